@@ -1,0 +1,191 @@
+//! Owned, aligned buffers that move with an I/O, and the pool that lends them.
+
+use std::cell::RefCell;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::pages::Pages;
+
+/// Direct I/O never asks for more; it is also the page size.
+const ALIGN: usize = 4096;
+
+/// One mapping cut into equal buffers. Each is handed out once, by [`Arena::cut`].
+#[derive(Debug)]
+pub struct Arena;
+
+impl Arena {
+    /// Maps `count` buffers of `len_bytes` each, aligned to 4096 bytes.
+    ///
+    /// Errors when the system has no address space left.
+    pub fn cut(count: usize, len_bytes: usize) -> io::Result<Vec<Buf>> {
+        let stride = len_bytes.max(1).next_multiple_of(ALIGN);
+        let total = stride.checked_mul(count).ok_or(io::ErrorKind::OutOfMemory)?;
+        let len = u32::try_from(len_bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let pages = Arc::new(Pages::new(total)?);
+        let buf = |index: usize| Buf {
+            // SAFETY: index * stride + stride <= total, the length of the mapping.
+            ptr: unsafe { pages.base().add(index * stride) },
+            len,
+            index: index as u32,
+            _pages: Arc::clone(&pages),
+        };
+        Ok((0..count).map(buf).collect())
+    }
+}
+
+/// An owned buffer, aligned to 4096 bytes, zeroed at first. Moving it moves no bytes.
+pub struct Buf {
+    ptr: NonNull<u8>,
+    len: u32,
+    index: u32,
+    _pages: Arc<Pages>,
+}
+
+// SAFETY: a `Buf` is the only way to its bytes (`Arena::cut` makes each part once), so it may go
+// to another thread like a `Box<[u8]>`.
+unsafe impl Send for Buf {}
+// SAFETY: a shared `Buf` gives shared slices only.
+unsafe impl Sync for Buf {}
+
+impl Buf {
+    /// One buffer of its own.
+    pub fn new(len_bytes: usize) -> io::Result<Buf> {
+        Ok(Arena::cut(1, len_bytes)?.remove(0))
+    }
+
+    /// Its place among the buffers that were cut together: 0 for the first.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `ptr` points to `len` mapped, initialised bytes that only this `Buf` reaches.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len as usize) }
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len as usize) }
+    }
+}
+
+impl std::fmt::Debug for Buf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buf({} bytes)", self.len)
+    }
+}
+
+/// One core's stock of buffers in two sizes, last in first out, so the warm one is lent next.
+///
+/// A handle: clones share the stock. Everything on one core draws from one pool.
+#[derive(Clone, Debug)]
+pub struct Pool(Rc<RefCell<[Shelf; 2]>>);
+
+/// Buffers of one size.
+#[derive(Debug)]
+struct Shelf {
+    free: Vec<Buf>,
+    len_bytes: usize,
+    made: usize,
+    limit: usize,
+}
+
+impl Pool {
+    /// Length of a small buffer: a database page and its header fit.
+    pub const SMALL_BYTES: usize = 16 << 10;
+    /// Length of a large buffer: the longest single I/O, and a batch of 64 answers of 4 KiB.
+    pub const LARGE_BYTES: usize = 256 << 10;
+    /// Buffers are mapped this many bytes at a time: a huge page.
+    const STEP_BYTES: usize = 2 << 20;
+
+    /// A pool that lends at most so many small and large buffers. Memory is mapped as needed.
+    pub fn new(small_limit: usize, large_limit: usize) -> Pool {
+        let shelf = |len_bytes, limit| {
+            Shelf { free: Vec::with_capacity(limit), len_bytes, made: 0, limit }
+        };
+        let small = shelf(Pool::SMALL_BYTES, small_limit);
+        let large = shelf(Pool::LARGE_BYTES, large_limit);
+        Pool(Rc::new(RefCell::new([small, large])))
+    }
+
+    /// Takes a buffer of at least `len_bytes`; `None` when all are lent, when the system has no
+    /// memory, or when more than [`LARGE_BYTES`](Self::LARGE_BYTES) are asked for.
+    ///
+    /// What a buffer held before is still in it.
+    pub fn take(&self, len_bytes: usize) -> Option<Buf> {
+        let mut shelves = self.0.borrow_mut();
+        let shelf = shelves.iter_mut().find(|shelf| len_bytes <= shelf.len_bytes)?;
+        if shelf.free.is_empty() {
+            let count = (Pool::STEP_BYTES / shelf.len_bytes).min(shelf.limit - shelf.made);
+            shelf.free.append(&mut Arena::cut(count, shelf.len_bytes).ok()?);
+            shelf.made += count;
+        }
+        shelf.free.pop()
+    }
+
+    /// Gives a buffer back. One that was made beyond the limits is freed.
+    pub fn give(&self, buf: Buf) {
+        let mut shelves = self.0.borrow_mut();
+        let shelf = shelves.iter_mut().find(|shelf| buf.len() == shelf.len_bytes);
+        let shelf = shelf.expect("a buffer returns to a pool of its size");
+        if shelf.free.len() < shelf.made {
+            shelf.free.push(buf);
+        }
+    }
+
+    /// How many small and large buffers are lent now. Zero when everything came back.
+    pub fn lent(&self) -> [usize; 2] {
+        let shelves = self.0.borrow();
+        [0, 1].map(|i| shelves[i].made - shelves[i].free.len())
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn buffers_are_apart_aligned_and_zeroed() {
+        let mut bufs = Arena::cut(3, 5000).unwrap();
+        for (i, buf) in bufs.iter_mut().enumerate() {
+            assert_eq!((buf.len(), buf.index() as usize), (5000, i));
+            assert_eq!(buf.as_ptr().align_offset(ALIGN), 0);
+            assert!(buf.iter().all(|byte| *byte == 0));
+            buf.fill(i as u8 + 1);
+        }
+        for (i, buf) in bufs.iter().enumerate() {
+            assert!(buf.iter().all(|byte| *byte == i as u8 + 1));
+        }
+    }
+
+    #[test]
+    fn a_buffer_outlives_its_siblings() {
+        let mut last = Arena::cut(4, 4096).unwrap().pop().unwrap();
+        last.fill(7);
+        assert_eq!(last[4095], 7);
+    }
+
+    #[test]
+    fn a_pool_keeps_its_limits_and_lends_the_warm_one() {
+        let pool = Pool::new(3, 1);
+        let [a, b, c] = [1, 512, 16 << 10].map(|len| pool.take(len).unwrap());
+        assert!(pool.take(512).is_none());
+        assert_eq!(pool.take(16 << 10 | 1).unwrap().len(), Pool::LARGE_BYTES);
+        assert!(pool.take(Pool::LARGE_BYTES + 1).is_none());
+        assert_eq!(pool.lent(), [3, 1]);
+        let warm = b.as_ptr();
+        pool.give(a);
+        pool.give(b);
+        assert_eq!(pool.take(512).unwrap().as_ptr(), warm);
+        assert_eq!(pool.lent(), [2, 1]);
+        drop(c);
+    }
+}

@@ -1,0 +1,89 @@
+//! One I/O: what goes into a lane and what comes back.
+
+use crate::Buf;
+
+/// The submitter's name for an I/O, opaque to the lane, which hands it back in the [`Done`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u64);
+
+/// What an I/O does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Read `len` bytes.
+    Read,
+    /// Write `len` bytes.
+    Write,
+    /// Make every acknowledged write durable. Offset and length are zero.
+    Flush,
+    /// Say that the range is no longer needed. It reads as zeroes afterwards.
+    Trim,
+    /// Make the range read as zeroes.
+    WriteZeroes,
+}
+
+/// An I/O on its way to a volume.
+///
+/// A read carries a buffer of at least `len` bytes to be filled, unless the lane has
+/// [`memory`](crate::Lane::memory) and the submitter wants to be answered in place. A write
+/// carries the buffer whose first `len` bytes are to be written. The others carry none.
+#[derive(Debug)]
+pub struct Io {
+    /// Comes back in the [`Done`].
+    pub tag: Tag,
+    /// What to do.
+    pub op: Op,
+    /// Force unit access: the write is durable before it is acknowledged.
+    pub fua: bool,
+    /// Length in bytes, whole blocks.
+    pub len: u32,
+    /// First byte, on a block boundary.
+    pub offset: u64,
+    /// The data, owned by the lane until the [`Done`].
+    pub buf: Option<Buf>,
+}
+
+/// The one answer to an [`Io`].
+#[derive(Debug)]
+pub struct Done {
+    /// The tag of the [`Io`].
+    pub tag: Tag,
+    /// Whether it was done.
+    pub result: Result<(), Fault>,
+    /// The buffer of the [`Io`], filled if it was a read.
+    pub buf: Option<Buf>,
+}
+
+/// Why an I/O failed. Each protocol maps this in one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The medium or the system below reported an error.
+    Medium,
+    /// Not inside the volume, or not on whole blocks.
+    OutOfRange,
+    /// The volume is write-protected.
+    ReadOnly,
+    /// The volume cannot do this operation.
+    Unsupported,
+    /// A compare found other data.
+    Miscompare,
+    /// The way to the volume is gone.
+    Disconnected,
+    /// The I/O was aborted on request.
+    Aborted,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Fault::Medium => "medium error",
+            Fault::OutOfRange => "outside the volume or not on whole blocks",
+            Fault::ReadOnly => "volume is write-protected",
+            Fault::Unsupported => "operation not supported by the volume",
+            Fault::Miscompare => "data differs",
+            Fault::Disconnected => "connection lost",
+            Fault::Aborted => "aborted",
+        })
+    }
+}
+
+impl std::error::Error for Fault {}

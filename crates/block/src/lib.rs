@@ -1,0 +1,24 @@
+//! The words of block I/O, shared by every other crate.
+//!
+//! What can do block I/O is a [`Lane`]: one core's way to a volume. An [`Io`] goes in with its
+//! buffer, and exactly one [`Done`] comes back with it. Nothing here does I/O, reads a clock or
+//! knows a protocol.
+
+mod buf;
+mod chain;
+mod geometry;
+mod io;
+mod lane;
+mod memory;
+mod pages;
+mod size;
+mod time;
+
+pub use buf::{Arena, Buf, Pool};
+pub use chain::{Chain, Piece};
+pub use geometry::Geometry;
+pub use io::{Done, Fault, Io, Op, Tag};
+pub use lane::Lane;
+pub use memory::{CopyAhead, Memory};
+pub use size::{Rate, SizeError, parse_size, print_size};
+pub use time::Nanos;

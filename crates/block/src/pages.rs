@@ -1,0 +1,73 @@
+//! Anonymous pages from the kernel: the one place where memory is mapped.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// Huge pages need this alignment; it also serves every direct I/O.
+const ALIGN: usize = 2 << 20;
+
+/// A private anonymous mapping, zeroed, aligned to 2 MiB, in huge pages where the system gives them.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    base: NonNull<u8>,
+    len: usize,
+    map: NonNull<u8>,
+    map_len: usize,
+}
+
+// SAFETY: `Pages` is only an address range that stays mapped until drop. All access goes through
+// `Buf` (exclusive parts) or `Memory` (raw copies), which state their own rules.
+unsafe impl Send for Pages {}
+// SAFETY: as above; `Pages` itself offers no access to the bytes.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Maps `len` bytes. Nothing is touched, so no memory is used until then.
+    pub(crate) fn new(len: usize) -> io::Result<Pages> {
+        let len = len.max(1);
+        let map_len = len
+            .checked_next_multiple_of(ALIGN)
+            .and_then(|l| l.checked_add(ALIGN))
+            .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        // SAFETY: a fresh private anonymous mapping at an address of the kernel's choice touches
+        // no memory of ours; the result is checked.
+        let map = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                map_len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if map == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let map = NonNull::new(map.cast::<u8>()).expect("mmap never returns null");
+        let shift = map.align_offset(ALIGN);
+        // SAFETY: `shift` < ALIGN and `map_len` >= `len` + ALIGN, so this stays in the mapping.
+        let base = unsafe { map.add(shift) };
+        // SAFETY: the range lies in the mapping made above; huge pages are advice only, so the
+        // result does not matter.
+        unsafe { libc::madvise(base.as_ptr().cast(), map_len - ALIGN, libc::MADV_HUGEPAGE) };
+        Ok(Pages { base, len, map, map_len })
+    }
+
+    /// First byte.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `new`; whoever points into it holds an `Arc` of it.
+        unsafe { libc::munmap(self.map.as_ptr().cast(), self.map_len) };
+    }
+}

@@ -1,0 +1,120 @@
+//! What an end of a connection is, whatever the protocol.
+
+use std::collections::VecDeque;
+
+use block::{Done, Geometry, Io, Memory, Nanos};
+
+use crate::Outbox;
+
+/// One end of one connection.
+pub trait Endpoint {
+    /// Takes the next bytes of the stream, cut anywhere, and puts what they call for into `out`.
+    ///
+    /// After an error the connection must end: send what is in `out`, then close.
+    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending>;
+
+    /// When [`tick`](Self::tick) wants to be called next: time-outs, keep-alive.
+    fn deadline(&self) -> Option<Nanos>;
+
+    /// Does what is due at `now`.
+    fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending>;
+}
+
+/// The end that asks.
+pub trait Initiator: Endpoint {
+    /// How far the connection is. I/Os may be submitted when it is [`Phase::Ready`].
+    fn phase(&self) -> Phase;
+
+    /// How many I/Os may be submitted now.
+    fn room(&self) -> usize;
+
+    /// Sends an I/O. Only with [`room`](Self::room).
+    fn submit(&mut self, now: Nanos, io: Io, out: &mut Outbox);
+
+    /// I/Os that are finished; the caller drains them.
+    fn done(&mut self) -> &mut Vec<Done>;
+
+    /// Asks for an orderly end. The phase becomes [`Phase::Closed`] when the peer agreed.
+    fn close(&mut self, now: Nanos, out: &mut Outbox);
+
+    /// The connection is gone: every I/O under way is answered with
+    /// [`Fault::Disconnected`](block::Fault::Disconnected) in [`done`](Self::done).
+    fn abandon(&mut self);
+}
+
+/// How far an initiator is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Logging in, or learning the shape of the volume.
+    Opening,
+    /// I/Os may flow.
+    Ready(Geometry),
+    /// An orderly end was asked for and not yet confirmed.
+    Closing,
+    /// Ended in order.
+    Closed,
+}
+
+/// The end that serves.
+pub trait Target: Endpoint {
+    /// Requests that wait to be carried to their volumes, in order; the caller drains them.
+    fn requests(&mut self) -> &mut VecDeque<Request>;
+
+    /// Answers a request. `memory` is that of its lane, if it has one: a read that was requested
+    /// without a buffer is answered from there.
+    fn complete(&mut self, now: Nanos, done: Done, memory: Option<&Memory>, out: &mut Outbox);
+
+    /// Whether the connection shall be closed once everything was sent.
+    fn finished(&self) -> bool;
+
+    /// The connection is gone. Requests already taken must still be completed, into nothing.
+    fn abandon(&mut self);
+}
+
+/// An I/O that a target wants done.
+#[derive(Debug)]
+pub struct Request {
+    /// On which of the volumes that the target was given.
+    pub unit: UnitId,
+    /// What to do. Its tag is meaningful to the connection that made it only.
+    pub io: Io,
+}
+
+/// Index of a volume in the directory that a target was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitId(pub u32);
+
+/// A rule that the peer broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The clause, such as `RFC 7143 §11.2.1.5: …`.
+    pub rule: &'static str,
+    /// Which byte of the PDU, as far as one can be named.
+    pub at: usize,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "byte {} of a PDU breaks {}", self.at, self.rule)
+    }
+}
+
+/// Why a connection has to end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ending {
+    /// The peer broke the protocol.
+    #[error("protocol violation: {0}")]
+    Violation(Violation),
+    /// The peer refused us, in words for the user.
+    #[error("{0}")]
+    Refused(String),
+    /// The peer did not answer in time.
+    #[error("timed out: {0}")]
+    TimedOut(&'static str),
+}
+
+impl From<Violation> for Ending {
+    fn from(violation: Violation) -> Ending {
+        Ending::Violation(violation)
+    }
+}

@@ -1,0 +1,16 @@
+//! Storage protocols as pure state machines, both ends of each.
+//!
+//! Bytes come in by [`Endpoint::receive`], in any split of the stream; bytes go out through an
+//! [`Outbox`]. No socket, no clock and no thread is known here: whoever owns them (`serve`,
+//! `volume::remote`, or a test that joins both ends in memory) passes `now` and carries the bytes.
+//! A peer's bytes never panic, never make us allocate by their own claim, and never hang us.
+#![forbid(unsafe_code)]
+
+pub mod crc32c;
+mod endpoint;
+pub mod iscsi;
+mod outbox;
+pub mod scsi;
+
+pub use endpoint::{Endpoint, Ending, Initiator, Phase, Request, Target, UnitId, Violation};
+pub use outbox::Outbox;

@@ -1,0 +1,178 @@
+//! Where an end of a connection puts the bytes it wants to send.
+
+use block::{Buf, Chain, CopyAhead, Memory, Piece, Pool};
+
+use crate::crc32c::crc32c;
+
+/// Everything that goes out with the next send.
+///
+/// Headers and short data are copied into one contiguous buffer: the kernel copies them from
+/// there while they are hot, and one send carries a whole batch. One send per batch instead of
+/// per message is worth a factor of twenty on loopback TCP. Long data go by reference.
+#[derive(Debug)]
+pub struct Outbox {
+    pool: Pool,
+    chain: Chain,
+    /// The buffer being filled and how many bytes it holds.
+    current: Option<Buf>,
+    len: usize,
+    /// Copies out of memory into `current` that were promised but not done.
+    ahead: CopyAhead,
+    /// Ranges of `current` whose digest belongs right behind them, once copied.
+    digests: Vec<(usize, usize)>,
+}
+
+impl Outbox {
+    /// From this length on, data are sent from where they lie. Below, copying them with prefetch
+    /// into the warm buffer is faster than the kernel's gathering.
+    pub const BY_REFERENCE_BYTES: usize = 16 << 10;
+
+    /// An empty outbox that draws its buffers from `pool`.
+    pub fn new(pool: Pool) -> Outbox {
+        let digests = Vec::with_capacity(256);
+        let (chain, ahead) = (Chain::default(), CopyAhead::default());
+        Outbox { pool, chain, current: None, len: 0, ahead, digests }
+    }
+
+    /// The pool that it draws from, for buffers that travel with I/Os.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0 && self.chain.is_empty()
+    }
+
+    /// How many bytes wait.
+    pub fn len_bytes(&self) -> usize {
+        self.len + self.chain.len_bytes()
+    }
+
+    /// Room for `len` bytes in a row, to be filled by the caller: at most
+    /// [`Pool::LARGE_BYTES`]. What stands in it before is old data, so fill all of it.
+    pub fn reserve(&mut self, len: usize) -> &mut [u8] {
+        let at = self.make_room(len);
+        let buf = self.current.as_mut().expect("make_room leaves a buffer");
+        &mut buf[at..at + len]
+    }
+
+    /// Appends bytes of any length.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(Outbox::BY_REFERENCE_BYTES) {
+            self.reserve(part.len()).copy_from_slice(part);
+        }
+    }
+
+    /// Appends `len` bytes of a volume, and their CRC-32C behind them if `digest`.
+    /// Panics when the range lies outside.
+    pub fn memory(&mut self, memory: &Memory, offset: u64, len: usize, digest: bool) {
+        if len >= Outbox::BY_REFERENCE_BYTES && !digest {
+            self.close_current();
+            return self.chain.push(Piece::Shared { memory: memory.clone(), offset, len });
+        }
+        // A digest needs the bytes and itself in one buffer; a PDU with data digest that is longer
+        // than a buffer is the caller's to avoid.
+        let at = self.make_room(len + if digest { 4 } else { 0 });
+        self.ahead.push(memory, offset, len, at);
+        if digest {
+            self.digests.push((at, len));
+        }
+    }
+
+    /// Appends the first `len` bytes of a buffer and gives it back to the pool when they are sent.
+    pub fn buf(&mut self, buf: Buf, len: usize) {
+        if len >= Outbox::BY_REFERENCE_BYTES {
+            self.close_current();
+            return self.chain.push(Piece::Owned { buf, len });
+        }
+        self.bytes(&buf[..len]);
+        self.pool.give(buf);
+    }
+
+    /// Exchanges what waits for `sent`, a chain that was sent, whose buffers go back to the pool.
+    /// Afterwards `sent` holds what to send next and the outbox is empty.
+    pub fn exchange(&mut self, sent: &mut Chain) {
+        self.close_current();
+        sent.recycle(&self.pool);
+        std::mem::swap(&mut self.chain, sent);
+    }
+
+    /// Makes `len` bytes at the end of the current buffer ours and returns where they begin.
+    fn make_room(&mut self, len: usize) -> usize {
+        assert!(len <= Pool::LARGE_BYTES, "{len} bytes in a row");
+        let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
+        if free < len {
+            self.close_current();
+            // Beyond the pool's limit memory is still made: what waits here is bounded by the
+            // commands that the peer may have under way, and a PDU must not stay half written.
+            let spare = || Buf::new(Pool::LARGE_BYTES).expect("out of address space");
+            self.current = Some(self.pool.take(Pool::LARGE_BYTES).unwrap_or_else(spare));
+        }
+        self.len += len;
+        self.len - len
+    }
+
+    /// Does the promised copies and digests, and appends the current buffer to the chain.
+    fn close_current(&mut self) {
+        let Some(mut buf) = self.current.take() else { return };
+        self.ahead.run(&mut buf);
+        for (at, len) in self.digests.drain(..) {
+            let digest = crc32c(&buf[at..at + len]);
+            buf[at + len..at + len + 4].copy_from_slice(&digest.to_le_bytes());
+        }
+        let len = std::mem::take(&mut self.len);
+        self.chain.push(Piece::Owned { buf, len });
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn sent(chain: &Chain) -> Vec<u8> {
+        let copy = |piece: &Piece| match piece {
+            Piece::Owned { buf, len } => buf[..*len].to_vec(),
+            Piece::Shared { memory, offset, len } => {
+                let mut bytes = vec![0; *len];
+                memory.read(*offset, &mut bytes);
+                bytes
+            }
+        };
+        chain.pieces().iter().flat_map(copy).collect()
+    }
+
+    #[test]
+    fn keeps_the_order_of_all_kinds() {
+        let pool = Pool::new(4, 8);
+        let memory = Memory::new(1 << 20).unwrap();
+        let pattern: Vec<u8> = (0..1 << 20).map(|i| (i * 7 >> 4) as u8).collect();
+        memory.write(0, &pattern);
+        let mut out = Outbox::new(pool.clone());
+        let mut expect = Vec::new();
+        for round in 0..200_u64 {
+            out.reserve(48).fill(round as u8);
+            expect.extend([round as u8; 48]);
+            let len = [512, 4096, 16 << 10, 64 << 10][round as usize % 4];
+            let digest = round % 3 == 0;
+            let range = round as usize * 512..round as usize * 512 + len;
+            out.memory(&memory, range.start as u64, len, digest);
+            expect.extend(&pattern[range.clone()]);
+            if digest {
+                expect.extend(crc32c(&pattern[range]).to_le_bytes());
+            }
+            let mut buf = pool.take(600).unwrap_or_else(|| panic!("round {round}"));
+            buf.fill(9);
+            out.buf(buf, 600);
+            expect.extend([9; 600]);
+        }
+        assert_eq!(out.len_bytes(), expect.len());
+        let mut chain = Chain::default();
+        out.exchange(&mut chain);
+        assert!(out.is_empty());
+        assert!(sent(&chain) == expect, "bytes differ");
+        out.exchange(&mut chain);
+        assert!(chain.is_empty());
+        assert_eq!(pool.lent(), [0, 0]);
+    }
+}
