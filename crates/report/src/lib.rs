@@ -1,1 +1,18 @@
-//! Being built.
+//! Show: renderings of a result, and of a run under way.
+//!
+//! Every rendering is a pure function of a [`stats::RunResult`] or a [`stats::live::Snapshot`]
+//! into a given writer. What the result does not hold cannot be shown.
+
+#![forbid(unsafe_code)]
+
+pub mod json;
+pub mod line;
+mod live;
+mod silent;
+mod style;
+pub mod text;
+
+pub use crate::line::Lines;
+pub use crate::live::FullScreen;
+pub use crate::silent::Silent;
+pub use crate::style::{Color, Paint};

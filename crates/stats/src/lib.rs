@@ -1,1 +1,24 @@
-//! Being built.
+//! Numbers: how often, how much, how long, and whether to believe it.
+//!
+//! A worker records into an [`Interval`]; a [`Collector`] merges the intervals of all workers,
+//! second by second; a [`RunResult`] is what remains. Histograms are merged and percentiles are
+//! taken from the merged ones: they are never averaged. The honesty checks in [`verdict`] are
+//! functions of numbers. Nothing here does I/O or reads a clock.
+
+#![forbid(unsafe_code)]
+
+mod collect;
+mod histogram;
+mod interval;
+pub mod live;
+mod run;
+pub mod verdict;
+
+pub use crate::collect::{Collector, WorkerName};
+pub use crate::histogram::{Bucket, Latencies, Latency};
+pub use crate::interval::{Interval, Tally};
+pub use crate::run::{
+    Cpu, Direction, Host, Job, Origin, Placement, RunResult, SCHEMA_VERSION, Second, Tool, Totals,
+    WorkerResult,
+};
+pub use crate::verdict::{Check, Class, Verdict};

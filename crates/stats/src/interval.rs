@@ -1,0 +1,176 @@
+//! What one worker, or all of them, did between two instants.
+//!
+//! A worker owns one interval and records into it; a collector takes it every second.
+
+use block::{Nanos, Op};
+
+use crate::histogram::Latencies;
+
+/// I/Os of one direction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// How many were done without a fault.
+    pub ios: u64,
+    /// Bytes that these moved.
+    pub bytes: u64,
+    /// How many ended in a fault. They are in none of the other numbers.
+    pub errors: u64,
+    /// How long the good ones took.
+    pub latencies: Latencies,
+}
+
+impl Tally {
+    /// Counts one I/O that was done without a fault.
+    #[inline]
+    pub fn record(&mut self, len_bytes: u32, latency: Nanos) {
+        self.ios += 1;
+        self.bytes += u64::from(len_bytes);
+        self.latencies.record(latency.0);
+    }
+
+    /// Counts everything that `other` counted.
+    pub fn merge(&mut self, other: &Tally) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.latencies.merge(&other.latencies);
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        (self.ios, self.bytes, self.errors) = (0, 0, 0);
+        self.latencies.clear();
+    }
+}
+
+/// Everything that was done in a span of time. Memory is taken by [`new`](Self::new) only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// Reads.
+    pub read: Tally,
+    /// Writes, including those of zeroes.
+    pub write: Tally,
+    /// Flushes and trims: they move no data.
+    pub other: Tally,
+    /// Where the span begins; later than `end` as long as there is none.
+    pub start: Nanos,
+    /// Where it ends.
+    pub end: Nanos,
+    /// The number of outstanding I/Os, integrated over time: outstanding × nanoseconds.
+    pub outstanding_ns: u128,
+}
+
+impl Default for Interval {
+    fn default() -> Interval {
+        Interval::new()
+    }
+}
+
+impl Interval {
+    /// Nothing in no time.
+    pub fn new() -> Interval {
+        let tally = Tally::default;
+        Interval {
+            read: tally(),
+            write: tally(),
+            other: tally(),
+            start: Nanos(u64::MAX),
+            end: Nanos(0),
+            outstanding_ns: 0,
+        }
+    }
+
+    /// The tally that `op` belongs to.
+    #[inline]
+    pub fn tally(&mut self, op: Op) -> &mut Tally {
+        match op {
+            Op::Read => &mut self.read,
+            Op::Write | Op::WriteZeroes => &mut self.write,
+            Op::Flush | Op::Trim => &mut self.other,
+        }
+    }
+
+    /// Counts one I/O that was done without a fault.
+    #[inline]
+    pub fn record(&mut self, op: Op, len_bytes: u32, latency: Nanos) {
+        self.tally(op).record(len_bytes, latency);
+    }
+
+    /// Counts one I/O that ended in a fault.
+    pub fn record_error(&mut self, op: Op) {
+        self.tally(op).errors += 1;
+    }
+
+    /// Says that `outstanding` I/Os were under way for `span`.
+    #[inline]
+    pub fn record_outstanding(&mut self, outstanding: u64, span: Nanos) {
+        self.outstanding_ns += u128::from(outstanding) * u128::from(span.0);
+    }
+
+    /// Adds `other`: another worker's part of the same span, or a later part of the same worker.
+    /// The span becomes the hull of both.
+    pub fn merge(&mut self, other: &Interval) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.other.merge(&other.other);
+        self.start = self.start.min(other.start);
+        self.end = self.end.max(other.end);
+        self.outstanding_ns += other.outstanding_ns;
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.read.clear();
+        self.write.clear();
+        self.other.clear();
+        (self.start, self.end, self.outstanding_ns) = (Nanos(u64::MAX), Nanos(0), 0);
+    }
+
+    /// Length of the span in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.end.since(self.start).as_secs_f64()
+    }
+
+    /// I/Os of all directions that were done without a fault.
+    pub fn ios(&self) -> u64 {
+        self.read.ios + self.write.ios + self.other.ios
+    }
+
+    /// Bytes read and written.
+    pub fn bytes(&self) -> u64 {
+        self.read.bytes + self.write.bytes + self.other.bytes
+    }
+
+    /// I/Os that ended in a fault.
+    pub fn errors(&self) -> u64 {
+        self.read.errors + self.write.errors + self.other.errors
+    }
+
+    /// I/Os per second; zero without a span.
+    pub fn iops(&self) -> f64 {
+        per(self.ios() as f64, self.seconds())
+    }
+
+    /// Bytes per second; zero without a span.
+    pub fn bytes_per_second(&self) -> f64 {
+        per(self.bytes() as f64, self.seconds())
+    }
+
+    /// Mean number of outstanding I/Os; zero without a span.
+    pub fn mean_outstanding(&self) -> f64 {
+        per(self.outstanding_ns as f64, self.end.since(self.start).0 as f64)
+    }
+
+    /// Latencies of all directions in one histogram. Allocates.
+    pub fn latencies(&self) -> Latencies {
+        let mut all = self.read.latencies.clone();
+        all.merge(&self.write.latencies);
+        all.merge(&self.other.latencies);
+        all
+    }
+}
+
+/// `amount / unit`, and zero where there is no unit: results hold no NaN.
+pub(crate) fn per(amount: f64, unit: f64) -> f64 {
+    if unit > 0.0 { amount / unit } else { 0.0 }
+}

@@ -1,0 +1,131 @@
+//! What a run shows while it runs.
+//!
+//! The runner calls a [`Live`] view; it does not know what the view looks like. The views are in
+//! the `report` crate.
+
+use crate::histogram::Latency;
+use crate::run::{Job, Origin};
+
+/// Seconds of the past that a view shows.
+pub const HISTORY_SECONDS: usize = 60;
+
+/// A view of a run under way, called from the thread that collects: never on the I/O path.
+pub trait Live {
+    /// The run is about to begin.
+    fn start(&mut self, about: &About);
+
+    /// A second has passed. Each wish of the user to stop is answered by one [`Action::Stop`];
+    /// a second one means: at once, without draining.
+    fn update(&mut self, snapshot: &Snapshot) -> Action;
+
+    /// Called as often as the runner can, some ten times a second, so that keys are answered
+    /// between updates.
+    fn poll(&mut self) -> Action {
+        Action::Continue
+    }
+
+    /// The run has ended: the view gives the terminal back.
+    fn end(&mut self);
+}
+
+/// What the user wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Go on.
+    Continue,
+    /// Stop, drain and write the result.
+    Stop,
+}
+
+/// What does not change during a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// What kind of job it is.
+    pub job: Job,
+    /// How the numbers come about.
+    pub origin: Origin,
+    /// Logical processors of the host.
+    pub cores: u32,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Before the measured window: caches, windows and queues fill.
+    #[default]
+    Ramp,
+    /// In the measured window.
+    Run,
+    /// After it: what is under way is completed.
+    Drain,
+}
+
+impl Phase {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Phase::Ramp => "ramp",
+            Phase::Run => "run",
+            Phase::Drain => "drain",
+        }
+    }
+}
+
+/// The last second of a run under way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// Seconds since the phase began.
+    pub t_s: f64,
+    /// Which phase.
+    pub phase: Phase,
+    /// Seconds until the phase ends; `None` when nobody knows.
+    pub seconds_left: Option<f64>,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+    /// Latencies in nanoseconds.
+    pub latency_ns: Latency,
+    /// Each target, or each volume of local storage.
+    pub targets: Vec<TargetRate>,
+    /// Processor time.
+    pub cpu: LiveCpu,
+    /// I/Os that ended in a fault since the run began.
+    pub errors: u64,
+    /// Mean number of I/Os under way.
+    pub outstanding: f64,
+    /// I/Os per second of up to [`HISTORY_SECONDS`] past seconds, the oldest first.
+    pub history: Vec<f64>,
+}
+
+/// How fast one target was.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TargetRate {
+    /// Its name.
+    pub name: String,
+    /// I/Os per second.
+    pub iops: f64,
+}
+
+/// Processor time of the last second. "Cores" are CPU seconds per second.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LiveCpu {
+    /// Cores that the workers used.
+    pub initiator_cores: Option<f64>,
+    /// Cores that the targets on this host used.
+    pub target_cores: Option<f64>,
+    /// Use of the whole host, 0 to 100.
+    pub host_percent: Option<f64>,
+    /// Use of each logical processor, 0 to 100.
+    pub per_core_percent: Vec<f64>,
+}
+
+impl LiveCpu {
+    /// Cores of initiator and target together; `None` when neither is known.
+    pub fn cores(&self) -> Option<f64> {
+        match (self.initiator_cores, self.target_cores) {
+            (None, None) => None,
+            (initiator, target) => Some(initiator.unwrap_or(0.0) + target.unwrap_or(0.0)),
+        }
+    }
+}

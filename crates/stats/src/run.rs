@@ -1,0 +1,294 @@
+//! The result document: everything that is known about a run, under the names users script
+//! against. `docs` call it `result.json`; every other rendering is made from it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::histogram::Latency;
+use crate::verdict::{Check, Class};
+
+/// Version of the document's layout. It grows when a name changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How the numbers came about. Stands beside every figure that is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Real I/O to the storage that is named.
+    #[default]
+    Measured,
+    /// Real I/O to something that imitates the storage that is named.
+    Emulated,
+    /// No I/O: a model in virtual time.
+    Simulated,
+}
+
+impl Origin {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Origin::Measured => "measured",
+            Origin::Emulated => "emulated",
+            Origin::Simulated => "simulated",
+        }
+    }
+}
+
+/// The result of one run. Rates are per second of the measured window, without ramp and drain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Layout of this document: [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// What made it.
+    pub tool: Tool,
+    /// How the numbers came about.
+    pub origin: Origin,
+    /// How far to believe it, derived from the checks.
+    pub class: Class,
+    /// The honesty checks.
+    pub checks: Vec<Check>,
+    /// What kind of job it was, in the words that results are compared by.
+    #[serde(default)]
+    pub job: Job,
+    /// The whole job: the run can be repeated from it.
+    pub spec: Value,
+    /// Where it ran.
+    pub host: Host,
+    /// Which cores did what.
+    #[serde(default)]
+    pub placement: Placement,
+    /// Beginning of the measured window, RFC 3339.
+    pub started: String,
+    /// Seed of every pattern.
+    pub seed: u64,
+    /// Why it is not the whole run, when it is not: "interrupted after 3 s of 10 s".
+    #[serde(default)]
+    pub partial: Option<String>,
+    /// Everything together.
+    pub totals: Totals,
+    /// Cost in processor time.
+    pub cpu: Cpu,
+    /// The same for each worker.
+    pub workers: Vec<WorkerResult>,
+    /// The same for each second.
+    pub intervals: Vec<Second>,
+    /// What a reader should know, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// The program that made a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `drumfire`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Commit it was built from, when known.
+    pub git: Option<String>,
+}
+
+/// The kind of job: what decides which results may stand side by side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Job {
+    /// Name of the job, as "race" or the name of its file.
+    pub name: String,
+    /// Length of each I/O in bytes; `null` when it varies.
+    pub size_bytes: Option<u32>,
+    /// Share of reads, 0 to 100.
+    pub read_percent: f64,
+    /// Share of random accesses, 0 to 100.
+    pub random_percent: f64,
+    /// Most I/Os under way at once, over all workers; `null` for a job of a given rate.
+    pub outstanding: Option<u64>,
+    /// Planned I/Os per second of an open-loop job; `null` for a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// How many workers drove it.
+    pub workers: u32,
+    /// How many volumes were driven.
+    pub volumes: u32,
+    /// How many targets served them; 0 without any.
+    pub targets: u32,
+    /// How the I/Os got there: "iSCSI", "NVMe/TCP" or "local".
+    pub transport: String,
+    /// Initiator and target were one host: no wire was measured.
+    pub loopback: bool,
+    /// What stores: "RAM", "file", "SSD".
+    pub storage: String,
+    /// Planned length of the measured window in seconds.
+    pub seconds: f64,
+    /// Planned time before it in seconds.
+    pub ramp_seconds: f64,
+}
+
+/// The host that ran it. `null` and 0 where unknown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Host name.
+    pub name: String,
+    /// Processor as it calls itself.
+    pub cpu: String,
+    /// Logical processors this run could use.
+    pub cores: u32,
+    /// Main memory in bytes.
+    pub memory_bytes: u64,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Hypervisor, when there is one.
+    pub hypervisor: Option<String>,
+    /// Further facts.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// Which logical processors did what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Placement {
+    /// Where the workers ran.
+    pub initiator: Vec<u32>,
+    /// Where the targets ran, when they were on this host.
+    pub target: Vec<u32>,
+    /// Threads were pinned to them.
+    pub pinned: bool,
+}
+
+/// Everything together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Length of the measured window in seconds.
+    pub seconds: f64,
+    /// I/Os done without a fault.
+    pub ios: u64,
+    /// I/Os that ended in a fault.
+    pub errors: u64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second, read and written.
+    pub bytes_per_second: f64,
+    /// Mean number of I/Os under way.
+    pub mean_outstanding: f64,
+    /// Reads.
+    pub read: Direction,
+    /// Writes.
+    pub write: Direction,
+    /// Flushes and trims.
+    #[serde(default)]
+    pub other: Direction,
+    /// Latencies of all directions in nanoseconds.
+    pub latency_ns: Latency,
+}
+
+/// One direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Direction {
+    /// I/Os done without a fault.
+    pub ios: u64,
+    /// I/Os that ended in a fault.
+    #[serde(default)]
+    pub errors: u64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+    /// Latencies in nanoseconds.
+    pub latency_ns: Latency,
+}
+
+/// Cost in processor time. `null` where it is not known. "Cores" are CPU seconds per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpu {
+    /// Use of the whole host, 0 to 100.
+    pub host_percent: Option<f64>,
+    /// Time the hypervisor gave to others, 0 to 100.
+    pub steal_percent: Option<f64>,
+    /// Cores that the workers used.
+    pub initiator_cores: Option<f64>,
+    /// Cores that the targets on this host used.
+    pub target_cores: Option<f64>,
+    /// Core time per I/O in microseconds, initiator and target together.
+    pub core_us_per_io: Option<f64>,
+    /// I/Os per second for each core that was used.
+    pub iops_per_core: Option<f64>,
+}
+
+impl Cpu {
+    /// Fills in what follows from the cores in use: time per I/O and I/Os per core.
+    pub fn derive(mut self, iops: f64) -> Cpu {
+        let used = match (self.initiator_cores, self.target_cores) {
+            (None, None) => None,
+            (initiator, target) => Some(initiator.unwrap_or(0.0) + target.unwrap_or(0.0)),
+        };
+        let used = used.filter(|cores| *cores > 0.0 && iops > 0.0);
+        self.core_us_per_io = used.map(|cores| cores * 1e6 / iops);
+        self.iops_per_core = used.map(|cores| iops / cores);
+        self
+    }
+}
+
+/// What one worker did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerResult {
+    /// As "manager 1 worker 3".
+    pub name: String,
+    /// URI of the volume it drove.
+    pub volume: String,
+    /// Target that served it; empty for local storage.
+    #[serde(default)]
+    pub target: String,
+    /// I/Os done without a fault.
+    #[serde(default)]
+    pub ios: u64,
+    /// I/Os that ended in a fault.
+    #[serde(default)]
+    pub errors: u64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    #[serde(default)]
+    pub bytes_per_second: f64,
+    /// Mean number of I/Os under way.
+    #[serde(default)]
+    pub mean_outstanding: f64,
+    /// Latencies in nanoseconds, exact mean among them.
+    pub latency_ns: Latency,
+}
+
+/// What happened in one second, over all workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// End of the second, in seconds since the measured window began.
+    pub t: f64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+    /// Reads per second.
+    #[serde(default)]
+    pub read_iops: f64,
+    /// Writes per second.
+    #[serde(default)]
+    pub write_iops: f64,
+    /// I/Os that ended in a fault.
+    #[serde(default)]
+    pub errors: u64,
+    /// Mean number of I/Os under way.
+    #[serde(default)]
+    pub mean_outstanding: f64,
+    /// Exact mean latency in nanoseconds.
+    #[serde(default)]
+    pub mean_ns: Option<f64>,
+    /// Median latency in nanoseconds, `null` where too few samples.
+    #[serde(default)]
+    pub p50_ns: Option<u64>,
+    /// 99 % took no longer, in nanoseconds.
+    pub p99_ns: Option<u64>,
+    /// 99.9 % took no longer, in nanoseconds.
+    #[serde(default)]
+    pub p99_9_ns: Option<u64>,
+    /// The longest, in nanoseconds.
+    #[serde(default)]
+    pub max_ns: Option<u64>,
+}
