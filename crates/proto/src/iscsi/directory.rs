@@ -1,0 +1,105 @@
+//! What a portal has to offer: targets and their logical units.
+
+use crate::scsi::Unit;
+
+use super::name::{NameError, check_name};
+
+/// All targets of a portal, under names that are valid and differ. Shared by its connections.
+#[derive(Debug)]
+pub struct Directory {
+    targets: Vec<TargetEntry>,
+}
+
+/// One target.
+#[derive(Clone, Debug)]
+pub struct TargetEntry {
+    /// Its iSCSI name.
+    pub name: String,
+    /// Its logical units; the index is the LUN, at most [`Directory::MAX_UNITS`].
+    pub units: Vec<Option<Unit>>,
+    /// A name for people, told at login. May be empty; at most 255 bytes.
+    pub alias: String,
+}
+
+/// Why there is no such directory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DirectoryError {
+    /// A name is not an iSCSI name.
+    #[error("'{name}' is not an iSCSI name: {error}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        error: NameError,
+    },
+    /// Two targets have the same name.
+    #[error("two targets are named '{0}'")]
+    Duplicate(String),
+    /// More logical units than LUNs.
+    #[error("target '{0}' has more than 256 logical units")]
+    Units(String),
+    /// An alias that cannot be told.
+    #[error("the alias of '{0}' is longer than 255 bytes or has control characters")]
+    Alias(String),
+}
+
+impl Directory {
+    /// LUNs 0 to 255 fit into the simple address form that every initiator knows.
+    pub const MAX_UNITS: usize = 256;
+
+    /// A directory of `targets`, in that order.
+    pub fn new(targets: Vec<TargetEntry>) -> Result<Directory, DirectoryError> {
+        let mut names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(DirectoryError::Duplicate(twice[0].to_owned()));
+        }
+        targets.iter().try_for_each(check)?;
+        Ok(Directory { targets })
+    }
+
+    /// The targets.
+    pub fn targets(&self) -> &[TargetEntry] {
+        &self.targets
+    }
+
+    /// Index of the target of that name.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        //= RFC 7143 §4.2.7.1: names are compared without regard to case.
+        self.targets.iter().position(|target| target.name.eq_ignore_ascii_case(name))
+    }
+}
+
+fn check(target: &TargetEntry) -> Result<(), DirectoryError> {
+    let name = || target.name.clone();
+    check_name(&target.name).map_err(|error| DirectoryError::Name { name: name(), error })?;
+    if target.units.len() > Directory::MAX_UNITS {
+        return Err(DirectoryError::Units(name()));
+    }
+    if target.alias.len() > 255 || target.alias.chars().any(char::is_control) {
+        return Err(DirectoryError::Alias(name()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn target(name: &str) -> TargetEntry {
+        TargetEntry { name: name.to_owned(), units: Vec::new(), alias: String::new() }
+    }
+
+    #[test]
+    fn refuses_bad_and_double_names() {
+        let [a, b] = ["iqn.2026-01.org.drumfire:a", "iqn.2026-01.org.drumfire:b"];
+        let directory = Directory::new(vec![target(a), target(b)]).unwrap();
+        assert_eq!(directory.find(&b.to_uppercase()), Some(1));
+        assert_eq!(directory.find("iqn.2026-01.org.drumfire:c"), None);
+        let twice = Directory::new(vec![target(a), target(b), target(a)]);
+        assert_eq!(twice.unwrap_err(), DirectoryError::Duplicate(a.to_owned()));
+        assert!(matches!(Directory::new(vec![target("a")]), Err(DirectoryError::Name { .. })));
+        let alias = TargetEntry { alias: "a\0b".to_owned(), ..target(a) };
+        assert!(matches!(Directory::new(vec![alias]), Err(DirectoryError::Alias(_))));
+    }
+}

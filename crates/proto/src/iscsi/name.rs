@@ -1,0 +1,113 @@
+//! What an iSCSI name may look like.
+
+/// Why a name is not an iSCSI name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Longer than the standard allows, or empty.
+    #[error("a name has 1 to 223 bytes")]
+    Length,
+    /// Not one of the three forms.
+    #[error("a name begins with iqn., eui. or naa., such as iqn.2026-01.org.example:disk1")]
+    Form,
+    /// The date or the naming authority of an `iqn.` name is missing or malformed.
+    #[error("an iqn name is iqn.YYYY-MM.reversed.domain[:anything]")]
+    Authority,
+    /// An `eui.` name without 16, or a `naa.` name without 16 or 32, hexadecimal digits.
+    #[error("eui. is followed by 16, naa. by 16 or 32 hexadecimal digits")]
+    Digits,
+    /// A character that no name may contain.
+    #[error("a name has lower-case letters, digits, '.', '-' and ':' only")]
+    Character,
+}
+
+/// The most bytes in a name.
+//= RFC 7143 §4.2.7.2: iSCSI names are at most 223 bytes.
+pub const NAME_MAX_BYTES: usize = 223;
+
+/// Checks that `name` may name a target or an initiator.
+///
+/// Letters must be lower case already: a peer that compares bytes must find what we announce.
+//= RFC 7143 §4.2.7.2: prepared names have ASCII dash, dot, colon, lower-case letters and digits.
+pub fn check_name(name: &str) -> Result<(), NameError> {
+    if name.is_empty() || name.len() > NAME_MAX_BYTES {
+        return Err(NameError::Length);
+    }
+    // Letters beyond ASCII have been prepared by whoever typed them; we do not fold them.
+    let allowed = |c: char| !c.is_ascii() || matches!(c, 'a'..='z' | '0'..='9' | '-' | '.' | ':');
+    if !name.chars().all(allowed) || name.chars().any(char::is_whitespace) {
+        return Err(NameError::Character);
+    }
+    let hexadecimal = |digits: &str, lens: &[usize]| {
+        lens.contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    match name.split_at_checked(4) {
+        Some(("iqn.", rest)) => check_authority(rest),
+        Some(("eui.", rest)) if hexadecimal(rest, &[16]) => Ok(()),
+        Some(("naa.", rest)) if hexadecimal(rest, &[16, 32]) => Ok(()),
+        Some(("eui." | "naa.", _)) => Err(NameError::Digits),
+        _ => Err(NameError::Form),
+    }
+}
+
+/// Checks `YYYY-MM.domain[:anything]`.
+//= RFC 7143 §4.2.7.3: a date, a dot, the reversed domain name, and optionally a colon and a string.
+fn check_authority(rest: &str) -> Result<(), NameError> {
+    let bytes = rest.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let date = [0, 1, 2, 3, 5, 6].into_iter().all(digit);
+    let month = rest.get(5..7).and_then(|text| text.parse().ok());
+    let dated = date && bytes.get(4) == Some(&b'-') && bytes.get(7) == Some(&b'.');
+    if !dated || !matches!(month, Some(1..=12)) {
+        return Err(NameError::Authority);
+    }
+    let domain = rest[8..].split(':').next().unwrap_or_default();
+    let plain = domain.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+    if domain.is_empty() || !plain || domain.split('.').any(str::is_empty) {
+        return Err(NameError::Authority);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn knows_the_three_forms() {
+        for name in [
+            "iqn.2026-01.org.drumfire:volume-1",
+            "iqn.2001-04.com.example",
+            "iqn.2001-04.com.example:storage:diskarrays-sn-a8675309",
+            "eui.02004567a425678d",
+            "naa.52004567ba64678d",
+            "naa.62004567ba64678d0123456789abcdef",
+        ] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let long = format!("iqn.2001-04.com.example:{}", "x".repeat(200));
+        for (name, error) in [
+            ("", NameError::Length),
+            (&long, NameError::Length),
+            ("disk1", NameError::Form),
+            ("iqn", NameError::Form),
+            ("iqn.", NameError::Authority),
+            ("iqn.2001-13.com.example", NameError::Authority),
+            ("iqn.2001-04.", NameError::Authority),
+            ("iqn.2001-04.com..example", NameError::Authority),
+            ("iqn.2001-04:disk", NameError::Authority),
+            ("eui.02004567a425678", NameError::Digits),
+            ("naa.1", NameError::Digits),
+            ("iqn.2001-04.com.example:A", NameError::Character),
+            ("iqn.2001-04.com.example:a b", NameError::Character),
+            ("iqn.2001-04.com.example:a\u{3000}b", NameError::Character),
+            ("iqn.2001-04.com.example:a,b", NameError::Character),
+        ] {
+            assert_eq!(check_name(name), Err(error), "{name}");
+        }
+        assert_eq!(check_name(&long[..NAME_MAX_BYTES]), Ok(()));
+    }
+}
