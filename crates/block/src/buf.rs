@@ -108,9 +108,8 @@ impl Pool {
 
     /// A pool that lends at most so many small and large buffers. Memory is mapped as needed.
     pub fn new(small_limit: usize, large_limit: usize) -> Pool {
-        let shelf = |len_bytes, limit| {
-            Shelf { free: Vec::with_capacity(limit), len_bytes, made: 0, limit }
-        };
+        let shelf =
+            |len_bytes, limit| Shelf { free: Vec::with_capacity(limit), len_bytes, made: 0, limit };
         let small = shelf(Pool::SMALL_BYTES, small_limit);
         let large = shelf(Pool::LARGE_BYTES, large_limit);
         Pool(Rc::new(RefCell::new([small, large])))

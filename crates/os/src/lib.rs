@@ -1,1 +1,25 @@
-//! Being built.
+//! Linux, and nothing of any protocol: one io_uring reactor per core, with sockets, files and a
+//! clock on it, and what the system tells about cores and counters.
+//!
+//! This is the only crate that calls io_uring. Buffers handed to the kernel are owned by the ring
+//! until their completion, so no caller can free or touch them too early.
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+mod clock;
+mod core;
+pub mod cpu;
+mod file;
+mod listener;
+mod receive;
+mod ring;
+pub mod sample;
+mod socket;
+mod waker;
+
+pub use crate::clock::Clock;
+pub use crate::core::{Core, Token};
+pub use crate::file::{File, FileDone, FileOp, FileOpKind};
+pub use crate::listener::Listener;
+pub use crate::ring::{Features, OpenRingError};
+pub use crate::socket::{Chunk, End, Socket};
+pub use crate::waker::Waker;

@@ -1,0 +1,113 @@
+//! The clock of the data path: the processor's counter where it can be trusted.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use block::Nanos;
+
+/// A monotonic clock whose zero is the same for all threads of the process.
+///
+/// A reading of the time-stamp counter takes about 8 ns, one of the system's clock 20 ns or more.
+/// The counter is used where the kernel itself uses it as its clock source, which it only does
+/// while the counter runs at one rate on all cores.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+    counter: Option<Counter>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counter {
+    start: u64,
+    /// Nanoseconds per tick, times 2³².
+    ns_per_tick_q32: u64,
+}
+
+/// How long the counter is compared with the system's clock: an error of 100 ns in one reading is
+/// 5 parts in a million.
+const CALIBRATION: Duration = Duration::from_millis(20);
+
+impl Clock {
+    /// The clock of this process. The first call takes 20 ms to calibrate.
+    pub fn get() -> Clock {
+        static CLOCK: OnceLock<Clock> = OnceLock::new();
+        *CLOCK.get_or_init(Clock::calibrate)
+    }
+
+    /// Time since the first [`get`](Self::get) of the process.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        match self.counter {
+            Some(counter) => {
+                let ticks = ticks().wrapping_sub(counter.start);
+                Nanos(((u128::from(ticks) * u128::from(counter.ns_per_tick_q32)) >> 32) as u64)
+            }
+            None => Nanos(self.start.elapsed().as_nanos() as u64),
+        }
+    }
+
+    /// Whether the time-stamp counter is used.
+    pub fn uses_counter(&self) -> bool {
+        self.counter.is_some()
+    }
+
+    fn calibrate() -> Clock {
+        let (start, first) = reading();
+        if !counter_is_trusted() {
+            return Clock { start, counter: None };
+        }
+        std::thread::sleep(CALIBRATION);
+        let (end, last) = reading();
+        let ns = end.duration_since(start).as_nanos();
+        let ticks = u128::from(last.wrapping_sub(first).max(1));
+        let ns_per_tick_q32 = ((ns << 32) / ticks) as u64;
+        Clock { start, counter: Some(Counter { start: first, ns_per_tick_q32 }) }
+    }
+}
+
+/// Both clocks at the same moment: of several readings the one least interrupted.
+fn reading() -> (Instant, u64) {
+    let one = || {
+        let before = ticks();
+        let at = Instant::now();
+        let after = ticks();
+        (after.wrapping_sub(before), at, before.wrapping_add(after.wrapping_sub(before) / 2))
+    };
+    let best = (0..16).map(|_| one()).min_by_key(|(gap, _, _)| *gap);
+    let (_, at, ticks) = best.expect("sixteen readings");
+    (at, ticks)
+}
+
+fn counter_is_trusted() -> bool {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    cfg!(target_arch = "x86_64")
+        && std::fs::read_to_string(path).is_ok_and(|source| source.trim() == "tsc")
+}
+
+#[inline]
+fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reading the time-stamp counter touches no memory; Linux never forbids it.
+    return unsafe { core::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    return 0;
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_system_and_never_goes_back() {
+        let clock = Clock::get();
+        let (system, ours) = (Instant::now(), clock.now());
+        let mut last = ours;
+        while system.elapsed() < Duration::from_millis(50) {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+        let (ours, system) = (clock.now().since(ours).0 as f64, system.elapsed().as_nanos() as f64);
+        assert!((ours / system - 1.0).abs() < 0.01, "{ours} ns here, {system} ns there");
+    }
+}

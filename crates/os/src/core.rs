@@ -1,0 +1,300 @@
+//! One core: a ring, the buffers and sockets on it, a clock, and the turn of its loop.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use block::{Nanos, Pool};
+use io_uring::squeue;
+
+use crate::clock::Clock;
+use crate::file::FileState;
+use crate::listener::ListenerState;
+use crate::receive::ReceiveBuffers;
+use crate::ring::{Features, OpenRingError, Ring};
+use crate::socket::SocketState;
+use crate::waker::WakerState;
+
+/// How long an idle loop spins before it sleeps. Waking a sleeping virtual processor takes about
+/// 24 µs, more than an exchange; an idle loop costs one such span after its last message.
+const SPIN: Nanos = Nanos(50_000);
+/// Of so many pauses of a spin one yields, so that two loops can share a core.
+const PAUSES_PER_YIELD: u32 = 16;
+/// How long a dropped core waits for the kernel to hand its buffers back.
+const DRAIN: Nanos = Nanos::from_secs(5);
+
+/// Names a socket, listener or file of one core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(pub u32);
+
+/// The reactor of one thread. A handle: clones are the same reactor.
+#[derive(Clone)]
+pub struct Core {
+    pub(crate) state: Rc<RefCell<State>>,
+    clock: Clock,
+    pool: Pool,
+    spin: Nanos,
+}
+
+impl Core {
+    /// Makes the reactor of the calling thread, which lends buffers from `pool`.
+    pub fn open(pool: Pool) -> Result<Core, OpenRingError> {
+        let mut ring = Ring::open()?;
+        let receive = ReceiveBuffers::new(&mut ring)?;
+        let state = State {
+            ring: Some(ring),
+            receive,
+            slots: Vec::new(),
+            free: Vec::new(),
+            starved: Vec::new(),
+            batch: Vec::with_capacity(4096),
+            ready: Vec::with_capacity(1024),
+            in_flight: 0,
+            pool: pool.clone(),
+        };
+        Ok(Core { state: Rc::new(RefCell::new(state)), clock: Clock::get(), pool, spin: SPIN })
+    }
+
+    /// The time now.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    /// The buffers of this core.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// What the kernel offers to this core.
+    pub fn features(&self) -> Features {
+        self.state.borrow_mut().ring().features
+    }
+
+    /// Enters the kernel once for all that was queued, and brings what has happened: `ready` gets
+    /// each socket, listener, file or waker with news, once.
+    ///
+    /// With nothing new it waits: it spins for 50 µs, then sleeps, until there is news or `until`
+    /// has come. `None` waits for news alone; a time that has passed does not wait.
+    pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
+        let mut state = self.state.borrow_mut();
+        state.refill();
+        if state.in_flight > 0 && state.ring().needs_entry() {
+            state.ring().enter()?;
+        }
+        state.reap();
+        if state.ready.is_empty() {
+            let now = self.now();
+            if until.is_none_or(|until| until > now) {
+                self.wait(&mut state, now, until)?;
+            }
+        }
+        for slot in &state.ready {
+            ready.push(Token(*slot));
+        }
+        state.clear_ready();
+        Ok(())
+    }
+
+    fn wait(&self, state: &mut State, start: Nanos, until: Option<Nanos>) -> io::Result<()> {
+        let mut pauses = 0_u32;
+        loop {
+            if state.ring().needs_entry() {
+                state.ring().enter()?;
+            }
+            if state.ring().has_completion() {
+                state.reap();
+                if !state.ready.is_empty() {
+                    return Ok(());
+                }
+            }
+            pauses += 1;
+            if !pauses.is_multiple_of(PAUSES_PER_YIELD) {
+                std::hint::spin_loop();
+                continue;
+            }
+            std::thread::yield_now();
+            let now = self.now();
+            if until.is_some_and(|until| now >= until) {
+                return Ok(());
+            }
+            if now.since(start) > self.spin {
+                state.ring().wait(until.map(|until| until.since(now)))?;
+                state.reap();
+                if !state.ready.is_empty() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// What stands behind a token.
+pub(crate) enum Slot {
+    Free,
+    Socket(Box<SocketState>),
+    Listener(Box<ListenerState>),
+    File(Box<FileState>),
+    Waker(Box<WakerState>),
+}
+
+/// Which operation of a slot a completion belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Receive,
+    Send,
+    Accept,
+    File,
+    Wake,
+}
+
+const KINDS: [Kind; 5] = [Kind::Receive, Kind::Send, Kind::Accept, Kind::File, Kind::Wake];
+
+/// Everything of one core that operations and completions touch.
+pub(crate) struct State {
+    /// Present until the drop, in which it goes before the buffers that the kernel knows.
+    ring: Option<Ring>,
+    pub(crate) receive: ReceiveBuffers,
+    pub(crate) slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Sockets that wait for a receive buffer.
+    pub(crate) starved: Vec<u32>,
+    batch: Vec<(u64, i32, u32)>,
+    ready: Vec<u32>,
+    /// Operations that the kernel has; a multishot counts as one until it ends.
+    in_flight: usize,
+    /// Where the buffers of a chain go when its socket is gone.
+    pool: Pool,
+}
+
+impl State {
+    pub(crate) fn ring(&mut self) -> &mut Ring {
+        self.ring.as_mut().expect("the ring lives until the drop")
+    }
+
+    /// Puts something into a free slot.
+    pub(crate) fn insert(&mut self, slot: Slot) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = slot;
+            return index;
+        }
+        self.slots.push(slot);
+        self.slots.len() as u32 - 1
+    }
+
+    /// Frees a slot of which the kernel has nothing any more.
+    pub(crate) fn remove(&mut self, index: u32) {
+        let slot = std::mem::replace(&mut self.slots[index as usize], Slot::Free);
+        if let Slot::Socket(mut socket) = slot {
+            socket.chain.recycle(&self.pool);
+        }
+        self.free.push(index);
+    }
+
+    /// Queues an operation of a slot; `part` comes back with the completion.
+    ///
+    /// # Safety
+    /// Whatever the entry points to stays valid and untouched until its completion: it belongs to
+    /// the slot, which is not removed before.
+    pub(crate) unsafe fn push(
+        &mut self,
+        entry: squeue::Entry,
+        kind: Kind,
+        index: u32,
+        part: u32,
+    ) -> io::Result<()> {
+        debug_assert!(part < 1 << 24);
+        let data = u64::from(kind as u8) << 56 | u64::from(part) << 32 | u64::from(index);
+        self.in_flight += 1;
+        // SAFETY: the caller's promise.
+        unsafe { self.ring().push(&entry.user_data(data)) }
+    }
+
+    /// Tells the owner of a slot, at the end of the turn, that there is news.
+    pub(crate) fn mark_ready(&mut self, index: u32) {
+        let marked = match &mut self.slots[index as usize] {
+            Slot::Socket(socket) => &mut socket.ready,
+            Slot::File(file) => &mut file.ready,
+            Slot::Listener(_) | Slot::Waker(_) | Slot::Free => &mut false,
+        };
+        if !std::mem::replace(marked, true) {
+            self.ready.push(index);
+        }
+    }
+
+    fn clear_ready(&mut self) {
+        for index in std::mem::take(&mut self.ready) {
+            match &mut self.slots[index as usize] {
+                Slot::Socket(socket) => socket.ready = false,
+                Slot::File(file) => file.ready = false,
+                Slot::Listener(_) | Slot::Waker(_) | Slot::Free => {}
+            }
+        }
+    }
+
+    /// Arms the receives that waited for buffers.
+    fn refill(&mut self) {
+        for index in std::mem::take(&mut self.starved) {
+            self.arm_receive(index);
+        }
+    }
+
+    /// Takes all completions and does what each calls for.
+    fn reap(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.ring().take_completions(&mut batch);
+        for (data, result, flags) in batch.drain(..) {
+            let kind = KINDS[usize::from((data >> 56) as u8)];
+            let (part, index) = ((data >> 32) as u32 & 0xff_ffff, data as u32);
+            if !io_uring::cqueue::more(flags) {
+                self.in_flight -= 1;
+            }
+            match kind {
+                Kind::Receive => self.received(index, part, result, flags),
+                Kind::Send => self.sent(index, result),
+                Kind::Accept => self.accepted(index, result),
+                Kind::File => self.file_done(index, part, result),
+                Kind::Wake => self.woken(index),
+            }
+        }
+        self.batch = batch;
+    }
+
+    /// Ends all operations, so that the kernel gives every buffer back.
+    fn drain(&mut self) -> bool {
+        for index in 0..self.slots.len() as u32 {
+            self.abandon(index);
+        }
+        let clock = Clock::get();
+        let end = clock.now() + DRAIN;
+        while self.in_flight > 0 && clock.now() < end {
+            if self.ring().wait(Some(Nanos::from_millis(100))).is_err() {
+                break;
+            }
+            self.reap();
+        }
+        self.in_flight == 0
+    }
+
+    fn abandon(&mut self, index: u32) {
+        match &mut self.slots[index as usize] {
+            Slot::Socket(_) => self.close_socket(index),
+            Slot::Listener(_) => self.close_listener(index),
+            Slot::Waker(waker) => waker.raise(),
+            Slot::File(_) | Slot::Free => {}
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let quiet = self.drain();
+        self.ring = None;
+        if !quiet {
+            // The kernel may still write into these: better lost than reused.
+            std::mem::forget(std::mem::take(&mut self.slots));
+            std::mem::forget(std::mem::replace(&mut self.receive, ReceiveBuffers::empty()));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The processors that this process may use.
+
+use std::io;
+
+/// Processors that the calling thread may run on, in ascending order.
+pub fn allowed() -> Vec<usize> {
+    // SAFETY: an all-zero set is a valid, empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel fills the set that we own, of the size that we name.
+    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
+    if result != 0 {
+        return vec![0];
+    }
+    let count = libc::CPU_SETSIZE as usize;
+    // SAFETY: `cpu` is below the size of the set.
+    (0..count).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
+}
+
+/// Keeps the calling thread on one processor.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: an all-zero set is a valid, empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `cpu` is below the size of the set.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the kernel reads the set that we own, of the size that we name.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Name of the processor, as the kernel shows it; `unknown` where it shows none.
+pub fn model() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("model name"));
+    let name = line.and_then(|line| line.split_once(':')).map(|(_, name)| name.trim());
+    name.unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn pins_to_an_allowed_processor() {
+        let thread = std::thread::spawn(|| {
+            let last = *allowed().last().unwrap();
+            pin(last).unwrap();
+            assert_eq!(allowed(), [last]);
+            assert!(pin(1 << 20).is_err());
+        });
+        thread.join().unwrap();
+        assert!(!model().is_empty());
+    }
+}

@@ -1,0 +1,224 @@
+//! A file or block device on a core.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use block::Buf;
+use io_uring::types::{Fd, Fixed, FsyncFlags};
+use io_uring::{opcode, squeue};
+
+use crate::core::{Core, Kind, Slot, State, Token};
+
+/// An open file whose operations run on a core. Dropping it closes it when they are done.
+pub struct File {
+    core: Core,
+    index: u32,
+}
+
+/// What an operation on a file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileOpKind {
+    /// Fill the buffer.
+    Read,
+    /// Write the buffer.
+    Write {
+        /// Data are durable at the completion.
+        durable: bool,
+    },
+    /// Make what was written durable.
+    Sync,
+    /// Free the range; it reads as zeroes.
+    Punch,
+    /// Make the range read as zeroes.
+    Zero,
+}
+
+/// An operation on a file.
+#[derive(Debug)]
+pub struct FileOp {
+    /// Comes back with the completion.
+    pub tag: u64,
+    /// What to do.
+    pub kind: FileOpKind,
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u32,
+    /// The data of a read or write: at least `len` bytes.
+    pub buf: Option<Buf>,
+}
+
+/// The end of a [`FileOp`].
+#[derive(Debug)]
+pub struct FileDone {
+    /// The tag of the operation.
+    pub tag: u64,
+    /// Bytes transferred or zero, or what went wrong. A short transfer is an error here.
+    pub result: io::Result<()>,
+    /// The buffer of the operation.
+    pub buf: Option<Buf>,
+}
+
+impl File {
+    /// Takes over an open file.
+    pub fn new(core: &Core, file: std::fs::File) -> File {
+        let mut state = core.state.borrow_mut();
+        let fd = OwnedFd::from(file);
+        let raw = fd.as_raw_fd();
+        let index = state.insert(Slot::File(Box::new(FileState {
+            fd,
+            registered: false,
+            ops: Vec::new(),
+            free: Vec::new(),
+            done: Vec::new(),
+            dropped: false,
+            ready: false,
+        })));
+        let registered = state.ring().register(index, raw);
+        state.file(index).registered = registered;
+        drop(state);
+        File { core: core.clone(), index }
+    }
+
+    /// Its name in the list of [`Core::turn`].
+    pub fn token(&self) -> Token {
+        Token(self.index)
+    }
+
+    /// Queues an operation for the next turn. Panics when a read or write has too short a buffer.
+    pub fn submit(&self, op: FileOp) {
+        self.core.state.borrow_mut().submit_file(self.index, op);
+    }
+
+    /// Moves what is finished to `done`.
+    pub fn take_done(&self, done: &mut Vec<FileDone>) {
+        done.append(&mut self.core.state.borrow_mut().file(self.index).done);
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let mut state = self.core.state.borrow_mut();
+        state.file(self.index).dropped = true;
+        state.free_file(self.index);
+    }
+}
+
+/// What the core knows of a file.
+pub(crate) struct FileState {
+    fd: OwnedFd,
+    registered: bool,
+    /// Operations with the kernel, with what is already transferred.
+    ops: Vec<Option<(FileOp, u32)>>,
+    free: Vec<u32>,
+    done: Vec<FileDone>,
+    dropped: bool,
+    pub(crate) ready: bool,
+}
+
+impl FileState {
+    /// The entry that does what is left of an operation. None when the buffer is missing.
+    fn entry(&mut self, index: u32, part: u32) -> squeue::Entry {
+        let fd = Fd(self.fd.as_raw_fd());
+        let (op, sofar) = self.ops[part as usize].as_mut().expect("an operation under way");
+        let (offset, len) = (op.offset + u64::from(*sofar), op.len - *sofar);
+        let data = op
+            .buf
+            .as_mut()
+            .map_or(std::ptr::null_mut(), |buf| buf[*sofar as usize..op.len as usize].as_mut_ptr());
+        macro_rules! on_file {
+            ($op:ident $(, $argument:expr)*) => {
+                match self.registered {
+                    true => opcode::$op::new(Fixed(index) $(, $argument)*),
+                    false => opcode::$op::new(fd $(, $argument)*),
+                }
+            };
+        }
+        match op.kind {
+            FileOpKind::Read => on_file!(Read, data, len).offset(offset).build(),
+            FileOpKind::Write { durable } => {
+                let flags = if durable { libc::RWF_DSYNC } else { 0 };
+                on_file!(Write, data.cast_const(), len).offset(offset).rw_flags(flags).build()
+            }
+            FileOpKind::Sync => on_file!(Fsync).flags(FsyncFlags::DATASYNC).build(),
+            FileOpKind::Punch => {
+                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                on_file!(Fallocate, u64::from(len)).offset(offset).mode(mode).build()
+            }
+            FileOpKind::Zero => {
+                let mode = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+                on_file!(Fallocate, u64::from(len)).offset(offset).mode(mode).build()
+            }
+        }
+    }
+
+    fn finish(&mut self, part: u32, result: io::Result<()>) {
+        let (op, _) = self.ops[part as usize].take().expect("an operation under way");
+        self.free.push(part);
+        self.done.push(FileDone { tag: op.tag, result, buf: op.buf });
+    }
+}
+
+impl State {
+    fn file(&mut self, index: u32) -> &mut FileState {
+        match &mut self.slots[index as usize] {
+            Slot::File(file) => file,
+            _ => unreachable!("a file's slot holds a file until it is dropped"),
+        }
+    }
+
+    fn submit_file(&mut self, index: u32, op: FileOp) {
+        let file = self.file(index);
+        let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });
+        let fits = op.buf.as_ref().is_some_and(|buf| buf.len() >= op.len as usize);
+        assert!(!moves_data || fits, "a buffer of {} bytes", op.len);
+        let part = file.free.pop().unwrap_or_else(|| {
+            file.ops.push(None);
+            file.ops.len() as u32 - 1
+        });
+        file.ops[part as usize] = Some((op, 0));
+        self.push_file(index, part);
+    }
+
+    fn push_file(&mut self, index: u32, part: u32) {
+        let entry = self.file(index).entry(index, part);
+        // SAFETY: the buffer belongs to the slot's operation until the completion, and the slot is
+        // not removed before.
+        let pushed = unsafe { self.push(entry, Kind::File, index, part) };
+        if let Err(error) = pushed {
+            self.file(index).finish(part, Err(error));
+            self.mark_ready(index);
+        }
+    }
+
+    pub(crate) fn file_done(&mut self, index: u32, part: u32, result: i32) {
+        let file = self.file(index);
+        let (op, sofar) = file.ops[part as usize].as_mut().expect("an operation under way");
+        let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });
+        match result {
+            _ if result == -libc::EINTR || result == -libc::EAGAIN => {
+                return self.push_file(index, part);
+            }
+            ..0 => file.finish(part, Err(io::Error::from_raw_os_error(-result))),
+            0 if moves_data && op.len > 0 => {
+                file.finish(part, Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            _ => {
+                *sofar += result as u32;
+                if moves_data && *sofar < op.len {
+                    return self.push_file(index, part);
+                }
+                file.finish(part, Ok(()));
+            }
+        }
+        self.mark_ready(index);
+        self.free_file(index);
+    }
+
+    fn free_file(&mut self, index: u32) {
+        let file = self.file(index);
+        if file.dropped && file.free.len() == file.ops.len() {
+            self.remove(index);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A listening TCP socket on a core.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use io_uring::opcode;
+use io_uring::types::Fd;
+use socket2::{Domain, Protocol, Type};
+
+use crate::core::{Core, Kind, Slot, State, Token};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// A listening socket. Dropping it closes the port.
+pub struct Listener {
+    core: Core,
+    index: u32,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Listens on `address` together with the listeners of the other cores.
+    ///
+    /// With `cpu`, connections whose packets arrive on that processor come here, so that both
+    /// ends of a local connection, or the interrupt and the connection, share a core.
+    pub fn bind(core: &Core, address: SocketAddr, cpu: Option<usize>) -> io::Result<Listener> {
+        let domain = Domain::for_address(address);
+        let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(true)?;
+        if let Some(cpu) = cpu {
+            socket.set_cpu_affinity(cpu)?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        let listener = TcpListener::from(socket);
+        let address = listener.local_addr()?;
+        let mut state = core.state.borrow_mut();
+        let fd = OwnedFd::from(listener);
+        let listener = ListenerState { fd, accepted: Vec::new(), accepting: false, dropped: false };
+        let index = state.insert(Slot::Listener(Box::new(listener)));
+        state.arm_accept(index)?;
+        drop(state);
+        Ok(Listener { core: core.clone(), index, address })
+    }
+
+    /// Whether something listens on `address` already, on this machine. Listeners that share a
+    /// port would not notice: the first of ours asks this.
+    pub fn is_taken(address: SocketAddr) -> io::Result<bool> {
+        if address.port() == 0 {
+            return Ok(false);
+        }
+        let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        match socket.bind(&address.into()) {
+            Ok(()) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Its name in the list of [`Core::turn`].
+    pub fn token(&self) -> Token {
+        Token(self.index)
+    }
+
+    /// Where it listens, with the port that was picked.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The next accepted connection, or why one could not be accepted.
+    pub fn accept(&self) -> Option<io::Result<TcpStream>> {
+        let mut state = self.core.state.borrow_mut();
+        state.listener(self.index).accepted.pop()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.core.state.borrow_mut().close_listener(self.index);
+    }
+}
+
+/// What the core knows of a listener.
+pub(crate) struct ListenerState {
+    fd: OwnedFd,
+    accepted: Vec<io::Result<TcpStream>>,
+    accepting: bool,
+    dropped: bool,
+}
+
+impl State {
+    fn listener(&mut self, index: u32) -> &mut ListenerState {
+        match &mut self.slots[index as usize] {
+            Slot::Listener(listener) => listener,
+            _ => unreachable!("a listener's slot holds a listener until it is dropped"),
+        }
+    }
+
+    fn arm_accept(&mut self, index: u32) -> io::Result<()> {
+        let fd = Fd(self.listener(index).fd.as_raw_fd());
+        let (address, length) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let entry = opcode::Accept::new(fd, address, length).flags(libc::SOCK_CLOEXEC).build();
+        self.listener(index).accepting = true;
+        // SAFETY: the entry points to nothing; the descriptor lives until the slot is removed.
+        unsafe { self.push(entry, Kind::Accept, index, 0) }
+    }
+
+    pub(crate) fn accepted(&mut self, index: u32, result: i32) {
+        let listener = self.listener(index);
+        listener.accepting = false;
+        let accepted = if result >= 0 {
+            // SAFETY: the kernel just made this descriptor for us.
+            Ok(TcpStream::from(unsafe { OwnedFd::from_raw_fd(result) }))
+        } else {
+            Err(io::Error::from_raw_os_error(-result))
+        };
+        if listener.dropped {
+            return self.remove(index);
+        }
+        listener.accepted.push(accepted);
+        if let Err(error) = self.arm_accept(index) {
+            self.listener(index).accepted.push(Err(error));
+        }
+        self.mark_ready(index);
+    }
+
+    pub(crate) fn close_listener(&mut self, index: u32) {
+        let listener = self.listener(index);
+        listener.dropped = true;
+        // SAFETY: a system call on a descriptor that we own; it ends the accept.
+        unsafe { libc::shutdown(listener.fd.as_raw_fd(), libc::SHUT_RDWR) };
+        if !listener.accepting {
+            self.remove(index);
+        }
+    }
+}

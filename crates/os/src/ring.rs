@@ -1,0 +1,223 @@
+//! Setting up an io_uring with the best features that the kernel has, and entering it.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use block::Nanos;
+use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, opcode, squeue};
+
+/// Submissions that fit before the kernel must be entered.
+const SUBMISSIONS: u32 = 512;
+/// Completions that fit: each of some thousand sockets may have a receive and a send at once.
+const COMPLETIONS: u32 = 4096;
+/// Descriptors that can be registered; beyond, plain ones are used.
+const REGISTERED_FILES: u32 = 4096;
+
+/// What the kernel offers. `doctor` shows it; each missing one has a slower path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// Completions run only when the owner asks: full batches, no interrupts. Linux 6.1.
+    pub defer_taskrun: bool,
+    /// Completions do not interrupt the owner. Linux 5.19. Implied by the above.
+    pub coop_taskrun: bool,
+    /// One armed receive serves many messages from shared buffers. Linux 6.0.
+    pub multishot_receive: bool,
+    /// Descriptors need no look-up per operation. Linux 5.19.
+    pub registered_files: bool,
+}
+
+impl Features {
+    /// Asks the kernel, by making a ring and dropping it.
+    pub fn probe() -> Result<Features, OpenRingError> {
+        Ring::open().map(|ring| ring.features)
+    }
+
+    /// Features named in `DRUMFIRE_WITHOUT`, a comma-separated list for tests of the slower paths:
+    /// `defer_taskrun`, `coop_taskrun`, `multishot_receive`, `registered_files`.
+    fn allowed() -> Features {
+        let without = std::env::var("DRUMFIRE_WITHOUT").unwrap_or_default();
+        let has = |name: &str| !without.split(',').any(|word| word.trim() == name);
+        Features {
+            defer_taskrun: has("defer_taskrun"),
+            coop_taskrun: has("coop_taskrun"),
+            multishot_receive: has("multishot_receive"),
+            registered_files: has("registered_files"),
+        }
+    }
+}
+
+/// Why there is no ring.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenRingError {
+    /// The kernel forbids it.
+    #[error(
+        "io_uring is not permitted: set 'sysctl kernel.io_uring_disabled=0', or allow \
+         io_uring_setup in the container's seccomp profile"
+    )]
+    Forbidden,
+    /// The kernel lacks it, or is too old.
+    #[error("this kernel has no io_uring that we can use: Linux 5.11 or newer is needed")]
+    Missing,
+    /// Too little locked memory or too few descriptors.
+    #[error("io_uring needs more locked memory or descriptors: raise 'ulimit -l' and 'ulimit -n'")]
+    Limits,
+    /// Anything else.
+    #[error("io_uring cannot be set up: {0}")]
+    Other(#[source] io::Error),
+}
+
+impl From<io::Error> for OpenRingError {
+    fn from(error: io::Error) -> OpenRingError {
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => OpenRingError::Forbidden,
+            Some(libc::ENOSYS) => OpenRingError::Missing,
+            Some(libc::ENOMEM | libc::EMFILE | libc::ENFILE) => OpenRingError::Limits,
+            _ => OpenRingError::Other(error),
+        }
+    }
+}
+
+/// An io_uring and what it can do. Belongs to the thread that made it.
+pub(crate) struct Ring {
+    uring: IoUring,
+    pub(crate) features: Features,
+    registered_files: u32,
+}
+
+impl Ring {
+    pub(crate) fn open() -> Result<Ring, OpenRingError> {
+        let mut features = Features::allowed();
+        let (uring, defer, coop) = build(features)?;
+        (features.defer_taskrun, features.coop_taskrun) = (defer, coop);
+        let params = uring.params();
+        if !params.is_feature_ext_arg() || !params.is_feature_nodrop() {
+            return Err(OpenRingError::Missing);
+        }
+        let mut probe = Probe::new();
+        uring.submitter().register_probe(&mut probe)?;
+        // SEND_ZC came with Linux 6.0, as multishot receive did, which cannot be asked for.
+        features.multishot_receive &= probe.is_supported(opcode::SendZc::CODE);
+        let mut registered_files = 0;
+        if features.registered_files {
+            let limit = REGISTERED_FILES.min(descriptor_limit());
+            features.registered_files = uring.submitter().register_files_sparse(limit).is_ok();
+            registered_files = if features.registered_files { limit } else { 0 };
+        }
+        Ok(Ring { uring, features, registered_files })
+    }
+
+    pub(crate) fn submitter(&self) -> io_uring::Submitter<'_> {
+        self.uring.submitter()
+    }
+
+    /// Registers a descriptor at `index`; false when it must be used plain.
+    pub(crate) fn register(&self, index: u32, fd: RawFd) -> bool {
+        index < self.registered_files
+            && self.uring.submitter().register_files_update(index, &[fd]).is_ok()
+    }
+
+    /// Queues an operation.
+    ///
+    /// # Safety
+    /// Whatever the entry points to stays valid and untouched until its completion was taken.
+    pub(crate) unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        loop {
+            // SAFETY: the caller's promise.
+            if unsafe { self.uring.submission().push(entry) }.is_ok() {
+                return Ok(());
+            }
+            self.enter()?;
+        }
+    }
+
+    /// Whether the kernel has something to take or to give that needs an entry.
+    pub(crate) fn needs_entry(&mut self) -> bool {
+        let submissions = self.uring.submission();
+        !submissions.is_empty() || submissions.taskrun() || submissions.cq_overflow()
+    }
+
+    /// Whether a completion waits.
+    pub(crate) fn has_completion(&mut self) -> bool {
+        !self.uring.completion().is_empty()
+    }
+
+    /// Submits what is queued and lets completions run, without waiting.
+    pub(crate) fn enter(&mut self) -> io::Result<()> {
+        const GET_EVENTS: u32 = 1;
+        let queued = self.uring.submission().len() as u32;
+        // SAFETY: entries were pushed under the promise of `push`; no argument is passed.
+        let entered =
+            unsafe { self.uring.submitter().enter::<libc::sigset_t>(queued, 0, GET_EVENTS, None) };
+        tolerate(entered.map(drop))
+    }
+
+    /// Submits what is queued and sleeps until a completion comes or `timeout` is over.
+    pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> io::Result<()> {
+        let span = timeout.map(|timeout| {
+            Timespec::new().sec(timeout.0 / 1_000_000_000).nsec((timeout.0 % 1_000_000_000) as u32)
+        });
+        let mut args = SubmitArgs::new();
+        if let Some(span) = &span {
+            args = args.timespec(span);
+        }
+        tolerate(self.uring.submitter().submit_with_args(1, &args).map(drop))
+    }
+
+    /// Moves all waiting completions to `batch` as (user data, result, flags).
+    pub(crate) fn take_completions(&mut self, batch: &mut Vec<(u64, i32, u32)>) {
+        let completions = self.uring.completion();
+        batch.extend(completions.map(|c| (c.user_data(), c.result(), c.flags())));
+    }
+}
+
+/// A signal, a time-out and a full completion queue are not errors: the loop comes again.
+fn tolerate(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN)
+            ) =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Builds the ring with the best set of flags; returns which of defer and coop it has.
+fn build(allowed: Features) -> Result<(IoUring, bool, bool), OpenRingError> {
+    let mut last = None;
+    for (defer, coop, plain) in
+        [(true, false, false), (false, true, false), (false, false, false), (false, false, true)]
+    {
+        if (defer && !allowed.defer_taskrun) || (coop && !allowed.coop_taskrun) {
+            continue;
+        }
+        let mut builder = IoUring::builder();
+        builder.setup_cqsize(COMPLETIONS).setup_clamp();
+        if !plain {
+            builder.setup_submit_all();
+        }
+        if defer {
+            builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+        }
+        if coop {
+            builder.setup_coop_taskrun().setup_taskrun_flag();
+        }
+        match builder.build(SUBMISSIONS) {
+            Ok(uring) => return Ok((uring, defer, defer || coop)),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last = Some(error),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(OpenRingError::Other(last.unwrap_or_else(|| io::ErrorKind::Unsupported.into())))
+}
+
+fn descriptor_limit() -> u32 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills the struct that we own.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    if result == 0 { limit.rlim_cur.min(u64::from(u32::MAX)) as u32 } else { 1024 }
+}

@@ -1,0 +1,144 @@
+//! Counters of the system: who used the processors, and how much memory there is.
+
+use std::fs;
+use std::io;
+
+use block::Nanos;
+
+/// Number of the calling thread, for [`thread_cpu`].
+pub fn thread_id() -> i32 {
+    // SAFETY: a system call without arguments that cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// Processor time that a thread of this process has used.
+pub fn thread_cpu(thread: i32) -> io::Result<Nanos> {
+    // The kernel's number for "the CPU clock of this thread" (see clock_getcpuclockid(3)):
+    // the complement of the thread's number, shifted by three, with the bits for "scheduler time"
+    // and "per thread".
+    let clock = (!thread << 3) | 0b110;
+    let mut span = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills the struct that we own, or refuses a clock that it does not know.
+    let result = unsafe { libc::clock_gettime(clock, &mut span) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Nanos(span.tv_sec as u64 * 1_000_000_000 + span.tv_nsec as u64))
+}
+
+/// Time of all processors since boot, by what they did, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostCpu {
+    /// Programs.
+    pub user: f64,
+    /// The kernel on behalf of programs.
+    pub system: f64,
+    /// Interrupts.
+    pub irq: f64,
+    /// Deferred interrupt work: the network stack, mostly.
+    pub softirq: f64,
+    /// Taken by other guests of the same hardware.
+    pub steal: f64,
+    /// Nothing, or waiting for a disk.
+    pub idle: f64,
+}
+
+impl HostCpu {
+    /// Reads the counters. All zero where the system shows none.
+    pub fn now() -> HostCpu {
+        HostCpu::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    fn parse(stat: &str) -> HostCpu {
+        // The kernel counts in hundredths of a second on every Linux that we know (USER_HZ).
+        let line = stat.lines().next().unwrap_or_default();
+        let words = line.split_whitespace().skip(1);
+        let mut ticks = words.map(|word| word.parse::<f64>().unwrap_or(0.0) / 100.0);
+        let mut next = || ticks.next().unwrap_or(0.0);
+        let (user, nice, system, idle, wait) = (next(), next(), next(), next(), next());
+        let (irq, softirq, steal) = (next(), next(), next());
+        HostCpu { user: user + nice, system, irq, softirq, steal, idle: idle + wait }
+    }
+
+    /// What was used since `earlier`.
+    pub fn since(&self, earlier: &HostCpu) -> HostCpu {
+        HostCpu {
+            user: self.user - earlier.user,
+            system: self.system - earlier.system,
+            irq: self.irq - earlier.irq,
+            softirq: self.softirq - earlier.softirq,
+            steal: self.steal - earlier.steal,
+            idle: self.idle - earlier.idle,
+        }
+    }
+
+    /// Seconds in which a processor did something for this host.
+    pub fn busy(&self) -> f64 {
+        self.user + self.system + self.irq + self.softirq
+    }
+
+    /// All seconds.
+    pub fn total(&self) -> f64 {
+        self.busy() + self.steal + self.idle
+    }
+}
+
+/// Memory that can be used without swapping, in bytes; `None` where the system does not tell.
+pub fn memory_available_bytes() -> Option<u64> {
+    kib_of("/proc/meminfo", "MemAvailable:")
+}
+
+/// All memory of the machine in bytes.
+pub fn memory_total_bytes() -> Option<u64> {
+    kib_of("/proc/meminfo", "MemTotal:")
+}
+
+/// Memory that this process occupies now, in bytes.
+pub fn resident_bytes() -> Option<u64> {
+    kib_of("/proc/self/status", "VmRSS:")
+}
+
+fn kib_of(path: &str, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Release of the kernel, such as `6.1.0`.
+pub fn kernel_release() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn counts_what_a_thread_uses() {
+        let me = thread_id();
+        let before = thread_cpu(me).unwrap();
+        let mut sum = 0_u64;
+        while thread_cpu(me).unwrap().since(before) < Nanos::from_millis(2) {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(sum > 0);
+        assert!(thread_cpu(-5).is_err());
+    }
+
+    #[test]
+    fn reads_the_line_of_the_host() {
+        let cpu = HostCpu::parse("cpu  100 50 200 1000 50 10 40 30 0 0\ncpu0 1 2\n");
+        assert_eq!((cpu.user, cpu.system, cpu.idle), (1.5, 2.0, 10.5));
+        assert_eq!((cpu.irq, cpu.softirq, cpu.steal), (0.1, 0.4, 0.3));
+        assert!((cpu.total() - 14.8).abs() < 1e-9);
+        assert_eq!(HostCpu::parse(""), HostCpu::default());
+    }
+
+    #[test]
+    fn knows_the_memory() {
+        assert!(memory_available_bytes().unwrap() <= memory_total_bytes().unwrap());
+        assert!(resident_bytes().unwrap() > 1 << 20);
+        assert!(!kernel_release().is_empty());
+    }
+}

@@ -1,0 +1,347 @@
+//! A connected TCP socket on a core.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpStream;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use block::{Chain, Nanos};
+use io_uring::types::{Fd, Fixed};
+use io_uring::{cqueue, opcode, squeue};
+
+use crate::core::{Core, Kind, Slot, State, Token};
+use crate::receive::{BUFFER_BYTES, GROUP};
+
+/// One send takes at most so many pieces: the kernel's limit for a message.
+const PIECES_PER_SEND: usize = 1024;
+
+/// A connected TCP socket. Dropping it closes the connection at once.
+pub struct Socket {
+    core: Core,
+    index: u32,
+}
+
+/// How the incoming stream of a socket ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The peer closed in order.
+    Closed,
+    /// The connection broke, with this error number.
+    Broken(i32),
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Closed => write!(f, "the peer closed the connection"),
+            End::Broken(errno) => {
+                write!(f, "the connection broke: {}", io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+}
+
+impl Socket {
+    /// Takes over a connected stream and starts to receive on it.
+    pub fn new(core: &Core, stream: TcpStream) -> io::Result<Socket> {
+        stream.set_nodelay(true)?;
+        let mut state = core.state.borrow_mut();
+        let fd = OwnedFd::from(stream);
+        let raw = fd.as_raw_fd();
+        let index = state.insert(Slot::Socket(Box::new(SocketState::new(fd))));
+        let registered = state.ring().register(index, raw);
+        state.socket(index).registered = registered;
+        state.arm_receive(index);
+        drop(state);
+        Ok(Socket { core: core.clone(), index })
+    }
+
+    /// Its name in the list of [`Core::turn`].
+    pub fn token(&self) -> Token {
+        Token(self.index)
+    }
+
+    /// The next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
+    pub fn receive(&self) -> Option<Chunk> {
+        let mut state = self.core.state.borrow_mut();
+        let (id, len) = state.socket(self.index).chunks.pop_front()?;
+        Some(Chunk { core: self.core.clone(), address: state.receive.address(id), id, len })
+    }
+
+    /// Whether the stream has ended, after all that arrived was received.
+    pub fn ended(&self) -> Option<End> {
+        let mut state = self.core.state.borrow_mut();
+        let socket = state.socket(self.index);
+        socket.ended.filter(|_| socket.chunks.is_empty())
+    }
+
+    /// Whether [`send`](Self::send) may be called. If not, the owner is told when it may.
+    pub fn can_send(&self) -> bool {
+        let mut state = self.core.state.borrow_mut();
+        let socket = state.socket(self.index);
+        socket.wants_send = socket.sending;
+        !socket.sending
+    }
+
+    /// Sends a chain with the next turn and gives back, in its place, the one sent before.
+    /// Only when [`can_send`](Self::can_send): two sends of one socket could change places.
+    pub fn send(&self, chain: &mut Chain) {
+        let mut state = self.core.state.borrow_mut();
+        let socket = state.socket(self.index);
+        assert!(!socket.sending, "one send at a time");
+        std::mem::swap(&mut socket.chain, chain);
+        socket.sent_bytes = 0;
+        if !socket.chain.is_empty() {
+            state.push_send(self.index);
+        }
+    }
+
+    /// Bytes that the kernel has not taken yet.
+    pub fn unsent_bytes(&self) -> usize {
+        let mut state = self.core.state.borrow_mut();
+        let socket = state.socket(self.index);
+        if socket.sending { socket.chain.len_bytes() - socket.sent_bytes } else { 0 }
+    }
+
+    /// When the core's clock stands at.
+    pub fn now(&self) -> Nanos {
+        self.core.now()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.core.state.borrow_mut().close_socket(self.index);
+    }
+}
+
+/// Bytes that a socket received. Dropping it gives the buffer back to the core.
+pub struct Chunk {
+    core: Core,
+    address: *const u8,
+    id: u16,
+    len: u32,
+}
+
+impl Deref for Chunk {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the kernel filled `len` bytes of this buffer and does not touch it again until
+        // it is given back in the drop; the buffer lives as long as the core that we hold.
+        unsafe { std::slice::from_raw_parts(self.address, self.len as usize) }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.core.state.borrow_mut().receive.give(self.id);
+    }
+}
+
+/// What the core knows of a socket.
+pub(crate) struct SocketState {
+    fd: OwnedFd,
+    registered: bool,
+    /// A receive is with the kernel.
+    receiving: bool,
+    /// Filled buffers not yet received by the owner: (buffer, length).
+    chunks: VecDeque<(u16, u32)>,
+    /// What is being sent, or was sent last.
+    pub(crate) chain: Chain,
+    sent_bytes: usize,
+    sending: bool,
+    wants_send: bool,
+    /// The message and its parts, where the kernel reads them while a send is under way.
+    message: Box<libc::msghdr>,
+    parts: Vec<libc::iovec>,
+    ended: Option<End>,
+    /// The owner is gone: the slot is freed when the kernel has nothing of it any more.
+    dropped: bool,
+    pub(crate) ready: bool,
+}
+
+impl SocketState {
+    fn new(fd: OwnedFd) -> SocketState {
+        // SAFETY: an all-zero msghdr is a valid one: null pointers and zero lengths.
+        let message = Box::new(unsafe { std::mem::zeroed::<libc::msghdr>() });
+        SocketState {
+            fd,
+            registered: false,
+            receiving: false,
+            chunks: VecDeque::with_capacity(16),
+            chain: Chain::default(),
+            sent_bytes: 0,
+            sending: false,
+            wants_send: false,
+            message,
+            parts: Vec::with_capacity(16),
+            ended: None,
+            dropped: false,
+            ready: false,
+        }
+    }
+}
+
+impl State {
+    fn socket(&mut self, index: u32) -> &mut SocketState {
+        match &mut self.slots[index as usize] {
+            Slot::Socket(socket) => socket,
+            _ => unreachable!("a socket's slot holds a socket until it is dropped"),
+        }
+    }
+
+    /// Gives the kernel a receive for this socket, or puts it on the list of those that wait.
+    pub(crate) fn arm_receive(&mut self, index: u32) {
+        let multishot = self.ring().features.multishot_receive;
+        let socket = self.socket(index);
+        if socket.dropped || socket.receiving || socket.ended.is_some() {
+            return;
+        }
+        let (fd, registered) = (socket.fd.as_raw_fd(), socket.registered);
+        let (entry, part) = if multishot {
+            let entry = match registered {
+                true => opcode::RecvMulti::new(Fixed(index), GROUP).build(),
+                false => opcode::RecvMulti::new(Fd(fd), GROUP).build(),
+            };
+            (entry, 0)
+        } else {
+            let Some(id) = self.receive.take() else { return self.starved.push(index) };
+            let address = self.receive.address(id);
+            let len = BUFFER_BYTES as u32;
+            let entry = match registered {
+                true => opcode::Recv::new(Fixed(index), address, len).build(),
+                false => opcode::Recv::new(Fd(fd), address, len).build(),
+            };
+            (entry, u32::from(id))
+        };
+        self.socket(index).receiving = true;
+        // SAFETY: the buffers belong to the core and are given to nobody else until the completion.
+        let pushed = unsafe { self.push(entry, Kind::Receive, index, part) };
+        if let Err(error) = pushed {
+            self.end_socket(index, End::Broken(error.raw_os_error().unwrap_or(libc::EIO)));
+        }
+    }
+
+    pub(crate) fn received(&mut self, index: u32, part: u32, result: i32, flags: u32) {
+        let multishot = self.ring().features.multishot_receive;
+        let more = cqueue::more(flags);
+        let id = if multishot { cqueue::buffer_select(flags) } else { Some(part as u16) };
+        self.socket(index).receiving = more;
+        if let Some(id) = id {
+            if result > 0 && !self.socket(index).dropped {
+                self.socket(index).chunks.push_back((id, result as u32));
+            } else {
+                self.receive.give(id);
+            }
+        }
+        match result {
+            0 => self.end_socket(index, End::Closed),
+            1.. if !more => self.arm_receive(index),
+            // No free buffer: the data stay in the socket until one is.
+            _ if result == -libc::ENOBUFS => self.starved.push(index),
+            _ if result == -libc::EINTR || result == -libc::EAGAIN => self.arm_receive(index),
+            ..0 => self.end_socket(index, End::Broken(-result)),
+            1.. => {}
+        }
+        self.mark_ready(index);
+        self.free_socket(index);
+    }
+
+    fn end_socket(&mut self, index: u32, end: End) {
+        self.socket(index).ended.get_or_insert(end);
+    }
+
+    fn push_send(&mut self, index: u32) {
+        let socket = self.socket(index);
+        socket.sending = true;
+        let entry = socket.send_entry(index);
+        // SAFETY: message, parts and the pieces that they point to belong to the slot, whose
+        // chain is not exchanged while `sending` and which is not removed before the completion.
+        let pushed = unsafe { self.push(entry, Kind::Send, index, 0) };
+        if let Err(error) = pushed {
+            self.socket(index).sending = false;
+            self.end_socket(index, End::Broken(error.raw_os_error().unwrap_or(libc::EIO)));
+        }
+    }
+
+    pub(crate) fn sent(&mut self, index: u32, result: i32) {
+        let socket = self.socket(index);
+        if result < 0 && result != -libc::EINTR && result != -libc::EAGAIN {
+            socket.sending = false;
+            self.end_socket(index, End::Broken(-result));
+            self.mark_ready(index);
+            return self.free_socket(index);
+        }
+        socket.sent_bytes += result.max(0) as usize;
+        if socket.sent_bytes < socket.chain.len_bytes() && !socket.dropped {
+            return self.push_send(index);
+        }
+        socket.sending = false;
+        if std::mem::take(&mut socket.wants_send) {
+            self.mark_ready(index);
+        }
+        self.free_socket(index);
+    }
+
+    /// The owner is gone, or the core goes: end what the kernel has.
+    pub(crate) fn close_socket(&mut self, index: u32) {
+        let socket = self.socket(index);
+        socket.dropped = true;
+        let chunks = std::mem::take(&mut socket.chunks);
+        let fd = socket.fd.as_raw_fd();
+        // SAFETY: a system call on a descriptor that we own; it wakes the receive and the send.
+        unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+        chunks.into_iter().for_each(|(id, _)| self.receive.give(id));
+        self.free_socket(index);
+    }
+
+    fn free_socket(&mut self, index: u32) {
+        let socket = self.socket(index);
+        if socket.dropped && !socket.receiving && !socket.sending {
+            self.remove(index);
+        }
+    }
+}
+
+impl SocketState {
+    /// The entry that sends what is left of the chain.
+    fn send_entry(&mut self, index: u32) -> squeue::Entry {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        self.gather();
+        let fd = Fd(self.fd.as_raw_fd());
+        if let [part] = self.parts[..] {
+            let (base, len) = (part.iov_base.cast::<u8>().cast_const(), part.iov_len as u32);
+            return match self.registered {
+                true => opcode::Send::new(Fixed(index), base, len).flags(flags).build(),
+                false => opcode::Send::new(fd, base, len).flags(flags).build(),
+            };
+        }
+        self.message.msg_iov = self.parts.as_mut_ptr();
+        self.message.msg_iovlen = self.parts.len() as _;
+        let message: *const libc::msghdr = &*self.message;
+        match self.registered {
+            true => opcode::SendMsg::new(Fixed(index), message).flags(flags as u32).build(),
+            false => opcode::SendMsg::new(fd, message).flags(flags as u32).build(),
+        }
+    }
+
+    /// Lists the parts of the chain that were not sent yet.
+    fn gather(&mut self) {
+        self.parts.clear();
+        let mut skip = self.sent_bytes;
+        for piece in self.chain.pieces() {
+            let (base, len) = piece.as_raw();
+            if skip >= len {
+                skip -= len;
+                continue;
+            }
+            if self.parts.len() == PIECES_PER_SEND {
+                break;
+            }
+            let iov_base = base.wrapping_add(skip).cast_mut().cast();
+            self.parts.push(libc::iovec { iov_base, iov_len: len - skip });
+            skip = 0;
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The reactor against the kernel: sockets, files, wakers, time-outs, and the slower paths.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use block::{Chain, Nanos, Piece, Pool};
+use os::{Core, End, File, FileOp, FileOpKind, Listener, Socket};
+
+fn core() -> Core {
+    Core::open(Pool::new(64, 64)).unwrap()
+}
+
+fn pair(core: &Core) -> (Socket, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (Socket::new(core, listener.accept().unwrap().0).unwrap(), peer)
+}
+
+/// Turns until `done` says so; panics after five seconds.
+fn turn_until(core: &Core, mut done: impl FnMut() -> bool) {
+    let end = core.now() + Nanos::from_secs(5);
+    let mut ready = Vec::new();
+    while !done() {
+        assert!(core.now() < end, "nothing happened for five seconds");
+        core.turn(Some(core.now() + Nanos::from_millis(50)), &mut ready).unwrap();
+    }
+}
+
+fn received(socket: &Socket, into: &mut Vec<u8>) -> usize {
+    while let Some(chunk) = socket.receive() {
+        into.extend_from_slice(&chunk);
+    }
+    into.len()
+}
+
+fn chain(core: &Core, bytes: &[u8]) -> Chain {
+    let mut chain = Chain::default();
+    for part in bytes.chunks(Pool::LARGE_BYTES) {
+        let mut buf = core.pool().take(part.len()).unwrap();
+        buf[..part.len()].copy_from_slice(part);
+        chain.push(Piece::Owned { buf, len: part.len() });
+    }
+    chain
+}
+
+#[test]
+fn carries_bytes_both_ways_and_sees_the_end() {
+    let core = core();
+    let (socket, mut peer) = pair(&core);
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|i| (i * 7 >> 5) as u8).collect();
+    let expect = sent.clone();
+    let echo = std::thread::spawn(move || {
+        let mut back = vec![0; sent.len()];
+        peer.write_all(&sent).unwrap();
+        peer.read_exact(&mut back).unwrap();
+        assert!(back == sent, "bytes differ");
+    });
+    let mut bytes = Vec::new();
+    turn_until(&core, || received(&socket, &mut bytes) == expect.len());
+    assert!(bytes == expect, "bytes differ");
+    let mut sending = chain(&core, &bytes);
+    socket.send(&mut sending);
+    turn_until(&core, || socket.can_send());
+    socket.send(&mut sending);
+    sending.recycle(core.pool());
+    assert_eq!(core.pool().lent(), [0, 0]);
+    turn_until(&core, || socket.ended() == Some(End::Closed));
+    echo.join().unwrap();
+}
+
+#[test]
+fn many_sockets_share_the_buffers_without_loss() {
+    let core = core();
+    let sockets: Vec<_> = (0..40).map(|_| pair(&core)).collect();
+    let message: Vec<u8> = (0..200_000_u32).map(|i| (i * 13 >> 3) as u8).collect();
+    let mut bytes = vec![Vec::new(); sockets.len()];
+    std::thread::scope(|scope| {
+        for (_, peer) in &sockets {
+            let (mut peer, message) = (peer, &message);
+            scope.spawn(move || peer.write_all(message).unwrap());
+        }
+        turn_until(&core, || {
+            let each = sockets.iter().zip(&mut bytes);
+            each.map(|((socket, _), into)| received(socket, into)).sum::<usize>()
+                == 40 * message.len()
+        });
+    });
+    assert!(bytes.iter().all(|b| *b == message), "bytes differ");
+}
+
+#[test]
+fn accepts_and_notices_a_taken_port() {
+    let core = core();
+    let listener = Listener::bind(&core, "127.0.0.1:0".parse().unwrap(), None).unwrap();
+    assert!(Listener::is_taken(listener.address()).unwrap());
+    let peers: Vec<_> = (0..5).map(|_| TcpStream::connect(listener.address()).unwrap()).collect();
+    let mut accepted = Vec::new();
+    turn_until(&core, || {
+        accepted.extend(std::iter::from_fn(|| listener.accept()).map(Result::unwrap));
+        accepted.len() == peers.len()
+    });
+    let address = listener.address();
+    drop((listener, accepted, peers));
+    turn_until(&core, || TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn reads_and_writes_a_file() {
+    let core = core();
+    let path = std::env::temp_dir().join(format!("drumfire-os-{}", std::process::id()));
+    let options =
+        std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).clone();
+    let file = File::new(&core, options.open(&path).unwrap());
+    std::fs::remove_file(&path).unwrap();
+    let mut done = Vec::new();
+    let run = |kind, offset, len, buf, done: &mut Vec<_>| {
+        file.submit(FileOp { tag: offset, kind, offset, len, buf });
+        turn_until(&core, || {
+            file.take_done(done);
+            !done.is_empty()
+        });
+        done.pop().unwrap()
+    };
+    let mut buf = core.pool().take(8192).unwrap();
+    buf[..8192].fill(5);
+    let wrote = run(FileOpKind::Write { durable: true }, 4096, 8192, Some(buf), &mut done);
+    wrote.result.unwrap();
+    run(FileOpKind::Sync, 0, 0, None, &mut done).result.unwrap();
+    run(FileOpKind::Punch, 4096, 4096, None, &mut done).result.unwrap();
+    let read = run(FileOpKind::Read, 4096, 8192, wrote.buf, &mut done);
+    read.result.unwrap();
+    let buf = read.buf.unwrap();
+    assert!(buf[..4096].iter().all(|b| *b == 0) && buf[4096..8192].iter().all(|b| *b == 5));
+    let beyond = run(FileOpKind::Read, 8192, 8192, Some(buf), &mut done);
+    assert_eq!(beyond.result.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+}
+
+#[test]
+fn a_turn_ends_at_its_time_or_when_woken() {
+    let core = core();
+    let (waker, token) = core.waker().unwrap();
+    let mut ready = Vec::new();
+    let start = core.now();
+    core.turn(Some(start + Nanos::from_millis(20)), &mut ready).unwrap();
+    let waited = core.now().since(start);
+    assert!(waited >= Nanos::from_millis(20) && waited < Nanos::from_secs(2), "{waited:?}");
+    assert!(ready.is_empty());
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        waker.wake();
+    });
+    core.turn(Some(core.now() + Nanos::from_secs(5)), &mut ready).unwrap();
+    assert_eq!(ready, [token]);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_dropped_socket_takes_nothing_with_it() {
+    let core = core();
+    for _ in 0..200 {
+        let (socket, peer) = pair(&core);
+        (&peer).write_all(&[1; 100_000]).unwrap();
+        let mut sending = chain(&core, &[2; 300_000]);
+        socket.send(&mut sending);
+        core.turn(Some(core.now()), &mut Vec::new()).unwrap();
+        drop(socket);
+        core.turn(Some(core.now()), &mut Vec::new()).unwrap();
+    }
+    let (socket, peer) = pair(&core);
+    (&peer).write_all(&[3; 50_000]).unwrap();
+    let mut bytes = Vec::new();
+    turn_until(&core, || received(&socket, &mut bytes) == 50_000);
+}
