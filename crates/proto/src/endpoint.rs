@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Done, Geometry, Io, Memory, Nanos};
+use block::{Done, Geometry, Io, Memory, Nanos, Pool};
 
 use crate::Outbox;
 
@@ -67,8 +67,9 @@ pub trait Target: Endpoint {
     /// Whether the connection shall be closed once everything was sent.
     fn finished(&self) -> bool;
 
-    /// The connection is gone. Requests already taken must still be completed, into nothing.
-    fn abandon(&mut self);
+    /// The connection is gone: buffers go back to `pool`. Requests already taken must still be
+    /// completed, into nothing.
+    fn abandon(&mut self, pool: &Pool);
 }
 
 /// An I/O that a target wants done.

@@ -121,7 +121,7 @@ impl Target for IscsiTarget {
         todo!()
     }
 
-    fn abandon(&mut self) {
+    fn abandon(&mut self, _pool: &Pool) {
         todo!()
     }
 }
