@@ -1,8 +1,17 @@
 //! Honesty checks: numbers in, a verdict and its evidence out.
+//!
+//! Whoever runs a job gathers the numbers; nothing here looks at a host. What could not be
+//! gathered is [`Verdict::Unknown`], never a pass.
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval::Interval;
+use crate::histogram::supports;
+
+mod little;
+mod steady;
+
+pub use little::{Flow, littles_law};
+pub use steady::steady_state;
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +41,31 @@ pub enum Class {
     Invalid,
 }
 
+/// Checks that a published number needs: without one of them it is indicative at best.
+const NEEDED: [&str; 6] = ["H06", "H10", "H11", "H12", "H13", "H20"];
+
+impl Class {
+    /// A failed check makes a result invalid. It is publishable when every needed check was made
+    /// and nothing warned or stayed unknown.
+    pub fn of(checks: &[Check]) -> Class {
+        if checks.iter().any(|check| check.verdict == Verdict::Fail) {
+            return Class::Invalid;
+        }
+        let made = |code| checks.iter().any(|check| check.code == code);
+        let clean = checks.iter().all(|check| check.verdict == Verdict::Pass);
+        if clean && NEEDED.into_iter().all(made) { Class::Publishable } else { Class::Indicative }
+    }
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::Publishable => "publishable",
+            Class::Indicative => "indicative",
+            Class::Invalid => "invalid",
+        }
+    }
+}
+
 /// One honesty check and what it came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
@@ -52,27 +86,167 @@ impl Check {
     }
 }
 
-/// The three numbers of Little's law, and how many I/Os they rest on.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flow {
-    /// I/Os that were done.
-    pub ios: u64,
-    /// I/Os per second.
-    pub iops: f64,
-    /// Mean number under way, from the time integral.
-    pub mean_outstanding: f64,
-    /// Mean time from submission to completion in nanoseconds.
-    pub mean_latency_ns: f64,
+/// Percentiles that a result shows, with their names.
+const SHOWN: [(f64, &str); 5] =
+    [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+
+/// H12: percentiles rest on enough samples. Those that do not are withheld, and a result that
+/// cannot even show p99 is warned about.
+pub fn percentiles_supported(samples: u64) -> Check {
+    let withheld: Vec<&str> =
+        SHOWN.into_iter().filter(|(p, _)| !supports(samples, *p)).map(|(_, name)| name).collect();
+    let verdict = if supports(samples, 0.99) { Verdict::Pass } else { Verdict::Warn };
+    let shown = if withheld.is_empty() {
+        "every percentile has at least 100 samples above it".to_owned()
+    } else {
+        format!("withheld for want of 100 samples above them: {}", withheld.join(", "))
+    };
+    let evidence = format!("{samples} samples; {shown}; merged histograms, error at most 0.78 %");
+    Check::new("H12", "percentiles-supported", verdict, evidence)
 }
 
-impl Flow {
-    /// The flow of an interval.
-    pub fn of(interval: &Interval) -> Flow {
-        Flow {
-            ios: interval.ios(),
-            iops: interval.iops(),
-            mean_outstanding: interval.mean_outstanding(),
-            mean_latency_ns: interval.latencies().mean().unwrap_or(0.0),
+/// Above this share of its ceiling the generator is what was measured.
+const CEILING_SHARE: f64 = 0.80;
+/// A worker's core above this share of its time has no more to give.
+const BUSY_SHARE: f64 = 0.95;
+
+/// H10: the generator is not the limit. `ceiling_iops` is what the same job reaches on a volume
+/// that does nothing, on the same cores; `busiest_share` is the share of time (0 to 1) that the
+/// busiest worker's core spent on work rather than waiting. `None` where not measured.
+pub fn generator_ceiling(
+    iops: f64,
+    ceiling_iops: Option<f64>,
+    busiest_share: Option<f64>,
+) -> Check {
+    let check = |verdict, evidence| Check::new("H10", "generator-ceiling", verdict, evidence);
+    let busy = busiest_share
+        .map(|share| format!("busiest worker core {:.0} % at work (at most 95)", share * 100.0));
+    let ceiling = ceiling_iops.filter(|ceiling| *ceiling > 0.0);
+    let part = ceiling.map(|ceiling| {
+        let percent = iops / ceiling * 100.0;
+        format!("{percent:.0} % of the {ceiling:.0} IOPS that the generator reaches (at most 80)")
+    });
+    let evidence: Vec<String> = part.into_iter().chain(busy).collect();
+    let bound = ceiling.is_some_and(|ceiling| iops > CEILING_SHARE * ceiling)
+        || busiest_share.is_some_and(|share| share > BUSY_SHARE);
+    match (bound, ceiling) {
+        (true, _) => check(Verdict::Warn, format!("generator-bound: {}", evidence.join("; "))),
+        (false, Some(_)) => check(Verdict::Pass, evidence.join("; ")),
+        (false, None) => {
+            let unknown = "its ceiling was not measured".to_owned();
+            let all: Vec<String> = evidence.into_iter().chain([unknown]).collect();
+            check(Verdict::Unknown, all.join("; "))
         }
+    }
+}
+
+/// Stolen time above this share of the window is not ours.
+const STEAL_PERCENT: f64 = 1.0;
+
+/// H13: the processor was ours. `steal_percent` is the share of the window (0 to 100) that the
+/// hypervisor gave to others; `throttled` is how often a CPU quota stopped us. `None` where not
+/// known.
+pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check {
+    let check = |verdict, evidence| Check::new("H13", "cpu-was-ours", verdict, evidence);
+    let Some(steal) = steal_percent else {
+        return check(Verdict::Unknown, "stolen time was not measured".into());
+    };
+    let quota = match throttled {
+        Some(times) => format!("throttled {times} times"),
+        None => "throttling not known".to_owned(),
+    };
+    let bad = steal > STEAL_PERCENT || throttled.is_some_and(|times| times > 0);
+    let evidence = format!("{steal:.2} % stolen by the hypervisor (at most 1), {quota}");
+    check(if bad { Verdict::Warn } else { Verdict::Pass }, evidence)
+}
+
+/// What lay between initiator and target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Wire {
+    /// Nothing: the storage is local.
+    None,
+    /// Both were one host.
+    Loopback,
+    /// A network, with the share of segments that were sent again (0 to 100) where known.
+    Network {
+        /// Segments sent again, 0 to 100.
+        retransmitted_percent: Option<f64>,
+    },
+}
+
+/// More segments sent again than this share are a broken network.
+const RETRANSMITTED_PERCENT: f64 = 0.01;
+
+/// H19: what the wire was. Loopback is no wire, and a result must say so.
+pub fn wire(wire: Wire) -> Check {
+    let check = |verdict, evidence: String| Check::new("H19", "wire", verdict, evidence);
+    match wire {
+        Wire::None => check(Verdict::Pass, "local storage, no wire".into()),
+        Wire::Loopback => check(
+            Verdict::Warn,
+            "loopback: initiator and target share one host and its cores, no wire was measured"
+                .into(),
+        ),
+        Wire::Network { retransmitted_percent: None } => {
+            check(Verdict::Unknown, "retransmissions were not measured".into())
+        }
+        Wire::Network { retransmitted_percent: Some(percent) } => {
+            let bad = percent > RETRANSMITTED_PERCENT;
+            let evidence = format!("{percent:.4} % of segments sent again (at most 0.01)");
+            check(if bad { Verdict::Warn } else { Verdict::Pass }, evidence)
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn percentiles_need_samples() {
+        assert_eq!(percentiles_supported(1_000_000).verdict, Verdict::Pass);
+        let some = percentiles_supported(10_000);
+        assert_eq!(some.verdict, Verdict::Pass);
+        assert!(some.evidence.contains("p99.9, p99.99"), "{some:?}");
+        assert_eq!(percentiles_supported(9_999).verdict, Verdict::Warn);
+        assert_eq!(percentiles_supported(0).verdict, Verdict::Warn);
+    }
+
+    #[test]
+    fn the_generator_has_a_ceiling() {
+        let verdict = |iops, ceiling, busy| generator_ceiling(iops, ceiling, busy).verdict;
+        assert_eq!(verdict(80.0, Some(100.0), Some(0.95)), Verdict::Pass);
+        assert_eq!(verdict(81.0, Some(100.0), None), Verdict::Warn);
+        assert_eq!(verdict(10.0, Some(100.0), Some(0.96)), Verdict::Warn);
+        assert_eq!(verdict(10.0, None, Some(0.5)), Verdict::Unknown);
+        assert_eq!(verdict(10.0, Some(0.0), None), Verdict::Unknown);
+    }
+
+    #[test]
+    fn stolen_time_and_loopback_are_said() {
+        assert_eq!(cpu_was_ours(Some(1.0), Some(0)).verdict, Verdict::Pass);
+        assert_eq!(cpu_was_ours(Some(1.01), None).verdict, Verdict::Warn);
+        assert_eq!(cpu_was_ours(Some(0.0), Some(1)).verdict, Verdict::Warn);
+        assert_eq!(cpu_was_ours(None, None).verdict, Verdict::Unknown);
+        assert_eq!(wire(Wire::Loopback).verdict, Verdict::Warn);
+        assert_eq!(wire(Wire::None).verdict, Verdict::Pass);
+        let network = |percent| wire(Wire::Network { retransmitted_percent: percent }).verdict;
+        assert_eq!(
+            [Some(0.01), Some(0.02), None].map(network),
+            [Verdict::Pass, Verdict::Warn, Verdict::Unknown]
+        );
+    }
+
+    #[test]
+    fn the_class_follows_from_the_checks() {
+        let check = |code: &str, verdict| Check::new(code, "x", verdict, "");
+        let mut checks: Vec<Check> = NEEDED.iter().map(|code| check(code, Verdict::Pass)).collect();
+        assert_eq!(Class::of(&checks), Class::Publishable);
+        assert_eq!(Class::of(&checks[1..]), Class::Indicative);
+        checks.push(check("H19", Verdict::Warn));
+        assert_eq!(Class::of(&checks), Class::Indicative);
+        checks.push(check("H05", Verdict::Fail));
+        assert_eq!(Class::of(&checks), Class::Invalid);
+        assert_eq!(Class::of(&[]), Class::Indicative);
     }
 }
