@@ -45,7 +45,8 @@ impl Collector {
         }
     }
 
-    /// Adds what a worker did since its last interval.
+    /// Adds what a worker did since its last interval. It counts in the totals when its second
+    /// is closed.
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
         self.rates[worker] = interval.iops();
@@ -169,5 +170,79 @@ fn second(t: f64, done: &Interval, latencies: &Latencies) -> Second {
         p99_ns: latencies.supported_percentile(0.99),
         p99_9_ns: latencies.supported_percentile(0.999),
         max_ns: latencies.max(),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use block::Nanos;
+
+    use super::*;
+
+    /// One worker's second: `ios` reads of 512 bytes that took `ns` each.
+    fn part(second: u64, ios: u64, ns: u64) -> Interval {
+        let mut interval = Interval::new();
+        interval.start = Nanos::from_secs(second);
+        interval.end = Nanos::from_secs(second + 1);
+        (interval.read.ios, interval.read.bytes) = (ios, ios * 512);
+        interval.read.latencies.record_n(ns, ios);
+        interval.record_outstanding(1, Nanos(ios * ns));
+        interval
+    }
+
+    fn collector() -> Collector {
+        let name = |name: &str, target: &str| WorkerName {
+            name: name.into(),
+            volume: format!("ram:1m of {name}"),
+            target: target.into(),
+        };
+        Collector::new(vec![name("a", "t1"), name("b", "t2"), name("c", "t1"), name("d", "")])
+    }
+
+    #[test]
+    fn percentiles_come_from_merged_histograms() {
+        let mut collector = collector();
+        // 1 % of the I/Os are slow, all with one worker: the mean of the workers' p99 would be
+        // 2575 ns, and that of all I/Os is 100.
+        for (worker, ios, ns) in [(0, 33_000, 100), (1, 33_000, 100), (2, 33_000, 100)] {
+            collector.add(worker, &part(7, ios, ns));
+        }
+        collector.add(3, &part(7, 1000, 10_000));
+        let (row, latency) = collector.end_second(1.0);
+        assert_eq!((row.iops, row.p99_ns, row.max_ns), (100_000.0, Some(100), Some(10_000)));
+        assert_eq!((row.mean_ns, latency.p99_9), (Some(199.0), Some(10_000)));
+        assert_eq!(collector.workers()[3].latency_ns.p50, Some(10_000));
+    }
+
+    #[test]
+    fn seconds_add_up_and_the_ramp_is_forgotten() {
+        let mut collector = collector();
+        for (second, ios) in [(0, 9_000), (1, 1_000), (2, 3_000)] {
+            for worker in 0..4 {
+                collector.add(worker, &part(second, ios, 1000));
+            }
+            collector.end_second(second as f64);
+            if second == 0 {
+                collector.restart();
+            }
+        }
+        let totals = collector.totals();
+        assert_eq!((totals.ios, totals.seconds, totals.iops), (16_000, 2.0, 8_000.0));
+        assert_eq!((totals.read.bytes_per_second, totals.write.ios), (8_000.0 * 512.0, 0));
+        assert_eq!(collector.seconds().iter().map(|s| s.iops).sum::<f64>(), 16_000.0);
+        assert_eq!(collector.workers().iter().map(|w| w.ios).sum::<u64>(), 16_000);
+        let flows = collector.flows();
+        assert_eq!((flows.len(), flows[0].1.mean_outstanding), (5, 8_000.0 * 1000.0 / 1e9));
+        assert_eq!(crate::verdict::littles_law(&flows).verdict, crate::Verdict::Pass);
+    }
+
+    #[test]
+    fn targets_gather_their_workers() {
+        let mut collector = collector();
+        (0..4).for_each(|worker| collector.add(worker, &part(0, 10, 1)));
+        let rates: Vec<(String, f64)> =
+            collector.target_rates().into_iter().map(|row| (row.name, row.iops)).collect();
+        let expected = [("t1", 20.0), ("t2", 10.0), ("ram:1m of d", 10.0)];
+        assert_eq!(rates, expected.map(|(name, iops)| (name.to_owned(), iops)));
     }
 }

@@ -57,7 +57,9 @@ pub struct Interval {
     pub start: Nanos,
     /// Where it ends.
     pub end: Nanos,
-    /// The number of outstanding I/Os, integrated over time: outstanding × nanoseconds.
+    /// The number of outstanding I/Os, integrated over time: outstanding × nanoseconds. An I/O is
+    /// outstanding from the instant that its latency counts from: submission, or in an open loop
+    /// its planned start.
     pub outstanding_ns: u128,
 }
 
@@ -174,4 +176,48 @@ impl Interval {
 /// `amount / unit`, and zero where there is no unit: results hold no NaN.
 pub(crate) fn per(amount: f64, unit: f64) -> f64 {
     if unit > 0.0 { amount / unit } else { 0.0 }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn counts_by_direction() {
+        let mut interval = Interval::new();
+        assert_eq!(
+            (interval.seconds(), interval.iops(), interval.mean_outstanding()),
+            (0., 0., 0.)
+        );
+        (interval.start, interval.end) = (Nanos::from_secs(5), Nanos::from_secs(7));
+        for (op, len) in [(Op::Read, 512), (Op::Read, 512), (Op::Write, 4096), (Op::Flush, 0)] {
+            interval.record(op, len, Nanos(1000));
+        }
+        interval.record_error(Op::Trim);
+        interval.record_outstanding(3, Nanos::from_secs(1));
+        interval.record_outstanding(1, Nanos::from_secs(1));
+        assert_eq!((interval.read.ios, interval.write.ios, interval.other.ios), (2, 1, 1));
+        assert_eq!((interval.bytes(), interval.errors()), (5120, 1));
+        assert_eq!((interval.iops(), interval.mean_outstanding()), (2.0, 2.0));
+        assert_eq!(interval.latencies().count(), 4);
+    }
+
+    #[test]
+    fn merges_over_workers_and_over_time() {
+        let span = |from, to| {
+            let mut interval = Interval::new();
+            (interval.start, interval.end) = (Nanos::from_secs(from), Nanos::from_secs(to));
+            interval.record(Op::Read, 512, Nanos(from));
+            interval.record_outstanding(4, Nanos::from_secs(to - from));
+            interval
+        };
+        let mut whole = Interval::new();
+        for part in [span(1, 2), span(2, 3), span(1, 3)] {
+            whole.merge(&part);
+        }
+        whole.merge(&Interval::new());
+        assert_eq!((whole.seconds(), whole.ios(), whole.mean_outstanding()), (2.0, 3, 8.0));
+        whole.clear();
+        assert_eq!(whole, Interval::new());
+    }
 }

@@ -12,7 +12,7 @@ pub struct Flow {
     pub iops: f64,
     /// Mean number under way, from the time integral.
     pub mean_outstanding: f64,
-    /// Mean time from submission to completion in nanoseconds.
+    /// Mean latency in nanoseconds.
     pub mean_latency_ns: f64,
 }
 
@@ -48,9 +48,9 @@ const LITTLE_TURNOVERS: f64 = 100.0;
 
 /// H11: what is outstanding must be what arrives times how long it stays.
 ///
-/// The latency must count from submission; that of an open loop counts from the planned start
-/// and is not what this law is about. The worst of the flows decides; flows with too few I/Os
-/// are left out.
+/// An I/O must be outstanding from the instant that its latency counts from, which in an open
+/// loop is its planned start. The worst of the flows decides; flows with too few I/Os are left
+/// out.
 pub fn littles_law(flows: &[(String, Flow)]) -> Check {
     let check = |verdict, evidence| Check::new("H11", "littles-law", verdict, evidence);
     let enough = |flow: &Flow| {

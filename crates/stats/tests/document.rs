@@ -1,0 +1,111 @@
+//! The result document keeps its names: users script against them.
+
+use block::{Nanos, Op};
+use serde_json::Value;
+use stats::verdict::{littles_law, percentiles_supported};
+use stats::{
+    Class, Collector, Cpu, Interval, Job, Latency, RunResult, SCHEMA_VERSION, Tool, WorkerName,
+};
+
+/// The names that were promised, with values of the promised types.
+const CONTRACT: &str = include_str!("contract.json");
+
+/// A run of one worker that read for one second: enough I/Os for every percentile.
+fn result() -> RunResult {
+    let mut done = Interval::new();
+    (done.start, done.end) = (Nanos::from_secs(100), Nanos::from_secs(101));
+    for i in 0..1_000_000 {
+        done.record(Op::Read, 512, Nanos(200_000 + i % 1000));
+    }
+    done.record_outstanding(200, Nanos::from_secs(1));
+    let name = WorkerName {
+        name: "manager 1 worker 1".into(),
+        volume: "iscsi://[::1]:3260/iqn/1".into(),
+        target: "target 1".into(),
+    };
+    let mut collector = Collector::new(vec![name]);
+    collector.add(0, &done);
+    collector.end_second(1.0);
+    let totals = collector.totals();
+    let cpu = Cpu {
+        host_percent: Some(99.5),
+        steal_percent: Some(0.0),
+        initiator_cores: Some(0.75),
+        target_cores: Some(1.25),
+        ..Cpu::default()
+    };
+    let checks = vec![littles_law(&collector.flows()), percentiles_supported(totals.ios)];
+    RunResult {
+        schema_version: SCHEMA_VERSION,
+        tool: Tool { name: "drumfire".into(), version: "0.1.0".into(), git: Some("0".into()) },
+        class: Class::of(&checks),
+        checks,
+        job: Job { name: "race".into(), size_bytes: Some(512), ..Job::default() },
+        spec: serde_json::json!({"size": 512}),
+        started: "2026-11-20T08:00:00Z".into(),
+        seed: 1,
+        totals,
+        cpu: cpu.derive(totals.iops),
+        workers: collector.workers(),
+        intervals: collector.seconds().to_vec(),
+        ..RunResult::default()
+    }
+}
+
+/// Every name of `promised` is in `given`, with a value of the same type. Null is allowed for a
+/// number, because what is not known is null.
+fn assert_keeps(promised: &Value, given: &Value, path: &str) {
+    match (promised, given) {
+        (Value::Object(promised), Value::Object(given)) => {
+            for (key, value) in promised {
+                let found = given.get(key).unwrap_or_else(|| panic!("{path}.{key} is missing"));
+                assert_keeps(value, found, &format!("{path}.{key}"));
+            }
+        }
+        (Value::Array(promised), Value::Array(given)) => {
+            for (promised, given) in promised.iter().zip(given) {
+                assert_keeps(promised, given, &format!("{path}[]"));
+            }
+            assert!(promised.is_empty() || !given.is_empty(), "{path} is empty");
+        }
+        (Value::String(_), Value::String(_)) | (Value::Number(_), Value::Null) => {}
+        (Value::Number(p), Value::Number(g)) => assert_eq!(p.is_u64(), g.is_u64(), "{path}: {g}"),
+        _ => panic!("{path} is {given}, promised is {promised}"),
+    }
+}
+
+#[test]
+fn the_document_keeps_every_promised_name() {
+    let contract: Value = serde_json::from_str(CONTRACT).unwrap();
+    let document = serde_json::to_value(result()).unwrap();
+    assert_keeps(&contract, &document, "result");
+    assert_eq!(document["origin"], "measured");
+    assert_eq!(document["class"], "indicative");
+    assert_eq!(document["checks"][0]["verdict"], "pass");
+    assert_eq!(document["totals"]["latency_ns"]["mean"], 200_499.5);
+    assert_eq!(document["cpu"]["core_us_per_io"], 2.0);
+    assert_eq!(document["cpu"]["iops_per_core"], 500_000.0);
+}
+
+#[test]
+fn the_promised_document_can_be_read() {
+    let read: RunResult = serde_json::from_str(CONTRACT).unwrap();
+    assert_eq!(read.workers[0].latency_ns, Latency::default());
+    assert_eq!((read.seed, read.cpu.host_percent, read.partial), (1, Some(0.0), None));
+}
+
+#[test]
+fn a_result_survives_writing_and_reading() {
+    for result in [result(), RunResult::default()] {
+        let text = serde_json::to_string(&result).unwrap();
+        assert_eq!(serde_json::from_str::<RunResult>(&text).unwrap(), result);
+    }
+}
+
+#[test]
+fn few_samples_are_null() {
+    let document = serde_json::to_value(RunResult::default()).unwrap();
+    for name in ["min", "mean", "p50", "p99_99", "max"] {
+        assert_eq!(document["totals"]["latency_ns"][name], Value::Null, "{name}");
+    }
+}
