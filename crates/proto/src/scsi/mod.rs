@@ -1,10 +1,38 @@
 //! SCSI as a logical unit sees it: a CDB goes in, a [`Plan`] or [`Sense`] comes out.
 //!
 //! No I/O happens here and no transport is known: `iscsi` moves the data that a plan asks for.
+//! A command is one row of `table.rs`, which also answers REPORT SUPPORTED OPERATION CODES, and
+//! one function in the file of its family. What an initiator needs to ask and to understand a
+//! logical unit is in [`cdb`] and in the parsers beside it.
+//!
+//! Clauses of the standards are cited by title, because their numbers differ between revisions.
+
+mod answer;
+mod capacity;
+pub mod cdb;
+mod condition;
+mod field;
+mod inquiry;
+mod lun;
+mod mode;
+mod opcode;
+mod provisioning;
+mod sense;
+mod supported;
+mod table;
+mod transfer;
+mod words;
 
 use block::{Geometry, Op};
 
 use crate::UnitId;
+
+pub use answer::{
+    BlockLimits, Capacity, ModeFlags, parse_block_limits, parse_mode_sense6, parse_mode_sense10,
+    parse_read_capacity10, parse_read_capacity16, parse_report_luns,
+};
+pub use lun::{LUN_MAX, absent, decode_lun, encode_lun, report_luns};
+pub use sense::{FieldPointer, Key, Sense, decode_sense};
 
 /// A logical unit: a volume with a SCSI face.
 #[derive(Clone, Debug)]
@@ -74,4 +102,89 @@ pub enum Plan {
         /// One block of data.
         pattern: Vec<u8>,
     },
+}
+
+/// A CDB; shorter ones are padded with zeroes.
+type Cdb = [u8; 16];
+
+impl Unit {
+    /// Longest READ or WRITE in bytes, which the Block Limits page tells in blocks.
+    ///
+    /// Twice what the greediest initiator known sends (ESXi: 32 MiB), and a bound on what one
+    /// command can keep a connection busy with.
+    pub const TRANSFER_BYTES_MAX: u64 = 64 << 20;
+
+    /// A logical unit on the volume `id`.
+    ///
+    /// Of the names in `identity`, what is too long for its field is cut, and what is not
+    /// printable ASCII is shown as dots. Panics when the blocks of `geometry` are not a power of
+    /// two from 512 to 65536 bytes, or when its capacity in bytes exceeds 2⁶⁴−1.
+    pub fn new(id: UnitId, geometry: Geometry, in_place: bool, identity: Identity) -> Unit {
+        let Geometry { block_bytes, blocks, .. } = geometry;
+        assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
+        assert!(blocks.checked_mul(block_bytes.into()).is_some(), "{blocks} × {block_bytes} bytes");
+        Unit { id, geometry, in_place, identity }
+    }
+
+    /// Understands a command.
+    ///
+    /// Errors are what goes with CHECK CONDITION. [`Plan::Collect`] wants the data-out of the
+    /// command and [`plan_with`](Self::plan_with) then.
+    #[inline]
+    pub fn plan(&self, cdb: &[u8; 16]) -> Result<Plan, Sense> {
+        // These eight are nearly all that ever comes; each has its row in the table, too.
+        match cdb[0] {
+            opcode::READ_10 => transfer::read_10(self, cdb),
+            opcode::WRITE_10 => transfer::write_10(self, cdb),
+            opcode::READ_16 => transfer::read_16(self, cdb),
+            opcode::WRITE_16 => transfer::write_16(self, cdb),
+            opcode::READ_6 => transfer::read_6(self, cdb),
+            opcode::WRITE_6 => transfer::write_6(self, cdb),
+            opcode::READ_12 => transfer::read_12(self, cdb),
+            opcode::WRITE_12 => transfer::write_12(self, cdb),
+            _ => table::plan(self, cdb),
+        }
+    }
+
+    /// Understands a command together with its data-out, all the bytes that
+    /// [`Plan::Collect`] asked for.
+    ///
+    /// The same as [`plan`](Self::plan) for a command that does not ask. Any other number of bytes
+    /// than asked for is a parameter list length error.
+    pub fn plan_with(&self, cdb: &[u8; 16], data: &[u8]) -> Result<Plan, Sense> {
+        table::plan_with(self, cdb, data)
+    }
+
+    /// The block size as a 64-bit number.
+    #[inline]
+    fn block_bytes(&self) -> u64 {
+        self.geometry.block_bytes.into()
+    }
+
+    /// Offset and length in bytes of `blocks` from `lba` on, if they lie inside the volume.
+    ///
+    /// No block at the very end lies inside.
+    #[inline]
+    fn extent(&self, lba: u64, blocks: u64) -> Result<(u64, u64), Sense> {
+        let capacity = self.geometry.blocks;
+        //= SBC-4 §Logical block addressing: what exceeds the capacity is out of range.
+        if lba > capacity || blocks > capacity - lba {
+            return Err(Sense::LBA_OUT_OF_RANGE);
+        }
+        // Neither product overflows, because the capacity in bytes does not.
+        Ok((lba * self.block_bytes(), blocks * self.block_bytes()))
+    }
+
+    /// Whether the volume may be changed.
+    #[inline]
+    fn writable(&self) -> Result<(), Sense> {
+        if self.geometry.read_only { Err(Sense::WRITE_PROTECTED) } else { Ok(()) }
+    }
+}
+
+/// An answer, cut to the allocation length.
+//= SPC-4 §Allocation length: what is longer is cut, and that is no error.
+fn data(mut bytes: Vec<u8>, allocation: impl Into<u64>) -> Result<Plan, Sense> {
+    bytes.truncate(usize::try_from(allocation.into()).unwrap_or(usize::MAX));
+    Ok(Plan::Data(bytes))
 }

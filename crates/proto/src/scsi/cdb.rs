@@ -1,0 +1,161 @@
+//! CDBs as an initiator builds them, padded to 16 bytes.
+//!
+//! The flags that no function has as an argument are zero.
+
+use super::field::put;
+use super::opcode::*;
+
+/// TEST UNIT READY.
+pub fn test_unit_ready() -> [u8; 16] {
+    code(TEST_UNIT_READY)
+}
+
+/// INQUIRY for `len` bytes of standard data, or of a page of vital product data.
+pub fn inquiry(page: Option<u8>, len: u16) -> [u8; 16] {
+    let mut cdb = code(INQUIRY);
+    cdb[1] = page.is_some().into();
+    cdb[2] = page.unwrap_or(0);
+    put(&mut cdb, 3, len.to_be_bytes());
+    cdb
+}
+
+/// REQUEST SENSE for `len` bytes in fixed format.
+pub fn request_sense(len: u8) -> [u8; 16] {
+    let mut cdb = code(REQUEST_SENSE);
+    cdb[4] = len;
+    cdb
+}
+
+/// MODE SENSE (6) for `len` bytes of a page's current values, without block descriptors.
+pub fn mode_sense6(page: u8, len: u8) -> [u8; 16] {
+    let mut cdb = code(MODE_SENSE_6);
+    cdb[1] = 0x08;
+    cdb[2] = page & 0x3f;
+    cdb[4] = len;
+    cdb
+}
+
+/// MODE SENSE (10) for `len` bytes of a page's current values, without block descriptors.
+pub fn mode_sense10(page: u8, len: u16) -> [u8; 16] {
+    let mut cdb = code(MODE_SENSE_10);
+    cdb[1] = 0x08;
+    cdb[2] = page & 0x3f;
+    put(&mut cdb, 7, len.to_be_bytes());
+    cdb
+}
+
+/// READ CAPACITY (10), answered with 8 bytes.
+pub fn read_capacity10() -> [u8; 16] {
+    code(READ_CAPACITY_10)
+}
+
+/// READ CAPACITY (16) for `len` bytes; all of them are 32.
+pub fn read_capacity16(len: u32) -> [u8; 16] {
+    let mut cdb = code(SERVICE_ACTION_IN_16);
+    cdb[1] = SA_READ_CAPACITY_16;
+    put(&mut cdb, 10, len.to_be_bytes());
+    cdb
+}
+
+/// REPORT LUNS for `len` bytes, 8 and as many for each unit.
+pub fn report_luns(len: u32) -> [u8; 16] {
+    let mut cdb = code(REPORT_LUNS);
+    put(&mut cdb, 6, len.to_be_bytes());
+    cdb
+}
+
+/// READ (10).
+#[inline]
+pub fn read10(lba: u32, blocks: u16) -> [u8; 16] {
+    range_10(READ_10, lba, blocks)
+}
+
+/// READ (16).
+#[inline]
+pub fn read16(lba: u64, blocks: u32) -> [u8; 16] {
+    range_16(READ_16, lba, blocks)
+}
+
+/// WRITE (10), durable before GOOD if `fua`.
+#[inline]
+pub fn write10(lba: u32, blocks: u16, fua: bool) -> [u8; 16] {
+    let mut cdb = range_10(WRITE_10, lba, blocks);
+    cdb[1] = u8::from(fua) << 3;
+    cdb
+}
+
+/// WRITE (16), durable before GOOD if `fua`.
+#[inline]
+pub fn write16(lba: u64, blocks: u32, fua: bool) -> [u8; 16] {
+    let mut cdb = range_16(WRITE_16, lba, blocks);
+    cdb[1] = u8::from(fua) << 3;
+    cdb
+}
+
+/// SYNCHRONIZE CACHE (10) over the whole unit.
+pub fn synchronize_cache10() -> [u8; 16] {
+    code(SYNCHRONIZE_CACHE_10)
+}
+
+/// SYNCHRONIZE CACHE (16) over the whole unit.
+pub fn synchronize_cache16() -> [u8; 16] {
+    code(SYNCHRONIZE_CACHE_16)
+}
+
+/// UNMAP with a parameter list of `len` bytes, as [`unmap_list`] builds it.
+pub fn unmap(len: u16) -> [u8; 16] {
+    let mut cdb = code(UNMAP);
+    put(&mut cdb, 7, len.to_be_bytes());
+    cdb
+}
+
+/// WRITE SAME (16) with one block of data-out; blocks that are trimmed may stand for zeroes if
+/// `unmap`.
+pub fn write_same16(lba: u64, blocks: u32, unmap: bool) -> [u8; 16] {
+    let mut cdb = range_16(WRITE_SAME_16, lba, blocks);
+    cdb[1] = u8::from(unmap) << 3;
+    cdb
+}
+
+/// The parameter list of an UNMAP of these ranges of (address, number of blocks).
+///
+/// Panics above 4095 ranges, which is what its length field can say.
+//= SBC-4 §UNMAP parameter list
+pub fn unmap_list(ranges: &[(u64, u32)]) -> Vec<u8> {
+    assert!(ranges.len() <= 4095, "{} ranges in an UNMAP", ranges.len());
+    let len = 16 * ranges.len() as u16;
+    let mut list = Vec::with_capacity(8 + usize::from(len));
+    list.extend((6 + len).to_be_bytes());
+    list.extend(len.to_be_bytes());
+    list.extend([0; 4]);
+    for (lba, blocks) in ranges {
+        list.extend(lba.to_be_bytes());
+        list.extend(blocks.to_be_bytes());
+        list.extend([0; 4]);
+    }
+    list
+}
+
+fn code(code: u8) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[0] = code;
+    cdb
+}
+
+#[inline]
+fn range_10(code: u8, lba: u32, blocks: u16) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[0] = code;
+    put(&mut cdb, 2, lba.to_be_bytes());
+    put(&mut cdb, 7, blocks.to_be_bytes());
+    cdb
+}
+
+#[inline]
+fn range_16(code: u8, lba: u64, blocks: u32) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[0] = code;
+    put(&mut cdb, 2, lba.to_be_bytes());
+    put(&mut cdb, 10, blocks.to_be_bytes());
+    cdb
+}

@@ -1,0 +1,55 @@
+//! Commands about the state of the logical unit: TEST UNIT READY, REQUEST SENSE, START STOP UNIT,
+//! PREVENT ALLOW MEDIUM REMOVAL.
+
+use super::{Cdb, Plan, Sense, Unit, data};
+
+/// Descriptor format, in byte 1 of REQUEST SENSE.
+const DESC: u8 = 0x01;
+
+//= SPC-4 §TEST UNIT READY command
+pub(super) fn test_unit_ready(unit: &Unit, _: &Cdb) -> Result<Plan, Sense> {
+    ready(unit).map(|()| Plan::Good)
+}
+
+/// Says nothing of a unit attention: whoever keeps those reports them before it asks here.
+//= SPC-4 §REQUEST SENSE command
+pub(super) fn request_sense(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
+    sense_data(cdb, Sense::NO_SENSE)
+}
+
+/// `sense` as parameter data, in the format that a REQUEST SENSE wants.
+pub(super) fn sense_data(cdb: &Cdb, sense: Sense) -> Result<Plan, Sense> {
+    let descriptor = cdb[1] & DESC != 0;
+    let bytes = if descriptor { sense.encode_descriptor() } else { sense.encode_fixed().to_vec() };
+    data(bytes, cdb[4])
+}
+
+/// A volume is always active and its medium is fixed, so there is only the state it is in.
+//= SBC-4 §START STOP UNIT command
+pub(super) fn start_stop_unit(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
+    let (condition, load_eject, start) = (cdb[4] >> 4, cdb[4] & 0x02 != 0, cdb[4] & 0x01 != 0);
+    if condition != 0 {
+        // Power conditions may change how fast a medium answers, not whether. START and LOEJ are
+        // ignored beside them.
+        return Ok(Plan::Good);
+    }
+    if load_eject {
+        return Err(Sense::cdb_bit(4, 1));
+    }
+    // One initiator must not stop a volume for all others.
+    if !start {
+        return Err(Sense::cdb_bit(4, 0));
+    }
+    Ok(Plan::Good)
+}
+
+/// The medium cannot be removed, so preventing it is always granted.
+//= SPC-4 §PREVENT ALLOW MEDIUM REMOVAL command: PREVENT 10b and 11b are obsolete.
+pub(super) fn prevent_allow_medium_removal(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
+    if cdb[4] & 0x02 != 0 { Err(Sense::cdb_bit(4, 1)) } else { Ok(Plan::Good) }
+}
+
+/// Whether there is anything to read or write: a volume without blocks has no medium.
+pub(super) fn ready(unit: &Unit) -> Result<(), Sense> {
+    if unit.geometry.blocks == 0 { Err(Sense::MEDIUM_NOT_PRESENT) } else { Ok(()) }
+}

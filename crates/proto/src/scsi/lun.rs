@@ -1,0 +1,73 @@
+//! Logical unit numbers: the field, the list, and the answers for a number that no unit has.
+
+use super::condition::sense_data;
+use super::field::be32;
+use super::inquiry::inquiry_absent;
+use super::{Cdb, Plan, Sense, data, opcode};
+
+/// The highest logical unit number: 14 bits, as flat addressing has.
+pub const LUN_MAX: u16 = 0x3fff;
+
+/// The number in a LUN field, in peripheral or flat addressing on one level.
+///
+/// `None` for everything else: no unit of ours has such a number.
+//= SAM-5 §Peripheral device addressing, §Flat space addressing
+pub fn decode_lun(field: [u8; 8]) -> Option<u16> {
+    let [high, low, rest @ ..] = field;
+    let lun = u16::from_be_bytes([high & 0x3f, low]);
+    match high >> 6 {
+        _ if rest != [0; 6] => None,
+        // The bus identifier is ours only if it is zero.
+        0 if lun > 0xff => None,
+        0 | 1 => Some(lun),
+        _ => None,
+    }
+}
+
+/// The LUN field of a number: peripheral addressing up to 255, flat addressing above.
+///
+/// Panics above [`LUN_MAX`].
+pub fn encode_lun(lun: u16) -> [u8; 8] {
+    assert!(lun <= LUN_MAX, "LUN {lun} has more than 14 bits");
+    let [high, low] = lun.to_be_bytes();
+    let method = if lun > 0xff { 0x40 } else { 0x00 };
+    [method | high, low, 0, 0, 0, 0, 0, 0]
+}
+
+/// The answer to REPORT LUNS, cut to its allocation length. `luns` are those that the initiator
+/// may see, each at most [`LUN_MAX`].
+///
+/// An unknown SELECT REPORT is an invalid field in the CDB.
+//= SPC-4 §REPORT LUNS command
+pub fn report_luns(cdb: &[u8; 16], luns: &[u16]) -> Result<Vec<u8>, Sense> {
+    let luns = match cdb[2] {
+        0x00 | 0x02 => luns,
+        // Well known logical units only, of which there are none.
+        0x01 => &[],
+        _ => return Err(Sense::cdb_field(2)),
+    };
+    let mut bytes = Vec::with_capacity(8 + 8 * luns.len());
+    bytes.extend((8 * luns.len() as u32).to_be_bytes());
+    bytes.extend([0; 4]);
+    luns.iter().for_each(|lun| bytes.extend(encode_lun(*lun)));
+    bytes.truncate(usize::try_from(be32(cdb, 6)).unwrap_or(usize::MAX));
+    Ok(bytes)
+}
+
+/// What a target answers to a command for a logical unit that it does not have. `luns` are those
+/// that it has.
+//= SAM-5 §Incorrect logical unit numbers for I_T_L nexuses
+pub fn absent(cdb: &[u8; 16], luns: &[u16]) -> Result<Plan, Sense> {
+    match cdb[0] {
+        opcode::INQUIRY => inquiry_absent(cdb),
+        opcode::REPORT_LUNS => report_luns(cdb, luns).map(Plan::Data),
+        opcode::REQUEST_SENSE => sense_data(cdb, Sense::LOGICAL_UNIT_NOT_SUPPORTED),
+        _ => Err(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
+    }
+}
+
+/// REPORT LUNS as a unit answers that is alone: it is LUN 0. A session, which knows the list,
+/// answers by [`report_luns`] itself.
+pub(super) fn report_luns_alone(_: &super::Unit, cdb: &Cdb) -> Result<Plan, Sense> {
+    data(report_luns(cdb, &[0])?, u32::MAX)
+}

@@ -1,0 +1,37 @@
+//! Operation codes and service actions by name.
+//= SPC-4 §Operation codes (annex), SBC-4 §Commands for direct access block devices
+
+pub(super) const TEST_UNIT_READY: u8 = 0x00;
+pub(super) const REQUEST_SENSE: u8 = 0x03;
+pub(super) const READ_6: u8 = 0x08;
+pub(super) const WRITE_6: u8 = 0x0a;
+pub(super) const INQUIRY: u8 = 0x12;
+pub(super) const MODE_SENSE_6: u8 = 0x1a;
+pub(super) const START_STOP_UNIT: u8 = 0x1b;
+pub(super) const PREVENT_ALLOW_MEDIUM_REMOVAL: u8 = 0x1e;
+pub(super) const READ_CAPACITY_10: u8 = 0x25;
+pub(super) const READ_10: u8 = 0x28;
+pub(super) const WRITE_10: u8 = 0x2a;
+pub(super) const VERIFY_10: u8 = 0x2f;
+pub(super) const PRE_FETCH_10: u8 = 0x34;
+pub(super) const SYNCHRONIZE_CACHE_10: u8 = 0x35;
+pub(super) const WRITE_SAME_10: u8 = 0x41;
+pub(super) const UNMAP: u8 = 0x42;
+pub(super) const MODE_SENSE_10: u8 = 0x5a;
+pub(super) const READ_16: u8 = 0x88;
+pub(super) const WRITE_16: u8 = 0x8a;
+pub(super) const VERIFY_16: u8 = 0x8f;
+pub(super) const PRE_FETCH_16: u8 = 0x90;
+pub(super) const SYNCHRONIZE_CACHE_16: u8 = 0x91;
+pub(super) const WRITE_SAME_16: u8 = 0x93;
+pub(super) const SERVICE_ACTION_IN_16: u8 = 0x9e;
+pub(super) const REPORT_LUNS: u8 = 0xa0;
+pub(super) const MAINTENANCE_IN: u8 = 0xa3;
+pub(super) const READ_12: u8 = 0xa8;
+pub(super) const WRITE_12: u8 = 0xaa;
+pub(super) const VERIFY_12: u8 = 0xaf;
+
+/// READ CAPACITY (16), of SERVICE ACTION IN (16).
+pub(super) const SA_READ_CAPACITY_16: u8 = 0x10;
+/// REPORT SUPPORTED OPERATION CODES, of MAINTENANCE IN.
+pub(super) const SA_REPORT_SUPPORTED_OPERATION_CODES: u8 = 0x0c;

@@ -1,0 +1,159 @@
+//! The one table of commands: it dispatches, and it is what REPORT SUPPORTED OPERATION CODES says.
+
+use super::opcode::*;
+use super::transfer::control;
+use super::{Cdb, Plan, Sense, Unit};
+use super::{capacity, condition, inquiry, lun, mode, provisioning, supported, transfer};
+
+/// What a CDB asks for.
+type Begin = fn(&Unit, &Cdb) -> Result<Plan, Sense>;
+/// What a CDB asks for together with its data-out.
+type Finish = fn(&Unit, &Cdb, &[u8]) -> Result<Plan, Sense>;
+
+/// A command that is supported.
+pub(super) struct Command {
+    /// Operation code, byte 0.
+    pub code: u8,
+    /// Service action, the low five bits of byte 1.
+    pub action: Option<u8>,
+    /// From byte 1 on, the bits that may be set; so long is the CDB.
+    //= SPC-4 §One_command parameter data format: CDB USAGE DATA
+    pub usage: &'static [u8],
+    begin: Begin,
+    /// Only if `begin` may answer [`Plan::Collect`].
+    finish: Option<Finish>,
+}
+
+impl Command {
+    /// Length of the CDB in bytes.
+    pub(super) fn cdb_len(&self) -> usize {
+        1 + self.usage.len()
+    }
+
+    const fn action(self, action: u8) -> Command {
+        Command { action: Some(action), ..self }
+    }
+
+    const fn then(self, finish: Finish) -> Command {
+        Command { finish: Some(finish), ..self }
+    }
+}
+
+/// Every command, by rising operation code and service action.
+pub(super) static COMMANDS: &[Command] = &[
+    row(TEST_UNIT_READY, &[0, 0, 0, 0, 0], condition::test_unit_ready),
+    row(REQUEST_SENSE, &[0x01, 0, 0, 0xff, 0], condition::request_sense),
+    row(READ_6, &[0x1f, 0xff, 0xff, 0xff, 0], transfer::read_6),
+    row(WRITE_6, &[0x1f, 0xff, 0xff, 0xff, 0], transfer::write_6),
+    row(INQUIRY, &[0x01, 0xff, 0xff, 0xff, 0], inquiry::inquiry),
+    row(MODE_SENSE_6, &[0x08, 0xff, 0xff, 0xff, 0], mode::mode_sense_6),
+    row(START_STOP_UNIT, &[0x01, 0, 0x0f, 0xf5, 0], condition::start_stop_unit),
+    row(PREVENT_ALLOW_MEDIUM_REMOVAL, &[0, 0, 0, 0x01, 0], condition::prevent_allow_medium_removal),
+    row(READ_CAPACITY_10, &[0; 9], capacity::read_capacity_10),
+    row(READ_10, RANGE_10, transfer::read_10),
+    row(WRITE_10, RANGE_10, transfer::write_10),
+    row(VERIFY_10, &[0x10, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0], transfer::verify_10),
+    row(PRE_FETCH_10, CACHE_10, transfer::pre_fetch_10),
+    row(SYNCHRONIZE_CACHE_10, CACHE_10, transfer::synchronize_cache_10),
+    row(
+        WRITE_SAME_10,
+        &[0x08, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0],
+        provisioning::write_same_10,
+    )
+    .then(provisioning::write_same_10_block),
+    row(UNMAP, &[0, 0, 0, 0, 0, 0, 0xff, 0xff, 0], provisioning::unmap)
+        .then(provisioning::unmap_list),
+    row(MODE_SENSE_10, &[0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0], mode::mode_sense_10),
+    row(READ_16, &range_16(0x18), transfer::read_16),
+    row(WRITE_16, &range_16(0x18), transfer::write_16),
+    row(VERIFY_16, &range_16(0x10), transfer::verify_16),
+    row(PRE_FETCH_16, &range_16(0x02), transfer::pre_fetch_16),
+    row(SYNCHRONIZE_CACHE_16, &range_16(0x02), transfer::synchronize_cache_16),
+    row(WRITE_SAME_16, &range_16(0x09), provisioning::write_same_16)
+        .then(provisioning::write_same_16_block),
+    row(
+        SERVICE_ACTION_IN_16,
+        &[SA_READ_CAPACITY_16, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0],
+        capacity::read_capacity_16,
+    )
+    .action(SA_READ_CAPACITY_16),
+    row(REPORT_LUNS, &[0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0], lun::report_luns_alone),
+    row(
+        MAINTENANCE_IN,
+        &[
+            SA_REPORT_SUPPORTED_OPERATION_CODES,
+            0x87,
+            0xff,
+            0xff,
+            0xff,
+            0xff,
+            0xff,
+            0xff,
+            0xff,
+            0,
+            0,
+        ],
+        supported::report_supported_operation_codes,
+    )
+    .action(SA_REPORT_SUPPORTED_OPERATION_CODES),
+    row(READ_12, RANGE_12, transfer::read_12),
+    row(WRITE_12, RANGE_12, transfer::write_12),
+    row(
+        VERIFY_12,
+        &[0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0],
+        transfer::verify_12,
+    ),
+];
+
+/// DPO, FUA, a 32-bit address and a 16-bit length.
+const RANGE_10: &[u8] = &[0x18, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0];
+/// DPO, FUA, a 32-bit address and length.
+const RANGE_12: &[u8] = &[0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0];
+/// IMMED, a 32-bit address and a 16-bit length.
+const CACHE_10: &[u8] = &[0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0];
+
+/// These bits of byte 1, a 64-bit address and a 32-bit length.
+const fn range_16(flags: u8) -> [u8; 15] {
+    let f = 0xff;
+    [flags, f, f, f, f, f, f, f, f, f, f, f, f, 0, 0]
+}
+
+const fn row(code: u8, usage: &'static [u8], begin: Begin) -> Command {
+    Command { code, action: None, usage, begin, finish: None }
+}
+
+/// Understands any command.
+pub(super) fn plan(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
+    begin(unit, cdb).map(|(_, plan)| plan)
+}
+
+/// Understands any command together with its data-out.
+pub(super) fn plan_with(unit: &Unit, cdb: &Cdb, data: &[u8]) -> Result<Plan, Sense> {
+    let (command, plan) = begin(unit, cdb)?;
+    match (plan, command.finish) {
+        (Plan::Collect { len }, Some(finish)) if len as usize == data.len() => {
+            finish(unit, cdb, data)
+        }
+        (Plan::Collect { .. }, _) => Err(Sense::PARAMETER_LIST_LENGTH_ERROR),
+        (plan, _) => Ok(plan),
+    }
+}
+
+fn begin(unit: &Unit, cdb: &Cdb) -> Result<(&'static Command, Plan), Sense> {
+    let command = find(cdb)?;
+    control(cdb, command.cdb_len() - 1)?;
+    Ok((command, (command.begin)(unit, cdb)?))
+}
+
+/// The row of a CDB.
+fn find(cdb: &Cdb) -> Result<&'static Command, Sense> {
+    let mut known = false;
+    for command in COMMANDS.iter().filter(|command| command.code == cdb[0]) {
+        if command.action.is_none_or(|action| action == cdb[1] & 0x1f) {
+            return Ok(command);
+        }
+        known = true;
+    }
+    //= SPC-4 §Service action: one that is not supported is an invalid field in the CDB.
+    Err(if known { Sense::cdb_bit(1, 4) } else { Sense::INVALID_OPCODE })
+}
