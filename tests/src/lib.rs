@@ -1,0 +1,2 @@
+//! Helpers of the system tests.
+#![forbid(unsafe_code)]

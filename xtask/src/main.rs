@@ -1,0 +1,61 @@
+//! The task runner of this repository: `cargo xtask COMMAND`.
+//!
+//! Everything that is done to the code goes through here, so that a developer and CI do the same.
+//! One file or folder per command. Programs are found by name, nothing is done by shell scripts.
+#![forbid(unsafe_code)]
+
+mod perf;
+mod prepush;
+mod process;
+mod test;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy      check what compilers do not: imports, unsafe code, words, widths, links
+  test      run every test: unit, interoperability, fuzz smoke; list what was skipped and why
+              --fuzz-seconds N   time for each fuzz target (default 10)
+              --no-install       do not install missing programs, even as root
+  prepush   fmt, clippy, tidy, test, deny: everything that CI wants
+  perf      measure beside the peers and write a page to docs/perf
+              [ROW…]             rows to measure (default all; `--list` names them)
+              --runs N           runs per contender (default 5)
+              --seconds S        length of a run (default 5)
+              --dry              canned outputs instead of programs; print, write nothing
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match args.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("", &[][..]),
+    };
+    let result = match command {
+        "tidy" => tidy::main(rest),
+        "test" => test::main(rest),
+        "prepush" => prepush::main(rest),
+        "perf" => perf::main(rest),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask {command}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository: where this package lies, one up.
+fn root() -> PathBuf {
+    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    package.parent().expect("xtask lies in the repository").to_path_buf()
+}

@@ -1,0 +1,52 @@
+//! Everything that CI wants, before it is asked: `cargo xtask prepush`.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::process::{self, Show};
+use crate::{test, tidy};
+
+/// Nothing of this takes as long on two cores.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+const CARGO: &[&[&str]] = &[
+    &["fmt", "--all", "--check"],
+    &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+];
+
+/// Runs every check, the short ones first. Stops at the first that fails.
+pub fn main(args: &[String]) -> Result<bool> {
+    if let Some(arg) = args.first() {
+        bail!("prepush takes no arguments, not `{arg}`");
+    }
+    for args in CARGO {
+        if !cargo(args)? {
+            return Ok(false);
+        }
+    }
+    if !tidy::main(&[])? || !deny()? {
+        return Ok(false);
+    }
+    test::main(&[])
+}
+
+/// Licences, advisories and doubles of dependencies, where the tool is installed.
+fn deny() -> Result<bool> {
+    if process::find("cargo-deny").is_none() {
+        println!("cargo deny: skipped, not installed (cargo install cargo-deny --locked)");
+        return Ok(true);
+    }
+    cargo(&["deny", "check"])
+}
+
+fn cargo(args: &[&str]) -> Result<bool> {
+    println!("cargo {}", args.join(" "));
+    let mut command = Command::new("cargo");
+    let outcome = process::run(command.args(args).current_dir(crate::root()), LIMIT, Show::Lines)?;
+    if !outcome.success() {
+        println!("cargo {}: {}", args.join(" "), outcome.ending());
+    }
+    Ok(outcome.success())
+}

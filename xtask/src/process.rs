@@ -1,0 +1,186 @@
+//! Runs other programs: with a time limit, their output shown and kept.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often a running program is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long output is awaited after the program ended, in case a child of it holds the pipe.
+const PIPE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a program ended.
+pub struct Outcome {
+    /// `None` when it was ended at its time limit.
+    pub status: Option<ExitStatus>,
+    /// What it wrote to stdout.
+    pub stdout: String,
+    /// What it wrote to stderr.
+    pub stderr: String,
+    /// How long it ran.
+    pub took: Duration,
+}
+
+impl Outcome {
+    /// Whether it ended by itself, with success.
+    pub fn success(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+
+    /// How it ended, in words.
+    pub fn ending(&self) -> String {
+        match self.status {
+            Some(status) => status.to_string(),
+            None => format!("ended after {} s, its limit", self.took.as_secs()),
+        }
+    }
+}
+
+/// Whether output is also shown while it comes.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Show {
+    /// It is only kept.
+    Nothing,
+    /// Each line appears at once.
+    Lines,
+}
+
+/// Runs a program to its end, or until `limit`: then it and all its children are ended.
+pub fn run(command: &mut Command, limit: Duration, show: Show) -> Result<Outcome> {
+    let began = Instant::now();
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
+    let stdout = collect(child.stdout.take(), show);
+    let stderr = collect(child.stderr.take(), show);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if began.elapsed() > limit {
+            end_tree(child.id());
+            child.wait()?;
+            break None;
+        }
+        thread::sleep(LOOK);
+    };
+    let took = began.elapsed();
+    Ok(Outcome { status, stdout: stdout.text(), stderr: stderr.text(), took })
+}
+
+/// A pipe being read by a thread of its own.
+struct Collector {
+    text: Arc<Mutex<String>>,
+    reader: thread::JoinHandle<()>,
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>, show: Show) -> Collector {
+    let text = Arc::new(Mutex::new(String::new()));
+    let kept = Arc::clone(&text);
+    let reader = thread::spawn(move || {
+        let Some(pipe) = pipe else { return };
+        let mut pipe = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while pipe.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
+            let shown = String::from_utf8_lossy(&line);
+            if show == Show::Lines {
+                print!("{shown}");
+            }
+            kept.lock().expect("only this thread writes").push_str(&shown);
+            line.clear();
+        }
+    });
+    Collector { text, reader }
+}
+
+impl Collector {
+    fn text(self) -> String {
+        let began = Instant::now();
+        while !self.reader.is_finished() && began.elapsed() < PIPE_PATIENCE {
+            thread::sleep(LOOK);
+        }
+        self.text.lock().expect("a reader does not panic").clone()
+    }
+}
+
+/// Ends a process and all that it started, by their ids.
+pub fn end_tree(root: u32) {
+    let mut ids = vec![root];
+    let children = children();
+    let mut next = 0;
+    while next < ids.len() {
+        ids.extend(children.get(&ids[next]).into_iter().flatten());
+        next += 1;
+    }
+    for id in ids {
+        let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
+        // One that ended by itself in the meantime is as good.
+        let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+    }
+}
+
+/// The children of every process of this host.
+fn children() -> HashMap<u32, Vec<u32>> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Ok(id) = entry.file_name().to_string_lossy().parse() else { continue };
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // "id (name, which may hold anything) state parent …"
+        let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
+        if let Some(parent) = parent.and_then(|parent| parent.parse().ok()) {
+            children.entry(parent).or_default().push(id);
+        }
+    }
+    children
+}
+
+/// Where a program lies, found by its name as a shell does, and in the administrator's folders.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/local/sbin"]);
+    folders.map(|folder| Path::new(folder).join(program)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn keeps_both_outputs_and_the_status() {
+        let script = "echo out; echo err >&2; exit 3";
+        let outcome = run(&mut shell(script), Duration::from_secs(5), Show::Nothing).unwrap();
+        assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("out\n", "err\n"));
+        assert_eq!(outcome.status.unwrap().code(), Some(3));
+        assert!(!outcome.success());
+    }
+
+    #[test]
+    fn ends_a_program_and_its_children_at_the_limit() {
+        let began = Instant::now();
+        let limit = Duration::from_millis(200);
+        let outcome = run(&mut shell("sleep 60 & sleep 60"), limit, Show::Nothing).unwrap();
+        assert!(outcome.status.is_none() && outcome.ending().contains("limit"));
+        assert!(began.elapsed() < PIPE_PATIENCE, "a child kept the pipe: it was not ended");
+    }
+
+    #[test]
+    fn says_which_program_is_missing() {
+        let error = run(&mut Command::new("no-such-program"), LOOK, Show::Nothing).err().unwrap();
+        assert!(error.to_string().contains("no-such-program"));
+        assert!(find("no-such-program").is_none() && find("sh").is_some());
+    }
+}

@@ -1,0 +1,126 @@
+//! A short run of every fuzz target, so that they neither rot nor find the obvious late.
+//!
+//! Needs no cargo-fuzz and no nightly compiler: the flags that libFuzzer wants are given to plain
+//! cargo. Inputs that taught something are kept in `fuzz/corpus`, and are all run again here.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::tally::Tally;
+use super::{BUILD_LIMIT, target_folder};
+use crate::process::{self, Outcome, Show};
+
+/// Coverage for libFuzzer: counters per edge, comparisons traced. Checks of a debug build stay on.
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
+    -Ccodegen-units=1 -Cdebug-assertions --cfg fuzzing";
+
+/// Time beyond the fuzzing itself: start, corpus, end.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// Builds all targets and runs each for `seconds`.
+pub fn smoke(seconds: u64) -> Result<Tally> {
+    let package = crate::root().join("fuzz");
+    let manifest =
+        std::fs::read_to_string(package.join("Cargo.toml")).context("fuzz/Cargo.toml")?;
+    let mut tally = Tally::default();
+    let host = host()?;
+    let built = build(&package, &host)?;
+    if !built.success() {
+        match why_not_possible(&built) {
+            Some(reason) => targets(&manifest).for_each(|name| tally.skip(fuzz(name), reason)),
+            None => tally.failed.push(format!("build of fuzz targets: {}", built.ending())),
+        }
+        return Ok(tally);
+    }
+    for name in targets(&manifest) {
+        let outcome = run(&package, &host, name, seconds)?;
+        let executions = executions(&outcome.stderr);
+        println!("{}: {executions} executions in {seconds} s", fuzz(name));
+        if outcome.success() && executions > 0 {
+            tally.passed += 1;
+        } else {
+            let lines: Vec<&str> = outcome.stderr.lines().collect();
+            println!("{}", lines[lines.len().saturating_sub(60)..].join("\n"));
+            tally.failed.push(format!("{}: {}", fuzz(name), outcome.ending()));
+        }
+    }
+    Ok(tally)
+}
+
+fn fuzz(name: &str) -> String {
+    format!("fuzz {name}")
+}
+
+fn build(package: &Path, host: &str) -> Result<Outcome> {
+    let mut command = Command::new("cargo");
+    // With a target named, the flags are not given to build scripts and macros.
+    command.args(["build", "--release", "--target", host, "--target-dir"]);
+    command.arg(target_folder().join("fuzz")).current_dir(package);
+    command.env("RUSTFLAGS", FLAGS);
+    process::run(&mut command, BUILD_LIMIT, Show::Lines)
+}
+
+/// Why this machine cannot build libFuzzer; `None` when the fault is ours.
+fn why_not_possible(built: &Outcome) -> Option<&'static str> {
+    if ["c++", "g++", "clang++"].iter().all(|compiler| process::find(compiler).is_none()) {
+        return Some("libFuzzer needs a C++ compiler: apt-get install g++");
+    }
+    let library = "custom build command for `libfuzzer-sys";
+    built.stderr.contains(library).then_some("libFuzzer does not compile on this machine")
+}
+
+fn run(package: &Path, host: &str, name: &str, seconds: u64) -> Result<Outcome> {
+    let folder = target_folder().join("fuzz");
+    let fresh = folder.join("corpus").join(name);
+    let artifacts = package.join("artifacts").join(name);
+    let kept = package.join("corpus").join(name);
+    for folder in [&fresh, &artifacts, &kept] {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut command = Command::new(folder.join(host).join("release").join(name));
+    command.arg(format!("-max_total_time={seconds}"));
+    command.arg(format!("-artifact_prefix={}/", artifacts.display()));
+    command.args(["-print_final_stats=1", "-timeout=10", "-rss_limit_mb=2048"]);
+    // New inputs go into the first folder only; the kept ones are chosen by hand.
+    command.arg(fresh).arg(kept);
+    process::run(&mut command, Duration::from_secs(seconds) + SLACK, Show::Nothing)
+}
+
+/// The names of the targets, as the manifest has them.
+fn targets(manifest: &str) -> impl Iterator<Item = &str> {
+    let name = |bin| str::lines(bin).find_map(|line| line.strip_prefix("name = \""));
+    manifest.split("[[bin]]").skip(1).filter_map(name).map(|name| name.trim_end_matches('"'))
+}
+
+fn executions(stderr: &str) -> u64 {
+    let count =
+        |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
+    stderr.lines().find_map(count).unwrap_or(0)
+}
+
+/// The name of this kind of machine, as the compiler has it.
+fn host() -> Result<String> {
+    let mut command = Command::new("rustc");
+    let version = process::run(command.arg("-vV"), SLACK, Show::Nothing)?.stdout;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc -vV names no host")?.to_string())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn reads_the_manifest_and_the_statistics() {
+        let manifest = "[package]\nname = \"x\"\n[[bin]]\nname = \"a\"\npath = \"a.rs\"\n\n\
+                        [[bin]]\nname = \"b\"\n";
+        assert_eq!(targets(manifest).collect::<Vec<_>>(), ["a", "b"]);
+        let stderr = "Done 5 runs\nstat::number_of_executed_units: 1234\nstat::x: 1\n";
+        assert_eq!((executions(stderr), executions("")), (1234, 0));
+    }
+}

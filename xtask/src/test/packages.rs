@@ -1,0 +1,143 @@
+//! The programs that system tests are run against: installed where that is ours to do.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::tally::Tally;
+use super::target_folder;
+use crate::process::{self, Outcome, Show};
+
+/// Longest time for a download or an installation.
+const LIMIT: Duration = Duration::from_secs(5 * 60);
+
+/// A Debian package and a program that shows whether it is there.
+const PACKAGES: &[(&str, &str)] = &[
+    ("fio", "fio"),
+    ("tgt", "tgtd"),
+    ("libiscsi-bin", "iscsi-ls"),
+    ("qemu-utils", "qemu-img"),
+    // Compiles libFuzzer.
+    ("g++", "c++"),
+];
+
+/// The package with qemu's iSCSI driver, and where the driver lies in it.
+const QEMU_DRIVER: &str = "qemu-block-extra";
+
+/// Installs what is missing, as root on Debian; elsewhere says what is missing. Never fails: what
+/// stays missing becomes a skip where it is wanted.
+pub fn provide(install: bool) -> Result<Tally> {
+    let missing = || PACKAGES.iter().filter(|(_, program)| process::find(program).is_none());
+    let mut names: Vec<&str> = missing().map(|(package, _)| *package).collect();
+    if names.contains(&"qemu-utils") {
+        names.push(QEMU_DRIVER);
+    }
+    let root = rustix::process::geteuid().is_root();
+    let able = install && root && process::find("apt-get").is_some();
+    if !names.is_empty() && able {
+        apt_install(&names)?;
+    }
+    if able && process::find("qemu-img").is_some() && qemu_driver().is_none() {
+        unpack_qemu()?;
+    }
+    let missing: Vec<&str> = missing().map(|(package, _)| *package).collect();
+    if missing.is_empty() {
+        println!("all programs are there");
+    } else {
+        println!("missing, tests that want them will be skipped: {}", missing.join(" "));
+        println!("    remedy: apt-get install {}", missing.join(" "));
+    }
+    Ok(Tally::default())
+}
+
+/// What the system tests have to know about programs that are not in the usual places.
+pub fn variables() -> Vec<(&'static str, PathBuf)> {
+    let ours = own_qemu();
+    let image = ours.join("usr/bin/qemu-img");
+    match driver_below(&ours.join("usr")) {
+        Some(driver) if image.is_file() => {
+            let folder = driver.parent().map(PathBuf::from).unwrap_or_default();
+            vec![("DRUMFIRE_QEMU_IMG", image), ("QEMU_MODULE_DIR", folder)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn apt_install(packages: &[&str]) -> Result<()> {
+    println!("installing {}", packages.join(" "));
+    let args = [&["install", "-y", "-q", "--no-install-recommends"], packages].concat();
+    // Lists may be absent, as in container images, or older than the archive.
+    if !apt(&args)?.success() && apt(&["update", "-q"])?.success() {
+        let outcome = apt(&args)?;
+        if !outcome.success() {
+            println!("apt-get install: {}\n{}", outcome.ending(), outcome.stderr.trim_end());
+        }
+    }
+    Ok(())
+}
+
+fn apt(args: &[&str]) -> Result<Outcome> {
+    let mut command = Command::new("apt-get");
+    command.args(args).env("DEBIAN_FRONTEND", "noninteractive");
+    process::run(&mut command, LIMIT, Show::Nothing)
+}
+
+/// Fetches qemu-img and its iSCSI driver as a pair into the target folder.
+///
+/// The driver loads only into the qemu that it was built with, and the installed one may come from
+/// elsewhere: replacing it is not ours to do.
+fn unpack_qemu() -> Result<()> {
+    let folder = own_qemu();
+    if driver_below(&folder.join("usr")).is_some() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&folder)?;
+    println!("unpacking qemu-img with its iSCSI driver below {}", folder.display());
+    let fetch = || -> Result<bool> {
+        let Some(version) = driver_version() else { return Ok(false) };
+        let pair = ["qemu-utils", QEMU_DRIVER].map(|package| format!("{package}={version}"));
+        let mut command = Command::new("apt-get");
+        command.arg("download").args(pair).current_dir(&folder);
+        Ok(process::run(&mut command, LIMIT, Show::Nothing)?.success())
+    };
+    let fetched = fetch()? || (apt(&["update", "-q"])?.success() && fetch()?);
+    if !fetched {
+        println!("no qemu with an iSCSI driver to be had");
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(&folder)?.flatten() {
+        if entry.path().extension().is_some_and(|ending| ending == "deb") {
+            let mut command = Command::new("dpkg");
+            command.arg("-x").arg(entry.path()).arg(&folder);
+            process::run(&mut command, LIMIT, Show::Nothing)?;
+        }
+    }
+    Ok(())
+}
+
+/// Which version of the driver the archive has. It may be older than the qemu installed.
+fn driver_version() -> Option<String> {
+    let mut command = Command::new("apt-cache");
+    let outcome = process::run(command.args(["madison", QEMU_DRIVER]), LIMIT, Show::Nothing);
+    // "qemu-block-extra | 1:7.2+dfsg-7 | source"
+    outcome.ok()?.stdout.split('|').nth(1).map(|version| version.trim().to_string())
+}
+
+fn own_qemu() -> PathBuf {
+    target_folder().join("interop/qemu")
+}
+
+/// The iSCSI driver of the installed qemu.
+fn qemu_driver() -> Option<PathBuf> {
+    driver_below(&PathBuf::from("/usr"))
+}
+
+/// The driver below a folder like `/usr`, whatever the processor is called.
+fn driver_below(usr: &std::path::Path) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(usr.join("lib")).ok()?.flatten();
+    let drivers = folders.map(|folder| folder.path().join("qemu/block-iscsi.so"));
+    let mut all = drivers.chain([usr.join("lib/qemu/block-iscsi.so")]);
+    all.find(|driver| driver.is_file())
+}

@@ -1,0 +1,140 @@
+//! Counts of tests, taken from what cargo prints and from what the system tests record.
+
+use crate::process::Outcome;
+
+/// What a step found.
+#[derive(Debug, Default, PartialEq)]
+pub struct Tally {
+    /// How many tests passed for real.
+    pub passed: usize,
+    /// Names of those that failed.
+    pub failed: Vec<String>,
+    /// Names of those that did not run, each with its reason.
+    pub skipped: Vec<(String, String)>,
+}
+
+impl Tally {
+    /// One failure.
+    pub fn failure(name: impl Into<String>) -> Tally {
+        Tally { failed: vec![name.into()], ..Tally::default() }
+    }
+
+    /// Counts a test that did not run.
+    pub fn skip(&mut self, name: impl Into<String>, reason: impl Into<String>) {
+        self.skipped.push((name.into(), reason.into()));
+    }
+
+    /// How many passed, failed, and were skipped.
+    pub fn counts(&self) -> [usize; 3] {
+        [self.passed, self.failed.len(), self.skipped.len()]
+    }
+
+    /// Reads the output of `cargo test`.
+    pub fn of_cargo_test(name: &str, outcome: &Outcome) -> Tally {
+        let mut tally = Tally::default();
+        for line in outcome.stdout.lines() {
+            tally.add_line(line);
+        }
+        // It did not compile, crashed, or hung: nobody counted that.
+        if !outcome.success() && tally.failed.is_empty() {
+            tally.failed.push(format!("{name}: {}", outcome.ending()));
+        }
+        if outcome.status.is_none() {
+            tally.failed.push(format!("{name}: {}", outcome.ending()));
+        }
+        tally
+    }
+
+    fn add_line(&mut self, line: &str) {
+        if let Some(result) = line.strip_prefix("test result: ") {
+            // "ok. 12 passed; 0 failed; 0 ignored; …"
+            let passed = result.split([' ', ';']).nth(1).and_then(|count| count.parse().ok());
+            self.passed += passed.unwrap_or(0_usize);
+        } else if let Some(test) = line.strip_prefix("test ") {
+            match test.rsplit_once(" ... ") {
+                Some((name, "FAILED")) => self.failed.push(name.into()),
+                Some((name, how)) if how.starts_with("ignored") => self.skip(name, how),
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds what the system tests recorded, a line per event, parts separated by tabs:
+    /// `skip TEST REASON`, or `case SUITE NAME passed|failed|skipped REASON` for the cases of a
+    /// foreign suite, which ran inside of one of our tests.
+    pub fn add_record(&mut self, record: &str) {
+        for line in record.lines() {
+            match line.split('\t').collect::<Vec<_>>()[..] {
+                ["skip", test, reason] => {
+                    // The test returned, so cargo counted it as passed.
+                    self.passed = self.passed.saturating_sub(1);
+                    self.skip(test, reason);
+                }
+                ["case", _, _, "passed", _] => self.passed += 1,
+                ["case", suite, name, "skipped", reason] => {
+                    self.skip(format!("{suite} {name}"), reason);
+                }
+                ["case", suite, name, "failed", reason] => {
+                    self.failed.push(format!("{suite} {name}: {reason}"));
+                }
+                _ => self.failed.push(format!("a line of the record makes no sense: {line}")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn outcome(stdout: &str, code: Option<i32>) -> Outcome {
+        let status = code.map(|code| ExitStatus::from_raw(code << 8));
+        let took = Duration::from_secs(7);
+        Outcome { status, stdout: stdout.into(), stderr: String::new(), took }
+    }
+
+    const OUTPUT: &str = "\
+running 3 tests
+test a::b ... ok
+test a::c ... FAILED
+test a::d ... ignored, no disk
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out
+
+test crates/x/src/lib.rs - X (line 3) ... ok
+test result: ok. 21 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
+";
+
+    #[test]
+    fn adds_up_all_binaries() {
+        let tally = Tally::of_cargo_test("unit", &outcome(OUTPUT, Some(101)));
+        assert_eq!(tally.counts(), [22, 1, 1]);
+        assert_eq!(tally.failed, ["a::c"]);
+        assert_eq!(tally.skipped, [("a::d".into(), "ignored, no disk".into())]);
+    }
+
+    #[test]
+    fn what_nobody_counted_is_a_failure() {
+        let broken = Tally::of_cargo_test("unit", &outcome("", Some(101)));
+        assert_eq!(broken.counts(), [0, 1, 0]);
+        let hung = Tally::of_cargo_test("unit", &outcome("test a ... ok\n", None));
+        assert!(hung.failed[0].contains("its limit"), "{hung:?}");
+    }
+
+    #[test]
+    fn a_recorded_skip_is_no_pass() {
+        let mut tally = Tally { passed: 2, ..Tally::default() };
+        tally.add_record(
+            "skip\tlists\tiscsi-ls is missing\ncase\tlibiscsi\tRead10.Simple\tpassed\t\n\
+             case\tlibiscsi\tRead10.X\tskipped\tno such command\n",
+        );
+        assert_eq!(tally.counts(), [2, 0, 2]);
+        assert_eq!(tally.skipped[1], ("libiscsi Read10.X".into(), "no such command".into()));
+        tally.add_record("what\tis this\n");
+        assert_eq!(tally.counts(), [2, 1, 2]);
+    }
+}

@@ -1,0 +1,70 @@
+//! Checks what compilers and formatters do not. The rules are those of `docs/style.md`.
+//!
+//! Each rule is a function from the [`Tree`] to findings, so that a test feeds it a fixture of
+//! three lines and sees it fail.
+
+mod citations;
+mod docs;
+mod imports;
+mod purity;
+mod safety;
+mod shape;
+mod source;
+mod tree;
+mod words;
+
+use anyhow::{Result, bail};
+
+pub use tree::{File, Tree};
+
+/// Something that breaks a rule.
+#[derive(Debug, PartialEq)]
+pub struct Finding {
+    /// Path from the root.
+    pub path: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// The rule in a few words, with what was found.
+    pub rule: String,
+    /// What to do about it.
+    pub remedy: &'static str,
+    /// Asks for a look only; the command still succeeds.
+    pub note: bool,
+}
+
+impl Finding {
+    /// A finding that makes the command fail.
+    pub fn new(path: &str, line: usize, rule: impl Into<String>, remedy: &'static str) -> Finding {
+        Finding { path: path.into(), line, rule: rule.into(), remedy, note: false }
+    }
+}
+
+type Rule = fn(&Tree) -> Vec<Finding>;
+
+const RULES: &[Rule] = &[
+    imports::check,
+    purity::check,
+    safety::check,
+    words::check,
+    shape::check,
+    docs::check,
+    citations::check,
+];
+
+/// Checks the whole repository. True when nothing is wrong.
+pub fn main(args: &[String]) -> Result<bool> {
+    if let Some(arg) = args.first() {
+        bail!("tidy takes no arguments, not `{arg}`");
+    }
+    let tree = Tree::read(&crate::root())?;
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(&tree)).collect();
+    findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
+    for finding in &findings {
+        let grade = if finding.note { "note: " } else { "" };
+        println!("{}:{}: {grade}{}", finding.path, finding.line, finding.rule);
+        println!("    {}", finding.remedy);
+    }
+    let grave = findings.iter().filter(|finding| !finding.note).count();
+    println!("tidy: {} files, {grave} findings", tree.files.len());
+    Ok(grave == 0)
+}

@@ -1,0 +1,107 @@
+//! What a crate must not name: the invariants of `docs/architecture.md` beyond the imports.
+
+use super::source::is_word;
+use super::{File, Finding, Tree};
+
+/// Words that the code of some crates, tests aside, must not hold.
+struct Ban {
+    crates: &'static [&'static str],
+    words: &'static [&'static str],
+    rule: &'static str,
+    remedy: &'static str,
+}
+
+const BANS: &[Ban] = &[
+    Ban {
+        crates: &["block", "model", "stats", "proto"],
+        words: &["std::fs", "std::net", "std::process", "std::thread", "Instant"],
+        rule: "a crate without I/O and clock names",
+        remedy: "take bytes and `now` as arguments; sockets, files and clocks live in os",
+    },
+    Ban {
+        crates: &["os"],
+        words: &["iscsi", "nvme", "Pdu", "proto"],
+        rule: "os knows no protocol, but names",
+        remedy: "hand the bytes up; proto parses them",
+    },
+    Ban {
+        crates: &["load"],
+        words: &["iscsi", "nvme", "Iscsi", "Nvme", "proto"],
+        rule: "load knows no protocol, but names",
+        remedy: "drive a Lane; volume knows what is behind it",
+    },
+    Ban {
+        crates: &["load", "serve"],
+        words: &["Ram", "Stripe", "Mirror", "volume::ram", "volume::file", "volume::remote"],
+        rule: "a kind of volume is named:",
+        remedy: "use volume::open and what every volume can do",
+    },
+];
+
+/// No crate names what it must not know.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.rust().filter(|file| file.path.contains("/src/")) {
+        let Some(name) = file.crate_name() else { continue };
+        for ban in BANS.iter().filter(|ban| ban.crates.contains(&name)) {
+            findings.extend(named(file, ban));
+        }
+    }
+    findings
+}
+
+fn named(file: &File, ban: &Ban) -> Vec<Finding> {
+    let source = file.source();
+    let mut findings = Vec::new();
+    for (line, text) in (1..).zip(source.code_without_tests().lines()) {
+        for word in ban.words.iter().filter(|word| holds(text, word)) {
+            let rule = format!("{} {word}", ban.rule);
+            findings.push(Finding::new(&file.path, line, rule, ban.remedy));
+        }
+    }
+    findings
+}
+
+/// Whether `text` holds `word`, not as a part of a longer one.
+pub fn holds(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        let open = |end: Option<char>| !end.is_some_and(is_word);
+        // A word that ends in a sign, such as a macro's `!`, ends by itself.
+        let ends = !word.ends_with(is_word) || open(after);
+        let begins = !word.starts_with(is_word) || open(before);
+        begins && ends
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<usize> {
+        check(&Tree::of(&[(path, text)])).iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn finds_io_in_a_pure_crate_but_not_in_its_tests_and_comments() {
+        let text = "// std::fs\nuse std::fs::File;\n#[cfg(test)]\nmod test { use std::thread; }\n";
+        assert_eq!(found("crates/proto/src/lib.rs", text), [2]);
+        assert_eq!(found("crates/os/src/lib.rs", text), []);
+        assert_eq!(found("crates/proto/tests/x.rs", text), []);
+    }
+
+    #[test]
+    fn finds_protocols_and_kinds_of_volume() {
+        assert_eq!(found("crates/load/src/worker.rs", "use proto::iscsi;\n"), [1, 1]);
+        assert_eq!(found("crates/load/src/worker.rs", "let iscsi_like = \"iscsi\";\n"), []);
+        assert_eq!(found("crates/serve/src/lib.rs", "\nuse volume::Ram;\n"), [2]);
+        assert_eq!(found("crates/serve/src/lib.rs", "use proto::iscsi;\n"), []);
+    }
+
+    #[test]
+    fn words_have_ends() {
+        assert!(holds("a dbg!(x)", "dbg!") && holds("#[ignore]", "#[ignore"));
+        assert!(!holds("undbg!(x)", "dbg!") && !holds("Instants", "Instant"));
+    }
+}
