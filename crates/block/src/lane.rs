@@ -6,8 +6,12 @@ use crate::{Done, Geometry, Io, Memory, Nanos};
 
 /// One core's way to a volume.
 ///
-/// A lane never blocks and reads no clock. Both calls take a whole batch, so the price of the
+/// A lane never blocks and reads no clock. Its calls take a whole batch, so the price of the
 /// virtual call is shared. Every [`Io`] that was taken is answered by exactly one [`Done`].
+///
+/// Its owner's step is: [`poll`](Self::poll), then [`submit`](Self::submit) with what is to be done
+/// next, if only an empty queue, because what the lane itself has to send goes out with it; then
+/// [`wake`](Self::wake) tells how long the owner may wait.
 pub trait Lane {
     /// The shape of the volume behind.
     fn geometry(&self) -> Geometry;
@@ -15,9 +19,12 @@ pub trait Lane {
     /// Takes I/Os from the front of `ios`, as many as fit now; the rest stays.
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>);
 
-    /// Appends what is finished. Returns when the lane next wants to be polled without any event
-    /// of its own (a timer); `None` when only an event or a submission can bring news.
-    fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) -> Option<Nanos>;
+    /// Appends what is finished.
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Done>);
+
+    /// When the lane wants to be polled without any event of its core: a timer, or a time that
+    /// has passed if something is finished already. `None` when only an event can bring news.
+    fn wake(&self) -> Option<Nanos>;
 
     /// The volume's bytes, if they are plain memory that may be answered from in place.
     ///
@@ -25,5 +32,16 @@ pub trait Lane {
     /// the bytes at its offset may now be copied out of the memory.
     fn memory(&self) -> Option<&Memory> {
         None
+    }
+
+    /// Why no I/O can succeed any more, in words for the user.
+    fn broken(&self) -> Option<&str> {
+        None
+    }
+
+    /// Asks for an orderly end of the way, if there is such a thing. True when it has ended.
+    /// The owner calls it, with poll and submit, until it is true or its patience is over.
+    fn close(&mut self, _now: Nanos) -> bool {
+        true
     }
 }

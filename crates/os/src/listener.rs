@@ -20,22 +20,41 @@ pub struct Listener {
     address: SocketAddr,
 }
 
+/// Listens on `address` together with the listeners of the other cores.
+///
+/// With `cpu`, connections whose packets arrive on that processor come to this one, so that both
+/// ends of a local connection, or the interrupt and the connection, share a core.
+pub fn listen(address: SocketAddr, cpu: Option<usize>) -> io::Result<TcpListener> {
+    let domain = Domain::for_address(address);
+    let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    if let Some(cpu) = cpu {
+        socket.set_cpu_affinity(cpu)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Whether something listens on `address` already, on this machine. Listeners that share a port
+/// would not notice, so whoever calls [`listen`] for the first core asks this before.
+pub fn is_taken(address: SocketAddr) -> io::Result<bool> {
+    if address.port() == 0 {
+        return Ok(false);
+    }
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    match socket.bind(&address.into()) {
+        Ok(()) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 impl Listener {
-    /// Listens on `address` together with the listeners of the other cores.
-    ///
-    /// With `cpu`, connections whose packets arrive on that processor come here, so that both
-    /// ends of a local connection, or the interrupt and the connection, share a core.
-    pub fn bind(core: &Core, address: SocketAddr, cpu: Option<usize>) -> io::Result<Listener> {
-        let domain = Domain::for_address(address);
-        let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_reuse_address(true)?;
-        socket.set_reuse_port(true)?;
-        if let Some(cpu) = cpu {
-            socket.set_cpu_affinity(cpu)?;
-        }
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        let listener = TcpListener::from(socket);
+    /// Takes over a listening socket and starts to accept.
+    pub fn new(core: &Core, listener: TcpListener) -> io::Result<Listener> {
         let address = listener.local_addr()?;
         let mut state = core.state.borrow_mut();
         let fd = OwnedFd::from(listener);
@@ -44,21 +63,6 @@ impl Listener {
         state.arm_accept(index)?;
         drop(state);
         Ok(Listener { core: core.clone(), index, address })
-    }
-
-    /// Whether something listens on `address` already, on this machine. Listeners that share a
-    /// port would not notice: the first of ours asks this.
-    pub fn is_taken(address: SocketAddr) -> io::Result<bool> {
-        if address.port() == 0 {
-            return Ok(false);
-        }
-        let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        socket.set_reuse_address(true)?;
-        match socket.bind(&address.into()) {
-            Ok(()) => Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(true),
-            Err(error) => Err(error),
-        }
     }
 
     /// Its name in the list of [`Core::turn`].
@@ -71,7 +75,14 @@ impl Listener {
         self.address
     }
 
-    /// The next accepted connection, or why one could not be accepted.
+    /// Accepts again after an error. Out of descriptors, accepting at once would only spin.
+    pub fn resume(&self) -> io::Result<()> {
+        let mut state = self.core.state.borrow_mut();
+        if state.listener(self.index).accepting { Ok(()) } else { state.arm_accept(self.index) }
+    }
+
+    /// The next accepted connection, or why one could not be accepted; after that, none is until
+    /// [`resume`](Self::resume).
     pub fn accept(&self) -> Option<io::Result<TcpStream>> {
         let mut state = self.core.state.borrow_mut();
         state.listener(self.index).accepted.pop()
@@ -121,8 +132,9 @@ impl State {
         if listener.dropped {
             return self.remove(index);
         }
+        let good = accepted.is_ok();
         listener.accepted.push(accepted);
-        if let Err(error) = self.arm_accept(index) {
+        if good && let Err(error) = self.arm_accept(index) {
             self.listener(index).accepted.push(Err(error));
         }
         self.mark_ready(index);

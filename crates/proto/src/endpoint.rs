@@ -64,6 +64,11 @@ pub trait Target: Endpoint {
     /// without a buffer is answered from there.
     fn complete(&mut self, now: Nanos, done: Done, memory: Option<&Memory>, out: &mut Outbox);
 
+    /// Whether the peer has yet to say who it is: such connections are few and short-lived.
+    fn half_open(&self) -> bool {
+        false
+    }
+
     /// Whether the connection shall be closed once everything was sent.
     fn finished(&self) -> bool;
 

@@ -1,1 +1,122 @@
-//! Being built.
+//! Things that store. [`open`] is the only way to one; a [`Volume`] then gives each core that
+//! uses it a [`Lane`](block::Lane).
+#![forbid(unsafe_code)]
+
+mod dial;
+mod file;
+mod null;
+mod ram;
+mod remote;
+mod uri;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use block::{Geometry, Lane};
+use os::Core;
+
+pub use crate::uri::{IscsiUri, Uri, UriError};
+
+/// Something that stores.
+pub trait Volume: Send + Sync {
+    /// Its shape.
+    fn geometry(&self) -> Geometry;
+
+    /// A core's way to it. May wait, for a login at most as long as its time-out.
+    fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError>;
+
+    /// What kind it is, in one or two words for people: "RAM", "file".
+    fn kind(&self) -> &'static str;
+
+    /// How I/Os get there: "local", "iSCSI".
+    fn transport(&self) -> &'static str {
+        "local"
+    }
+
+    /// Its lanes have memory: reads may be answered in place.
+    fn in_place(&self) -> bool {
+        false
+    }
+}
+
+/// What a volume is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be read.
+    Read,
+    /// To be overwritten, if there is nothing to lose.
+    Write,
+    /// To be overwritten, whatever it holds.
+    Destroy,
+    /// To keep what others write.
+    Store,
+}
+
+impl Purpose {
+    /// Whether anything will be written.
+    pub fn writes(self) -> bool {
+        self != Purpose::Read
+    }
+}
+
+/// Opens the volume that `uri` names.
+pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
+    Ok(match uri {
+        Uri::Null { bytes, block_bytes } => Arc::new(null::Null::new(*bytes, *block_bytes)),
+        Uri::Ram { bytes, block_bytes, fill } => {
+            Arc::new(ram::Ram::new(*bytes, *block_bytes, *fill)?)
+        }
+        Uri::File(file) => Arc::new(file::FileVolume::open(file, purpose)?),
+        Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(iscsi)?),
+    })
+}
+
+/// Why a volume could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The system refused a file.
+    #[error("{path}: {error}", path = path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file holds data that the job would overwrite.
+    #[error(
+        "{path} holds data, and the job would overwrite it: give --destroy if that is wanted",
+        path = .0.display()
+    )]
+    HoldsData(PathBuf),
+    /// Smaller than a block.
+    #[error("{0} is smaller than one block of {1} bytes")]
+    TooSmall(String, u32),
+    /// Not enough memory.
+    #[error("{wanted} bytes of RAM are wanted and {available} are available")]
+    NoMemory {
+        /// By the volume.
+        wanted: u64,
+        /// On this host.
+        available: u64,
+    },
+    /// The system refused memory.
+    #[error("no memory: {0}")]
+    Memory(io::Error),
+    /// The other host could not be reached.
+    #[error("cannot connect to {address}: {error}")]
+    Connect {
+        /// Where.
+        address: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The other end refused us, or does not speak the protocol.
+    #[error("{uri}: {ending}")]
+    Refused {
+        /// Which volume.
+        uri: String,
+        /// Why.
+        ending: String,
+    },
+}

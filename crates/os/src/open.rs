@@ -1,0 +1,78 @@
+//! Opening files and block devices to be used as volumes.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// An open file or block device and its shape.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// The file.
+    pub file: fs::File,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The device's logical block; 512 for a file.
+    pub block_bytes: u32,
+    /// It goes around the page cache.
+    pub direct: bool,
+    /// It is a block device.
+    pub device: bool,
+}
+
+impl OpenFile {
+    /// Makes a file of `bytes`, all zeroes, unless there is one.
+    pub fn create(path: &Path, bytes: u64) -> io::Result<()> {
+        match OpenOptions::new().write(true).create_new(true).open(path) {
+            Ok(file) => file.set_len(bytes),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens a file or block device. `direct` asks for or forbids going around the page cache;
+    /// `None` does so where the file system can.
+    pub fn open(path: &Path, write: bool, direct: Option<bool>) -> io::Result<OpenFile> {
+        let kind = fs::metadata(path)?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            let message = "neither a file nor a block device";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let open = |flags| {
+            OpenOptions::new()
+                .read(true)
+                .write(write)
+                .custom_flags(flags | libc::O_CLOEXEC)
+                .open(path)
+        };
+        let (mut file, direct) = match direct {
+            Some(false) => (open(0)?, false),
+            Some(true) => (open(libc::O_DIRECT)?, true),
+            None => match open(libc::O_DIRECT) {
+                Ok(file) => (file, true),
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (open(0)?, false),
+                Err(error) => return Err(error),
+            },
+        };
+        let device = kind.is_block_device();
+        let block_bytes = if device { logical_block(file.metadata()?.rdev()) } else { 512 };
+        let bytes = file.seek(SeekFrom::End(0))?;
+        Ok(OpenFile { file, bytes, block_bytes, direct, device })
+    }
+
+    /// Whether overwriting it could lose something: a device always, a file with any data.
+    pub fn holds_data(&self) -> io::Result<bool> {
+        Ok(self.device || self.file.metadata()?.blocks() > 0)
+    }
+}
+
+/// The logical block of a device, by its number; 512 where the system does not tell.
+fn logical_block(device: u64) -> u32 {
+    let number = format!("{}:{}", libc::major(device), libc::minor(device));
+    // A partition has no queue of its own: its parent does.
+    let read = |up: &str| {
+        let path = format!("/sys/dev/block/{number}/{up}queue/logical_block_size");
+        fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    read("").or_else(|| read("../")).unwrap_or(512)
+}

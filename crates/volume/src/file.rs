@@ -1,0 +1,132 @@
+//! A volume in a file or on a block device.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use block::{Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use os::{Core, File, FileDone, FileOp, FileOpKind, OpenFile};
+
+use crate::uri::FileUri;
+use crate::{OpenError, Purpose, Volume};
+
+/// I/Os that one lane gives to the kernel at once.
+const MAX_IN_FLIGHT: usize = 1024;
+
+/// A file or block device, around the page cache where that works.
+pub(crate) struct FileVolume {
+    uri: FileUri,
+    geometry: Geometry,
+    purpose: Purpose,
+    direct: bool,
+}
+
+impl FileVolume {
+    pub(crate) fn open(uri: &FileUri, purpose: Purpose) -> Result<FileVolume, OpenError> {
+        let fail = |error| OpenError::File { path: uri.path.clone(), error };
+        if let (Some(bytes), true) = (uri.size_bytes, purpose.writes()) {
+            OpenFile::create(&uri.path, bytes).map_err(fail)?;
+        }
+        let found = OpenFile::open(&uri.path, purpose.writes(), uri.direct).map_err(fail)?;
+        if purpose == Purpose::Write && found.holds_data().map_err(fail)? {
+            return Err(OpenError::HoldsData(uri.path.clone()));
+        }
+        let block_bytes = uri.block_bytes.unwrap_or(found.block_bytes);
+        if found.bytes < u64::from(block_bytes) {
+            return Err(OpenError::TooSmall(uri.path.display().to_string(), block_bytes));
+        }
+        // What was written may still stand in the page cache or the drive's own until a flush.
+        let geometry = Geometry {
+            read_only: !purpose.writes(),
+            volatile: true,
+            ..Geometry::new(found.bytes, block_bytes)
+        };
+        Ok(FileVolume { uri: uri.clone(), geometry, purpose, direct: found.direct })
+    }
+
+    fn path(&self) -> &Path {
+        &self.uri.path
+    }
+}
+
+impl Volume for FileVolume {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        let opened = OpenFile::open(self.path(), self.purpose.writes(), Some(self.direct));
+        let opened =
+            opened.map_err(|error| OpenError::File { path: self.path().to_owned(), error })?;
+        Ok(Box::new(FileLane {
+            geometry: self.geometry,
+            file: File::new(core, opened.file),
+            in_flight: 0,
+            refused: Vec::new(),
+            done: Vec::with_capacity(MAX_IN_FLIGHT),
+        }))
+    }
+
+    fn kind(&self) -> &'static str {
+        "file"
+    }
+}
+
+struct FileLane {
+    geometry: Geometry,
+    file: File,
+    in_flight: usize,
+    /// Answers to I/Os that never reached the file.
+    refused: Vec<Done>,
+    done: Vec<FileDone>,
+}
+
+impl Lane for FileLane {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+        while self.in_flight < MAX_IN_FLIGHT {
+            let Some(io) = ios.pop_front() else { return };
+            if let Err(fault) = self.geometry.check(&io) {
+                self.refused.push(Done { tag: io.tag, result: Err(fault), buf: io.buf });
+                continue;
+            }
+            let kind = match io.op {
+                Op::Read => FileOpKind::Read,
+                Op::Write => FileOpKind::Write { durable: io.fua },
+                Op::Flush => FileOpKind::Sync,
+                Op::Trim => FileOpKind::Punch,
+                Op::WriteZeroes => FileOpKind::Zero,
+            };
+            let Io { tag, offset, len, buf, .. } = io;
+            self.file.submit(FileOp { tag: tag.0, kind, offset, len, buf });
+            self.in_flight += 1;
+        }
+    }
+
+    fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
+        done.append(&mut self.refused);
+        if self.in_flight == 0 {
+            return;
+        }
+        self.file.take_done(&mut self.done);
+        self.in_flight -= self.done.len();
+        done.extend(self.done.drain(..).map(|FileDone { tag, result, buf }| {
+            let result = result.map_err(|error| fault_of(&error));
+            Done { tag: Tag(tag), result, buf }
+        }));
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        if self.refused.is_empty() { None } else { Some(Nanos(0)) }
+    }
+}
+
+fn fault_of(error: &std::io::Error) -> Fault {
+    match error.kind() {
+        std::io::ErrorKind::Unsupported => Fault::Unsupported,
+        std::io::ErrorKind::ReadOnlyFilesystem => Fault::ReadOnly,
+        _ => Fault::Medium,
+    }
+}

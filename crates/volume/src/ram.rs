@@ -1,0 +1,121 @@
+//! A volume in memory.
+
+use std::collections::VecDeque;
+
+use block::{Done, Geometry, Io, Lane, Memory, Nanos, Op};
+use os::Core;
+
+use crate::{OpenError, Volume};
+
+/// Bytes in the memory of this process, shared by all cores without locks.
+pub(crate) struct Ram {
+    geometry: Geometry,
+    memory: Memory,
+}
+
+impl Ram {
+    pub(crate) fn new(bytes: u64, block_bytes: u32, fill: Option<u64>) -> Result<Ram, OpenError> {
+        let geometry = Geometry { volatile: true, ..Geometry::new(bytes, block_bytes) };
+        if geometry.blocks == 0 {
+            return Err(OpenError::TooSmall("ram: volume".to_owned(), block_bytes));
+        }
+        let wanted = geometry.bytes();
+        let available = os::sample::memory_available_bytes().unwrap_or(u64::MAX);
+        if wanted > available {
+            return Err(OpenError::NoMemory { wanted, available });
+        }
+        let memory = Memory::new(wanted).map_err(OpenError::Memory)?;
+        if let Some(seed) = fill {
+            fill_with_random(&memory, seed);
+        }
+        Ok(Ram { geometry, memory })
+    }
+}
+
+/// Fills the memory with data that nothing can compress or share.
+fn fill_with_random(memory: &Memory, seed: u64) {
+    // A counter through a mixing function (splitmix64): each word differs from all others.
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut block = [0_u8; 4096];
+    let mut at = 0;
+    while at < memory.len_bytes() {
+        for word in block.chunks_exact_mut(8) {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            word.copy_from_slice(&(mixed ^ (mixed >> 31)).to_le_bytes());
+        }
+        let len = (memory.len_bytes() - at).min(4096) as usize;
+        memory.write(at, &block[..len]);
+        at += len as u64;
+    }
+}
+
+impl Volume for Ram {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn lane(&self, _: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        let memory = self.memory.clone();
+        let ready = Vec::with_capacity(1024);
+        Ok(Box::new(RamLane { geometry: self.geometry, memory, ready }))
+    }
+
+    fn kind(&self) -> &'static str {
+        "RAM"
+    }
+
+    fn in_place(&self) -> bool {
+        true
+    }
+}
+
+struct RamLane {
+    geometry: Geometry,
+    memory: Memory,
+    ready: Vec<Done>,
+}
+
+impl RamLane {
+    fn execute(&mut self, mut io: Io) -> Done {
+        let result = self.geometry.check(&io);
+        if result.is_ok() {
+            let len = io.len as usize;
+            match (io.op, &mut io.buf) {
+                // Without a buffer the data are read in place.
+                (Op::Read, None) | (Op::Flush, _) => {}
+                (Op::Read, Some(buf)) => self.memory.read(io.offset, &mut buf[..len]),
+                (Op::Write, Some(buf)) => self.memory.write(io.offset, &buf[..len]),
+                (Op::Write, None) => unreachable!("a write brings its data"),
+                (Op::Trim | Op::WriteZeroes, _) => self.memory.zero(io.offset, u64::from(io.len)),
+            }
+        }
+        Done { tag: io.tag, result, buf: io.buf }
+    }
+}
+
+impl Lane for RamLane {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+        while let Some(io) = ios.pop_front() {
+            let done = self.execute(io);
+            self.ready.push(done);
+        }
+    }
+
+    fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
+        done.append(&mut self.ready);
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        if self.ready.is_empty() { None } else { Some(Nanos(0)) }
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        Some(&self.memory)
+    }
+}

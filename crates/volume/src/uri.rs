@@ -1,0 +1,292 @@
+//! Names of volumes: `ram:64m`, `file:/tmp/x.img?size=1g`, `iscsi://host/iqn.2026-11.org:disk/1`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use block::{parse_size, print_size};
+
+/// Names a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uri {
+    /// `null:SIZE`: keeps nothing, answers at once.
+    Null {
+        /// Capacity.
+        bytes: u64,
+        /// Size of a block.
+        block_bytes: u32,
+    },
+    /// `ram:SIZE`: memory of this process.
+    Ram {
+        /// Capacity.
+        bytes: u64,
+        /// Size of a block.
+        block_bytes: u32,
+        /// Filled with random data from this seed before use; untouched memory reads as zeroes
+        /// from one shared page, faster than any data would.
+        fill: Option<u64>,
+    },
+    /// `file:PATH`: a file or block device.
+    File(FileUri),
+    /// `iscsi://HOST[:PORT]/IQN/LUN`.
+    Iscsi(IscsiUri),
+}
+
+/// Names a file or block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileUri {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Size of a block; that of the device by default, 512 for a file.
+    pub block_bytes: Option<u32>,
+    /// Make the file with this size if there is none.
+    pub size_bytes: Option<u64>,
+    /// Go around the page cache: yes, no, or where it works.
+    pub direct: Option<bool>,
+}
+
+/// Names a logical unit of an iSCSI target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IscsiUri {
+    /// Host and port, ready to be resolved.
+    pub address: String,
+    /// Name of the target.
+    pub target: String,
+    /// Logical unit number.
+    pub lun: u16,
+    /// CRC-32C over headers.
+    pub header_digest: bool,
+    /// CRC-32C over data.
+    pub data_digest: bool,
+}
+
+/// A name that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{uri}' is not a volume: {reason}")]
+pub struct UriError {
+    uri: String,
+    reason: String,
+}
+
+const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH or iscsi://HOST[:PORT]/IQN/LUN";
+const ISCSI_PORT: u16 = 3260;
+
+impl FromStr for Uri {
+    type Err = UriError;
+
+    fn from_str(text: &str) -> Result<Uri, UriError> {
+        parse(text).map_err(|reason| UriError { uri: text.to_owned(), reason })
+    }
+}
+
+fn parse(text: &str) -> Result<Uri, String> {
+    if text.starts_with(['/', '.']) {
+        return parse_file(text);
+    }
+    let (kind, rest) = text.split_once(':').ok_or(KINDS)?;
+    match kind {
+        "null" => {
+            let mut options = Options::split(rest)?;
+            let bytes = parse_size(options.path).map_err(|e| e.to_string())?;
+            let block_bytes = options.block()?.unwrap_or(512);
+            options.end()?;
+            Ok(Uri::Null { bytes, block_bytes })
+        }
+        "ram" => {
+            let mut options = Options::split(rest)?;
+            let bytes = parse_size(options.path).map_err(|e| e.to_string())?;
+            let block_bytes = options.block()?.unwrap_or(512);
+            let fill = match options.take("fill") {
+                None => None,
+                Some(seed) => Some(seed.parse().map_err(|_| "fill= wants a seed, such as 1")?),
+            };
+            options.end()?;
+            Ok(Uri::Ram { bytes, block_bytes, fill })
+        }
+        "file" => parse_file(rest),
+        "iscsi" => parse_iscsi(rest),
+        _ => Err(format!("unknown kind '{kind}'; {KINDS}")),
+    }
+}
+
+fn parse_file(rest: &str) -> Result<Uri, String> {
+    let mut options = Options::split(rest)?;
+    if options.path.is_empty() {
+        return Err("file: wants a path".to_owned());
+    }
+    let block_bytes = options.block()?;
+    let size = options.take("size").map(parse_size).transpose();
+    let size_bytes = size.map_err(|e| e.to_string())?;
+    let direct = options.switch("direct")?;
+    options.end()?;
+    Ok(Uri::File(FileUri { path: options.path.into(), block_bytes, size_bytes, direct }))
+}
+
+fn parse_iscsi(rest: &str) -> Result<Uri, String> {
+    let shape = "write iscsi://HOST[:PORT]/IQN/LUN";
+    let mut options = Options::split(rest.strip_prefix("//").ok_or(shape)?)?;
+    let mut parts = options.path.split('/');
+    let (host, target, lun) = (parts.next(), parts.next(), parts.next());
+    let (Some(host), Some(target), Some(lun), None) = (host, target, lun, parts.next()) else {
+        return Err(shape.to_owned());
+    };
+    if host.contains('@') {
+        return Err("names and secrets do not belong in a URI".to_owned());
+    }
+    proto::iscsi::check_name(target).map_err(|error| format!("target name: {error}"))?;
+    let lun = lun.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is 0 to 16383")?;
+    let header_digest = options.switch("header-digest")?.unwrap_or(false);
+    let data_digest = options.switch("data-digest")?.unwrap_or(false);
+    options.end()?;
+    let address = with_port(host)?;
+    Ok(Uri::Iscsi(IscsiUri { address, target: target.to_owned(), lun, header_digest, data_digest }))
+}
+
+/// `host`, `host:port`, `[v6]` or `[v6]:port`, with the port filled in.
+fn with_port(host: &str) -> Result<String, String> {
+    let after_v6 = host.rfind(']').map_or(0, |at| at + 1);
+    match host[after_v6..].rsplit_once(':') {
+        Some((name, port)) if after_v6 + name.len() > 0 => {
+            port.parse::<u16>().map_err(|_| format!("'{port}' is not a port"))?;
+            Ok(host.to_owned())
+        }
+        None if !host.is_empty() => Ok(format!("{host}:{ISCSI_PORT}")),
+        _ => Err("the host is missing".to_owned()),
+    }
+}
+
+/// `path?key=value&key=value`.
+struct Options<'a> {
+    path: &'a str,
+    pairs: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Options<'a> {
+    fn split(text: &'a str) -> Result<Options<'a>, String> {
+        let (path, query) = text.split_once('?').unwrap_or((text, ""));
+        let pair = |word: &'a str| {
+            word.split_once('=').ok_or_else(|| format!("'{word}' is not key=value"))
+        };
+        let pairs = query.split('&').filter(|word| !word.is_empty()).map(pair);
+        Ok(Options { path, pairs: pairs.collect::<Result<_, _>>()? })
+    }
+
+    fn take(&mut self, key: &str) -> Option<&'a str> {
+        let at = self.pairs.iter().position(|(name, _)| *name == key)?;
+        Some(self.pairs.remove(at).1)
+    }
+
+    fn block(&mut self) -> Result<Option<u32>, String> {
+        let Some(text) = self.take("block") else { return Ok(None) };
+        let bytes = parse_size(text).map_err(|error| error.to_string())?;
+        match bytes {
+            512 | 4096 => Ok(Some(bytes as u32)),
+            _ => Err(format!("a block has 512 or 4096 bytes, not {bytes}")),
+        }
+    }
+
+    fn switch(&mut self, key: &str) -> Result<Option<bool>, String> {
+        match self.take(key) {
+            None => Ok(None),
+            Some("1" | "yes" | "on" | "crc32c") => Ok(Some(true)),
+            Some("0" | "no" | "off" | "none") => Ok(Some(false)),
+            Some(other) => Err(format!("{key}= wants yes or no, not '{other}'")),
+        }
+    }
+
+    fn end(&self) -> Result<(), String> {
+        match self.pairs.first() {
+            Some((key, _)) => Err(format!("unknown option '{key}', or given twice")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut options = Vec::new();
+        match self {
+            Uri::Null { bytes, block_bytes } => {
+                write!(f, "null:{}", print_size(*bytes))?;
+                options.extend(block_option(Some(*block_bytes)));
+            }
+            Uri::Ram { bytes, block_bytes, fill } => {
+                write!(f, "ram:{}", print_size(*bytes))?;
+                options.extend(block_option(Some(*block_bytes)));
+                options.extend(fill.map(|seed| format!("fill={seed}")));
+            }
+            Uri::File(file) => {
+                write!(f, "file:{}", file.path.display())?;
+                options.extend(file.block_bytes.map(|b| format!("block={}", print_size(b.into()))));
+                options.extend(file.size_bytes.map(|b| format!("size={}", print_size(b))));
+                options.extend(file.direct.map(|d| format!("direct={}", u8::from(d))));
+            }
+            Uri::Iscsi(iscsi) => {
+                write!(f, "iscsi://{}/{}/{}", iscsi.address, iscsi.target, iscsi.lun)?;
+                options.extend(iscsi.header_digest.then(|| "header-digest=1".to_owned()));
+                options.extend(iscsi.data_digest.then(|| "data-digest=1".to_owned()));
+            }
+        }
+        let mark = if options.is_empty() { "" } else { "?" };
+        write!(f, "{mark}{}", options.join("&"))
+    }
+}
+
+fn block_option(block_bytes: Option<u32>) -> Option<String> {
+    let bytes = block_bytes.filter(|bytes| *bytes != 512)?;
+    Some(format!("block={}", print_size(bytes.into())))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_and_prints_each_kind() {
+        for (text, printed) in [
+            ("null:1t", "null:1t"),
+            ("ram:64M?block=4096&fill=7", "ram:64m?block=4k&fill=7"),
+            ("/dev/sdb?direct=no", "file:/dev/sdb?direct=0"),
+            ("file:a b.img?size=1g&block=512", "file:a b.img?block=512&size=1g"),
+            ("iscsi://h/iqn.2026-11.x:d/1", "iscsi://h:3260/iqn.2026-11.x:d/1"),
+            ("iscsi://[::1]:99/iqn.2026-11.x:d/0", "iscsi://[::1]:99/iqn.2026-11.x:d/0"),
+            (
+                "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=crc32c",
+                "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=1",
+            ),
+        ] {
+            let uri: Uri = text.parse().unwrap();
+            assert_eq!(uri.to_string(), printed, "{text}");
+            assert_eq!(printed.parse(), Ok(uri), "{printed}");
+        }
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for (text, part) in [
+            ("", "write null:SIZE"),
+            ("tape:1g", "unknown kind 'tape'"),
+            ("ram:", "not a size"),
+            ("ram:1g?block=1000", "512 or 4096"),
+            ("ram:1g?colour=red", "unknown option 'colour'"),
+            ("file:", "wants a path"),
+            ("iscsi://h/iqn.2026-11.x:d", "/IQN/LUN"),
+            ("iscsi://h/d/1", "target name"),
+            ("iscsi://h/iqn.2026-11.x:d/99999", "LUN"),
+            ("iscsi:///iqn.2026-11.x:d/1", "host is missing"),
+            ("iscsi://h:x/iqn.2026-11.x:d/1", "not a port"),
+            ("iscsi://me@h/iqn.2026-11.x:d/1", "secrets"),
+        ] {
+            let error = text.parse::<Uri>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(null|ram|file|iscsi)?:?/?/?[a-z0-9:/?&=.@\\[\\]é]*") {
+            let _ = text.parse::<Uri>();
+        }
+    }
+}
