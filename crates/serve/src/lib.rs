@@ -1,1 +1,17 @@
-//! Being built.
+//! Be a target: listen on portals and answer from volumes.
+//!
+//! Each core that serves has a thread with its own reactor, its own listeners on the same ports,
+//! its own connections and its own lane to every volume it was asked for. Nothing is shared
+//! between cores but counters, so the connections of one target name spread over all of them.
+#![forbid(unsafe_code)]
+
+mod config;
+mod connection;
+mod log;
+mod portal;
+mod server;
+mod shared;
+
+pub use crate::config::{Export, Limits, ServeConfig};
+pub use crate::log::Log;
+pub use crate::server::{ServeError, Server};

@@ -1,0 +1,59 @@
+//! What to serve, where and how much of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use block::Nanos;
+use volume::Volume;
+
+/// What a server does.
+pub struct ServeConfig {
+    /// Addresses on which iSCSI is spoken. Port 0 picks a free one.
+    pub iscsi: Vec<SocketAddr>,
+    /// What is served. LUNs count from the index given.
+    pub exports: Vec<Export>,
+    /// Processors that serve, one thread on each.
+    pub cores: Vec<usize>,
+    /// How much of everything.
+    pub limits: Limits,
+}
+
+/// A volume under a name.
+#[derive(Clone)]
+pub struct Export {
+    /// Name of the target, the same for all units of one target.
+    pub target: String,
+    /// Logical unit number, 0 to 255.
+    pub lun: u8,
+    /// The volume.
+    pub volume: Arc<dyn Volume>,
+    /// Serial number that the unit shows: printable ASCII, at most 36 characters.
+    pub serial: String,
+}
+
+/// Most of everything. Exceeding one refuses the newcomer or ends the offender, and says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Connections at once that have not said who they are; one more ends the oldest of them.
+    pub half_open: usize,
+    /// Commands under way on one connection.
+    pub commands: u16,
+    /// Bytes that a peer may leave unread before it is cut off, beyond what its commands answer.
+    pub unread_bytes: usize,
+    /// How long a login may take.
+    pub login_timeout: Nanos,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 4096,
+            half_open: 256,
+            commands: 128,
+            unread_bytes: 64 << 20,
+            login_timeout: Nanos::from_secs(15),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! One connection: a socket, an end of a protocol, and what waits to be sent.
+
+use block::{Chain, Done, Memory, Nanos};
+use os::{End, Socket};
+use proto::{Ending, Outbox, Target};
+
+/// A peer that reads nothing is given so long to take our last words.
+const FAREWELL: Nanos = Nanos::from_secs(2);
+
+/// A connection of one core.
+pub(crate) struct Connection {
+    pub(crate) socket: Socket,
+    pub(crate) end: Box<dyn Target>,
+    pub(crate) out: Outbox,
+    /// What was sent last; exchanged for what to send next.
+    chain: Chain,
+    /// I/Os that are with a volume.
+    pub(crate) under_way: usize,
+    /// Who is there, for the log.
+    pub(crate) peer: String,
+    pub(crate) since: Nanos,
+    /// When the connection is over, whether the peer took our last words or not.
+    farewell: Option<Nanos>,
+    gone: bool,
+}
+
+/// What became of a connection.
+pub(crate) enum Outcome {
+    /// It goes on.
+    Open,
+    /// It is over, for this reason if it is worth a line.
+    Over(Option<String>),
+}
+
+impl Connection {
+    pub(crate) fn new(
+        socket: Socket,
+        end: Box<dyn Target>,
+        out: Outbox,
+        peer: String,
+        since: Nanos,
+    ) -> Connection {
+        let chain = Chain::default();
+        let (under_way, farewell, gone) = (0, None, false);
+        Connection { socket, end, out, chain, under_way, peer, since, farewell, gone }
+    }
+
+    /// Hands what has come to the protocol. An error ends the connection after its last words.
+    pub(crate) fn receive(&mut self, now: Nanos) -> Result<(), Ending> {
+        while let Some(chunk) = self.socket.receive() {
+            if self.farewell.is_none() {
+                self.end.receive(now, &chunk, &mut self.out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a request.
+    pub(crate) fn complete(&mut self, now: Nanos, done: Done, memory: Option<&Memory>) {
+        self.under_way -= 1;
+        self.end.complete(now, done, memory, &mut self.out);
+    }
+
+    /// No further word of the peer counts; what was said to it is still sent.
+    pub(crate) fn say_farewell(&mut self, now: Nanos) {
+        self.farewell.get_or_insert(now + FAREWELL);
+    }
+
+    /// Sends what waits, and says whether the connection goes on.
+    pub(crate) fn flush(&mut self, now: Nanos, unread_limit: usize) -> Outcome {
+        if self.gone {
+            return self.over(None);
+        }
+        if let Some(end) = self.socket.ended() {
+            self.leave();
+            return self.over(match end {
+                End::Closed => None,
+                End::Broken(_) => Some(end.to_string()),
+            });
+        }
+        if !self.out.is_empty() && self.socket.can_send() {
+            self.out.exchange(&mut self.chain);
+            self.socket.send(&mut self.chain);
+        }
+        if self.out.len_bytes() > unread_limit {
+            self.leave();
+            return self.over(Some("it does not read its answers".to_owned()));
+        }
+        if self.end.finished() {
+            self.say_farewell(now);
+        }
+        let Some(farewell) = self.farewell else { return Outcome::Open };
+        let all_said = self.out.is_empty() && self.socket.can_send();
+        if all_said || now >= farewell {
+            self.leave();
+            return self.over(None);
+        }
+        Outcome::Open
+    }
+
+    /// The peer is gone; what is with a volume comes back into nothing.
+    fn leave(&mut self) {
+        let pool = self.out.pool().clone();
+        self.end.abandon(&pool);
+        self.out.exchange(&mut self.chain);
+        self.chain.recycle(&pool);
+        self.gone = true;
+    }
+
+    /// Over at once, or as soon as the volumes gave everything back.
+    fn over(&self, why: Option<String>) -> Outcome {
+        if self.under_way == 0 { Outcome::Over(why) } else { Outcome::Open }
+    }
+}

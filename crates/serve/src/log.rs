@@ -1,0 +1,65 @@
+//! What a server says while it runs: few lines, however hard it is knocked on.
+
+use std::sync::Mutex;
+
+use block::Nanos;
+
+/// Lines that are passed on in a second; the rest is counted.
+const LINES_PER_SECOND: u32 = 10;
+
+/// Takes lines for people and passes them on, at most ten a second.
+pub struct Log {
+    write: Box<dyn Fn(&str) + Send + Sync>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    second: u64,
+    lines: u32,
+    dropped: u64,
+}
+
+impl Log {
+    /// A log that hands each line to `write`.
+    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Log {
+        Log { write: Box::new(write), state: Mutex::default() }
+    }
+
+    /// Says `line`, unless too much was said in this second. Not for the I/O path.
+    pub(crate) fn say(&self, now: Nanos, line: &str) {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let second = now.0 / 1_000_000_000;
+        if second != state.second {
+            if state.dropped > 0 {
+                (self.write)(&format!("{} more lines like these were left out", state.dropped));
+            }
+            *state = State { second, lines: 0, dropped: 0 };
+        }
+        if state.lines < LINES_PER_SECOND {
+            state.lines += 1;
+            (self.write)(line);
+        } else {
+            state.dropped += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn counts_what_it_leaves_out() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let log = Log::new(move |line| kept.lock().unwrap().push(line.to_owned()));
+        (0..25).for_each(|i| log.say(Nanos(5), &format!("line {i}")));
+        log.say(Nanos::from_secs(1), "next");
+        let lines = lines.lock().unwrap();
+        assert_eq!(lines.len(), 12);
+        assert_eq!(lines[10], "15 more lines like these were left out");
+        assert_eq!(lines[11], "next");
+    }
+}

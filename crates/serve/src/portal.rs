@@ -1,0 +1,288 @@
+//! One core of a server: its listeners, its connections, its lanes, and the loop over them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use block::{Done, Io, Lane, Nanos, Tag};
+use os::{Core, Listener, Socket, Token};
+use proto::iscsi::IscsiTarget;
+use proto::{Outbox, UnitId};
+
+use crate::connection::{Connection, Outcome};
+use crate::shared::Shared;
+
+/// Deadlines are looked at this often: time-outs are seconds long.
+const SWEEP: Nanos = Nanos::from_millis(500);
+
+/// One core of a server.
+pub(crate) struct Portal {
+    core: Core,
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    connections: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    /// By token of the socket: which connection it belongs to.
+    owners: Vec<Option<usize>>,
+    /// By unit: made when it is first asked for.
+    lanes: Vec<Option<Way>>,
+    /// Units whose lanes have something under way.
+    busy: Vec<usize>,
+    /// Connections that something was written to and not yet flushed.
+    unflushed: Vec<usize>,
+    done: Vec<Done>,
+}
+
+/// This core's way to a volume, and what is to go there next.
+struct Way {
+    lane: Box<dyn Lane>,
+    batch: VecDeque<Io>,
+    under_way: usize,
+}
+
+impl Portal {
+    pub(crate) fn new(core: Core, shared: Arc<Shared>, listeners: Vec<Listener>) -> Portal {
+        let lanes = shared.volumes.iter().map(|_| None).collect();
+        Portal {
+            core,
+            shared,
+            listeners,
+            connections: Vec::new(),
+            free: Vec::new(),
+            owners: Vec::new(),
+            lanes,
+            busy: Vec::new(),
+            unflushed: Vec::new(),
+            done: Vec::with_capacity(1024),
+        }
+    }
+
+    /// Serves until the server is asked to stop.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut ready = Vec::with_capacity(1024);
+        let mut next_sweep = self.core.now() + SWEEP;
+        while !self.shared.stopping() {
+            let sweep = (self.free.len() < self.connections.len()).then_some(next_sweep);
+            let wake = self.busy.iter().filter_map(|unit| self.lanes[*unit].as_ref()?.lane.wake());
+            let until = wake.chain(sweep).min();
+            self.core.turn(until, &mut ready)?;
+            let now = self.core.now();
+            for token in ready.drain(..) {
+                self.serve(token, now);
+            }
+            if !self.busy.is_empty() {
+                self.poll_busy(now);
+            }
+            self.flush(now);
+            if now >= next_sweep {
+                self.sweep(now);
+                next_sweep = now + SWEEP;
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, token: Token, now: Nanos) {
+        if let Some(Some(index)) = self.owners.get(token.0 as usize) {
+            let index = *index;
+            return self.serve_connection(index, now);
+        }
+        let listener = self.listeners.iter().position(|listener| listener.token() == token);
+        while let Some(listener) = listener
+            && let Some(accepted) = self.listeners[listener].accept()
+        {
+            match accepted.and_then(|stream| self.admit(stream, now)) {
+                Ok(()) => {}
+                Err(error) => self.shared.log.say(now, &format!("cannot accept: {error}")),
+            }
+        }
+    }
+
+    /// Takes a newcomer in, within the limits.
+    fn admit(&mut self, stream: TcpStream, now: Nanos) -> io::Result<()> {
+        let peer = stream.peer_addr().map_or_else(|_| "?".to_owned(), |peer| peer.to_string());
+        let limits = self.shared.limits;
+        if self.shared.connections.load(Ordering::Relaxed) >= limits.connections {
+            let line = format!("refused {peer}: {} connections already", limits.connections);
+            self.shared.log.say(now, &line);
+            return Ok(());
+        }
+        self.make_room_for_half_open(now);
+        let portal = format!("{},1", stream.local_addr()?);
+        let socket = Socket::new(&self.core, stream)?;
+        let end = IscsiTarget::new(
+            Arc::clone(&self.shared.iscsi),
+            Arc::clone(&self.shared.directory),
+            &portal,
+            self.shared.connection_id(),
+            now,
+        );
+        let out = Outbox::new(self.core.pool().clone());
+        let token = socket.token().0 as usize;
+        let connection = Box::new(Connection::new(socket, Box::new(end), out, peer, now));
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        self.connections[index] = Some(connection);
+        if self.owners.len() <= token {
+            self.owners.resize(token + 1, None);
+        }
+        self.owners[token] = Some(index);
+        self.shared.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends the oldest connection that has not said who it is, if there are too many of them.
+    fn make_room_for_half_open(&mut self, now: Nanos) {
+        let numbered = self.connections.iter().enumerate();
+        let open = numbered.filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
+        let half_open: Vec<_> = open.filter(|(_, connection)| connection.end.half_open()).collect();
+        if half_open.len() < self.shared.limits.half_open {
+            return;
+        }
+        let oldest = half_open.iter().min_by_key(|(_, connection)| connection.since);
+        if let Some(index) = oldest.map(|(index, _)| *index) {
+            self.close(index, Some("too many connections that say nothing".to_owned()), now);
+        }
+    }
+
+    /// Takes in what has come on a connection and carries its requests to the volumes.
+    fn serve_connection(&mut self, index: usize, now: Nanos) {
+        let Some(connection) = &mut self.connections[index] else { return };
+        if let Err(ending) = connection.receive(now) {
+            let line = format!("ended {}: {ending}", connection.peer);
+            self.shared.log.say(now, &line);
+            connection.say_farewell(now);
+        }
+        self.carry(index, now);
+        self.unflushed.push(index);
+    }
+
+    /// Carries the requests of a connection to their volumes, in runs for the same one.
+    fn carry(&mut self, index: usize, now: Nanos) {
+        loop {
+            let Some(connection) = &mut self.connections[index] else { return };
+            let requests = connection.end.requests();
+            let Some(unit) = requests.front().map(|request| request.unit) else { return };
+            let Some(way) = open_way(&mut self.lanes, unit, &self.shared, &self.core, now) else {
+                let request = requests.pop_front().expect("there is a front");
+                let Io { tag, buf, .. } = request.io;
+                let result = Err(block::Fault::Medium);
+                connection.under_way += 1;
+                connection.complete(now, Done { tag, result, buf }, None);
+                continue;
+            };
+            let before = way.batch.len();
+            while requests.front().is_some_and(|request| request.unit == unit) {
+                let mut io = requests.pop_front().expect("there is a front").io;
+                io.tag = Tag(io.tag.0 | (index as u64) << 32);
+                way.batch.push_back(io);
+            }
+            let added = way.batch.len() - before;
+            connection.under_way += added;
+            way.under_way += added;
+            self.drive(unit.0 as usize, now);
+        }
+    }
+
+    /// Gives a lane its batch and brings back what is finished.
+    fn drive(&mut self, unit: usize, now: Nanos) {
+        let Some(way) = &mut self.lanes[unit] else { return };
+        way.lane.submit(now, &mut way.batch);
+        way.lane.poll(now, &mut self.done);
+        way.under_way -= self.done.len();
+        let memory = way.lane.memory();
+        let mut last = usize::MAX;
+        for mut done in self.done.drain(..) {
+            let index = (done.tag.0 >> 32) as usize;
+            done.tag.0 &= 0xffff_ffff;
+            let connection = self.connections[index].as_mut();
+            connection.expect("it waits for its I/Os").complete(now, done, memory);
+            if index != last {
+                self.unflushed.push(index);
+                last = index;
+            }
+        }
+        if way.under_way > 0 && !self.busy.contains(&unit) {
+            self.busy.push(unit);
+        }
+    }
+
+    /// Polls the lanes that have something under way.
+    fn poll_busy(&mut self, now: Nanos) {
+        for unit in std::mem::take(&mut self.busy) {
+            self.drive(unit, now);
+        }
+    }
+
+    /// Sends what the connections have to say. A completion may have freed the way for more
+    /// requests, which are carried first.
+    fn flush(&mut self, now: Nanos) {
+        let mut next = 0;
+        while let Some(index) = self.unflushed.get(next).copied() {
+            next += 1;
+            self.carry(index, now);
+            let limit = self.shared.limits.unread_bytes;
+            if let Some(connection) = &mut self.connections[index]
+                && let Outcome::Over(why) = connection.flush(now, limit)
+            {
+                self.close(index, why, now);
+            }
+        }
+        self.unflushed.clear();
+    }
+
+    fn close(&mut self, index: usize, why: Option<String>, now: Nanos) {
+        let Some(connection) = self.connections[index].take() else { return };
+        if let Some(why) = why {
+            self.shared.log.say(now, &format!("ended {}: {why}", connection.peer));
+        }
+        self.owners[connection.socket.token().0 as usize] = None;
+        self.free.push(index);
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Looks at every deadline.
+    fn sweep(&mut self, now: Nanos) {
+        for listener in &self.listeners {
+            if let Err(error) = listener.resume() {
+                self.shared.log.say(now, &format!("cannot accept: {error}"));
+            }
+        }
+        for index in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[index] else { continue };
+            if connection.end.deadline().is_some_and(|deadline| deadline <= now)
+                && let Err(ending) = connection.end.tick(now, &mut connection.out)
+            {
+                let line = format!("ended {}: {ending}", connection.peer);
+                self.shared.log.say(now, &line);
+                connection.say_farewell(now);
+            }
+            self.unflushed.push(index);
+        }
+        self.flush(now);
+    }
+}
+
+/// The core's way to a unit, opened when it is first asked for.
+fn open_way<'a>(
+    lanes: &'a mut [Option<Way>],
+    unit: UnitId,
+    shared: &Shared,
+    core: &Core,
+    now: Nanos,
+) -> Option<&'a mut Way> {
+    let slot = lanes.get_mut(unit.0 as usize)?;
+    if slot.is_none() {
+        match shared.volumes[unit.0 as usize].lane(core) {
+            Ok(lane) => {
+                *slot = Some(Way { lane, batch: VecDeque::with_capacity(1024), under_way: 0 });
+            }
+            Err(error) => shared.log.say(now, &format!("cannot open a volume: {error}")),
+        }
+    }
+    slot.as_mut()
+}
