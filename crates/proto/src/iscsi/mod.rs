@@ -6,9 +6,14 @@
 
 mod directory;
 mod discovery;
+mod frame;
 mod initiator;
 mod name;
+mod negotiate;
+mod params;
+pub mod pdu;
 mod target;
+mod text;
 
 pub use directory::{Directory, DirectoryError, TargetEntry};
 pub use discovery::Discovery;

@@ -1,0 +1,325 @@
+//! Cuts a stream of bytes into PDUs: headers whole, data segments in whatever parts they come.
+//!
+//! A header that lies in the received bytes as a whole is used where it is; only one that is split
+//! over two receives, or has additional segments, is collected. Data is never collected here: its
+//! parts go straight to where the caller wants them. Both digests are checked.
+
+use crate::Violation;
+use crate::crc32c::{Crc32c, crc32c};
+
+use super::pdu::{HEADER_BYTES, Header, additional_len, data_len};
+
+/// Length of a digest.
+//= RFC 7143 §11.2.3: a digest is four bytes.
+pub(super) const DIGEST_BYTES: usize = 4;
+
+/// Where one end's incoming stream is.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// What there is of a header that did not come as a whole.
+    head: Vec<u8>,
+    header_digest: bool,
+    data_digest: bool,
+    /// The longest data segment that is taken.
+    max_data: u32,
+    /// Bytes of the data segment to come.
+    left: u32,
+    /// Bytes of padding and digest behind the data segment, and those that came.
+    tail_len: u8,
+    tail_have: u8,
+    tail: [u8; 7],
+    crc: Crc32c,
+}
+
+/// The next header.
+pub(super) enum Next<'a> {
+    /// In place, without additional segments.
+    Whole(&'a Header),
+    /// Collected; additional segments are with [`Frame::additional`].
+    Collected(Header),
+    /// Not all of it came yet.
+    Partial,
+}
+
+/// How a data segment ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DataEnd {
+    /// There is more to come.
+    Open,
+    /// All of it came.
+    Intact,
+    /// All of it came, and the digest differs.
+    Corrupt,
+}
+
+impl Frame {
+    /// The beginning of a stream, without digests, as it is during login.
+    pub(super) fn new(max_data: u32) -> Frame {
+        Frame {
+            head: Vec::with_capacity(HEADER_BYTES + 1020 + DIGEST_BYTES),
+            header_digest: false,
+            data_digest: false,
+            max_data,
+            left: 0,
+            tail_len: 0,
+            tail_have: 0,
+            tail: [0; 7],
+            crc: Crc32c::new(),
+        }
+    }
+
+    /// What was negotiated holds from the next PDU on.
+    pub(super) fn configure(&mut self, header_digest: bool, data_digest: bool, max_data: u32) {
+        self.header_digest = header_digest;
+        self.data_digest = data_digest;
+        self.max_data = max_data;
+    }
+
+    /// Whether a data segment is under way, so that [`data`](Self::data) is to be called.
+    #[inline(always)]
+    pub(super) fn in_data(&self) -> bool {
+        self.left != 0 || self.tail_len != 0
+    }
+
+    /// Takes the next header off `bytes`.
+    #[inline(always)]
+    pub(super) fn header<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Violation> {
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return self.collect(bytes);
+        };
+        if !self.head.is_empty() || additional_len(header) != 0 || self.header_digest {
+            return self.header_with_digest(bytes);
+        }
+        *bytes = rest;
+        self.begin(header)?;
+        Ok(Next::Whole(header))
+    }
+
+    /// The same where a header digest follows.
+    fn header_with_digest<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Violation> {
+        let whole = HEADER_BYTES + DIGEST_BYTES;
+        let plain = self.head.is_empty() && bytes[4] == 0 && self.header_digest;
+        if !plain || bytes.len() < whole {
+            return self.collect(bytes);
+        }
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().expect("length checked");
+        let (digest, rest) = rest.split_first_chunk::<DIGEST_BYTES>().expect("length checked");
+        check_digest(header, *digest)?;
+        *bytes = rest;
+        self.begin(header)?;
+        Ok(Next::Whole(header))
+    }
+
+    /// Collects a header byte by byte, with what belongs to it.
+    #[cold]
+    fn collect<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Violation> {
+        let digest = if self.header_digest { DIGEST_BYTES } else { 0 };
+        loop {
+            // TotalAHSLength is known after five bytes; before the BHS is whole it does not matter.
+            let additional = self.head.get(4).map_or(0, |words| usize::from(*words) * 4);
+            let whole = HEADER_BYTES + additional + digest;
+            let take = (whole.max(HEADER_BYTES) - self.head.len()).min(bytes.len());
+            // Not beyond the BHS at first: its length field may still be among what comes now.
+            let take = if self.head.len() < 5 { take.min(5 - self.head.len()) } else { take };
+            let (now, rest) = bytes.split_at(take);
+            self.head.extend_from_slice(now);
+            *bytes = rest;
+            if self.head.len() >= HEADER_BYTES && self.head.len() == whole {
+                break;
+            }
+            if rest.is_empty() {
+                return Ok(Next::Partial);
+            }
+        }
+        let (head, tail) = self.head.split_at(self.head.len() - digest);
+        if let Some(tail) = tail.first_chunk() {
+            check_digest(head, *tail)?;
+        }
+        let header = *head.first_chunk().expect("collected to its length");
+        self.begin(&header)?;
+        Ok(Next::Collected(header))
+    }
+
+    /// The additional header segments of the header that was just collected.
+    pub(super) fn additional(&self) -> &[u8] {
+        let end = self.head.len() - if self.header_digest { DIGEST_BYTES } else { 0 };
+        self.head.get(HEADER_BYTES..end).unwrap_or_default()
+    }
+
+    /// Must be called when a collected header was dealt with.
+    pub(super) fn forget_header(&mut self) {
+        self.head.clear();
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, header: &Header) -> Result<(), Violation> {
+        let len = data_len(header);
+        if len == 0 {
+            return Ok(());
+        }
+        self.begin_data(len)
+    }
+
+    fn begin_data(&mut self, len: u32) -> Result<(), Violation> {
+        if len > self.max_data {
+            let rule = "RFC 7143 §13.12: data segments are at most MaxRecvDataSegmentLength";
+            return Err(Violation { rule, at: 5 });
+        }
+        //= RFC 7143 §11.2.1.6: the data segment is padded to whole words.
+        let padding = (len.wrapping_neg() & 3) as u8;
+        self.left = len;
+        self.tail_len = padding + if self.data_digest { DIGEST_BYTES as u8 } else { 0 };
+        self.tail_have = 0;
+        if self.data_digest {
+            self.crc = Crc32c::new();
+        }
+        Ok(())
+    }
+
+    /// Takes the next part of the data segment off `bytes`, and says whether that was all.
+    #[inline(always)]
+    pub(super) fn data<'a>(&mut self, bytes: &mut &'a [u8]) -> (&'a [u8], DataEnd) {
+        let len = bytes.len().min(self.left as usize);
+        let (part, rest) = bytes.split_at(len);
+        *bytes = rest;
+        self.left -= len as u32;
+        if self.data_digest {
+            self.crc.update(part);
+        }
+        if self.left != 0 {
+            return (part, DataEnd::Open);
+        }
+        if self.tail_len == 0 {
+            return (part, DataEnd::Intact);
+        }
+        (part, self.data_tail(bytes))
+    }
+
+    /// Collects padding and digest.
+    fn data_tail(&mut self, bytes: &mut &[u8]) -> DataEnd {
+        let (have, len) = (usize::from(self.tail_have), usize::from(self.tail_len));
+        let (now, rest) = bytes.split_at((len - have).min(bytes.len()));
+        self.tail[have..have + now.len()].copy_from_slice(now);
+        *bytes = rest;
+        self.tail_have += now.len() as u8;
+        if self.tail_have < self.tail_len {
+            return DataEnd::Open;
+        }
+        self.tail_len = 0;
+        if !self.data_digest {
+            return DataEnd::Intact;
+        }
+        //= RFC 7143 §11.2.3: the data digest covers the padding.
+        let (padding, digest) = self.tail[..len].split_at(len - DIGEST_BYTES);
+        self.crc.update(padding);
+        let intact = self.crc.value().to_le_bytes() == digest;
+        if intact { DataEnd::Intact } else { DataEnd::Corrupt }
+    }
+}
+
+//= RFC 7143 §7.8: a header digest error leaves no way to find the next PDU but a new connection.
+fn check_digest(head: &[u8], digest: [u8; DIGEST_BYTES]) -> Result<(), Violation> {
+    if crc32c(head).to_le_bytes() == digest {
+        return Ok(());
+    }
+    Err(Violation { rule: "RFC 7143 §11.2.3: the header digest is the CRC-32C", at: HEADER_BYTES })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// What came out of a stream: (header, additional segments, data, intact).
+    type Seen = Vec<(Header, Vec<u8>, Vec<u8>, bool)>;
+
+    fn feed(frame: &mut Frame, stream: &[u8], chunk: usize) -> Result<Seen, Violation> {
+        let mut seen: Seen = Vec::new();
+        for mut bytes in stream.chunks(chunk) {
+            while !bytes.is_empty() {
+                if frame.in_data() {
+                    let (part, end) = frame.data(&mut bytes);
+                    let last = seen.last_mut().unwrap();
+                    last.2.extend_from_slice(part);
+                    last.3 = end == DataEnd::Intact;
+                    continue;
+                }
+                match frame.header(&mut bytes)? {
+                    Next::Whole(header) => seen.push((*header, Vec::new(), Vec::new(), true)),
+                    Next::Collected(header) => {
+                        seen.push((header, frame.additional().to_vec(), Vec::new(), true));
+                        frame.forget_header();
+                    }
+                    Next::Partial => assert!(bytes.is_empty()),
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Three PDUs: plain, with additional segments, with odd data.
+    fn stream(header_digest: bool, data_digest: bool) -> (Vec<u8>, Seen) {
+        let mut bytes = Vec::new();
+        let mut seen = Seen::new();
+        for (words, len) in [(0_usize, 0_usize), (3, 0), (0, 13), (255, 1), (0, 64), (0, 0)] {
+            let mut header = [seen.len() as u8; HEADER_BYTES];
+            header[4..8].copy_from_slice(&[words as u8, 0, 0, len as u8]);
+            let mut head = header.to_vec();
+            let additional: Vec<u8> = (0..words * 4).map(|i| i as u8).collect();
+            head.extend(&additional);
+            bytes.extend(&head);
+            if header_digest {
+                bytes.extend(crc32c(&head).to_le_bytes());
+            }
+            let data: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x55).collect();
+            let mut padded = data.clone();
+            padded.resize(len.next_multiple_of(4), 0xee);
+            bytes.extend(&padded);
+            if data_digest && len != 0 {
+                bytes.extend(crc32c(&padded).to_le_bytes());
+            }
+            seen.push((header, additional, data, true));
+        }
+        (bytes, seen)
+    }
+
+    #[test]
+    fn cuts_the_same_whatever_the_split() {
+        for digests in 0..4 {
+            let (header_digest, data_digest) = (digests & 1 != 0, digests & 2 != 0);
+            let (bytes, expect) = stream(header_digest, data_digest);
+            for chunk in 1..=bytes.len() {
+                let mut frame = Frame::new(64);
+                frame.configure(header_digest, data_digest, 64);
+                let seen = feed(&mut frame, &bytes, chunk).unwrap();
+                assert!(seen == expect, "digests {digests} chunk {chunk}");
+                assert!(!frame.in_data() && frame.head.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn notices_every_flipped_bit() {
+        let (bytes, expect) = stream(true, true);
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x10;
+            for chunk in [7, 4096] {
+                let mut frame = Frame::new(64);
+                frame.configure(true, true, 64);
+                let Ok(seen) = feed(&mut frame, &bad, chunk) else { continue };
+                let noticed = seen.iter().any(|pdu| !pdu.3) || seen.len() < expect.len();
+                assert!(noticed, "byte {at} chunk {chunk}");
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_data_longer_than_agreed() {
+        let mut header = [0; HEADER_BYTES];
+        header[4..8].copy_from_slice(&[0, 0, 0, 65]);
+        for chunk in [1, 48] {
+            let error = feed(&mut Frame::new(64), &header, chunk).unwrap_err();
+            assert_eq!(error.at, 5);
+        }
+    }
+}
