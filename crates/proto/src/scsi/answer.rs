@@ -163,3 +163,124 @@ pub fn parse_report_luns(bytes: &[u8]) -> Option<Vec<u16>> {
     let lun = |field: &[u8]| decode_lun(field.try_into().expect("chunks of eight"));
     Some(list.chunks_exact(8).filter_map(lun).collect())
 }
+
+#[cfg(test)]
+mod test {
+    use proptest::prelude::*;
+
+    use super::super::test::{answer, protected, unit};
+    use super::super::{cdb, report_luns};
+    use super::*;
+
+    #[test]
+    fn capacity_of_our_own_unit() {
+        let unit = unit(1 << 40, 4096);
+        let full = Capacity {
+            blocks: 1 << 28,
+            block_bytes: 4096,
+            physical_exponent: 0,
+            can_trim: true,
+            trimmed_reads_zero: true,
+        };
+        let bytes = answer(&unit, &cdb::read_capacity16(32));
+        assert_eq!(parse_read_capacity16(&bytes), Some(full));
+        let short = Capacity { can_trim: false, trimmed_reads_zero: false, ..full };
+        assert_eq!(parse_read_capacity16(&bytes[..12]), Some(short));
+        assert_eq!(parse_read_capacity16(&bytes[..11]), None);
+        let bytes = answer(&unit, &cdb::read_capacity10());
+        assert_eq!(parse_read_capacity10(&bytes), Some(short));
+        assert_eq!(parse_read_capacity10(&bytes[..7]), None);
+    }
+
+    #[test]
+    fn impossible_capacities() {
+        let sixteen = |last: u64, block: u32| {
+            let bytes = [&last.to_be_bytes()[..], &block.to_be_bytes(), &[0; 20]].concat();
+            parse_read_capacity16(&bytes)
+        };
+        assert!(sixteen(0, 512).is_some());
+        for (last, block) in [(u64::MAX, 512), (u64::MAX >> 9, 512), (9, 0), (9, 520), (9, 256)] {
+            assert_eq!(sixteen(last, block), None, "{last} {block}");
+        }
+        assert_eq!(sixteen(9, 131_072), None);
+        assert_eq!(parse_read_capacity10(&[0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0]), None);
+    }
+
+    #[test]
+    fn mode_flags_of_our_own_unit() {
+        let mut unit = protected(1 << 30, 512);
+        let mut expect = ModeFlags {
+            write_protected: true,
+            can_force_unit_access: true,
+            write_cache: Some(false),
+        };
+        for volatile in [false, true] {
+            unit.geometry.volatile = volatile;
+            expect.write_cache = Some(volatile);
+            let with_descriptor = [0x1a, 0, 0x3f, 0, 255];
+            for cdb in [&cdb::mode_sense6(0x3f, 255)[..], &with_descriptor] {
+                assert_eq!(parse_mode_sense6(&answer(&unit, cdb)), Some(expect));
+            }
+            let with_descriptor = [0x5a, 0x10, 0x3f, 0, 0, 0, 0, 0, 255];
+            for cdb in [&cdb::mode_sense10(0x08, 255)[..], &with_descriptor] {
+                assert_eq!(parse_mode_sense10(&answer(&unit, cdb)), Some(expect));
+            }
+        }
+        let control = answer(&unit, &cdb::mode_sense6(0x0a, 255));
+        assert_eq!(parse_mode_sense6(&control).unwrap().write_cache, None);
+        assert_eq!(parse_mode_sense6(&control[..3]), None);
+        assert_eq!(parse_mode_sense10(&[0; 7]), None);
+    }
+
+    #[test]
+    fn a_subpage_before_the_caching_page_is_stepped_over() {
+        let bytes = [15, 0, 0, 0, 0x41, 0x01, 0, 2, 0x08, 0x04, 0x88, 4, 0x04, 0, 0, 0];
+        assert_eq!(parse_mode_sense6(&bytes).unwrap().write_cache, Some(true));
+    }
+
+    #[test]
+    fn block_limits_of_our_own_unit_and_of_an_old_one() {
+        let bytes = answer(&unit(1 << 30, 512), &cdb::inquiry(Some(0xb0), 64));
+        let expect = BlockLimits {
+            transfer_blocks_max: 131_072,
+            unmap_blocks_max: u32::MAX,
+            unmap_descriptors_max: 256,
+            write_same_blocks_max: 1 << 21,
+        };
+        assert_eq!(parse_block_limits(&bytes), Some(expect));
+        let old = [0, 0xb0, 0, 8, 0, 0, 0, 0, 0, 0, 1, 0];
+        let expect = BlockLimits {
+            transfer_blocks_max: 256,
+            unmap_blocks_max: 0,
+            unmap_descriptors_max: 0,
+            write_same_blocks_max: 0,
+        };
+        assert_eq!(parse_block_limits(&old), Some(expect));
+        assert_eq!(parse_block_limits(&old[..3]), None);
+        assert_eq!(parse_block_limits(&[0, 0xb1, 0, 8]), None);
+    }
+
+    #[test]
+    fn luns_come_back() {
+        let luns = [0, 1, 255, 256, 16383];
+        let bytes = report_luns(&cdb::report_luns(4096), &luns).unwrap();
+        assert_eq!(parse_report_luns(&bytes), Some(luns.to_vec()));
+        assert_eq!(parse_report_luns(&bytes[..23]), Some(vec![0]));
+        assert_eq!(parse_report_luns(&bytes[..7]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_survived(mut bytes: Vec<u8>) {
+            let _ = parse_read_capacity10(&bytes);
+            let _ = parse_read_capacity16(&bytes);
+            let _ = parse_mode_sense6(&bytes);
+            let _ = parse_mode_sense10(&bytes);
+            let _ = parse_report_luns(&bytes);
+            if let Some(code) = bytes.get_mut(1) {
+                *code = 0xb0;
+            }
+            let _ = parse_block_limits(&bytes);
+        }
+    }
+}

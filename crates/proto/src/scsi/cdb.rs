@@ -159,3 +159,50 @@ fn range_16(code: u8, lba: u64, blocks: u32) -> [u8; 16] {
     put(&mut cdb, 10, blocks.to_be_bytes());
     cdb
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn golden() {
+        assert_eq!(test_unit_ready(), [0; 16]);
+        assert_eq!(inquiry(None, 0x1ff)[..6], [0x12, 0, 0, 1, 0xff, 0]);
+        assert_eq!(inquiry(Some(0x83), 252)[..6], [0x12, 1, 0x83, 0, 252, 0]);
+        assert_eq!(request_sense(252)[..6], [3, 0, 0, 0, 252, 0]);
+        assert_eq!(mode_sense6(0x3f, 192)[..6], [0x1a, 8, 0x3f, 0, 192, 0]);
+        assert_eq!(mode_sense10(0x08, 0x102)[..10], [0x5a, 8, 8, 0, 0, 0, 0, 1, 2, 0]);
+        assert_eq!(read_capacity10()[..10], [0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(read_capacity16(32), [0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0]);
+        assert_eq!(report_luns(0x1000)[..12], [0xa0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0]);
+        assert_eq!(read10(0x0102_0304, 0x0506)[..10], [0x28, 0, 1, 2, 3, 4, 0, 5, 6, 0]);
+        assert_eq!(write10(0x0102_0304, 0x0506, true)[..10], [0x2a, 8, 1, 2, 3, 4, 0, 5, 6, 0]);
+        let (lba, blocks) = (0x0102_0304_0506_0708, 0x090a_0b0c);
+        let expect = [0x88, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0];
+        assert_eq!(read16(lba, blocks), expect);
+        let expect = [0x8a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0];
+        assert_eq!(write16(lba, blocks, true), expect);
+        let expect = [0x93, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0];
+        assert_eq!(write_same16(lba, blocks, true), expect);
+        assert_eq!(synchronize_cache10()[..2], [0x35, 0]);
+        assert_eq!(synchronize_cache16()[..2], [0x91, 0]);
+        assert_eq!(unmap(0x18)[..10], [0x42, 0, 0, 0, 0, 0, 0, 0, 0x18, 0]);
+    }
+
+    #[test]
+    fn unmap_list_golden() {
+        assert_eq!(unmap_list(&[]), [0, 6, 0, 0, 0, 0, 0, 0]);
+        let mut expect = vec![0, 38, 0, 32, 0, 0, 0, 0];
+        expect.extend([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0, 0, 0]);
+        expect.extend([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0]);
+        assert_eq!(unmap_list(&[(0x0102_0304_0506_0708, 0x090a_0b0c), (1, 2)]), expect);
+        let most = unmap_list(&vec![(0, 0); 4095]);
+        assert_eq!((most.len(), &most[..4]), (65528, &[0xff, 0xf6, 0xff, 0xf0][..]));
+    }
+
+    #[test]
+    #[should_panic(expected = "4096 ranges")]
+    fn an_unmap_list_has_an_end() {
+        unmap_list(&vec![(0, 0); 4096]);
+    }
+}

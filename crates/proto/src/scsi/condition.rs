@@ -53,3 +53,47 @@ pub(super) fn prevent_allow_medium_removal(_: &Unit, cdb: &Cdb) -> Result<Plan, 
 pub(super) fn ready(unit: &Unit) -> Result<(), Sense> {
     if unit.geometry.blocks == 0 { Err(Sense::MEDIUM_NOT_PRESENT) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod test {
+    use super::super::cdb as build;
+    use super::super::test::{answer, cdb, refusal, unit};
+    use super::*;
+
+    #[test]
+    fn ready_unless_empty() {
+        assert_eq!(unit(512, 512).plan(&build::test_unit_ready()), Ok(Plan::Good));
+        assert_eq!(refusal(&unit(0, 512), &[0x00]), Sense::MEDIUM_NOT_PRESENT);
+    }
+
+    #[test]
+    fn request_sense_in_both_formats() {
+        let unit = unit(1 << 20, 512);
+        let expect = [0x70, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(answer(&unit, &build::request_sense(252)), expect);
+        assert_eq!(answer(&unit, &build::request_sense(4)), expect[..4]);
+        assert_eq!(answer(&unit, &[0x03, 1, 0, 0, 252]), [0x72, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn starts_but_neither_stops_nor_ejects() {
+        let unit = unit(1 << 20, 512);
+        assert_eq!(unit.plan(&cdb(&[0x1b, 1, 0, 0, 0x01])), Ok(Plan::Good));
+        assert_eq!(refusal(&unit, &[0x1b, 0, 0, 0, 0x00]), Sense::cdb_bit(4, 0));
+        assert_eq!(refusal(&unit, &[0x1b, 0, 0, 0, 0x02]), Sense::cdb_bit(4, 1));
+        assert_eq!(refusal(&unit, &[0x1b, 0, 0, 0, 0x03]), Sense::cdb_bit(4, 1));
+        for condition in 1..16 {
+            assert_eq!(unit.plan(&cdb(&[0x1b, 1, 0, 0, condition << 4 | 2])), Ok(Plan::Good));
+        }
+    }
+
+    #[test]
+    fn removal_may_be_prevented() {
+        let unit = unit(1 << 20, 512);
+        for (prevent, expect) in [(0, true), (1, true), (2, false), (3, false)] {
+            let plan = unit.plan(&cdb(&[0x1e, 0, 0, 0, prevent]));
+            let refused = Err(Sense::cdb_bit(4, 1));
+            assert_eq!(plan, if expect { Ok(Plan::Good) } else { refused });
+        }
+    }
+}

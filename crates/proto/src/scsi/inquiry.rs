@@ -18,8 +18,8 @@ const SERIAL_MAX: usize = 36;
 const ENABLE_VITAL_PRODUCT_DATA: u8 = 0x01;
 const COMMAND_SUPPORT_DATA: u8 = 0x02;
 
-/// A page: its code and what follows its four bytes of header.
-type Page = (u8, fn(&Unit) -> Vec<u8>);
+/// A page of vital product data: its code, and what appends to its four bytes of header.
+type Page = (u8, fn(&Unit, &mut Vec<u8>));
 
 //= SPC-4 §Supported VPD Pages VPD page: in ascending order.
 const PAGES: [Page; 7] = [
@@ -39,7 +39,7 @@ pub(super) fn inquiry(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
         return data(standard(0, &unit.identity.product), allocation);
     }
     let page = PAGES.iter().find(|page| page.0 == cdb[2]).ok_or(Sense::cdb_field(2))?;
-    data(vital_page(0, page.0, &page.1(unit)), allocation)
+    data(vital_page(0, page.0, |bytes| page.1(unit, bytes)), allocation)
 }
 
 /// What a target says of a logical unit that it does not have.
@@ -52,7 +52,7 @@ pub(super) fn inquiry_absent(cdb: &Cdb) -> Result<Plan, Sense> {
     if cdb[2] != 0 {
         return Err(Sense::cdb_field(2));
     }
-    data(vital_page(NO_UNIT, 0x00, &[0x00]), allocation)
+    data(vital_page(NO_UNIT, 0x00, |bytes| bytes.push(0x00)), allocation)
 }
 
 /// Whether a page of vital product data is wanted.
@@ -83,29 +83,30 @@ fn standard(peripheral: u8, product: &str) -> Vec<u8> {
     bytes
 }
 
-fn vital_page(peripheral: u8, code: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![peripheral, code];
-    bytes.extend((body.len() as u16).to_be_bytes());
-    bytes.extend(body);
+/// A page, whose length is counted when it is filled. So bytes have the numbers of the standard.
+fn vital_page(peripheral: u8, code: u8, fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = vec![peripheral, code, 0, 0];
+    fill(&mut bytes);
+    let len = (bytes.len() - 4) as u16;
+    put(&mut bytes, 2, len.to_be_bytes());
     bytes
 }
 
-fn supported_pages(_: &Unit) -> Vec<u8> {
-    PAGES.iter().map(|page| page.0).collect()
+fn supported_pages(_: &Unit, bytes: &mut Vec<u8>) {
+    bytes.extend(PAGES.iter().map(|page| page.0));
 }
 
 //= SPC-4 §Unit Serial Number VPD page
-fn serial_number(unit: &Unit) -> Vec<u8> {
-    let len = unit.identity.serial.len().min(SERIAL_MAX);
-    let mut bytes = vec![0; len];
-    put_ascii(&mut bytes, 0, len, &unit.identity.serial);
-    bytes
+fn serial_number(unit: &Unit, bytes: &mut Vec<u8>) {
+    let (at, len) = (bytes.len(), unit.identity.serial.len().min(SERIAL_MAX));
+    bytes.resize(at + len, 0);
+    put_ascii(bytes, at, len, &unit.identity.serial);
 }
 
 //= SPC-4 §Device Identification VPD page
-fn device_identification(unit: &Unit) -> Vec<u8> {
-    let serial = serial_number(unit);
-    let mut bytes = Vec::new();
+fn device_identification(unit: &Unit, bytes: &mut Vec<u8>) {
+    let mut serial = Vec::new();
+    serial_number(unit, &mut serial);
     // ASCII, of the logical unit, T10 vendor ID based.
     bytes.extend([0x02, 0x01, 0, (VENDOR.len() + serial.len()) as u8]);
     bytes.extend(VENDOR.as_bytes());
@@ -113,7 +114,6 @@ fn device_identification(unit: &Unit) -> Vec<u8> {
     // Binary, of the logical unit, NAA.
     bytes.extend([0x01, 0x03, 0, 8]);
     bytes.extend(locally_assigned_name(&serial).to_be_bytes());
-    bytes
 }
 
 /// A name of 60 bits that follows from the serial number, so it survives a restart and is the
@@ -129,38 +129,156 @@ fn locally_assigned_name(serial: &[u8]) -> u64 {
     0x3 << 60 | hash >> 4
 }
 
-//= SPC-4 §Extended INQUIRY Data VPD page
-fn extended_inquiry(unit: &Unit) -> Vec<u8> {
-    let mut bytes = vec![0; 0x3c];
-    bytes[5 - 4] = 0x01; // SIMPSUP: simple tasks only, lanes keep no order.
-    bytes[6 - 4] = u8::from(unit.geometry.volatile); // V_SUP
-    bytes
+//= SPC-4 §Extended INQUIRY Data VPD page: PAGE LENGTH 3Ch.
+fn extended_inquiry(unit: &Unit, bytes: &mut Vec<u8>) {
+    bytes.resize(64, 0);
+    bytes[5] = 0x01; // SIMPSUP: simple tasks only, lanes keep no order.
+    bytes[6] = u8::from(unit.geometry.volatile); // V_SUP
 }
 
 //= SBC-4 §Block Limits VPD page: PAGE LENGTH 3Ch.
-fn block_limits(unit: &Unit) -> Vec<u8> {
+fn block_limits(unit: &Unit, bytes: &mut Vec<u8>) {
     let transfer_max = (Unit::TRANSFER_BYTES_MAX / unit.block_bytes()) as u32;
-    let physical = 1_u32 << physical_exponent(unit);
-    let mut bytes = vec![0; 4 + 0x3c];
-    put(&mut bytes, 6, (physical as u16).to_be_bytes()); // OPTIMAL TRANSFER LENGTH GRANULARITY
-    put(&mut bytes, 8, transfer_max.to_be_bytes()); // MAXIMUM TRANSFER LENGTH
-    put(&mut bytes, 20, provisioning::UNMAP_BLOCKS_MAX.to_be_bytes());
-    put(&mut bytes, 24, provisioning::UNMAP_DESCRIPTORS_MAX.to_be_bytes());
-    put(&mut bytes, 28, physical.to_be_bytes()); // OPTIMAL UNMAP GRANULARITY
-    put(&mut bytes, 32, 0x8000_0000_u32.to_be_bytes()); // UGAVALID, alignment 0
-    put(&mut bytes, 36, provisioning::write_same_blocks_max(unit).to_be_bytes());
-    bytes.split_off(4)
+    let physical = 1_u16 << physical_exponent(unit);
+    bytes.resize(64, 0);
+    put(bytes, 6, physical.to_be_bytes()); // OPTIMAL TRANSFER LENGTH GRANULARITY
+    put(bytes, 8, transfer_max.to_be_bytes()); // MAXIMUM TRANSFER LENGTH
+    put(bytes, 20, provisioning::UNMAP_BLOCKS_MAX.to_be_bytes());
+    put(bytes, 24, provisioning::UNMAP_DESCRIPTORS_MAX.to_be_bytes());
+    put(bytes, 28, u32::from(physical).to_be_bytes()); // OPTIMAL UNMAP GRANULARITY
+    bytes[32] = 0x80; // UGAVALID, UNMAP GRANULARITY ALIGNMENT zero
+    put(bytes, 36, provisioning::write_same_blocks_max(unit).to_be_bytes());
 }
 
-//= SBC-4 §Block Device Characteristics VPD page: MEDIUM ROTATION RATE 0001h, non-rotating.
-fn characteristics(_: &Unit) -> Vec<u8> {
-    let mut bytes = vec![0; 0x3c];
-    bytes[5 - 4] = 0x01;
-    bytes
+//= SBC-4 §Block Device Characteristics VPD page: PAGE LENGTH 3Ch.
+fn characteristics(_: &Unit, bytes: &mut Vec<u8>) {
+    bytes.resize(64, 0);
+    bytes[5] = 0x01; // MEDIUM ROTATION RATE 0001h: non-rotating.
 }
 
-//= SBC-4 §Logical Block Provisioning VPD page
-fn provisioning_page(_: &Unit) -> Vec<u8> {
-    // LBPU, LBPWS, LBPWS10, LBPRZ 001b: what is trimmed reads as zeroes. Thin provisioned.
-    vec![0, 0x80 | 0x40 | 0x20 | 0x04, 0x02, 0]
+//= SBC-4 §Logical Block Provisioning VPD page: PAGE LENGTH 4 without a group descriptor.
+fn provisioning_page(_: &Unit, bytes: &mut Vec<u8>) {
+    bytes.resize(8, 0);
+    bytes[5] = 0x80 | 0x40 | 0x20 | 0x04; // LBPU, LBPWS, LBPWS10, LBPRZ 001b
+    bytes[6] = 0x02; // PROVISIONING TYPE: thin.
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::cdb as build;
+    use super::super::test::{answer, cdb, refusal, unit};
+    use super::*;
+
+    fn page(unit: &Unit, code: u8) -> Vec<u8> {
+        answer(unit, &build::inquiry(Some(code), 512))
+    }
+
+    #[test]
+    fn standard_golden() {
+        let mut expect = [0; 96];
+        expect[..8].copy_from_slice(&[0, 0, 6, 0x12, 91, 0, 0, 2]);
+        expect[8..32].copy_from_slice(b"DRUMFIREram             ");
+        expect[32..36].copy_from_slice(format!("{REVISION:<4}").as_bytes());
+        expect[58..66].copy_from_slice(&[0x00, 0xa0, 0x09, 0x60, 0x04, 0x60, 0x04, 0xc0]);
+        let unit = unit(1 << 30, 512);
+        assert_eq!(answer(&unit, &build::inquiry(None, 512)), expect);
+        assert_eq!(answer(&unit, &build::inquiry(None, 511)), expect);
+        assert_eq!(answer(&unit, &build::inquiry(None, 36)), expect[..36]);
+        assert_eq!(answer(&unit, &build::inquiry(None, 0)), []);
+    }
+
+    #[test]
+    fn names_are_cut_and_printable() {
+        let mut unit = unit(1 << 30, 512);
+        unit.identity.product = "a product with\na name that is too long".to_owned();
+        unit.identity.serial = "é".repeat(40);
+        assert_eq!(&answer(&unit, &build::inquiry(None, 36))[16..32], b"a product with.a");
+        assert_eq!(page(&unit, 0x80)[..5], [0, 0x80, 0, 36, b'.']);
+        assert_eq!(page(&unit, 0x83).len(), 4 + 4 + 8 + 36 + 4 + 8);
+    }
+
+    #[test]
+    fn pages_golden() {
+        let unit = unit(1 << 30, 512);
+        let supported = [0, 0, 0, 7, 0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2];
+        assert_eq!(page(&unit, 0x00), supported);
+        assert_eq!(page(&unit, 0x80), *b"\x00\x80\x00\x0a0123456789");
+        let mut expect = b"\x00\x83\x00\x22\x02\x01\x00\x12DRUMFIRE0123456789".to_vec();
+        expect.extend([0x01, 0x03, 0, 8, 0x31, 0x9b, 0x10, 0x6f, 0xc9, 0x33, 0x1c, 0xdf]);
+        assert_eq!(page(&unit, 0x83), expect);
+        let mut expect = [0; 64];
+        expect[..8].copy_from_slice(&[0, 0x86, 0, 0x3c, 0, 1, 0, 0]);
+        assert_eq!(page(&unit, 0x86), expect);
+        let mut expect = [0; 64];
+        expect[..6].copy_from_slice(&[0, 0xb1, 0, 0x3c, 0, 1]);
+        assert_eq!(page(&unit, 0xb1), expect);
+        assert_eq!(page(&unit, 0xb2), [0, 0xb2, 0, 4, 0, 0xe4, 2, 0]);
+    }
+
+    #[test]
+    fn block_limits_golden() {
+        let limits = |block_bytes, physical: u8, transfer: [u8; 4], same: [u8; 4]| {
+            let mut expect = [0; 64];
+            expect[..8].copy_from_slice(&[0, 0xb0, 0, 0x3c, 0, 0, 0, physical]);
+            expect[8..12].copy_from_slice(&transfer);
+            expect[20..28].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 1, 0]);
+            expect[28..36].copy_from_slice(&[0, 0, 0, physical, 0x80, 0, 0, 0]);
+            expect[40..44].copy_from_slice(&same);
+            assert_eq!(page(&unit(1 << 30, block_bytes), 0xb0), expect);
+        };
+        limits(512, 8, [0, 2, 0, 0], [0, 0x20, 0, 0]);
+        limits(4096, 1, [0, 0, 0x40, 0], [0, 4, 0, 0]);
+    }
+
+    #[test]
+    fn a_volatile_cache_shows() {
+        let mut unit = unit(1 << 30, 512);
+        unit.geometry.volatile = true;
+        assert_eq!(page(&unit, 0x86)[6], 1);
+    }
+
+    #[test]
+    fn every_listed_page_is_there_and_no_other() {
+        let unit = unit(1 << 30, 4096);
+        let listed = page(&unit, 0x00).split_off(4);
+        assert!(listed.is_sorted());
+        for code in 0..=255 {
+            if listed.contains(&code) {
+                let bytes = page(&unit, code);
+                assert_eq!(bytes[1], code);
+                assert_eq!(usize::from(be16(&bytes, 2)), bytes.len() - 4);
+                assert_eq!(answer(&unit, &build::inquiry(Some(code), 6)), bytes[..6]);
+            } else {
+                let cdb = build::inquiry(Some(code), 512);
+                assert_eq!(refusal(&unit, &cdb), Sense::cdb_field(2), "{code:02x}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_questions() {
+        let unit = unit(1 << 30, 512);
+        assert_eq!(refusal(&unit, &[0x12, 0, 0x80, 0, 96]), Sense::cdb_field(2));
+        assert_eq!(refusal(&unit, &[0x12, 2, 0, 0, 96]), Sense::cdb_bit(1, 1));
+    }
+
+    #[test]
+    fn serials_make_names() {
+        let name = |serial: &str| locally_assigned_name(serial.as_bytes());
+        assert_eq!(name("a"), name("a"));
+        assert_ne!(name("a"), name("b"));
+        assert!(["", "a", "0123456789"].iter().all(|serial| name(serial) >> 60 == 3));
+    }
+
+    #[test]
+    fn an_absent_unit_has_one_page() {
+        let ask = |bytes: &[u8]| inquiry_absent(&cdb(bytes));
+        let Ok(Plan::Data(bytes)) = ask(&build::inquiry(None, 96)) else { panic!() };
+        assert_eq!(bytes[..5], [0x7f, 0, 6, 0x12, 91]);
+        assert_eq!(&bytes[8..32], b"DRUMFIRE                ");
+        let expect = Plan::Data(vec![0x7f, 0, 0, 1, 0]);
+        assert_eq!(ask(&build::inquiry(Some(0), 96)), Ok(expect));
+        assert_eq!(ask(&build::inquiry(Some(0x80), 96)), Err(Sense::cdb_field(2)));
+        assert_eq!(ask(&[0x12, 0, 1]), Err(Sense::cdb_field(2)));
+    }
 }

@@ -71,3 +71,73 @@ pub fn absent(cdb: &[u8; 16], luns: &[u16]) -> Result<Plan, Sense> {
 pub(super) fn report_luns_alone(_: &super::Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     data(report_luns(cdb, &[0])?, u32::MAX)
 }
+
+#[cfg(test)]
+mod test {
+    use super::super::cdb as build;
+    use super::super::test::{answer, unit};
+    use super::*;
+
+    #[test]
+    fn both_addressing_methods() {
+        assert_eq!(encode_lun(0), [0; 8]);
+        assert_eq!(encode_lun(255), [0, 255, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(encode_lun(256), [0x41, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(encode_lun(LUN_MAX), [0x7f, 0xff, 0, 0, 0, 0, 0, 0]);
+        assert!((0..=LUN_MAX).all(|lun| decode_lun(encode_lun(lun)) == Some(lun)));
+        assert_eq!(decode_lun([0x40, 5, 0, 0, 0, 0, 0, 0]), Some(5));
+    }
+
+    #[test]
+    fn other_addresses_are_nobody() {
+        assert_eq!(decode_lun([0x01, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(decode_lun([0x80, 1, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(decode_lun([0xc1, 1, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(decode_lun([0, 1, 0, 1, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "more than 14 bits")]
+    fn fifteen_bits_are_too_many() {
+        encode_lun(LUN_MAX + 1);
+    }
+
+    #[test]
+    fn the_list_golden() {
+        let cdb = build::report_luns(4096);
+        let mut expect = vec![0, 0, 0, 16, 0, 0, 0, 0];
+        expect.extend([0, 1, 0, 0, 0, 0, 0, 0, 0x41, 0x2c, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(report_luns(&cdb, &[1, 300]), Ok(expect.clone()));
+        let mut all = cdb;
+        all[2] = 2;
+        assert_eq!(report_luns(&all, &[1, 300]), Ok(expect.clone()));
+        assert_eq!(report_luns(&build::report_luns(9), &[1, 300]), Ok(expect[..9].to_vec()));
+        let mut well_known = cdb;
+        well_known[2] = 1;
+        assert_eq!(report_luns(&well_known, &[1, 300]), Ok(vec![0; 8]));
+        let mut administrative = cdb;
+        administrative[2] = 0x10;
+        assert_eq!(report_luns(&administrative, &[1]), Err(Sense::cdb_field(2)));
+    }
+
+    #[test]
+    fn a_unit_alone_is_lun_0() {
+        let expect = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(answer(&unit(512, 512), &build::report_luns(4096)), expect);
+    }
+
+    #[test]
+    fn an_absent_unit_answers_three_commands() {
+        let luns = [3];
+        let absent = |cdb: Cdb| absent(&cdb, &luns);
+        let list = report_luns(&build::report_luns(64), &luns).unwrap();
+        assert_eq!(absent(build::report_luns(64)), Ok(Plan::Data(list)));
+        let sense = Sense::LOGICAL_UNIT_NOT_SUPPORTED;
+        let fixed = Plan::Data(sense.encode_fixed().to_vec());
+        assert_eq!(absent(build::request_sense(252)), Ok(fixed));
+        assert!(matches!(absent(build::inquiry(None, 96)), Ok(Plan::Data(b)) if b[0] == 0x7f));
+        for cdb in [build::test_unit_ready(), build::read16(0, 1), [0xff; 16]] {
+            assert_eq!(absent(cdb), Err(sense));
+        }
+    }
+}

@@ -188,3 +188,169 @@ fn data(mut bytes: Vec<u8>, allocation: impl Into<u64>) -> Result<Plan, Sense> {
     bytes.truncate(usize::try_from(allocation.into()).unwrap_or(usize::MAX));
     Ok(Plan::Data(bytes))
 }
+
+#[cfg(test)]
+mod test {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A unit as the tests of all families use it.
+    pub(super) fn unit(bytes: u64, block_bytes: u32) -> Unit {
+        let identity = Identity { serial: "0123456789".to_owned(), product: "ram".to_owned() };
+        Unit::new(UnitId(7), Geometry::new(bytes, block_bytes), false, identity)
+    }
+
+    /// The same, read-only.
+    pub(super) fn protected(bytes: u64, block_bytes: u32) -> Unit {
+        let mut unit = unit(bytes, block_bytes);
+        unit.geometry.read_only = true;
+        unit
+    }
+
+    /// A CDB from its first bytes.
+    pub(super) fn cdb(bytes: &[u8]) -> Cdb {
+        let mut cdb = [0; 16];
+        cdb[..bytes.len()].copy_from_slice(bytes);
+        cdb
+    }
+
+    /// The bytes of an answer.
+    pub(super) fn answer(unit: &Unit, bytes: &[u8]) -> Vec<u8> {
+        match unit.plan(&cdb(bytes)) {
+            Ok(Plan::Data(bytes)) => bytes,
+            other => panic!("{bytes:02x?} gave {other:?}"),
+        }
+    }
+
+    /// The sense of a refusal.
+    pub(super) fn refusal(unit: &Unit, bytes: &[u8]) -> Sense {
+        match unit.plan(&cdb(bytes)) {
+            Err(sense) => sense,
+            Ok(plan) => panic!("{bytes:02x?} gave {plan:?}"),
+        }
+    }
+
+    fn units() -> Vec<Unit> {
+        let mut volatile = unit(1 << 30, 512);
+        volatile.geometry.volatile = true;
+        let mut most = unit(0, 512);
+        most.geometry.blocks = u64::MAX >> 9;
+        vec![
+            volatile,
+            unit(1 << 30, 4096),
+            unit(0, 512),
+            unit(512, 512),
+            unit(65536 * 3, 65536),
+            unit(1 << 63, 512),
+            unit(1 << 63, 4096),
+            protected(1 << 20, 512),
+            most,
+        ]
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes")]
+    fn a_capacity_beyond_64_bits_is_no_unit() {
+        let geometry = Geometry { blocks: 1 << 55, ..Geometry::new(0, 512) };
+        let identity = Identity { serial: String::new(), product: String::new() };
+        Unit::new(UnitId(0), geometry, false, identity);
+    }
+
+    #[test]
+    fn answers_are_cut_to_the_allocation_length() {
+        let bytes = vec![1, 2, 3];
+        assert_eq!(data(bytes.clone(), 2_u8), Ok(Plan::Data(vec![1, 2])));
+        assert_eq!(data(bytes.clone(), 0_u8), Ok(Plan::Data(vec![])));
+        assert_eq!(data(bytes.clone(), u32::MAX), Ok(Plan::Data(bytes)));
+    }
+
+    /// What whoever carries a plan out relies on.
+    fn check(unit: &Unit, plan: &Plan) {
+        let inside = |offset: u64, len: u64| {
+            let end = offset.checked_add(len).expect("ends within 64 bits");
+            assert!(end <= unit.geometry.bytes());
+            assert_eq!((offset | len) % unit.block_bytes(), 0);
+        };
+        match plan {
+            Plan::Good | Plan::Flush => {}
+            Plan::Data(bytes) => assert!(bytes.len() <= 4096),
+            Plan::Collect { len } => assert!((1..=65536).contains(len)),
+            Plan::Read { offset, len } => inside(*offset, *len),
+            Plan::Write { offset, len, .. } => {
+                inside(*offset, *len);
+                assert!(!unit.geometry.read_only);
+            }
+            Plan::Clear { op, ranges } => {
+                assert!(matches!(op, Op::Trim | Op::WriteZeroes) && !unit.geometry.read_only);
+                assert!((1..=256).contains(&ranges.len()));
+                for (offset, len) in ranges {
+                    inside(*offset, *len);
+                    assert_ne!(*len, 0);
+                }
+            }
+            Plan::Fill { offset, len, pattern } => {
+                inside(*offset, *len);
+                assert!(*len != 0 && !unit.geometry.read_only);
+                assert_eq!(pattern.len() as u64, unit.block_bytes());
+            }
+        }
+    }
+
+    /// A CDB that is likely to be understood.
+    fn any_cdb() -> impl Strategy<Value = Cdb> {
+        let code = 0..table::COMMANDS.len() * 2;
+        (code, any::<[u8; 16]>(), any::<u64>(), any::<bool>()).prop_map(
+            |(index, mut cdb, mask, small)| {
+                // Clear whole bytes by chance, so that not every flag and address is set.
+                let bytes = cdb.iter_mut().enumerate();
+                bytes.filter(|(i, _)| mask >> i & 1 != 0).for_each(|(_, byte)| *byte = 0);
+                if small {
+                    cdb[2..9].fill(0);
+                }
+                if let Some(command) = table::COMMANDS.get(index) {
+                    cdb[0] = command.code;
+                    cdb[1] = command.action.unwrap_or(cdb[1]);
+                }
+                cdb
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn no_command_panics_or_leaves_the_volume(cdb in any_cdb(), mut list: Vec<u8>) {
+            for unit in units() {
+                let Ok(plan) = unit.plan(&cdb) else { continue };
+                check(&unit, &plan);
+                if let Ok(plan) = unit.plan_with(&cdb, &list) {
+                    check(&unit, &plan);
+                }
+                if let Plan::Collect { len } = plan {
+                    list.resize(len as usize, 0);
+                    if let Ok(plan) = unit.plan_with(&cdb, &list) {
+                        check(&unit, &plan);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn the_short_cut_agrees_with_the_table(cdb in any_cdb()) {
+            for unit in units() {
+                prop_assert_eq!(unit.plan(&cdb), table::plan(&unit, &cdb));
+            }
+        }
+
+        #[test]
+        fn any_cdb_to_an_absent_unit(
+            cdb in any_cdb(),
+            luns in prop::collection::vec(0..=LUN_MAX, 0..9),
+        ) {
+            let _ = absent(&cdb, &luns);
+            let _ = report_luns(&cdb, &luns);
+        }
+    }
+}

@@ -15,11 +15,11 @@ const DPOFUA: u8 = 0x10;
 const ALL_PAGES: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
 
-/// A page: its code and what follows its two bytes of header.
-type Page = (u8, fn(&Unit) -> Vec<u8>);
+/// A page: its code, its whole length in bytes, and what fills it in.
+type Page = (u8, u8, fn(&Unit, &mut [u8]));
 
 //= SPC-4 §MODE SENSE (6) command: pages are returned in ascending order.
-const PAGES: [Page; 2] = [(0x08, caching), (0x0a, control)];
+const PAGES: [Page; 2] = [(0x08, 20, caching), (0x0a, 12, control)];
 
 //= SPC-4 §MODE SENSE (6) command
 pub(super) fn mode_sense_6(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
@@ -87,30 +87,94 @@ fn pages(unit: &Unit, cdb: &Cdb) -> Result<Vec<u8>, Sense> {
     }
     let wanted = |page: &&Page| code == ALL_PAGES || code == page.0;
     let mut bytes = Vec::new();
-    for (code, body) in PAGES.iter().filter(wanted) {
-        let mut body = body(unit);
+    for (code, len, fill) in PAGES.iter().filter(wanted) {
+        let at = bytes.len();
+        bytes.resize(at + usize::from(*len), 0);
+        bytes[at] = *code;
+        bytes[at + 1] = len - 2;
         //= SPC-4 §MODE SENSE (6) command: PC 01b asks for a mask of what can be changed.
-        if control == 1 {
-            body.fill(0);
+        if control != 1 {
+            fill(unit, &mut bytes[at..]);
         }
-        bytes.extend([*code, body.len() as u8]);
-        bytes.extend(body);
     }
     if bytes.is_empty() { Err(Sense::cdb_bit(2, 5)) } else { Ok(bytes) }
 }
 
 //= SBC-4 §Caching mode page: WCE tells of a volatile write cache.
-fn caching(unit: &Unit) -> Vec<u8> {
-    let mut body = vec![0; 0x12];
-    body[0] = if unit.geometry.volatile { 0x04 } else { 0 };
-    body
+fn caching(unit: &Unit, page: &mut [u8]) {
+    page[2] = if unit.geometry.volatile { 0x04 } else { 0 };
 }
 
 //= SPC-4 §Control mode page
-fn control(_: &Unit) -> Vec<u8> {
-    let mut body = vec![0; 0x0a];
-    body[1] = 0x10; // QUEUE ALGORITHM MODIFIER: commands may overtake each other.
-    body[6] = 0xff; // BUSY TIMEOUT PERIOD: unlimited.
-    body[7] = 0xff;
-    body
+fn control(_: &Unit, page: &mut [u8]) {
+    page[3] = 0x10; // QUEUE ALGORITHM MODIFIER: commands may overtake each other.
+    put(page, 8, 0xffff_u16.to_be_bytes()); // BUSY TIMEOUT PERIOD: unlimited.
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::cdb as build;
+    use super::super::test::{answer, protected, refusal, unit};
+    use super::*;
+
+    const CACHING: [u8; 20] = [8, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const CONTROL: [u8; 12] = [10, 10, 0, 0x10, 0, 0, 0, 0, 0xff, 0xff, 0, 0];
+
+    #[test]
+    fn six_golden() {
+        let unit = unit(1 << 30, 512);
+        let all = [&[43, 0, 0x10, 8, 0, 0x20, 0, 0, 0, 0, 2, 0][..], &CACHING, &CONTROL].concat();
+        assert_eq!(answer(&unit, &[0x1a, 0, 0x3f, 0, 255]), all);
+        assert_eq!(answer(&unit, &[0x1a, 0, 0x3f, 0xff, 255]), all);
+        assert_eq!(answer(&unit, &[0x1a, 0, 0x3f, 0, 4]), all[..4]);
+        let caching = [&[23, 0, 0x10, 0][..], &CACHING].concat();
+        assert_eq!(answer(&unit, &build::mode_sense6(0x08, 255)), caching);
+        let control = [&[15, 0, 0x10, 0][..], &CONTROL].concat();
+        assert_eq!(answer(&unit, &[0x1a, 8, 0x0a, 0xff, 255]), control);
+        assert_eq!(answer(&unit, &[0x1a, 8, 0x8a, 0, 255]), control);
+    }
+
+    #[test]
+    fn ten_golden() {
+        let unit = unit(0x1_0000_0000 * 4096, 4096);
+        let header = [0, 46, 0, 0x10, 0, 0, 0, 8, 0xff, 0xff, 0xff, 0xff, 0, 0, 0x10, 0];
+        let all = [&header[..], &CACHING, &CONTROL].concat();
+        assert_eq!(answer(&unit, &[0x5a, 0, 0x3f, 0, 0, 0, 0, 2, 0]), all);
+        let header = [0, 34, 0, 0x10, 1, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0];
+        let control = [&header[..], &[0, 0, 0, 0, 0, 0, 0x10, 0], &CONTROL].concat();
+        assert_eq!(answer(&unit, &[0x5a, 0x10, 0x0a, 0, 0, 0, 0, 2, 0]), control);
+        let bare = [&[0, 18, 0, 0x10, 0, 0, 0, 0][..], &CONTROL].concat();
+        assert_eq!(answer(&unit, &[0x5a, 0x18, 0x0a, 0, 0, 0, 0, 2, 0]), bare);
+        assert_eq!(answer(&unit, &build::mode_sense10(0x0a, 9)), bare[..9]);
+    }
+
+    #[test]
+    fn flags_follow_the_geometry() {
+        let mut unit = protected(1 << 30, 512);
+        unit.geometry.volatile = true;
+        let bytes = answer(&unit, &build::mode_sense6(0x08, 255));
+        assert_eq!((bytes[2], bytes[6]), (0x90, 0x04));
+        assert_eq!(answer(&unit, &build::mode_sense10(0x08, 255))[3], 0x90);
+    }
+
+    #[test]
+    fn nothing_can_be_changed() {
+        let mut unit = unit(1 << 30, 512);
+        unit.geometry.volatile = true;
+        let bytes = answer(&unit, &[0x1a, 8, 0x7f, 0, 255]);
+        assert_eq!((bytes[4], bytes[5], bytes[24], bytes[25]), (8, 18, 10, 10));
+        assert!(bytes[6..24].iter().chain(&bytes[26..]).all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn wrong_questions() {
+        let unit = unit(1 << 30, 512);
+        for code in [0x1a, 0x5a] {
+            let saved = Sense::SAVING_PARAMETERS_NOT_SUPPORTED;
+            assert_eq!(refusal(&unit, &[code, 0, 0xff]), saved);
+            assert_eq!(refusal(&unit, &[code, 0, 0x0a, 1]), Sense::cdb_field(3));
+            assert_eq!(refusal(&unit, &[code, 0, 0x00, 0]), Sense::cdb_bit(2, 5));
+            assert_eq!(refusal(&unit, &[code, 0, 0x1c, 0xff]), Sense::cdb_bit(2, 5));
+        }
+    }
 }

@@ -70,3 +70,84 @@ fn one(command: Option<&Command>, timeouts: bool) -> Vec<u8> {
     }
     bytes
 }
+
+#[cfg(test)]
+mod test {
+    use super::super::Unit;
+    use super::super::test::{answer, cdb, refusal, unit};
+    use super::*;
+
+    fn question(options: u8, code: u8, action: u8) -> Vec<u8> {
+        vec![0xa3, 0x0c, options, code, 0, action, 0, 0, 0xff, 0xff, 0, 0]
+    }
+
+    fn volume() -> Unit {
+        unit(1 << 20, 512)
+    }
+
+    #[test]
+    fn one_golden() {
+        let ask = |options, code, action| answer(&volume(), &question(options, code, action));
+        let read_10 = [0, 3, 0, 10, 0x28, 0x18, 255, 255, 255, 255, 0, 255, 255, 0];
+        assert_eq!(ask(1, 0x28, 0), read_10);
+        assert_eq!(ask(3, 0x28, 0), read_10);
+        let mut timed = read_10.to_vec();
+        timed[1] |= 0x80;
+        timed.extend([0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(ask(0x81, 0x28, 0), timed);
+        let capacity_16 =
+            [0, 3, 0, 16, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0];
+        assert_eq!(ask(2, 0x9e, 0x10), capacity_16);
+        assert_eq!(ask(3, 0x9e, 0x10), capacity_16);
+        let unsupported = [0, 1, 0, 0];
+        assert_eq!(ask(1, 0xff, 0), unsupported);
+        assert_eq!(ask(0x82, 0xff, 1), unsupported);
+        assert_eq!(ask(2, 0x9e, 0x12), unsupported);
+        assert_eq!(ask(3, 0x9e, 0x12), unsupported);
+        assert_eq!(ask(3, 0x28, 1), unsupported);
+        assert_eq!(ask(3, 0xff, 0), unsupported);
+    }
+
+    #[test]
+    fn wrong_questions() {
+        let ask = |options, code, action| refusal(&volume(), &question(options, code, action));
+        assert_eq!(ask(1, 0x9e, 0x10), Sense::cdb_field(3));
+        assert_eq!(ask(2, 0x28, 0), Sense::cdb_field(3));
+        for options in 4..8 {
+            assert_eq!(ask(options, 0x28, 0), Sense::cdb_bit(2, 2));
+        }
+        assert_eq!(refusal(&volume(), &[0xa3, 0x0a]), Sense::cdb_bit(1, 4));
+    }
+
+    #[test]
+    fn all_are_listed_and_cut() {
+        let bytes = answer(&volume(), &question(0, 0, 0));
+        assert_eq!(be32(&bytes, 0) as usize, bytes.len() - 4);
+        assert_eq!(bytes.len(), 4 + 8 * COMMANDS.len());
+        assert_eq!(bytes[4..20], [0, 0, 0, 0, 0, 0, 0, 6, 3, 0, 0, 0, 0, 0, 0, 6]);
+        let action = bytes[4..].chunks(8).find(|row| row[0] == 0x9e).unwrap();
+        assert_eq!(action, [0x9e, 0, 0, 0x10, 0, 1, 0, 16]);
+        let timed = answer(&volume(), &question(0x80, 0, 0));
+        assert_eq!(timed.len(), 4 + 20 * COMMANDS.len());
+        assert_eq!(timed[4..24], [0, 0, 0, 0, 0, 2, 0, 6, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let cut = answer(&volume(), &[0xa3, 0x0c, 0, 0, 0, 0, 0, 0, 0, 5]);
+        assert_eq!(cut, bytes[..5]);
+    }
+
+    #[test]
+    fn what_is_said_is_what_is_done() {
+        let unit = volume();
+        for code in 0..=255 {
+            for action in 0..32 {
+                // In the byte of the service action, others have flags that may be refused.
+                let plan = unit.plan(&cdb(&[code, action]));
+                let done = plan != Err(Sense::INVALID_OPCODE) && plan != Err(Sense::cdb_bit(1, 4));
+                let said = answer(&unit, &question(3, code, action))[1] == SUPPORTED;
+                let with_actions =
+                    COMMANDS.iter().any(|row| row.code == code && row.action.is_some());
+                let flag = !with_actions && action != 0;
+                assert!(done == said || flag, "{code:02x}/{action:02x}: {said} but {plan:?}");
+            }
+        }
+    }
+}

@@ -157,3 +157,76 @@ fn find(cdb: &Cdb) -> Result<&'static Command, Sense> {
     //= SPC-4 §Service action: one that is not supported is an invalid field in the CDB.
     Err(if known { Sense::cdb_bit(1, 4) } else { Sense::INVALID_OPCODE })
 }
+
+#[cfg(test)]
+mod test {
+    use proptest::prelude::*;
+
+    use super::super::test::unit;
+    use super::*;
+
+    #[test]
+    fn rows_rise_and_are_unique() {
+        let key = |command: &Command| (command.code, command.action);
+        assert!(COMMANDS.windows(2).all(|pair| key(&pair[0]) < key(&pair[1])));
+        for pair in COMMANDS.windows(2).filter(|pair| pair[0].code == pair[1].code) {
+            assert!(pair[0].action.is_some(), "{:02x} with and without actions", pair[0].code);
+        }
+    }
+
+    //= SAM-5 §OPERATION CODE byte: the group code tells the length.
+    #[test]
+    fn lengths_follow_the_group_code() {
+        for command in COMMANDS {
+            let expect = match command.code >> 5 {
+                0 => 6,
+                1 | 2 => 10,
+                4 => 16,
+                5 => 12,
+                group => panic!("group {group}"),
+            };
+            assert_eq!(command.cdb_len(), expect, "{:02x}", command.code);
+        }
+    }
+
+    #[test]
+    fn usage_names_the_service_action() {
+        for command in COMMANDS {
+            if let Some(action) = command.action {
+                assert_eq!(command.usage[0], action);
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_collects_finishes() {
+        let unit = unit(1 << 20, 512);
+        for command in COMMANDS {
+            let mut cdb = [0; 16];
+            cdb[..2].copy_from_slice(&[command.code, command.action.unwrap_or(0)]);
+            // As long as a parameter list or a range can be.
+            cdb[command.cdb_len() - 3..command.cdb_len() - 1].fill(1);
+            if let Ok(Plan::Collect { .. }) = plan(&unit, &cdb) {
+                assert!(command.finish.is_some(), "{:02x}", command.code);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bit_of_the_usage_is_said_to_be_reserved(index in 0..COMMANDS.len(), noise: [u8; 16]) {
+            let command = &COMMANDS[index];
+            let mut cdb = [0; 16];
+            cdb[0] = command.code;
+            for (i, mask) in command.usage.iter().enumerate() {
+                cdb[i + 1] = noise[i + 1] & mask;
+            }
+            cdb[1] = command.action.unwrap_or(cdb[1]);
+            if let Err(Sense { field: Some(field), .. }) = plan(&unit(1 << 20, 512), &cdb) {
+                let mask = command.usage[usize::from(field.byte) - 1];
+                let said = field.bit.map_or(mask != 0, |bit| mask >> bit & 1 != 0);
+                prop_assert!(field.in_cdb && said, "{:02x}: {field:?}", command.code);
+            }
+        }
+    }
+}

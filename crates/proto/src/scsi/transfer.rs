@@ -110,14 +110,12 @@ pub(super) fn synchronize_cache_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense
     synchronize_cache(unit, be64(cdb, 2), be32(cdb, 10).into())
 }
 
-/// Refuses protection information, which no volume has, and what [`control`] refuses.
-//= SBC-4 §READ (10) command: RDPROTECT other than zero without protection is an invalid field.
+/// Refuses what [`control`] refuses, and protection information, which no volume has.
 #[inline]
 fn flags(cdb: &Cdb, control_at: usize) -> Result<(), Sense> {
-    if cdb[1] & PROTECT != 0 {
-        return Err(Sense::cdb_bit(1, 7));
-    }
-    control(cdb, control_at)
+    control(cdb, control_at)?;
+    //= SBC-4 §READ (10) command: RDPROTECT other than zero without protection is an invalid field.
+    if cdb[1] & PROTECT != 0 { Err(Sense::cdb_bit(1, 7)) } else { Ok(()) }
 }
 
 /// Refuses what the CONTROL byte may not say.
@@ -180,4 +178,145 @@ fn synchronize_cache(unit: &Unit, lba: u64, blocks: u64) -> Result<Plan, Sense> 
     // Everything is flushed, whatever the range. IMMED may be set, and status still waits for the
     // flush: a failed one can then be told, which a deferred error is seldom heard to do.
     Ok(Plan::Flush)
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::test::{cdb, protected, refusal, unit};
+    use super::super::{cdb as build, table};
+    use super::*;
+
+    const BLOCKS: u64 = 100;
+
+    fn plan(bytes: &[u8]) -> Result<Plan, Sense> {
+        unit(BLOCKS * 512, 512).plan(&cdb(bytes))
+    }
+
+    #[test]
+    fn reads_in_four_lengths() {
+        let expect = Ok(Plan::Read { offset: 0x0a * 512, len: 3 * 512 });
+        assert_eq!(plan(&[0x08, 0, 0, 0x0a, 3, 0]), expect);
+        assert_eq!(plan(&[0x28, 0, 0, 0, 0, 0x0a, 0, 0, 3, 0]), expect);
+        assert_eq!(plan(&[0xa8, 0, 0, 0, 0, 0x0a, 0, 0, 0, 3, 0, 0]), expect);
+        assert_eq!(plan(&[0x88, 0, 0, 0, 0, 0, 0, 0, 0, 0x0a, 0, 0, 0, 3, 0, 0]), expect);
+        assert_eq!(plan(&build::read10(10, 3)), expect);
+        assert_eq!(plan(&build::read16(10, 3)), expect);
+    }
+
+    #[test]
+    fn writes_in_four_lengths_with_and_without_fua() {
+        let expect = |fua| Ok(Plan::Write { offset: 0x0a * 512, len: 3 * 512, fua });
+        assert_eq!(plan(&[0x0a, 0, 0, 0x0a, 3, 0]), expect(false));
+        for (flags, fua) in [(0x00, false), (0x08, true), (0x10, false), (0x18, true)] {
+            assert_eq!(plan(&[0x2a, flags, 0, 0, 0, 0x0a, 0, 0, 3, 0]), expect(fua));
+            assert_eq!(plan(&[0xaa, flags, 0, 0, 0, 0x0a, 0, 0, 0, 3, 0, 0]), expect(fua));
+            let bytes = [0x8a, flags, 0, 0, 0, 0, 0, 0, 0, 0x0a, 0, 0, 0, 3, 0, 0];
+            assert_eq!(plan(&bytes), expect(fua));
+            assert_eq!(plan(&build::write10(10, 3, fua)), expect(fua));
+            assert_eq!(plan(&build::write16(10, 3, fua)), expect(fua));
+        }
+    }
+
+    #[test]
+    fn six_byte_commands_know_21_bits_and_256_blocks() {
+        let big = unit(2 << 30, 512);
+        let expect = Plan::Read { offset: 0x1f_ff00 * 512, len: 256 * 512 };
+        assert_eq!(big.plan(&cdb(&[0x08, 0xff, 0xff, 0, 0, 0])), Ok(expect));
+        let expect = Plan::Write { offset: 0, len: 256 * 512, fua: false };
+        assert_eq!(big.plan(&cdb(&[0x0a, 0, 0, 0, 0, 0])), Ok(expect));
+        assert_eq!(plan(&[0x08, 0, 0, 0, 0, 0]), Err(Sense::LBA_OUT_OF_RANGE));
+    }
+
+    #[test]
+    fn the_end_is_the_end() {
+        let last = BLOCKS as u32 - 1;
+        assert!(plan(&build::read10(last, 1)).is_ok());
+        assert_eq!(plan(&build::read10(last, 2)), Err(Sense::LBA_OUT_OF_RANGE));
+        assert_eq!(plan(&build::read10(last + 1, 1)), Err(Sense::LBA_OUT_OF_RANGE));
+        assert_eq!(plan(&build::read10(u32::MAX, u16::MAX)), Err(Sense::LBA_OUT_OF_RANGE));
+        assert_eq!(plan(&build::read16(u64::MAX, u32::MAX)), Err(Sense::LBA_OUT_OF_RANGE));
+        assert_eq!(plan(&build::write16(u64::MAX, 1, false)), Err(Sense::LBA_OUT_OF_RANGE));
+        assert_eq!(plan(&build::write16(1 << 55, 1, false)), Err(Sense::LBA_OUT_OF_RANGE));
+    }
+
+    #[test]
+    fn no_block_is_no_error_inside() {
+        let expect = Plan::Read { offset: BLOCKS * 512, len: 0 };
+        assert_eq!(plan(&build::read16(BLOCKS, 0)), Ok(expect));
+        assert_eq!(plan(&build::read16(BLOCKS + 1, 0)), Err(Sense::LBA_OUT_OF_RANGE));
+        assert!(plan(&build::write10(0, 0, false)).is_ok());
+    }
+
+    #[test]
+    fn the_longest_transfer() {
+        let big = unit(1 << 45, 512);
+        let blocks = (Unit::TRANSFER_BYTES_MAX / 512) as u32;
+        assert!(big.plan(&build::read16(0, blocks)).is_ok());
+        assert_eq!(big.plan(&build::read16(0, blocks + 1)), Err(Sense::cdb_field(10)));
+        assert_eq!(big.plan(&build::write16(0, u32::MAX, false)), Err(Sense::cdb_field(10)));
+        assert_eq!(unit(1 << 40, 4096).plan(&build::read10(0, 16385)), Err(Sense::cdb_field(7)));
+    }
+
+    #[test]
+    fn protection_information_is_refused() {
+        for code in [0x28, 0x2a, 0xa8, 0xaa, 0x88, 0x8a, 0x2f, 0xaf, 0x8f] {
+            for protect in 1..8 {
+                assert_eq!(plan(&[code, protect << 5]), Err(Sense::cdb_bit(1, 7)), "{code:02x}");
+            }
+        }
+    }
+
+    #[test]
+    fn naca_is_refused_everywhere() {
+        for command in table::COMMANDS {
+            let at = command.cdb_len() - 1;
+            let mut bytes = cdb(&[command.code, command.action.unwrap_or(0)]);
+            bytes[at] = 0x04;
+            assert_eq!(plan(&bytes), Err(Sense::cdb_bit(at as u16, 2)), "{:02x}", command.code);
+        }
+    }
+
+    #[test]
+    fn a_protected_volume_refuses_writes() {
+        let unit = protected(1 << 20, 512);
+        for code in [0x0a, 0x2a, 0xaa, 0x8a] {
+            assert_eq!(refusal(&unit, &[code]), Sense::WRITE_PROTECTED);
+        }
+        assert!(unit.plan(&build::read10(0, 1)).is_ok());
+        assert_eq!(unit.plan(&build::synchronize_cache10()), Ok(Plan::Flush));
+    }
+
+    #[test]
+    fn verify_checks_the_range_only() {
+        let verify = |flags, lba, blocks| {
+            let ten = plan(&[0x2f, flags, 0, 0, 0, lba, 0, 0, blocks, 0]);
+            assert_eq!(ten, plan(&[0xaf, flags, 0, 0, 0, lba, 0, 0, 0, blocks, 0, 0]));
+            let sixteen = [0x8f, flags, 0, 0, 0, 0, 0, 0, 0, lba, 0, 0, 0, blocks, 0, 0];
+            assert_eq!(ten, plan(&sixteen));
+            ten
+        };
+        assert_eq!(verify(0x10, 99, 1), Ok(Plan::Good));
+        assert_eq!(verify(0, 100, 0), Ok(Plan::Good));
+        assert_eq!(verify(0, 99, 2), Err(Sense::LBA_OUT_OF_RANGE));
+        for byte_check in [0x02, 0x04, 0x06] {
+            assert_eq!(verify(byte_check, 0, 1), Err(Sense::cdb_bit(1, 2)));
+        }
+    }
+
+    #[test]
+    fn cache_commands_check_the_range() {
+        for (ten, sixteen, expect) in [(0x34, 0x90, Plan::Good), (0x35, 0x91, Plan::Flush)] {
+            for immediate in [0, 2] {
+                let bytes = [ten, immediate, 0, 0, 0, 99, 0, 0, 1, 0];
+                assert_eq!(plan(&bytes), Ok(expect.clone()));
+                assert_eq!(plan(&[sixteen, immediate]), Ok(expect.clone()));
+            }
+            let beyond = Err(Sense::LBA_OUT_OF_RANGE);
+            assert_eq!(plan(&[ten, 0, 0, 0, 0, 99, 3, 0, 2, 0]), beyond);
+            assert_eq!(plan(&[ten, 0, 0xff, 0xff, 0xff, 0xff]), beyond);
+            let bytes = [sixteen, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+            assert_eq!(plan(&bytes), beyond);
+        }
+        assert_eq!(plan(&build::synchronize_cache16()), Ok(Plan::Flush));
+    }
 }
