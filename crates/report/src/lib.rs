@@ -5,11 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+mod figure;
+mod job;
 pub mod json;
 pub mod line;
 mod live;
+pub mod records;
+#[cfg(test)]
+mod sample;
 mod silent;
 mod style;
+pub mod targets;
 pub mod text;
 
 pub use crate::line::Lines;

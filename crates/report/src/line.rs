@@ -2,35 +2,106 @@
 
 use std::io::Write;
 
-use block::Rate;
-use stats::live::{About, Action, Live, Snapshot};
+use stats::live::{About, Action, Live, Phase, Snapshot};
+
+use crate::figure;
+use crate::job;
 
 /// Writes one line per second to a stream, usually stderr.
 #[derive(Debug)]
 pub struct Lines<W> {
     out: W,
+    cores: u32,
 }
 
 impl<W: Write> Lines<W> {
     /// Writes to `out`.
     pub fn new(out: W) -> Lines<W> {
-        Lines { out }
+        Lines { out, cores: 0 }
+    }
+
+    fn write(&mut self, line: &str) {
+        // A reader that went away must not end the run.
+        let _ = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
     }
 }
 
 impl<W: Write> Live for Lines<W> {
-    fn start(&mut self, _about: &About) {}
+    fn start(&mut self, about: &About) {
+        self.cores = about.cores;
+        self.write(&heading(about));
+    }
 
     fn update(&mut self, snapshot: &Snapshot) -> Action {
-        // A reader that went away must not end the run.
-        let _ = writeln!(self.out, "{}", line(snapshot));
+        self.write(&line(snapshot, self.cores));
         Action::Continue
     }
 
     fn end(&mut self) {}
 }
 
-/// The line for one second.
-pub fn line(snapshot: &Snapshot) -> String {
-    format!("{:>4.0}s  {} IOPS", snapshot.t_s, Rate(snapshot.iops))
+/// The line above all others: what runs, for how long, and how the numbers come about.
+pub fn heading(about: &About) -> String {
+    let job = &about.job;
+    let name = if job.name.is_empty() { "run" } else { &job.name };
+    let ramp = match job.ramp_seconds {
+        s if s > 0.0 => format!(" after {} of ramp", figure::seconds(s)),
+        _ => String::new(),
+    };
+    format!(
+        "{name}: {} · {} · {}{ramp}",
+        job::kind(job),
+        about.origin.word(),
+        figure::seconds(job.seconds)
+    )
+}
+
+/// The line for one second on a host of `cores` logical processors (0: not known).
+pub fn line(snapshot: &Snapshot, cores: u32) -> String {
+    let latency = &snapshot.latency_ns;
+    let mut line = format!(
+        "{:>3.0}s  {}  {}  p50 {} p99 {}",
+        snapshot.t_s,
+        figure::iops(snapshot.iops),
+        figure::bytes_per_second(snapshot.bytes_per_second),
+        figure::latency(latency.p50),
+        figure::latency(latency.p99),
+    );
+    if let Some(used) = snapshot.cpu.cores() {
+        line += &format!("  CPU {used:.2}");
+        if cores > 0 {
+            line += &format!(" of {cores}");
+        }
+    }
+    if snapshot.errors > 0 {
+        line += &format!("  {} so far", figure::plural(snapshot.errors, "error"));
+    }
+    if snapshot.phase != Phase::Run {
+        line += &format!("  ({})", snapshot.phase.word());
+    }
+    line
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn one_line_per_second() {
+        let mut out = Vec::new();
+        let mut lines = Lines::new(&mut out);
+        lines.start(&sample::about());
+        let ramp = Snapshot { t_s: 1.0, phase: Phase::Ramp, errors: 2, ..Snapshot::default() };
+        assert_eq!(lines.update(&ramp), Action::Continue);
+        lines.update(&sample::snapshot());
+        lines.end();
+        assert_eq!(String::from_utf8(out).unwrap(), GOLDEN);
+    }
+
+    const GOLDEN: &str = "\
+race: 512 B · 100 % read · random · iSCSI on loopback · RAM · measured · 10 s after 2 s of ramp
+  1s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  2 errors so far  (ramp)
+  3s  3.41M IOPS  1.75 GB/s  p50 412 µs p99 690 µs  CPU 1.98 of 2
+";
 }

@@ -42,4 +42,68 @@ impl Paint {
     pub const PLAIN: Paint = Paint { on: false };
     /// With colour.
     pub const COLOR: Paint = Paint { on: true };
+
+    /// Whether there is colour.
+    pub fn is_on(self) -> bool {
+        self.on
+    }
+
+    /// The one thing to look at.
+    pub fn bold(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    /// What may be skipped.
+    pub fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    /// Good.
+    pub fn green(self, text: &str) -> String {
+        self.wrap("32", text)
+    }
+
+    /// To be read along.
+    pub fn yellow(self, text: &str) -> String {
+        self.wrap("33", text)
+    }
+
+    /// Wrong.
+    pub fn red(self, text: &str) -> String {
+        self.wrap("31", text)
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn flag_then_environment_then_terminal() {
+        let on = |color: Color, is_terminal, variables: &[(&str, &str)]| {
+            let find = |name: &str| {
+                variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
+            };
+            color.paint(is_terminal, find).is_on()
+        };
+        assert!(on(Color::Auto, true, &[("TERM", "xterm")]));
+        assert!(!on(Color::Auto, false, &[("TERM", "xterm")]));
+        assert!(!on(Color::Auto, true, &[("TERM", "dumb")]));
+        assert!(!on(Color::Auto, true, &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]));
+        assert!(on(Color::Auto, true, &[("NO_COLOR", "")]), "empty is as good as not set");
+        assert!(on(Color::Auto, false, &[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")]));
+        assert!(!on(Color::Auto, false, &[("CLICOLOR_FORCE", "0")]));
+        assert!(on(Color::Always, false, &[("NO_COLOR", "1"), ("TERM", "dumb")]));
+        assert!(!on(Color::Never, true, &[("CLICOLOR_FORCE", "1")]));
+    }
+
+    #[test]
+    fn plain_is_plain() {
+        assert_eq!(Paint::PLAIN.red("x"), "x");
+        assert_eq!(Paint::COLOR.red("x"), "\x1b[31mx\x1b[0m");
+    }
 }

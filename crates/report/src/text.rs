@@ -1,13 +1,216 @@
 //! The final table for a terminal or a pipe.
+//!
+//! One headline, then what it rests on: latencies, processor time, targets, honesty checks, and
+//! the published records of the same kind of job. Every line stands by itself in a log.
 
 use std::io::{self, Write};
 
-use block::Rate;
-use stats::RunResult;
+use stats::{Check, Cpu, Latency, RunResult, Verdict};
 
+use crate::figure;
+use crate::job;
+use crate::records;
 use crate::style::Paint;
+use crate::targets;
+
+/// How many records stand beside a result.
+const RECORDS_SHOWN: usize = 4;
+/// Width of a label at the beginning of a line.
+const LABEL: usize = 9;
 
 /// Writes the table.
-pub fn write(result: &RunResult, _paint: Paint, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{} IOPS ({})", Rate(result.totals.iops), result.origin.word())
+pub fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    write_headline(result, paint, out)?;
+    write_latencies(result, paint, out)?;
+    write_cpu(&result.cpu, result.host.cores, out)?;
+    targets::write(&result.workers, paint, out)?;
+    write_checks(result, paint, out)?;
+    write_records(result, paint, out)
+}
+
+fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    let (job, totals) = (&result.job, &result.totals);
+    let name = if job.name.is_empty() { "run" } else { &job.name };
+    writeln!(out, "{name}: {}", job::kind(job))?;
+    let extent = job::extent(job);
+    if !extent.is_empty() {
+        writeln!(out, "{extent}")?;
+    }
+    let headline = paint.bold(&figure::iops(totals.iops));
+    writeln!(out, "\n  {headline}  {}  {}", result.origin.word(), result.class.word())?;
+    if let Some(partial) = &result.partial {
+        writeln!(out, "  {}", paint.red(&format!("partial result: {partial}")))?;
+    }
+    let errors = match totals.errors {
+        0 => "no errors".to_owned(),
+        n => paint.red(&figure::plural(n, "error")),
+    };
+    writeln!(
+        out,
+        "  {} · {} I/Os in {} · {errors} · {:.1} outstanding on average\n",
+        figure::bytes_per_second(totals.bytes_per_second),
+        figure::count(totals.ios),
+        figure::seconds(totals.seconds),
+        totals.mean_outstanding,
+    )
+}
+
+fn write_latencies(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    let heads = ["min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+    let heads: String = heads.iter().map(|head| format!("{head:>9}")).collect();
+    writeln!(out, "{}", paint.dim(&format!("{:LABEL$}{heads}", "latency")))?;
+    let totals = &result.totals;
+    let directions =
+        [("reads", &totals.read), ("writes", &totals.write), ("others", &totals.other)];
+    let used: Vec<_> = directions.into_iter().filter(|(_, d)| d.ios > 0).collect();
+    writeln!(out, "{:LABEL$}{}", "all", latency_cells(&totals.latency_ns))?;
+    // One direction alone is the same line again.
+    for (name, direction) in used.iter().filter(|_| used.len() > 1) {
+        let rate = figure::iops(direction.iops);
+        writeln!(out, "{name:LABEL$}{}  {rate}", latency_cells(&direction.latency_ns))?;
+    }
+    Ok(())
+}
+
+fn latency_cells(latency: &Latency) -> String {
+    let mean = latency.mean.map_or_else(|| figure::UNKNOWN.to_owned(), figure::span);
+    let cells = [
+        figure::latency(latency.min),
+        mean,
+        figure::latency(latency.p50),
+        figure::latency(latency.p90),
+        figure::latency(latency.p99),
+        figure::latency(latency.p99_9),
+        figure::latency(latency.p99_99),
+        figure::latency(latency.max),
+    ];
+    cells.iter().map(|cell| format!("{cell:>9}")).collect()
+}
+
+fn write_cpu(cpu: &Cpu, cores: u32, out: &mut impl Write) -> io::Result<()> {
+    let of = if cores > 0 { format!("of {cores} cores") } else { "cores".to_owned() };
+    let used = match (cpu.initiator_cores, cpu.target_cores) {
+        (None, None) => None,
+        (Some(one), None) => Some(format!("{one:.2} {of}: initiator")),
+        (None, Some(one)) => Some(format!("{one:.2} {of}: target")),
+        (Some(one), Some(two)) => {
+            Some(format!("{:.2} {of}: {one:.2} initiator + {two:.2} target", one + two))
+        }
+    };
+    let first = [
+        used,
+        cpu.host_percent.map(|percent| format!("host {percent:.0} %")),
+        cpu.steal_percent.map(|percent| format!("{percent:.1} % stolen")),
+    ];
+    let second = [
+        cpu.core_us_per_io.map(|us| format!("{us:.3} µs of core time per I/O")),
+        cpu.iops_per_core.map(|rate| format!("{} per core", figure::iops(rate))),
+    ];
+    let lines = [first.to_vec(), second.to_vec()]
+        .map(|parts| parts.into_iter().flatten().collect::<Vec<String>>().join(" · "));
+    if lines.iter().all(String::is_empty) {
+        return writeln!(out, "\n{:LABEL$}not measured", "CPU");
+    }
+    writeln!(out)?;
+    for (label, line) in ["CPU", ""].into_iter().zip(lines).filter(|(_, line)| !line.is_empty()) {
+        writeln!(out, "{label:LABEL$}{line}")?;
+    }
+    Ok(())
+}
+
+fn write_checks(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    let count = |verdict| result.checks.iter().filter(|c| c.verdict == verdict).count();
+    let passed = count(Verdict::Pass);
+    writeln!(out, "\n{:LABEL$}{passed} of {} passed", "checks", result.checks.len())?;
+    for check in result.checks.iter().filter(|check| check.verdict != Verdict::Pass) {
+        writeln!(out, "  {}", check_line(check, paint))?;
+    }
+    for warning in &result.warnings {
+        writeln!(out, "  {}", paint.yellow(&format!("note     {warning}")))?;
+    }
+    Ok(())
+}
+
+fn check_line(check: &Check, paint: Paint) -> String {
+    let Check { code, name, verdict, evidence } = check;
+    let verdict = match verdict {
+        Verdict::Pass => paint.green("pass   "),
+        Verdict::Warn => paint.yellow("warn   "),
+        Verdict::Fail => paint.red("fail   "),
+        Verdict::Unknown => paint.dim("unknown"),
+    };
+    format!("{verdict}  {code} {name}: {evidence}")
+}
+
+fn write_records(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    let records = records::like(&result.job);
+    if records.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nrecords  this run as a multiple of published figures for the same kind of job\n         \
+         (theirs, on their hardware)"
+    )?;
+    for record in records.into_iter().take(RECORDS_SHOWN) {
+        let multiple = format!("{:>5} ×", multiple(result.totals.iops / record.iops));
+        writeln!(
+            out,
+            "  {} {:<5}  {}: {}, {}",
+            paint.bold(&multiple),
+            record.figure(),
+            record.name(),
+            record.job(),
+            record.system,
+        )?;
+    }
+    Ok(())
+}
+
+/// A ratio in three digits: `0.005`, `1.26`, `34.1`, `1234`.
+fn multiple(ratio: f64) -> String {
+    match ratio {
+        r if !r.is_finite() => figure::UNKNOWN.to_owned(),
+        r if r >= 99.95 => format!("{r:.0}"),
+        r if r >= 9.995 => format!("{r:.1}"),
+        r if r >= 0.1 => format!("{r:.2}"),
+        r => format!("{r:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    fn text(result: &RunResult, paint: Paint) -> String {
+        let mut out = Vec::new();
+        write(result, paint, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_table_of_a_race() {
+        assert_eq!(text(&sample::race(), Paint::PLAIN), GOLDEN);
+    }
+
+    const GOLDEN: &str = include_str!("race.txt");
+
+    #[test]
+    fn nothing_and_nonsense_are_shown_without_panic() {
+        let empty = text(&RunResult::default(), Paint::COLOR);
+        assert!(empty.contains("0.00 IOPS") && empty.contains("not measured"), "{empty}");
+        let mut result = sample::race();
+        result.totals.iops = f64::INFINITY;
+        result.totals.bytes_per_second = f64::NAN;
+        result.totals.latency_ns.max = Some(u64::MAX);
+        result.totals.ios = u64::MAX;
+        result.cpu = Cpu { target_cores: Some(f64::MAX), ..Cpu::default() };
+        result.partial = Some("interrupted after 3 s of 10 s".into());
+        let text = text(&result, Paint::PLAIN);
+        assert!(
+            text.contains("n/a IOPS") && text.contains("partial result: interrupted"),
+            "{text}"
+        );
+    }
 }

@@ -1,0 +1,338 @@
+//! What the documents say that started the million-IOPS game.
+//!
+//! These figures are theirs: published by them, on their hardware, not repeated here. They stand
+//! beside a result to give it a scale. `docs` list the claims and what is wrong with some.
+
+use stats::Job;
+
+/// What a published figure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// They say that they measured it.
+    Measured,
+    /// A data sheet promises it.
+    Rated,
+    /// It was announced for a system to come.
+    Announced,
+}
+
+/// One published figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record {
+    /// Who says so.
+    pub who: &'static str,
+    /// When, if known.
+    pub year: u16,
+    /// What did it.
+    pub system: &'static str,
+    /// The figure in I/Os per second.
+    pub iops: f64,
+    /// Their words for it.
+    pub words: &'static str,
+    /// Smallest and largest I/O in bytes that it is said of; `None` when they do not say.
+    pub sizes: Option<(u32, u32)>,
+    /// Share of reads, 0 to 100; `None` when they do not say.
+    pub read_percent: Option<f64>,
+    /// How the I/Os got there.
+    pub transport: &'static str,
+    /// What stored.
+    pub storage: &'static str,
+    /// What the figure is.
+    pub standing: Standing,
+    /// Where it stands.
+    pub source: &'static str,
+}
+
+impl Record {
+    /// Who and when: `Third I/O 2010`.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.who, self.year)
+    }
+
+    /// The figure with the digits that they published: `2.7M`, `1.03M`, `250`.
+    pub fn figure(&self) -> String {
+        let text = crate::figure::rate(self.iops);
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let suffix = &text[digits.len()..];
+        let digits = match digits.contains('.') {
+            true => digits.trim_end_matches('0').trim_end_matches('.'),
+            false => digits,
+        };
+        format!("{digits}{suffix}")
+    }
+
+    /// The job in a few words: `512 B to 2 KiB reads`.
+    pub fn job(&self) -> String {
+        use crate::figure::size;
+        let sizes = match self.sizes {
+            None => "size not stated".to_owned(),
+            Some((a, b)) if a == b => size(a.into()),
+            Some((a, b)) => format!("{} to {}", size(a.into()), size(b.into())),
+        };
+        match self.read_percent {
+            None => sizes,
+            Some(100.0) => format!("{sizes} reads"),
+            Some(0.0) => format!("{sizes} writes"),
+            Some(read) => format!("{sizes}, {read:.0} % reads"),
+        }
+    }
+
+    /// Whether it is said of I/Os of that size; `None` when they do not say.
+    fn fits_size(&self, job: &Job) -> Option<bool> {
+        let (least, most) = self.sizes?;
+        Some(job.size_bytes.is_some_and(|size| (least..=most).contains(&size)))
+    }
+
+    /// Whether it is said of that mix of reads and writes; `None` when they do not say.
+    fn fits_mix(&self, job: &Job) -> Option<bool> {
+        self.read_percent.map(|read| (read - job.read_percent).abs() <= 5.0)
+    }
+
+    /// How near its kind of job is to `job`: the size counts most, then the mix, then how the
+    /// I/Os got there and what stored. What they do not say counts half.
+    fn nearness(&self, job: &Job) -> u32 {
+        let weigh = |fits: Option<bool>, whole: u32| match fits {
+            Some(true) => whole,
+            Some(false) => 0,
+            None => whole / 2,
+        };
+        let same = |a: &str, b: &str| u32::from(a.eq_ignore_ascii_case(b));
+        weigh(self.fits_size(job), 8)
+            + weigh(self.fits_mix(job), 4)
+            + 2 * same(self.transport, &job.transport)
+            + same(self.storage, &job.storage)
+    }
+}
+
+/// The size must fit, or it is not stated and the mix does not speak against it.
+const NEAR: u32 = 6;
+
+/// Measured records of the same kind of job, the nearest first, and of those equally near the
+/// highest first.
+pub fn like(job: &Job) -> Vec<&'static Record> {
+    let near =
+        |record: &&Record| record.standing == Standing::Measured && record.nearness(job) >= NEAR;
+    let mut found: Vec<&Record> = RECORDS.iter().filter(near).collect();
+    found.sort_by(|a, b| b.nearness(job).cmp(&a.nearness(job)).then(b.iops.total_cmp(&a.iops)));
+    found
+}
+
+/// The marks on the way up for this kind of job, from low to high: every record whose size and
+/// mix do not speak against it.
+pub fn ladder(job: &Job) -> Vec<&'static Record> {
+    let fits = |record: &&Record| {
+        record.fits_size(job) != Some(false) && record.fits_mix(job) != Some(false)
+    };
+    let mut found: Vec<&Record> = RECORDS.iter().filter(fits).collect();
+    found.sort_by(|a, b| a.iops.total_cmp(&b.iops));
+    found
+}
+
+/// What the records have in common that came from one source.
+const INTEL_SSD: Record = Record {
+    who: "Intel",
+    year: 2009,
+    system: "28 SATA SSDs X25-M, 5 HBAs",
+    iops: 1.0e6,
+    words: "a Million sustained IOPS",
+    sizes: Some((4096, 4096)),
+    read_percent: Some(100.0),
+    transport: "SATA",
+    storage: "SSD",
+    standing: Standing::Measured,
+    source: "B. Gowda (Intel), The One Million IOPS game",
+};
+const THIRD_IO: Record = Record {
+    who: "Third I/O",
+    year: 2010,
+    system: "Iris, 24 ports of 8 Gb/s Fibre Channel",
+    iops: 2.7e6,
+    words: "approximately 2.7 million",
+    sizes: Some((512, 2048)),
+    read_percent: Some(100.0),
+    transport: "Fibre Channel",
+    storage: "RAM",
+    standing: Standing::Measured,
+    source: "Third I/O, Maximum IOPS and Port Scalability on Fibre Channel Storage",
+};
+const MARVELL: Record = Record {
+    who: "Marvell",
+    year: 2011,
+    system: "16 PCIe flash modules",
+    iops: 1.4e6,
+    words: "1.4 million",
+    sizes: Some((4096, 4096)),
+    read_percent: Some(100.0),
+    transport: "PCIe",
+    storage: "SSD",
+    standing: Standing::Measured,
+    source: "W. Zhou (Marvell), Towards Million IOPS, Flash Memory Summit 2011",
+};
+const FUSION_IO: Record = Record {
+    who: "Fusion-io",
+    year: 2010,
+    system: "one ioDrive Duo MLC 1.2 TB",
+    iops: 185_000.0,
+    words: "185,000 Read IOPS",
+    sizes: None,
+    read_percent: Some(100.0),
+    transport: "PCIe",
+    storage: "SSD",
+    standing: Standing::Rated,
+    source: "The potential of SSD for millions of IOPS on increasingly larger databases",
+};
+
+/// The published figures.
+const RECORDS: [Record; 18] = [
+    INTEL_SSD,
+    Record {
+        system: "one X25-M SSD",
+        iops: 35_000.0,
+        words: "rated for 35K Random 4KB read IOPS",
+        standing: Standing::Rated,
+        ..INTEL_SSD
+    },
+    Record {
+        who: "Fusion-io and HP",
+        system: "16 flash modules on 11 cards, 16 cores",
+        words: "claiming to hit 1 Million IOPS",
+        sizes: Some((2048, 2048)),
+        read_percent: None,
+        transport: "PCIe",
+        ..INTEL_SSD
+    },
+    Record {
+        who: "Intel",
+        year: 2010,
+        system: "50 RAM drives of 10 targets, 10 GbE, one initiator",
+        words: "we would peak above the 1 Million milestone",
+        sizes: Some((512, 512)),
+        read_percent: None,
+        transport: "iSCSI",
+        storage: "RAM",
+        source: "Intel, how the iSCSI demonstration at NAB was built",
+        ..INTEL_SSD
+    },
+    Record {
+        who: "Microsoft and Intel",
+        year: 2010,
+        system: "many targets, one 10 GbE link, one initiator",
+        iops: 1.03e6,
+        words: "1,030,000 IOPS over a single 10 Gb Ethernet link",
+        sizes: None,
+        read_percent: None,
+        transport: "iSCSI",
+        storage: "",
+        source: "S. Foskett, blog.fosketts.net, 14 January 2010; not a founding document",
+        ..INTEL_SSD
+    },
+    THIRD_IO,
+    Record {
+        iops: 2.2e6,
+        words: "over 2.2 million",
+        sizes: Some((4096, 4096)),
+        read_percent: Some(70.0),
+        ..THIRD_IO
+    },
+    Record {
+        iops: 1.3e6,
+        words: "nearly 1.3 million",
+        sizes: Some((8192, 8192)),
+        read_percent: Some(70.0),
+        ..THIRD_IO
+    },
+    Record {
+        year: 2008,
+        system: "Fibre Channel, July",
+        iops: 1.0e6,
+        words: "1 million I/O operations per second",
+        sizes: None,
+        read_percent: None,
+        ..THIRD_IO
+    },
+    Record {
+        year: 2008,
+        system: "14 ports of Fibre Channel, SC08",
+        iops: 1.4e6,
+        words: "over 1.4 million sustained IOPS",
+        sizes: None,
+        read_percent: None,
+        ..THIRD_IO
+    },
+    MARVELL,
+    Record { iops: 1.04e6, words: "1.04 million", read_percent: Some(0.0), ..MARVELL },
+    Record { system: "one PCIe flash module", iops: 93_000.0, words: "93K", ..MARVELL },
+    Record {
+        system: "one PCIe flash module",
+        iops: 70_000.0,
+        words: "70K",
+        read_percent: Some(0.0),
+        ..MARVELL
+    },
+    FUSION_IO,
+    Record { iops: 278_000.0, words: "278,000 Write IOPS", read_percent: Some(0.0), ..FUSION_IO },
+    Record {
+        who: "one SAS drive",
+        system: "15,000 turns per minute",
+        iops: 250.0,
+        words: "don't provide more than 250 IOPS under the best conditions",
+        read_percent: None,
+        transport: "SAS",
+        storage: "disk",
+        ..FUSION_IO
+    },
+    Record {
+        who: "LLNL Hyperion",
+        system: "80 appliances with Fusion-io modules on InfiniBand",
+        iops: 40.0e6,
+        words: "will deliver over 40 million IOPS",
+        read_percent: None,
+        transport: "InfiniBand",
+        standing: Standing::Announced,
+        ..FUSION_IO
+    },
+];
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn job(size_bytes: u32, read_percent: f64, transport: &str, storage: &str) -> Job {
+        Job {
+            size_bytes: Some(size_bytes),
+            read_percent,
+            transport: transport.into(),
+            storage: storage.into(),
+            ..Job::default()
+        }
+    }
+
+    fn names(records: &[&Record]) -> Vec<String> {
+        records.iter().map(|r| format!("{} {}", r.name(), r.figure())).collect()
+    }
+
+    #[test]
+    fn the_nearest_kind_of_job_comes_first() {
+        let race = names(&like(&job(512, 100.0, "iSCSI", "RAM")));
+        assert_eq!(
+            race[..3],
+            ["Third I/O 2010 2.7M", "Intel 2010 1M", "Microsoft and Intel 2010 1.03M"]
+        );
+        let reads = names(&like(&job(4096, 100.0, "NVMe/TCP", "SSD")));
+        assert_eq!(reads[..2], ["Marvell 2011 1.4M", "Intel 2009 1M"]);
+        let mix = names(&like(&job(8192, 70.0, "iSCSI", "RAM")));
+        assert_eq!(mix[0], "Third I/O 2010 1.3M");
+    }
+
+    #[test]
+    fn a_ladder_rises_and_fits() {
+        let writes = ladder(&job(4096, 0.0, "local", "SSD"));
+        assert!(writes.is_sorted_by(|a, b| a.iops <= b.iops));
+        assert!(writes.iter().all(|record| record.read_percent != Some(100.0)));
+        assert!(names(&writes).contains(&"Marvell 2011 1.04M".to_owned()));
+        assert_eq!((writes[0].job(), writes[0].figure()), ("size not stated".into(), "250".into()));
+        assert_eq!(THIRD_IO.job(), "512 B to 2 KiB reads");
+        // A job of mixed sizes meets only what is said of no size.
+        assert!(ladder(&Job::default()).iter().all(|record| record.sizes.is_none()));
+    }
+}

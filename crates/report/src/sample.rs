@@ -1,0 +1,130 @@
+//! A fixed result and a fixed snapshot for the tests.
+
+use stats::live::{About, LiveCpu, Phase, Snapshot, TargetRate};
+use stats::{
+    Check, Class, Cpu, Direction, Host, Job, Latency, Origin, RunResult, SCHEMA_VERSION, Second,
+    Totals, Verdict, WorkerResult,
+};
+
+pub fn job() -> Job {
+    Job {
+        name: "race".into(),
+        size_bytes: Some(512),
+        read_percent: 100.0,
+        random_percent: 100.0,
+        outstanding: Some(1600),
+        workers: 4,
+        volumes: 4,
+        targets: 2,
+        transport: "iSCSI".into(),
+        loopback: true,
+        storage: "RAM".into(),
+        seconds: 10.0,
+        ramp_seconds: 2.0,
+        ..Job::default()
+    }
+}
+
+pub fn latency() -> Latency {
+    Latency {
+        samples: 34_123_456,
+        min: Some(41_000),
+        mean: Some(468_700.0),
+        p50: Some(412_000),
+        p90: Some(540_000),
+        p99: Some(690_000),
+        p99_9: Some(1_140_000),
+        p99_99: None,
+        max: Some(12_300_000),
+    }
+}
+
+fn worker(number: u64) -> WorkerResult {
+    WorkerResult {
+        name: format!("manager 1 worker {number}"),
+        volume: format!(
+            "iscsi://127.0.0.1:3260/iqn.2026-11.drumfire:t{}/{number}",
+            (number - 1) % 2
+        ),
+        target: format!("target {}", (number - 1) % 2 + 1),
+        ios: 8_530_864,
+        errors: number / 4,
+        iops: 853_086.4,
+        bytes_per_second: 436_780_236.8,
+        mean_outstanding: 400.0,
+        latency_ns: latency(),
+    }
+}
+
+pub fn race() -> RunResult {
+    let latency_ns = latency();
+    let read = Direction {
+        ios: 34_123_456,
+        errors: 1,
+        iops: 3_412_345.6,
+        bytes_per_second: 1_747_120_947.2,
+        latency_ns,
+    };
+    RunResult {
+        schema_version: SCHEMA_VERSION,
+        origin: Origin::Measured,
+        class: Class::Indicative,
+        checks: vec![
+            Check::new("H11", "littles-law", Verdict::Pass, "1600 = 1599"),
+            Check::new("H10", "generator-ceiling", Verdict::Unknown, "not measured"),
+            Check::new("H19", "wire", Verdict::Warn, "loopback: no wire was measured"),
+        ],
+        job: job(),
+        host: Host { cores: 2, ..Host::default() },
+        started: "2026-11-20T08:00:00Z".into(),
+        totals: Totals {
+            seconds: 10.0,
+            ios: 34_123_456,
+            errors: 1,
+            iops: 3_412_345.6,
+            bytes_per_second: 1_747_120_947.2,
+            mean_outstanding: 1599.25,
+            read,
+            latency_ns,
+            ..Totals::default()
+        },
+        cpu: Cpu {
+            host_percent: Some(99.4),
+            steal_percent: Some(0.1),
+            initiator_cores: Some(0.98),
+            target_cores: Some(1.0),
+            ..Cpu::default()
+        }
+        .derive(3_412_345.6),
+        workers: (1..=4).map(worker).collect(),
+        intervals: vec![Second { t: 1.0, iops: 3_412_345.6, ..Second::default() }],
+        ..RunResult::default()
+    }
+}
+
+pub fn about() -> About {
+    About { job: job(), origin: Origin::Measured, cores: 2 }
+}
+
+pub fn snapshot() -> Snapshot {
+    Snapshot {
+        t_s: 3.0,
+        phase: Phase::Run,
+        seconds_left: Some(7.0),
+        iops: 3_412_345.6,
+        bytes_per_second: 1_747_120_947.2,
+        latency_ns: latency(),
+        targets: [("target 1", 1_800_000.0), ("target 2", 1_612_345.6)]
+            .map(|(name, iops)| TargetRate { name: name.into(), iops })
+            .to_vec(),
+        cpu: LiveCpu {
+            initiator_cores: Some(0.98),
+            target_cores: Some(1.0),
+            host_percent: Some(99.4),
+            per_core_percent: vec![98.0, 100.0],
+        },
+        errors: 0,
+        outstanding: 1599.25,
+        history: vec![1_000_000.0, 2_500_000.0, 3_412_345.6],
+    }
+}
