@@ -1,0 +1,104 @@
+//! The binary under test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::{Finished, IQN, Running, run, skip};
+
+/// A target is ready in milliseconds; a busy machine may take longer.
+const READY_LIMIT: Duration = Duration::from_secs(20);
+
+/// The program `drumfire`.
+#[derive(Clone, Debug)]
+pub struct Drumfire(PathBuf);
+
+impl Drumfire {
+    /// The program that `DRUMFIRE_BIN` names, or the release or debug build beside this test.
+    /// Without one, the calling test is recorded as skipped.
+    pub fn find() -> Option<Drumfire> {
+        if let Some(named) = std::env::var_os("DRUMFIRE_BIN") {
+            let path = PathBuf::from(named);
+            assert!(path.is_file(), "DRUMFIRE_BIN names {}, which is missing", path.display());
+            return Some(Drumfire(path));
+        }
+        // target/debug/deps/this-test
+        let test = std::env::current_exe().expect("a running program has a path");
+        let target = test.ancestors().nth(3).expect("cargo builds three folders deep");
+        let builds = ["release/drumfire", "debug/drumfire"].map(|build| target.join(build));
+        let found = builds.into_iter().find(|path| path.is_file());
+        if found.is_none() {
+            skip("no binary: cargo build --release -p drumfire");
+        }
+        found.map(Drumfire)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A call of it, arguments separated by blanks, started in `folder`.
+    pub fn command(&self, folder: &Path, args: &str) -> Command {
+        let mut command = Command::new(&self.0);
+        command.args(args.split_whitespace()).current_dir(folder);
+        command
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self, folder: &Path, args: &str, limit: Duration) -> Finished {
+        run(&mut self.command(folder, args), limit)
+    }
+
+    /// Serves volumes, each `NAME=URI`, on a free port.
+    pub fn serve(&self, volumes: &[&str]) -> Served {
+        let volumes: Vec<String> =
+            volumes.iter().map(|volume| format!("--volume {volume}")).collect();
+        let args = format!("serve --iscsi 127.0.0.1:0 {}", volumes.join(" "));
+        let mut running = Running::start(&mut self.command(&std::env::temp_dir(), &args));
+        let port = running.await_stdout(READY_LIMIT, port);
+        Served { running, port }
+    }
+}
+
+/// The port in the line `ready iscsi=127.0.0.1:PORT …`, once it stands there.
+fn port(stdout: &str) -> Option<u16> {
+    let (line, _) = stdout.split_once('\n')?;
+    let address =
+        line.strip_prefix("ready ")?.split(' ').find_map(|part| part.strip_prefix("iscsi="));
+    address?.rsplit_once(':')?.1.parse().ok()
+}
+
+/// A target that runs. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct Served {
+    /// The process.
+    pub running: Running,
+    /// Where it listens, on loopback.
+    pub port: u16,
+}
+
+impl Served {
+    /// `iscsi://` and the address of the portal.
+    pub fn portal(&self) -> String {
+        format!("iscsi://127.0.0.1:{}", self.port)
+    }
+
+    /// The volume of a target with one.
+    pub fn uri(&self, name: &str) -> String {
+        format!("{}/{IQN}:{name}/1", self.portal())
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn reads_the_ready_line_once_it_is_whole() {
+        assert_eq!(port("ready iscsi=127.0.0.1:32"), None);
+        assert_eq!(port("ready iscsi=127.0.0.1:3260\n"), Some(3260));
+        assert_eq!(port("ready nvme-tcp=127.0.0.1:1 iscsi=[::1]:3261\n"), Some(3261));
+        assert_eq!(port("reading\n"), None);
+    }
+}

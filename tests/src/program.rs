@@ -1,0 +1,158 @@
+//! Programs with time limits.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::skip;
+
+/// How often a running program is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A program that ended by itself.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to stdout.
+    pub stdout: String,
+    /// What it wrote to stderr.
+    pub stderr: String,
+}
+
+impl Finished {
+    /// Fails the test unless the program succeeded.
+    pub fn ok(self) -> Finished {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+
+    /// The one JSON document on stdout.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Finds a program by its name. Without it, the calling test is recorded as skipped.
+pub fn require(program: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/local/sbin"]);
+    let found = folders.map(|folder| Path::new(folder).join(program)).find(|path| path.is_file());
+    if found.is_none() {
+        skip(&format!("{program} is not installed"));
+    }
+    found
+}
+
+/// Runs a program to its end. Fails the test when it takes longer than `limit`.
+pub fn run(command: &mut Command, limit: Duration) -> Finished {
+    Running::start(command).finish(limit)
+}
+
+/// A program that runs. It is ended, by its id, when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    name: String,
+    stdout: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
+}
+
+impl Running {
+    /// Starts a program and collects what it writes.
+    pub fn start(command: &mut Command) -> Running {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let name = format!("{command:?}");
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let stdout = collect(child.stdout.take());
+        let stderr = collect(child.stderr.take());
+        Running { child, name, stdout, stderr }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has written to stdout so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.lock().expect("collectors do not panic").clone()
+    }
+
+    /// What it has written to stderr so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().expect("collectors do not panic").clone()
+    }
+
+    /// Whether it still runs.
+    pub fn alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(id.expect("a child has an id"), signal).expect("it is not waited for yet");
+    }
+
+    /// Waits for its end. Fails the test when that takes longer than `limit`.
+    pub fn finish(mut self, limit: Duration) -> Finished {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                break status;
+            }
+            let name = &self.name;
+            assert!(began.elapsed() < limit, "{name} did not end in {limit:?}: {self:?}");
+            thread::sleep(LOOK);
+        };
+        // The pipes close with the program; what is in them arrives at once.
+        thread::sleep(LOOK);
+        Finished { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
+    }
+
+    /// Waits until `ready` finds in stdout what it looks for. Fails the test after `limit`.
+    pub fn await_stdout<T>(&mut self, limit: Duration, ready: impl Fn(&str) -> Option<T>) -> T {
+        let began = Instant::now();
+        loop {
+            if let Some(found) = ready(&self.stdout()) {
+                return found;
+            }
+            let waits = self.alive() && began.elapsed() < limit;
+            assert!(waits, "{} did not become ready: {self:?}", self.name);
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.alive() {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+        if thread::panicking() {
+            eprintln!("stderr of {}:\n{}", self.name, self.stderr());
+        }
+    }
+}
+
+/// Reads a pipe to its end by a thread of its own.
+fn collect(pipe: Option<impl Read + Send + 'static>) -> Arc<Mutex<String>> {
+    let text = Arc::new(Mutex::new(String::new()));
+    let kept = Arc::clone(&text);
+    thread::spawn(move || {
+        let Some(mut pipe) = pipe else { return };
+        let mut bytes = [0; 4096];
+        while let Ok(len @ 1..) = pipe.read(&mut bytes) {
+            let part = String::from_utf8_lossy(&bytes[..len]);
+            kept.lock().expect("readers do not panic").push_str(&part);
+        }
+    });
+    text
+}

@@ -1,0 +1,79 @@
+//! A foreign target: tgtd with a file in memory, a process of its own for each test.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::{Folder, Running, free_port, require, run, skip};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// tgtd keeps its control sockets here, and nowhere else.
+const SOCKETS: &str = "/var/run/tgtd";
+
+/// A tgtd that serves one volume. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct Tgt {
+    /// The volume.
+    pub uri: String,
+    control: u16,
+    _running: Running,
+    _folder: Folder,
+}
+
+impl Tgt {
+    /// Starts one with a volume of `len_bytes`. `None`, recorded, when this machine cannot.
+    pub fn serve(len_bytes: u64) -> Option<Tgt> {
+        let (tgtd, tgtadm) = (require("tgtd")?, require("tgtadm")?);
+        if !rustix::process::geteuid().is_root() {
+            skip("tgtd wants root for its control socket");
+            return None;
+        }
+        let folder = Folder::new();
+        let disk = folder.path().join("disk");
+        let file = File::create(&disk).expect("a folder of ours");
+        file.set_len(len_bytes).expect("a sparse file takes no space");
+        let (control, port) = (free_port(), free_port());
+        let portal = format!("portal=127.0.0.1:{port}");
+        let mut command = Command::new(tgtd);
+        command.args(["-f", "-C", &control.to_string(), "--iscsi", &portal]);
+        let running = Running::start(&mut command);
+        let iqn = "iqn.2026-11.org.example:tgt";
+        let ask = |words: &str| admin(&tgtadm, control, words);
+        await_control(control);
+        ask(&format!("--mode target --op new --tid 1 -T {iqn}"));
+        let disk = disk.display();
+        ask(&format!("--mode logicalunit --op new --tid 1 --lun 1 -b {disk}"));
+        ask("--mode target --op bind --tid 1 -I ALL");
+        let uri = format!("iscsi://127.0.0.1:{port}/{iqn}/1");
+        Some(Tgt { uri, control, _running: running, _folder: folder })
+    }
+}
+
+impl Drop for Tgt {
+    fn drop(&mut self) {
+        // tgtd does not end in order, so its sockets would stay.
+        for ending in ["", ".lock"] {
+            let _ = std::fs::remove_file(format!("{}{ending}", socket(self.control).display()));
+        }
+    }
+}
+
+fn socket(control: u16) -> PathBuf {
+    Path::new(SOCKETS).join(format!("socket.{control}"))
+}
+
+fn await_control(control: u16) {
+    let began = Instant::now();
+    while !socket(control).exists() {
+        assert!(began.elapsed() < LIMIT, "tgtd did not open its control socket");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn admin(tgtadm: &Path, control: u16, words: &str) {
+    let mut command = Command::new(tgtadm);
+    command.args(["-C", &control.to_string(), "--lld", "iscsi"]);
+    run(command.args(words.split(' ')), LIMIT).ok();
+}

@@ -1,0 +1,114 @@
+//! libiscsi's conformance suite, family by family, with every case counted.
+//!
+//! The suite counts a case that it skipped as passed. Here a case that printed `[SKIPPED]` is
+//! recorded as what it is, and appears in the summary with its reason.
+
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Case, Drumfire, case, require, run, skip};
+
+/// The longest family waits a few seconds for answers that must not come.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What each case of the suite's output gave.
+///
+/// A case is `  Test: NAME ...`, lines of its own, then `passed` or `FAILED`, which may stand at
+/// the end of the first line.
+fn cases(output: &str) -> Vec<(String, Case)> {
+    let mut cases = Vec::new();
+    let mut suite = "";
+    // Cut at the summary, which has words of its own.
+    let output = output.split("Run Summary:").next().unwrap_or_default();
+    for part in output.split("Suite: ").skip(1) {
+        let mut tests = part.split("  Test: ");
+        suite = tests.next().map_or(suite, str::trim);
+        for test in tests {
+            let (name, said) = test.split_once(" ...").unwrap_or((test, ""));
+            cases.push((format!("{suite}.{name}"), judge(said)));
+        }
+    }
+    cases
+}
+
+fn judge(said: &str) -> Case {
+    let lines = || said.lines().map(str::trim);
+    let reason = |mark| lines().find_map(|line| line.strip_prefix(mark)).map(str::trim);
+    let failed = lines().any(|line| line == "FAILED");
+    let skipped = reason("[SKIPPED]");
+    match (failed, skipped) {
+        (true, _) => {
+            let assertion = lines().find(|line| line.starts_with("1. "));
+            let why = [reason("[FAILED]"), assertion].into_iter().flatten().collect::<Vec<_>>();
+            Case::Failed(why.join("; "))
+        }
+        (false, Some(why)) => Case::Skipped(why.into()),
+        (false, None) if lines().any(|line| line == "passed") => Case::Passed,
+        (false, None) => Case::Failed("it did not come to its end".into()),
+    }
+}
+
+/// Runs a family against a fresh target and records each of its cases.
+fn family(name: &str) {
+    let Some(suite) = require("iscsi-test-cu") else { return };
+    let Some(drumfire) = Drumfire::find() else { return };
+    let list = run(Command::new(&suite).arg("--list"), LIMIT).ok().stdout;
+    if !list.lines().any(|line| line == name) {
+        return skip(&format!("this iscsi-test-cu has no family {name}"));
+    }
+    // Below 2^21 blocks, or cases about the end of the disk are skipped.
+    let served = drumfire.serve(&["disk=ram:256m"]);
+    let mut command = Command::new(&suite);
+    command.args(["--dataloss", &format!("--test={name}"), &served.uri("disk")]);
+    let finished = run(&mut command, LIMIT);
+    let cases = cases(&finished.stdout);
+    assert!(!cases.is_empty(), "no case of {name} ran: {finished:?}");
+    for (name, outcome) in &cases {
+        case("libiscsi", name, outcome);
+    }
+    let failed = cases.iter().filter(|(_, outcome)| matches!(outcome, Case::Failed(_))).count();
+    assert_eq!(failed, 0, "{}", finished.stdout);
+}
+
+macro_rules! families {
+    ($($test:ident $name:literal)*) => {$(
+        #[test]
+        fn $test() {
+            family($name);
+        }
+    )*};
+}
+
+families! {
+    test_unit_ready "SCSI.TestUnitReady"
+    inquiry "SCSI.Inquiry"
+    read_capacity_16 "SCSI.ReadCapacity16"
+    read_10 "SCSI.Read10"
+    read_16 "SCSI.Read16"
+    write_10 "SCSI.Write10"
+    write_16 "SCSI.Write16"
+    command_numbers "iSCSI.iSCSIcmdsn"
+    data_numbers "iSCSI.iSCSIdatasn"
+    residuals "iSCSI.iSCSIResiduals"
+    nop "iSCSI.iSCSINop"
+    send_targets "iSCSI.iSCSISendTargets"
+}
+
+#[test]
+fn output_of_the_suite_is_understood() {
+    let output = "\n\n     CUnit - A unit testing framework for C\n\nSuite: Inquiry\n\
+        \x20 Test: Standard ...passed\n\
+        \x20 Test: BlockLimits ...    [SKIPPED] Logical unit is fully provisioned.\npassed\n\
+        \x20 Test: Range ...    [FAILED] PRIN failed\nFAILED\n    1. test.c:50  - CU_ASSERT(ret)\n\
+        Suite: Read10\n  Test: Simple ...passed\n  Test: Cut ...\n\n\
+        Run Summary:    Type  Total    Ran Passed Failed Inactive\n";
+    let cases = cases(output);
+    let expected = [
+        ("Inquiry.Standard", Case::Passed),
+        ("Inquiry.BlockLimits", Case::Skipped("Logical unit is fully provisioned.".into())),
+        ("Inquiry.Range", Case::Failed("PRIN failed; 1. test.c:50  - CU_ASSERT(ret)".into())),
+        ("Read10.Simple", Case::Passed),
+        ("Read10.Cut", Case::Failed("it did not come to its end".into())),
+    ];
+    assert_eq!(cases, expected.map(|(name, case)| (name.to_string(), case)));
+}

@@ -1,0 +1,159 @@
+//! What users get wrong: the right exit code, and one clear line that says what to do.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Finished, Folder, IQN, require, run};
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// The run failed.
+const FAILED: i32 = 1;
+/// It was asked wrongly.
+const USAGE: i32 = 2;
+
+/// Checks a code and that stderr names `word`, in one line unless it is about usage.
+fn refused(finished: &Finished, code: i32, word: &str) {
+    assert_eq!(finished.code, Some(code), "{finished:?}");
+    let lines: Vec<&str> = finished.stderr.lines().filter(|line| !line.is_empty()).collect();
+    let said = lines.join("\n");
+    assert!(said.to_lowercase().contains(word), "`{word}` in {finished:?}");
+    assert!(lines[0].starts_with("error: "), "{finished:?}");
+    // About usage there is a hint besides.
+    assert!(code == USAGE || lines.len() == 1, "one line: {finished:?}");
+    assert!(!said.contains("panicked"), "{finished:?}");
+    assert_eq!(finished.stdout, "", "stdout is for data: {finished:?}");
+}
+
+fn misuse(args: &str, code: i32, word: &str) {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    refused(&drumfire.run(folder.path(), args, LIMIT), code, word);
+}
+
+macro_rules! misuses {
+    ($($test:ident $args:literal => $code:ident $word:literal)*) => {$(
+        #[test]
+        fn $test() {
+            misuse($args, $code, $word);
+        }
+    )*};
+}
+
+misuses! {
+    an_unknown_option "run null:1t --no-such-option" => USAGE "--no-such-option"
+    an_unknown_command "drive null:1t" => USAGE "drive"
+    no_volume "run" => USAGE "uri"
+    a_size_of_zero "run ram:1m --size 0 --seconds 1" => USAGE "size"
+    a_size_that_is_none "run ram:1m --size large --seconds 1" => USAGE "large"
+    a_size_beside_the_block "run ram:1m --size 1000 --seconds 1" => USAGE "512"
+    a_size_beyond_the_volume "run ram:4k --size 8k --seconds 1" => USAGE "8"
+    a_share_beyond_all "run ram:1m --read 101 --seconds 1" => USAGE "101"
+    nothing_outstanding "run ram:1m --outstanding 0 --seconds 1" => USAGE "outstanding"
+    an_unknown_kind_of_volume "run tape:1g --seconds 1" => USAGE "tape"
+    a_volume_of_no_size "run ram:0 --seconds 1" => USAGE "ram:0"
+    a_volume_without_a_name "serve --iscsi 127.0.0.1:0 --volume ram:1m" => USAGE "name"
+    an_address_that_is_none "serve --iscsi nowhere --volume a=ram:1m" => USAGE "nowhere"
+    nothing_to_serve "serve --iscsi 127.0.0.1:0" => USAGE "volume"
+    a_name_that_iscsi_forbids "serve --iscsi 127.0.0.1:0 --volume a_b=ram:1m" => USAGE "a_b"
+    two_volumes_of_one_name "serve --iscsi 127.0.0.1:0 --volume a=ram:1m --volume a=ram:2m"
+        => USAGE "twice"
+    a_missing_file "run file:no-such-file --seconds 1" => FAILED "no-such-file"
+    a_missing_file_to_serve "serve --iscsi 127.0.0.1:0 --volume a=file:none" => FAILED "none"
+    nobody_listens "run iscsi://127.0.0.1:1/iqn.2026-11.org.example:x/1 --seconds 1"
+        => FAILED "refused"
+}
+
+#[test]
+fn a_port_in_use() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    misuse(&format!("serve --iscsi {address} --volume a=ram:1m"), FAILED, "in use");
+}
+
+#[test]
+fn an_unknown_target_and_an_unknown_unit() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let served = drumfire.serve(&["disk=ram:1m"]);
+    let portal = served.portal();
+    misuse(&format!("run {portal}/{IQN}:other/1 --seconds 1"), FAILED, "not found");
+    misuse(&format!("run {portal}/{IQN}:disk/7 --seconds 1"), FAILED, "7");
+    misuse(&format!("run {portal}/{IQN}:disk/x --seconds 1"), USAGE, "lun");
+    misuse(&format!("run {portal}/no-name/1 --seconds 1"), USAGE, "no-name");
+}
+
+#[test]
+fn a_portal_that_says_nothing() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    misuse(&format!("run iscsi://{address}/{IQN}:disk/1 --seconds 1"), FAILED, "timed out");
+}
+
+#[test]
+fn a_file_without_permission() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let disk = folder.file("closed", &vec![0; 1 << 20]);
+    std::fs::set_permissions(&disk, PermissionsExt::from_mode(0o000)).unwrap();
+    let Some(mut command) = as_nobody(&drumfire, &folder) else { return };
+    let args = format!("run file:{} --seconds 1", disk.display());
+    let finished = run(command.args(args.split(' ')).current_dir(folder.path()), LIMIT);
+    refused(&finished, FAILED, "permission");
+}
+
+#[test]
+fn a_folder_that_keeps_no_result() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let Some(mut command) = as_nobody(&drumfire, &folder) else { return };
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o555)).unwrap();
+    let args = ["run", "null:1t", "--seconds", "1", "--ramp", "0"];
+    let finished = run(command.args(args).current_dir(folder.path()), LIMIT);
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(finished.code, Some(FAILED), "{finished:?}");
+    assert!(finished.stderr.contains("drumfire-runs"), "{finished:?}");
+    assert!(finished.stdout.contains("IOPS"), "what was measured is shown: {finished:?}");
+}
+
+/// The program, run by somebody whom permissions stop: root passes all of them.
+fn as_nobody(drumfire: &Drumfire, folder: &Folder) -> Option<Command> {
+    if !rustix::process::geteuid().is_root() {
+        return Some(Command::new(drumfire.path()));
+    }
+    let setpriv = require("setpriv")?;
+    let mut command = Command::new(setpriv);
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.arg(reachable(drumfire.path(), folder));
+    Some(command)
+}
+
+/// A copy in a folder that everybody may enter: the build may lie in one that nobody else may.
+fn reachable(program: &Path, folder: &Folder) -> PathBuf {
+    let copy = folder.path().join("drumfire");
+    std::fs::copy(program, &copy).expect("a folder of ours");
+    copy
+}
+
+#[test]
+fn a_file_with_data_wants_a_word() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let precious = vec![7; 4 << 20];
+    let disk = folder.file("disk", &precious);
+    let args = format!("run file:{} --read 0 --seconds 1 --ramp 0", disk.display());
+    refused(&drumfire.run(folder.path(), &args, LIMIT), USAGE, "--destroy");
+    assert!(std::fs::read(&disk).unwrap() == precious, "it was written all the same");
+    drumfire.run(folder.path(), &format!("{args} --destroy"), LIMIT).ok();
+    assert!(std::fs::read(&disk).unwrap() != precious, "nothing was written");
+}
+
+#[test]
+fn reading_a_file_with_data_wants_no_word() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let disk = folder.file("disk", &vec![7; 4 << 20]);
+    let args = format!("run file:{} --read 100 --seconds 1 --ramp 0", disk.display());
+    drumfire.run(folder.path(), &args, LIMIT).ok();
+}

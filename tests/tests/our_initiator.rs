@@ -1,0 +1,116 @@
+//! `drumfire run` against a foreign target, our own, and without any wire.
+
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Finished, Folder, Tgt};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The result that a run printed, after what every good result has was checked.
+fn good(finished: Finished) -> Value {
+    let result = finished.ok().json();
+    assert_eq!(result["schema_version"], 1, "{result}");
+    assert_eq!(result["origin"], "measured", "{result}");
+    assert_eq!(result["totals"]["errors"], 0, "{result}");
+    assert!(result["totals"]["ios"].as_u64().is_some_and(|ios| ios > 0), "{result}");
+    result
+}
+
+/// Runs two seconds of everything against a remote volume, data verified.
+fn verify(drumfire: &Drumfire, uri: &str) {
+    let folder = Folder::new();
+    for shape in [
+        "--size 4k --read 50 --outstanding 32",
+        "--size 512 --read 30 --outstanding 8",
+        // Longer than a burst, so that R2Ts and several data PDUs are needed.
+        "--size 256k --read 50 --outstanding 4",
+        "--size 4k --read 0 --random 0 --outstanding 1",
+    ] {
+        let args = format!("run {uri} {shape} --verify --destroy --seconds 2 --ramp 0 --json");
+        let result = good(drumfire.run(folder.path(), &args, LIMIT));
+        let writes = result["totals"]["write"]["ios"].as_u64();
+        assert!(writes.is_some_and(|ios| ios > 0), "{shape}: {result}");
+    }
+}
+
+#[test]
+fn verifies_data_on_a_foreign_target() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(tgt) = Tgt::serve(64 << 20) else { return };
+    verify(&drumfire, &tgt.uri);
+}
+
+#[test]
+fn verifies_data_on_our_target() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let served = drumfire.serve(&["disk=ram:64m"]);
+    verify(&drumfire, &served.uri("disk"));
+}
+
+#[test]
+fn verifies_data_on_a_file_behind_our_target() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let disk = folder.file("disk", &vec![0; 32 << 20]);
+    let served = drumfire.serve(&[&format!("disk=file:{}", disk.display())]);
+    verify(&drumfire, &served.uri("disk"));
+}
+
+#[test]
+fn drives_what_needs_no_wire() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let disk = folder.file("disk", &vec![1; 16 << 20]);
+    for volume in ["null:1t", "ram:64m", &format!("file:{}", disk.display())] {
+        let args = format!("run {volume} --seconds 1 --ramp 0 --json");
+        good(drumfire.run(folder.path(), &args, LIMIT));
+    }
+}
+
+#[test]
+fn several_workers_drive_several_volumes() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let served = drumfire.serve(&["a=ram:16m", "b=ram:16m", "c=ram:16m"]);
+    let uris = ["a", "b", "c"].map(|name| served.uri(name)).join(" ");
+    let folder = Folder::new();
+    let args = format!("run {uris} --workers 2 --seconds 1 --ramp 0 --json");
+    let result = good(drumfire.run(folder.path(), &args, LIMIT));
+    let workers = result["workers"].as_array().map_or(0, Vec::len);
+    assert!(workers >= 3, "every volume has a worker: {result}");
+}
+
+#[test]
+fn the_words_of_fio_are_understood() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "run null:1t --bs 4k --rw randread --iodepth 16 --runtime 1 --ramp_time 0 --json";
+    let result = good(drumfire.run(folder.path(), args, LIMIT));
+    assert_eq!(result["totals"]["write"]["ios"], 0, "{result}");
+    let bytes = result["totals"]["bytes_per_second"].as_f64().unwrap();
+    let iops = result["totals"]["iops"].as_f64().unwrap();
+    assert!((bytes / iops - 4096.0).abs() < 1.0, "{result}");
+}
+
+#[test]
+fn a_result_is_kept_beside_what_is_printed() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let printed =
+        good(drumfire.run(folder.path(), "run null:1t --seconds 1 --ramp 0 --json", LIMIT));
+    let kept = folder.result().expect("a run keeps its result");
+    assert_eq!(kept["totals"], printed["totals"]);
+}
+
+#[test]
+fn the_race_runs_as_the_readme_says() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "race --targets 2 --volumes 2 --volume-size 16m --seconds 2 --ramp 0 --json";
+    let result = good(drumfire.run(folder.path(), args, LIMIT));
+    assert_eq!(result["workers"].as_array().map_or(0, Vec::len), 4, "{result}");
+    assert!(result["totals"]["latency_ns"]["p50"].as_u64().is_some_and(|ns| ns > 0), "{result}");
+    let shown = drumfire.run(folder.path(), &args.replace(" --json", ""), LIMIT).ok();
+    assert!(shown.stdout.contains("IOPS"), "{shown:?}");
+    assert!(!shown.stderr.contains('\u{1b}'), "no cursor tricks without a terminal: {shown:?}");
+}
