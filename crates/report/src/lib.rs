@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod digits;
 mod figure;
 mod job;
 pub mod json;
@@ -13,6 +14,7 @@ mod live;
 pub mod records;
 #[cfg(test)]
 mod sample;
+mod screen;
 mod silent;
 mod style;
 pub mod targets;

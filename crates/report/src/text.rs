@@ -194,7 +194,7 @@ mod test {
         assert_eq!(text(&sample::race(), Paint::PLAIN), GOLDEN);
     }
 
-    const GOLDEN: &str = include_str!("race.txt");
+    const GOLDEN: &str = include_str!("../tests/race.txt");
 
     #[test]
     fn nothing_and_nonsense_are_shown_without_panic() {
