@@ -1,0 +1,192 @@
+//! The threads that drive: one core, one reactor, some workers each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+
+use block::{Nanos, Pool};
+use os::{Core, Waker};
+
+use crate::handover::{Command, Handover};
+use crate::pattern::Pattern;
+use crate::rng::Rng;
+use crate::spec::RunSpec;
+use crate::worker::{Order, Worker};
+
+/// Small and large buffers that a core of workers lends at most.
+const POOL: (usize, usize) = (64, 512);
+/// How long a lane may take to end in order.
+const CLOSING: Nanos = Nanos::from_secs(3);
+
+/// Lets others end a run early. Clones are the same switch.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicU32>);
+
+impl Stop {
+    /// Asks once for an end in order; asked twice, the run ends at once.
+    pub fn ask(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it was asked.
+    pub fn asked(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a thread tells the runner before it starts and when it ends.
+pub(crate) enum News {
+    /// All lanes are open.
+    Open {
+        /// Which thread.
+        thread: usize,
+        /// Its number, for its use of the processor.
+        id: i32,
+        /// Ends its waits.
+        waker: Waker,
+    },
+    /// A lane or the reactor could not be opened.
+    Failed(String),
+    /// The thread has ended.
+    Ended,
+}
+
+/// One thread to be started.
+pub(crate) struct Seat {
+    pub(crate) thread: usize,
+    pub(crate) cpu: usize,
+    /// Which of the spec's workers sit here.
+    pub(crate) workers: Vec<usize>,
+    pub(crate) handover: Arc<Handover>,
+}
+
+/// Starts the thread of a seat.
+pub(crate) fn start(
+    seat: Seat,
+    spec: Arc<RunSpec>,
+    news: Sender<News>,
+) -> std::io::Result<JoinHandle<()>> {
+    let name = format!("worker {}", seat.cpu);
+    std::thread::Builder::new().name(name).spawn(move || {
+        let failed = drive(&seat, &spec, &news).err();
+        let _ = match failed {
+            Some(error) => news.send(News::Failed(error)),
+            None => news.send(News::Ended),
+        };
+    })
+}
+
+fn drive(seat: &Seat, spec: &RunSpec, news: &Sender<News>) -> Result<(), String> {
+    os::cpu::pin(seat.cpu).map_err(|error| format!("processor {}: {error}", seat.cpu))?;
+    let core = Core::open(Pool::new(POOL.0, POOL.1)).map_err(|error| error.to_string())?;
+    let (waker, _) = core.waker().map_err(|error| error.to_string())?;
+    let mut workers = Vec::new();
+    for index in &seat.workers {
+        workers.push(open_worker(*index, spec, &core)?);
+    }
+    let _ = news.send(News::Open { thread: seat.thread, id: os::sample::thread_id(), waker });
+    run(seat, &core, &mut workers).map_err(|error| format!("io_uring: {error}"))
+}
+
+fn open_worker(index: usize, spec: &RunSpec, core: &Core) -> Result<Worker, String> {
+    let this = &spec.workers[index];
+    let lane = this.volume.lane(core).map_err(|error| error.to_string())?;
+    let same = |other: &&crate::WorkerSpec| Arc::ptr_eq(&other.volume, &this.volume);
+    let workers = spec.workers.iter().filter(same).count() as u64;
+    let place = spec.workers[..index].iter().filter(same).count() as u64;
+    let rng = Rng::new(spec.seed, 2 * index as u64);
+    let geometry = this.volume.geometry();
+    let pattern = Pattern::new(&spec.access, geometry, rng, place, workers);
+    let content = Rng::new(spec.seed, 2 * index as u64 + 1);
+    let verify = spec.verify.then_some(spec.seed);
+    Worker::new(lane, pattern, spec.outstanding, content, verify)
+        .map_err(|error| format!("no memory for buffers: {error}"))
+}
+
+/// The loop of a core: one entry into the kernel, then a step of each worker.
+fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
+    let handover = &*seat.handover;
+    let mut ready = Vec::with_capacity(1024);
+    while handover.commanded() == Command::Wait {
+        step_all(core, workers, Order::Drain);
+        core.turn(Some(core.now() + Nanos::from_millis(20)), &mut ready)?;
+        ready.clear();
+    }
+    let now = core.now();
+    workers.iter_mut().for_each(|worker| worker.begin(now));
+    let mut seen = handover.asked();
+    while handover.commanded() == Command::Run {
+        let wake = step_all(core, workers, Order::Run);
+        if handover.asked() != seen {
+            seen = handover.asked();
+            hand_over(seat, core, workers);
+        }
+        core.turn(wake, &mut ready)?;
+        ready.clear();
+    }
+    hand_over(seat, core, workers);
+    drain(handover, core, workers)?;
+    close(handover, core, workers)
+}
+
+/// A step of each worker, each with the time it has then: an I/O's latency ends when its worker
+/// gets to it.
+#[inline]
+fn step_all(core: &Core, workers: &mut [Worker], order: Order) -> Option<Nanos> {
+    let mut wake: Option<Nanos> = None;
+    for worker in workers {
+        let next = worker.step(core.now(), order);
+        wake = match (wake, next) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+    wake
+}
+
+#[cold]
+fn hand_over(seat: &Seat, core: &Core, workers: &mut [Worker]) {
+    let filling = workers.iter().filter(|worker| worker.filling()).count();
+    seat.handover.say_filling(filling as u32);
+    for (worker, index) in workers.iter_mut().zip(&seat.workers) {
+        if let Some(trouble) = worker.take_trouble() {
+            let _ = seat.handover.troubles.push((*index, trouble));
+        }
+        if let Some(empty) = seat.handover.take_empty() {
+            seat.handover.put_full(*index, worker.take_interval(core.now(), empty));
+        }
+    }
+}
+
+/// Waits for what is under way, until all is back or the runner loses patience.
+fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
+    let mut ready = Vec::with_capacity(1024);
+    while handover.commanded() == Command::Drain && !workers.iter().all(Worker::is_idle) {
+        let wake = step_all(core, workers, Order::Drain);
+        let soon = core.now() + Nanos::from_millis(50);
+        core.turn(Some(wake.map_or(soon, |wake| wake.min(soon))), &mut ready)?;
+        ready.clear();
+    }
+    Ok(())
+}
+
+/// Ends the ways to the volumes in order, as far as that comes soon.
+fn close(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
+    let mut ready = Vec::with_capacity(1024);
+    let give_up = core.now() + CLOSING;
+    while handover.commanded() != Command::Leave && core.now() < give_up {
+        let now = core.now();
+        let mut open = 0;
+        for worker in &mut *workers {
+            open += usize::from(!worker.close(now));
+            worker.step(now, Order::Drain);
+        }
+        if open == 0 {
+            break;
+        }
+        core.turn(Some(now + Nanos::from_millis(5)), &mut ready)?;
+        ready.clear();
+    }
+    Ok(())
+}

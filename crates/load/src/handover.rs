@@ -1,0 +1,104 @@
+//! How a worker's numbers get from its core to the collector without a lock or an allocation.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crossbeam_queue::ArrayQueue;
+use stats::Interval;
+
+use crate::worker::Trouble;
+
+/// What the runner wants of all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub(crate) enum Command {
+    /// Lanes are being opened; nobody starts before all are.
+    Wait,
+    /// Keep I/Os under way.
+    Run,
+    /// Let I/Os come back, then close.
+    Drain,
+    /// Leave at once.
+    Leave,
+}
+
+/// Between one engine thread and the collector.
+pub(crate) struct Handover {
+    command: AtomicU32,
+    /// Grows each time the collector wants the intervals.
+    epoch: AtomicU64,
+    /// Workers that still write their volume for the first time.
+    filling: AtomicU32,
+    full: ArrayQueue<(usize, Box<Interval>)>,
+    empty: ArrayQueue<Box<Interval>>,
+    pub(crate) troubles: ArrayQueue<(usize, Trouble)>,
+}
+
+impl Handover {
+    /// For so many workers.
+    pub(crate) fn new(workers: usize) -> Handover {
+        let empty = ArrayQueue::new(workers.max(1));
+        for _ in 0..workers {
+            let _ = empty.push(Box::new(Interval::new()));
+        }
+        Handover {
+            command: AtomicU32::new(Command::Wait as u32),
+            epoch: AtomicU64::new(0),
+            filling: AtomicU32::new(0),
+            full: ArrayQueue::new(workers.max(1)),
+            empty,
+            troubles: ArrayQueue::new(workers.max(1)),
+        }
+    }
+
+    pub(crate) fn command(&self, command: Command) {
+        self.command.store(command as u32, Ordering::Release);
+    }
+
+    pub(crate) fn commanded(&self) -> Command {
+        match self.command.load(Ordering::Acquire) {
+            0 => Command::Wait,
+            1 => Command::Run,
+            2 => Command::Drain,
+            _ => Command::Leave,
+        }
+    }
+
+    /// Asks the workers for their intervals.
+    pub(crate) fn ask(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the collector has asked.
+    pub(crate) fn asked(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn say_filling(&self, workers: u32) {
+        self.filling.store(workers, Ordering::Release);
+    }
+
+    pub(crate) fn is_filling(&self) -> bool {
+        self.filling.load(Ordering::Acquire) > 0
+    }
+
+    /// An empty interval for a worker to go on with. `None` only if the collector is late.
+    pub(crate) fn take_empty(&self) -> Option<Box<Interval>> {
+        self.empty.pop()
+    }
+
+    /// Hands a full interval over. There is room: there are as many places as workers.
+    pub(crate) fn put_full(&self, worker: usize, interval: Box<Interval>) {
+        let _ = self.full.push((worker, interval));
+    }
+
+    /// The next full interval and its worker.
+    pub(crate) fn take_full(&self) -> Option<(usize, Box<Interval>)> {
+        self.full.pop()
+    }
+
+    /// Gives an interval back, emptied, after it was read.
+    pub(crate) fn put_empty(&self, mut interval: Box<Interval>) {
+        interval.clear();
+        let _ = self.empty.push(interval);
+    }
+}

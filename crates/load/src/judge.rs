@@ -1,0 +1,34 @@
+//! The checks that a finished run is held against.
+
+use stats::verdict::{self, Wire};
+use stats::{Check, Collector, Cpu, Job, Verdict};
+
+/// Every check that can be made from the numbers of a run. `data_right` is what comparing every
+/// read came to, if reads were compared.
+pub(crate) fn checks(
+    job: &Job,
+    collected: &Collector,
+    cpu: &Cpu,
+    data_right: Option<bool>,
+) -> Vec<Check> {
+    let rates: Vec<f64> = collected.seconds().iter().map(|second| second.iops).collect();
+    let wire = match job.transport.as_str() {
+        "local" => Wire::None,
+        _ if job.loopback => Wire::Loopback,
+        _ => Wire::Network { retransmitted_percent: None },
+    };
+    let data = match data_right {
+        Some(true) => (Verdict::Pass, "every read was compared with what was written"),
+        Some(false) => (Verdict::Fail, "a read returned other data than were written"),
+        None => (Verdict::Unknown, "reads were not compared: --verify does"),
+    };
+    vec![
+        Check::new("H05", "data", data.0, data.1),
+        verdict::steady_state(&rates),
+        verdict::generator_ceiling(collected.totals().iops, None, None),
+        verdict::littles_law(&collected.flows()),
+        verdict::percentiles_supported(collected.totals().ios),
+        verdict::cpu_was_ours(cpu.steal_percent, None),
+        verdict::wire(wire),
+    ]
+}

@@ -1,0 +1,72 @@
+//! What a run costs: processor time of its threads and of the host.
+
+use block::Nanos;
+use os::sample::{self, HostCpu};
+use stats::Cpu;
+use stats::live::LiveCpu;
+
+/// Reads the counters of a run's threads and of the host.
+pub(crate) struct Meter {
+    initiators: Vec<i32>,
+    targets: Option<Vec<i32>>,
+}
+
+/// One reading.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    at: Nanos,
+    initiator: Nanos,
+    target: Option<Nanos>,
+    host: HostCpu,
+}
+
+impl Meter {
+    /// For the threads of the workers and, if they are in this process, of the targets.
+    pub(crate) fn new(initiators: Vec<i32>, targets: Option<Vec<i32>>) -> Meter {
+        Meter { initiators, targets }
+    }
+
+    /// The counters now.
+    pub(crate) fn read(&self, now: Nanos) -> Reading {
+        Reading {
+            at: now,
+            initiator: sum(&self.initiators),
+            target: self.targets.as_deref().map(sum),
+            host: HostCpu::now(),
+        }
+    }
+}
+
+fn sum(threads: &[i32]) -> Nanos {
+    let used = threads.iter().filter_map(|thread| sample::thread_cpu(*thread).ok());
+    used.fold(Nanos(0), |sum, used| sum + used)
+}
+
+impl Reading {
+    /// Cost between `earlier` and here.
+    pub(crate) fn since(&self, earlier: &Reading, iops: f64) -> Cpu {
+        let seconds = self.at.since(earlier.at).as_secs_f64().max(1e-9);
+        let cores = |now: Nanos, then: Nanos| now.since(then).as_secs_f64() / seconds;
+        let host = self.host.since(&earlier.host);
+        let share = |part: f64| (host.total() > 0.0).then(|| part / host.total() * 100.0);
+        let target = self.target.zip(earlier.target);
+        Cpu {
+            host_percent: share(host.busy()),
+            steal_percent: share(host.steal),
+            initiator_cores: Some(cores(self.initiator, earlier.initiator)),
+            target_cores: target.map(|(now, then)| cores(now, then)),
+            ..Cpu::default()
+        }
+        .derive(iops)
+    }
+}
+
+/// The same for a live view.
+pub(crate) fn live(cpu: &Cpu) -> LiveCpu {
+    LiveCpu {
+        initiator_cores: cpu.initiator_cores,
+        target_cores: cpu.target_cores,
+        host_percent: cpu.host_percent,
+        per_core_percent: Vec::new(),
+    }
+}

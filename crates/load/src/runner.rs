@@ -1,0 +1,399 @@
+//! Runs a spec on this host: starts the threads, collects every second, judges at the end.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use block::Nanos;
+use os::{Clock, Waker};
+use stats::live::{About, Action, HISTORY_SECONDS, Live, Phase, Snapshot};
+use stats::{Class, Collector, Host, Origin, Placement, RunResult, SCHEMA_VERSION, WorkerName};
+
+use crate::engine::{self, News, Seat, Stop};
+use crate::handover::{Command, Handover};
+use crate::judge;
+use crate::meter::{self, Meter, Reading};
+use crate::pattern::AccessError;
+use crate::spec::RunSpec;
+use crate::worker::Trouble;
+
+/// How often the view may answer keys.
+const POLL: Duration = Duration::from_millis(50);
+/// How long I/Os under way may take to come back at the end.
+const DRAINING: Nanos = Nanos::from_secs(10);
+/// How long workers may take to hand their numbers over.
+const LATE: Nanos = Nanos::from_secs(2);
+
+/// Runs specs on the cores of this host.
+#[derive(Clone, Debug, Default)]
+pub struct Engine {
+    /// Ends the run early.
+    pub stop: Stop,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The access specification does not fit a volume.
+    #[error("{uri}: {error}")]
+    Access {
+        /// Which volume.
+        uri: String,
+        /// Why.
+        error: AccessError,
+    },
+    /// Nothing to do.
+    #[error("{0}")]
+    Nothing(&'static str),
+    /// A lane or a core could not be opened.
+    #[error("{0}")]
+    Open(String),
+    /// A thread could not be started.
+    #[error("cannot start: {0}")]
+    Start(#[from] std::io::Error),
+}
+
+impl Engine {
+    /// Runs `spec` and shows it in `live`. A run that ends early has a result too: its `partial`
+    /// says why.
+    pub fn run(&self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
+        check(&spec)?;
+        let spec = Arc::new(spec);
+        let mut crew = Crew::start(&spec)?;
+        let result = Run::new(&spec, &crew, self.stop.clone()).go(&crew, live);
+        crew.join();
+        Ok(result)
+    }
+}
+
+fn check(spec: &RunSpec) -> Result<(), RunError> {
+    if spec.workers.is_empty() || spec.cores.is_empty() {
+        return Err(RunError::Nothing("a run needs a volume and a core"));
+    }
+    if spec.outstanding == 0 {
+        return Err(RunError::Nothing("at least one I/O must be outstanding"));
+    }
+    if !spec.seconds.is_finite() || spec.seconds <= 0.0 {
+        return Err(RunError::Nothing("a run needs a time longer than 0 s"));
+    }
+    for worker in &spec.workers {
+        let fits = spec.access.check(worker.volume.geometry());
+        fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
+    }
+    Ok(())
+}
+
+/// The threads of a run.
+struct Crew {
+    handovers: Vec<Arc<Handover>>,
+    wakers: Vec<Waker>,
+    ids: Vec<i32>,
+    threads: Vec<JoinHandle<()>>,
+    news: Receiver<News>,
+}
+
+impl Crew {
+    /// Starts the threads and waits until all lanes are open.
+    fn start(spec: &Arc<RunSpec>) -> Result<Crew, RunError> {
+        let count = spec.cores.len().min(spec.workers.len());
+        let (send, news) = mpsc::channel();
+        let mut crew = Crew {
+            handovers: Vec::new(),
+            wakers: Vec::new(),
+            ids: vec![0; count],
+            threads: Vec::new(),
+            news,
+        };
+        for thread in 0..count {
+            let workers: Vec<usize> = (thread..spec.workers.len()).step_by(count).collect();
+            let handover = Arc::new(Handover::new(workers.len()));
+            crew.handovers.push(Arc::clone(&handover));
+            let seat = Seat { thread, cpu: spec.cores[thread], workers, handover };
+            crew.threads.push(engine::start(seat, Arc::clone(spec), send.clone())?);
+        }
+        drop(send);
+        for _ in 0..count {
+            match crew.news.recv() {
+                Ok(News::Open { thread, id, waker }) => {
+                    crew.ids[thread] = id;
+                    crew.wakers.push(waker);
+                }
+                Ok(News::Failed(error)) => {
+                    crew.command(Command::Leave);
+                    crew.join();
+                    return Err(RunError::Open(error));
+                }
+                Ok(News::Ended) | Err(_) => {
+                    return Err(RunError::Open("a worker thread died before it began".to_owned()));
+                }
+            }
+        }
+        Ok(crew)
+    }
+
+    fn command(&self, command: Command) {
+        self.handovers.iter().for_each(|handover| handover.command(command));
+        self.wakers.iter().for_each(Waker::wake);
+    }
+
+    fn ask(&self) {
+        self.handovers.iter().for_each(|handover| handover.ask());
+        self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Waits for the threads to drain; those that do not come in time are told to leave.
+    fn join(&mut self) {
+        let end = Clock::get().now() + DRAINING;
+        let mut running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
+        while running > 0 && Clock::get().now() < end {
+            match self.news.recv_timeout(POLL) {
+                Err(RecvTimeoutError::Disconnected) => break,
+                _ => {
+                    running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
+                }
+            }
+        }
+        self.command(Command::Leave);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One run under way, as the collecting thread sees it.
+struct Run<'a> {
+    spec: &'a RunSpec,
+    stop: Stop,
+    clock: Clock,
+    collected: Collector,
+    meter: Meter,
+    history: Vec<f64>,
+    errors: u64,
+    trouble: Option<String>,
+    mismatch: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(spec: &'a RunSpec, crew: &Crew, stop: Stop) -> Run<'a> {
+        let names = spec.workers.iter().map(|worker| WorkerName {
+            name: worker.name.clone(),
+            volume: worker.uri.clone(),
+            target: worker.target.clone(),
+        });
+        let targets = spec.targets.as_ref().map(|targets| targets.threads.clone());
+        Run {
+            spec,
+            stop,
+            clock: Clock::get(),
+            collected: Collector::new(names.collect()),
+            meter: Meter::new(crew.ids.clone(), targets),
+            history: Vec::new(),
+            errors: 0,
+            trouble: None,
+            mismatch: false,
+        }
+    }
+
+    fn go(mut self, crew: &Crew, live: &mut dyn Live) -> RunResult {
+        let spec = self.spec;
+        let cores = os::cpu::allowed().len() as u32;
+        live.start(&About { job: spec.job.clone(), origin: Origin::Measured, cores });
+        crew.command(Command::Run);
+        let mut begin = self.clock.now();
+        if spec.verify {
+            begin = self.fill(begin, crew, live);
+        }
+        if spec.ramp_seconds > 0.0 {
+            begin = self.phase(Phase::Ramp, spec.ramp_seconds, begin, crew, live).1;
+        }
+        self.collected.restart();
+        let started = jiff::Timestamp::now().to_string();
+        let before = self.meter.read(self.clock.now());
+        let end = self.phase(Phase::Run, spec.seconds, begin, crew, live);
+        let after = self.meter.read(self.clock.now());
+        crew.command(Command::Drain);
+        live.end();
+        self.result(started, &before, &after, end)
+    }
+
+    /// Runs until every volume was written once.
+    fn fill(&mut self, mut begin: Nanos, crew: &Crew, live: &mut dyn Live) -> Nanos {
+        loop {
+            begin = self.phase(Phase::Ramp, 1.0, begin, crew, live).1;
+            let filling = crew.handovers.iter().any(|handover| handover.is_filling());
+            if !filling || self.stop.asked() > 0 || self.trouble.is_some() {
+                return begin;
+            }
+        }
+    }
+
+    /// Runs for `seconds` from `begin`; returns whether it went through, and when it ended.
+    fn phase(
+        &mut self,
+        phase: Phase,
+        seconds: f64,
+        begin: Nanos,
+        crew: &Crew,
+        live: &mut dyn Live,
+    ) -> (bool, Nanos) {
+        let end = begin + Nanos((seconds * 1e9) as u64);
+        let mut tick = begin;
+        let mut before = self.meter.read(self.clock.now());
+        while tick < end {
+            // A rest shorter than half a second joins the last second.
+            let next = tick + Nanos::from_secs(1);
+            tick = if next + Nanos::from_millis(500) > end { end } else { next };
+            let early = self.wait_until(tick, live);
+            self.collect(crew);
+            let t_s = self.clock.now().since(begin).as_secs_f64();
+            let (second, latency_ns) = self.collected.end_second(t_s);
+            let reading = self.meter.read(self.clock.now());
+            let cpu = reading.since(&before, second.iops);
+            before = reading;
+            self.errors += second.errors;
+            self.history.push(second.iops);
+            if self.history.len() > HISTORY_SECONDS {
+                self.history.remove(0);
+            }
+            let snapshot = Snapshot {
+                t_s,
+                phase,
+                seconds_left: Some((seconds - t_s).max(0.0)),
+                iops: second.iops,
+                bytes_per_second: second.bytes_per_second,
+                latency_ns,
+                targets: self.collected.target_rates(),
+                cpu: meter::live(&cpu),
+                errors: self.errors,
+                outstanding: second.mean_outstanding,
+                history: self.history.clone(),
+            };
+            if live.update(&snapshot) == Action::Stop {
+                self.stop.ask();
+            }
+            if early || self.stop.asked() > 0 || self.trouble.is_some() {
+                return (tick >= end && self.trouble.is_none(), self.clock.now());
+            }
+        }
+        (true, end)
+    }
+
+    /// Waits, answering keys. True when the run is to end before.
+    fn wait_until(&mut self, tick: Nanos, live: &mut dyn Live) -> bool {
+        loop {
+            let left = tick.since(self.clock.now());
+            if left == Nanos(0) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_nanos(left.0).min(POLL));
+            if live.poll() == Action::Stop {
+                self.stop.ask();
+            }
+            if self.stop.asked() > 0 {
+                return true;
+            }
+        }
+    }
+
+    /// Asks all workers for their intervals and merges them.
+    fn collect(&mut self, crew: &Crew) {
+        crew.ask();
+        let late = self.clock.now() + LATE;
+        let mut missing = self.spec.workers.len();
+        while missing > 0 && self.clock.now() < late {
+            for handover in &crew.handovers {
+                while let Some((worker, interval)) = handover.take_full() {
+                    self.collected.add(worker, &interval);
+                    handover.put_empty(interval);
+                    missing -= 1;
+                }
+                while let Some((worker, trouble)) = handover.troubles.pop() {
+                    self.note(worker, trouble);
+                }
+            }
+            if missing > 0 {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+    }
+
+    fn note(&mut self, worker: usize, trouble: Trouble) {
+        let WorkerNames { name, uri } = names(self.spec, worker);
+        let words = match trouble {
+            Trouble::Lost(why) => format!("{name} lost {uri}: {why}"),
+            Trouble::Mismatch(at) => {
+                self.mismatch = true;
+                format!("{name} read other data than were written: {uri}, byte {at}")
+            }
+        };
+        self.trouble.get_or_insert(words);
+    }
+
+    fn result(
+        self,
+        started: String,
+        before: &Reading,
+        after: &Reading,
+        (whole, _): (bool, Nanos),
+    ) -> RunResult {
+        let spec = self.spec;
+        let totals = self.collected.totals();
+        let cpu = after.since(before, totals.iops);
+        let checks = judge::checks(&spec.job, &self.collected, &cpu, self.verdict_of_data());
+        let partial = self.trouble.clone().or_else(|| {
+            let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
+            (!whole).then(cut)
+        });
+        let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
+        RunResult {
+            schema_version: SCHEMA_VERSION,
+            origin: Origin::Measured,
+            class: Class::of(&checks),
+            checks,
+            job: spec.job.clone(),
+            spec: spec.to_json(),
+            host: host(),
+            placement: Placement {
+                initiator: cores(&spec.cores[..spec.cores.len().min(spec.workers.len())]),
+                target: spec.targets.as_ref().map_or_else(Vec::new, |t| cores(&t.cores)),
+                pinned: true,
+            },
+            started,
+            seed: spec.seed,
+            partial,
+            totals,
+            cpu,
+            workers: self.collected.workers(),
+            intervals: self.collected.seconds().to_vec(),
+            ..RunResult::default()
+        }
+    }
+
+    fn verdict_of_data(&self) -> Option<bool> {
+        self.spec.verify.then_some(!self.mismatch)
+    }
+}
+
+struct WorkerNames<'a> {
+    name: &'a str,
+    uri: &'a str,
+}
+
+fn names(spec: &RunSpec, worker: usize) -> WorkerNames<'_> {
+    let worker = &spec.workers[worker];
+    WorkerNames { name: &worker.name, uri: &worker.uri }
+}
+
+fn host() -> Host {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Host {
+        name: name.trim().to_owned(),
+        cpu: os::cpu::model(),
+        cores: os::cpu::allowed().len() as u32,
+        memory_bytes: os::sample::memory_total_bytes().unwrap_or(0),
+        kernel: format!("Linux {}", os::sample::kernel_release()),
+        ..Host::default()
+    }
+}

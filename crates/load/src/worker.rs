@@ -1,0 +1,219 @@
+//! A worker: keeps so many I/Os under way on one volume and records how long each took.
+
+use std::collections::VecDeque;
+
+use block::{Arena, Buf, Done, Fault, Io, Lane, Nanos, Op, Tag};
+use stats::Interval;
+
+use crate::content;
+use crate::pattern::Pattern;
+use crate::rng::Rng;
+
+/// A worker on its core.
+pub(crate) struct Worker {
+    lane: Box<dyn Lane>,
+    pattern: Pattern,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    batch: VecDeque<Io>,
+    done: Vec<Done>,
+    interval: Box<Interval>,
+    /// Until when outstanding I/Os are counted.
+    counted: Nanos,
+    /// Writes carry, and reads are compared with, the content of this seed.
+    verify: Option<u64>,
+    /// The first pass of a verified run: where to write next.
+    filled: Option<u64>,
+    trouble: Option<Trouble>,
+}
+
+/// One I/O that may be under way.
+struct Slot {
+    start: Nanos,
+    offset: u64,
+    op: Op,
+    len: u32,
+    /// The data, while they are not with the lane.
+    buf: Option<Buf>,
+}
+
+/// Why a worker ends the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The way to its volume is gone.
+    Lost(String),
+    /// The data at this byte are not what was written there.
+    Mismatch(u64),
+}
+
+/// What a worker is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Keep I/Os under way.
+    Run,
+    /// Let those under way come back.
+    Drain,
+}
+
+impl Worker {
+    /// A worker with buffers of its own, `outstanding` of them.
+    pub(crate) fn new(
+        lane: Box<dyn Lane>,
+        pattern: Pattern,
+        outstanding: u32,
+        mut rng: Rng,
+        verify: Option<u64>,
+    ) -> std::io::Result<Worker> {
+        let size = pattern.size();
+        let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
+        bufs.iter_mut().for_each(|buf| content::fill_random(buf, &mut rng));
+        let slot = |buf| Slot { start: Nanos(0), offset: 0, op: Op::Read, len: size, buf: Some(buf) };
+        let slots: Vec<Slot> = bufs.into_iter().map(slot).collect();
+        Ok(Worker {
+            lane,
+            pattern,
+            free: (0..outstanding).rev().collect(),
+            batch: VecDeque::with_capacity(slots.len()),
+            done: Vec::with_capacity(slots.len()),
+            slots,
+            interval: Box::new(Interval::new()),
+            counted: Nanos(0),
+            filled: verify.map(|_| 0),
+            verify,
+            trouble: None,
+        })
+    }
+
+    /// Takes what is finished, starts as much anew, and returns when to come again if nothing
+    /// happens before.
+    #[inline]
+    pub(crate) fn step(&mut self, now: Nanos, order: Order) -> Option<Nanos> {
+        self.lane.poll(now, &mut self.done);
+        self.count_outstanding(now);
+        self.finish(now);
+        if order == Order::Run && self.trouble.is_none() {
+            self.start(now);
+        }
+        self.lane.submit(now, &mut self.batch);
+        self.lane.wake()
+    }
+
+    /// Exchanges the interval that was recorded for an empty one.
+    pub(crate) fn take_interval(&mut self, now: Nanos, empty: Box<Interval>) -> Box<Interval> {
+        self.count_outstanding(now);
+        let mut full = std::mem::replace(&mut self.interval, empty);
+        full.end = now;
+        self.interval.start = now;
+        full
+    }
+
+    /// Begins to record at `now`.
+    pub(crate) fn begin(&mut self, now: Nanos) {
+        self.interval.clear();
+        self.interval.start = now;
+        self.counted = now;
+    }
+
+    /// Whether the first pass of a verified run is still going on.
+    pub(crate) fn filling(&self) -> bool {
+        self.filled.is_some() && self.trouble.is_none()
+    }
+
+    /// Why the run must end, once.
+    pub(crate) fn take_trouble(&mut self) -> Option<Trouble> {
+        self.trouble.clone()
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    /// Asks for an orderly end of the way to the volume; true when it came.
+    pub(crate) fn close(&mut self, now: Nanos) -> bool {
+        self.lane.close(now)
+    }
+
+    #[inline]
+    fn count_outstanding(&mut self, now: Nanos) {
+        let under_way = (self.slots.len() - self.free.len()) as u64;
+        self.interval.record_outstanding(under_way, now.since(self.counted));
+        self.counted = now;
+    }
+
+    #[inline]
+    fn finish(&mut self, now: Nanos) {
+        for done in self.done.drain(..) {
+            let index = done.tag.0 as usize;
+            let slot = &mut self.slots[index];
+            slot.buf = done.buf;
+            self.free.push(index as u32);
+            match done.result {
+                Ok(()) if self.verify.is_none() => {
+                    self.interval.record(slot.op, slot.len, now.since(slot.start));
+                }
+                Ok(()) => {
+                    self.interval.record(slot.op, slot.len, now.since(slot.start));
+                    if slot.op == Op::Read {
+                        let found = compare(slot, self.verify);
+                        self.trouble = self.trouble.take().or(found);
+                    }
+                }
+                Err(Fault::Disconnected) => {
+                    self.interval.record_error(slot.op);
+                    let why = self.lane.broken().unwrap_or("connection lost").to_owned();
+                    self.trouble.get_or_insert(Trouble::Lost(why));
+                }
+                Err(_) => self.interval.record_error(slot.op),
+            }
+        }
+    }
+
+    #[inline]
+    fn start(&mut self, now: Nanos) {
+        while let Some(index) = self.free.pop() {
+            let (op, offset) = match self.filled {
+                None => self.pattern.next(),
+                Some(at) => match self.fill_next(at) {
+                    Some(offset) => (Op::Write, offset),
+                    None => return self.free.push(index),
+                },
+            };
+            let slot = &mut self.slots[index as usize];
+            (slot.start, slot.op, slot.offset) = (now, op, offset);
+            if let (Some(seed), Op::Write) = (self.verify, op) {
+                let buf = slot.buf.as_mut().expect("a free slot has its buffer");
+                content::stamp(&mut buf[..slot.len as usize], offset, seed);
+            }
+            let (tag, buf) = (Tag(u64::from(index)), slot.buf.take());
+            self.batch.push_back(Io { tag, op, offset, len: slot.len, fua: false, buf });
+        }
+    }
+
+    /// The next place of the first pass; `None` while its last I/Os are under way.
+    #[cold]
+    fn fill_next(&mut self, at: u64) -> Option<u64> {
+        let size = u64::from(self.pattern.size());
+        let bytes = self.lane.geometry().bytes();
+        if at + size <= bytes {
+            self.filled = Some(at + size);
+            return Some(at);
+        }
+        if at < bytes {
+            // The last one overlaps its predecessor: the same content in the same place.
+            self.filled = Some(bytes);
+            return Some(bytes - size);
+        }
+        // The slot that was just taken is the only one that is free when all others came back.
+        if self.free.len() + 1 == self.slots.len() {
+            self.filled = None;
+        }
+        None
+    }
+}
+
+#[cold]
+fn compare(slot: &Slot, verify: Option<u64>) -> Option<Trouble> {
+    let (buf, seed) = (slot.buf.as_ref()?, verify?);
+    content::check(&buf[..slot.len as usize], slot.offset, seed).map(Trouble::Mismatch)
+}
