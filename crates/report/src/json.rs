@@ -14,3 +14,20 @@ pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
 pub fn read(text: &[u8]) -> serde_json::Result<RunResult> {
     serde_json::from_slice(text)
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn one_document_that_can_be_read_back() {
+        let mut out = Vec::new();
+        write(&sample::race(), &mut out).unwrap();
+        assert!(out.ends_with(b"}\n"));
+        assert_eq!(read(&out).unwrap(), sample::race());
+        let newer = String::from_utf8(out).unwrap().replacen('{', "{\"new\": 1,", 1);
+        assert_eq!(read(newer.as_bytes()).unwrap(), sample::race());
+        assert!(read(b"{}").is_err());
+    }
+}

@@ -45,10 +45,8 @@ impl FullScreen {
                 previous(info);
             }));
         });
-        enable_raw_mode()?;
-        TAKEN.store(true, Ordering::SeqCst);
-        let entered = execute!(io::stderr(), EnterAlternateScreen);
-        let terminal = entered.and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
+        take()?;
+        let terminal = Terminal::new(CrosstermBackend::new(io::stderr()));
         let terminal = terminal.inspect_err(|_| give_back())?;
         let (about, snapshot) = (About::default(), Snapshot::default());
         Ok(FullScreen { terminal, about, snapshot, paused: false, paint })
@@ -85,6 +83,11 @@ impl FullScreen {
 impl Live for FullScreen {
     fn start(&mut self, about: &About) {
         self.about = about.clone();
+        self.snapshot = Snapshot::default();
+        // One view may show several runs, one after the other.
+        if !TAKEN.load(Ordering::SeqCst) && take().is_ok() {
+            let _ = self.terminal.clear();
+        }
         self.draw();
     }
 
@@ -115,6 +118,13 @@ impl std::fmt::Debug for FullScreen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "FullScreen of {}", self.about.job.name)
     }
+}
+
+/// Takes the terminal, or leaves it as it was.
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    execute!(io::stderr(), EnterAlternateScreen).inspect_err(|_| give_back())
 }
 
 /// Gives the terminal back, once. Nothing can be done about errors here.

@@ -197,6 +197,16 @@ mod test {
     const GOLDEN: &str = include_str!("../tests/race.txt");
 
     #[test]
+    fn colour_adds_nothing_but_itself() {
+        let colored = text(&sample::race(), Paint::COLOR);
+        let mut plain = String::new();
+        for (i, part) in colored.split("\x1b[").enumerate() {
+            plain += if i == 0 { part } else { part.split_once('m').unwrap().1 };
+        }
+        assert_eq!(plain, GOLDEN);
+    }
+
+    #[test]
     fn nothing_and_nonsense_are_shown_without_panic() {
         let empty = text(&RunResult::default(), Paint::COLOR);
         assert!(empty.contains("0.00 IOPS") && empty.contains("not measured"), "{empty}");

@@ -3,9 +3,11 @@
 //! The runner owns one collector. Each second it hands over every worker's interval and closes
 //! the second; at the end it asks for the parts of the result.
 
+use std::collections::VecDeque;
+
 use crate::histogram::{Latencies, Latency};
 use crate::interval::{Interval, Tally, per};
-use crate::live::TargetRate;
+use crate::live::{HISTORY_SECONDS, TargetRate};
 use crate::run::{Direction, Second, Totals, WorkerResult};
 use crate::verdict::Flow;
 
@@ -30,6 +32,7 @@ pub struct Collector {
     second: Interval,
     whole: Interval,
     seconds: Vec<Second>,
+    history: VecDeque<f64>,
 }
 
 impl Collector {
@@ -42,6 +45,7 @@ impl Collector {
             second: Interval::new(),
             whole: Interval::new(),
             seconds: Vec::new(),
+            history: VecDeque::with_capacity(HISTORY_SECONDS),
         }
     }
 
@@ -58,12 +62,21 @@ impl Collector {
         let latencies = self.second.latencies();
         let row = second(t_s, &self.second, &latencies);
         self.seconds.push(row);
+        if self.history.len() == HISTORY_SECONDS {
+            self.history.pop_front();
+        }
+        self.history.push_back(row.iops);
         self.whole.merge(&self.second);
         self.second.clear();
         (row, latencies.summary())
     }
 
-    /// Forgets everything: the ramp is over and the measured window begins.
+    /// I/Os per second of the latest seconds for a live view, the ramp included.
+    pub fn history(&self) -> Vec<f64> {
+        self.history.iter().copied().collect()
+    }
+
+    /// Forgets everything but the history: the ramp is over and the measured window begins.
     pub fn restart(&mut self) {
         self.workers.iter_mut().for_each(Interval::clear);
         self.rates.fill(0.0);
@@ -231,6 +244,7 @@ mod test {
         assert_eq!((totals.read.bytes_per_second, totals.write.ios), (8_000.0 * 512.0, 0));
         assert_eq!(collector.seconds().iter().map(|s| s.iops).sum::<f64>(), 16_000.0);
         assert_eq!(collector.workers().iter().map(|w| w.ios).sum::<u64>(), 16_000);
+        assert_eq!(collector.history(), [36_000.0, 4_000.0, 12_000.0]);
         let flows = collector.flows();
         assert_eq!((flows.len(), flows[0].1.mean_outstanding), (5, 8_000.0 * 1000.0 / 1e9));
         assert_eq!(crate::verdict::littles_law(&flows).verdict, crate::Verdict::Pass);
