@@ -15,6 +15,7 @@ pub struct Access {
     /// Share of I/Os at a random place, 0 to 100; the rest follow the one before.
     pub random_percent: f64,
     /// Each I/O begins at a multiple of this; the length by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align_bytes: Option<u32>,
 }
 
@@ -79,9 +80,10 @@ impl Access {
         if geometry.bytes() < u64::from(size) {
             return Err(AccessError::VolumeTooSmall { volume: geometry.bytes(), size });
         }
-        for (what, value) in
-            [("the share of reads", self.read_percent), ("the share of random", self.random_percent)]
-        {
+        for (what, value) in [
+            ("the share of reads", self.read_percent),
+            ("the share of random", self.random_percent),
+        ] {
             if !(0.0..=100.0).contains(&value) {
                 return Err(AccessError::NotAShare { what, value });
             }

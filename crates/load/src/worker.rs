@@ -67,7 +67,8 @@ impl Worker {
         let size = pattern.size();
         let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
         bufs.iter_mut().for_each(|buf| content::fill_random(buf, &mut rng));
-        let slot = |buf| Slot { start: Nanos(0), offset: 0, op: Op::Read, len: size, buf: Some(buf) };
+        let slot =
+            |buf| Slot { start: Nanos(0), offset: 0, op: Op::Read, len: size, buf: Some(buf) };
         let slots: Vec<Slot> = bufs.into_iter().map(slot).collect();
         Ok(Worker {
             lane,

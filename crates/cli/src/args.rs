@@ -1,0 +1,162 @@
+//! What may be typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use block::parse_size;
+use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
+
+/// Serve, drive, measure and show block storage at a million IOPS.
+#[derive(Parser)]
+#[command(name = "drumfire", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 honesty check failed under \
+    --strict, 5 data differ, 6 partial result, 130 interrupted.")]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// When to use colour.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+}
+
+/// The sub-commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Serve RAM volumes on loopback, drive them all, and show how fast that is.
+    Race(Race),
+    /// Be a target until SIGTERM or SIGINT.
+    Serve(Serve),
+    /// Drive storage.
+    Run(Run),
+    /// Say what on this host will spoil a measurement, and what mends it.
+    Doctor,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How a race reaches its volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Protocol {
+    /// iSCSI over TCP.
+    Iscsi,
+}
+
+/// What is common to everything that drives.
+#[derive(Flags, Clone, Debug)]
+pub struct Drive {
+    /// Length of each I/O.
+    #[arg(long, alias = "bs", value_parser = size32, default_value = "512")]
+    pub size: u32,
+    /// Percentage of reads; the rest are writes.
+    #[arg(long, alias = "rwmixread", value_name = "PERCENT", default_value_t = 100.0)]
+    pub read: f64,
+    /// Percentage of accesses at a random place; the rest are sequential.
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0)]
+    pub random: f64,
+    /// Each access begins at a multiple of this; its length by default.
+    #[arg(long, value_parser = size32, value_name = "SIZE")]
+    pub align: Option<u32>,
+    /// I/Os that each worker keeps under way.
+    #[arg(long, alias = "iodepth", default_value_t = 32, value_name = "N")]
+    pub outstanding: u32,
+    /// Length of the measured window.
+    #[arg(long, alias = "runtime", default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Time before it, not measured.
+    #[arg(long, alias = "ramp_time", default_value_t = 2.0, value_name = "SECONDS")]
+    pub ramp: f64,
+    /// Decides every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON document, the result, instead of the table.
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for the result [default: drumfire-runs/TIME-NAME].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Exit with 3 if an honesty check fails.
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// `drumfire race`.
+#[derive(Flags, Debug)]
+pub struct Race {
+    /// How the volumes are reached.
+    #[arg(long, value_enum, default_value_t = Protocol::Iscsi)]
+    pub protocol: Protocol,
+    /// Number of targets.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub targets: u32,
+    /// Volumes of each target; each has a worker of its own.
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub volumes: u32,
+    /// Capacity of each volume.
+    #[arg(long, value_parser = size64, default_value = "64m", value_name = "SIZE")]
+    pub volume_size: u64,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub drive: Drive,
+}
+
+/// `drumfire serve`.
+#[derive(Flags, Debug)]
+#[command(after_help = "Example: drumfire serve --iscsi 127.0.0.1:3260 --volume disk=ram:1g\n\
+    makes target iqn.2026-11.io.drumfire:disk with one logical unit, LUN 1.")]
+pub struct Serve {
+    /// A file with the same settings.
+    pub config: Option<PathBuf>,
+    /// Where to speak iSCSI; port 0 picks a free one [default: 127.0.0.1:3260].
+    #[arg(long, value_name = "ADDR")]
+    pub iscsi: Vec<SocketAddr>,
+    /// A volume: NAME=URI makes a target with this one at LUN 1, NAME/LUN=URI adds to it.
+    #[arg(long, value_name = "NAME=URI")]
+    pub volume: Vec<String>,
+    /// Processors to serve on [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
+    pub cores: Vec<usize>,
+}
+
+/// `drumfire run`.
+#[derive(Flags, Debug)]
+#[command(after_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN.\n\
+    Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]
+pub struct Run {
+    /// Volumes to drive.
+    #[arg(required = true, value_name = "URI")]
+    pub volumes: Vec<String>,
+    /// Workers for each volume.
+    #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
+    pub workers: u32,
+    /// Processors to drive from [default: as many as there are workers, the first ones].
+    #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
+    pub cores: Vec<usize>,
+    /// Overwrite volumes that hold data.
+    #[arg(long)]
+    pub destroy: bool,
+    /// Write every volume once with content that tells its place, then compare every read.
+    #[arg(long)]
+    pub verify: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub drive: Drive,
+}
+
+fn size64(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|error| error.to_string())
+}
+
+fn size32(text: &str) -> Result<u32, String> {
+    let bytes = size64(text)?;
+    u32::try_from(bytes).map_err(|_| format!("{text} is too long for one I/O"))
+}

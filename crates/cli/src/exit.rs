@@ -1,0 +1,83 @@
+//! How the program ends: numbers that scripts rely on.
+
+use std::process::ExitCode;
+
+use stats::{RunResult, Verdict};
+
+/// The meaning of an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done.
+    Good,
+    /// 1: it failed.
+    Failed,
+    /// 2: the arguments make no sense.
+    Usage,
+    /// 3: an honesty check failed, and `--strict` was given.
+    Dishonest,
+    /// 5: data differ from what was written.
+    Mismatch,
+    /// 6: the result is not that of the whole run.
+    Partial,
+    /// 130: interrupted.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number.
+    pub fn code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Exit::Good => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Dishonest => 3,
+            Exit::Mismatch => 5,
+            Exit::Partial => 6,
+            Exit::Interrupted => 130,
+        })
+    }
+
+    /// What a result comes to, the worst first.
+    pub fn of_result(result: &RunResult, interrupted: bool, strict: bool) -> Exit {
+        let failed =
+            |code: &str| result.checks.iter().any(|c| c.code == code && c.verdict == Verdict::Fail);
+        let any_failed = result.checks.iter().any(|check| check.verdict == Verdict::Fail);
+        match () {
+            () if failed("H05") => Exit::Mismatch,
+            () if interrupted => Exit::Interrupted,
+            () if result.partial.is_some() => Exit::Partial,
+            () if result.totals.errors > 0 => Exit::Failed,
+            () if strict && any_failed => Exit::Dishonest,
+            () => Exit::Good,
+        }
+    }
+}
+
+/// An error that the arguments are to blame for.
+#[derive(Debug)]
+pub struct UsageError(pub String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// What an error comes to: wrong arguments, or a failure.
+pub fn of_error(error: &anyhow::Error) -> Exit {
+    let usage = error.chain().any(|cause| {
+        cause.is::<UsageError>()
+            || cause.is::<volume::UriError>()
+            || matches!(
+                cause.downcast_ref::<load::RunError>(),
+                Some(load::RunError::Access { .. } | load::RunError::Nothing(_))
+            )
+            || matches!(
+                cause.downcast_ref::<volume::OpenError>(),
+                Some(volume::OpenError::HoldsData(_) | volume::OpenError::TooSmall(..))
+            )
+    });
+    if usage { Exit::Usage } else { Exit::Failed }
+}

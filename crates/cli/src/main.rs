@@ -1,0 +1,36 @@
+//! The binary: arguments become a specification, the specification one call, the call's answer a
+//! rendering. One short file per sub-command.
+#![forbid(unsafe_code)]
+
+mod args;
+mod doctor;
+mod exit;
+mod folder;
+mod placement;
+mod race;
+mod run;
+mod serve;
+mod show;
+mod signal;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::exit::Exit;
+
+fn main() -> std::process::ExitCode {
+    let args = Args::parse();
+    let outcome = match args.command {
+        Command::Race(race) => race::main(&race, args.color),
+        Command::Serve(serve) => serve::main(&serve),
+        Command::Run(run) => run::main(&run, args.color),
+        Command::Doctor => doctor::main(),
+    };
+    match outcome {
+        Ok(exit) => exit.code(),
+        Err(error) => {
+            eprintln!("drumfire: {error:#}");
+            exit::of_error(&error).code()
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Which processors do what.
+
+use anyhow::Result;
+
+use crate::exit::UsageError;
+
+/// Processors of a race.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Of the workers.
+    pub workers: Vec<usize>,
+    /// Of the targets.
+    pub targets: Vec<usize>,
+}
+
+/// Places both ends of a race on `cores`.
+///
+/// With work for all cores each gets a thread of both ends: a connection's two ends then share a
+/// core, its data stay in one cache, and the load balances itself (4 KiB: 1.7M against 1.3M IOPS
+/// with an end on each of two cores). With fewer workers than cores, targets get the cores that
+/// have no worker, so that both ends of a lone connection may spin.
+pub fn race(cores: &[usize], workers: usize) -> Placement {
+    if workers >= cores.len() {
+        return Placement { workers: cores.to_vec(), targets: cores.to_vec() };
+    }
+    let (targets, workers) = cores.split_at(cores.len() - workers);
+    Placement { workers: workers.to_vec(), targets: targets.to_vec() }
+}
+
+/// The processors that were asked for, or those of `default`; refuses those we may not use.
+pub fn chosen(asked: &[usize], default: usize) -> Result<Vec<usize>> {
+    let allowed = os::cpu::allowed();
+    if let Some(wrong) = asked.iter().find(|cpu| !allowed.contains(cpu)) {
+        let message = format!("--cores: processor {wrong} is not one of {allowed:?}");
+        return Err(UsageError(message).into());
+    }
+    match asked {
+        [] => Ok(allowed.into_iter().take(default.max(1)).collect()),
+        _ => Ok(asked.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn shares_cores_only_when_there_is_work_for_all() {
+        let both = race(&[0, 1], 50);
+        assert_eq!((both.workers, both.targets), (vec![0, 1], vec![0, 1]));
+        let apart = race(&[0, 1], 1);
+        assert_eq!((apart.workers, apart.targets), (vec![1], vec![0]));
+        let alone = race(&[3], 1);
+        assert_eq!((alone.workers, alone.targets), (vec![3], vec![3]));
+        let some = race(&[0, 1, 2, 3], 3);
+        assert_eq!((some.workers, some.targets), (vec![1, 2, 3], vec![0]));
+    }
+}

@@ -1,0 +1,173 @@
+//! `drumfire race`: targets and workers in one process, over real sockets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use block::print_size;
+use load::{Access, Engine, RunSpec, TargetThreads, WorkerSpec};
+use serve::{Export, Limits, Log, ServeConfig, Server};
+use stats::Job;
+use volume::{Purpose, Uri, Volume};
+
+use crate::args::{Color, Race};
+use crate::exit::{Exit, UsageError};
+use crate::{folder, placement, show, signal};
+
+/// The founding test bed ran two Iometer managers with half of the workers each.
+const MANAGERS: u32 = 2;
+
+/// Runs the race.
+pub fn main(race: &Race, color: Color) -> Result<Exit> {
+    check(race)?;
+    let folder = folder::make(race.drive.out.as_deref(), "race")?;
+    let engine = Engine::default();
+    signal::stop_on_signal(&engine.stop)?;
+    let count = (race.targets * race.volumes) as usize;
+    let place = placement::race(&os::cpu::allowed(), count);
+    let (server, targets) = start_targets(race, &place.targets)?;
+    let spec = spec(race, place, &server, &targets)?;
+    let mut live = show::view(&race.drive, color);
+    let mut result = engine.run(spec, &mut *live)?;
+    drop((live, server));
+    show::finish(&mut result, &folder, &race.drive, color, "race")?;
+    Ok(Exit::of_result(&result, engine.stop.asked() > 0, race.drive.strict))
+}
+
+fn check(race: &Race) -> Result<()> {
+    let usage = |message: String| Err(UsageError(message).into());
+    if race.targets == 0 || race.volumes == 0 || race.volumes > 255 {
+        return usage("a race needs at least one target and 1 to 255 volumes on each".to_owned());
+    }
+    let count = u64::from(race.targets) * u64::from(race.volumes);
+    if count > 4096 {
+        return usage(format!("{count} volumes are more than 4096"));
+    }
+    let uri = Uri::Ram { bytes: race.volume_size, block_bytes: 512, fill: None };
+    if race.volume_size < 512 {
+        return usage(format!("{uri} is smaller than one block"));
+    }
+    access(race)
+        .check(block::Geometry::new(race.volume_size, 512))
+        .map_err(|error| UsageError(format!("{uri}: {error}")))?;
+    let wanted = count.saturating_mul(race.volume_size);
+    let available = os::sample::memory_available_bytes().unwrap_or(u64::MAX);
+    ensure!(
+        wanted < available / 10 * 9,
+        "{count} volumes of {} need {} of memory, and {} are available: give a smaller \
+         --volume-size",
+        print_size(race.volume_size),
+        print_size(wanted),
+        print_size(available >> 20 << 20),
+    );
+    Ok(())
+}
+
+fn access(race: &Race) -> Access {
+    let drive = &race.drive;
+    Access {
+        size_bytes: drive.size,
+        read_percent: drive.read,
+        random_percent: drive.random,
+        align_bytes: drive.align,
+    }
+}
+
+/// Starts the targets; returns the URIs of their volumes with the names of their targets.
+fn start_targets(race: &Race, cores: &[usize]) -> Result<(Server, Vec<(String, u8)>)> {
+    let names: Vec<(String, u8)> = (1..=race.targets)
+        .flat_map(|target| (1..=race.volumes as u8).map(move |lun| (target_name(target), lun)))
+        .collect();
+    let volumes = filled_volumes(race, names.len())?;
+    let exports = names.iter().zip(volumes).map(|((target, lun), volume)| {
+        let serial = format!("{}-{lun}", target.rsplit(':').next().unwrap_or_default());
+        Export { target: target.clone(), lun: *lun, volume, serial }
+    });
+    let config = ServeConfig {
+        iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+        exports: exports.collect(),
+        cores: cores.to_vec(),
+        limits: Limits {
+            connections: names.len() + 64,
+            commands: race.drive.outstanding.clamp(1, 1024) as u16,
+            ..Limits::default()
+        },
+    };
+    let server = Server::start(config, Log::new(|line| eprintln!("target: {line}")))?;
+    Ok((server, names))
+}
+
+fn target_name(number: u32) -> String {
+    format!("iqn.2026-11.io.drumfire:race-{number:02}")
+}
+
+/// Makes the volumes on all cores at once: filling them with data takes most of the start.
+fn filled_volumes(race: &Race, count: usize) -> Result<Vec<Arc<dyn Volume>>> {
+    let uri = |index: usize| Uri::Ram {
+        bytes: race.volume_size,
+        block_bytes: 512,
+        fill: Some(race.drive.seed.wrapping_add(index as u64)),
+    };
+    let threads = os::cpu::allowed().len().min(count);
+    let part = |thread: usize| {
+        let mine = (thread..count).step_by(threads);
+        mine.map(|index| volume::open(&uri(index), Purpose::Store)).collect::<Result<Vec<_>, _>>()
+    };
+    let parts = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|t| scope.spawn(move || part(t))).collect();
+        let joined = handles.into_iter().map(|handle| handle.join().expect("no panic in filling"));
+        joined.collect::<Result<Vec<_>, _>>()
+    });
+    let parts = parts.context("cannot make the volumes")?;
+    Ok((0..count).map(|index| Arc::clone(&parts[index % threads][index / threads])).collect())
+}
+
+fn spec(
+    race: &Race,
+    place: placement::Placement,
+    server: &Server,
+    targets: &[(String, u8)],
+) -> Result<RunSpec> {
+    let drive = &race.drive;
+    let portal = server.iscsi()[0];
+    let per_manager = (targets.len() as u32).div_ceil(MANAGERS);
+    let worker = |(index, (target, lun)): (usize, &(String, u8))| -> Result<WorkerSpec> {
+        let index = index as u32;
+        let uri = format!("iscsi://{portal}/{target}/{lun}");
+        let purpose = if drive.read < 100.0 { Purpose::Write } else { Purpose::Read };
+        Ok(WorkerSpec {
+            name: format!("manager {} worker {}", index / per_manager + 1, index % per_manager + 1),
+            volume: volume::open(&uri.parse()?, purpose)?,
+            uri,
+            target: target.clone(),
+        })
+    };
+    let count = targets.len() as u32;
+    Ok(RunSpec {
+        job: Job {
+            name: "race".to_owned(),
+            size_bytes: Some(drive.size),
+            read_percent: drive.read,
+            random_percent: drive.random,
+            outstanding: Some(u64::from(count) * u64::from(drive.outstanding)),
+            rate_per_s: None,
+            workers: count,
+            volumes: count,
+            targets: race.targets,
+            transport: "iSCSI".to_owned(),
+            loopback: true,
+            storage: "RAM".to_owned(),
+            seconds: drive.seconds,
+            ramp_seconds: drive.ramp,
+        },
+        workers: targets.iter().enumerate().map(worker).collect::<Result<_>>()?,
+        access: access(race),
+        outstanding: drive.outstanding,
+        seconds: drive.seconds,
+        ramp_seconds: drive.ramp,
+        seed: drive.seed,
+        cores: place.workers,
+        verify: false,
+        targets: Some(TargetThreads { cores: place.targets, threads: server.thread_ids() }),
+    })
+}

@@ -1,0 +1,84 @@
+//! `drumfire serve`: be a target.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use ::serve::{Export, Limits, Log, ServeConfig, Server};
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use volume::{Purpose, Uri};
+
+use crate::args::Serve;
+use crate::exit::{Exit, UsageError};
+use crate::{placement, signal};
+
+/// Names of targets begin like this.
+const NAMING_AUTHORITY: &str = "iqn.2026-11.io.drumfire";
+/// Where a lone volume stands: what most initiators try first.
+const DEFAULT_LUN: u8 = 1;
+const DEFAULT_PORTAL: &str = "127.0.0.1:3260";
+
+/// The settings of `serve` as a file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Config {
+    iscsi: Vec<SocketAddr>,
+    volume: Vec<String>,
+    cores: Vec<usize>,
+}
+
+/// Serves until it is asked to stop.
+pub fn main(serve: &Serve) -> Result<Exit> {
+    let file = serve.config.as_deref().map(read_config).transpose()?.unwrap_or_default();
+    let pick = |flags: &[SocketAddr], file: Vec<SocketAddr>| match (flags, file) {
+        ([], file) if file.is_empty() => vec![DEFAULT_PORTAL.parse().expect("an address")],
+        ([], file) => file,
+        (flags, _) => flags.to_vec(),
+    };
+    let iscsi = pick(&serve.iscsi, file.iscsi);
+    let volumes: Vec<&String> = file.volume.iter().chain(&serve.volume).collect();
+    if volumes.is_empty() {
+        let message = "nothing to serve: give --volume NAME=URI, such as --volume disk=ram:1g";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    let cores = if serve.cores.is_empty() { &file.cores } else { &serve.cores };
+    let cores = placement::chosen(cores, usize::MAX)?;
+    let exports = volumes.into_iter().map(|text| export(text)).collect::<Result<Vec<_>>>()?;
+    let signals = signal::on_signal()?;
+    let config = ServeConfig { iscsi, exports, cores, limits: Limits::default() };
+    let server = Server::start(config, Log::new(|line| eprintln!("drumfire: {line}")))?;
+    let portals: Vec<String> = server.iscsi().iter().map(|a| format!("iscsi={a}")).collect();
+    println!("ready {}", portals.join(" "));
+    // The channel only ends with the thread that feeds it, and then nobody could stop us.
+    let _ = signals.recv();
+    drop(server);
+    Ok(Exit::Good)
+}
+
+fn read_config(path: &Path) -> Result<Config> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let config = toml::from_str(&text).map_err(|error| UsageError(error.to_string()));
+    config.with_context(|| path.display().to_string())
+}
+
+/// `NAME=URI` or `NAME/LUN=URI`.
+fn export(text: &str) -> Result<Export> {
+    let wrong = |why: &str| UsageError(format!("--volume {text}: {why}"));
+    let (place, uri) = text.split_once('=').ok_or_else(|| wrong("write NAME=URI"))?;
+    let (name, lun) = match place.split_once('/') {
+        None => (place, DEFAULT_LUN),
+        Some((name, lun)) => (name, lun.parse().map_err(|_| wrong("a LUN is 0 to 255"))?),
+    };
+    if name.is_empty() {
+        return Err(wrong("the name is missing").into());
+    }
+    let uri: Uri = uri.parse()?;
+    let volume = volume::open(&uri, Purpose::Store)?;
+    // A full name stands for itself.
+    let full = ["iqn.", "eui.", "naa."].iter().any(|prefix| name.starts_with(prefix));
+    let target = if full { name.to_owned() } else { format!("{NAMING_AUTHORITY}:{name}") };
+    let serial = format!("{name}-{lun}");
+    Ok(Export { target, lun, volume: Arc::clone(&volume), serial })
+}
