@@ -59,3 +59,9 @@ fn root() -> PathBuf {
     let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     package.parent().expect("xtask lies in the repository").to_path_buf()
 }
+
+/// Where cargo puts what it builds.
+fn target_folder() -> PathBuf {
+    let elsewhere = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    elsewhere.map_or_else(|| root().join("target"), |folder| root().join(folder))
+}

@@ -1,8 +1,190 @@
-//! Measures beside the peers: `cargo xtask perf`.
+//! Measures beside the peers: `cargo xtask perf`, and writes a page to `docs/perf`.
+//!
+//! A row is one question with several contenders. Their runs are interleaved, so that a machine
+//! that drifts drifts for all, and a probe of the processors' placement stands before and after
+//! each run. A contender whose program is missing is named as not measured.
 
-use anyhow::{Result, bail};
+mod page;
+mod probe;
+mod programs;
+mod rows;
+mod sample;
 
-/// Measures and writes a page.
-pub fn main(_args: &[String]) -> Result<bool> {
-    bail!("not yet")
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{self, Show};
+use probe::Placement;
+use programs::Programs;
+use rows::{Contender, ROWS, Row};
+use sample::Sample;
+
+/// What every run needs to know.
+pub struct Bench {
+    /// Length of the measured part of a run.
+    pub seconds: u64,
+    /// How programs are run.
+    pub programs: Programs,
+}
+
+/// What a contender of a row showed.
+pub struct Entry {
+    /// The row's name.
+    pub row: &'static Row,
+    /// The contender's.
+    pub contender: &'static str,
+    /// Its runs with their placements, or why there are none.
+    pub runs: Result<Vec<(Sample, Placement)>, String>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Options {
+    rows: Vec<String>,
+    runs: usize,
+    seconds: u64,
+    dry: bool,
+    list: bool,
+}
+
+/// Measures the rows that were named, or all, and writes the page.
+pub fn main(args: &[String]) -> Result<bool> {
+    let options = parse(args)?;
+    if options.list {
+        ROWS.iter().for_each(|row| println!("{:22}{}", row.name, row.title));
+        return Ok(true);
+    }
+    let rows: Vec<&'static Row> = match &options.rows[..] {
+        [] => ROWS.iter().collect(),
+        names => names.iter().map(|name| find(name)).collect::<Result<_>>()?,
+    };
+    let programs = if options.dry { Programs::Dry } else { build()? };
+    let bench = Bench { seconds: options.seconds, programs };
+    let entries = measure(&bench, &rows, options.runs);
+    let page = page::write(&page::Host::read(), &entries, options.runs, options.seconds);
+    println!("{page}");
+    if !options.dry {
+        let path = page::path();
+        std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
+        println!("written to {}", path.display());
+    }
+    Ok(entries.iter().all(|entry| entry.runs.is_ok()))
+}
+
+fn parse(args: &[String]) -> Result<Options> {
+    let mut options = Options { rows: vec![], runs: 5, seconds: 5, dry: false, list: false };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut number = || -> Result<u64> {
+            let value = args.next().with_context(|| format!("{arg} wants a number"))?;
+            let number: u64 = value.parse().with_context(|| format!("{arg} {value}"))?;
+            if number == 0 {
+                bail!("{arg} wants one at least");
+            }
+            Ok(number)
+        };
+        match arg.as_str() {
+            "--runs" => options.runs = number()? as usize,
+            "--seconds" => options.seconds = number()?,
+            "--dry" => options.dry = true,
+            "--list" => options.list = true,
+            option if option.starts_with('-') => bail!("perf does not know `{option}`"),
+            row => options.rows.push(row.into()),
+        }
+    }
+    Ok(options)
+}
+
+fn find(name: &str) -> Result<&'static Row> {
+    let row = ROWS.iter().find(|row| row.name == name);
+    row.with_context(|| format!("no row `{name}`; `cargo xtask perf --list` names them"))
+}
+
+fn build() -> Result<Programs> {
+    let mut command = Command::new("cargo");
+    command.args(["build", "--release", "-p", "drumfire"]).current_dir(crate::root());
+    let outcome = process::run(&mut command, Duration::from_secs(20 * 60), Show::Lines)?;
+    if !outcome.success() {
+        bail!("build of drumfire: {}", outcome.ending());
+    }
+    Ok(Programs::Real { drumfire: crate::target_folder().join("release/drumfire") })
+}
+
+/// Runs every row, the contenders of a row in turn.
+fn measure(bench: &Bench, rows: &[&'static Row], runs: usize) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for row in rows {
+        let mut found: Vec<Entry> = row
+            .contenders
+            .iter()
+            .map(|Contender { name, .. }| Entry { row, contender: name, runs: Ok(Vec::new()) })
+            .collect();
+        for _ in 0..runs {
+            for (entry, contender) in found.iter_mut().zip(row.contenders) {
+                one(bench, entry, contender);
+            }
+        }
+        entries.extend(found);
+    }
+    entries
+}
+
+/// One run of one contender, between two probes.
+fn one(bench: &Bench, entry: &mut Entry, contender: &Contender) {
+    let Ok(runs) = &mut entry.runs else { return };
+    let before = probe::one_way_ns();
+    let sample = (contender.run)(bench);
+    let placement = Placement::of(before, probe::one_way_ns());
+    match sample {
+        Ok(sample) => {
+            let row = entry.row.name;
+            eprintln!("{row:22}{:28}{sample}  {placement}", entry.contender);
+            runs.push((sample, placement));
+        }
+        Err(error) => {
+            eprintln!("{:22}{:28}{error:#}", entry.row.name, entry.contender);
+            entry.runs = Err(format!("{error:#}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn options(args: &str) -> Result<Options> {
+        parse(&args.split_whitespace().map(String::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let all = options("race-512 --runs 3 --seconds 2 --dry").unwrap();
+        assert_eq!(
+            (all.rows, all.runs, all.seconds, all.dry),
+            (vec!["race-512".into()], 3, 2, true)
+        );
+        assert_eq!(options("").unwrap().runs, 5);
+        for bad in ["--runs", "--runs 0", "--runs x", "--fast"] {
+            assert!(options(bad).is_err(), "{bad}");
+        }
+        assert!(find("race-512").is_ok() && find("race").is_err());
+    }
+
+    /// The whole way with canned outputs, so that it does not rot between measurements.
+    #[test]
+    fn every_row_runs_dry() {
+        let bench = Bench { seconds: 1, programs: Programs::Dry };
+        let rows: Vec<_> = ROWS.iter().collect();
+        let entries = measure(&bench, &rows, 2);
+        for entry in &entries {
+            let runs = entry.runs.as_ref().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(runs.len(), 2, "{} {}", entry.row.name, entry.contender);
+        }
+        let page = page::write(&page::Host::read(), &entries, 2, 1);
+        for row in ROWS {
+            assert!(page.contains(row.title), "{} in {page}", row.title);
+        }
+        assert!(!page.contains("not measured"), "{page}");
+    }
 }

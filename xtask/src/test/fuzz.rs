@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::BUILD_LIMIT;
 use super::tally::Tally;
-use super::{BUILD_LIMIT, target_folder};
 use crate::process::{self, Outcome, Show};
+use crate::target_folder;
 
 /// Coverage for libFuzzer: counters per edge, comparisons traced. Checks of a debug build stay on.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

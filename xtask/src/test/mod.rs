@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{self, Outcome, Show};
+use crate::target_folder;
 use tally::Tally;
 
 /// A fresh machine compiles all dependencies in a few minutes; a hang must not eat CI's 90.
@@ -113,12 +114,6 @@ fn cargo(args: &[&str], variables: &[(&str, PathBuf)], limit: Duration) -> Resul
     let mut command = Command::new("cargo");
     command.args(args).current_dir(crate::root()).envs(variables.iter().cloned());
     process::run(&mut command, limit, Show::Lines)
-}
-
-/// Where cargo puts what it builds.
-fn target_folder() -> PathBuf {
-    let elsewhere = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    elsewhere.map_or_else(|| crate::root().join("target"), |folder| crate::root().join(folder))
 }
 
 /// Prints what happened, the closing line last. True when nothing failed.

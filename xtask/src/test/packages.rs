@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::tally::Tally;
-use super::target_folder;
 use crate::process::{self, Outcome, Show};
+use crate::target_folder;
 
 /// Longest time for a download or an installation.
 const LIMIT: Duration = Duration::from_secs(5 * 60);

@@ -88,19 +88,19 @@ mod test {
 
     #[test]
     fn counts_columns_as_characters() {
-        assert_eq!(found(&format!("// {}\n", "é".repeat(97))), []);
+        assert!(found(&format!("// {}\n", "é".repeat(97))).is_empty());
         assert_eq!(found(&format!("\n// {}\n", "é".repeat(98))), [(2, false)]);
-        assert_eq!(found(&format!("// https://{}\n", "e".repeat(98))), []);
+        assert!(found(&format!("// https://{}\n", "e".repeat(98))).is_empty());
     }
 
     #[test]
     fn finds_the_function_that_grew() {
         let function =
             |lines: usize| format!("fn f(a: [u8; 4]) {{\n{}}}\n", "x();\n".repeat(lines));
-        assert_eq!(found(&function(68)), []);
+        assert!(found(&function(68)).is_empty());
         assert_eq!(found(&format!("\n{}", function(69))), [(2, false)]);
         let many = function(60).repeat(3);
-        assert_eq!(found(&many), []);
+        assert!(found(&many).is_empty());
     }
 
     #[test]
@@ -113,6 +113,6 @@ mod test {
     fn names_long_files_without_failing() {
         let long = "let a = 1;\n".repeat(601);
         assert_eq!(found(&long), [(1, true)]);
-        assert_eq!(found(&format!("x();\n#[cfg(test)]\n{long}")), []);
+        assert!(found(&format!("x();\n#[cfg(test)]\n{long}")).is_empty());
     }
 }

@@ -116,7 +116,7 @@ mod test {
         let text = "let now = std::time::Instant::now();\nuse std::time::SystemTime;\n";
         assert_eq!(found("crates/serve/src/portal.rs", text), [1, 2]);
         for path in ["crates/os/src/clock.rs", "xtask/src/process.rs", "tests/src/lib.rs"] {
-            assert_eq!(found(path, text), [], "{path}");
+            assert!(found(path, text).is_empty(), "{path}");
         }
         assert_eq!(found("xtask/src/x.rs", "rand::thread_rng()"), [1]);
     }
@@ -131,6 +131,6 @@ mod test {
     fn finds_paths_of_a_machine_in_any_text() {
         let home = format!("see `{}me/x`", "/ho");
         assert_eq!(found("docs/x.md", &home), [1]);
-        assert_eq!(found("docs/x.md", &format!("https://a.example{}me/x", "/ho")), []);
+        assert!(found("docs/x.md", &format!("https://a.example{}me/x", "/ho")).is_empty());
     }
 }

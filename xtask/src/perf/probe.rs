@@ -1,0 +1,139 @@
+//! Where the processors are: what it costs to hand a cache line from one to the other.
+//!
+//! Virtual machines are moved between caches while they run, and every exchange between two cores
+//! then costs several times as much. Numbers are comparable only when this was the same for both.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Below this, two cores share a cache: 20 to 30 ns measured.
+const NEAR_NS: f64 = 60.0;
+/// Above this, they do not: 180 to 200 ns measured.
+const FAR_NS: f64 = 120.0;
+
+/// Round trips of one batch: a few milliseconds.
+const TRIPS: u64 = 20_000;
+/// The median of so many batches shrugs off an interruption.
+const BATCHES: usize = 5;
+
+/// Where two cores were during a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Sharing a cache, before and after.
+    Near,
+    /// Apart, before and after.
+    Far,
+    /// In between, or it changed.
+    Mixed,
+    /// There is one core only.
+    Alone,
+}
+
+impl Placement {
+    /// What two probes, before and after a run, say of it.
+    pub fn of(before_ns: Option<f64>, after_ns: Option<f64>) -> Placement {
+        let (Some(before), Some(after)) = (before_ns, after_ns) else { return Placement::Alone };
+        if before.max(after) < NEAR_NS {
+            Placement::Near
+        } else if before.min(after) > FAR_NS {
+            Placement::Far
+        } else {
+            Placement::Mixed
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Placement::Near => "near",
+            Placement::Far => "far",
+            Placement::Mixed => "mixed",
+            Placement::Alone => "alone",
+        })
+    }
+}
+
+/// Alone on its cache line, and on the one that is fetched beside it.
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// Time for a cache line from the first core to the second, in nanoseconds. `None` with one core.
+pub fn one_way_ns() -> Option<f64> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+    let (first, second) = (cores.next()?, cores.next()?);
+    let line = Line(AtomicU64::new(0));
+    thread::scope(|scope| {
+        // Threads of their own: the pinning ends with them.
+        scope.spawn(|| pong(&line, second));
+        scope.spawn(|| ping(&line, first)).join().ok()
+    })
+}
+
+/// Makes the number odd, waits until it is even again.
+fn ping(line: &Line, core: usize) -> f64 {
+    pin(core);
+    let mut batches: Vec<f64> = (0..BATCHES as u64)
+        .map(|batch| {
+            let began = Instant::now();
+            for trip in batch * TRIPS..(batch + 1) * TRIPS {
+                line.0.store(2 * trip + 1, Ordering::Release);
+                await_value(line, 2 * trip + 2);
+            }
+            began.elapsed().as_nanos() as f64 / (2 * TRIPS) as f64
+        })
+        .collect();
+    batches.sort_by(f64::total_cmp);
+    batches[BATCHES / 2]
+}
+
+fn pong(line: &Line, core: usize) {
+    pin(core);
+    for trip in 0..BATCHES as u64 * TRIPS {
+        await_value(line, 2 * trip + 1);
+        line.0.store(2 * trip + 2, Ordering::Release);
+    }
+}
+
+fn await_value(line: &Line, value: u64) {
+    while line.0.load(Ordering::Acquire) != value {
+        std::hint::spin_loop();
+    }
+}
+
+fn pin(core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    // Without, the probe measures wherever it runs; that is still a number.
+    let _ = sched_setaffinity(None, &set);
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn labels_need_both_probes() {
+        for (before, after, placement) in [
+            (25.0, 31.0, Placement::Near),
+            (190.0, 185.0, Placement::Far),
+            (25.0, 190.0, Placement::Mixed),
+            (90.0, 90.0, Placement::Mixed),
+        ] {
+            assert_eq!(Placement::of(Some(before), Some(after)), placement);
+        }
+        assert_eq!(Placement::of(None, Some(1.0)), Placement::Alone);
+    }
+
+    #[test]
+    fn takes_nanoseconds() {
+        if let Some(ns) = one_way_ns() {
+            assert!(ns > 1.0 && ns < 1e6, "{ns}");
+        }
+    }
+}

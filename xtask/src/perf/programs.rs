@@ -1,0 +1,146 @@
+//! Runs the contenders' programs, or plays them when nothing shall be measured.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{self, Show};
+
+/// Start, ramp and end of a run, beyond its measured seconds.
+const SLACK: Duration = Duration::from_secs(60);
+/// A target is ready within this.
+const READY_LIMIT: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How programs are run.
+#[derive(Clone)]
+pub enum Programs {
+    /// For real.
+    Real {
+        /// The binary under test.
+        drumfire: PathBuf,
+    },
+    /// Their outputs are canned.
+    Dry,
+}
+
+/// One call of a program.
+pub struct Call<'a> {
+    /// Its name.
+    pub program: &'a str,
+    /// Separated by blanks.
+    pub args: String,
+    /// The only core that it may use.
+    pub core: Option<usize>,
+}
+
+impl Programs {
+    /// Runs a program of about `seconds` to its end and returns its stdout.
+    pub fn run(&self, call: &Call<'_>, seconds: u64) -> Result<String> {
+        let Programs::Real { drumfire } = self else { return Ok(canned(call)) };
+        let limit = Duration::from_secs(seconds) + SLACK;
+        let outcome = process::run(&mut command(drumfire, call)?, limit, Show::Nothing)?;
+        if !outcome.success() {
+            let said = outcome.stderr.trim().lines().last().unwrap_or_default();
+            bail!("{} {}: {}: {said}", call.program, call.args, outcome.ending());
+        }
+        Ok(outcome.stdout)
+    }
+
+    /// Starts a program that runs until it is ended.
+    pub fn start(&self, call: &Call<'_>) -> Result<Service> {
+        let Programs::Real { drumfire } = self else {
+            // This very process is as good to look at as any.
+            return Ok(Service { child: None, id: std::process::id(), log: None });
+        };
+        let mut command = command(drumfire, call)?;
+        // A file, not a pipe: nobody has to read while it runs.
+        let name = format!("drumfire-perf-{}-{}", std::process::id(), call.program);
+        let log = std::env::temp_dir().join(name);
+        command.stdin(Stdio::null()).stdout(std::fs::File::create(&log)?).stderr(Stdio::null());
+        let child = command.spawn().with_context(|| format!("starting {}", call.program))?;
+        Ok(Service { id: child.id(), child: Some(child), log: Some(log) })
+    }
+
+    /// Waits until a condition holds; at once when nothing is real.
+    pub fn wait_until<T>(&self, what: &str, mut ready: impl FnMut() -> Option<T>) -> Result<T>
+    where
+        T: Default,
+    {
+        if matches!(self, Programs::Dry) {
+            return Ok(T::default());
+        }
+        let began = Instant::now();
+        loop {
+            if let Some(found) = ready() {
+                return Ok(found);
+            }
+            if began.elapsed() > READY_LIMIT {
+                bail!("{what} within {READY_LIMIT:?}");
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// A program that runs, ended when this is dropped.
+pub struct Service {
+    /// Its process id.
+    pub id: u32,
+    child: Option<Child>,
+    log: Option<PathBuf>,
+}
+
+impl Service {
+    /// What it has written to stdout so far.
+    pub fn stdout(&self) -> String {
+        self.log.as_ref().and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            process::end_tree(child.id());
+            let _ = child.wait();
+        }
+        if let Some(log) = &self.log {
+            let _ = std::fs::remove_file(log);
+        }
+    }
+}
+
+fn command(drumfire: &Path, call: &Call<'_>) -> Result<Command> {
+    let program = if call.program == "drumfire" {
+        drumfire.to_path_buf()
+    } else {
+        process::find(call.program).with_context(|| format!("{} is not installed", call.program))?
+    };
+    let mut command = match call.core {
+        Some(core) => {
+            let mut pinned = Command::new("taskset");
+            pinned.args(["-c", &core.to_string()]).arg(program);
+            pinned
+        }
+        None => Command::new(program),
+    };
+    // Results are kept where they do not pile up in the repository.
+    command.args(call.args.split_whitespace()).current_dir(std::env::temp_dir());
+    Ok(command)
+}
+
+/// What a program would print, in the form that it has.
+fn canned(call: &Call<'_>) -> String {
+    let text = match call.program {
+        "drumfire" => {
+            r#"{"schema_version": 1, "totals": {"errors": 0, "iops": 1000000.0,
+                "latency_ns": {"mean": 32000.0, "p99": 64000}}, "cpu": {"core_us_per_io": 1.9}}"#
+        }
+        "iscsi-perf" => "\r00:00:01 - lba 4\riops average 50000 (195 MB/s)   \nfinished.\n",
+        "fio" => r#"{"jobs": [{"read": {"iops": 2000000.0, "lat_ns": {"mean": 300.0}}}]}"#,
+        _ => "",
+    };
+    text.into()
+}

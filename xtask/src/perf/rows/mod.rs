@@ -1,0 +1,53 @@
+//! The questions that a measurement answers, a file each.
+
+mod generator;
+mod idle;
+mod initiator;
+mod memory;
+mod processes;
+mod race;
+mod servers;
+mod target;
+
+use anyhow::Result;
+
+use super::{Bench, Sample};
+
+/// A question and who answers it.
+pub struct Row {
+    /// How it is called on the command line.
+    pub name: &'static str,
+    /// The heading on the page.
+    pub title: &'static str,
+    /// What its figures are.
+    pub unit: &'static str,
+    /// Who is measured, in turn.
+    pub contenders: &'static [Contender],
+}
+
+/// Who is measured.
+pub struct Contender {
+    /// What stands in the table.
+    pub name: &'static str,
+    /// One run.
+    pub run: fn(&Bench) -> Result<Sample>,
+}
+
+/// The core of a target, and the one of an initiator, where they are apart.
+const TARGET_CORE: Option<usize> = Some(0);
+const INITIATOR_CORE: Option<usize> = Some(1);
+
+/// All rows, in the order of the page.
+pub const ROWS: &[Row] = &[
+    race::DEFAULT,
+    race::PAGES,
+    race::MIXED,
+    race::ONE_SESSION,
+    race::DEPTH_ONE,
+    processes::ROW,
+    target::ROW,
+    initiator::ROW,
+    generator::ROW,
+    idle::ROW,
+    memory::ROW,
+];

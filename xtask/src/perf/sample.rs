@@ -1,0 +1,131 @@
+//! One run's figures, read from what programs print.
+
+use std::fmt;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// What one run showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// The figure that the row is about, in the row's unit.
+    pub value: f64,
+    /// Mean latency in microseconds.
+    pub mean_us: Option<f64>,
+    /// 99th percentile of latency in microseconds.
+    pub p99_us: Option<f64>,
+    /// Processor time of both sides per I/O, in microseconds.
+    pub core_us: Option<f64>,
+}
+
+impl Sample {
+    /// A figure without latencies.
+    pub fn of(value: f64) -> Sample {
+        Sample { value, ..Sample::default() }
+    }
+
+    /// Reads the result document of `drumfire run --json` and `race --json`.
+    pub fn of_drumfire(json: &str) -> Result<Sample> {
+        let result: Value = serde_json::from_str(json).context("the result is no JSON")?;
+        let number = |path: &str| result.pointer(path).and_then(Value::as_f64);
+        if number("/totals/errors") != Some(0.0) {
+            bail!("the run had errors");
+        }
+        let value = number("/totals/iops").context("no totals.iops in the result")?;
+        let micros = |path: &str| number(path).map(|ns| ns / 1e3);
+        Ok(Sample {
+            value,
+            mean_us: micros("/totals/latency_ns/mean"),
+            p99_us: micros("/totals/latency_ns/p99"),
+            core_us: number("/cpu/core_us_per_io"),
+        })
+    }
+
+    /// Reads what iscsi-perf shows at its end, behind carriage returns.
+    pub fn of_iscsi_perf(text: &str) -> Result<Sample> {
+        let average = text.rsplit_once("iops average ").context("no average from iscsi-perf")?;
+        let number = average.1.split(' ').next().unwrap_or_default();
+        Ok(Sample::of(number.parse().context("the average of iscsi-perf is no number")?))
+    }
+
+    /// Reads `fio --output-format=json` of a job that reads.
+    pub fn of_fio(json: &str) -> Result<Sample> {
+        let result: Value = serde_json::from_str(json).context("fio printed no JSON")?;
+        let read = result.pointer("/jobs/0/read").context("no job in fio's result")?;
+        let number = |path: &str| read.pointer(path).and_then(Value::as_f64);
+        Ok(Sample {
+            value: number("/iops").context("no iops in fio's result")?,
+            mean_us: number("/lat_ns/mean").map(|ns| ns / 1e3),
+            p99_us: number("/clat_ns/percentile/99.000000").map(|ns| ns / 1e3),
+            core_us: None,
+        })
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>12}", figure(self.value))?;
+        match self.mean_us {
+            Some(mean) => write!(f, "  mean {:>9} µs", figure(mean)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A number with as many digits as mean something: 4,912,345 or 12.8 or 0.02.
+pub fn figure(value: f64) -> String {
+    if value.abs() < 10.0 {
+        return format!("{value:.2}");
+    }
+    if value.abs() < 1000.0 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{value:.0}");
+    let groups: Vec<String> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| String::from_utf8_lossy(group).into_owned())
+        .collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn reads_our_result() {
+        let json = r#"{"totals": {"errors": 0, "iops": 2e6, "latency_ns": {"mean": 8000.0,
+            "p99": null}}, "cpu": {"core_us_per_io": 0.9}}"#;
+        let sample = Sample::of_drumfire(json).unwrap();
+        assert_eq!((sample.value, sample.mean_us, sample.p99_us), (2e6, Some(8.0), None));
+        assert_eq!(sample.core_us, Some(0.9));
+        assert!(Sample::of_drumfire(&json.replace("\"errors\": 0", "\"errors\": 3")).is_err());
+        assert!(Sample::of_drumfire("{}").is_err() && Sample::of_drumfire("IOPS").is_err());
+    }
+
+    #[test]
+    fn reads_iscsi_perf() {
+        let text = "will run for 2 seconds.\n\r00:00:01 - lba 4, iops current 4 (1 MB/s), iops \
+                    average 4 (1 MB/s)  \riops average 45582 (178 MB/s)    \nfinished.\n";
+        assert_eq!(Sample::of_iscsi_perf(text).unwrap(), Sample::of(45582.0));
+        assert!(Sample::of_iscsi_perf("failed to connect").is_err());
+    }
+
+    #[test]
+    fn reads_fio() {
+        let json = r#"{"jobs": [{"read": {"iops": 1500000.5, "lat_ns": {"mean": 200.0},
+            "clat_ns": {"percentile": {"99.000000": 300}}}}]}"#;
+        let sample = Sample::of_fio(json).unwrap();
+        assert_eq!((sample.value, sample.mean_us), (1500000.5, Some(0.2)));
+        assert_eq!(sample.p99_us, Some(0.3));
+        assert!(Sample::of_fio("{\"jobs\": []}").is_err());
+    }
+
+    #[test]
+    fn figures_have_the_digits_that_mean_something() {
+        let figures = [4_912_345.4, 999.96, 12.84, 0.018].map(figure);
+        assert_eq!(figures, ["4,912,345", "1000.0", "12.8", "0.02"]);
+    }
+}
