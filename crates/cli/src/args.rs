@@ -29,6 +29,8 @@ pub enum Command {
     Serve(Serve),
     /// Drive storage.
     Run(Run),
+    /// List the targets of a portal.
+    Discover(Discover),
     /// Say what on this host will spoil a measurement, and what mends it.
     Doctor,
 }
@@ -150,6 +152,13 @@ pub struct Run {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub drive: Drive,
+}
+
+/// `drumfire discover`.
+#[derive(Flags, Debug)]
+pub struct Discover {
+    /// Where to ask: HOST, HOST:PORT or iscsi://HOST[:PORT].
+    pub portal: String,
 }
 
 fn size64(text: &str) -> Result<u64, String> {

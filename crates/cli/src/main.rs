@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod discover;
 mod doctor;
 mod exit;
 mod folder;
@@ -24,6 +25,7 @@ fn main() -> std::process::ExitCode {
         Command::Race(race) => race::main(&race, args.color),
         Command::Serve(serve) => serve::main(&serve),
         Command::Run(run) => run::main(&run, args.color),
+        Command::Discover(discover) => discover::main(&discover),
         Command::Doctor => doctor::main(),
     };
     match outcome {

@@ -18,6 +18,7 @@ pub(crate) struct Reading {
     initiator: Nanos,
     target: Option<Nanos>,
     host: HostCpu,
+    each: Vec<HostCpu>,
 }
 
 impl Meter {
@@ -33,6 +34,7 @@ impl Meter {
             initiator: sum(&self.initiators),
             target: self.targets.as_deref().map(sum),
             host: HostCpu::now(),
+            each: HostCpu::each_now(),
         }
     }
 }
@@ -61,12 +63,16 @@ impl Reading {
     }
 }
 
-/// The same for a live view.
-pub(crate) fn live(cpu: &Cpu) -> LiveCpu {
-    LiveCpu {
-        initiator_cores: cpu.initiator_cores,
-        target_cores: cpu.target_cores,
-        host_percent: cpu.host_percent,
-        per_core_percent: Vec::new(),
+impl Reading {
+    /// The same for a live view.
+    pub(crate) fn live_since(&self, earlier: &Reading, cpu: &Cpu) -> LiveCpu {
+        let used = self.each.iter().zip(&earlier.each).map(|(now, then)| now.since(then));
+        let share = |used: HostCpu| used.busy() / used.total().max(1e-9) * 100.0;
+        LiveCpu {
+            initiator_cores: cpu.initiator_cores,
+            target_cores: cpu.target_cores,
+            host_percent: cpu.host_percent,
+            per_core_percent: used.map(share).collect(),
+        }
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use block::Nanos;
 use os::{Clock, Waker};
-use stats::live::{About, Action, HISTORY_SECONDS, Live, Phase, Snapshot};
+use stats::live::{About, Action, Live, Phase, Snapshot};
 use stats::{Class, Collector, Host, Origin, Placement, RunResult, SCHEMA_VERSION, WorkerName};
 
 use crate::engine::{self, News, Seat, Stop};
 use crate::handover::{Command, Handover};
 use crate::judge;
-use crate::meter::{self, Meter, Reading};
+use crate::meter::{Meter, Reading};
 use crate::pattern::AccessError;
 use crate::spec::RunSpec;
 use crate::worker::Trouble;
@@ -169,7 +169,6 @@ struct Run<'a> {
     clock: Clock,
     collected: Collector,
     meter: Meter,
-    history: Vec<f64>,
     errors: u64,
     trouble: Option<String>,
     mismatch: bool,
@@ -189,7 +188,6 @@ impl<'a> Run<'a> {
             clock: Clock::get(),
             collected: Collector::new(names.collect()),
             meter: Meter::new(crew.ids.clone(), targets),
-            history: Vec::new(),
             errors: 0,
             trouble: None,
             mismatch: false,
@@ -250,13 +248,9 @@ impl<'a> Run<'a> {
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
             let reading = self.meter.read(self.clock.now());
-            let cpu = reading.since(&before, second.iops);
+            let cpu = reading.live_since(&before, &reading.since(&before, second.iops));
             before = reading;
             self.errors += second.errors;
-            self.history.push(second.iops);
-            if self.history.len() > HISTORY_SECONDS {
-                self.history.remove(0);
-            }
             let snapshot = Snapshot {
                 t_s,
                 phase,
@@ -265,10 +259,10 @@ impl<'a> Run<'a> {
                 bytes_per_second: second.bytes_per_second,
                 latency_ns,
                 targets: self.collected.target_rates(),
-                cpu: meter::live(&cpu),
+                cpu,
                 errors: self.errors,
                 outstanding: second.mean_outstanding,
-                history: self.history.clone(),
+                history: self.collected.history(),
             };
             if live.update(&snapshot) == Action::Stop {
                 self.stop.ask();

@@ -46,7 +46,7 @@ impl Core {
             receive,
             slots: Vec::new(),
             free: Vec::new(),
-            starved: Vec::new(),
+            starved: Vec::with_capacity(1024),
             batch: Vec::with_capacity(4096),
             ready: Vec::with_capacity(1024),
             in_flight: 0,
@@ -224,18 +224,21 @@ impl State {
     }
 
     fn clear_ready(&mut self) {
-        for index in std::mem::take(&mut self.ready) {
-            match &mut self.slots[index as usize] {
+        for index in &self.ready {
+            match &mut self.slots[*index as usize] {
                 Slot::Socket(socket) => socket.ready = false,
                 Slot::File(file) => file.ready = false,
                 Slot::Listener(_) | Slot::Waker(_) | Slot::Free => {}
             }
         }
+        self.ready.clear();
     }
 
     /// Arms the receives that waited for buffers.
     fn refill(&mut self) {
-        for index in std::mem::take(&mut self.starved) {
+        // Those that find no buffer again are appended and wait for the next turn.
+        for _ in 0..self.starved.len() {
+            let index = self.starved.swap_remove(0);
             self.arm_receive(index);
         }
     }

@@ -49,6 +49,13 @@ impl HostCpu {
         HostCpu::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
+    /// The same of each processor, in ascending order.
+    pub fn each_now() -> Vec<HostCpu> {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let lines = stat.lines().skip(1).take_while(|line| line.starts_with("cpu"));
+        lines.map(HostCpu::parse).collect()
+    }
+
     fn parse(stat: &str) -> HostCpu {
         // The kernel counts in hundredths of a second on every Linux that we know (USER_HZ).
         let line = stat.lines().next().unwrap_or_default();
@@ -133,6 +140,7 @@ mod test {
         assert_eq!((cpu.irq, cpu.softirq, cpu.steal), (0.1, 0.4, 0.3));
         assert!((cpu.total() - 14.8).abs() < 1e-9);
         assert_eq!(HostCpu::parse(""), HostCpu::default());
+        assert!(!HostCpu::each_now().is_empty());
     }
 
     #[test]

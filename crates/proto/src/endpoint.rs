@@ -69,6 +69,9 @@ pub trait Target: Endpoint {
         false
     }
 
+    /// Asks the peer to leave in order, because the server is about to end.
+    fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {}
+
     /// Whether the connection shall be closed once everything was sent.
     fn finished(&self) -> bool;
 

@@ -110,6 +110,10 @@ const NEAR: u32 = 6;
 /// Measured records of the same kind of job, the nearest first, and of those equally near the
 /// highest first.
 pub fn like(job: &Job) -> Vec<&'static Record> {
+    if job.storage == "null" {
+        // Nothing was stored: that is no record in anything.
+        return Vec::new();
+    }
     let near =
         |record: &&Record| record.standing == Standing::Measured && record.nearness(job) >= NEAR;
     let mut found: Vec<&Record> = RECORDS.iter().filter(near).collect();
@@ -120,6 +124,9 @@ pub fn like(job: &Job) -> Vec<&'static Record> {
 /// The marks on the way up for this kind of job, from low to high: every record whose size and
 /// mix do not speak against it.
 pub fn ladder(job: &Job) -> Vec<&'static Record> {
+    if job.storage == "null" {
+        return Vec::new();
+    }
     let fits = |record: &&Record| {
         record.fits_size(job) != Some(false) && record.fits_mix(job) != Some(false)
     };

@@ -16,6 +16,8 @@ use crate::shared::Shared;
 
 /// Deadlines are looked at this often: time-outs are seconds long.
 const SWEEP: Nanos = Nanos::from_millis(500);
+/// How long peers have to leave when the server ends.
+const LEAVING: Nanos = Nanos::from_secs(2);
 
 /// One core of a server.
 pub(crate) struct Portal {
@@ -53,18 +55,25 @@ impl Portal {
             free: Vec::new(),
             owners: Vec::new(),
             lanes,
-            busy: Vec::new(),
-            unflushed: Vec::new(),
+            busy: Vec::with_capacity(64),
+            unflushed: Vec::with_capacity(1024),
             done: Vec::with_capacity(1024),
         }
     }
 
-    /// Serves until the server is asked to stop.
+    /// Serves until the server is asked to stop, and a little longer: peers are asked to leave.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::with_capacity(1024);
         let mut next_sweep = self.core.now() + SWEEP;
-        while !self.shared.stopping() {
-            let sweep = (self.free.len() < self.connections.len()).then_some(next_sweep);
+        let mut end = None;
+        loop {
+            let sweep = self.has_connections().then_some(next_sweep);
+            if self.shared.stopping() {
+                let end = *end.get_or_insert_with(|| self.ask_to_leave());
+                if sweep.is_none() || self.core.now() >= end {
+                    return Ok(());
+                }
+            }
             let wake = self.busy.iter().filter_map(|unit| self.lanes[*unit].as_ref()?.lane.wake());
             let until = wake.chain(sweep).min();
             self.core.turn(until, &mut ready)?;
@@ -81,7 +90,24 @@ impl Portal {
                 next_sweep = now + SWEEP;
             }
         }
-        Ok(())
+    }
+
+    fn has_connections(&self) -> bool {
+        self.free.len() < self.connections.len()
+    }
+
+    /// Stops listening and asks every peer to leave; returns until when it may.
+    fn ask_to_leave(&mut self) -> Nanos {
+        let now = self.core.now();
+        self.listeners.clear();
+        for index in 0..self.connections.len() {
+            if let Some(connection) = &mut self.connections[index] {
+                connection.end.ask_to_leave(now, &mut connection.out);
+                self.unflushed.push(index);
+            }
+        }
+        self.flush(now);
+        now + LEAVING
     }
 
     fn serve(&mut self, token: Token, now: Nanos) {
@@ -159,6 +185,8 @@ impl Portal {
         }
         self.carry(index, now);
         self.unflushed.push(index);
+        // At once, while the lines that were asked for are on their way into the cache.
+        self.flush(now);
     }
 
     /// Carries the requests of a connection to their volumes, in runs for the same one.
@@ -213,7 +241,9 @@ impl Portal {
 
     /// Polls the lanes that have something under way.
     fn poll_busy(&mut self, now: Nanos) {
-        for unit in std::mem::take(&mut self.busy) {
+        // Those that stay busy are appended again.
+        for _ in 0..self.busy.len() {
+            let unit = self.busy.swap_remove(0);
             self.drive(unit, now);
         }
     }

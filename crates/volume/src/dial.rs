@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use block::{Chain, Geometry, Nanos, Piece, Pool};
 use os::Clock;
-use proto::iscsi::{InitiatorConfig, IscsiInitiator};
+use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator};
 use proto::{Endpoint, Initiator, Outbox, Phase};
 
 use crate::OpenError;
@@ -105,6 +105,20 @@ pub(crate) fn learn_geometry<D: Dial>(dial: &D) -> Result<Geometry, OpenError> {
         }
     }
     geometry.ok_or_else(|| refused("closed by the other end".to_owned()))
+}
+
+/// Asks the portal at `address` which targets it has: their names with their addresses.
+pub fn discover_iscsi(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
+    let clock = Clock::get();
+    let mut wire = Wire::new(connect(address)?).map_err(|error| connect_error(address, error))?;
+    let mut end = Discovery::new(INITIATOR_NAME, clock.now());
+    loop {
+        let result = wire.step(&mut end, clock);
+        if let Some(targets) = end.targets() {
+            return Ok(targets);
+        }
+        result.map_err(|ending| OpenError::Refused { uri: address.to_owned(), ending })?;
+    }
 }
 
 /// A blocking connection, for the few questions before a run.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use block::{Geometry, Lane};
 use os::Core;
 
+pub use crate::dial::discover_iscsi;
 pub use crate::uri::{IscsiUri, Uri, UriError};
 
 /// Something that stores.

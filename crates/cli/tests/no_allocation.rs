@@ -1,0 +1,128 @@
+//! The data path allocates nothing after start: targets and workers run over real sockets, and an
+//! allocator counts what their threads ask for in the measured window.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use load::{Access, Engine, RunSpec, TargetThreads, WorkerSpec};
+use serve::{Export, Limits, Log, ServeConfig, Server};
+use stats::Job;
+use stats::live::{About, Action, Live, Phase, Snapshot};
+use volume::Purpose;
+
+/// Counts what threads of the data path allocate. The main thread collects and is not one.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The main thread of the test: its allocations do not count.
+    static COLLECTS: Cell<bool> = const { Cell::new(false) };
+}
+
+fn count() {
+    if !COLLECTS.try_with(Cell::get).unwrap_or(true) {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: everything is handed to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(at, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Notes the count at the end of the first measured second and of the last.
+#[derive(Default)]
+struct Watch {
+    first: Option<u64>,
+    last: u64,
+    ios: f64,
+}
+
+impl Live for Watch {
+    fn start(&mut self, _: &About) {}
+
+    fn update(&mut self, snapshot: &Snapshot) -> Action {
+        if snapshot.phase == Phase::Run {
+            self.last = ALLOCATIONS.load(Ordering::Relaxed);
+            self.first.get_or_insert(self.last);
+            self.ios += snapshot.iops;
+        }
+        Action::Continue
+    }
+
+    fn end(&mut self) {}
+}
+
+fn run(size_bytes: u32, read_percent: f64) {
+    let targets = 4;
+    let export = |index: u8| Export {
+        target: format!("iqn.2026-11.io.drumfire:t{}", index % 2),
+        lun: index / 2,
+        volume: volume::open(&"ram:8m?fill=1".parse().unwrap(), Purpose::Store).unwrap(),
+        serial: format!("s{index}"),
+    };
+    let exports: Vec<Export> = (0..targets).map(export).collect();
+    let cores = os::cpu::allowed();
+    let server = Server::start(
+        ServeConfig {
+            iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            exports: exports.clone(),
+            cores: cores.clone(),
+            limits: Limits::default(),
+        },
+        Log::new(|line| eprintln!("{line}")),
+    )
+    .unwrap();
+    let worker = |export: &Export| {
+        let uri = format!("iscsi://{}/{}/{}", server.iscsi()[0], export.target, export.lun);
+        let volume = volume::open(&uri.parse().unwrap(), Purpose::Write).unwrap();
+        WorkerSpec { name: uri.clone(), volume, uri, target: export.target.clone() }
+    };
+    let spec = RunSpec {
+        job: Job::default(),
+        workers: exports.iter().map(worker).collect(),
+        access: Access { size_bytes, read_percent, random_percent: 100.0, align_bytes: None },
+        outstanding: 32,
+        seconds: 4.0,
+        ramp_seconds: 1.0,
+        seed: 1,
+        cores: cores.clone(),
+        verify: false,
+        targets: Some(TargetThreads { cores, threads: server.thread_ids() }),
+    };
+    let mut watch = Watch::default();
+    let result = Engine::default().run(spec, &mut watch).unwrap();
+    assert_eq!(result.partial, None);
+    assert!(watch.ios > 1000.0, "hardly any I/O was done");
+    let allocations = watch.last - watch.first.expect("a measured second");
+    assert_eq!(allocations, 0, "{size_bytes} bytes, {read_percent} % reads");
+    drop(server);
+}
+
+#[test]
+fn the_data_path_allocates_nothing_after_start() {
+    COLLECTS.set(true);
+    run(512, 100.0);
+    run(4096, 70.0);
+}
