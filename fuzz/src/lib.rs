@@ -1,0 +1,44 @@
+//! What the fuzz targets share: both ends of iSCSI with memory behind them, fed by bytes.
+//!
+//! Each target checks more than "no panic": requests lie inside their volume, what waits to be sent
+//! is bounded, and when the connection is gone every buffer is back in its pool.
+#![forbid(unsafe_code)]
+
+mod cut;
+mod initiator;
+mod login;
+mod stream;
+mod target;
+
+pub use cut::Cut;
+pub use initiator::Asking;
+pub use login::{TARGET_NAME, login_request};
+pub use stream::polite;
+pub use target::Serving;
+
+use block::{Chain, Piece};
+use proto::Outbox;
+
+/// Memory of each volume: small, so that a new one costs little, and large enough for bursts.
+pub const VOLUME_BYTES: u64 = 1 << 20;
+
+/// More than one batch of answers of 256 KiB each for every command of the window.
+pub const WAITING_MAX_BYTES: usize = 64 << 20;
+
+/// Everything that waits in an outbox, as the peer would get it. `sent` is kept for the next call.
+pub fn take(out: &mut Outbox, sent: &mut Chain) -> Vec<u8> {
+    assert!(out.len_bytes() <= WAITING_MAX_BYTES, "{} bytes wait", out.len_bytes());
+    out.exchange(sent);
+    let mut bytes = Vec::with_capacity(sent.len_bytes());
+    for piece in sent.pieces() {
+        match piece {
+            Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
+            Piece::Shared { memory, offset, len } => {
+                let at = bytes.len();
+                bytes.resize(at + len, 0);
+                memory.read(*offset, &mut bytes[at..]);
+            }
+        }
+    }
+    bytes
+}

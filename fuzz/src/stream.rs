@@ -1,0 +1,53 @@
+//! Turns noise into a stream of PDUs that get past the first checks.
+
+/// Length of every header.
+const HEADER_BYTES: usize = 48;
+
+/// Cuts `noise` into headers with short data, and mends what would end the connection at once: the
+/// lengths, the numbers of commands or of statuses from `number` on, most of the tags.
+pub fn polite(noise: &[u8], mut number: u32) -> Vec<u8> {
+    let mut stream = Vec::with_capacity(noise.len() * 2);
+    let mut rest = noise;
+    while let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
+        let mut header = *header;
+        // The last byte of a CDB is CONTROL, and reserved elsewhere: it serves as our own wish.
+        let wish = std::mem::take(&mut header[47]);
+        let len = usize::from(wish & 0x3f).min(after.len());
+        let (data, after) = after.split_at(len);
+        rest = after;
+        header[4] = 0;
+        header[5..8].copy_from_slice(&(len as u32).to_be_bytes()[1..]);
+        if wish & 0x40 == 0 {
+            // Few tags, so that requests meet the commands that they are about.
+            let tag = u32::from(header[19] & 7);
+            header[16..20].copy_from_slice(&tag.to_be_bytes());
+        }
+        if wish & 0x80 == 0 {
+            header[24..28].copy_from_slice(&number.to_be_bytes());
+            number = number.wrapping_add(u32::from(is_numbered(header[0])));
+        }
+        stream.extend(header);
+        stream.extend(data);
+        stream.resize(stream.len().next_multiple_of(4), 0);
+    }
+    stream.extend(rest);
+    stream
+}
+
+/// Whether a PDU takes a number: not immediate ones, data, and requests for data.
+fn is_numbered(opcode: u8) -> bool {
+    opcode & 0x40 == 0 && !matches!(opcode & 0x3f, 0x05 | 0x25 | 0x31)
+}
+
+/// The number behind the status numbers of a stream of whole PDUs; `number` when it is empty.
+pub fn next_status(stream: &[u8], number: u32) -> u32 {
+    let mut next = number;
+    let mut rest = stream;
+    while let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
+        let len = u32::from_be_bytes([0, header[5], header[6], header[7]]) as usize;
+        let status = u32::from_be_bytes([header[24], header[25], header[26], header[27]]);
+        next = if is_numbered(header[0]) { status.wrapping_add(1) } else { next };
+        rest = &after[len.next_multiple_of(4).min(after.len())..];
+    }
+    next
+}
