@@ -75,6 +75,10 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
                 Some(load::RunError::Access { .. } | load::RunError::Nothing(_))
             )
             || matches!(
+                cause.downcast_ref::<serve::ServeError>(),
+                Some(serve::ServeError::Names(_) | serve::ServeError::DoubleLun(..))
+            )
+            || matches!(
                 cause.downcast_ref::<volume::OpenError>(),
                 Some(volume::OpenError::HoldsData(_) | volume::OpenError::TooSmall(..))
             )

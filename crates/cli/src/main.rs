@@ -17,7 +17,6 @@ mod signal;
 use clap::Parser;
 
 use crate::args::{Args, Command};
-use crate::exit::Exit;
 
 fn main() -> std::process::ExitCode {
     let args = Args::parse();

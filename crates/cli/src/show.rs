@@ -40,6 +40,9 @@ pub fn finish(
     };
     result.job.name = name.to_owned();
     let kept = folder::write(folder, result);
+    if let Some(partial) = &result.partial {
+        eprintln!("drumfire: partial result: {partial}");
+    }
     let mut out = io::stdout().lock();
     let printed = if drive.json {
         report::json::write(result, &mut out)

@@ -62,7 +62,7 @@ impl Engine {
         let spec = Arc::new(spec);
         let mut crew = Crew::start(&spec)?;
         let result = Run::new(&spec, &crew, self.stop.clone()).go(&crew, live);
-        crew.join();
+        crew.join(&self.stop);
         Ok(result)
     }
 }
@@ -121,7 +121,7 @@ impl Crew {
                 }
                 Ok(News::Failed(error)) => {
                     crew.command(Command::Leave);
-                    crew.join();
+                    crew.join(&Stop::default());
                     return Err(RunError::Open(error));
                 }
                 Ok(News::Ended) | Err(_) => {
@@ -142,11 +142,12 @@ impl Crew {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Waits for the threads to drain; those that do not come in time are told to leave.
-    fn join(&mut self) {
+    /// Waits for the threads to drain; those that do not come in time are told to leave, and all
+    /// are when the user has asked twice.
+    fn join(&mut self, stop: &Stop) {
         let end = Clock::get().now() + DRAINING;
         let mut running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
-        while running > 0 && Clock::get().now() < end {
+        while running > 0 && stop.asked() < 2 && Clock::get().now() < end {
             match self.news.recv_timeout(POLL) {
                 Err(RecvTimeoutError::Disconnected) => break,
                 _ => {

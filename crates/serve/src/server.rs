@@ -46,7 +46,7 @@ pub enum ServeError {
     #[error(transparent)]
     Names(#[from] DirectoryError),
     /// A LUN was given twice.
-    #[error("target '{0}' has two units with LUN {1}")]
+    #[error("LUN {1} of target '{0}' was given twice")]
     DoubleLun(String, u8),
     /// A core's reactor.
     #[error(transparent)]
