@@ -9,6 +9,7 @@
 pub mod crc32c;
 mod endpoint;
 pub mod iscsi;
+pub mod nvme;
 mod outbox;
 pub mod scsi;
 

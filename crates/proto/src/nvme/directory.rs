@@ -1,0 +1,223 @@
+//! What the server has: subsystems and their namespaces.
+
+use std::sync::Arc;
+
+use block::Geometry;
+
+use crate::UnitId;
+
+use super::name::{DISCOVERY_NQN, NqnError, check_nqn};
+
+/// A subsystem: what a host connects to by name.
+#[derive(Clone, Debug)]
+pub struct Subsystem {
+    /// Its name, as [`check_nqn`] wants it.
+    pub nqn: String,
+    /// Index is the namespace identifier less one; holes are identifiers that are not in use.
+    pub namespaces: Vec<Option<Namespace>>,
+    /// Serial number: 1 to 20 printable ASCII characters.
+    pub serial: String,
+    /// Model number: 1 to 40 printable ASCII characters.
+    pub model: String,
+}
+
+/// A volume as hosts see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Namespace {
+    /// The volume, in requests.
+    pub id: UnitId,
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Reads are requested without a buffer and answered from the memory of the volume's lane.
+    pub in_place: bool,
+}
+
+/// An address at which the subsystems can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Portal {
+    /// IPv4 or IPv6 address in its usual text form.
+    pub address: String,
+    /// TCP port in decimal.
+    pub port: String,
+}
+
+/// All subsystems of a server. Never changes; shared by its connections.
+///
+/// Who connects to [`DISCOVERY_NQN`] is told of all of them.
+#[derive(Clone, Debug)]
+pub struct Subsystems {
+    list: Vec<Arc<Subsystem>>,
+    portals: Vec<Portal>,
+}
+
+/// Why subsystems cannot be served.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubsystemsError {
+    /// Two subsystems have the same name.
+    #[error("subsystem '{0}' is given twice")]
+    Duplicate(String),
+    /// A name that is no NQN.
+    #[error("subsystem '{name}': {error}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        error: NqnError,
+    },
+    /// The name of the discovery service is ours to give.
+    #[error("a subsystem may not be called '{DISCOVERY_NQN}': that name answers by itself")]
+    Discovery,
+    /// More namespaces than one list can tell.
+    #[error("subsystem '{0}' has more than {max} namespaces", max = Subsystems::MAX_NAMESPACES)]
+    Namespaces(String),
+    /// A serial or model number that cannot be told.
+    #[error(
+        "subsystem '{0}': serial and model have 1 to 20 and 1 to 40 printable ASCII characters"
+    )]
+    Text(String),
+}
+
+impl Subsystems {
+    /// One list of 4096 bytes tells of so many.
+    //= NVMe base §Active Namespace ID list: up to 1024 identifiers.
+    pub const MAX_NAMESPACES: usize = 1024;
+
+    /// A directory of `subsystems`, in that order.
+    pub fn new(subsystems: Vec<Subsystem>) -> Result<Subsystems, SubsystemsError> {
+        let mut names: Vec<&str> = subsystems.iter().map(|entry| entry.nqn.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(SubsystemsError::Duplicate(twice[0].to_owned()));
+        }
+        subsystems.iter().try_for_each(check)?;
+        let list = subsystems.into_iter().map(Arc::new).collect();
+        Ok(Subsystems { list, portals: Vec::new() })
+    }
+
+    /// Tells of these addresses too, beside the one at which discovery is asked.
+    pub fn with_portals(self, portals: Vec<Portal>) -> Subsystems {
+        Subsystems { portals, ..self }
+    }
+
+    /// The subsystems.
+    pub fn list(&self) -> &[Arc<Subsystem>] {
+        &self.list
+    }
+
+    /// Addresses beside the one at which discovery is asked.
+    pub(super) fn portals(&self) -> &[Portal] {
+        &self.portals
+    }
+
+    /// The subsystem of that name.
+    pub(super) fn find(&self, nqn: &str) -> Option<&Arc<Subsystem>> {
+        //= NVMe base §4.7: names are compared byte by byte.
+        self.list.iter().find(|subsystem| subsystem.nqn == nqn)
+    }
+}
+
+fn check(subsystem: &Subsystem) -> Result<(), SubsystemsError> {
+    let name = || subsystem.nqn.clone();
+    if subsystem.nqn == DISCOVERY_NQN {
+        return Err(SubsystemsError::Discovery);
+    }
+    check_nqn(&subsystem.nqn).map_err(|error| SubsystemsError::Name { name: name(), error })?;
+    if subsystem.namespaces.len() > Subsystems::MAX_NAMESPACES {
+        return Err(SubsystemsError::Namespaces(name()));
+    }
+    //= NVMe base §1.5.3: ASCII fields hold 20h to 7Eh, padded with spaces.
+    let printable = |text: &str, max: usize| {
+        let plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+        plain && (1..=max).contains(&text.len())
+    };
+    if !printable(&subsystem.serial, 20) || !printable(&subsystem.model, 40) {
+        return Err(SubsystemsError::Text(name()));
+    }
+    Ok(())
+}
+
+impl Subsystem {
+    /// The namespace of that identifier.
+    #[inline(always)]
+    pub(super) fn namespace(&self, id: u32) -> Option<&Namespace> {
+        self.namespaces.get((id as usize).wrapping_sub(1))?.as_ref()
+    }
+
+    /// Identifiers in use, rising.
+    pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
+        let numbered = (1..).zip(&self.namespaces);
+        numbered.filter(|(_, namespace)| namespace.is_some()).map(|(id, _)| id)
+    }
+
+    /// The name of a namespace that stays the same over restarts: 128 bits made of the names and
+    /// numbers around it.
+    pub(super) fn unique_id(&self, namespace: u32) -> [u8; 16] {
+        let mut id = [0; 16];
+        for (half, seed) in id.chunks_mut(8).zip([0xcbf2_9ce4_8422_2325_u64, 0x9e37_79b9_7f4a_7c15])
+        {
+            let text = self.nqn.bytes().chain([0]).chain(self.serial.bytes()).chain([0]);
+            let hash = text.chain(namespace.to_le_bytes()).fold(seed, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
+            });
+            half.copy_from_slice(&hash.wrapping_mul(0x9fb2_1c65_1e98_df25).to_be_bytes());
+        }
+        id
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn subsystem(nqn: &str) -> Subsystem {
+        let geometry = Geometry::new(1 << 20, 512);
+        let namespace = Namespace { id: UnitId(0), geometry, in_place: false };
+        Subsystem {
+            nqn: nqn.to_owned(),
+            namespaces: vec![Some(namespace), None, Some(namespace)],
+            serial: "S1".to_owned(),
+            model: "M".to_owned(),
+        }
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_served() {
+        let [a, b] = ["nqn.2026-01.io.drumfire:a", "nqn.2026-01.io.drumfire:b"];
+        let directory = Subsystems::new(vec![subsystem(a), subsystem(b)]).unwrap();
+        assert_eq!(directory.find(b).unwrap().nqn, b);
+        assert!(directory.find(&b.to_uppercase()).is_none());
+        let error = |list| Subsystems::new(list).unwrap_err();
+        let twice = error(vec![subsystem(a), subsystem(b), subsystem(a)]);
+        assert_eq!(twice, SubsystemsError::Duplicate(a.to_owned()));
+        assert_eq!(error(vec![subsystem(DISCOVERY_NQN)]), SubsystemsError::Discovery);
+        assert!(matches!(error(vec![subsystem("a")]), SubsystemsError::Name { .. }));
+        for (serial, model) in [("", "M"), ("S", ""), ("ü", "M"), (&*"1".repeat(21), "M")] {
+            let (serial, model) = (serial.to_owned(), model.to_owned());
+            let bad = Subsystem { serial, model, ..subsystem(a) };
+            assert_eq!(error(vec![bad]), SubsystemsError::Text(a.to_owned()));
+        }
+        let many = Subsystem { namespaces: vec![None; 1025], ..subsystem(a) };
+        assert_eq!(error(vec![many]), SubsystemsError::Namespaces(a.to_owned()));
+    }
+
+    #[test]
+    fn finds_namespaces_by_their_identifier() {
+        let subsystem = subsystem("nqn.2026-01.io.drumfire:a");
+        assert_eq!(subsystem.ids().collect::<Vec<_>>(), [1, 3]);
+        for (id, there) in [(0, false), (1, true), (2, false), (3, true), (4, false)] {
+            assert_eq!(subsystem.namespace(id).is_some(), there, "{id}");
+        }
+        assert!(subsystem.namespace(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn names_namespaces_apart_and_forever() {
+        let [a, b] = ["nqn.2026-01.io.drumfire:a", "nqn.2026-01.io.drumfire:b"].map(subsystem);
+        assert_eq!(a.unique_id(1), a.clone().unique_id(1));
+        let other = Subsystem { serial: "S2".to_owned(), ..a.clone() };
+        let ids = [a.unique_id(1), a.unique_id(2), b.unique_id(1), other.unique_id(1)];
+        for (i, id) in ids.iter().enumerate() {
+            assert!(!ids[..i].contains(id));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The end that asks: an admin queue that opens the way, and I/O queues that use it.
+//!
+//! An association is one [`NvmeAdmin`] and any number of [`NvmeQueue`]s, each a connection of its
+//! own. When the admin queue is ready it gives out an [`Association`]; a queue is made of that and
+//! of a number from 1 to [`Association::queues`]. The admin queue must live, and be fed, as long as
+//! its queues are used: it keeps the association alive. Close the queues first, then the admin
+//! queue.
+
+mod admin;
+mod discovery;
+mod queue;
+
+use block::{Geometry, Nanos};
+
+pub use admin::NvmeAdmin;
+pub use discovery::{DiscoveryEntry, NvmeDiscovery, SubsystemKind};
+pub use queue::NvmeQueue;
+
+/// What to connect to and how.
+#[derive(Clone, Debug)]
+pub struct NvmeInitiatorConfig {
+    /// Our own name.
+    pub host_nqn: String,
+    /// Our own number: the same for all associations of one host, not zero.
+    pub host_id: [u8; 16],
+    /// The subsystem.
+    pub subsystem_nqn: String,
+    /// The namespace in it, from 1.
+    pub nsid: u32,
+    /// I/O queues to ask for, 1 to 1024.
+    pub queues: u16,
+    /// Protect headers by CRC-32C.
+    pub header_digest: bool,
+    /// Protect data by CRC-32C.
+    pub data_digest: bool,
+    /// I/Os under way on one queue, 1 to 1023. The target may allow less.
+    pub queue_depth: u16,
+    /// Without a sign of life for so long, the target ends the association. Zero: never.
+    pub keep_alive: Nanos,
+    /// How long it may take until a queue is ready.
+    pub connect_timeout: Nanos,
+    /// How long an admin command may take.
+    pub admin_timeout: Nanos,
+}
+
+impl NvmeInitiatorConfig {
+    /// The usual settings: one I/O queue of 128, no digests, 15 s to connect, 10 s to live.
+    pub fn new(
+        host_nqn: &str,
+        host_id: [u8; 16],
+        subsystem_nqn: &str,
+        nsid: u32,
+    ) -> NvmeInitiatorConfig {
+        NvmeInitiatorConfig {
+            host_nqn: host_nqn.to_owned(),
+            host_id,
+            subsystem_nqn: subsystem_nqn.to_owned(),
+            nsid,
+            queues: 1,
+            header_digest: false,
+            data_digest: false,
+            queue_depth: 128,
+            keep_alive: Nanos::from_secs(10),
+            connect_timeout: Nanos::from_secs(15),
+            admin_timeout: Nanos::from_secs(10),
+        }
+    }
+}
+
+/// What an admin queue learned: all that an I/O queue needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Association {
+    /// Number of the controller.
+    pub cntlid: u16,
+    /// Shape of the namespace.
+    pub geometry: Geometry,
+    /// I/O queues that may be opened: numbers 1 to this.
+    pub queues: u16,
+    /// Entries that an I/O queue may have.
+    pub max_queue_entries: u32,
+    /// Longest read or write in one command. Longer I/Os become several commands, one after the
+    /// other.
+    pub max_transfer_bytes: u32,
+    /// Data that a command may bring along.
+    pub in_capsule_bytes: u32,
+    /// Longest zeroing in one command.
+    pub max_zeroes_bytes: u64,
+    /// Longest trim in one command.
+    pub max_trim_bytes: u64,
+    /// Whether the target zeroes ranges.
+    pub write_zeroes: bool,
+    /// Whether the target takes trims.
+    pub trim: bool,
+    /// Whether a single queue may be ended in order.
+    pub disconnect: bool,
+}
