@@ -12,6 +12,9 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// tgtd keeps its control sockets here, and nowhere else.
 const SOCKETS: &str = "/var/run/tgtd";
 
+/// tgtd numbers its control sockets below this.
+const CONTROL_MAX: u16 = 1 << 15;
+
 /// A tgtd that serves one volume. It is ended when this is dropped.
 #[derive(Debug)]
 pub struct Tgt {
@@ -34,7 +37,7 @@ impl Tgt {
         let disk = folder.path().join("disk");
         let file = File::create(&disk).expect("a folder of ours");
         file.set_len(len_bytes).expect("a sparse file takes no space");
-        let (control, port) = (free_port(), free_port());
+        let (control, port) = (free_port() % CONTROL_MAX, free_port());
         let portal = format!("portal=127.0.0.1:{port}");
         let mut command = Command::new(tgtd);
         command.args(["-f", "-C", &control.to_string(), "--iscsi", &portal]);

@@ -32,20 +32,20 @@ fn cases(output: &str) -> Vec<(String, Case)> {
 }
 
 fn judge(said: &str) -> Case {
-    let lines = || said.lines().map(str::trim);
-    let reason = |mark| lines().find_map(|line| line.strip_prefix(mark)).map(str::trim);
-    let failed = lines().any(|line| line == "FAILED");
-    let skipped = reason("[SKIPPED]");
-    match (failed, skipped) {
-        (true, _) => {
-            let assertion = lines().find(|line| line.starts_with("1. "));
-            let why = [reason("[FAILED]"), assertion].into_iter().flatten().collect::<Vec<_>>();
-            Case::Failed(why.join("; "))
-        }
-        (false, Some(why)) => Case::Skipped(why.into()),
-        (false, None) if lines().any(|line| line == "passed") => Case::Passed,
-        (false, None) => Case::Failed("it did not come to its end".into()),
+    let lines: Vec<&str> = said.lines().map(str::trim).collect();
+    let verdict = |line: &&str| line.starts_with("passed") || line.starts_with("FAILED");
+    let Some(end) = lines.iter().position(verdict) else {
+        return Case::Failed("it did not come to its end".into());
+    };
+    // What follows the verdict is the assertion that failed, or tidying up.
+    let (before, after) = lines.split_at(end);
+    let reason = |mark| before.iter().find_map(|line| line.strip_prefix(mark)).map(str::trim);
+    if lines[end].starts_with("FAILED") {
+        let assertion = after.iter().find(|line| line.starts_with("1. ")).copied();
+        let why = [reason("[FAILED]"), assertion].into_iter().flatten().collect::<Vec<_>>();
+        return Case::Failed(why.join("; "));
     }
+    reason("[SKIPPED]").map_or(Case::Passed, |why| Case::Skipped(why.into()))
 }
 
 /// Runs a family against a fresh target and records each of its cases.
@@ -100,7 +100,8 @@ fn output_of_the_suite_is_understood() {
         \x20 Test: Standard ...passed\n\
         \x20 Test: BlockLimits ...    [SKIPPED] Logical unit is fully provisioned.\npassed\n\
         \x20 Test: Range ...    [FAILED] PRIN failed\nFAILED\n    1. test.c:50  - CU_ASSERT(ret)\n\
-        Suite: Read10\n  Test: Simple ...passed\n  Test: Cut ...\n\n\
+        Suite: Read10\n  Test: Simple ...passed    [SKIPPED] RESERVE is not implemented.\n\
+        \x20 Test: Cut ...\n\n\
         Run Summary:    Type  Total    Ran Passed Failed Inactive\n";
     let cases = cases(output);
     let expected = [

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, PipeReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -21,9 +21,9 @@ const PIPE_PATIENCE: Duration = Duration::from_secs(2);
 pub struct Outcome {
     /// `None` when it was ended at its time limit.
     pub status: Option<ExitStatus>,
-    /// What it wrote to stdout.
+    /// What it wrote to stdout; to both if it was shown.
     pub stdout: String,
-    /// What it wrote to stderr.
+    /// What it wrote to stderr, unless it was shown.
     pub stderr: String,
     /// How long it ran.
     pub took: Duration,
@@ -49,7 +49,7 @@ impl Outcome {
 pub enum Show {
     /// It is only kept.
     Nothing,
-    /// Each line appears at once.
+    /// Each line appears at once, both outputs in the order in which they were written.
     Lines,
 }
 
@@ -57,10 +57,17 @@ pub enum Show {
 pub fn run(command: &mut Command, limit: Duration, show: Show) -> Result<Outcome> {
     let began = Instant::now();
     let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
-    let stdout = collect(child.stdout.take(), show);
-    let stderr = collect(child.stderr.take(), show);
+    let (stdout, writer) = std::io::pipe()?;
+    let (stderr, mut err_writer) = std::io::pipe()?;
+    if show == Show::Lines {
+        err_writer = writer.try_clone()?;
+    }
+    command.stdin(Stdio::null()).stdout(writer).stderr(err_writer);
+    let child = command.spawn().with_context(|| format!("starting {name}"));
+    // Our ends for writing are in `command`; while they are open, the pipes have no end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = child?;
+    let (stdout, stderr) = (collect(stdout, show), collect(stderr, show));
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
@@ -82,11 +89,10 @@ struct Collector {
     reader: thread::JoinHandle<()>,
 }
 
-fn collect(pipe: Option<impl Read + Send + 'static>, show: Show) -> Collector {
+fn collect(pipe: PipeReader, show: Show) -> Collector {
     let text = Arc::new(Mutex::new(String::new()));
     let kept = Arc::clone(&text);
     let reader = thread::spawn(move || {
-        let Some(pipe) = pipe else { return };
         let mut pipe = BufReader::new(pipe);
         let mut line = Vec::new();
         while pipe.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
@@ -166,6 +172,13 @@ mod test {
         assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("out\n", "err\n"));
         assert_eq!(outcome.status.unwrap().code(), Some(3));
         assert!(!outcome.success());
+    }
+
+    #[test]
+    fn what_is_shown_is_kept_in_order() {
+        let script = "echo a; echo b >&2; echo c";
+        let outcome = run(&mut shell(script), Duration::from_secs(5), Show::Lines).unwrap();
+        assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("a\nb\nc\n", ""));
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn why_not_possible(built: &Outcome) -> Option<&'static str> {
         return Some("libFuzzer needs a C++ compiler: apt-get install g++");
     }
     let library = "custom build command for `libfuzzer-sys";
-    built.stderr.contains(library).then_some("libFuzzer does not compile on this machine")
+    built.stdout.contains(library).then_some("libFuzzer does not compile on this machine")
 }
 
 fn run(package: &Path, host: &str, name: &str, seconds: u64) -> Result<Outcome> {

@@ -32,8 +32,10 @@ impl Tally {
     /// Reads the output of `cargo test`.
     pub fn of_cargo_test(name: &str, outcome: &Outcome) -> Tally {
         let mut tally = Tally::default();
+        let mut file = String::new();
         for line in outcome.stdout.lines() {
-            tally.add_line(line);
+            file = file_of(line).unwrap_or(file);
+            tally.add_line(&file, line);
         }
         // It did not compile, crashed, or hung: nobody counted that.
         if !outcome.success() && tally.failed.is_empty() {
@@ -45,15 +47,17 @@ impl Tally {
         tally
     }
 
-    fn add_line(&mut self, line: &str) {
+    fn add_line(&mut self, file: &str, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
             // "ok. 12 passed; 0 failed; 0 ignored; …"
             let passed = result.split([' ', ';']).nth(1).and_then(|count| count.parse().ok());
             self.passed += passed.unwrap_or(0_usize);
         } else if let Some(test) = line.strip_prefix("test ") {
             match test.rsplit_once(" ... ") {
-                Some((name, "FAILED")) => self.failed.push(name.into()),
-                Some((name, how)) if how.starts_with("ignored") => self.skip(name, how),
+                Some((name, "FAILED")) => self.failed.push(format!("{file}::{name}")),
+                Some((name, how)) if how.starts_with("ignored") => {
+                    self.skip(format!("{file}::{name}"), how);
+                }
                 _ => {}
             }
         }
@@ -83,6 +87,18 @@ impl Tally {
     }
 }
 
+/// Which tests follow: `volume` for `Running unittests src/lib.rs (…/drumfire_volume-0123abc)`, the
+/// crate's or the file's name.
+fn file_of(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if let Some(name) = line.strip_prefix("Doc-tests ") {
+        return Some(name.into());
+    }
+    let (_, program) = line.strip_prefix("Running ")?.split_once('(')?;
+    let (_, name) = program.trim_end_matches(')').rsplit_once('/')?;
+    name.rsplit_once('-').map(|(name, _)| name.to_string())
+}
+
 #[cfg(test)]
 mod test {
     use std::os::unix::process::ExitStatusExt;
@@ -98,6 +114,8 @@ mod test {
     }
 
     const OUTPUT: &str = "\
+     Running unittests src/lib.rs (target/debug/deps/volume-0123abc)
+
 running 3 tests
 test a::b ... ok
 test a::c ... FAILED
@@ -105,6 +123,7 @@ test a::d ... ignored, no disk
 
 test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out
 
+   Doc-tests x
 test crates/x/src/lib.rs - X (line 3) ... ok
 test result: ok. 21 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
 ";
@@ -113,8 +132,8 @@ test result: ok. 21 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
     fn adds_up_all_binaries() {
         let tally = Tally::of_cargo_test("unit", &outcome(OUTPUT, Some(101)));
         assert_eq!(tally.counts(), [22, 1, 1]);
-        assert_eq!(tally.failed, ["a::c"]);
-        assert_eq!(tally.skipped, [("a::d".into(), "ignored, no disk".into())]);
+        assert_eq!(tally.failed, ["volume::a::c"]);
+        assert_eq!(tally.skipped, [("volume::a::d".into(), "ignored, no disk".into())]);
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub struct Tgt {
 
 /// Starts tgtd on a port and with control sockets of its own.
 pub fn tgt(programs: &Programs) -> Result<Tgt> {
-    let (port, control) = (free_port()?, free_port()?);
+    // tgtd numbers its control sockets below 2^15.
+    let (port, control) = (free_port()?, free_port()? % (1 << 15));
     let args = format!("-f -C {control} --iscsi portal=127.0.0.1:{port}");
     let service = programs.start(&Call { program: "tgtd", args, core: TARGET_CORE })?;
     let socket = PathBuf::from(format!("/var/run/tgtd/socket.{control}"));
