@@ -33,5 +33,7 @@ pub(super) const VERIFY_12: u8 = 0xaf;
 
 /// READ CAPACITY (16), of SERVICE ACTION IN (16).
 pub(super) const SA_READ_CAPACITY_16: u8 = 0x10;
+/// GET LBA STATUS, of SERVICE ACTION IN (16).
+pub(super) const SA_GET_LBA_STATUS: u8 = 0x12;
 /// REPORT SUPPORTED OPERATION CODES, of MAINTENANCE IN.
 pub(super) const SA_REPORT_SUPPORTED_OPERATION_CODES: u8 = 0x0c;

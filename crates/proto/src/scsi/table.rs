@@ -77,6 +77,12 @@ pub(super) static COMMANDS: &[Command] = &[
         capacity::read_capacity_16,
     )
     .action(SA_READ_CAPACITY_16),
+    row(
+        SERVICE_ACTION_IN_16,
+        &[SA_GET_LBA_STATUS, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0],
+        capacity::get_lba_status,
+    )
+    .action(SA_GET_LBA_STATUS),
     row(REPORT_LUNS, &[0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0], lun::report_luns_alone),
     row(
         MAINTENANCE_IN,
