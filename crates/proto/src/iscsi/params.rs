@@ -2,7 +2,11 @@
 
 use block::Pool;
 
+use crate::Outbox;
+use crate::crc32c::{Crc32c, crc32c};
+
 use super::negotiate::{Key, Values};
+use super::pdu::{HEADER_BYTES, Header};
 
 /// The outcome of a login, from one end's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +32,6 @@ impl Params {
     pub(super) fn new(values: &Values, receive_max: u32) -> Params {
         let max_burst = values.get(Key::MaxBurstLength);
         let data_digest = values.is(Key::DataDigest);
-        // Data and their digest lie in one buffer of the outbox; half of one keeps whole blocks.
-        let longest = Pool::LARGE_BYTES / if data_digest { 2 } else { 1 };
         Params {
             header_digest: values.is(Key::HeaderDigest),
             data_digest,
@@ -38,8 +40,59 @@ impl Params {
             max_burst,
             //= RFC 7143 §13.14: FirstBurstLength MUST NOT exceed MaxBurstLength.
             first_burst: values.get(Key::FirstBurstLength).min(max_burst),
-            send_max: values.get(Key::MaxRecvDataSegmentLength).min(longest as u32),
+            send_max: values
+                .get(Key::MaxRecvDataSegmentLength)
+                .min(Params::longest_segment(data_digest)),
             receive_max,
         }
+    }
+
+    /// What holds during login.
+    pub(super) fn before_login() -> Params {
+        let values = Values::default();
+        let longest = values.get(Key::MaxRecvDataSegmentLength);
+        Params::new(&values, longest)
+    }
+
+    /// The longest data segment that we send to anyone: data and their digest lie in one buffer of
+    /// the outbox, and half of one keeps whole blocks.
+    pub(super) fn longest_segment(data_digest: bool) -> u32 {
+        Pool::LARGE_BYTES as u32 / if data_digest { 2 } else { 1 }
+    }
+
+    /// Appends a header and its digest.
+    #[inline(always)]
+    pub(super) fn put_header(&self, header: &Header, out: &mut Outbox) {
+        out.reserve(HEADER_BYTES).copy_from_slice(header);
+        if self.header_digest {
+            out.bytes(&crc32c(header).to_le_bytes());
+        }
+    }
+
+    /// Appends a data segment with its padding and digest.
+    #[inline(always)]
+    pub(super) fn put_data(&self, data: &[u8], out: &mut Outbox) {
+        out.bytes(data);
+        if self.data_digest || !data.len().is_multiple_of(4) {
+            self.put_data_tail(data, out);
+        }
+    }
+
+    fn put_data_tail(&self, data: &[u8], out: &mut Outbox) {
+        //= RFC 7143 §11.2.1.6: padding should be zeroes.
+        let padding = &[0; 3][..data.len().wrapping_neg() & 3];
+        out.bytes(padding);
+        if self.data_digest && !data.is_empty() {
+            let mut crc = Crc32c::new();
+            crc.update(data);
+            crc.update(padding);
+            out.bytes(&crc.value().to_le_bytes());
+        }
+    }
+
+    /// Appends a whole PDU.
+    pub(super) fn put(&self, header: &Header, data: &[u8], out: &mut Outbox) {
+        self.put_header(header, out);
+        self.put_data(data, out);
     }
 }

@@ -1,8 +1,31 @@
 //! The end that asks: makes a volume out of a logical unit elsewhere.
+//!
+//! `login` and then `opening` run once, until the unit's shape is known. `command` sends I/Os and
+//! `answer` takes what comes back, which is the hot path; `control` has the rest: pings, news,
+//! logouts. An I/O has one slot, and its task tag is the slot's number and a generation, so that
+//! an answer to a former use of the slot is noticed.
 
-use block::{Done, Io, Nanos};
+mod answer;
+mod command;
+mod control;
+pub(super) mod login;
+mod opening;
+mod slot;
 
-use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
+use std::collections::VecDeque;
+
+use block::{Done, Geometry, Io, Nanos};
+
+use crate::scsi::encode_lun;
+use crate::{Ending, Endpoint, Initiator, Outbox, Phase, Violation};
+
+use super::frame::{DataEnd, Frame, Next};
+use super::params::Params;
+use super::pdu::{Header, Numbers, opcode, opcode_of};
+
+use login::Login;
+use opening::Opening;
+use slot::Slots;
 
 /// Whom to ask and how.
 #[derive(Clone, Debug)]
@@ -11,17 +34,17 @@ pub struct InitiatorConfig {
     pub initiator_name: String,
     /// The target's name.
     pub target_name: String,
-    /// Which logical unit.
+    /// Which logical unit, at most [`scsi::LUN_MAX`](crate::scsi::LUN_MAX).
     pub lun: u16,
-    /// Protect headers by CRC-32C; the login is refused by a target that cannot.
+    /// Protect headers by CRC-32C; a target that cannot is refused.
     pub header_digest: bool,
-    /// Protect data by CRC-32C; the login is refused by a target that cannot.
+    /// Protect data by CRC-32C; a target that cannot is refused.
     pub data_digest: bool,
     /// I/Os under way at most, 1 to 4096.
     pub max_outstanding: u16,
     /// How long login and the first questions may take.
     pub login_timeout: Nanos,
-    /// A target that was silent for so long is pinged.
+    /// A target that was silent for so long is pinged. Zero: never.
     pub nop_interval: Nanos,
     /// A ping unanswered for so long ends the connection.
     pub nop_timeout: Nanos,
@@ -46,52 +69,258 @@ impl InitiatorConfig {
 
 /// One session of one connection with one logical unit.
 #[derive(Debug)]
-pub struct IscsiInitiator {}
+pub struct IscsiInitiator {
+    config: InitiatorConfig,
+    lun: [u8; 8],
+    stage: Stage,
+    geometry: Geometry,
+    /// Blocks as a power of two.
+    block_shift: u32,
+    /// What the unit can do beyond reads and writes.
+    can_trim: bool,
+    trimmed_reads_zero: bool,
+    can_force_unit_access: bool,
+    params: Params,
+    frame: Frame,
+    incoming: Incoming,
+    /// The data of a PDU that is not I/O, and its header.
+    gathered: Vec<u8>,
+    gathering: Header,
+    /// CmdSN of the next command, the last that may be used, and the StatSN that comes next.
+    command_number: u32,
+    command_max: u32,
+    status: u32,
+    slots: Slots,
+    done: Vec<Done>,
+    /// Slots whose command the target was too busy for, and when to try again.
+    retries: VecDeque<(Nanos, u16)>,
+    began: Nanos,
+    heard: Nanos,
+    /// When the ping was sent that waits for an answer.
+    ping: Option<Nanos>,
+    /// When to log out even though I/Os are under way.
+    logout_at: Option<Nanos>,
+}
+
+/// How far the session is.
+#[derive(Debug)]
+enum Stage {
+    /// Nothing was sent yet.
+    Idle(Box<Login>),
+    Login(Box<Login>),
+    /// Learning the unit's shape.
+    Opening(Opening),
+    Ready,
+    /// A logout waits until the I/Os under way have ended.
+    Draining,
+    /// A logout was sent.
+    Closing,
+    Closed,
+}
+
+/// What becomes of the data segment under way.
+#[derive(Clone, Copy, Debug)]
+struct Incoming {
+    sink: Sink,
+    /// Bytes of the segment that came.
+    have: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sink {
+    /// It is collected, to be dealt with as a whole.
+    Gather,
+    /// It is data of the read in this slot.
+    Slot(u16),
+}
+
+/// Longest data segment during login.
+//= RFC 7143 §13.12: the default of MaxRecvDataSegmentLength is 8192.
+const LOGIN_DATA_BYTES: u32 = 8192;
+
+/// Longest data segment of a PDU that is not I/O: sense data, pings, the answers of opening.
+const GATHER_MAX_BYTES: usize = 8192;
 
 impl IscsiInitiator {
     /// A session that logs in at its first [`tick`](Endpoint::tick), due at once.
+    ///
+    /// Panics when the LUN is above [`scsi::LUN_MAX`](crate::scsi::LUN_MAX).
     pub fn new(config: InitiatorConfig, now: Nanos) -> IscsiInitiator {
-        let _ = (config, now);
-        todo!()
+        let digests = [config.header_digest, config.data_digest];
+        let login = Login::new(&config.initiator_name, Some(&config.target_name), digests, now);
+        let slots = Slots::new(config.max_outstanding);
+        IscsiInitiator {
+            lun: encode_lun(config.lun),
+            stage: Stage::Idle(Box::new(login)),
+            geometry: Geometry { block_bytes: 512, blocks: 0, read_only: true, volatile: true },
+            block_shift: 9,
+            can_trim: false,
+            trimmed_reads_zero: false,
+            can_force_unit_access: false,
+            params: Params::before_login(),
+            frame: Frame::new(LOGIN_DATA_BYTES),
+            incoming: Incoming { sink: Sink::Gather, have: 0 },
+            gathered: Vec::new(),
+            gathering: [0; 48],
+            command_number: 1,
+            command_max: 0,
+            status: 0,
+            done: Vec::with_capacity(slots.count()),
+            retries: VecDeque::with_capacity(slots.count()),
+            slots,
+            began: now,
+            heard: now,
+            ping: None,
+            logout_at: None,
+            config,
+        }
+    }
+
+    /// Takes note of the counters of an answer.
+    #[inline(always)]
+    fn count(&mut self, numbers: Numbers) {
+        //= RFC 7143 §4.2.2.1: MaxCmdSN never goes back; an older one is ignored.
+        if numbers.max.wrapping_sub(self.command_max) < 1 << 31 {
+            self.command_max = numbers.max;
+        }
+    }
+
+    /// Takes note of a status.
+    #[inline(always)]
+    fn count_status(&mut self, numbers: Numbers) -> Result<(), Ending> {
+        self.count(numbers);
+        //= RFC 7143 §4.2.2.2: StatSN rises by one; a gap at recovery level 0 ends the session.
+        if numbers.status != self.status {
+            return Err(violation(
+                "RFC 7143 §4.2.2.2: StatSN rises by one from status to status",
+                24,
+            ));
+        }
+        self.status = self.status.wrapping_add(1);
+        Ok(())
+    }
+
+    /// How many commands the target takes now.
+    #[inline(always)]
+    fn window(&self) -> usize {
+        let open = self.command_max.wrapping_sub(self.command_number).wrapping_add(1) as i32;
+        open.max(0) as usize
+    }
+
+    /// Deals with a PDU whose data, if it has any, is still to come.
+    #[inline(always)]
+    fn pdu(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
+        self.incoming = Incoming { sink: Sink::Gather, have: 0 };
+        match opcode_of(header) {
+            opcode::DATA_IN => self.data_in(header),
+            opcode::RESPONSE => self.response(header, out),
+            _ => self.control(header, out),
+        }
+    }
+
+    /// Puts the next part of a data segment where it belongs.
+    #[inline(always)]
+    fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        let (part, end) = self.frame.data(bytes);
+        match self.incoming.sink {
+            Sink::Slot(slot) => self.place(slot, part),
+            Sink::Gather => self.gather(part)?,
+        }
+        self.incoming.have += part.len() as u32;
+        match end {
+            DataEnd::Open => Ok(()),
+            DataEnd::Intact => match self.incoming.sink {
+                Sink::Slot(slot) => self.placed(slot),
+                Sink::Gather => self.gathered(out),
+            },
+            //= RFC 7143 §7.8: at recovery level 0 a data digest error ends the session.
+            DataEnd::Corrupt => {
+                Err(violation("RFC 7143 §11.2.3: the data digest is the CRC-32C of the data", 48))
+            }
+        }
+    }
+
+    fn gather(&mut self, part: &[u8]) -> Result<(), Ending> {
+        if self.gathered.len() + part.len() > GATHER_MAX_BYTES {
+            return Err(violation("an answer that is not data of a read is short", 5));
+        }
+        self.gathered.extend_from_slice(part);
+        Ok(())
     }
 }
 
 impl Endpoint for IscsiInitiator {
-    fn receive(&mut self, _now: Nanos, _bytes: &[u8], _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        self.heard = now;
+        let mut bytes = bytes;
+        while !bytes.is_empty() && !matches!(self.stage, Stage::Closed) {
+            if self.frame.in_data() {
+                self.data(&mut bytes, out)?;
+                continue;
+            }
+            match self.frame.header(&mut bytes)? {
+                Next::Whole(header) => self.pdu(header, out)?,
+                Next::Collected(header) => {
+                    self.frame.forget_header();
+                    self.pdu(&header, out)?;
+                }
+                Next::Partial => break,
+            }
+        }
+        if !self.retries.is_empty() {
+            self.retry_due(now, out);
+        }
+        self.log_out_when_drained(out);
+        Ok(())
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        todo!()
+        self.next_deadline()
     }
 
-    fn tick(&mut self, _now: Nanos, _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        self.keep_alive(now, out)
     }
 }
 
 impl Initiator for IscsiInitiator {
     fn phase(&self) -> Phase {
-        todo!()
+        match self.stage {
+            Stage::Idle(_) | Stage::Login(_) | Stage::Opening(_) => Phase::Opening,
+            Stage::Ready => Phase::Ready(self.geometry),
+            Stage::Draining | Stage::Closing => Phase::Closing,
+            Stage::Closed => Phase::Closed,
+        }
     }
 
+    #[inline]
     fn room(&self) -> usize {
-        todo!()
+        if !matches!(self.stage, Stage::Ready) {
+            return 0;
+        }
+        self.slots.room().min(self.window().saturating_sub(self.retries.len()))
     }
 
-    fn submit(&mut self, _now: Nanos, _io: Io, _out: &mut Outbox) {
-        todo!()
+    #[inline]
+    fn submit(&mut self, _now: Nanos, io: Io, out: &mut Outbox) {
+        self.start(io, out);
     }
 
     fn done(&mut self) -> &mut Vec<Done> {
-        todo!()
+        &mut self.done
     }
 
-    fn close(&mut self, _now: Nanos, _out: &mut Outbox) {
-        todo!()
+    fn close(&mut self, _now: Nanos, out: &mut Outbox) {
+        self.log_out(out);
     }
 
     fn abandon(&mut self) {
-        todo!()
+        self.stage = Stage::Closed;
+        self.disconnect();
     }
+}
+
+/// The peer broke a rule that leaves no way to go on.
+fn violation(rule: &'static str, at: usize) -> Ending {
+    Ending::Violation(Violation { rule, at })
 }

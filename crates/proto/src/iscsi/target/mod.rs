@@ -1,13 +1,41 @@
-//! The end that serves: one connection of a portal.
+//! The end that serves: one connection of a portal, which is one session.
+//!
+//! `login` runs once. Then `command` and `data_out` take what initiators send for I/Os, `answer`
+//! sends what volumes return; these are the hot path. All else is in files of its own: `control`
+//! dispatches it, `manage` aborts tasks, `text` answers requests in text, `attention` keeps unit
+//! attentions. A command has one slot of `task`, and a slot has one I/O or several.
+
+mod alive;
+mod answer;
+mod attention;
+mod command;
+mod control;
+mod data_out;
+mod job;
+mod login;
+mod manage;
+mod task;
+mod text;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Done, Memory, Nanos, Pool};
+use block::{Buf, Done, Memory, Nanos, Pool};
 
-use crate::{Ending, Endpoint, Outbox, Request, Target};
+use crate::scsi::{Unit, decode_lun};
+use crate::{Ending, Endpoint, Outbox, Request, Target, UnitId, Violation};
 
-use super::directory::Directory;
+use super::directory::{Directory, TargetEntry};
+use super::frame::{DataEnd, Frame, Next};
+use super::params::Params;
+use super::pdu::{Header, Numbers, opcode, opcode_of};
+
+use alive::Alive;
+use attention::Attentions;
+use login::Login;
+use manage::Waiting;
+use task::Tasks;
+use text::Exchange;
 
 /// How connections behave. Shared by those of a portal.
 #[derive(Clone, Debug)]
@@ -18,11 +46,11 @@ pub struct TargetConfig {
     pub max_recv_data_segment_bytes: u32,
     /// Longest solicited burst that we agree to, 512 to 2²⁴−1.
     pub max_burst_bytes: u32,
-    /// Longest unsolicited burst that we agree to, 512 to `max_burst_bytes`.
+    /// Longest unsolicited burst that we agree to, 512 to [`Pool::LARGE_BYTES`].
     pub first_burst_bytes: u32,
     /// How long a login may take.
     pub login_timeout: Nanos,
-    /// An initiator that was silent for so long is pinged.
+    /// An initiator that was silent for so long is pinged. Zero: never.
     pub nop_interval: Nanos,
     /// A ping unanswered for so long ends the connection.
     pub nop_timeout: Nanos,
@@ -55,7 +83,75 @@ pub enum Stage {
 
 /// One connection, which is one session.
 #[derive(Debug)]
-pub struct IscsiTarget {}
+pub struct IscsiTarget {
+    config: Arc<TargetConfig>,
+    directory: Arc<Directory>,
+    portal: String,
+    connection_id: u32,
+    stage: Stage,
+    login: Option<Box<Login>>,
+    /// Index of the target in the directory, in a normal session.
+    target: usize,
+    initiator_name: String,
+    isid: [u8; 6],
+    /// The initiator's number for the connection.
+    connection: u16,
+    params: Params,
+    frame: Frame,
+    incoming: Incoming,
+    /// The data of a PDU that is not I/O, and its header.
+    gathered: Vec<u8>,
+    gathering: Header,
+    /// StatSN of the next status, and the CmdSN that comes next.
+    status: u32,
+    expected: u32,
+    tasks: Tasks,
+    requests: VecDeque<Request>,
+    /// Slots with unsolicited data to come, in order of their commands.
+    unsolicited: Vec<u16>,
+    /// Slots that wait for a buffer or for room in the outbox.
+    starving: VecDeque<u16>,
+    /// Parts of reads that came back before their predecessors.
+    held: Vec<Done>,
+    attentions: Attentions,
+    waiting: Vec<Waiting>,
+    epoch: u32,
+    /// CmdSN of commands that were aborted before they came.
+    aborted_ahead: Vec<u32>,
+    resets: Vec<UnitId>,
+    exchange: Option<Exchange>,
+    alive: Alive,
+    finished: bool,
+    abandoned: bool,
+}
+
+/// What becomes of the data segment under way.
+#[derive(Clone, Copy, Debug)]
+struct Incoming {
+    sink: Sink,
+    /// Bytes of the segment that came.
+    have: u32,
+    /// The PDU ends its burst.
+    last: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sink {
+    /// Nothing.
+    Discard,
+    /// It is collected, to be dealt with as a whole.
+    Gather,
+    /// It is data-out of the task in this slot.
+    Task(u16),
+}
+
+/// The longest data segment during login.
+//= RFC 7143 §13.12: the default of MaxRecvDataSegmentLength is 8192.
+const LOGIN_DATA_BYTES: u32 = 8192;
+
+/// Of the data of a PDU that is not I/O so much is kept: enough for any ping, and more than any
+/// text that makes sense.
+const GATHER_MAX_BYTES: usize = 64 << 10;
 
 impl IscsiTarget {
     /// A fresh connection.
@@ -69,59 +165,218 @@ impl IscsiTarget {
         connection_id: u32,
         now: Nanos,
     ) -> IscsiTarget {
-        let _ = (config, directory, portal, connection_id, now);
-        todo!()
+        let tasks = Tasks::new(config.max_commands);
+        let slots = usize::from(config.max_commands) + 8;
+        IscsiTarget {
+            portal: portal.to_owned(),
+            connection_id,
+            stage: Stage::Login,
+            login: Some(Box::new(Login::new(&config, now))),
+            target: 0,
+            initiator_name: String::new(),
+            isid: [0; 6],
+            connection: 0,
+            params: Params::before_login(),
+            frame: Frame::new(LOGIN_DATA_BYTES),
+            incoming: Incoming { sink: Sink::Discard, have: 0, last: false },
+            gathered: Vec::new(),
+            gathering: [0; 48],
+            status: 0,
+            expected: 0,
+            tasks,
+            requests: VecDeque::with_capacity(slots),
+            unsolicited: Vec::with_capacity(slots),
+            starving: VecDeque::with_capacity(slots),
+            held: Vec::new(),
+            attentions: Attentions::default(),
+            waiting: Vec::new(),
+            epoch: 0,
+            aborted_ahead: Vec::new(),
+            resets: Vec::new(),
+            exchange: None,
+            alive: Alive::new(&config, now),
+            finished: false,
+            abandoned: false,
+            config,
+            directory,
+        }
     }
 
     /// How far it is.
     pub fn stage(&self) -> Stage {
-        todo!()
+        self.stage
     }
 
     /// Who asks, once that was said.
     pub fn initiator_name(&self) -> Option<&str> {
-        todo!()
+        Some(self.initiator_name.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Which target is asked, once that was said.
+    /// Which target is asked, in a normal session.
     pub fn target_name(&self) -> Option<&str> {
-        todo!()
+        (self.stage == Stage::Normal).then(|| self.entry().name.as_str())
     }
 
-    /// Asks the initiator to log out, because the portal is about to close.
-    pub fn ask_logout(&mut self, _now: Nanos, _out: &mut Outbox) {
-        todo!()
+    fn entry(&self) -> &TargetEntry {
+        &self.directory.targets()[self.target]
+    }
+
+    /// The logical unit that a LUN field names.
+    #[inline(always)]
+    fn unit(&self, lun: [u8; 8]) -> Option<&Unit> {
+        self.entry().units.get(usize::from(decode_lun(lun)?))?.as_ref()
+    }
+
+    /// The counters, without a status.
+    #[inline(always)]
+    fn numbers(&self) -> Numbers {
+        let max = self.expected.wrapping_add(self.tasks.room()).wrapping_sub(1);
+        Numbers { status: self.status, expected: self.expected, max }
+    }
+
+    /// The counters for an answer that is a status.
+    #[inline(always)]
+    fn next_status(&mut self) -> Numbers {
+        let numbers = self.numbers();
+        self.status = self.status.wrapping_add(1);
+        numbers
+    }
+
+    /// Frees the slot of a task that has ended.
+    #[inline(always)]
+    fn release(&mut self, slot: u16) {
+        if !self.starving.is_empty() {
+            self.forget_starving(slot);
+        }
+        self.tasks.release(slot);
+    }
+
+    /// Deals with a PDU whose data, if it has any, is still to come.
+    #[inline(always)]
+    fn pdu(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
+        self.incoming = Incoming { sink: Sink::Discard, have: 0, last: false };
+        if self.params.data_digest {
+            self.gathering = *header;
+        }
+        if self.stage == Stage::Normal {
+            match opcode_of(header) {
+                opcode::COMMAND => return self.command(header, out),
+                opcode::DATA_OUT => return self.data_out(header, out),
+                _ => {}
+            }
+        }
+        self.control(header, out)
+    }
+
+    /// A PDU whose header was collected: it may have additional segments.
+    #[cold]
+    fn collected(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
+        let normal = self.stage == Stage::Normal;
+        let result = if normal && opcode_of(header) == opcode::COMMAND && header[4] != 0 {
+            self.long_command(header, out)
+        } else {
+            self.pdu(header, out)
+        };
+        self.frame.forget_header();
+        result
+    }
+
+    /// Puts the next part of a data segment where it belongs.
+    #[inline(always)]
+    fn data(&mut self, now: Nanos, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        let (part, end) = self.frame.data(bytes);
+        match self.incoming.sink {
+            Sink::Task(slot) => self.place(slot, part),
+            Sink::Gather => {
+                let room = GATHER_MAX_BYTES - self.gathered.len();
+                self.gathered.extend_from_slice(&part[..part.len().min(room)]);
+            }
+            Sink::Discard => {}
+        }
+        self.incoming.have += part.len() as u32;
+        if end == DataEnd::Open {
+            return Ok(());
+        }
+        let sink = std::mem::replace(&mut self.incoming.sink, Sink::Discard);
+        match sink {
+            Sink::Task(slot) => {
+                self.placed(slot, end == DataEnd::Intact, out);
+                Ok(())
+            }
+            Sink::Gather => self.gathered(now, end == DataEnd::Intact, out),
+            Sink::Discard => Ok(()),
+        }
     }
 }
 
 impl Endpoint for IscsiTarget {
-    fn receive(&mut self, _now: Nanos, _bytes: &[u8], _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        self.alive.heard(now);
+        let mut bytes = bytes;
+        while !bytes.is_empty() && !self.finished {
+            if self.frame.in_data() {
+                self.data(now, &mut bytes, out)?;
+                continue;
+            }
+            match self.frame.header(&mut bytes)? {
+                Next::Whole(header) => self.pdu(header, out)?,
+                Next::Collected(header) => self.collected(&header, out)?,
+                Next::Partial => break,
+            }
+        }
+        self.feed(out);
+        Ok(())
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        todo!()
+        self.next_deadline()
     }
 
-    fn tick(&mut self, _now: Nanos, _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        self.feed(out);
+        self.keep_alive(now, out)
     }
 }
 
 impl Target for IscsiTarget {
     fn requests(&mut self) -> &mut VecDeque<Request> {
-        todo!()
+        &mut self.requests
     }
 
-    fn complete(&mut self, _now: Nanos, _done: Done, _m: Option<&Memory>, _out: &mut Outbox) {
-        todo!()
+    fn complete(&mut self, _now: Nanos, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+        self.completed(done, memory, out);
+        self.feed(out);
+    }
+
+    fn half_open(&self) -> bool {
+        self.stage == Stage::Login
     }
 
     fn finished(&self) -> bool {
-        todo!()
+        self.finished
     }
 
-    fn abandon(&mut self, _pool: &Pool) {
-        todo!()
+    fn abandon(&mut self, pool: &Pool) {
+        self.finished = true;
+        self.abandoned = true;
+        let requested = self.requests.drain(..).filter_map(|request| request.io.buf);
+        let held = self.held.drain(..).filter_map(|done| done.buf);
+        requested.chain(held).for_each(|buf| pool.give(buf));
+        self.tasks.clear(pool);
+        self.unsolicited.clear();
+        self.starving.clear();
+        self.waiting.clear();
     }
+}
+
+/// A buffer for data that comes unasked, beyond the pool's limit if need be: how much of it may
+/// come is bounded by the window and FirstBurstLength. `None` when there is no memory.
+fn buf_for_unasked(pool: &Pool, len: usize) -> Option<Buf> {
+    let size = if len <= Pool::SMALL_BYTES { Pool::SMALL_BYTES } else { Pool::LARGE_BYTES };
+    pool.take(len).or_else(|| Buf::new(size).ok())
+}
+
+/// The peer broke a rule that leaves no way to go on.
+fn violation(rule: &'static str, at: usize) -> Ending {
+    Ending::Violation(Violation { rule, at })
 }

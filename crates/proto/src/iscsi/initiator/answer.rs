@@ -1,0 +1,223 @@
+//! What comes back for I/Os: data, requests for data, and status.
+
+use block::{Done, Fault, Nanos, Op};
+
+use crate::scsi::{Key, Sense, decode_sense};
+use crate::{Ending, Outbox};
+
+use super::super::pdu::{DataIn, Header, ReadyToTransfer, Response};
+use super::{IscsiInitiator, Sink, violation};
+
+/// SCSI status.
+//= SAM-5 §Status codes
+pub(super) const GOOD: u8 = 0x00;
+pub(super) const CHECK_CONDITION: u8 = 0x02;
+const BUSY: u8 = 0x08;
+const TASK_SET_FULL: u8 = 0x28;
+const TASK_ABORTED: u8 = 0x40;
+
+/// So often a command is sent again that met a busy target or a unit attention.
+const ATTEMPTS_MAX: u8 = 10;
+/// The first pause before that; each is twice as long as the one before, about 1 s in all.
+const FIRST_PAUSE: Nanos = Nanos::from_millis(1);
+
+/// An answer names a task that is not under way.
+const STALE: &str = "RFC 7143 §11.2.1.8: an answer has the tag of a command under way";
+
+impl IscsiInitiator {
+    /// Data of a read, which is still to come.
+    #[inline(always)]
+    pub(super) fn data_in(&mut self, header: &Header) -> Result<(), Ending> {
+        let data = DataIn::parse(header);
+        let Some(slot) = self.slots.find(data.task_tag) else {
+            return self.opening_data_in(header);
+        };
+        if data.ends {
+            self.count_status(data.numbers)?;
+        } else {
+            self.count(data.numbers);
+        }
+        let this = &mut self.slots[slot];
+        //= RFC 7143 §13.18: with DataPDUInOrder=Yes data comes at rising offsets without gaps.
+        let fits = data.data_len <= this.len - this.moved;
+        if this.op != Op::Read || data.offset != this.moved || !fits {
+            return Err(violation("RFC 7143 §13.18: data of a read comes in order, and once", 40));
+        }
+        if data.data_number != this.number {
+            return Err(violation("RFC 7143 §11.7.5: DataSN rises by one within a command", 36));
+        }
+        this.number += 1;
+        this.ends = data.ends;
+        this.good = data.status == GOOD && !data.overflow && !data.underflow;
+        self.incoming.sink = Sink::Slot(slot);
+        if data.data_len == 0 {
+            return self.placed(slot);
+        }
+        Ok(())
+    }
+
+    /// Puts a part of a data segment into the I/O's buffer.
+    #[inline(always)]
+    pub(super) fn place(&mut self, slot: u16, part: &[u8]) {
+        let this = &mut self.slots[slot];
+        let at = this.moved as usize;
+        if let Some(buf) = &mut this.buf {
+            buf[at..at + part.len()].copy_from_slice(part);
+        }
+        this.moved += part.len() as u32;
+    }
+
+    /// A data segment is complete.
+    #[inline(always)]
+    pub(super) fn placed(&mut self, slot: u16) -> Result<(), Ending> {
+        let this = &self.slots[slot];
+        if this.ends {
+            let whole = this.good && this.moved == this.len;
+            self.end(slot, if whole { Ok(()) } else { Err(Fault::Medium) });
+        }
+        Ok(())
+    }
+
+    /// The end of a command.
+    #[inline(always)]
+    pub(super) fn response(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
+        let response = Response::parse(header);
+        let Some(slot) = self.slots.find(response.task_tag) else {
+            return self.control(header, out);
+        };
+        if response.data_len != 0 || response.status != GOOD || response.response != 0 {
+            return self.control(header, out);
+        }
+        self.count_status(response.numbers)?;
+        let this = &self.slots[slot];
+        let exact = !response.overflow && !response.underflow;
+        let whole = exact && (this.op != Op::Read || this.moved == this.len);
+        self.end(slot, if whole { Ok(()) } else { Err(Fault::Medium) });
+        Ok(())
+    }
+
+    /// Answers an I/O.
+    #[inline(always)]
+    fn end(&mut self, slot: u16, result: Result<(), Fault>) {
+        let this = &mut self.slots[slot];
+        let done = Done { tag: this.tag, result, buf: this.buf.take() };
+        self.slots.release(slot);
+        self.done.push(done);
+    }
+
+    /// The end of a command that is not plainly good, with its sense data.
+    #[cold]
+    pub(super) fn bad_response(&mut self, header: &Header, data: &[u8]) -> Result<(), Ending> {
+        let response = Response::parse(header);
+        let Some(slot) = self.slots.find(response.task_tag) else {
+            return Err(violation(STALE, 16));
+        };
+        self.count_status(response.numbers)?;
+        if response.response != 0 {
+            //= RFC 7143 §11.4.3: 1 is a failure of the target, not of the command.
+            self.end(slot, Err(Fault::Medium));
+            return Ok(());
+        }
+        let sense = if response.status == CHECK_CONDITION { sense_of(data) } else { None };
+        let later = matches!(response.status, BUSY | TASK_SET_FULL);
+        let attention = sense.is_some_and(|sense| sense.key == Key::UnitAttention);
+        if (later || attention) && self.slots[slot].attempts < ATTEMPTS_MAX {
+            self.retry(slot, later);
+            return Ok(());
+        }
+        let op = self.slots[slot].op;
+        // A unit that never promised to keep anything back need not know how to flush.
+        let needless = op == Op::Flush && !self.geometry.volatile;
+        let result = match (response.status, sense) {
+            (CHECK_CONDITION, Some(sense)) => match fault(sense) {
+                Some(Fault::Unsupported) if needless => Ok(()),
+                Some(fault) => Err(fault),
+                None => Ok(()),
+            },
+            (GOOD, _) => Ok(()),
+            (TASK_ABORTED, _) => Err(Fault::Aborted),
+            _ => Err(Fault::Medium),
+        };
+        self.end(slot, result);
+        Ok(())
+    }
+
+    /// Puts a command back that the target had no time for.
+    fn retry(&mut self, slot: u16, busy: bool) {
+        let this = &mut self.slots[slot];
+        let pause = if busy { FIRST_PAUSE.0 << this.attempts.min(10) } else { 0 };
+        this.attempts += 1;
+        this.retire();
+        self.retries.push_back((Nanos(self.heard.0 + pause), slot));
+    }
+
+    /// Sends commands again whose pause is over, as far as the target lets us.
+    #[cold]
+    pub(super) fn retry_due(&mut self, now: Nanos, out: &mut Outbox) {
+        for _ in 0..self.retries.len() {
+            let Some((due, slot)) = self.retries.pop_front() else { return };
+            if due <= now && self.window() != 0 {
+                self.send_command(slot, out);
+            } else {
+                self.retries.push_back((due, slot));
+            }
+        }
+    }
+
+    /// The target is ready for data of a write.
+    #[cold]
+    pub(super) fn ready_to_transfer(
+        &mut self,
+        header: &Header,
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        let ready = ReadyToTransfer::parse(header);
+        let Some(slot) = self.slots.find(ready.task_tag) else {
+            return Err(violation(STALE, 16));
+        };
+        self.count(ready.numbers);
+        let this = &mut self.slots[slot];
+        //= RFC 7143 §13.19: with DataSequenceInOrder=Yes bursts are asked for in order, each once.
+        if ready.offset != this.moved || ready.len > this.out_len - this.moved {
+            return Err(violation(
+                "RFC 7143 §11.8.4: an R2T asks for the data that comes next",
+                40,
+            ));
+        }
+        if ready.len == 0 || ready.len > self.params.max_burst || ready.number != this.number {
+            return Err(violation("RFC 7143 §11.8: R2T number and length are in range", 36));
+        }
+        this.number += 1;
+        self.send_burst(slot, ready.lun, ready.transfer_tag, ready.len, out);
+        Ok(())
+    }
+
+    /// Every I/O under way is lost.
+    pub(super) fn disconnect(&mut self) {
+        self.retries.clear();
+        for slot in self.slots.drain() {
+            self.end(slot, Err(Fault::Disconnected));
+        }
+    }
+}
+
+/// The sense data of a response.
+//= RFC 7143 §11.4.7: two bytes of length, then the sense data.
+pub(super) fn sense_of(data: &[u8]) -> Option<Sense> {
+    let (len, rest) = data.split_first_chunk::<2>()?;
+    let len = usize::from(u16::from_be_bytes(*len)).min(rest.len());
+    decode_sense(&rest[..len])
+}
+
+/// What a reason means for an I/O; `None` if it succeeded nevertheless.
+fn fault(sense: Sense) -> Option<Fault> {
+    Some(match sense.key {
+        Key::NoSense | Key::RecoveredError | Key::Completed => return None,
+        Key::DataProtect => Fault::ReadOnly,
+        Key::Miscompare => Fault::Miscompare,
+        Key::AbortedCommand | Key::CopyAborted => Fault::Aborted,
+        Key::IllegalRequest if sense.asc == Sense::LBA_OUT_OF_RANGE.asc => Fault::OutOfRange,
+        Key::IllegalRequest => Fault::Unsupported,
+        _ => Fault::Medium,
+    })
+}

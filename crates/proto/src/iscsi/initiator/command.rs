@@ -1,0 +1,193 @@
+//! I/Os on their way out: commands and the data that goes with them.
+
+use block::{Done, Fault, Io, Op};
+
+use crate::Outbox;
+use crate::scsi::cdb;
+
+use super::super::pdu::{Command, DataOut, NO_TAG};
+use super::IscsiInitiator;
+use super::slot::Slot;
+
+/// Task attribute "simple": the target may order the command as it likes.
+const SIMPLE: u8 = 1;
+
+/// Data-out of a WRITE SAME, or part of it.
+static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Length of an UNMAP parameter list of one range.
+const UNMAP_LIST_BYTES: u16 = 24;
+
+impl IscsiInitiator {
+    /// Sends an I/O.
+    #[inline(always)]
+    pub(super) fn start(&mut self, io: Io, out: &mut Outbox) {
+        let Io { tag, op, fua, len, offset, buf } = io;
+        let io = Io { tag, op, fua, len, offset, buf: None };
+        let checked = self.geometry.check(&io);
+        let holds = buf.as_ref().is_some_and(|buf| buf.len() >= len as usize);
+        let moves = matches!(op, Op::Read | Op::Write);
+        if checked.is_err() || moves != holds || len == 0 {
+            let result = self.unsent(checked, &io, moves == holds);
+            return self.done.push(Done { tag, result, buf });
+        }
+        let slot = self.slots.take().expect("an I/O is submitted only with room");
+        let this = &mut self.slots[slot];
+        this.op = op;
+        this.fua = fua;
+        this.attempts = 0;
+        this.tag = tag;
+        this.offset = offset;
+        this.len = len;
+        this.buf = buf;
+        self.send_command(slot, out);
+    }
+
+    /// The result of an I/O that need not, or cannot, be sent.
+    #[cold]
+    fn unsent(&self, checked: Result<(), Fault>, _io: &Io, fits: bool) -> Result<(), Fault> {
+        debug_assert!(fits, "reads and writes bring a buffer that holds them, others none");
+        checked.and(if fits { Ok(()) } else { Err(Fault::Unsupported) })
+    }
+
+    /// Sends, or sends again, the command of a slot.
+    #[inline(always)]
+    pub(super) fn send_command(&mut self, slot: u16, out: &mut Outbox) {
+        let this = &mut self.slots[slot];
+        this.busy = true;
+        this.moved = 0;
+        this.number = 0;
+        this.ends = false;
+        let lba = this.offset >> self.block_shift;
+        let blocks = this.len >> self.block_shift;
+        let task_tag = this.task_tag(slot);
+        let mut command = Command {
+            last: true,
+            attribute: SIMPLE,
+            lun: self.lun,
+            task_tag,
+            command_number: self.command_number,
+            expected_status: self.status,
+            ..Command::default()
+        };
+        match this.op {
+            Op::Read => {
+                command.read = true;
+                command.expected_len = this.len;
+                command.cdb = cdb::read16(lba, blocks);
+                this.out_len = 0;
+            }
+            Op::Write => {
+                command.cdb = cdb::write16(lba, blocks, this.fua && self.can_force_unit_access);
+                this.out_len = this.len;
+            }
+            _ => {
+                let (cdb, out_len) = self.other_command(slot);
+                command.cdb = cdb;
+                self.slots[slot].out_len = out_len;
+            }
+        }
+        self.command_number = self.command_number.wrapping_add(1);
+        if command.read || self.slots[slot].out_len == 0 {
+            return self.params.put_header(&command.build(), out);
+        }
+        self.send_with_data(slot, command, out);
+    }
+
+    /// The CDB of an I/O that is neither read nor write, and the length of its data-out.
+    #[cold]
+    fn other_command(&self, slot: u16) -> ([u8; 16], u32) {
+        let this = &self.slots[slot];
+        let (lba, blocks) = (this.offset >> self.block_shift, this.len >> self.block_shift);
+        let block_bytes = self.geometry.block_bytes;
+        match this.op {
+            Op::Trim if self.trimmed_reads_zero => {
+                (cdb::unmap(UNMAP_LIST_BYTES), UNMAP_LIST_BYTES.into())
+            }
+            // Where trimmed blocks may read as anything, blocks of zeroes that may be trimmed are
+            // what a trim promises.
+            Op::Trim => (cdb::write_same16(lba, blocks, true), block_bytes),
+            Op::WriteZeroes => (cdb::write_same16(lba, blocks, self.can_trim), block_bytes),
+            _ => (cdb::synchronize_cache16(), 0),
+        }
+    }
+
+    /// Sends a command with as much of its data as may go unasked.
+    #[inline(always)]
+    fn send_with_data(&mut self, slot: u16, mut command: Command, out: &mut Outbox) {
+        let params = &self.params;
+        let len = self.slots[slot].out_len;
+        //= RFC 7143 §13.11: immediate data fits into one PDU, and into FirstBurstLength.
+        let first = len.min(params.first_burst);
+        let immediate = if params.immediate_data { first.min(params.send_max) } else { 0 };
+        //= RFC 7143 §13.10: with InitialR2T=No as much follows as FirstBurstLength says.
+        let unasked = if params.initial_r2t { immediate } else { first };
+        command.write = true;
+        command.expected_len = len;
+        command.data_len = immediate;
+        command.last = unasked == immediate;
+        params.put_header(&command.build(), out);
+        self.put_part(slot, 0, immediate, out);
+        self.slots[slot].moved = immediate;
+        if unasked != immediate {
+            self.send_burst(slot, [0; 8], NO_TAG, unasked - immediate, out);
+        }
+    }
+
+    /// Sends the next `len` bytes of data-out as one burst.
+    pub(super) fn send_burst(
+        &mut self,
+        slot: u16,
+        lun: [u8; 8],
+        transfer_tag: u32,
+        len: u32,
+        out: &mut Outbox,
+    ) {
+        let end = self.slots[slot].moved + len;
+        let mut data_number = 0;
+        loop {
+            let this = &self.slots[slot];
+            let offset = this.moved;
+            let data_len = (end - offset).min(self.params.send_max);
+            let data = DataOut {
+                last: offset + data_len == end,
+                data_len,
+                lun,
+                task_tag: this.task_tag(slot),
+                transfer_tag,
+                expected_status: self.status,
+                data_number,
+                offset,
+            };
+            self.params.put_header(&data.build(), out);
+            self.put_part(slot, offset, data_len, out);
+            self.slots[slot].moved += data_len;
+            data_number += 1;
+            if data.last {
+                return;
+            }
+        }
+    }
+
+    /// Appends a part of a slot's data-out as a data segment.
+    #[inline(always)]
+    fn put_part(&self, slot: u16, offset: u32, len: u32, out: &mut Outbox) {
+        let range = offset as usize..(offset + len) as usize;
+        let this = &self.slots[slot];
+        match &this.buf {
+            Some(buf) => self.params.put_data(&buf[range], out),
+            None => self.put_made_part(this, range, out),
+        }
+    }
+
+    /// The same where the data-out is not the I/O's own.
+    #[cold]
+    fn put_made_part(&self, this: &Slot, range: std::ops::Range<usize>, out: &mut Outbox) {
+        if this.out_len != u32::from(UNMAP_LIST_BYTES) {
+            return self.params.put_data(&ZEROES[range], out);
+        }
+        let blocks = this.len >> self.block_shift;
+        let list = cdb::unmap_list(&[(this.offset >> self.block_shift, blocks)]);
+        self.params.put_data(&list[range], out);
+    }
+}

@@ -1,0 +1,279 @@
+//! The login from the initiator's side: two steps, security and operational, and what can go wrong.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use block::{Nanos, Pool};
+
+use crate::Ending;
+
+use super::super::negotiate::{Key, Values};
+use super::super::params::Params;
+use super::super::pdu::{LoginRequest, LoginResponse};
+use super::super::text::{TextError, pairs, put};
+
+/// A login under way.
+#[derive(Debug)]
+pub(in crate::iscsi) struct Login {
+    initiator_name: String,
+    /// None for a discovery session.
+    target_name: Option<String>,
+    isid: [u8; 6],
+    stage: u8,
+    requests: u32,
+    /// Text that goes on in the next response, and our answer to what a target asks by itself.
+    text: Vec<u8>,
+    reply: Vec<u8>,
+    moved_to: Option<String>,
+    wishes: Values,
+    values: Values,
+}
+
+/// What follows a response.
+pub(in crate::iscsi) enum Step {
+    /// This request and its text.
+    Request(LoginRequest, Vec<u8>),
+    /// The full feature phase.
+    Complete(Params),
+}
+
+/// Stages of a login.
+//= RFC 7143 §11.12.3
+const SECURITY: u8 = 0;
+const OPERATIONAL: u8 = 1;
+const FULL_FEATURE: u8 = 3;
+
+/// A target that wants more exchanges than that never comes to an end.
+const REQUESTS_MAX: u32 = 32;
+/// The longest text of one answer, over all its PDUs.
+const TEXT_MAX_BYTES: usize = 64 << 10;
+
+/// The task tag of a login.
+const LOGIN_TAG: u32 = 0;
+
+/// R2Ts of one command that may wait for their data at a time.
+const READY_MAX: u32 = 16;
+
+/// What is offered, in this order. A discovery session moves no data of commands.
+const OFFERED: [Key; 14] = [
+    Key::HeaderDigest,
+    Key::DataDigest,
+    Key::ErrorRecoveryLevel,
+    Key::MaxRecvDataSegmentLength,
+    Key::DefaultTime2Wait,
+    Key::DefaultTime2Retain,
+    Key::MaxConnections,
+    Key::InitialR2T,
+    Key::ImmediateData,
+    Key::MaxBurstLength,
+    Key::FirstBurstLength,
+    Key::MaxOutstandingR2T,
+    Key::DataPduInOrder,
+    Key::DataSequenceInOrder,
+];
+const OFFERED_IN_DISCOVERY: usize = 6;
+
+impl Login {
+    /// A login to a target, or to a portal for a discovery session.
+    pub(in crate::iscsi) fn new(
+        initiator_name: &str,
+        target_name: Option<&str>,
+        digests: [bool; 2],
+        now: Nanos,
+    ) -> Login {
+        let mut wishes = Values::default();
+        wishes.set(Key::HeaderDigest, digests[0].into());
+        wishes.set(Key::DataDigest, digests[1].into());
+        wishes.set(Key::MaxRecvDataSegmentLength, Pool::LARGE_BYTES as u32);
+        wishes.set(Key::InitialR2T, 0);
+        wishes.set(Key::MaxBurstLength, 16 << 20 >> 1);
+        wishes.set(Key::FirstBurstLength, Pool::LARGE_BYTES as u32);
+        wishes.set(Key::MaxOutstandingR2T, READY_MAX);
+        wishes.set(Key::DefaultTime2Wait, 0);
+        wishes.set(Key::DefaultTime2Retain, 0);
+        Login {
+            initiator_name: initiator_name.to_owned(),
+            target_name: target_name.map(str::to_owned),
+            isid: session_name(now),
+            stage: SECURITY,
+            requests: 0,
+            text: Vec::new(),
+            reply: Vec::new(),
+            moved_to: None,
+            wishes,
+            values: Values::default(),
+        }
+    }
+
+    /// The first request and its text.
+    pub(in crate::iscsi) fn first(&mut self) -> (LoginRequest, Vec<u8>) {
+        let mut text = Vec::new();
+        put(&mut text, "InitiatorName", &self.initiator_name);
+        match &self.target_name {
+            Some(name) => {
+                put(&mut text, "SessionType", "Normal");
+                put(&mut text, "TargetName", name);
+            }
+            None => put(&mut text, "SessionType", "Discovery"),
+        }
+        put(&mut text, "AuthMethod", "None");
+        (self.request(&text), text)
+    }
+
+    fn request(&mut self, text: &[u8]) -> LoginRequest {
+        self.requests += 1;
+        let next_stage = if self.stage == SECURITY { OPERATIONAL } else { FULL_FEATURE };
+        LoginRequest {
+            transit: true,
+            stage: self.stage,
+            next_stage,
+            data_len: text.len() as u32,
+            isid: self.isid,
+            task_tag: LOGIN_TAG,
+            ..LoginRequest::default()
+        }
+    }
+
+    /// Takes a response. The caller fills in the counters of the request that may follow.
+    pub(in crate::iscsi) fn response(
+        &mut self,
+        response: &LoginResponse,
+        text: &[u8],
+    ) -> Result<Step, Ending> {
+        self.text.extend_from_slice(text);
+        if self.requests >= REQUESTS_MAX || self.text.len() > TEXT_MAX_BYTES {
+            return Err(refused("the target does not come to an end with the login"));
+        }
+        if response.task_tag != LOGIN_TAG {
+            return Err(refused("the target answers a login that it was not asked for"));
+        }
+        if response.more && response.status == 0 {
+            //= RFC 7143 §6.2: a text that goes on is asked for by an empty request.
+            let request = LoginRequest { transit: false, next_stage: 0, ..self.request(&[]) };
+            return Ok(Step::Request(request, Vec::new()));
+        }
+        let text = std::mem::take(&mut self.text);
+        if response.status != 0 {
+            return Err(self.explain(response.status, &text));
+        }
+        self.read(&text)?;
+        if response.transit {
+            //= RFC 7143 §11.13: a target moves on to the stage that was asked for, not elsewhere.
+            let asked = if self.stage == SECURITY { OPERATIONAL } else { FULL_FEATURE };
+            if response.stage != self.stage || response.next_stage != asked {
+                return Err(refused("the target goes on to another stage of login than asked for"));
+            }
+            self.stage = asked;
+        }
+        if self.stage == FULL_FEATURE {
+            let receive_max = self.wishes.get(Key::MaxRecvDataSegmentLength);
+            return Ok(Step::Complete(Params::new(&self.values, receive_max)));
+        }
+        let mut text = std::mem::take(&mut self.reply);
+        if response.transit {
+            self.offer(&mut text);
+        }
+        Ok(Step::Request(self.request(&text), text))
+    }
+
+    fn offer(&self, text: &mut Vec<u8>) {
+        let count = if self.target_name.is_some() { OFFERED.len() } else { OFFERED_IN_DISCOVERY };
+        OFFERED[..count].iter().for_each(|key| self.wishes.offer(*key, text));
+    }
+
+    fn read(&mut self, text: &[u8]) -> Result<(), Ending> {
+        for pair in pairs(text) {
+            let (key, value) = pair.map_err(|_: TextError| {
+                refused("the target's login text is not a list of key=value pairs")
+            })?;
+            if let Some(known) = Key::named(key) {
+                self.settle(known, value)?;
+                continue;
+            }
+            match key {
+                "AuthMethod" if value != "None" => {
+                    let text = format!(
+                        "the target demands authentication by {value}, which is not supported: \
+                         allow this initiator without, or by its name"
+                    );
+                    return Err(Ending::Refused(text));
+                }
+                "AuthMethod" | "TargetAlias" | "TargetPortalGroupTag" => {}
+                "TargetAddress" => self.moved_to = Some(value.to_owned()),
+                //= RFC 7143 §6.2: an unknown key is answered with NotUnderstood, an answer is not.
+                _ if matches!(value, "NotUnderstood" | "Reject" | "Irrelevant") => {}
+                _ if self.reply.len() < TEXT_MAX_BYTES / 16 => {
+                    put(&mut self.reply, key, "NotUnderstood");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, key: Key, value: &str) -> Result<(), Ending> {
+        if let Some(outcome) = self.wishes.settle(key, value) {
+            self.values.set(key, outcome);
+            return Ok(());
+        }
+        let optional = !matches!(key, Key::HeaderDigest | Key::DataDigest);
+        // What was not agreed on keeps its default, which every target must be able to live with.
+        if optional && matches!(value, "NotUnderstood" | "Reject" | "Irrelevant") {
+            return Ok(());
+        }
+        let name = key.name();
+        let text = match key {
+            Key::HeaderDigest | Key::DataDigest => format!(
+                "the target answers {name}={value}: ask for digests as it has them, with or without"
+            ),
+            _ => format!("the target answers {name}={value}, which was not offered"),
+        };
+        Err(Ending::Refused(text))
+    }
+
+    /// A status in words, with the remedy.
+    //= RFC 7143 §11.13.5: login response status codes.
+    fn explain(&mut self, status: u16, text: &[u8]) -> Ending {
+        // A redirection tells the new address; other texts are of no use here.
+        let _ = self.read(text);
+        let name = self.target_name.as_deref().unwrap_or("the portal");
+        let moved = self.moved_to.as_deref().unwrap_or("another address");
+        let words = match status {
+            0x0101 | 0x0102 => format!("{name} has moved to {moved}: connect there"),
+            0x0201 => format!("{name} demands authentication: allow this initiator without"),
+            0x0202 => format!(
+                "{name} does not allow initiator {}: add it to the target's access list",
+                self.initiator_name
+            ),
+            0x0203 => format!("target {name} not found: check its name against the portal's list"),
+            0x0204 => format!("target {name} was removed and will not come back"),
+            0x0205 => format!("{name} speaks another version of iSCSI"),
+            0x0206 => format!("{name} has too many connections in this session"),
+            0x0207 => format!("{name} misses a parameter of the login"),
+            0x0208 => format!("{name} cannot serve this session on this portal: try another"),
+            0x0209 => format!("{name} does not offer this kind of session"),
+            0x020a => format!("{name} does not know this session"),
+            0x020b => format!("{name} calls the login request invalid"),
+            0x0301 => format!("{name} is not operational now: try again later"),
+            0x0302 => format!("{name} is out of resources: close other sessions, or try later"),
+            _ if status >> 8 == 3 => format!("{name} failed: see its own log"),
+            _ => format!("{name} refuses the login"),
+        };
+        Ending::Refused(format!("{words} (login status {status:#06x})"))
+    }
+}
+
+/// The login or what follows it was refused.
+pub(in crate::iscsi) fn refused(words: &str) -> Ending {
+    Ending::Refused(words.to_owned())
+}
+
+/// Our part of a session's name, different for every session: a target ends an older session of
+/// the same name.
+//= RFC 7143 §11.12.5: type 10b, 24 bits of chance and 16 bits to tell our own sessions apart.
+fn session_name(now: Nanos) -> [u8; 6] {
+    static SESSIONS: AtomicU16 = AtomicU16::new(0);
+    let [high, low] = SESSIONS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    // Two processes of one name seldom begin in the same 256 ns of four seconds.
+    let [.., a, b, c, _] = now.0.to_be_bytes();
+    [0x80, a, b, c, high, low]
+}

@@ -1,0 +1,220 @@
+//! The first questions to a logical unit: whether it is there, how large, and what it can do.
+
+use block::{Geometry, Nanos};
+
+use crate::scsi::{
+    Capacity, Key, ModeFlags, Sense, cdb, parse_mode_sense6, parse_read_capacity10,
+    parse_read_capacity16,
+};
+use crate::{Ending, Outbox};
+
+use super::super::pdu::{Command, DataIn, Header, Response, task_tag};
+use super::answer::{CHECK_CONDITION, GOOD, sense_of};
+use super::login::refused;
+use super::{IscsiInitiator, Stage, violation};
+
+/// A question under way.
+#[derive(Debug)]
+pub(super) struct Opening {
+    question: Question,
+    task_tag: u32,
+    /// What came of the answer so far.
+    data: Vec<u8>,
+    attempts: u32,
+    /// When to ask again.
+    pub(super) again_at: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    Ready,
+    Capacity16,
+    Capacity10,
+    Mode,
+}
+
+/// Unit attentions queue up; more of them than that never end.
+const ATTEMPTS_MAX: u32 = 64;
+/// A unit that is not ready yet is asked again so often.
+const NOT_READY_PAUSE: Nanos = Nanos::from_millis(200);
+/// Task tags of questions end like this, as no slot's do.
+const QUESTION: u32 = 0xfffe;
+
+impl Question {
+    /// The CDB and how many bytes it brings back at most.
+    fn command(self) -> ([u8; 16], u32) {
+        match self {
+            Question::Ready => (cdb::test_unit_ready(), 0),
+            Question::Capacity16 => (cdb::read_capacity16(32), 32),
+            Question::Capacity10 => (cdb::read_capacity10(), 8),
+            // All pages: units that do not know one of them still tell whether they are protected.
+            Question::Mode => (cdb::mode_sense6(0x3f, 255), 255),
+        }
+    }
+}
+
+impl IscsiInitiator {
+    /// The login is complete: asks the first question.
+    pub(super) fn open(&mut self, out: &mut Outbox) {
+        let (question, data) = (Question::Ready, Vec::new());
+        let opening = Opening { question, task_tag: QUESTION, data, attempts: 0, again_at: None };
+        self.stage = Stage::Opening(opening);
+        self.ask(out);
+    }
+
+    /// Asks the current question, or asks it again.
+    pub(super) fn ask(&mut self, out: &mut Outbox) {
+        let Stage::Opening(opening) = &mut self.stage else { return };
+        opening.again_at = None;
+        opening.attempts += 1;
+        opening.data.clear();
+        opening.task_tag = opening.task_tag.wrapping_add(1 << 16);
+        let (cdb, expected_len) = opening.question.command();
+        let command = Command {
+            last: true,
+            read: expected_len != 0,
+            attribute: 1,
+            lun: self.lun,
+            task_tag: opening.task_tag,
+            expected_len,
+            command_number: self.command_number,
+            expected_status: self.status,
+            cdb,
+            ..Command::default()
+        };
+        self.command_number = self.command_number.wrapping_add(1);
+        self.params.put(&command.build(), &[], out);
+    }
+
+    /// Data-In that is not for an I/O.
+    #[cold]
+    pub(super) fn opening_data_in(&mut self, header: &Header) -> Result<(), Ending> {
+        self.gathered.clear();
+        self.gathering = *header;
+        let asked = matches!(&self.stage,
+            Stage::Opening(opening) if opening.task_tag == task_tag(header));
+        if asked && DataIn::parse(header).data_len != 0 {
+            return Ok(());
+        }
+        Err(violation("RFC 7143 §11.2.1.8: data has the tag of a command under way", 16))
+    }
+
+    /// Part of the answer to a question came.
+    pub(super) fn opening_data(&mut self, out: &mut Outbox) -> Result<(), Ending> {
+        let data = DataIn::parse(&self.gathering);
+        let Stage::Opening(opening) = &mut self.stage else { return Ok(()) };
+        if data.offset as usize != opening.data.len() || opening.data.len() > 4096 {
+            return Err(violation("RFC 7143 §13.18: data of a read comes in order, and once", 40));
+        }
+        opening.data.extend_from_slice(&self.gathered);
+        if !data.ends {
+            self.count(data.numbers);
+            return Ok(());
+        }
+        self.count_status(data.numbers)?;
+        self.conclude(data.status, None, out)
+    }
+
+    /// A question ended with a status.
+    pub(super) fn opening_response(&mut self, out: &mut Outbox) -> Result<(), Ending> {
+        let response = Response::parse(&self.gathering);
+        self.count_status(response.numbers)?;
+        if response.response != 0 {
+            return Err(refused("the target failed while the volume was opened: see its own log"));
+        }
+        let sense = sense_of(&self.gathered);
+        self.conclude(response.status, sense, out)
+    }
+
+    /// Whether a task tag is that of the question under way.
+    pub(super) fn is_question(&self, tag: u32) -> bool {
+        matches!(&self.stage, Stage::Opening(opening) if opening.task_tag == tag)
+    }
+
+    fn conclude(
+        &mut self,
+        status: u8,
+        sense: Option<Sense>,
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        let Stage::Opening(opening) = &mut self.stage else { return Ok(()) };
+        let answered = status == GOOD;
+        if !answered && opening.attempts < ATTEMPTS_MAX {
+            match sense.map(|sense| sense.key) {
+                Some(Key::UnitAttention) => {
+                    self.ask(out);
+                    return Ok(());
+                }
+                // Becoming ready, or busy: the time-out of the opening ends this.
+                Some(Key::NotReady) if sense.is_some_and(|sense| sense.asc == 0x04) => {
+                    opening.again_at = Some(self.heard + NOT_READY_PAUSE);
+                    return Ok(());
+                }
+                _ if status != CHECK_CONDITION => {
+                    opening.again_at = Some(self.heard + NOT_READY_PAUSE);
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        let data = std::mem::take(&mut opening.data);
+        let next = match opening.question {
+            Question::Ready if answered => Question::Capacity16,
+            Question::Ready => return Err(self.unusable(sense)),
+            Question::Capacity16 => match parse_read_capacity16(&data).filter(|_| answered) {
+                Some(capacity) => self.learn_capacity(capacity),
+                None => Question::Capacity10,
+            },
+            Question::Capacity10 => match parse_read_capacity10(&data).filter(|_| answered) {
+                Some(capacity) => self.learn_capacity(capacity),
+                None => return Err(self.unusable(sense)),
+            },
+            Question::Mode => {
+                self.learn_mode(parse_mode_sense6(&data).filter(|_| answered));
+                self.stage = Stage::Ready;
+                return Ok(());
+            }
+        };
+        if let Stage::Opening(opening) = &mut self.stage {
+            opening.question = next;
+            opening.attempts = 0;
+        }
+        self.ask(out);
+        Ok(())
+    }
+
+    fn learn_capacity(&mut self, capacity: Capacity) -> Question {
+        let Capacity { blocks, block_bytes, .. } = capacity;
+        self.geometry = Geometry { block_bytes, blocks, read_only: false, volatile: true };
+        self.block_shift = block_bytes.trailing_zeros();
+        self.can_trim = capacity.can_trim;
+        self.trimmed_reads_zero = capacity.can_trim && capacity.trimmed_reads_zero;
+        Question::Mode
+    }
+
+    /// Without an answer the unit counts as writable, with a cache that may lose data.
+    fn learn_mode(&mut self, flags: Option<ModeFlags>) {
+        let Some(flags) = flags else { return };
+        self.geometry.read_only = flags.write_protected;
+        self.geometry.volatile = flags.write_cache.unwrap_or(true);
+        self.can_force_unit_access = flags.can_force_unit_access;
+    }
+
+    /// Why the unit cannot be used, in words.
+    fn unusable(&self, sense: Option<Sense>) -> Ending {
+        let (lun, target) = (self.config.lun, &self.config.target_name);
+        let text = match sense {
+            Some(sense) if sense.asc == Sense::LOGICAL_UNIT_NOT_SUPPORTED.asc => {
+                format!(
+                    "target {target} has no LUN {lun}: check the number after the target's name"
+                )
+            }
+            Some(sense) if sense.asc == Sense::MEDIUM_NOT_PRESENT.asc => {
+                format!("LUN {lun} of target {target} has no medium: load one at the target")
+            }
+            Some(sense) => format!("LUN {lun} of target {target} cannot be used: {sense}"),
+            None => format!("LUN {lun} of target {target} does not tell its capacity"),
+        };
+        Ending::Refused(text)
+    }
+}

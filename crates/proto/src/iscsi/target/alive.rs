@@ -1,0 +1,138 @@
+//! Time: the end of a login that never ends, pings, and the wait for a logout that was asked for.
+
+use block::Nanos;
+
+use crate::{Ending, Outbox};
+
+use super::super::pdu::{AsyncMessage, NO_TAG, NopIn};
+use super::{IscsiTarget, Stage, TargetConfig};
+
+/// Whether the other end still lives.
+#[derive(Debug)]
+pub(super) struct Alive {
+    heard: Nanos,
+    login_until: Nanos,
+    /// Transfer tag and time of the ping that waits for an answer.
+    ping: Option<(u32, Nanos)>,
+    next_tag: u32,
+    logout_until: Option<Nanos>,
+}
+
+/// How long an initiator has for a logout that we ask for.
+const LOGOUT_SECONDS: u16 = 5;
+
+/// Who waits for a buffer looks again so often; news on this connection make it look, too.
+const STARVING_PAUSE: Nanos = Nanos::from_millis(1);
+
+//= RFC 7143 §11.9.1: event 1 is "target requests logout", 3 tells how long it may take.
+const EVENT_LOGOUT: u8 = 1;
+
+impl Alive {
+    pub(super) fn new(config: &TargetConfig, now: Nanos) -> Alive {
+        let login_until = later(now, config.login_timeout);
+        Alive { heard: now, login_until, ping: None, next_tag: 0, logout_until: None }
+    }
+
+    /// Something came.
+    #[inline(always)]
+    pub(super) fn heard(&mut self, now: Nanos) {
+        self.heard = now;
+    }
+
+    /// When something last came.
+    pub(super) fn last_heard(&self) -> Nanos {
+        self.heard
+    }
+
+    /// Takes the answer to a ping. Whether there ever was that ping.
+    pub(super) fn answered(&mut self, tag: u32) -> bool {
+        self.ping = self.ping.filter(|(pinged, _)| *pinged != tag);
+        tag < self.next_tag
+    }
+}
+
+fn later(now: Nanos, span: Nanos) -> Nanos {
+    Nanos(now.0.saturating_add(span.0))
+}
+
+impl IscsiTarget {
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        if self.finished {
+            return None;
+        }
+        let alive = &self.alive;
+        if self.stage == Stage::Login {
+            return Some(alive.login_until);
+        }
+        let ping = match alive.ping {
+            // A ping is answered by anything that comes after it.
+            Some((_, at)) if at >= alive.heard => Some(later(at, self.config.nop_timeout)),
+            _ if self.config.nop_interval == Nanos(0) => None,
+            _ => Some(later(alive.heard, self.config.nop_interval)),
+        };
+        let starving = (!self.starving.is_empty()).then(|| later(alive.heard, STARVING_PAUSE));
+        [ping, starving, alive.logout_until].into_iter().flatten().min()
+    }
+
+    pub(super) fn keep_alive(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        if self.finished {
+            return Ok(());
+        }
+        if self.stage == Stage::Login {
+            if now >= self.alive.login_until {
+                return Err(Ending::TimedOut("the login took too long"));
+            }
+            return Ok(());
+        }
+        if self.alive.logout_until.is_some_and(|until| now >= until) {
+            return Err(Ending::TimedOut("the initiator was asked to log out and did not"));
+        }
+        let unanswered = self.alive.ping.filter(|(_, at)| *at >= self.alive.heard);
+        if unanswered.is_some_and(|(_, at)| now >= later(at, self.config.nop_timeout)) {
+            return Err(Ending::TimedOut("the initiator does not answer pings"));
+        }
+        let silent = now >= later(self.alive.heard, self.config.nop_interval);
+        if unanswered.is_none() && silent && self.config.nop_interval != Nanos(0) {
+            self.ping(now, out);
+        }
+        Ok(())
+    }
+
+    fn ping(&mut self, now: Nanos, out: &mut Outbox) {
+        let transfer_tag = self.alive.next_tag;
+        self.alive.next_tag = (transfer_tag + 1) % (NO_TAG - 1);
+        self.alive.ping = Some((transfer_tag, now));
+        //= RFC 7143 §11.19: a ping of ours has no task tag and does not use up its StatSN.
+        let numbers = self.numbers();
+        let nop = NopIn { data_len: 0, lun: [0; 8], task_tag: NO_TAG, transfer_tag, numbers };
+        self.send(nop.build(), &[], out);
+    }
+
+    /// Asks the initiator to log out, because the portal is about to close. One that is still
+    /// logging in is cut off; one that does not obey within 5 s ends in a time-out.
+    pub fn ask_logout(&mut self, now: Nanos, out: &mut Outbox) {
+        if self.stage == Stage::Login {
+            self.finished = true;
+            return;
+        }
+        if self.finished || self.alive.logout_until.is_some() {
+            return;
+        }
+        self.alive.logout_until = Some(later(now, Nanos::from_secs(LOGOUT_SECONDS.into())));
+        let message = AsyncMessage {
+            numbers: self.next_status(),
+            event: EVENT_LOGOUT,
+            parameters: [0, 0, LOGOUT_SECONDS],
+            ..AsyncMessage::default()
+        };
+        self.send(message.build(), &[], out);
+    }
+
+    /// Gives those who wait for a buffer another try, in order.
+    #[inline(always)]
+    pub(super) fn feed(&mut self, out: &mut Outbox) {
+        if !self.starving.is_empty() {
+            self.feed_starving(out);
+        }
+    }
+}

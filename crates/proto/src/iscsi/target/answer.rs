@@ -1,0 +1,292 @@
+//! What goes back: data of reads, status, and what happens when a volume has done an I/O.
+
+use block::{Buf, Done, Memory, Pool};
+
+use crate::Outbox;
+use crate::crc32c::crc32c;
+use crate::scsi::Sense;
+
+use super::super::pdu::{DataIn, Header, Response};
+use super::IscsiTarget;
+use super::task::{Flow, Residual, State};
+
+/// SCSI status.
+//= SAM-5 §Status codes
+const GOOD: u8 = 0x00;
+const CHECK_CONDITION: u8 = 0x02;
+
+/// Where data to be sent lies.
+enum Source<'a> {
+    /// On the volume, from this byte on.
+    Memory(&'a Memory, u64),
+    /// Here.
+    Bytes(&'a [u8]),
+}
+
+impl IscsiTarget {
+    /// An I/O came back.
+    #[inline(always)]
+    pub(super) fn completed(&mut self, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+        let slot = done.tag.0 as u16;
+        if self.abandoned {
+            return done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        }
+        let Some(task) = self.tasks.get_mut(slot) else {
+            return debug_assert!(false, "an I/O that was never asked for");
+        };
+        debug_assert!(task.flying != 0, "an I/O comes back once");
+        if task.state == State::Reading {
+            return self.read_came(slot, done, memory, out);
+        }
+        task.flying -= 1;
+        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        if let Err(fault) = done.result {
+            let op = task.job.as_ref().map_or(block::Op::Write, |job| job.op);
+            task.spoil(Sense::from_fault(fault, op));
+        }
+        match task.state {
+            State::Writing => self.write_on(slot, out),
+            State::Working => self.work_on(slot, out),
+            _ => self.aborted_came(slot, out),
+        }
+    }
+
+    /// A part of a read came back.
+    #[inline(always)]
+    fn read_came(&mut self, slot: u16, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+        let task = &mut self.tasks[slot];
+        let part = (done.tag.0 >> 16) as u16;
+        let sent = task.flow.sent;
+        let next = u32::from(part) == sent / Pool::LARGE_BYTES as u32;
+        let here = done.buf.is_some() || memory.is_some();
+        if !next || !here || done.result.is_err() || task.sense.is_some() {
+            return self.read_came_oddly(slot, done, here, out);
+        }
+        task.flying -= 1;
+        let offset = task.offset + u64::from(sent);
+        let len = (task.flow.len - sent).min(Pool::LARGE_BYTES as u32);
+        let mut flow = task.flow;
+        let whole = sent + len == flow.len;
+        if whole {
+            // The place in the window is free before the status says so.
+            self.release(slot);
+        }
+        match (done.buf, memory) {
+            (None, Some(memory)) => {
+                self.send_data(&mut flow, Source::Memory(memory, offset), len, out)
+            }
+            (Some(buf), _) => self.send_buf(&mut flow, buf, len, out),
+            (None, None) => {}
+        }
+        if whole {
+            return;
+        }
+        self.tasks[slot].flow = flow;
+        self.read_on(slot, out);
+        if !self.held.is_empty() {
+            self.send_held(slot, memory, out);
+        }
+    }
+
+    /// A part of a read failed, or came before its predecessors, or needs to be dropped.
+    #[cold]
+    fn read_came_oddly(&mut self, slot: u16, done: Done, here: bool, out: &mut Outbox) {
+        let task = &mut self.tasks[slot];
+        if let Err(fault) = done.result {
+            task.spoil(Sense::from_fault(fault, block::Op::Read));
+        } else if !here {
+            // A unit that was announced as memory has none.
+            task.spoil(Sense::INTERNAL_TARGET_FAILURE);
+        }
+        if task.sense.is_none() {
+            return self.held.push(done);
+        }
+        task.flying -= 1;
+        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        // What is held of this task will not be sent any more.
+        self.drop_held(slot, out.pool());
+        self.fail_when_quiet(slot, out);
+    }
+
+    /// Forgets the parts of a read that came too early.
+    pub(super) fn drop_held(&mut self, slot: u16, pool: &Pool) {
+        let mut at = 0;
+        while let Some(done) = self.held.get(at) {
+            if done.tag.0 as u16 != slot {
+                at += 1;
+                continue;
+            }
+            self.held.swap_remove(at).buf.into_iter().for_each(|buf| pool.give(buf));
+            self.tasks[slot].flying -= 1;
+        }
+    }
+
+    /// Sends the part of a read that came too early and is now next. The parts of a command lie
+    /// on one volume, so they share its memory.
+    #[cold]
+    fn send_held(&mut self, slot: u16, memory: Option<&Memory>, out: &mut Outbox) {
+        let part = self.tasks[slot].flow.sent / Pool::LARGE_BYTES as u32;
+        let name = part << 16 | u32::from(slot);
+        if let Some(at) = self.held.iter().position(|done| done.tag.0 as u32 == name) {
+            let done = self.held.swap_remove(at);
+            self.read_came(slot, done, memory, out);
+        }
+    }
+
+    /// Sends `len` bytes of a buffer, which returns to the pool.
+    #[inline(always)]
+    fn send_buf(&mut self, flow: &mut Flow, buf: Buf, len: u32, out: &mut Outbox) {
+        let one = len <= self.params.send_max && len <= flow.burst_left && len.is_multiple_of(4);
+        if !one {
+            self.send_data(flow, Source::Bytes(&buf[..len as usize]), len, out);
+            return out.pool().give(buf);
+        }
+        let header = self.data_header(flow, len);
+        self.params.put_header(&header, out);
+        let digest = self.params.data_digest.then(|| crc32c(&buf[..len as usize]));
+        out.buf(buf, len as usize);
+        if let Some(digest) = digest {
+            out.bytes(&digest.to_le_bytes());
+        }
+    }
+
+    /// Sends the next `len` bytes of a read in as many PDUs as agreed, with the status in the last
+    /// one if that is the end of it.
+    #[inline(always)]
+    fn send_data(&mut self, flow: &mut Flow, source: Source<'_>, len: u32, out: &mut Outbox) {
+        let mut at = 0;
+        while at < len {
+            let part = (len - at).min(self.params.send_max).min(flow.burst_left);
+            let header = self.data_header(flow, part);
+            self.params.put_header(&header, out);
+            match source {
+                Source::Memory(memory, offset) if part.is_multiple_of(4) => {
+                    let offset = offset + u64::from(at);
+                    out.memory(memory, offset, part as usize, self.params.data_digest);
+                }
+                Source::Memory(memory, offset) => {
+                    let mut bytes = vec![0; part as usize];
+                    memory.read(offset + u64::from(at), &mut bytes);
+                    self.params.put_data(&bytes, out);
+                }
+                Source::Bytes(bytes) => {
+                    self.params.put_data(&bytes[at as usize..(at + part) as usize], out);
+                }
+            }
+            at += part;
+        }
+    }
+
+    /// The header of the next Data-In.
+    #[inline(always)]
+    fn data_header(&mut self, flow: &mut Flow, len: u32) -> Header {
+        let offset = flow.sent;
+        let data_number = flow.data_number;
+        flow.sent += len;
+        flow.data_number += 1;
+        flow.burst_left -= len;
+        let ends = flow.sent == flow.len;
+        //= RFC 7143 §11.7.2: F ends a sequence, which is at most MaxBurstLength.
+        let last = ends || flow.burst_left == 0;
+        if last {
+            flow.burst_left = self.params.max_burst;
+        }
+        let task_tag = flow.task_tag;
+        let mut data = DataIn { last, data_len: len, task_tag, data_number, offset, ..zero() };
+        data.numbers = self.numbers();
+        if ends {
+            //= RFC 7143 §11.7.3: the last Data-In may carry the status if that is GOOD.
+            let Residual { overflow, underflow, count } = flow.residual();
+            data = DataIn { ends, overflow, underflow, residual: count, status: GOOD, ..data };
+            self.status = self.status.wrapping_add(1);
+        } else {
+            data.numbers.status = 0;
+        }
+        data.build()
+    }
+
+    /// Ends the command in a slot by its status.
+    #[inline(always)]
+    pub(super) fn finish(&mut self, slot: u16, out: &mut Outbox) {
+        let task = &mut self.tasks[slot];
+        debug_assert!(task.buf.is_none(), "a command that ends has no buffer");
+        task.job = None;
+        let sense = task.sense.take();
+        let mut flow = task.flow;
+        let reading = task.state == State::Reading;
+        let count = if reading { flow.data_number } else { task.ready_count };
+        flow.data_number = count;
+        if !reading {
+            flow.sent = task.received.min(flow.len);
+        }
+        self.release(slot);
+        match sense {
+            None => self.send_good(flow, out),
+            Some(sense) => self.send_check_condition(flow, &sense, out),
+        }
+    }
+
+    /// Ends a command that needs no slot.
+    pub(super) fn answer_at_once(&mut self, flow: Flow, sense: Option<Sense>, out: &mut Outbox) {
+        match sense {
+            None => self.send_good(flow, out),
+            Some(sense) => self.send_check_condition(flow, &sense, out),
+        }
+    }
+
+    /// Ends a command by these bytes, as many of them as it expects.
+    pub(super) fn answer_with(&mut self, mut flow: Flow, bytes: &[u8], out: &mut Outbox) {
+        if flow.len == 0 {
+            return self.send_good(flow, out);
+        }
+        let len = flow.len;
+        self.send_data(&mut flow, Source::Bytes(bytes), len, out);
+    }
+
+    #[inline(always)]
+    fn send_good(&mut self, flow: Flow, out: &mut Outbox) {
+        let Residual { overflow, underflow, count } = flow.residual();
+        let response = Response {
+            overflow,
+            underflow,
+            status: GOOD,
+            task_tag: flow.task_tag,
+            numbers: self.next_status(),
+            data_count: flow.data_number,
+            residual: count,
+            ..Response::default()
+        };
+        self.params.put_header(&response.build(), out);
+    }
+
+    #[cold]
+    fn send_check_condition(&mut self, flow: Flow, sense: &Sense, out: &mut Outbox) {
+        // What was moved before the failure is what the residual count tells.
+        let moved = Flow { wanted: flow.sent, ..flow }.residual();
+        //= RFC 7143 §11.4.7: the sense data follows its length in two bytes.
+        let mut data = [0; 2 + Sense::FIXED_BYTES];
+        data[1] = Sense::FIXED_BYTES as u8;
+        data[2..].copy_from_slice(&sense.encode_fixed());
+        let response = Response {
+            overflow: false,
+            underflow: moved.underflow,
+            status: CHECK_CONDITION,
+            data_len: data.len() as u32,
+            task_tag: flow.task_tag,
+            numbers: self.next_status(),
+            data_count: flow.data_number,
+            residual: if moved.underflow { moved.count } else { 0 },
+            ..Response::default()
+        };
+        self.send(response.build(), &data, out);
+    }
+
+    /// Sends a whole PDU.
+    pub(super) fn send(&mut self, header: Header, data: &[u8], out: &mut Outbox) {
+        self.params.put(&header, data, out);
+    }
+}
+
+fn zero() -> DataIn {
+    DataIn::default()
+}

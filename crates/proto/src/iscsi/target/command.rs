@@ -1,0 +1,254 @@
+//! SCSI commands: what comes in, and how each gets going.
+
+use block::{Io, Op, Pool, Tag};
+
+use crate::scsi::{Plan, Sense};
+use crate::{Ending, Outbox, Request, UnitId};
+
+use super::super::pdu::{Command, Header, command_number, is_immediate};
+use super::task::{Burst, Flow, State};
+use super::{IscsiTarget, Sink, buf_for_unasked, violation};
+
+/// I/Os that one command has with its volume at a time.
+pub(super) const IOS_PER_COMMAND: u16 = 4;
+
+/// While so much waits to be sent, reads wait: an initiator that does not read holds no memory.
+const BACKLOG_BYTES: usize = 8 << 20;
+
+/// What is known of the logical unit while a command gets going.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) unit: UnitId,
+    pub(super) in_place: bool,
+    pub(super) block_mask: u32,
+}
+
+impl IscsiTarget {
+    /// A SCSI command.
+    #[inline(always)]
+    pub(super) fn command(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
+        if !self.in_order(header)? {
+            return Ok(());
+        }
+        let command = Command::parse(header);
+        let Some(unit) = self.unit(command.lun) else {
+            return self.other_command(&command, out);
+        };
+        if !self.attentions.is_empty() || command.immediate {
+            return self.other_command(&command, out);
+        }
+        let place = Place {
+            unit: unit.id,
+            in_place: unit.in_place,
+            block_mask: unit.geometry.block_bytes - 1,
+        };
+        match unit.plan(&command.cdb) {
+            Ok(Plan::Read { offset, len }) if !command.write => {
+                self.start_read(&command, place, offset, len, out);
+            }
+            Ok(Plan::Write { offset, len, fua }) if !command.read => {
+                self.start_write(&command, place, offset, len, fua, out);
+            }
+            plan => self.start_other(&command, place, plan, out),
+        }
+        Ok(())
+    }
+
+    /// Whether a request is the next one or stands outside of the order. Others are passed over.
+    #[inline(always)]
+    pub(super) fn in_order(&mut self, header: &Header) -> Result<bool, Ending> {
+        let room = self.tasks.room();
+        if is_immediate(header) {
+            return Ok(true);
+        }
+        let ahead = command_number(header).wrapping_sub(self.expected);
+        if ahead == 0 && room != 0 {
+            self.expected = self.expected.wrapping_add(1);
+            return Ok(self.aborted_ahead.is_empty() || !self.was_aborted_ahead(header));
+        }
+        //= RFC 7143 §4.2.2.1: commands outside of [ExpCmdSN, MaxCmdSN] are silently ignored.
+        if ahead >= room {
+            return Ok(false);
+        }
+        // On the only connection a gap can never be filled: PDUs were lost, and at recovery level
+        // 0 that ends the session.
+        //= RFC 7143 §7.1.5: within-session recovery is not for ErrorRecoveryLevel 0.
+        Err(violation("RFC 7143 §4.2.2.1: CmdSN rises by one from command to command", 24))
+    }
+
+    /// A read of `len` bytes.
+    #[inline(always)]
+    pub(super) fn start_read(
+        &mut self,
+        command: &Command,
+        place: Place,
+        offset: u64,
+        len: u64,
+        out: &mut Outbox,
+    ) {
+        let expected = if command.read { command.expected_len } else { 0 };
+        let flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
+        if flow.len == 0 {
+            return self.answer_at_once(flow, None, out);
+        }
+        let Some(slot) = self.begin(command, place, flow, State::Reading) else {
+            return self.reject_immediate(command, out);
+        };
+        self.tasks[slot].offset = offset;
+        self.read_on(slot, out);
+    }
+
+    /// Takes a slot for a command. Only immediate commands may find none.
+    #[inline(always)]
+    pub(super) fn begin(
+        &mut self,
+        command: &Command,
+        place: Place,
+        flow: Flow,
+        state: State,
+    ) -> Option<u16> {
+        let slot = self.tasks.take(!command.immediate)?;
+        let task = &mut self.tasks[slot];
+        task.state = state;
+        task.counted = !command.immediate;
+        task.in_place = place.in_place;
+        task.fua = false;
+        task.unit = place.unit;
+        task.block_mask = place.block_mask;
+        task.lun = command.lun;
+        task.flow = flow;
+        task.offset = 0;
+        task.asked = 0;
+        task.received = 0;
+        task.burst_end = 0;
+        task.burst_number = 0;
+        task.ready_count = 0;
+        Some(slot)
+    }
+
+    /// Asks the volume for what comes next, as far as buffers go.
+    #[inline(always)]
+    pub(super) fn read_on(&mut self, slot: u16, out: &mut Outbox) {
+        let task = &mut self.tasks[slot];
+        while task.asked < task.flow.len && task.flying < IOS_PER_COMMAND {
+            let chunk = task.chunk_end() - task.asked;
+            // Whole blocks are read even where the initiator wants less than the command says.
+            let len = (chunk + task.block_mask) & !task.block_mask;
+            let ready = out.len_bytes() < BACKLOG_BYTES;
+            let buf = match task.in_place {
+                true => None,
+                false if ready => out.pool().take(len as usize),
+                false => None,
+            };
+            if !ready || buf.is_none() && !task.in_place {
+                return self.starve(slot);
+            }
+            let tag = tag(slot, task.asked);
+            let offset = task.offset + u64::from(task.asked);
+            task.asked += chunk;
+            task.flying += 1;
+            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
+            self.requests.push_back(Request { unit: task.unit, io });
+        }
+    }
+
+    /// A write of `len` bytes.
+    #[inline(always)]
+    pub(super) fn start_write(
+        &mut self,
+        command: &Command,
+        place: Place,
+        offset: u64,
+        len: u64,
+        fua: bool,
+        out: &mut Outbox,
+    ) {
+        let expected = if command.write { command.expected_len } else { 0 };
+        let mut flow = Flow::new(command.task_tag, expected, len as u32, 0);
+        // Where the initiator offers less than the command says, whole blocks of it are written.
+        flow.len &= !place.block_mask;
+        if flow.len == 0 && command.last {
+            return self.answer_at_once(flow, self.unfit(command), out);
+        }
+        let Some(slot) = self.begin(command, place, flow, State::Writing) else {
+            return self.reject_immediate(command, out);
+        };
+        let task = &mut self.tasks[slot];
+        task.offset = offset;
+        task.fua = fua;
+        self.expect_data(slot, command, out);
+    }
+
+    /// Gets ready for the data that comes with a command or follows it unasked.
+    #[inline(always)]
+    pub(super) fn expect_data(&mut self, slot: u16, command: &Command, out: &mut Outbox) {
+        if let Some(sense) = self.unfit(command) {
+            self.tasks[slot].spoil(sense);
+        }
+        let task = &mut self.tasks[slot];
+        if !command.last {
+            task.burst = Burst::Unsolicited;
+            task.burst_end = command.expected_len.min(self.params.first_burst);
+            self.unsolicited.push(slot);
+        }
+        if command.data_len == 0 {
+            if command.last {
+                self.write_on(slot, out);
+            }
+            return;
+        }
+        self.incoming.sink = Sink::Task(slot);
+        self.incoming.last = command.last;
+        self.ready_for_unasked(slot, out.pool());
+    }
+
+    /// Sees to it that data which comes unasked has a place.
+    #[inline(always)]
+    pub(super) fn ready_for_unasked(&mut self, slot: u16, pool: &Pool) {
+        let task = &mut self.tasks[slot];
+        if task.buf.is_some() || task.received >= task.flow.len || task.sense.is_some() {
+            return;
+        }
+        task.buf = buf_for_unasked(pool, (task.chunk_end() - task.asked) as usize);
+        if task.buf.is_none() {
+            task.spoil(Sense::INTERNAL_TARGET_FAILURE);
+        }
+    }
+
+    /// Why the unasked data of a command is not what was agreed on.
+    #[inline(always)]
+    pub(super) fn unfit(&self, command: &Command) -> Option<Sense> {
+        let unasked = command.data_len != 0 && !self.params.immediate_data
+            || !command.last && self.params.initial_r2t;
+        if unasked || command.data_len > self.params.first_burst.min(command.expected_len) {
+            return Some(unfit_data(unasked));
+        }
+        None
+    }
+
+    /// Hands a whole part of the data to the volume.
+    #[inline(always)]
+    pub(super) fn write_chunk(&mut self, slot: u16) {
+        let task = &mut self.tasks[slot];
+        let Some(buf) = task.buf.take() else { return };
+        let len = task.chunk_end() - task.asked;
+        let tag = tag(slot, task.asked);
+        let offset = task.offset + u64::from(task.asked);
+        task.asked += len;
+        task.flying += 1;
+        let io = Io { tag, op: Op::Write, fua: task.fua, len, offset, buf: Some(buf) };
+        self.requests.push_back(Request { unit: task.unit, io });
+    }
+}
+
+//= RFC 7143 §11.4.7.2: how a target reports data that it did not ask for, or too much of it.
+#[cold]
+fn unfit_data(unasked: bool) -> Sense {
+    if unasked { Sense::UNEXPECTED_UNSOLICITED_DATA } else { Sense::NOT_ENOUGH_UNSOLICITED_DATA }
+}
+
+/// The name of an I/O: the slot, and which part of the command it is.
+#[inline(always)]
+fn tag(slot: u16, asked: u32) -> Tag {
+    Tag(u64::from(asked / Pool::LARGE_BYTES as u32) << 16 | u64::from(slot))
+}

@@ -1,0 +1,199 @@
+//! Data of writes: where it lands, what is checked, and when more is asked for.
+
+use crate::scsi::Sense;
+use crate::{Ending, Outbox};
+
+use super::super::pdu::{DataOut, Header, NO_TAG, ReadyToTransfer};
+use super::command::IOS_PER_COMMAND;
+use super::control::reason;
+use super::task::{Burst, State};
+use super::{IscsiTarget, Sink};
+
+impl IscsiTarget {
+    /// A Data-Out PDU, whose data is still to come.
+    pub(super) fn data_out(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
+        let data = DataOut::parse(header);
+        let slot = match self.find_burst(&data) {
+            Found::Task(slot) => slot,
+            Found::Late => return Ok(()),
+            Found::Nothing => {
+                //= RFC 7143 §11.17.1: a tag that names nothing is an invalid field.
+                self.reject(header, reason::INVALID_FIELD, out);
+                return Ok(());
+            }
+        };
+        let task = &mut self.tasks[slot];
+        //= RFC 7143 §7.9: a gap in DataSN means lost data, reported as the loss that it is.
+        if data.data_number != task.burst_number {
+            task.spoil(Sense::DATA_OUT_CRC_ERROR);
+        }
+        //= RFC 7143 §13.18: with DataPDUInOrder=Yes data comes at rising offsets without gaps.
+        let end = u64::from(data.offset) + u64::from(data.data_len);
+        if data.offset != task.received || end > u64::from(task.burst_end) {
+            task.spoil(Sense::NOT_ENOUGH_UNSOLICITED_DATA);
+        }
+        task.burst_number = task.burst_number.wrapping_add(1);
+        self.incoming.last = data.last;
+        if data.data_len == 0 {
+            self.placed(slot, true, out);
+            return Ok(());
+        }
+        self.incoming.sink = Sink::Task(slot);
+        self.ready_for_unasked(slot, out.pool());
+        Ok(())
+    }
+
+    fn find_burst(&self, data: &DataOut) -> Found {
+        if data.transfer_tag == NO_TAG {
+            let mut slots = self.unsolicited.iter();
+            let found = slots.find(|slot| self.tasks[**slot].flow.task_tag == data.task_tag);
+            // A command that was aborted may have sent its data nevertheless.
+            let other = if self.epoch == 0 { Found::Nothing } else { Found::Late };
+            return found.map_or(other, |slot| Found::Task(*slot));
+        }
+        let slot = data.transfer_tag as u16;
+        let Some(task) = self.tasks.get(slot) else { return Found::Nothing };
+        if task.transfer_tag(slot) != data.transfer_tag || task.state == State::Aborted {
+            // The slot's former command was aborted while its data was on the way.
+            return Found::Late;
+        }
+        let asked_for = task.burst == Burst::Solicited && task.flow.task_tag == data.task_tag;
+        if asked_for { Found::Task(slot) } else { Found::Nothing }
+    }
+
+    /// Puts a part of a data segment into the task's buffer.
+    #[inline(always)]
+    pub(super) fn place(&mut self, slot: u16, part: &[u8]) {
+        let have = self.incoming.have;
+        let task = &mut self.tasks[slot];
+        if task.sense.is_some() {
+            return;
+        }
+        // Data beyond what the command writes is no error, but is not kept either.
+        let at = (task.received + have).min(task.chunk_end());
+        let len = part.len().min((task.chunk_end() - at) as usize);
+        let at = (at - task.asked) as usize;
+        if let Some(buf) = &mut task.buf {
+            buf[at..at + len].copy_from_slice(&part[..len]);
+        }
+    }
+
+    /// A data segment is complete.
+    #[inline(always)]
+    pub(super) fn placed(&mut self, slot: u16, intact: bool, out: &mut Outbox) {
+        if !intact {
+            self.reject_corrupt(slot, out);
+        }
+        let (have, last) = (self.incoming.have, self.incoming.last);
+        let task = &mut self.tasks[slot];
+        if task.sense.is_none() {
+            task.received += have;
+        }
+        if !last {
+            return;
+        }
+        if task.burst != Burst::None {
+            self.end_burst(slot);
+        }
+        self.write_on(slot, out);
+    }
+
+    fn end_burst(&mut self, slot: u16) {
+        let task = &mut self.tasks[slot];
+        let burst = std::mem::replace(&mut task.burst, Burst::None);
+        if burst == Burst::Unsolicited {
+            self.unsolicited.retain(|other| *other != slot);
+        } else if task.received != task.burst_end {
+            //= RFC 7143 §11.4.7.2: an R2T answered by another amount is "incorrect amount of data".
+            task.spoil(Sense::NOT_ENOUGH_UNSOLICITED_DATA);
+        }
+    }
+
+    /// Goes on with a write when a burst ended or an I/O came back.
+    #[inline(always)]
+    pub(super) fn write_on(&mut self, slot: u16, out: &mut Outbox) {
+        let task = &mut self.tasks[slot];
+        if task.sense.is_some() {
+            return self.fail_when_quiet(slot, out);
+        }
+        if task.state == State::Working {
+            return self.work_on(slot, out);
+        }
+        let len = task.flow.len;
+        let got = task.received.min(len);
+        if got == task.chunk_end() {
+            match task.state {
+                State::Collecting => return self.plan_with(slot, out),
+                _ if len != 0 => self.write_chunk(slot),
+                _ => {}
+            }
+        }
+        let task = &self.tasks[slot];
+        if task.burst != Burst::None {
+            return;
+        }
+        if got < len {
+            self.solicit(slot, out);
+        } else if task.flying == 0 {
+            self.finish(slot, out);
+        }
+    }
+
+    /// Asks for the next burst, unless enough is with the volume already.
+    pub(super) fn solicit(&mut self, slot: u16, out: &mut Outbox) {
+        let task = &mut self.tasks[slot];
+        if task.flying >= IOS_PER_COMMAND || task.burst != Burst::None || task.sense.is_some() {
+            return;
+        }
+        let chunk_end = task.chunk_end();
+        if task.buf.is_none() {
+            task.buf = out.pool().take((chunk_end - task.asked) as usize);
+        }
+        if task.buf.is_none() {
+            return self.starve(slot);
+        }
+        let offset = task.received;
+        //= RFC 7143 §11.8.4: an R2T asks for at most MaxBurstLength, and not for nothing.
+        let len = (chunk_end - offset).min(self.params.max_burst);
+        task.burst = Burst::Solicited;
+        task.burst_end = offset + len;
+        task.burst_number = 0;
+        let number = task.ready_count;
+        task.ready_count += 1;
+        let (lun, task_tag, transfer_tag) = (task.lun, task.flow.task_tag, task.transfer_tag(slot));
+        //= RFC 7143 §11.8.1: an R2T carries the next StatSN and does not use it up.
+        let numbers = self.numbers();
+        let ready = ReadyToTransfer { lun, task_tag, transfer_tag, numbers, number, offset, len };
+        self.send(ready.build(), &[], out);
+    }
+
+    /// A task that fails ends once nothing of it is under way.
+    //= RFC 7143 §7.8: all data that was asked for is awaited before the status is sent.
+    #[cold]
+    pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
+        let task = &mut self.tasks[slot];
+        task.buf.take().into_iter().for_each(|buf| out.pool().give(buf));
+        if task.burst == Burst::None && task.flying == 0 {
+            self.finish(slot, out);
+        }
+    }
+
+    /// A data segment whose digest is wrong.
+    //= RFC 7143 §7.8: it is rejected, and the task ends with "protocol service CRC error".
+    #[cold]
+    fn reject_corrupt(&mut self, slot: u16, out: &mut Outbox) {
+        let header = self.gathering;
+        self.reject(&header, reason::DATA_DIGEST, out);
+        self.tasks[slot].spoil(Sense::DATA_OUT_CRC_ERROR);
+    }
+}
+
+/// Whose data a Data-Out is.
+enum Found {
+    /// That of the command in this slot.
+    Task(u16),
+    /// That of a command which is no more.
+    Late,
+    /// That of no command ever.
+    Nothing,
+}

@@ -1,0 +1,266 @@
+//! Commands that are neither reads nor writes: answers in bytes, flushes, trims, fills, and those
+//! whose data-out must be seen before it is known what they ask for.
+
+use block::{Io, Op, Pool, Tag};
+
+use crate::scsi::{Key, Plan, Sense, absent, report_luns};
+use crate::{Outbox, Request};
+
+use super::super::pdu::{Command, Header};
+use super::IscsiTarget;
+use super::command::{IOS_PER_COMMAND, Place};
+use super::control::reason;
+use super::task::{Burst, Flow, Job, State};
+use crate::{Ending, UnitId};
+
+/// Longest trim or zeroing in one I/O: a multiple of any block.
+const CLEAR_BYTES_MAX: u64 = 1 << 30;
+
+/// Operation code that a session answers itself, because it knows the list.
+const REPORT_LUNS: u8 = 0xa0;
+
+/// The fields that say how much moves which way do not fit the command.
+//= SPC-4 §ASC and ASCQ assignments: 0Eh/03h.
+const INVALID_INFORMATION_UNIT: Sense = Sense::new(Key::IllegalRequest, 0x0e, 0x03);
+
+impl IscsiTarget {
+    /// A command that is immediate, or meets a unit attention, or has no logical unit.
+    #[cold]
+    pub(super) fn other_command(
+        &mut self,
+        command: &Command,
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        let Some(unit) = self.unit(command.lun) else {
+            let luns = self.luns();
+            let plan = absent(&command.cdb, &luns);
+            let place = Place { unit: UnitId(0), in_place: false, block_mask: 0 };
+            self.start_other(command, place, plan, out);
+            return Ok(());
+        };
+        let place = Place {
+            unit: unit.id,
+            in_place: unit.in_place,
+            block_mask: unit.geometry.block_bytes - 1,
+        };
+        let plan = unit.plan(&command.cdb);
+        let plan = self.attentions.before(command, plan);
+        self.start_other(command, place, plan, out);
+        Ok(())
+    }
+
+    /// A command with additional header segments.
+    #[cold]
+    pub(super) fn long_command(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
+        if !self.in_order(header)? {
+            return Ok(());
+        }
+        //= RFC 7143 §11.2.2.1: a longer CDB (1) and the other length of a bidirectional command (2).
+        // No command of ours has either, so whatever the segments say, it is not valid here.
+        let command = Command::parse(header);
+        let place = Place { unit: UnitId(0), in_place: false, block_mask: 0 };
+        self.start_other(&command, place, Err(Sense::INVALID_FIELD_IN_CDB), out);
+        Ok(())
+    }
+
+    /// Any plan that is not off the straight path.
+    #[cold]
+    pub(super) fn start_other(
+        &mut self,
+        command: &Command,
+        place: Place,
+        plan: Result<Plan, Sense>,
+        out: &mut Outbox,
+    ) {
+        let plan = match plan {
+            Ok(Plan::Data(_)) if command.cdb[0] == REPORT_LUNS => {
+                report_luns(&command.cdb, &self.luns()).map(Plan::Data)
+            }
+            plan => plan,
+        };
+        if command.read && command.write {
+            return self.refuse(command, place, INVALID_INFORMATION_UNIT, out);
+        }
+        match plan {
+            Err(sense) => self.refuse(command, place, sense, out),
+            Ok(Plan::Read { offset, len }) if !command.write => {
+                self.start_read(command, place, offset, len, out);
+            }
+            Ok(Plan::Write { offset, len, fua }) if !command.read => {
+                self.start_write(command, place, offset, len, fua, out);
+            }
+            Ok(Plan::Write { .. } | Plan::Collect { .. }) if command.read => {
+                self.refuse(command, place, INVALID_INFORMATION_UNIT, out);
+            }
+            Ok(Plan::Data(bytes)) if !command.write && command.last => {
+                let flow = self.flow_in(command, bytes.len() as u32);
+                self.answer_with(flow, &bytes, out);
+            }
+            Ok(Plan::Collect { len }) => self.collect(command, place, len, out),
+            Ok(Plan::Flush) => self.start_job(command, place, Op::Flush, vec![(0, 0)], vec![], out),
+            Ok(Plan::Clear { op, ranges }) => {
+                self.start_job(command, place, op, ranges, vec![], out);
+            }
+            Ok(Plan::Fill { offset, len, pattern }) => {
+                self.start_job(command, place, Op::Write, vec![(offset, len)], pattern, out);
+            }
+            // Nothing moves: GOOD itself, and data-in of a command flagged as a write.
+            Ok(Plan::Good | Plan::Data(_) | Plan::Read { .. } | Plan::Write { .. }) => {
+                self.finish_after_data(command, place, None, out);
+            }
+        }
+    }
+
+    /// The LUNs of the target.
+    fn luns(&self) -> Vec<u16> {
+        let units = self.entry().units.iter().enumerate();
+        units.filter(|(_, unit)| unit.is_some()).map(|(lun, _)| lun as u16).collect()
+    }
+
+    /// A read of bytes that are here already.
+    fn flow_in(&self, command: &Command, wanted: u32) -> Flow {
+        let expected = if command.read { command.expected_len } else { 0 };
+        Flow::new(command.task_tag, expected, wanted, self.params.max_burst)
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        command: &Command,
+        place: Place,
+        sense: Sense,
+        out: &mut Outbox,
+    ) {
+        self.finish_after_data(command, place, Some(sense), out);
+    }
+
+    /// Ends a command that moves nothing, once the data that it brings has passed.
+    fn finish_after_data(
+        &mut self,
+        command: &Command,
+        place: Place,
+        sense: Option<Sense>,
+        out: &mut Outbox,
+    ) {
+        let flow = Flow::new(command.task_tag, command.expected_len, 0, 0);
+        if command.last || !command.write {
+            return self.answer_at_once(flow, sense, out);
+        }
+        let Some(slot) = self.begin(command, place, flow, State::Writing) else {
+            return self.reject_immediate(command, out);
+        };
+        sense.into_iter().for_each(|sense| self.tasks[slot].spoil(sense));
+        self.expect_data(slot, command, out);
+    }
+
+    /// A command whose data-out says what it asks for.
+    fn collect(&mut self, command: &Command, place: Place, len: u32, out: &mut Outbox) {
+        let expected = if command.write { command.expected_len } else { 0 };
+        let flow = Flow::new(command.task_tag, expected, len, 0);
+        if len as usize > Pool::LARGE_BYTES {
+            return self.refuse(command, place, Sense::PARAMETER_LIST_LENGTH_ERROR, out);
+        }
+        let Some(slot) = self.begin(command, place, flow, State::Collecting) else {
+            return self.reject_immediate(command, out);
+        };
+        let (op, ranges, index, at) = (Op::Write, Vec::new(), 0, 0);
+        let job = Job { op, ranges, index, at, pattern: Vec::new(), cdb: command.cdb };
+        self.tasks[slot].job = Some(Box::new(job));
+        self.expect_data(slot, command, out);
+    }
+
+    /// The data-out of a command is here.
+    #[cold]
+    pub(super) fn plan_with(&mut self, slot: u16, out: &mut Outbox) {
+        let task = &mut self.tasks[slot];
+        let (lun, len) = (task.lun, task.flow.len as usize);
+        let cdb = task.job.as_ref().map_or([0; 16], |job| job.cdb);
+        let buf = task.buf.take();
+        let data = buf.as_ref().map_or(&[][..], |buf| &buf[..len]);
+        let plan = self.unit(lun).map(|unit| unit.plan_with(&cdb, data));
+        buf.into_iter().for_each(|buf| out.pool().give(buf));
+        let plan = plan.unwrap_or(Err(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
+        let task = &mut self.tasks[slot];
+        let (op, ranges, pattern) = match plan {
+            Err(sense) => {
+                task.spoil(sense);
+                return self.fail_when_quiet(slot, out);
+            }
+            Ok(Plan::Flush) => (Op::Flush, vec![(0, 0)], vec![]),
+            Ok(Plan::Clear { op, ranges }) => (op, ranges, vec![]),
+            Ok(Plan::Fill { offset, len, pattern }) => (Op::Write, vec![(offset, len)], pattern),
+            // Anything else that data-out could lead to moves no data.
+            Ok(_) => (Op::Flush, vec![], vec![]),
+        };
+        task.state = State::Working;
+        task.job = Some(Box::new(Job { op, ranges, index: 0, at: 0, pattern, cdb }));
+        // Unsolicited data beyond what the command needs may still be on its way.
+        if task.burst == Burst::None {
+            self.work_on(slot, out);
+        }
+    }
+
+    fn start_job(
+        &mut self,
+        command: &Command,
+        place: Place,
+        op: Op,
+        ranges: Vec<(u64, u64)>,
+        pattern: Vec<u8>,
+        out: &mut Outbox,
+    ) {
+        let flow = Flow::new(command.task_tag, command.expected_len, 0, 0);
+        let Some(slot) = self.begin(command, place, flow, State::Working) else {
+            return self.reject_immediate(command, out);
+        };
+        let job = Job { op, ranges, index: 0, at: 0, pattern, cdb: command.cdb };
+        self.tasks[slot].job = Some(Box::new(job));
+        // Data that it brings and does not need passes first.
+        self.expect_data(slot, command, out);
+    }
+
+    /// Goes on with a job, as far as buffers go.
+    pub(super) fn work_on(&mut self, slot: u16, out: &mut Outbox) {
+        loop {
+            let task = &mut self.tasks[slot];
+            if task.sense.is_some() {
+                return self.fail_when_quiet(slot, out);
+            }
+            let Some(job) = task.job.as_mut() else { return };
+            let Some(&(offset, len)) = job.ranges.get(job.index) else {
+                if task.flying == 0 && task.burst == Burst::None {
+                    self.finish(slot, out);
+                }
+                return;
+            };
+            if task.flying >= IOS_PER_COMMAND {
+                return;
+            }
+            let filling = !job.pattern.is_empty();
+            let most = if filling { Pool::LARGE_BYTES as u64 } else { CLEAR_BYTES_MAX };
+            let now = (len - job.at).min(most);
+            let mut buf = None;
+            if filling {
+                buf = out.pool().take(now as usize);
+                let Some(buf) = &mut buf else { return self.starve(slot) };
+                let blocks = buf[..now as usize].chunks_mut(job.pattern.len());
+                blocks.for_each(|block| block.copy_from_slice(&job.pattern[..block.len()]));
+            }
+            let tag = Tag(u64::from(slot));
+            let io =
+                Io { tag, op: job.op, fua: false, len: now as u32, offset: offset + job.at, buf };
+            job.at += now;
+            if job.at == len {
+                (job.index, job.at) = (job.index + 1, 0);
+            }
+            task.flying += 1;
+            self.requests.push_back(Request { unit: task.unit, io });
+        }
+    }
+
+    /// All slots for immediate commands are taken.
+    //= RFC 7143 §11.17.1: "immediate command reject - too many immediate commands".
+    #[cold]
+    pub(super) fn reject_immediate(&mut self, command: &Command, out: &mut Outbox) {
+        self.reject(&command.build(), reason::TOO_MANY_IMMEDIATE, out);
+    }
+}

@@ -1,0 +1,377 @@
+//! The login: who asks for what, and what the session will run with.
+//!
+//! Requests are collected until a text is complete; its keys are then answered at once. Nothing is
+//! promised before the initiator and the target are known to be real.
+
+use block::{Nanos, Pool};
+
+use crate::Outbox;
+
+use super::super::directory::Directory;
+use super::super::name::check_name;
+use super::super::negotiate::{Key, Values};
+use super::super::params::Params;
+use super::super::pdu::{LoginRequest, LoginResponse, Numbers};
+use super::super::text::{TextError, pairs, put};
+use super::{IscsiTarget, Stage, TargetConfig};
+
+/// Why a login is refused: status class and detail.
+//= RFC 7143 §11.13.5
+mod status {
+    pub(super) const INITIATOR_ERROR: u16 = 0x0200;
+    pub(super) const AUTHENTICATION: u16 = 0x0201;
+    pub(super) const NOT_FOUND: u16 = 0x0203;
+    pub(super) const VERSION: u16 = 0x0205;
+    pub(super) const TOO_MANY_CONNECTIONS: u16 = 0x0206;
+    pub(super) const MISSING_PARAMETER: u16 = 0x0207;
+    pub(super) const SESSION_TYPE: u16 = 0x0209;
+    pub(super) const NO_SUCH_SESSION: u16 = 0x020a;
+    pub(super) const INVALID_REQUEST: u16 = 0x020b;
+}
+
+/// Stages of a login.
+//= RFC 7143 §11.12.3
+const SECURITY: u8 = 0;
+const OPERATIONAL: u8 = 1;
+const FULL_FEATURE: u8 = 3;
+
+/// A login of more PDUs, keys or bytes than that is no login.
+const REQUESTS_MAX: u32 = 64;
+const KEYS_MAX: usize = 64;
+const TEXT_MAX_BYTES: usize = 64 << 10;
+
+/// A login under way.
+#[derive(Debug)]
+pub(super) struct Login {
+    /// What all its requests have in common, once the first came.
+    common: Option<Common>,
+    stage: u8,
+    requests: u32,
+    text_bytes: usize,
+    /// Text that goes on in the next request.
+    text: Vec<u8>,
+    keys: Vec<String>,
+    /// What we wish for, and what is agreed so far.
+    wishes: Values,
+    values: Values,
+    initiator_name: Option<String>,
+    target_name: Option<String>,
+    discovery: bool,
+    /// The parties are known and accepted.
+    identified: Option<usize>,
+    declared: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Common {
+    isid: [u8; 6],
+    tsih: u16,
+    task_tag: u32,
+    connection: u16,
+    command_number: u32,
+}
+
+/// The answer to a request.
+struct Answer {
+    transit: bool,
+    text: Vec<u8>,
+}
+
+impl Login {
+    pub(super) fn new(config: &TargetConfig, _now: Nanos) -> Login {
+        let mut wishes = Values::default();
+        let data_max = config.max_recv_data_segment_bytes.clamp(512, (1 << 24) - 1);
+        wishes.set(Key::MaxRecvDataSegmentLength, data_max);
+        wishes.set(Key::MaxBurstLength, config.max_burst_bytes.clamp(512, (1 << 24) - 1));
+        // Unasked data lands in the first buffer of its command.
+        let first_max = config.first_burst_bytes.clamp(512, Pool::LARGE_BYTES as u32);
+        wishes.set(Key::FirstBurstLength, first_max);
+        wishes.set(Key::InitialR2T, 0);
+        // Nothing outlives its connection.
+        wishes.set(Key::DefaultTime2Wait, 0);
+        wishes.set(Key::DefaultTime2Retain, 0);
+        Login {
+            common: None,
+            stage: SECURITY,
+            requests: 0,
+            text_bytes: 0,
+            text: Vec::new(),
+            keys: Vec::new(),
+            wishes,
+            values: Values::default(),
+            initiator_name: None,
+            target_name: None,
+            discovery: false,
+            identified: None,
+            declared: false,
+        }
+    }
+
+    /// Deals with a request and its text.
+    fn request(
+        &mut self,
+        request: &LoginRequest,
+        text: &[u8],
+        directory: &Directory,
+    ) -> Result<Answer, u16> {
+        self.check(request)?;
+        self.requests += 1;
+        self.text_bytes += text.len();
+        if self.requests > REQUESTS_MAX || self.text_bytes > TEXT_MAX_BYTES {
+            return Err(status::INITIATOR_ERROR);
+        }
+        self.text.extend_from_slice(text);
+        if request.more {
+            //= RFC 7143 §6.2: a text that goes on is answered by an empty one.
+            return Ok(Answer { transit: false, text: Vec::new() });
+        }
+        let text = std::mem::take(&mut self.text);
+        let mut answer = Vec::new();
+        self.read(&text, &mut answer)?;
+        let first = self.identified.is_none();
+        self.identify(directory)?;
+        if first && !self.discovery {
+            //= RFC 7143 §13.9: TargetPortalGroupTag goes with the first answer to a TargetName.
+            put(&mut answer, "TargetPortalGroupTag", "1");
+            let alias = &directory.targets()[self.identified.unwrap_or(0)].alias;
+            if !alias.is_empty() {
+                put(&mut answer, "TargetAlias", alias);
+            }
+        }
+        if self.stage == OPERATIONAL && !self.declared {
+            self.declared = true;
+            self.wishes.offer(Key::MaxRecvDataSegmentLength, &mut answer);
+        }
+        if request.transit {
+            self.stage = request.next_stage;
+        }
+        Ok(Answer { transit: request.transit, text: answer })
+    }
+
+    /// Checks what a header says.
+    fn check(&mut self, request: &LoginRequest) -> Result<(), u16> {
+        let common = Common {
+            isid: request.isid,
+            tsih: request.tsih,
+            task_tag: request.task_tag,
+            connection: request.connection,
+            command_number: request.command_number,
+        };
+        let first = self.common.is_none();
+        //= RFC 7143 §11.12: ISID, TSIH, task tag, CID and CmdSN stay the same during a login.
+        if *self.common.get_or_insert(common) != common {
+            return Err(status::INVALID_REQUEST);
+        }
+        //= RFC 7143 §11.12.4: the only version is 0x00.
+        if request.version_min > 0 {
+            return Err(status::VERSION);
+        }
+        if first {
+            self.stage = request.stage;
+        }
+        //= RFC 7143 §11.12.3: stages are 0, 1 and 3; the current one is where we are.
+        let known = matches!(request.stage, SECURITY | OPERATIONAL);
+        if !known || request.stage != self.stage {
+            return Err(status::INVALID_REQUEST);
+        }
+        let onward = matches!(request.next_stage, OPERATIONAL | FULL_FEATURE)
+            && request.next_stage > request.stage;
+        //= RFC 7143 §11.12.2: with the C bit set the T bit is zero.
+        if request.transit && (!onward || request.more) {
+            return Err(status::INVALID_REQUEST);
+        }
+        Ok(())
+    }
+
+    /// Reads a text and answers its keys.
+    fn read(&mut self, text: &[u8], answer: &mut Vec<u8>) -> Result<(), u16> {
+        for pair in pairs(text) {
+            let (key, value) = pair.map_err(|_: TextError| status::INITIATOR_ERROR)?;
+            //= RFC 7143 §6.2: a key is declared or negotiated at most once in a login.
+            if self.keys.len() == KEYS_MAX || self.keys.iter().any(|other| other == key) {
+                return Err(status::INITIATOR_ERROR);
+            }
+            self.keys.push(key.to_owned());
+            match Key::named(key) {
+                Some(known) => self.negotiate(known, value, answer),
+                None => self.read_other(key, value, answer)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn negotiate(&mut self, key: Key, value: &str, answer: &mut Vec<u8>) {
+        match self.wishes.answer(key, value) {
+            None => put(answer, key.name(), "Reject"),
+            Some((outcome, text)) => {
+                self.values.set(key, outcome);
+                text.into_iter().for_each(|text| put(answer, key.name(), &text));
+            }
+        }
+    }
+
+    /// A key without a place in the table.
+    fn read_other(&mut self, key: &str, value: &str, answer: &mut Vec<u8>) -> Result<(), u16> {
+        match key {
+            "InitiatorName" => {
+                // Initiators choose their names; those in upper case are merely unprepared.
+                check_name(&value.to_lowercase()).map_err(|_| status::INITIATOR_ERROR)?;
+                self.initiator_name = Some(value.to_owned());
+            }
+            "TargetName" => self.target_name = Some(value.to_owned()),
+            "SessionType" => {
+                self.discovery = match value {
+                    "Discovery" => true,
+                    "Normal" => false,
+                    _ => return Err(status::SESSION_TYPE),
+                };
+            }
+            "InitiatorAlias" => {}
+            "AuthMethod" => {
+                //= RFC 7143 §12.1: an initiator that insists on another method is refused.
+                if !value.split(',').any(|method| method == "None") {
+                    return Err(status::AUTHENTICATION);
+                }
+                put(answer, key, "None");
+            }
+            //= RFC 7144 §7.1.2: the only way of reporting tasks that we have.
+            "TaskReporting" if value.split(',').any(|way| way == "RFC3720") => {
+                put(answer, key, "RFC3720");
+            }
+            //= RFC 7143 §13.25: markers are obsolete, and must not be called unknown.
+            "IFMarker" | "OFMarker" => put(answer, key, "No"),
+            "IFMarkInt" | "OFMarkInt" => put(answer, key, "Reject"),
+            // Keys that are not for an initiator to say, or not here.
+            "TargetAlias"
+            | "TargetAddress"
+            | "TargetPortalGroupTag"
+            | "SendTargets"
+            | "TaskReporting" => put(answer, key, "Reject"),
+            //= RFC 7143 §6.2: an unknown key is answered with NotUnderstood.
+            _ => put(answer, key, "NotUnderstood"),
+        }
+        Ok(())
+    }
+
+    /// Finds out who asks for what, once the first text is complete.
+    fn identify(&mut self, directory: &Directory) -> Result<(), u16> {
+        if self.identified.is_some() {
+            return Ok(());
+        }
+        //= RFC 7143 §6.3: the first text has InitiatorName, and TargetName in a normal session.
+        if self.initiator_name.is_none() {
+            return Err(status::MISSING_PARAMETER);
+        }
+        let target = match &self.target_name {
+            _ if self.discovery => 0,
+            None => return Err(status::MISSING_PARAMETER),
+            Some(name) => directory.find(name).ok_or(status::NOT_FOUND)?,
+        };
+        // With MaxConnections=1 nobody can join a session.
+        match self.common.map_or(0, |common| common.tsih) {
+            0 => {}
+            _ if self.discovery => return Err(status::NO_SUCH_SESSION),
+            _ => return Err(status::TOO_MANY_CONNECTIONS),
+        }
+        self.identified = Some(target);
+        Ok(())
+    }
+}
+
+impl IscsiTarget {
+    /// A login request is complete.
+    #[cold]
+    pub(super) fn login_request(&mut self, _now: Nanos, out: &mut Outbox) {
+        let request = LoginRequest::parse(&self.gathering);
+        let Some(mut login) = self.login.take() else { return };
+        if login.common.is_none() {
+            self.status = request.expected_status;
+            self.expected = request.command_number;
+        }
+        let text = std::mem::take(&mut self.gathered);
+        let result = login.request(&request, &text, &self.directory);
+        self.gathered = text;
+        match result {
+            Err(status) => {
+                self.send_login_response(&request, false, status, &[], out);
+                self.finished = true;
+            }
+            Ok(Answer { transit, text }) => {
+                let complete = transit && request.next_stage == FULL_FEATURE;
+                if complete {
+                    self.enter_full_feature(&login);
+                }
+                self.send_login_response(&request, transit, 0, &text, out);
+                if complete {
+                    // The answer still went without digests.
+                    self.params = Params::new(&login.values, self.receive_max(&login));
+                    let Params { header_digest, data_digest, receive_max, .. } = self.params;
+                    self.frame.configure(header_digest, data_digest, receive_max);
+                    return;
+                }
+                self.login = Some(login);
+            }
+        }
+    }
+
+    /// The longest data segment that we take: what we declared, if we had the chance to.
+    fn receive_max(&self, login: &Login) -> u32 {
+        let source = if login.declared { &login.wishes } else { &login.values };
+        if login.declared {
+            source.get(Key::MaxRecvDataSegmentLength)
+        } else {
+            super::LOGIN_DATA_BYTES
+        }
+    }
+
+    fn enter_full_feature(&mut self, login: &Login) {
+        self.stage = if login.discovery { Stage::Discovery } else { Stage::Normal };
+        self.target = login.identified.unwrap_or(0);
+        self.initiator_name = login.initiator_name.clone().unwrap_or_default();
+        if let Some(common) = login.common {
+            (self.isid, self.connection) = (common.isid, common.connection);
+        }
+        if !login.discovery {
+            self.announce_power_on();
+        }
+    }
+
+    /// The initiator's part of the session's name, once the login is complete. With the names of
+    /// both ends it tells sessions apart.
+    pub fn isid(&self) -> [u8; 6] {
+        self.isid
+    }
+
+    fn send_login_response(
+        &mut self,
+        request: &LoginRequest,
+        transit: bool,
+        status: u16,
+        text: &[u8],
+        out: &mut Outbox,
+    ) {
+        let complete = transit && request.next_stage == FULL_FEATURE;
+        let numbers: Numbers = self.next_status();
+        let response = LoginResponse {
+            transit,
+            more: false,
+            stage: request.stage,
+            next_stage: if transit { request.next_stage } else { 0 },
+            version_max: 0,
+            version_active: 0,
+            data_len: text.len() as u32,
+            isid: request.isid,
+            //= RFC 7143 §11.13.3: a new session gets its TSIH, not zero, with the last response.
+            tsih: if complete { session_handle(self.connection_id) } else { request.tsih },
+            task_tag: request.task_tag,
+            numbers,
+            status,
+        };
+        self.send(response.build(), text, out);
+    }
+}
+
+/// 1 to 65535.
+fn session_handle(connection_id: u32) -> u16 {
+    (connection_id % 65535 + 1) as u16
+}

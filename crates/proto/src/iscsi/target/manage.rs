@@ -1,0 +1,263 @@
+//! Task management: aborting commands, and answering only when nothing of them is left.
+
+use block::Pool;
+
+use crate::scsi::{Sense, decode_lun, encode_lun};
+use crate::{Outbox, UnitId};
+
+use super::super::pdu::{Header, TaskRequest, TaskResponse, command_number};
+use super::IscsiTarget;
+use super::control::reason;
+use super::task::{Burst, State, Task};
+
+/// An answer that waits until aborted commands have their I/Os back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) answer: Answer,
+    pub(super) task_tag: u32,
+    /// Waits for tasks that were aborted up to then.
+    pub(super) epoch: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    TaskResponse,
+    Logout,
+}
+
+//= RFC 7143 §11.5.1
+mod function {
+    pub(super) const ABORT_TASK: u8 = 1;
+    pub(super) const ABORT_TASK_SET: u8 = 2;
+    pub(super) const CLEAR_TASK_SET: u8 = 4;
+    pub(super) const LUN_RESET: u8 = 5;
+    pub(super) const WARM_RESET: u8 = 6;
+    pub(super) const COLD_RESET: u8 = 7;
+    pub(super) const TASK_REASSIGN: u8 = 8;
+}
+
+//= RFC 7143 §11.6.1
+mod response {
+    pub(super) const COMPLETE: u8 = 0;
+    pub(super) const NO_SUCH_TASK: u8 = 1;
+    pub(super) const NO_SUCH_LUN: u8 = 2;
+    pub(super) const REASSIGN_NOT_SUPPORTED: u8 = 4;
+    pub(super) const NOT_SUPPORTED: u8 = 5;
+}
+
+/// Task management requests and logouts that may wait at a time, and commands that may be aborted
+/// before they came.
+const WAITING_MAX: usize = 16;
+
+impl IscsiTarget {
+    pub(super) fn task_request(&mut self, request: &TaskRequest, out: &mut Outbox) {
+        if self.waiting.len() >= WAITING_MAX {
+            let header = self.gathering;
+            let immediate = request.immediate;
+            let why = if immediate { reason::TOO_MANY_IMMEDIATE } else { reason::OUT_OF_RESOURCES };
+            return self.reject(&header, why, out);
+        }
+        let answer = match request.function {
+            function::ABORT_TASK => self.abort_task(request, out),
+            function::ABORT_TASK_SET | function::CLEAR_TASK_SET | function::LUN_RESET => {
+                self.abort_unit(request, out)
+            }
+            function::WARM_RESET | function::COLD_RESET => {
+                self.reset_target(out);
+                response::COMPLETE
+            }
+            function::TASK_REASSIGN => response::REASSIGN_NOT_SUPPORTED,
+            _ => response::NOT_SUPPORTED,
+        };
+        let task_tag = request.task_tag;
+        if answer != response::COMPLETE {
+            return self.send_task_response(task_tag, answer, out);
+        }
+        //= RFC 7143 §4.2.3.3: the answer follows when all affected tasks have ended.
+        let epoch = self.epoch;
+        self.wait_for_aborted(Waiting { answer: Answer::TaskResponse, task_tag, epoch });
+        self.answer_waiting(out);
+    }
+
+    fn abort_task(&mut self, request: &TaskRequest, out: &mut Outbox) -> u8 {
+        let tag = request.referenced_tag;
+        let alive = |task: &Task| task.state != State::Aborted && task.flow.task_tag == tag;
+        let found = self.tasks.iter().any(|(_, task)| alive(task));
+        if found {
+            self.abort_where(alive, out);
+            return response::COMPLETE;
+        }
+        //= RFC 7143 §11.6.1: a command that is still to come counts as received, and is not done.
+        let ahead = request.referenced_number.wrapping_sub(self.expected);
+        if ahead < self.tasks.room() && self.aborted_ahead.len() < WAITING_MAX {
+            self.aborted_ahead.push(request.referenced_number);
+            return response::COMPLETE;
+        }
+        response::NO_SUCH_TASK
+    }
+
+    /// Whether the command that came was aborted before.
+    #[cold]
+    pub(super) fn was_aborted_ahead(&mut self, header: &Header) -> bool {
+        let number = command_number(header);
+        let found = self.aborted_ahead.iter().position(|other| *other == number);
+        found.is_some_and(|at| self.aborted_ahead.swap_remove(at) == number)
+    }
+
+    fn abort_unit(&mut self, request: &TaskRequest, out: &mut Outbox) -> u8 {
+        let Some(unit) = self.unit(request.lun).map(|unit| unit.id) else {
+            return response::NO_SUCH_LUN;
+        };
+        let lun = decode_lun(request.lun);
+        self.abort_where(|task| decode_lun(task.lun) == lun, out);
+        if request.function == function::LUN_RESET {
+            self.resets.push(unit);
+        }
+        response::COMPLETE
+    }
+
+    fn reset_target(&mut self, out: &mut Outbox) {
+        self.abort_where(|_| true, out);
+        let units: Vec<UnitId> = self.entry().units.iter().flatten().map(|unit| unit.id).collect();
+        self.resets.extend(units);
+    }
+
+    /// Logical units that this connection's initiator has reset since the last call, for the
+    /// sessions of others: see [`unit_was_reset`](Self::unit_was_reset).
+    pub fn take_resets(&mut self) -> Vec<UnitId> {
+        std::mem::take(&mut self.resets)
+    }
+
+    /// Another session has reset a logical unit: commands for it end without a status, and the
+    /// next one is told by a unit attention.
+    //= SAM-5 §Logical unit reset: all commands are aborted, and all other initiators are told.
+    pub fn unit_was_reset(&mut self, unit: UnitId, out: &mut Outbox) {
+        if self.target_name().is_none() || self.finished {
+            return;
+        }
+        let units = self.entry().units.iter().enumerate();
+        let same = |(_, other): &(usize, &Option<crate::scsi::Unit>)| {
+            other.as_ref().is_some_and(|other| other.id == unit)
+        };
+        let luns: Vec<u16> = units.filter(same).map(|(lun, _)| lun as u16).collect();
+        for lun in luns {
+            self.abort_where(|task| decode_lun(task.lun) == Some(lun), out);
+            self.attentions.establish(encode_lun(lun), Sense::LUN_RESET);
+        }
+    }
+
+    /// Every logical unit has been switched on, as far as a new session knows.
+    pub(super) fn announce_power_on(&mut self) {
+        let units = self.directory.targets()[self.target].units.iter().enumerate();
+        for (lun, _) in units.filter(|(_, unit)| unit.is_some()) {
+            self.attentions.establish(encode_lun(lun as u16), Sense::POWER_ON_RESET);
+        }
+    }
+
+    /// Aborts the tasks that fit: they end without a status.
+    #[cold]
+    pub(super) fn abort_where(&mut self, fits: impl Fn(&Task) -> bool, out: &mut Outbox) {
+        self.epoch = self.epoch.wrapping_add(1);
+        let fit = self.tasks.iter().filter(|(_, task)| task.state != State::Aborted && fits(task));
+        let slots: Vec<u16> = fit.map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.abort(slot, out.pool());
+        }
+    }
+
+    fn abort(&mut self, slot: u16, pool: &Pool) {
+        self.drop_held(slot, pool);
+        self.unsolicited.retain(|other| *other != slot);
+        self.forget_starving(slot);
+        // I/Os that nobody took yet need not be done.
+        for _ in 0..self.requests.len() {
+            let Some(request) = self.requests.pop_front() else { break };
+            if request.io.tag.0 as u16 == slot {
+                self.tasks[slot].flying -= 1;
+                request.io.buf.into_iter().for_each(|buf| pool.give(buf));
+            } else {
+                self.requests.push_back(request);
+            }
+        }
+        let epoch = self.epoch;
+        let task = &mut self.tasks[slot];
+        task.buf.take().into_iter().for_each(|buf| pool.give(buf));
+        (task.sense, task.job) = (None, None);
+        task.state = State::Aborted;
+        task.burst = Burst::None;
+        task.epoch = epoch;
+        if task.flying == 0 {
+            self.release(slot);
+        }
+    }
+
+    /// An I/O of an aborted task came back.
+    #[cold]
+    pub(super) fn aborted_came(&mut self, slot: u16, out: &mut Outbox) {
+        if self.tasks[slot].flying == 0 {
+            self.release(slot);
+            self.answer_waiting(out);
+        }
+    }
+
+    pub(super) fn wait_for_aborted(&mut self, waiting: Waiting) {
+        self.waiting.push(waiting);
+    }
+
+    /// Sends the answers whose tasks have all ended, in order.
+    pub(super) fn answer_waiting(&mut self, out: &mut Outbox) {
+        while let Some(first) = self.waiting.first().copied() {
+            let before = |task: &Task| {
+                let age = first.epoch.wrapping_sub(task.epoch);
+                task.state == State::Aborted && age < 1 << 31
+            };
+            if self.tasks.iter().any(|(_, task)| before(task)) {
+                return;
+            }
+            self.waiting.remove(0);
+            match first.answer {
+                Answer::TaskResponse => {
+                    self.send_task_response(first.task_tag, response::COMPLETE, out);
+                }
+                Answer::Logout => self.send_logout_response(first.task_tag, 0, out),
+            }
+        }
+    }
+
+    fn send_task_response(&mut self, task_tag: u32, response: u8, out: &mut Outbox) {
+        let numbers = self.next_status();
+        self.send(TaskResponse { response, task_tag, numbers }.build(), &[], out);
+    }
+
+    /// Has a task wait for a buffer, or for room in the outbox.
+    #[cold]
+    pub(super) fn starve(&mut self, slot: u16) {
+        if !self.starving.contains(&slot) {
+            self.starving.push_back(slot);
+        }
+    }
+
+    /// Gives those who wait for a buffer another try, in order, until one waits again.
+    #[cold]
+    pub(super) fn feed_starving(&mut self, out: &mut Outbox) {
+        for _ in 0..self.starving.len() {
+            let Some(slot) = self.starving.pop_front() else { return };
+            match self.tasks[slot].state {
+                State::Reading => self.read_on(slot, out),
+                State::Working => self.work_on(slot, out),
+                _ => self.solicit(slot, out),
+            }
+            if self.starving.back() == Some(&slot) {
+                // Still nothing: it keeps its place at the front.
+                self.starving.rotate_right(1);
+                return;
+            }
+        }
+    }
+
+    /// A task that ends or is aborted waits for nothing any more.
+    #[cold]
+    pub(super) fn forget_starving(&mut self, slot: u16) {
+        self.starving.retain(|other| *other != slot);
+    }
+}

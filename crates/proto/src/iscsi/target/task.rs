@@ -1,0 +1,273 @@
+//! Commands under way: a slot each, taken from a free list, so that no command allocates.
+
+use std::ops::{Index, IndexMut};
+
+use block::{Buf, Op, Pool};
+
+use crate::UnitId;
+use crate::scsi::Sense;
+
+/// A command under way.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) state: State,
+    /// Data that the initiator is sending, beyond immediate data.
+    pub(super) burst: Burst,
+    /// It holds a place in the window of CmdSN.
+    pub(super) counted: bool,
+    pub(super) in_place: bool,
+    pub(super) fua: bool,
+    /// Tells uses of the slot apart in transfer tags.
+    generation: u16,
+    /// I/Os with the volume.
+    pub(super) flying: u16,
+    pub(super) unit: UnitId,
+    pub(super) lun: [u8; 8],
+    /// One less than the block size.
+    pub(super) block_mask: u32,
+    /// Where the command begins on the volume, in bytes.
+    pub(super) offset: u64,
+    /// Bytes handed to the volume, and of data-out that came in order.
+    pub(super) asked: u32,
+    pub(super) received: u32,
+    /// Where the burst of data-out ends, the number of its next PDU, and the R2Ts sent so far.
+    pub(super) burst_end: u32,
+    pub(super) burst_number: u32,
+    pub(super) ready_count: u32,
+    /// Which task management request aborted it.
+    pub(super) epoch: u32,
+    pub(super) flow: Flow,
+    /// Data-out from `asked` on.
+    pub(super) buf: Option<Buf>,
+    /// Why it fails.
+    pub(super) sense: Option<Sense>,
+    /// What is neither a read nor a write.
+    pub(super) job: Option<Box<Job>>,
+}
+
+/// What a slot is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing.
+    Free,
+    /// Moving data from the volume to the initiator.
+    Reading,
+    /// Moving data from the initiator to the volume, or nowhere if there is nothing to write.
+    Writing,
+    /// Moving data from the initiator to [`Unit::plan_with`](crate::scsi::Unit::plan_with).
+    Collecting,
+    /// Working on a [`Job`].
+    Working,
+    /// Waiting for its I/Os to come back, into nothing.
+    Aborted,
+}
+
+/// Data-out that is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Burst {
+    /// None.
+    None,
+    /// That which the initiator sends by itself.
+    Unsolicited,
+    /// That which an R2T asked for.
+    Solicited,
+}
+
+/// What a command moves, seen from the initiator: whose it is and how far it got.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flow {
+    pub(super) task_tag: u32,
+    /// Bytes that the initiator expects to move in this direction.
+    pub(super) expected: u32,
+    /// Bytes that the command would move by itself.
+    pub(super) wanted: u32,
+    /// Bytes that are moved: what both agree on.
+    pub(super) len: u32,
+    /// Bytes sent, the number of Data-In, and what is left of their burst.
+    pub(super) sent: u32,
+    pub(super) data_number: u32,
+    pub(super) burst_left: u32,
+}
+
+/// Work on ranges that moves no data of the initiator's.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) op: Op,
+    /// Offset and length in bytes.
+    pub(super) ranges: Vec<(u64, u64)>,
+    /// The first range that is not all with the volume, and how much of it is.
+    pub(super) index: usize,
+    pub(super) at: u64,
+    /// What a write writes over and over.
+    pub(super) pattern: Vec<u8>,
+    /// The CDB, for a command whose data-out is collected first.
+    pub(super) cdb: [u8; 16],
+}
+
+/// All slots of a connection.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    slots: Vec<Task>,
+    free: Vec<u16>,
+    /// Places of the window that are taken, and all of them.
+    counted: u16,
+    limit: u16,
+}
+
+/// Slots for commands that ask for immediate delivery and so stand outside of the window.
+const IMMEDIATE_SLOTS: u16 = 4;
+
+impl Tasks {
+    /// Slots for a window of `limit`, at most 4096, and some for immediate commands.
+    pub(super) fn new(limit: u16) -> Tasks {
+        let limit = limit.clamp(1, 4096);
+        let count = limit + IMMEDIATE_SLOTS;
+        let slots = (0..count).map(|_| Task::free()).collect();
+        Tasks { slots, free: (0..count).rev().collect(), counted: 0, limit }
+    }
+
+    /// Free places of the window.
+    #[inline(always)]
+    pub(super) fn room(&self) -> u32 {
+        u32::from(self.limit - self.counted)
+    }
+
+    /// Takes a slot. One for a command in the window is always there while there is room; one for
+    /// an immediate command may not be.
+    #[inline(always)]
+    pub(super) fn take(&mut self, counted: bool) -> Option<u16> {
+        let others = if counted { 0 } else { self.room() as usize };
+        if self.free.len() <= others {
+            return None;
+        }
+        self.counted += u16::from(counted);
+        self.free.pop()
+    }
+
+    /// Gives a slot back. Its buffer must be gone.
+    #[inline(always)]
+    pub(super) fn release(&mut self, slot: u16) {
+        let task = &mut self.slots[usize::from(slot)];
+        debug_assert!(task.buf.is_none() && task.flying == 0 && task.state != State::Free);
+        task.state = State::Free;
+        task.burst = Burst::None;
+        task.generation = task.generation.wrapping_add(1);
+        self.counted -= u16::from(task.counted);
+        self.free.push(slot);
+    }
+
+    /// The slot that a transfer tag names, if there is one.
+    pub(super) fn get(&self, slot: u16) -> Option<&Task> {
+        self.slots.get(usize::from(slot))
+    }
+
+    /// The slot that an I/O names.
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Task> {
+        self.slots.get_mut(usize::from(slot))
+    }
+
+    /// Slots in use with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &Task)> {
+        let used = self.slots.iter().enumerate().filter(|(_, task)| task.state != State::Free);
+        used.map(|(slot, task)| (slot as u16, task))
+    }
+
+    /// Empties every slot, whatever is under way.
+    pub(super) fn clear(&mut self, pool: &Pool) {
+        for task in &mut self.slots {
+            task.buf.take().into_iter().for_each(|buf| pool.give(buf));
+            *task = Task::free();
+        }
+    }
+}
+
+impl Index<u16> for Tasks {
+    type Output = Task;
+    #[inline(always)]
+    fn index(&self, slot: u16) -> &Task {
+        &self.slots[usize::from(slot)]
+    }
+}
+
+impl IndexMut<u16> for Tasks {
+    #[inline(always)]
+    fn index_mut(&mut self, slot: u16) -> &mut Task {
+        &mut self.slots[usize::from(slot)]
+    }
+}
+
+impl Task {
+    fn free() -> Task {
+        Task {
+            state: State::Free,
+            burst: Burst::None,
+            counted: false,
+            in_place: false,
+            fua: false,
+            generation: 0,
+            flying: 0,
+            unit: UnitId(0),
+            lun: [0; 8],
+            block_mask: 0,
+            offset: 0,
+            asked: 0,
+            received: 0,
+            burst_end: 0,
+            burst_number: 0,
+            ready_count: 0,
+            epoch: 0,
+            flow: Flow::default(),
+            buf: None,
+            sense: None,
+            job: None,
+        }
+    }
+
+    /// The name of this use of `slot`, for data that is asked for. Never [`NO_TAG`].
+    ///
+    /// [`NO_TAG`]: crate::iscsi::pdu::NO_TAG
+    pub(super) fn transfer_tag(&self, slot: u16) -> u32 {
+        u32::from(self.generation) << 16 | u32::from(slot)
+    }
+
+    /// Where the part of the data that begins at `asked` ends: an I/O's worth further.
+    #[inline(always)]
+    pub(super) fn chunk_end(&self) -> u32 {
+        self.flow.len.min(self.asked.saturating_add(Pool::LARGE_BYTES as u32))
+    }
+
+    /// The command fails for this reason, unless it already does for another.
+    pub(super) fn spoil(&mut self, sense: Sense) {
+        self.sense.get_or_insert(sense);
+    }
+}
+
+impl Flow {
+    /// A command that would move `wanted` bytes where `expected` were announced.
+    #[inline(always)]
+    pub(super) fn new(task_tag: u32, expected: u32, wanted: u32, max_burst: u32) -> Flow {
+        let len = expected.min(wanted);
+        let (sent, data_number, burst_left) = (0, 0, max_burst);
+        Flow { task_tag, expected, wanted, len, sent, data_number, burst_left }
+    }
+
+    /// How many more (overflow) or fewer (underflow) bytes could have been, or were, moved.
+    //= RFC 7143 §11.4.5: residual counts.
+    #[inline(always)]
+    pub(super) fn residual(&self) -> Residual {
+        Residual {
+            overflow: self.wanted > self.expected,
+            underflow: self.wanted < self.expected,
+            count: self.wanted.abs_diff(self.expected),
+        }
+    }
+}
+
+/// The residual count of an answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Residual {
+    pub(super) overflow: bool,
+    pub(super) underflow: bool,
+    pub(super) count: u32,
+}

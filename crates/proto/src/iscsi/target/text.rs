@@ -1,0 +1,145 @@
+//! Requests in text during full feature phase: which targets are there.
+
+use crate::Outbox;
+
+use super::super::name::check_name;
+use super::super::negotiate::{Key, Values};
+use super::super::params::Params;
+use super::super::pdu::{Header, NO_TAG, TextRequest, TextResponse};
+use super::super::text::{TextError, pairs, put};
+use super::control::reason;
+use super::{IscsiTarget, Stage};
+
+/// An exchange of texts under way.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    task_tag: u32,
+    transfer_tag: u32,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    sent: usize,
+}
+
+/// The longest request, over all its PDUs.
+const REQUEST_MAX_BYTES: usize = 64 << 10;
+/// The most keys in one.
+const KEYS_MAX: usize = 64;
+
+impl IscsiTarget {
+    pub(super) fn text_request(&mut self, header: &Header, out: &mut Outbox) {
+        let request = TextRequest::parse(header);
+        let exchange = self.exchange.take();
+        let mut exchange = match exchange {
+            //= RFC 7143 §11.10.4: without a transfer tag an exchange begins, and another ends.
+            old if request.transfer_tag == NO_TAG => Exchange {
+                task_tag: request.task_tag,
+                transfer_tag: old.map_or(0, |old| old.transfer_tag + 1) % (NO_TAG - 1),
+                ..Exchange::default()
+            },
+            Some(exchange)
+                if exchange.transfer_tag == request.transfer_tag
+                    && exchange.task_tag == request.task_tag =>
+            {
+                exchange
+            }
+            _ => return self.reject(header, reason::INVALID_FIELD, out),
+        };
+        let too_long = exchange.request.len() + self.gathered.len() > REQUEST_MAX_BYTES;
+        // A PDU whose text was cut when it was gathered is too long as well.
+        let cut = request.data_len as usize != self.gathered.len();
+        //= RFC 7143 §11.10.2: with the C bit set the F bit is zero.
+        if too_long || cut || request.last && request.more {
+            return self.reject(header, reason::PROTOCOL, out);
+        }
+        exchange.request.extend_from_slice(&self.gathered);
+        if !request.more && exchange.sent == exchange.answer.len() {
+            let text = std::mem::take(&mut exchange.request);
+            exchange.sent = 0;
+            match self.answer_text(&text) {
+                Ok(answer) => exchange.answer = answer,
+                Err(_) => return self.reject(header, reason::PROTOCOL, out),
+            }
+        }
+        self.send_text(&request, exchange, out);
+    }
+
+    /// Sends the next part of an answer, and keeps the exchange if it goes on.
+    fn send_text(&mut self, request: &TextRequest, mut exchange: Exchange, out: &mut Outbox) {
+        let rest = exchange.answer.len() - exchange.sent;
+        let len = rest.min(self.params.send_max as usize);
+        let more = len < rest;
+        //= RFC 7143 §11.11.1: F answers F, once everything is said.
+        let last = request.last && !more;
+        let response = TextResponse {
+            last,
+            more,
+            data_len: len as u32,
+            lun: [0; 8],
+            task_tag: request.task_tag,
+            //= RFC 7143 §11.11.4: a transfer tag unless the exchange ends here.
+            transfer_tag: if last { NO_TAG } else { exchange.transfer_tag },
+            numbers: self.next_status(),
+        };
+        let part = exchange.sent..exchange.sent + len;
+        self.send(response.build(), &exchange.answer[part.clone()], out);
+        exchange.sent = part.end;
+        if !last {
+            self.exchange = Some(exchange);
+        }
+    }
+
+    fn answer_text(&mut self, text: &[u8]) -> Result<Vec<u8>, TextError> {
+        let mut answer = Vec::new();
+        let mut asked = false;
+        for pair in pairs(text).take(KEYS_MAX) {
+            let (key, value) = pair?;
+            match Key::named(key) {
+                Some(Key::MaxRecvDataSegmentLength) => self.redeclare(value, &mut answer),
+                //= RFC 7143 §13: all other values are settled at login.
+                Some(_) => put(&mut answer, key, "Reject"),
+                None if key == "SendTargets" && !asked => {
+                    asked = true;
+                    self.send_targets(value, &mut answer);
+                }
+                None if key == "SendTargets" => put(&mut answer, key, "Reject"),
+                None => put(&mut answer, key, "NotUnderstood"),
+            }
+        }
+        Ok(answer)
+    }
+
+    //= RFC 7143 §13.12: MaxRecvDataSegmentLength may be declared again at any time.
+    fn redeclare(&mut self, value: &str, answer: &mut Vec<u8>) {
+        let key = Key::MaxRecvDataSegmentLength;
+        match Values::default().answer(key, value) {
+            None => put(answer, key.name(), "Reject"),
+            Some((longest, _)) => self.params.set_send_max(longest),
+        }
+    }
+
+    //= RFC 7143 appendix C: All, one name, or nothing for the target of this session.
+    fn send_targets(&self, value: &str, answer: &mut Vec<u8>) {
+        let normal = self.stage == Stage::Normal;
+        let targets = self.directory.targets();
+        let wanted = match value {
+            "All" if normal => &targets[self.target..=self.target],
+            "All" => targets,
+            "" if normal => &targets[self.target..=self.target],
+            name if check_name(&name.to_lowercase()).is_ok() => {
+                self.directory.find(name).map_or(&[][..], |at| &targets[at..=at])
+            }
+            _ => return put(answer, "SendTargets", "Reject"),
+        };
+        for target in wanted {
+            put(answer, "TargetName", &target.name);
+            put(answer, "TargetAddress", &self.portal);
+        }
+    }
+}
+
+impl Params {
+    /// The peer takes data segments up to that length from now on.
+    fn set_send_max(&mut self, longest: u32) {
+        self.send_max = longest.min(Params::longest_segment(self.data_digest));
+    }
+}

@@ -1,0 +1,356 @@
+//! Both ends joined in memory, and a disk behind the target.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::{Buf, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
+use proto::iscsi::{
+    Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry,
+};
+use proto::scsi::{Identity, Unit};
+use proto::{Ending, Endpoint, Initiator, Outbox, Phase, Target, UnitId};
+
+pub const TARGET: &str = "iqn.2026-01.org.drumfire:disk";
+pub const OTHER_TARGET: &str = "iqn.2026-01.org.drumfire:other";
+pub const INITIATOR: &str = "iqn.2026-01.org.drumfire:tester";
+pub const PORTAL: &str = "192.0.2.1:3260,1";
+
+/// A small generator of chance, the same everywhere.
+#[derive(Clone, Debug)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    /// Below `limit`, which is not zero.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+/// What differs from test to test.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub bytes: u64,
+    pub block_bytes: u32,
+    pub in_place: bool,
+    pub header_digest: bool,
+    pub data_digest: bool,
+    pub max_outstanding: u16,
+    pub target: TargetConfig,
+    /// Small and large buffers of the target.
+    pub pool: [usize; 2],
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            bytes: 8 << 20,
+            block_bytes: 512,
+            in_place: true,
+            header_digest: false,
+            data_digest: false,
+            max_outstanding: 64,
+            target: TargetConfig::default(),
+            pool: [256, 64],
+        }
+    }
+}
+
+impl Setup {
+    pub fn unit(&self) -> Unit {
+        let identity = Identity { serial: "1".to_owned(), product: "ram".to_owned() };
+        let geometry = Geometry::new(self.bytes, self.block_bytes);
+        Unit::new(UnitId(0), geometry, self.in_place, identity)
+    }
+
+    pub fn directory(&self) -> Arc<Directory> {
+        let entry = |name: &str, units| TargetEntry {
+            name: name.to_owned(),
+            units,
+            alias: "a disk for tests".to_owned(),
+        };
+        let disk = entry(TARGET, vec![None, Some(self.unit()), Some(self.unit())]);
+        Arc::new(Directory::new(vec![entry(OTHER_TARGET, vec![]), disk]).unwrap())
+    }
+
+    pub fn target(&self) -> IscsiTarget {
+        let config = Arc::new(self.target.clone());
+        IscsiTarget::new(config, self.directory(), PORTAL, 7, Nanos(0))
+    }
+
+    pub fn initiator(&self) -> IscsiInitiator {
+        let config = InitiatorConfig {
+            header_digest: self.header_digest,
+            data_digest: self.data_digest,
+            max_outstanding: self.max_outstanding,
+            ..InitiatorConfig::new(INITIATOR, TARGET, 1)
+        };
+        IscsiInitiator::new(config, Nanos(0))
+    }
+}
+
+/// All bytes of an outbox.
+pub fn drain(out: &mut Outbox) -> Vec<u8> {
+    let mut chain = Chain::default();
+    out.exchange(&mut chain);
+    let mut bytes = Vec::with_capacity(chain.len_bytes());
+    for piece in chain.pieces() {
+        match piece {
+            Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
+            Piece::Shared { memory, offset, len } => {
+                let at = bytes.len();
+                bytes.resize(at + len, 0);
+                memory.read(*offset, &mut bytes[at..]);
+            }
+        }
+    }
+    chain.recycle(out.pool());
+    bytes
+}
+
+/// The target's side: an end, its outbox and a disk whose I/Os come back when told.
+pub struct Served {
+    pub end: IscsiTarget,
+    pub out: Outbox,
+    pub disk: Memory,
+    in_place: bool,
+    geometry: Geometry,
+    /// I/Os that are with the disk.
+    pub flying: VecDeque<Io>,
+    /// The next I/Os fail.
+    pub faults: VecDeque<Fault>,
+    pub seen: Vec<(Op, u64, u32, bool)>,
+}
+
+impl Served {
+    pub fn new(setup: &Setup) -> Served {
+        Served {
+            end: setup.target(),
+            out: Outbox::new(Pool::new(setup.pool[0], setup.pool[1])),
+            disk: Memory::new(setup.bytes).unwrap(),
+            in_place: setup.in_place,
+            geometry: setup.unit().geometry,
+            flying: VecDeque::new(),
+            faults: VecDeque::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// Takes requests to the disk. Whether there were any.
+    pub fn take_requests(&mut self) -> bool {
+        let requests = self.end.requests();
+        let any = !requests.is_empty();
+        self.flying.extend(requests.drain(..).map(|request| {
+            assert_eq!(request.unit, UnitId(0));
+            request.io
+        }));
+        any
+    }
+
+    /// The disk does the I/O at this place of the queue.
+    pub fn complete(&mut self, now: Nanos, at: usize) {
+        let mut io = self.flying.remove(at).unwrap();
+        let result = match self.faults.pop_front() {
+            Some(fault) => Err(fault),
+            None => self.execute(&mut io),
+        };
+        self.seen.push((io.op, io.offset, io.len, io.fua));
+        let done = Done { tag: Tag(io.tag.0 & 0xffff_ffff), result, buf: io.buf };
+        let memory = self.in_place.then(|| self.disk.clone());
+        self.end.complete(now, done, memory.as_ref(), &mut self.out);
+    }
+
+    fn execute(&mut self, io: &mut Io) -> Result<(), Fault> {
+        self.geometry.check(io)?;
+        let len = io.len as usize;
+        match io.op {
+            Op::Read if self.in_place => assert!(io.buf.is_none()),
+            Op::Read => self.disk.read(io.offset, &mut io.buf.as_mut().unwrap()[..len]),
+            Op::Write => self.disk.write(io.offset, &io.buf.as_ref().unwrap()[..len]),
+            Op::Flush => {}
+            Op::Trim | Op::WriteZeroes => self.disk.zero(io.offset, io.len.into()),
+        }
+        Ok(())
+    }
+
+    pub fn complete_all(&mut self, now: Nanos) {
+        while self.take_requests() || !self.flying.is_empty() {
+            if !self.flying.is_empty() {
+                self.complete(now, 0);
+            }
+        }
+    }
+}
+
+/// Both ends joined.
+pub struct Pair {
+    pub initiator: IscsiInitiator,
+    pub out: Outbox,
+    pub served: Served,
+    pub now: Nanos,
+    /// How the stream is cut: up to so many bytes a piece, exactly so many if `rng` is none.
+    pub chunk: usize,
+    pub rng: Option<Rng>,
+    /// I/Os come back in any order, some time later.
+    pub shuffle: bool,
+}
+
+impl Pair {
+    pub fn new(setup: &Setup) -> Pair {
+        Pair {
+            initiator: setup.initiator(),
+            out: Outbox::new(Pool::new(256, 64)),
+            served: Served::new(setup),
+            now: Nanos(0),
+            chunk: usize::MAX,
+            rng: None,
+            shuffle: false,
+        }
+    }
+
+    /// A pair with its session ready.
+    pub fn ready(setup: &Setup) -> Pair {
+        let mut pair = Pair::new(setup);
+        pair.open();
+        pair
+    }
+
+    pub fn open(&mut self) {
+        assert_eq!(self.initiator.deadline(), Some(self.now));
+        self.initiator.tick(self.now, &mut self.out).unwrap();
+        self.drive();
+        assert!(matches!(self.initiator.phase(), Phase::Ready(_)), "{:?}", self.initiator.phase());
+    }
+
+    fn cut<'a>(&mut self, bytes: &mut &'a [u8]) -> &'a [u8] {
+        let most = match &mut self.rng {
+            Some(rng) => 1 + rng.below(self.chunk as u64) as usize,
+            None => self.chunk,
+        };
+        let (now, rest) = bytes.split_at(most.min(bytes.len()));
+        *bytes = rest;
+        now
+    }
+
+    /// Carries bytes both ways once. Whether there were any.
+    pub fn step(&mut self) -> Result<bool, Ending> {
+        let upward = drain(&mut self.out);
+        let mut rest = &upward[..];
+        while !rest.is_empty() {
+            let part = self.cut(&mut rest);
+            self.served.end.receive(self.now, part, &mut self.served.out)?;
+            self.disk();
+        }
+        let mut moved = self.disk();
+        let downward = drain(&mut self.served.out);
+        let mut rest = &downward[..];
+        while !rest.is_empty() {
+            let part = self.cut(&mut rest);
+            self.initiator.receive(self.now, part, &mut self.out)?;
+        }
+        moved |= !upward.is_empty() || !downward.is_empty();
+        Ok(moved)
+    }
+
+    /// Lets the disk do some of its work.
+    fn disk(&mut self) -> bool {
+        let mut moved = self.served.take_requests();
+        let mut count = self.served.flying.len();
+        if let (true, Some(rng)) = (self.shuffle, &mut self.rng) {
+            count = rng.below(count as u64 + 1) as usize;
+        }
+        for _ in 0..count {
+            let flying = self.served.flying.len() as u64;
+            let at = match (self.shuffle, &mut self.rng) {
+                (true, Some(rng)) => rng.below(flying) as usize,
+                _ => 0,
+            };
+            self.served.complete(self.now, at);
+            moved |= self.served.take_requests();
+        }
+        moved || !self.served.flying.is_empty()
+    }
+
+    /// Carries bytes until nothing moves any more.
+    pub fn drive(&mut self) {
+        while self.step().unwrap() {}
+    }
+
+    pub fn buf(&self, len: usize) -> Buf {
+        self.out.pool().take(len).unwrap()
+    }
+
+    pub fn submit(&mut self, io: Io) {
+        assert!(self.initiator.room() > 0, "no room");
+        self.initiator.submit(self.now, io, &mut self.out);
+    }
+
+    /// One I/O from beginning to end.
+    pub fn run(&mut self, io: Io) -> Done {
+        self.submit(io);
+        self.drive();
+        let done = self.initiator.done().pop().expect("an I/O is answered");
+        assert!(self.initiator.done().is_empty());
+        done
+    }
+
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Fault> {
+        let mut buf = self.buf(data.len());
+        buf[..data.len()].copy_from_slice(data);
+        let done = self.run(io(Op::Write, offset, data.len() as u32, Some(buf)));
+        self.out.pool().give(done.buf.unwrap());
+        done.result
+    }
+
+    pub fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, Fault> {
+        let mut buf = self.buf(len as usize);
+        buf.fill(0xcc);
+        let done = self.run(io(Op::Read, offset, len, Some(buf)));
+        let buf = done.buf.unwrap();
+        let data = buf[..len as usize].to_vec();
+        self.out.pool().give(buf);
+        done.result.map(|()| data)
+    }
+
+    /// Nothing is left of anything.
+    pub fn assert_idle(&mut self) {
+        assert!(self.served.flying.is_empty());
+        assert_eq!(self.served.out.pool().lent(), [0, 0], "buffers of the target");
+        assert_eq!(self.out.pool().lent(), [0, 0], "buffers of the initiator");
+        assert_eq!(self.initiator.room(), usize::from(self.room_when_idle()));
+    }
+
+    fn room_when_idle(&self) -> u16 {
+        64
+    }
+
+    pub fn close(&mut self) {
+        self.initiator.close(self.now, &mut self.out);
+        assert_eq!(self.initiator.phase(), Phase::Closing);
+        self.drive();
+        assert_eq!(self.initiator.phase(), Phase::Closed);
+        assert!(self.served.end.finished());
+    }
+}
+
+pub fn io(op: Op, offset: u64, len: u32, buf: Option<Buf>) -> Io {
+    Io { tag: Tag(offset ^ 0xabcd_0000_0000_0000), op, fua: false, len, offset, buf }
+}
+
+/// Bytes that differ from place to place and from seed to seed.
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng(seed);
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        bytes.extend(rng.next().to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}

@@ -1,0 +1,4 @@
+//! iSCSI with both ends joined in memory.
+
+mod harness;
+mod io;
