@@ -3,6 +3,9 @@
 /// Length of every header.
 const HEADER_BYTES: usize = 48;
 
+/// Data segments are multiples of this: a block of 512 bytes is one of them.
+const DATA_STEP_BYTES: usize = 16;
+
 /// Cuts `noise` into headers with short data, and mends what would end the connection at once: the
 /// lengths, the numbers of commands or of statuses from `number` on, most of the tags.
 pub fn polite(noise: &[u8], mut number: u32) -> Vec<u8> {
@@ -12,7 +15,7 @@ pub fn polite(noise: &[u8], mut number: u32) -> Vec<u8> {
         let mut header = *header;
         // The last byte of a CDB is CONTROL, and reserved elsewhere: it serves as our own wish.
         let wish = std::mem::take(&mut header[47]);
-        let len = usize::from(wish & 0x3f).min(after.len());
+        let len = (usize::from(wish & 0x3f) * DATA_STEP_BYTES).min(after.len());
         let (data, after) = after.split_at(len);
         rest = after;
         header[4] = 0;
