@@ -1,6 +1,6 @@
 //! What a portal has to offer: targets and their logical units.
 
-use crate::scsi::Unit;
+use crate::scsi::{Unit, decode_lun};
 
 use super::name::{NameError, check_name};
 
@@ -61,6 +61,12 @@ impl Directory {
     /// The targets.
     pub fn targets(&self) -> &[TargetEntry] {
         &self.targets
+    }
+
+    /// The logical unit that a LUN field names at a target.
+    #[inline(always)]
+    pub(super) fn unit(&self, target: usize, lun: [u8; 8]) -> Option<&Unit> {
+        self.targets.get(target)?.units.get(usize::from(decode_lun(lun)?))?.as_ref()
     }
 
     /// Index of the target of that name.

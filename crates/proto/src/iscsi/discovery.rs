@@ -141,7 +141,7 @@ impl Discovery {
     fn send_login(&mut self, request: LoginRequest, text: &[u8], out: &mut Outbox) {
         let (command_number, expected_status) = (self.command_number, self.status);
         let request = LoginRequest { command_number, expected_status, ..request };
-        self.params.put(&request.build(), text, out);
+        self.params.put(&request, text, out);
     }
 
     fn send_text(&mut self, transfer_tag: u32, text: &[u8], out: &mut Outbox) {
@@ -156,7 +156,7 @@ impl Discovery {
             command_number: self.command_number,
             expected_status: self.status,
         };
-        self.params.put(&request.build(), text, out);
+        self.params.put(&request, text, out);
     }
 
     fn text_response(&mut self, out: &mut Outbox) -> Result<(), Ending> {
@@ -183,7 +183,7 @@ impl Discovery {
             command_number: self.command_number,
             expected_status: self.status,
         };
-        self.params.put(&request.build(), &[], out);
+        self.params.put(&request, &[], out);
         Ok(())
     }
 
@@ -201,7 +201,7 @@ impl Discovery {
             command_number: self.command_number,
             expected_status: self.status,
         };
-        self.params.put(&answer.build(), &[], out);
+        self.params.put(&answer, &[], out);
     }
 
     fn header(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {

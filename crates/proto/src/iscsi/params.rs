@@ -6,7 +6,7 @@ use crate::Outbox;
 use crate::crc32c::{Crc32c, crc32c};
 
 use super::negotiate::{Key, Values};
-use super::pdu::{HEADER_BYTES, Header};
+use super::pdu::{HEADER_BYTES, Header, Pdu};
 
 /// The outcome of a login, from one end's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +62,17 @@ impl Params {
 
     /// Appends a header and its digest.
     #[inline(always)]
-    pub(super) fn put_header(&self, header: &Header, out: &mut Outbox) {
-        out.reserve(HEADER_BYTES).copy_from_slice(header);
+    pub(super) fn put_header(&self, pdu: &impl Pdu, out: &mut Outbox) {
         if self.header_digest {
-            out.bytes(&crc32c(header).to_le_bytes());
+            return self.put_header_with_digest(&pdu.build(), out);
         }
+        let place = out.reserve(HEADER_BYTES);
+        pdu.write(place.first_chunk_mut().expect("as many bytes were reserved"));
+    }
+
+    fn put_header_with_digest(&self, header: &Header, out: &mut Outbox) {
+        out.bytes(header);
+        out.bytes(&crc32c(header).to_le_bytes());
     }
 
     /// Appends a data segment with its padding and digest.
@@ -91,8 +97,8 @@ impl Params {
     }
 
     /// Appends a whole PDU.
-    pub(super) fn put(&self, header: &Header, data: &[u8], out: &mut Outbox) {
-        self.put_header(header, out);
+    pub(super) fn put(&self, pdu: &impl Pdu, data: &[u8], out: &mut Outbox) {
+        self.put_header(pdu, out);
         self.put_data(data, out);
     }
 }

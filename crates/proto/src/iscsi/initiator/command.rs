@@ -60,42 +60,57 @@ impl IscsiInitiator {
         this.ends = false;
         let lba = this.offset >> self.block_shift;
         let blocks = this.len >> self.block_shift;
-        let task_tag = this.task_tag(slot);
-        let mut command = Command {
-            last: true,
-            attribute: SIMPLE,
-            lun: self.lun,
-            task_tag,
-            command_number: self.command_number,
-            expected_status: self.status,
-            ..Command::default()
-        };
         match this.op {
             Op::Read => {
-                command.read = true;
-                command.expected_len = this.len;
-                command.cdb = cdb::read16(lba, blocks);
                 this.out_len = 0;
+                let command = Command {
+                    read: true,
+                    expected_len: this.len,
+                    cdb: cdb::read16(lba, blocks),
+                    ..self.command(slot)
+                };
+                self.params.put_header(&command, out);
             }
             Op::Write => {
-                command.cdb = cdb::write16(lba, blocks, this.fua && self.can_force_unit_access);
                 this.out_len = this.len;
+                let cdb = cdb::write16(lba, blocks, this.fua && self.can_force_unit_access);
+                self.send_with_data(slot, cdb, out);
             }
-            _ => {
-                let (cdb, out_len) = self.other_command(slot);
-                command.cdb = cdb;
-                self.slots[slot].out_len = out_len;
-            }
+            _ => self.send_other(slot, out),
         }
         self.command_number = self.command_number.wrapping_add(1);
-        if command.read || self.slots[slot].out_len == 0 {
-            return self.params.put_header(&command.build(), out);
+    }
+
+    /// A command without data and without CDB.
+    #[inline(always)]
+    fn command(&self, slot: u16) -> Command {
+        Command {
+            immediate: false,
+            last: true,
+            read: false,
+            write: false,
+            attribute: SIMPLE,
+            data_len: 0,
+            lun: self.lun,
+            task_tag: self.slots[slot].task_tag(slot),
+            expected_len: 0,
+            command_number: self.command_number,
+            expected_status: self.status,
+            cdb: [0; 16],
         }
-        self.send_with_data(slot, command, out);
+    }
+
+    #[cold]
+    fn send_other(&mut self, slot: u16, out: &mut Outbox) {
+        let (cdb, out_len) = self.other_command(slot);
+        self.slots[slot].out_len = out_len;
+        if out_len != 0 {
+            return self.send_with_data(slot, cdb, out);
+        }
+        self.params.put_header(&Command { cdb, ..self.command(slot) }, out);
     }
 
     /// The CDB of an I/O that is neither read nor write, and the length of its data-out.
-    #[cold]
     fn other_command(&self, slot: u16) -> ([u8; 16], u32) {
         let this = &self.slots[slot];
         let (lba, blocks) = (this.offset >> self.block_shift, this.len >> self.block_shift);
@@ -114,7 +129,7 @@ impl IscsiInitiator {
 
     /// Sends a command with as much of its data as may go unasked.
     #[inline(always)]
-    fn send_with_data(&mut self, slot: u16, mut command: Command, out: &mut Outbox) {
+    fn send_with_data(&mut self, slot: u16, cdb: [u8; 16], out: &mut Outbox) {
         let params = &self.params;
         let len = self.slots[slot].out_len;
         //= RFC 7143 §13.11: immediate data fits into one PDU, and into FirstBurstLength.
@@ -122,11 +137,15 @@ impl IscsiInitiator {
         let immediate = if params.immediate_data { first.min(params.send_max) } else { 0 };
         //= RFC 7143 §13.10: with InitialR2T=No as much follows as FirstBurstLength says.
         let unasked = if params.initial_r2t { immediate } else { first };
-        command.write = true;
-        command.expected_len = len;
-        command.data_len = immediate;
-        command.last = unasked == immediate;
-        params.put_header(&command.build(), out);
+        let command = Command {
+            last: unasked == immediate,
+            write: true,
+            data_len: immediate,
+            expected_len: len,
+            cdb,
+            ..self.command(slot)
+        };
+        params.put_header(&command, out);
         self.put_part(slot, 0, immediate, out);
         self.slots[slot].moved = immediate;
         if unasked != immediate {
@@ -159,7 +178,7 @@ impl IscsiInitiator {
                 data_number,
                 offset,
             };
-            self.params.put_header(&data.build(), out);
+            self.params.put_header(&data, out);
             self.put_part(slot, offset, data_len, out);
             self.slots[slot].moved += data_len;
             data_number += 1;

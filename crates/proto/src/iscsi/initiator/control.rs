@@ -80,7 +80,7 @@ impl IscsiInitiator {
         //= RFC 7143 §11.12.9: CmdSN stays the same during a login, as for any immediate command.
         let (command_number, expected_status) = (self.command_number, self.status);
         let request = LoginRequest { command_number, expected_status, ..request };
-        self.params.put(&request.build(), text, out);
+        self.params.put(&request, text, out);
     }
 
     fn login_response(&mut self, out: &mut Outbox) -> Result<(), Ending> {
@@ -127,7 +127,7 @@ impl IscsiInitiator {
             command_number: self.command_number,
             expected_status: self.status,
         };
-        self.params.put(&answer.build(), &[], out);
+        self.params.put(&answer, &[], out);
         Ok(())
     }
 
@@ -180,7 +180,7 @@ impl IscsiInitiator {
                     command_number: self.command_number,
                     expected_status: self.status,
                 };
-                self.params.put(&request.build(), &[], out);
+                self.params.put(&request, &[], out);
             }
         }
     }
@@ -269,7 +269,7 @@ impl IscsiInitiator {
             command_number: self.command_number,
             expected_status: self.status,
         };
-        self.params.put(&ping.build(), &[], out);
+        self.params.put(&ping, &[], out);
         Ok(())
     }
 }

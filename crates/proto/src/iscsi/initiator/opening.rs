@@ -83,7 +83,7 @@ impl IscsiInitiator {
             ..Command::default()
         };
         self.command_number = self.command_number.wrapping_add(1);
-        self.params.put(&command.build(), &[], out);
+        self.params.put(&command, &[], out);
     }
 
     /// Data-In that is not for an I/O.

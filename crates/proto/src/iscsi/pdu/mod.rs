@@ -1,7 +1,7 @@
 //! The layouts of iSCSI's PDUs: one type each, with a parser and a builder of its 48-byte header.
 //!
 //! Types and accessors are small enough to vanish when they are inlined: a parser costs the fields
-//! that are used. Lengths and flags are as they stand on the wire; whether they make sense here and
+//! that are used. [`Pdu`] is what can be sent. Lengths and flags are as they stand on the wire; whether they make sense here and
 //! now is for the two ends to say. Multi-byte fields are big-endian throughout.
 
 mod request;
@@ -95,6 +95,18 @@ pub fn expected_status_number(header: &Header) -> u32 {
     get32(header, 28)
 }
 
+/// The command descriptor block of a SCSI command.
+#[inline(always)]
+pub fn cdb(header: &Header) -> &[u8; 16] {
+    header.last_chunk().expect("a header has 48 bytes")
+}
+
+/// The LUN field.
+#[inline(always)]
+pub fn lun(header: &Header) -> [u8; 8] {
+    get_lun(header)
+}
+
 /// The initiator's task tag.
 #[inline(always)]
 pub fn task_tag(header: &Header) -> u32 {
@@ -116,33 +128,48 @@ fn get_lun(header: &Header) -> [u8; 8] {
     *header[8..].first_chunk().expect("a header has 48 bytes")
 }
 
-/// A header under construction, by value.
-struct Layout(Header);
+/// What can be sent: it writes its header.
+pub trait Pdu {
+    /// Fills in all of `header`.
+    fn write(&self, header: &mut Header);
 
-impl Layout {
+    /// The header by value. Where it has a place already, [`write`](Self::write) there is much
+    /// faster: a header is filled in by small pieces, and a processor that copies it in large ones
+    /// right afterwards has to wait for them.
+    fn build(&self) -> Header {
+        let mut header = [0; HEADER_BYTES];
+        self.write(&mut header);
+        header
+    }
+}
+
+/// A header under construction.
+struct Layout<'a>(&'a mut Header);
+
+impl<'a> Layout<'a> {
     /// First two bytes, rest zero.
     #[inline(always)]
-    fn new(opcode: u8, flags: u8) -> Layout {
-        let mut header = [0; HEADER_BYTES];
+    fn new(header: &'a mut Header, opcode: u8, flags: u8) -> Layout<'a> {
+        *header = [0; HEADER_BYTES];
         header[0] = opcode;
         header[1] = flags;
         Layout(header)
     }
 
     #[inline(always)]
-    fn put<const N: usize>(mut self, at: usize, bytes: [u8; N]) -> Layout {
+    fn put<const N: usize>(self, at: usize, bytes: [u8; N]) -> Layout<'a> {
         self.0[at..at + N].copy_from_slice(&bytes);
         self
     }
 
     #[inline(always)]
-    fn put32(self, at: usize, value: u32) -> Layout {
+    fn put32(self, at: usize, value: u32) -> Layout<'a> {
         self.put(at, value.to_be_bytes())
     }
 
     /// The length of the data segment; there are never additional headers.
     #[inline(always)]
-    fn data_len(self, len: u32) -> Layout {
+    fn data_len(self, len: u32) -> Layout<'a> {
         debug_assert!(len < 1 << 24, "{len} bytes of data do not fit into a PDU");
         self.put32(4, len)
     }

@@ -1,7 +1,7 @@
 //! What an initiator sends.
 
 use super::{
-    CONTINUE, FINAL, Header, IMMEDIATE, Layout, data_len, flag, get_lun, get16, get32,
+    CONTINUE, FINAL, Header, IMMEDIATE, Layout, Pdu, data_len, flag, get_lun, get16, get32,
     is_immediate, opcode,
 };
 
@@ -54,20 +54,24 @@ impl Command {
             cdb: *header.last_chunk().expect("a header has 48 bytes"),
         }
     }
+}
 
-    /// As a header.
+impl Pdu for Command {
     #[inline(always)]
-    pub fn build(&self) -> Header {
+    fn write(&self, header: &mut Header) {
         let flags = flag(self.last, FINAL) | flag(self.read, 0x40) | flag(self.write, 0x20);
-        Layout::new(opcode::COMMAND | flag(self.immediate, IMMEDIATE), flags | self.attribute)
-            .data_len(self.data_len)
-            .put(8, self.lun)
-            .put32(16, self.task_tag)
-            .put32(20, self.expected_len)
-            .put32(24, self.command_number)
-            .put32(28, self.expected_status)
-            .put(32, self.cdb)
-            .0
+        Layout::new(
+            header,
+            opcode::COMMAND | flag(self.immediate, IMMEDIATE),
+            flags | self.attribute,
+        )
+        .data_len(self.data_len)
+        .put(8, self.lun)
+        .put32(16, self.task_tag)
+        .put32(20, self.expected_len)
+        .put32(24, self.command_number)
+        .put32(28, self.expected_status)
+        .put(32, self.cdb);
     }
 }
 
@@ -108,19 +112,19 @@ impl DataOut {
             offset: get32(header, 40),
         }
     }
+}
 
-    /// As a header.
+impl Pdu for DataOut {
     #[inline(always)]
-    pub fn build(&self) -> Header {
-        Layout::new(opcode::DATA_OUT, flag(self.last, FINAL))
+    fn write(&self, header: &mut Header) {
+        Layout::new(header, opcode::DATA_OUT, flag(self.last, FINAL))
             .data_len(self.data_len)
             .put(8, self.lun)
             .put32(16, self.task_tag)
             .put32(20, self.transfer_tag)
             .put32(28, self.expected_status)
             .put32(36, self.data_number)
-            .put32(40, self.offset)
-            .0
+            .put32(40, self.offset);
     }
 }
 
@@ -157,17 +161,17 @@ impl NopOut {
             expected_status: get32(header, 28),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
-        Layout::new(opcode::NOP_OUT | flag(self.immediate, IMMEDIATE), FINAL)
+impl Pdu for NopOut {
+    fn write(&self, header: &mut Header) {
+        Layout::new(header, opcode::NOP_OUT | flag(self.immediate, IMMEDIATE), FINAL)
             .data_len(self.data_len)
             .put(8, self.lun)
             .put32(16, self.task_tag)
             .put32(20, self.transfer_tag)
             .put32(24, self.command_number)
-            .put32(28, self.expected_status)
-            .0
+            .put32(28, self.expected_status);
     }
 }
 
@@ -222,12 +226,13 @@ impl LoginRequest {
             expected_status: get32(header, 28),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
+impl Pdu for LoginRequest {
+    fn write(&self, header: &mut Header) {
         let flags = flag(self.transit, FINAL) | flag(self.more, CONTINUE);
         let stages = self.stage << 2 | self.next_stage;
-        Layout::new(opcode::LOGIN_REQUEST | IMMEDIATE, flags | stages)
+        Layout::new(header, opcode::LOGIN_REQUEST | IMMEDIATE, flags | stages)
             .put(2, [self.version_max, self.version_min])
             .data_len(self.data_len)
             .put(8, self.isid)
@@ -235,8 +240,7 @@ impl LoginRequest {
             .put32(16, self.task_tag)
             .put(20, self.connection.to_be_bytes())
             .put32(24, self.command_number)
-            .put32(28, self.expected_status)
-            .0
+            .put32(28, self.expected_status);
     }
 }
 
@@ -279,18 +283,18 @@ impl TextRequest {
             expected_status: get32(header, 28),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
+impl Pdu for TextRequest {
+    fn write(&self, header: &mut Header) {
         let flags = flag(self.last, FINAL) | flag(self.more, CONTINUE);
-        Layout::new(opcode::TEXT_REQUEST | flag(self.immediate, IMMEDIATE), flags)
+        Layout::new(header, opcode::TEXT_REQUEST | flag(self.immediate, IMMEDIATE), flags)
             .data_len(self.data_len)
             .put(8, self.lun)
             .put32(16, self.task_tag)
             .put32(20, self.transfer_tag)
             .put32(24, self.command_number)
-            .put32(28, self.expected_status)
-            .0
+            .put32(28, self.expected_status);
     }
 }
 
@@ -324,16 +328,16 @@ impl LogoutRequest {
             expected_status: get32(header, 28),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
+impl Pdu for LogoutRequest {
+    fn write(&self, header: &mut Header) {
         let opcode = opcode::LOGOUT_REQUEST | flag(self.immediate, IMMEDIATE);
-        Layout::new(opcode, FINAL | self.reason)
+        Layout::new(header, opcode, FINAL | self.reason)
             .put32(16, self.task_tag)
             .put(20, self.connection.to_be_bytes())
             .put32(24, self.command_number)
-            .put32(28, self.expected_status)
-            .0
+            .put32(28, self.expected_status);
     }
 }
 
@@ -374,18 +378,18 @@ impl TaskRequest {
             referenced_number: get32(header, 32),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
+impl Pdu for TaskRequest {
+    fn write(&self, header: &mut Header) {
         let opcode = opcode::TASK_REQUEST | flag(self.immediate, IMMEDIATE);
-        Layout::new(opcode, FINAL | self.function)
+        Layout::new(header, opcode, FINAL | self.function)
             .put(8, self.lun)
             .put32(16, self.task_tag)
             .put32(20, self.referenced_tag)
             .put32(24, self.command_number)
             .put32(28, self.expected_status)
-            .put32(32, self.referenced_number)
-            .0
+            .put32(32, self.referenced_number);
     }
 }
 

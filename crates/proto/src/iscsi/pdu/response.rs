@@ -1,7 +1,7 @@
 //! What a target sends.
 
 use super::{
-    CONTINUE, FINAL, Header, Layout, NO_TAG, data_len, flag, get_lun, get16, get32, opcode,
+    CONTINUE, FINAL, Header, Layout, NO_TAG, Pdu, data_len, flag, get_lun, get16, get32, opcode,
 };
 
 /// The counters that every answer of a target carries.
@@ -24,8 +24,8 @@ impl Numbers {
     }
 
     #[inline(always)]
-    fn put(self, layout: Layout) -> Layout {
-        layout.put32(24, self.status).put32(28, self.expected).put32(32, self.max)
+    fn put(self, layout: Layout<'_>) {
+        layout.put32(24, self.status).put32(28, self.expected).put32(32, self.max);
     }
 }
 
@@ -73,18 +73,19 @@ impl Response {
             residual: get32(header, 44),
         }
     }
+}
 
-    /// As a header.
+impl Pdu for Response {
     #[inline(always)]
-    pub fn build(&self) -> Header {
+    fn write(&self, header: &mut Header) {
         let flags = flag(self.overflow, OVERFLOW) | flag(self.underflow, UNDERFLOW);
-        let layout = Layout::new(opcode::RESPONSE, FINAL | flags)
+        let layout = Layout::new(header, opcode::RESPONSE, FINAL | flags)
             .put(2, [self.response, self.status])
             .data_len(self.data_len)
             .put32(16, self.task_tag)
             .put32(36, self.data_count)
             .put32(44, self.residual);
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 
@@ -134,14 +135,16 @@ impl DataIn {
             residual: get32(header, 44),
         }
     }
+}
 
-    /// As a header. No acknowledgement is ever asked for, so the transfer tag names nothing.
+impl Pdu for DataIn {
+    /// No acknowledgement is ever asked for, so the transfer tag names nothing.
     //= RFC 7143 §11.7.4: without the A bit the target transfer tag is 0xffffffff, the LUN reserved.
     #[inline(always)]
-    pub fn build(&self) -> Header {
+    fn write(&self, header: &mut Header) {
         let over = flag(self.overflow, OVERFLOW) | flag(self.underflow, UNDERFLOW);
         let flags = flag(self.last, FINAL) | flag(self.ends, 0x01) | over;
-        let layout = Layout::new(opcode::DATA_IN, flags)
+        let layout = Layout::new(header, opcode::DATA_IN, flags)
             .put(3, [self.status])
             .data_len(self.data_len)
             .put32(16, self.task_tag)
@@ -149,7 +152,7 @@ impl DataIn {
             .put32(36, self.data_number)
             .put32(40, self.offset)
             .put32(44, self.residual);
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 
@@ -186,17 +189,18 @@ impl ReadyToTransfer {
             len: get32(header, 44),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
-        let layout = Layout::new(opcode::READY_TO_TRANSFER, FINAL)
+impl Pdu for ReadyToTransfer {
+    fn write(&self, header: &mut Header) {
+        let layout = Layout::new(header, opcode::READY_TO_TRANSFER, FINAL)
             .put(8, self.lun)
             .put32(16, self.task_tag)
             .put32(20, self.transfer_tag)
             .put32(36, self.number)
             .put32(40, self.offset)
             .put32(44, self.len);
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 
@@ -227,15 +231,16 @@ impl NopIn {
             numbers: Numbers::parse(header),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
-        let layout = Layout::new(opcode::NOP_IN, FINAL)
+impl Pdu for NopIn {
+    fn write(&self, header: &mut Header) {
+        let layout = Layout::new(header, opcode::NOP_IN, FINAL)
             .data_len(self.data_len)
             .put(8, self.lun)
             .put32(16, self.task_tag)
             .put32(20, self.transfer_tag);
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 
@@ -287,19 +292,20 @@ impl LoginResponse {
             status: get16(header, 36),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
+impl Pdu for LoginResponse {
+    fn write(&self, header: &mut Header) {
         let flags = flag(self.transit, FINAL) | flag(self.more, CONTINUE);
         let stages = self.stage << 2 | self.next_stage;
-        let layout = Layout::new(opcode::LOGIN_RESPONSE, flags | stages)
+        let layout = Layout::new(header, opcode::LOGIN_RESPONSE, flags | stages)
             .put(2, [self.version_max, self.version_active])
             .data_len(self.data_len)
             .put(8, self.isid)
             .put(14, self.tsih.to_be_bytes())
             .put32(16, self.task_tag)
             .put(36, self.status.to_be_bytes());
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 
@@ -336,16 +342,17 @@ impl TextResponse {
             numbers: Numbers::parse(header),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
+impl Pdu for TextResponse {
+    fn write(&self, header: &mut Header) {
         let flags = flag(self.last, FINAL) | flag(self.more, CONTINUE);
-        let layout = Layout::new(opcode::TEXT_RESPONSE, flags)
+        let layout = Layout::new(header, opcode::TEXT_RESPONSE, flags)
             .data_len(self.data_len)
             .put(8, self.lun)
             .put32(16, self.task_tag)
             .put32(20, self.transfer_tag);
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 
@@ -376,15 +383,16 @@ impl LogoutResponse {
             time_to_retain: get16(header, 42),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
-        let layout = Layout::new(opcode::LOGOUT_RESPONSE, FINAL)
+impl Pdu for LogoutResponse {
+    fn write(&self, header: &mut Header) {
+        let layout = Layout::new(header, opcode::LOGOUT_RESPONSE, FINAL)
             .put(2, [self.response])
             .put32(16, self.task_tag)
             .put(40, self.time_to_wait.to_be_bytes())
             .put(42, self.time_to_retain.to_be_bytes());
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 
@@ -409,13 +417,14 @@ impl TaskResponse {
             numbers: Numbers::parse(header),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
-        let layout = Layout::new(opcode::TASK_RESPONSE, FINAL)
+impl Pdu for TaskResponse {
+    fn write(&self, header: &mut Header) {
+        let layout = Layout::new(header, opcode::TASK_RESPONSE, FINAL)
             .put(2, [self.response])
             .put32(16, self.task_tag);
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 
@@ -446,11 +455,12 @@ impl AsyncMessage {
             parameters: [38, 40, 42].map(|at| get16(header, at)),
         }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
+impl Pdu for AsyncMessage {
+    fn write(&self, header: &mut Header) {
         let [first, second, third] = self.parameters.map(u16::to_be_bytes);
-        let layout = Layout::new(opcode::ASYNC_MESSAGE, FINAL)
+        let layout = Layout::new(header, opcode::ASYNC_MESSAGE, FINAL)
             .data_len(self.data_len)
             .put(8, self.lun)
             .put32(16, NO_TAG)
@@ -458,7 +468,7 @@ impl AsyncMessage {
             .put(38, first)
             .put(40, second)
             .put(42, third);
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 
@@ -479,14 +489,15 @@ impl Reject {
     pub fn parse(header: &Header) -> Reject {
         Reject { reason: header[2], data_len: data_len(header), numbers: Numbers::parse(header) }
     }
+}
 
-    /// As a header.
-    pub fn build(&self) -> Header {
-        let layout = Layout::new(opcode::REJECT, FINAL)
+impl Pdu for Reject {
+    fn write(&self, header: &mut Header) {
+        let layout = Layout::new(header, opcode::REJECT, FINAL)
             .put(2, [self.reason])
             .data_len(self.data_len)
             .put32(16, NO_TAG);
-        self.numbers.put(layout).0
+        self.numbers.put(layout);
     }
 }
 

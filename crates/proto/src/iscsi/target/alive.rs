@@ -105,7 +105,7 @@ impl IscsiTarget {
         //= RFC 7143 §11.19: a ping of ours has no task tag and does not use up its StatSN.
         let numbers = self.numbers();
         let nop = NopIn { data_len: 0, lun: [0; 8], task_tag: NO_TAG, transfer_tag, numbers };
-        self.send(nop.build(), &[], out);
+        self.send(&nop, &[], out);
     }
 
     /// Asks the initiator to log out, because the portal is about to close. One that is still
@@ -125,7 +125,7 @@ impl IscsiTarget {
             parameters: [0, 0, LOGOUT_SECONDS],
             ..AsyncMessage::default()
         };
-        self.send(message.build(), &[], out);
+        self.send(&message, &[], out);
     }
 
     /// Gives those who wait for a buffer another try, in order.

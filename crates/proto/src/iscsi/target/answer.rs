@@ -6,7 +6,7 @@ use crate::Outbox;
 use crate::crc32c::crc32c;
 use crate::scsi::Sense;
 
-use super::super::pdu::{DataIn, Header, Response};
+use super::super::pdu::{DataIn, Pdu, Response};
 use super::IscsiTarget;
 use super::task::{Flow, Residual, State};
 
@@ -154,6 +154,17 @@ impl IscsiTarget {
     /// one if that is the end of it.
     #[inline(always)]
     fn send_data(&mut self, flow: &mut Flow, source: Source<'_>, len: u32, out: &mut Outbox) {
+        let one = len <= self.params.send_max && len <= flow.burst_left && len.is_multiple_of(4);
+        if let (true, Source::Memory(memory, offset)) = (one, &source) {
+            let header = self.data_header(flow, len);
+            self.params.put_header(&header, out);
+            return out.memory(memory, *offset, len as usize, self.params.data_digest);
+        }
+        self.send_parts(flow, source, len, out);
+    }
+
+    /// The same in several PDUs.
+    fn send_parts(&mut self, flow: &mut Flow, source: Source<'_>, len: u32, out: &mut Outbox) {
         let mut at = 0;
         while at < len {
             let part = (len - at).min(self.params.send_max).min(flow.burst_left);
@@ -179,7 +190,7 @@ impl IscsiTarget {
 
     /// The header of the next Data-In.
     #[inline(always)]
-    fn data_header(&mut self, flow: &mut Flow, len: u32) -> Header {
+    fn data_header(&mut self, flow: &mut Flow, len: u32) -> DataIn {
         let offset = flow.sent;
         let data_number = flow.data_number;
         flow.sent += len;
@@ -202,7 +213,7 @@ impl IscsiTarget {
         } else {
             data.numbers.status = 0;
         }
-        data.build()
+        data
     }
 
     /// Ends the command in a slot by its status.
@@ -256,7 +267,7 @@ impl IscsiTarget {
             residual: count,
             ..Response::default()
         };
-        self.params.put_header(&response.build(), out);
+        self.params.put_header(&response, out);
     }
 
     #[cold]
@@ -278,12 +289,12 @@ impl IscsiTarget {
             residual: if moved.underflow { moved.count } else { 0 },
             ..Response::default()
         };
-        self.send(response.build(), &data, out);
+        self.send(&response, &data, out);
     }
 
     /// Sends a whole PDU.
-    pub(super) fn send(&mut self, header: Header, data: &[u8], out: &mut Outbox) {
-        self.params.put(&header, data, out);
+    pub(super) fn send(&mut self, pdu: &impl Pdu, data: &[u8], out: &mut Outbox) {
+        self.params.put(pdu, data, out);
     }
 }
 

@@ -5,7 +5,7 @@ use block::{Io, Op, Pool, Tag};
 use crate::scsi::{Plan, Sense};
 use crate::{Ending, Outbox, Request, UnitId};
 
-use super::super::pdu::{Command, Header, command_number, is_immediate};
+use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun, task_tag};
 use super::task::{Burst, Flow, State};
 use super::{IscsiTarget, Sink, buf_for_unasked, violation};
 
@@ -27,35 +27,34 @@ impl IscsiTarget {
     /// A SCSI command.
     #[inline(always)]
     pub(super) fn command(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
-        if !self.in_order(header)? {
-            return Ok(());
+        let next = command_number(header) == self.expected && self.tasks.room() != 0;
+        let told = self.attentions.is_empty() && self.aborted_ahead.is_empty();
+        if !next || !told || is_immediate(header) {
+            return self.odd_command(header, out);
         }
-        let command = Command::parse(header);
-        let Some(unit) = self.unit(command.lun) else {
-            return self.other_command(&command, out);
+        let Some(unit) = self.directory.unit(self.target, lun(header)) else {
+            return self.odd_command(header, out);
         };
-        if !self.attentions.is_empty() || command.immediate {
-            return self.other_command(&command, out);
-        }
+        self.expected = self.expected.wrapping_add(1);
         let place = Place {
             unit: unit.id,
             in_place: unit.in_place,
             block_mask: unit.geometry.block_bytes - 1,
         };
-        match unit.plan(&command.cdb) {
-            Ok(Plan::Read { offset, len }) if !command.write => {
-                self.start_read(&command, place, offset, len, out);
+        let (read, write) = directions(header);
+        match unit.plan(cdb(header)) {
+            Ok(Plan::Read { offset, len }) if !write => {
+                self.start_read(header, place, offset, len, out);
             }
-            Ok(Plan::Write { offset, len, fua }) if !command.read => {
-                self.start_write(&command, place, offset, len, fua, out);
+            Ok(Plan::Write { offset, len, fua }) if !read => {
+                self.start_write(header, place, offset, len, fua, out);
             }
-            plan => self.start_other(&command, place, plan, out),
+            plan => self.start_other(header, place, plan, out),
         }
         Ok(())
     }
 
     /// Whether a request is the next one or stands outside of the order. Others are passed over.
-    #[inline(always)]
     pub(super) fn in_order(&mut self, header: &Header) -> Result<bool, Ending> {
         let room = self.tasks.room();
         if is_immediate(header) {
@@ -64,7 +63,7 @@ impl IscsiTarget {
         let ahead = command_number(header).wrapping_sub(self.expected);
         if ahead == 0 && room != 0 {
             self.expected = self.expected.wrapping_add(1);
-            return Ok(self.aborted_ahead.is_empty() || !self.was_aborted_ahead(header));
+            return Ok(!self.was_aborted_ahead(header));
         }
         //= RFC 7143 §4.2.2.1: commands outside of [ExpCmdSN, MaxCmdSN] are silently ignored.
         if ahead >= room {
@@ -80,43 +79,52 @@ impl IscsiTarget {
     #[inline(always)]
     pub(super) fn start_read(
         &mut self,
-        command: &Command,
+        header: &Header,
         place: Place,
         offset: u64,
         len: u64,
         out: &mut Outbox,
     ) {
+        let command = Command::parse(header);
         let expected = if command.read { command.expected_len } else { 0 };
-        let flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
-        if flow.len == 0 {
-            return self.answer_at_once(flow, None, out);
+        if expected == 0 || len == 0 {
+            return self.move_nothing(header, expected, len, None, out);
         }
-        let Some(slot) = self.begin(command, place, flow, State::Reading) else {
-            return self.reject_immediate(command, out);
+        let Some(slot) = self.begin(header, place, State::Reading) else {
+            return self.reject_immediate(header, out);
         };
-        self.tasks[slot].offset = offset;
+        let task = &mut self.tasks[slot];
+        task.flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
+        task.offset = offset;
         self.read_on(slot, out);
+    }
+
+    /// Answers a read or write of `wanted` bytes that moves none of them.
+    #[cold]
+    fn move_nothing(
+        &mut self,
+        header: &Header,
+        expected: u32,
+        wanted: u64,
+        sense: Option<Sense>,
+        out: &mut Outbox,
+    ) {
+        let flow = Flow::new(task_tag(header), expected, wanted as u32, 0);
+        self.answer_at_once(flow, sense, out);
     }
 
     /// Takes a slot for a command. Only immediate commands may find none.
     #[inline(always)]
-    pub(super) fn begin(
-        &mut self,
-        command: &Command,
-        place: Place,
-        flow: Flow,
-        state: State,
-    ) -> Option<u16> {
-        let slot = self.tasks.take(!command.immediate)?;
+    pub(super) fn begin(&mut self, header: &Header, place: Place, state: State) -> Option<u16> {
+        let slot = self.tasks.take(!is_immediate(header))?;
         let task = &mut self.tasks[slot];
         task.state = state;
-        task.counted = !command.immediate;
+        task.counted = !is_immediate(header);
         task.in_place = place.in_place;
         task.fua = false;
         task.unit = place.unit;
         task.block_mask = place.block_mask;
-        task.lun = command.lun;
-        task.flow = flow;
+        task.lun = lun(header);
         task.offset = 0;
         task.asked = 0;
         task.received = 0;
@@ -156,33 +164,35 @@ impl IscsiTarget {
     #[inline(always)]
     pub(super) fn start_write(
         &mut self,
-        command: &Command,
+        header: &Header,
         place: Place,
         offset: u64,
         len: u64,
         fua: bool,
         out: &mut Outbox,
     ) {
+        let command = Command::parse(header);
         let expected = if command.write { command.expected_len } else { 0 };
-        let mut flow = Flow::new(command.task_tag, expected, len as u32, 0);
-        // Where the initiator offers less than the command says, whole blocks of it are written.
-        flow.len &= !place.block_mask;
-        if flow.len == 0 && command.last {
-            return self.answer_at_once(flow, self.unfit(command), out);
+        if command.last && (expected <= place.block_mask || len == 0) {
+            return self.move_nothing(header, expected, len, self.unfit(header), out);
         }
-        let Some(slot) = self.begin(command, place, flow, State::Writing) else {
-            return self.reject_immediate(command, out);
+        let Some(slot) = self.begin(header, place, State::Writing) else {
+            return self.reject_immediate(header, out);
         };
         let task = &mut self.tasks[slot];
+        task.flow = Flow::new(command.task_tag, expected, len as u32, 0);
+        // Where the initiator offers less than the command says, whole blocks of it are written.
+        task.flow.len &= !place.block_mask;
         task.offset = offset;
         task.fua = fua;
-        self.expect_data(slot, command, out);
+        self.expect_data(slot, header, out);
     }
 
     /// Gets ready for the data that comes with a command or follows it unasked.
     #[inline(always)]
-    pub(super) fn expect_data(&mut self, slot: u16, command: &Command, out: &mut Outbox) {
-        if let Some(sense) = self.unfit(command) {
+    pub(super) fn expect_data(&mut self, slot: u16, header: &Header, out: &mut Outbox) {
+        let command = Command::parse(header);
+        if let Some(sense) = self.unfit(header) {
             self.tasks[slot].spoil(sense);
         }
         let task = &mut self.tasks[slot];
@@ -209,15 +219,16 @@ impl IscsiTarget {
         if task.buf.is_some() || task.received >= task.flow.len || task.sense.is_some() {
             return;
         }
-        task.buf = buf_for_unasked(pool, (task.chunk_end() - task.asked) as usize);
-        if task.buf.is_none() {
-            task.spoil(Sense::INTERNAL_TARGET_FAILURE);
+        match buf_for_unasked(pool, (task.chunk_end() - task.asked) as usize) {
+            Some(buf) => task.buf = Some(buf),
+            None => task.spoil(Sense::INTERNAL_TARGET_FAILURE),
         }
     }
 
     /// Why the unasked data of a command is not what was agreed on.
     #[inline(always)]
-    pub(super) fn unfit(&self, command: &Command) -> Option<Sense> {
+    pub(super) fn unfit(&self, header: &Header) -> Option<Sense> {
+        let command = Command::parse(header);
         let unasked = command.data_len != 0 && !self.params.immediate_data
             || !command.last && self.params.initial_r2t;
         if unasked || command.data_len > self.params.first_burst.min(command.expected_len) {
@@ -239,6 +250,13 @@ impl IscsiTarget {
         let io = Io { tag, op: Op::Write, fua: task.fua, len, offset, buf: Some(buf) };
         self.requests.push_back(Request { unit: task.unit, io });
     }
+}
+
+/// Whether data may come back, and whether data goes out.
+#[inline(always)]
+fn directions(header: &Header) -> (bool, bool) {
+    let command = Command::parse(header);
+    (command.read, command.write)
 }
 
 //= RFC 7143 §11.4.7.2: how a target reports data that it did not ask for, or too much of it.

@@ -115,7 +115,7 @@ impl IscsiTarget {
             transfer_tag: NO_TAG,
             numbers: self.next_status(),
         };
-        self.send(answer.build(), echo, out);
+        self.send(&answer, echo, out);
         self.gathered = data;
         Ok(())
     }
@@ -152,7 +152,7 @@ impl IscsiTarget {
             time_to_wait: 0,
             time_to_retain: 0,
         };
-        self.send(answer.build(), &[], out);
+        self.send(&answer, &[], out);
         self.finished |= response == 0;
     }
 
@@ -161,6 +161,6 @@ impl IscsiTarget {
     pub(super) fn reject(&mut self, header: &Header, reason: u8, out: &mut Outbox) {
         let data_len = header.len() as u32;
         let numbers: Numbers = self.next_status();
-        self.send(Reject { reason, data_len, numbers }.build(), header, out);
+        self.send(&Reject { reason, data_len, numbers }, header, out);
     }
 }

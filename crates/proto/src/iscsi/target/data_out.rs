@@ -164,7 +164,7 @@ impl IscsiTarget {
         //= RFC 7143 §11.8.1: an R2T carries the next StatSN and does not use it up.
         let numbers = self.numbers();
         let ready = ReadyToTransfer { lun, task_tag, transfer_tag, numbers, number, offset, len };
-        self.send(ready.build(), &[], out);
+        self.send(&ready, &[], out);
     }
 
     /// A task that fails ends once nothing of it is under way.

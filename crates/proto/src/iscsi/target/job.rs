@@ -24,18 +24,19 @@ const REPORT_LUNS: u8 = 0xa0;
 const INVALID_INFORMATION_UNIT: Sense = Sense::new(Key::IllegalRequest, 0x0e, 0x03);
 
 impl IscsiTarget {
-    /// A command that is immediate, or meets a unit attention, or has no logical unit.
+    /// A command that is immediate or out of order, or meets a unit attention, or has no logical
+    /// unit.
     #[cold]
-    pub(super) fn other_command(
-        &mut self,
-        command: &Command,
-        out: &mut Outbox,
-    ) -> Result<(), Ending> {
+    pub(super) fn odd_command(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
+        if !self.in_order(header)? {
+            return Ok(());
+        }
+        let command = Command::parse(header);
         let Some(unit) = self.unit(command.lun) else {
             let luns = self.luns();
             let plan = absent(&command.cdb, &luns);
             let place = Place { unit: UnitId(0), in_place: false, block_mask: 0 };
-            self.start_other(command, place, plan, out);
+            self.start_other(header, place, plan, out);
             return Ok(());
         };
         let place = Place {
@@ -44,8 +45,8 @@ impl IscsiTarget {
             block_mask: unit.geometry.block_bytes - 1,
         };
         let plan = unit.plan(&command.cdb);
-        let plan = self.attentions.before(command, plan);
-        self.start_other(command, place, plan, out);
+        let plan = self.attentions.before(&command, plan);
+        self.start_other(header, place, plan, out);
         Ok(())
     }
 
@@ -57,9 +58,8 @@ impl IscsiTarget {
         }
         //= RFC 7143 §11.2.2.1: a longer CDB (1) and the other length of a bidirectional command (2).
         // No command of ours has either, so whatever the segments say, it is not valid here.
-        let command = Command::parse(header);
         let place = Place { unit: UnitId(0), in_place: false, block_mask: 0 };
-        self.start_other(&command, place, Err(Sense::INVALID_FIELD_IN_CDB), out);
+        self.start_other(header, place, Err(Sense::INVALID_FIELD_IN_CDB), out);
         Ok(())
     }
 
@@ -67,11 +67,12 @@ impl IscsiTarget {
     #[cold]
     pub(super) fn start_other(
         &mut self,
-        command: &Command,
+        header: &Header,
         place: Place,
         plan: Result<Plan, Sense>,
         out: &mut Outbox,
     ) {
+        let command = Command::parse(header);
         let plan = match plan {
             Ok(Plan::Data(_)) if command.cdb[0] == REPORT_LUNS => {
                 report_luns(&command.cdb, &self.luns()).map(Plan::Data)
@@ -79,34 +80,34 @@ impl IscsiTarget {
             plan => plan,
         };
         if command.read && command.write {
-            return self.refuse(command, place, INVALID_INFORMATION_UNIT, out);
+            return self.refuse(header, place, INVALID_INFORMATION_UNIT, out);
         }
         match plan {
-            Err(sense) => self.refuse(command, place, sense, out),
+            Err(sense) => self.refuse(header, place, sense, out),
             Ok(Plan::Read { offset, len }) if !command.write => {
-                self.start_read(command, place, offset, len, out);
+                self.start_read(header, place, offset, len, out);
             }
             Ok(Plan::Write { offset, len, fua }) if !command.read => {
-                self.start_write(command, place, offset, len, fua, out);
+                self.start_write(header, place, offset, len, fua, out);
             }
             Ok(Plan::Write { .. } | Plan::Collect { .. }) if command.read => {
-                self.refuse(command, place, INVALID_INFORMATION_UNIT, out);
+                self.refuse(header, place, INVALID_INFORMATION_UNIT, out);
             }
-            Ok(Plan::Data(bytes)) if !command.write && command.last => {
-                let flow = self.flow_in(command, bytes.len() as u32);
+            Ok(Plan::Data(bytes)) if !command.write => {
+                let flow = self.flow_in(header, bytes.len() as u32);
                 self.answer_with(flow, &bytes, out);
             }
-            Ok(Plan::Collect { len }) => self.collect(command, place, len, out),
-            Ok(Plan::Flush) => self.start_job(command, place, Op::Flush, vec![(0, 0)], vec![], out),
+            Ok(Plan::Collect { len }) => self.collect(header, place, len, out),
+            Ok(Plan::Flush) => self.start_job(header, place, Op::Flush, vec![(0, 0)], vec![], out),
             Ok(Plan::Clear { op, ranges }) => {
-                self.start_job(command, place, op, ranges, vec![], out);
+                self.start_job(header, place, op, ranges, vec![], out);
             }
             Ok(Plan::Fill { offset, len, pattern }) => {
-                self.start_job(command, place, Op::Write, vec![(offset, len)], pattern, out);
+                self.start_job(header, place, Op::Write, vec![(offset, len)], pattern, out);
             }
             // Nothing moves: GOOD itself, and data-in of a command flagged as a write.
             Ok(Plan::Good | Plan::Data(_) | Plan::Read { .. } | Plan::Write { .. }) => {
-                self.finish_after_data(command, place, None, out);
+                self.finish_after_data(header, place, None, out);
             }
         }
     }
@@ -118,54 +119,53 @@ impl IscsiTarget {
     }
 
     /// A read of bytes that are here already.
-    fn flow_in(&self, command: &Command, wanted: u32) -> Flow {
+    fn flow_in(&self, header: &Header, wanted: u32) -> Flow {
+        let command = Command::parse(header);
         let expected = if command.read { command.expected_len } else { 0 };
         Flow::new(command.task_tag, expected, wanted, self.params.max_burst)
     }
 
-    pub(super) fn refuse(
-        &mut self,
-        command: &Command,
-        place: Place,
-        sense: Sense,
-        out: &mut Outbox,
-    ) {
-        self.finish_after_data(command, place, Some(sense), out);
+    pub(super) fn refuse(&mut self, header: &Header, place: Place, sense: Sense, out: &mut Outbox) {
+        self.finish_after_data(header, place, Some(sense), out);
     }
 
     /// Ends a command that moves nothing, once the data that it brings has passed.
     fn finish_after_data(
         &mut self,
-        command: &Command,
+        header: &Header,
         place: Place,
         sense: Option<Sense>,
         out: &mut Outbox,
     ) {
+        let command = Command::parse(header);
         let flow = Flow::new(command.task_tag, command.expected_len, 0, 0);
         if command.last || !command.write {
             return self.answer_at_once(flow, sense, out);
         }
-        let Some(slot) = self.begin(command, place, flow, State::Writing) else {
-            return self.reject_immediate(command, out);
+        let Some(slot) = self.begin(header, place, State::Writing) else {
+            return self.reject_immediate(header, out);
         };
+        self.tasks[slot].flow = flow;
         sense.into_iter().for_each(|sense| self.tasks[slot].spoil(sense));
-        self.expect_data(slot, command, out);
+        self.expect_data(slot, header, out);
     }
 
     /// A command whose data-out says what it asks for.
-    fn collect(&mut self, command: &Command, place: Place, len: u32, out: &mut Outbox) {
+    fn collect(&mut self, header: &Header, place: Place, len: u32, out: &mut Outbox) {
+        let command = Command::parse(header);
         let expected = if command.write { command.expected_len } else { 0 };
         let flow = Flow::new(command.task_tag, expected, len, 0);
         if len as usize > Pool::LARGE_BYTES {
-            return self.refuse(command, place, Sense::PARAMETER_LIST_LENGTH_ERROR, out);
+            return self.refuse(header, place, Sense::PARAMETER_LIST_LENGTH_ERROR, out);
         }
-        let Some(slot) = self.begin(command, place, flow, State::Collecting) else {
-            return self.reject_immediate(command, out);
+        let Some(slot) = self.begin(header, place, State::Collecting) else {
+            return self.reject_immediate(header, out);
         };
         let (op, ranges, index, at) = (Op::Write, Vec::new(), 0, 0);
         let job = Job { op, ranges, index, at, pattern: Vec::new(), cdb: command.cdb };
+        self.tasks[slot].flow = flow;
         self.tasks[slot].job = Some(Box::new(job));
-        self.expect_data(slot, command, out);
+        self.expect_data(slot, header, out);
     }
 
     /// The data-out of a command is here.
@@ -201,21 +201,23 @@ impl IscsiTarget {
 
     fn start_job(
         &mut self,
-        command: &Command,
+        header: &Header,
         place: Place,
         op: Op,
         ranges: Vec<(u64, u64)>,
         pattern: Vec<u8>,
         out: &mut Outbox,
     ) {
+        let command = Command::parse(header);
         let flow = Flow::new(command.task_tag, command.expected_len, 0, 0);
-        let Some(slot) = self.begin(command, place, flow, State::Working) else {
-            return self.reject_immediate(command, out);
+        let Some(slot) = self.begin(header, place, State::Working) else {
+            return self.reject_immediate(header, out);
         };
         let job = Job { op, ranges, index: 0, at: 0, pattern, cdb: command.cdb };
+        self.tasks[slot].flow = flow;
         self.tasks[slot].job = Some(Box::new(job));
         // Data that it brings and does not need passes first.
-        self.expect_data(slot, command, out);
+        self.expect_data(slot, header, out);
     }
 
     /// Goes on with a job, as far as buffers go.
@@ -260,7 +262,7 @@ impl IscsiTarget {
     /// All slots for immediate commands are taken.
     //= RFC 7143 §11.17.1: "immediate command reject - too many immediate commands".
     #[cold]
-    pub(super) fn reject_immediate(&mut self, command: &Command, out: &mut Outbox) {
-        self.reject(&command.build(), reason::TOO_MANY_IMMEDIATE, out);
+    pub(super) fn reject_immediate(&mut self, header: &Header, out: &mut Outbox) {
+        self.reject(header, reason::TOO_MANY_IMMEDIATE, out);
     }
 }

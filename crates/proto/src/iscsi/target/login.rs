@@ -367,7 +367,7 @@ impl IscsiTarget {
             numbers,
             status,
         };
-        self.send(response.build(), text, out);
+        self.send(&response, text, out);
     }
 }
 

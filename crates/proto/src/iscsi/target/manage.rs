@@ -226,7 +226,7 @@ impl IscsiTarget {
 
     fn send_task_response(&mut self, task_tag: u32, response: u8, out: &mut Outbox) {
         let numbers = self.next_status();
-        self.send(TaskResponse { response, task_tag, numbers }.build(), &[], out);
+        self.send(&TaskResponse { response, task_tag, numbers }, &[], out);
     }
 
     /// Has a task wait for a buffer, or for room in the outbox.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use block::{Buf, Done, Memory, Nanos, Pool};
 
-use crate::scsi::{Unit, decode_lun};
+use crate::scsi::Unit;
 use crate::{Ending, Endpoint, Outbox, Request, Target, UnitId, Violation};
 
 use super::directory::{Directory, TargetEntry};
@@ -222,9 +222,8 @@ impl IscsiTarget {
     }
 
     /// The logical unit that a LUN field names.
-    #[inline(always)]
     fn unit(&self, lun: [u8; 8]) -> Option<&Unit> {
-        self.entry().units.get(usize::from(decode_lun(lun)?))?.as_ref()
+        self.directory.unit(self.target, lun)
     }
 
     /// The counters, without a status.
@@ -371,9 +370,18 @@ impl Target for IscsiTarget {
 
 /// A buffer for data that comes unasked, beyond the pool's limit if need be: how much of it may
 /// come is bounded by the window and FirstBurstLength. `None` when there is no memory.
+#[inline(always)]
 fn buf_for_unasked(pool: &Pool, len: usize) -> Option<Buf> {
+    match pool.take(len) {
+        Some(buf) => Some(buf),
+        None => spare_buf(len),
+    }
+}
+
+#[cold]
+fn spare_buf(len: usize) -> Option<Buf> {
     let size = if len <= Pool::SMALL_BYTES { Pool::SMALL_BYTES } else { Pool::LARGE_BYTES };
-    pool.take(len).or_else(|| Buf::new(size).ok())
+    Buf::new(size).ok()
 }
 
 /// The peer broke a rule that leaves no way to go on.

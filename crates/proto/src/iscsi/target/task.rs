@@ -39,8 +39,8 @@ pub(super) struct Task {
     pub(super) flow: Flow,
     /// Data-out from `asked` on.
     pub(super) buf: Option<Buf>,
-    /// Why it fails.
-    pub(super) sense: Option<Sense>,
+    /// Why it fails. Boxed, so that a slot is two cache lines.
+    pub(super) sense: Option<Box<Sense>>,
     /// What is neither a read nor a write.
     pub(super) job: Option<Box<Job>>,
 }
@@ -238,8 +238,9 @@ impl Task {
     }
 
     /// The command fails for this reason, unless it already does for another.
+    #[cold]
     pub(super) fn spoil(&mut self, sense: Sense) {
-        self.sense.get_or_insert(sense);
+        self.sense.get_or_insert_with(|| Box::new(sense));
     }
 }
 

@@ -81,7 +81,7 @@ impl IscsiTarget {
             numbers: self.next_status(),
         };
         let part = exchange.sent..exchange.sent + len;
-        self.send(response.build(), &exchange.answer[part.clone()], out);
+        self.send(&response, &exchange.answer[part.clone()], out);
         exchange.sent = part.end;
         if !last {
             self.exchange = Some(exchange);
