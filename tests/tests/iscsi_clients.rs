@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Finished, IQN, require, run};
+use drumfire_tests::{Drumfire, Finished, IQN, Running, require, run};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -91,10 +91,13 @@ fn perf_tool_reads_at_depth() {
     let Some(drumfire) = Drumfire::find() else { return };
     let served = drumfire.serve(&["disk=ram:64m"]);
     for blocks in [1, 8, 64] {
-        let args = format!("-r -b {blocks} -m 32 -t 1 {}", served.uri("disk"));
-        let said = tool(&iscsi_perf, &args).stdout;
-        let average = said.rsplit("iops average ").next().and_then(|rest| rest.split(' ').next());
-        let iops: u64 = average.and_then(|iops| iops.parse().ok()).unwrap_or(0);
-        assert!(iops > 100, "{said}");
+        let args = format!("-r -b {blocks} -m 32 {}", served.uri("disk"));
+        // It shows its progress each second; told when to end, it may miss the moment.
+        let mut running = Running::start(Command::new(&iscsi_perf).args(args.split(' ')));
+        let iops = running.await_stdout(LIMIT, |said| {
+            let (_, average) = said.rsplit_once("iops average ")?;
+            average.split_once(' ')?.0.parse::<u64>().ok()
+        });
+        assert!(iops > 100, "{}", running.stdout());
     }
 }
