@@ -28,7 +28,9 @@ pub(super) struct Frame {
     tail_len: u8,
     tail_have: u8,
     tail: [u8; 7],
+    /// Of a data segment that comes in parts, once the first of them came.
     crc: Crc32c,
+    in_parts: bool,
 }
 
 /// The next header.
@@ -65,6 +67,7 @@ impl Frame {
             tail_have: 0,
             tail: [0; 7],
             crc: Crc32c::new(),
+            in_parts: false,
         }
     }
 
@@ -170,22 +173,16 @@ impl Frame {
         self.left = len;
         self.tail_len = padding + if self.data_digest { DIGEST_BYTES as u8 } else { 0 };
         self.tail_have = 0;
-        if self.data_digest {
-            self.crc = Crc32c::new();
-        }
         Ok(())
     }
 
     /// Takes the next part of the data segment off `bytes`, and says whether that was all.
     #[inline(always)]
     pub(super) fn data<'a>(&mut self, bytes: &mut &'a [u8]) -> (&'a [u8], DataEnd) {
-        let len = bytes.len().min(self.left as usize);
-        let (part, rest) = bytes.split_at(len);
-        *bytes = rest;
-        self.left -= len as u32;
         if self.data_digest {
-            self.crc.update(part);
+            return self.data_with_digest(bytes);
         }
+        let part = self.data_part(bytes);
         if self.left != 0 {
             return (part, DataEnd::Open);
         }
@@ -193,6 +190,39 @@ impl Frame {
             return (part, DataEnd::Intact);
         }
         (part, self.data_tail(bytes))
+    }
+
+    #[inline(always)]
+    fn data_part<'a>(&mut self, bytes: &mut &'a [u8]) -> &'a [u8] {
+        let len = bytes.len().min(self.left as usize);
+        let (part, rest) = bytes.split_at(len);
+        *bytes = rest;
+        self.left -= len as u32;
+        part
+    }
+
+    /// The same where a digest follows.
+    fn data_with_digest<'a>(&mut self, bytes: &mut &'a [u8]) -> (&'a [u8], DataEnd) {
+        let (len, tail_len) = (self.left as usize, usize::from(self.tail_len));
+        if !self.in_parts && bytes.len() >= len + tail_len {
+            // All of it is here.
+            let (segment, rest) = bytes.split_at(len + tail_len);
+            *bytes = rest;
+            (self.left, self.tail_len) = (0, 0);
+            //= RFC 7143 §11.2.3: the data digest covers the padding.
+            let (padded, digest) = segment.split_at(segment.len() - DIGEST_BYTES);
+            let intact = crc32c(padded).to_le_bytes() == digest;
+            let end = if intact { DataEnd::Intact } else { DataEnd::Corrupt };
+            return (&segment[..len], end);
+        }
+        let part = self.data_part(bytes);
+        if !self.in_parts {
+            self.in_parts = true;
+            self.crc = Crc32c::new();
+        }
+        self.crc.update(part);
+        let end = if self.left == 0 { self.data_tail(bytes) } else { DataEnd::Open };
+        (part, end)
     }
 
     /// Collects padding and digest.
@@ -206,10 +236,9 @@ impl Frame {
             return DataEnd::Open;
         }
         self.tail_len = 0;
-        if !self.data_digest {
+        if !std::mem::take(&mut self.in_parts) {
             return DataEnd::Intact;
         }
-        //= RFC 7143 §11.2.3: the data digest covers the padding.
         let (padding, digest) = self.tail[..len].split_at(len - DIGEST_BYTES);
         self.crc.update(padding);
         let intact = self.crc.value().to_le_bytes() == digest;

@@ -88,12 +88,18 @@ impl Params {
         //= RFC 7143 §11.2.1.6: padding should be zeroes.
         let padding = &[0; 3][..data.len().wrapping_neg() & 3];
         out.bytes(padding);
-        if self.data_digest && !data.is_empty() {
+        if !self.data_digest || data.is_empty() {
+            return;
+        }
+        let digest = if padding.is_empty() {
+            crc32c(data)
+        } else {
             let mut crc = Crc32c::new();
             crc.update(data);
             crc.update(padding);
-            out.bytes(&crc.value().to_le_bytes());
-        }
+            crc.value()
+        };
+        out.bytes(&digest.to_le_bytes());
     }
 
     /// Appends a whole PDU.

@@ -26,9 +26,9 @@ impl IscsiInitiator {
         let io = Io { tag, op, fua, len, offset, buf: None };
         let checked = self.geometry.check(&io);
         let holds = buf.as_ref().is_some_and(|buf| buf.len() >= len as usize);
-        let moves = matches!(op, Op::Read | Op::Write);
-        if checked.is_err() || moves != holds || len == 0 {
-            let result = self.unsent(checked, &io, moves == holds);
+        let fits = matches!(op, Op::Read | Op::Write) == holds;
+        if checked.is_err() || !fits || len == 0 && op != Op::Flush {
+            let result = unsent(checked, fits);
             return self.done.push(Done { tag, result, buf });
         }
         let slot = self.slots.take().expect("an I/O is submitted only with room");
@@ -41,13 +41,6 @@ impl IscsiInitiator {
         this.len = len;
         this.buf = buf;
         self.send_command(slot, out);
-    }
-
-    /// The result of an I/O that need not, or cannot, be sent.
-    #[cold]
-    fn unsent(&self, checked: Result<(), Fault>, _io: &Io, fits: bool) -> Result<(), Fault> {
-        debug_assert!(fits, "reads and writes bring a buffer that holds them, others none");
-        checked.and(if fits { Ok(()) } else { Err(Fault::Unsupported) })
     }
 
     /// Sends, or sends again, the command of a slot.
@@ -209,4 +202,11 @@ impl IscsiInitiator {
         let list = cdb::unmap_list(&[(this.offset >> self.block_shift, blocks)]);
         self.params.put_data(&list[range], out);
     }
+}
+
+/// The result of an I/O that need not, or cannot, be sent.
+#[cold]
+fn unsent(checked: Result<(), Fault>, fits: bool) -> Result<(), Fault> {
+    debug_assert!(fits, "reads and writes bring a buffer that holds them, others none");
+    checked.and(if fits { Ok(()) } else { Err(Fault::Unsupported) })
 }
