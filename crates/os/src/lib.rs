@@ -23,5 +23,5 @@ pub use crate::file::{File, FileDone, FileOp, FileOpKind};
 pub use crate::listener::{Listener, is_taken, listen};
 pub use crate::open::OpenFile;
 pub use crate::ring::{Features, OpenRingError};
-pub use crate::socket::{Chunk, End, Socket};
+pub use crate::socket::{Chunk, End, Socket, connect};
 pub use crate::waker::Waker;

@@ -9,6 +9,7 @@ use io_uring::types::Fd;
 use socket2::{Domain, Protocol, Type};
 
 use crate::core::{Core, Kind, Slot, State, Token};
+use crate::socket::avoid_pacing;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -29,6 +30,7 @@ pub fn listen(address: SocketAddr, cpu: Option<usize>) -> io::Result<TcpListener
     let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
+    avoid_pacing(&socket, address);
     if let Some(cpu) = cpu {
         socket.set_cpu_affinity(cpu)?;
     }

@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use block::{Chain, Nanos};
 use io_uring::types::{Fd, Fixed};
 use io_uring::{cqueue, opcode, squeue};
+use socket2::{Domain, Protocol, Type};
 
 use crate::core::{Core, Kind, Slot, State, Token};
 use crate::receive::{BUFFER_BYTES, GROUP};
@@ -113,6 +115,25 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.core.state.borrow_mut().close_socket(self.index);
+    }
+}
+
+/// Connects to `address`, giving up after `timeout`.
+pub fn connect(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let domain = Domain::for_address(address);
+    let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    avoid_pacing(&socket, address);
+    socket.connect_timeout(&address.into(), timeout)?;
+    Ok(socket.into())
+}
+
+/// Keeps congestion control by pacing away from connections within this host. Its timers cost
+/// 20 % of the rate there, for congestion that cannot be. Only before the connection is made:
+/// once begun, pacing goes on whatever the algorithm.
+pub(crate) fn avoid_pacing(socket: &socket2::Socket, address: SocketAddr) {
+    if address.ip().is_loopback() {
+        // Where cubic is not to be had, the system's choice stays.
+        let _ = socket.set_tcp_congestion(b"cubic");
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn connect(address: &str) -> Result<TcpStream, OpenError> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     let found = address.to_socket_addrs().map_err(|error| connect_error(address, error))?;
     for socket_address in found {
-        match TcpStream::connect_timeout(&socket_address, CONNECT_TIMEOUT) {
+        match os::connect(socket_address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }

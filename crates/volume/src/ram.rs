@@ -101,6 +101,11 @@ impl Lane for RamLane {
     }
 
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+        for io in ios.iter() {
+            if io.op == Op::Read && self.geometry.check(io).is_ok() {
+                self.memory.prefetch(io.offset, io.len as usize);
+            }
+        }
         while let Some(io) = ios.pop_front() {
             let done = self.execute(io);
             self.ready.push(done);
