@@ -86,7 +86,7 @@ fn run(package: &Path, host: &str, name: &str, seconds: u64) -> Result<Outcome> 
     let mut command = Command::new(folder.join(host).join("release").join(name));
     command.arg(format!("-max_total_time={seconds}"));
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
-    command.args(["-print_final_stats=1", "-timeout=10", "-rss_limit_mb=2048"]);
+    command.args(["-print_final_stats=1", "-timeout=25", "-rss_limit_mb=2048"]);
     // New inputs go into the first folder only; the kept ones are chosen by hand.
     command.arg(fresh).arg(kept);
     process::run(&mut command, Duration::from_secs(seconds) + SLACK, Show::Nothing)
