@@ -84,6 +84,11 @@ impl Frame {
         self.left != 0 || self.tail_len != 0
     }
 
+    /// Whether a PDU begins with the next byte.
+    pub(super) fn at_start(&self) -> bool {
+        !self.in_data() && self.head.is_empty()
+    }
+
     /// Takes the next header off `bytes`.
     #[inline(always)]
     pub(super) fn header<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Violation> {

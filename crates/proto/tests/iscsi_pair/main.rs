@@ -1,6 +1,9 @@
 //! iSCSI with both ends joined in memory, and each end against one that says what it likes.
 
 mod command;
+mod control;
+mod data_out;
 mod harness;
 mod io;
+mod manage;
 mod raw;

@@ -23,7 +23,17 @@ pub(super) mod reason {
     pub(crate) const OUT_OF_RESOURCES: u8 = 0x0a;
 }
 
+/// The first PDU of a connection.
+const LOGIN_FIRST: &str = "RFC 7143 §6.3: a login, and only a login, begins a session";
+
 impl IscsiTarget {
+    /// Before login the first byte tells strangers apart, however little of theirs has come.
+    #[cold]
+    pub(super) fn check_first(&self, bytes: &[u8]) -> Result<(), Ending> {
+        let login = bytes.first().is_none_or(|byte| byte & 0x3f == opcode::LOGIN_REQUEST);
+        if login || !self.frame.at_start() { Ok(()) } else { Err(violation(LOGIN_FIRST, 0)) }
+    }
+
     /// A PDU that is not I/O. It is dealt with now if it has no data, else when that is complete.
     #[cold]
     pub(super) fn control(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
@@ -31,7 +41,7 @@ impl IscsiTarget {
         let logging_in = self.stage == Stage::Login;
         if logging_in != (opcode == opcode::LOGIN_REQUEST) {
             //= RFC 7143 §6.3: only login PDUs before, and none in, the full feature phase.
-            return Err(violation("RFC 7143 §6.3: a login, and only a login, begins a session", 0));
+            return Err(violation(LOGIN_FIRST, 0));
         }
         self.gathered.clear();
         self.gathering = *header;

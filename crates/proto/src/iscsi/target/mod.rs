@@ -311,6 +311,9 @@ impl IscsiTarget {
 impl Endpoint for IscsiTarget {
     fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         self.alive.heard(now);
+        if self.stage == Stage::Login {
+            self.check_first(bytes)?;
+        }
         let mut bytes = bytes;
         while !bytes.is_empty() && !self.finished {
             if self.frame.in_data() {

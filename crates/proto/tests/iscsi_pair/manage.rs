@@ -1,0 +1,330 @@
+//! Task management: what is aborted, what is answered, and when.
+
+use block::{Fault, Op};
+use proto::iscsi::TargetConfig;
+use proto::iscsi::pdu::{
+    DataOut, Header, LogoutRequest, LogoutResponse, Numbers, ReadyToTransfer, Reject, TaskRequest,
+    TaskResponse, opcode, opcode_of, task_tag,
+};
+use proto::scsi::{Sense, cdb, encode_lun};
+use proto::{Target, UnitId};
+
+use crate::harness::{Rng, Setup};
+use crate::raw::{NOTHING, Raw, Way, end_of};
+
+fn raw(in_place: bool) -> Raw {
+    let setup = Setup { in_place, ..Setup::default() };
+    Raw::ready(&setup, &[("InitialR2T", "Yes"), ("ImmediateData", "Yes")])
+}
+
+fn request(raw: &mut Raw, function: u8, lun: u16, referenced_tag: u32) -> TaskRequest {
+    TaskRequest {
+        immediate: true,
+        function,
+        lun: encode_lun(lun),
+        task_tag: raw.tag(),
+        referenced_tag,
+        command_number: raw.number,
+        expected_status: raw.status,
+        referenced_number: raw.number - 1,
+    }
+}
+
+fn response(header: &Header, tag: u32) -> u8 {
+    assert_eq!((opcode_of(header), task_tag(header)), (opcode::TASK_RESPONSE, tag));
+    TaskResponse::parse(header).response
+}
+
+#[test]
+fn abort_task_answers_when_the_volume_is_done_and_nothing_follows() {
+    for in_place in [true, false] {
+        for fails in [false, true] {
+            let mut raw = raw(in_place);
+            let gone = raw.command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
+            let other = raw.command(1, cdb::read10(1, 1), Way::Read, 512, &[]);
+            raw.served.take_requests();
+            let abort = request(&mut raw, 1, 1, gone);
+            raw.send(&abort, &[]).unwrap();
+            // The I/O is with the volume, so the answer waits.
+            assert!(raw.answers().is_empty());
+            // A second abort of the same task finds none.
+            let again = request(&mut raw, 1, 1, gone);
+            raw.send(&again, &[]).unwrap();
+            assert_eq!(response(&raw.one().0, again.task_tag), 1);
+            if fails {
+                raw.served.faults.push_back(Fault::Medium);
+            }
+            raw.served.complete(raw.now, 0);
+            assert_eq!(response(&raw.one().0, abort.task_tag), 0);
+            assert_eq!(raw.end(other).status, 0);
+            assert_eq!(raw.served.out.pool().lent(), [0, 0]);
+        }
+    }
+}
+
+#[test]
+fn abort_task_of_one_that_nobody_took_yet_needs_no_volume() {
+    for way in [Way::Read, Way::Write] {
+        let mut raw = raw(false);
+        let cdb = if way == Way::Read { cdb::read10(0, 1) } else { cdb::write10(0, 1, false) };
+        let data = if way == Way::Read { &[][..] } else { &[1; 512] };
+        let tag = raw.command(1, cdb, way, 512, data);
+        let abort = request(&mut raw, 1, 1, tag);
+        raw.send(&abort, &[]).unwrap();
+        assert_eq!(response(&raw.one().0, abort.task_tag), 0);
+        raw.served.complete_all(raw.now);
+        assert!(raw.served.seen.is_empty() && raw.answers().is_empty());
+        assert_eq!(raw.served.out.pool().lent(), [0, 0]);
+    }
+}
+
+#[test]
+fn abort_of_a_task_that_waits_for_data_ignores_what_comes_late() {
+    let mut raw = raw(true);
+    let cdb = cdb::write10(0, 2, false);
+    let tag = raw.command(1, cdb, Way::Write, 1024, &[1; 512]);
+    let (header, _) = raw.one();
+    let asked = ReadyToTransfer::parse(&header);
+    let abort = request(&mut raw, 1, 1, tag);
+    raw.send(&abort, &[]).unwrap();
+    assert_eq!(response(&raw.one().0, abort.task_tag), 0);
+    // The slot is in use again when the data for its former command comes.
+    let next = raw.command(1, cdb::write10(8, 2, false), Way::Write, 1024, &[2; 512]);
+    let (header, _) = raw.one();
+    let wanted = ReadyToTransfer::parse(&header);
+    assert_ne!(asked.transfer_tag, wanted.transfer_tag);
+    for asked in [asked, wanted] {
+        let data = DataOut {
+            last: true,
+            data_len: 512,
+            lun: asked.lun,
+            task_tag: asked.task_tag,
+            transfer_tag: asked.transfer_tag,
+            offset: 512,
+            ..DataOut::default()
+        };
+        raw.send(&data, &[3; 512]).unwrap();
+    }
+    assert_eq!(raw.end(next).status, 0);
+    assert_eq!(raw.served.seen, [(Op::Write, 4096, 1024, false)]);
+    assert_eq!(raw.served.out.pool().lent(), [0, 0]);
+}
+
+#[test]
+fn a_command_may_be_aborted_before_it_comes() {
+    let mut raw = raw(true);
+    let mut abort = request(&mut raw, 1, 1, 0x777);
+    abort.referenced_number = raw.number;
+    raw.send(&abort, &[]).unwrap();
+    assert_eq!(response(&raw.one().0, abort.task_tag), 0);
+    raw.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
+    raw.served.complete_all(raw.now);
+    assert!(raw.answers().is_empty() && raw.served.seen.is_empty());
+    let tag = raw.command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
+    assert_eq!(raw.end(tag).status, 0);
+    // One outside of the window never was.
+    let mut abort = request(&mut raw, 1, 1, 0x777);
+    abort.referenced_number = raw.number - 1;
+    raw.send(&abort, &[]).unwrap();
+    assert_eq!(response(&raw.one().0, abort.task_tag), 1);
+}
+
+#[test]
+fn sets_resets_and_what_they_reach() {
+    // Function, LUN, and whether tasks of units 1 and 2 end.
+    for (function, lun, ends) in [
+        (2, 1, [true, false]),
+        (4, 2, [false, true]),
+        (5, 1, [true, false]),
+        (6, 0, [true, true]),
+        (7, 0, [true, true]),
+    ] {
+        let mut raw = raw(false);
+        let tags: Vec<u32> = [1, 2, 1, 2]
+            .map(|lun| raw.command(lun, cdb::read10(0, 8), Way::Read, 4096, &[]))
+            .to_vec();
+        raw.served.take_requests();
+        let abort = request(&mut raw, function, lun, NOTHING);
+        raw.send(&abort, &[]).unwrap();
+        assert!(raw.answers().is_empty());
+        for at in [3, 0, 0, 0] {
+            raw.served.complete(raw.now, at);
+        }
+        let mut answers = raw.answers();
+        let at = answers.iter().position(|answer| opcode_of(&answer.0) == opcode::TASK_RESPONSE);
+        assert_eq!(response(&answers.remove(at.unwrap()).0, abort.task_tag), 0);
+        for (index, tag) in tags.iter().enumerate() {
+            let (end, rest) = end_of(*tag, answers);
+            assert_eq!(end.is_none(), ends[index % 2], "function {function} task {index}");
+            answers = rest;
+        }
+        assert!(answers.is_empty());
+        assert_eq!(raw.served.out.pool().lent(), [0, 0]);
+        let units = raw.served.end.take_resets();
+        assert_eq!(units.len(), [0, 0, 0, 0, 0, 1, 2, 2][usize::from(function)]);
+    }
+}
+
+#[test]
+fn functions_that_are_not_offered_and_units_that_are_not_there() {
+    let mut raw = raw(true);
+    for (function, lun, expect) in
+        [(3, 1, 5), (8, 1, 4), (9, 1, 5), (0, 1, 5), (127, 1, 5), (2, 0, 2), (5, 9, 2)]
+    {
+        let abort = request(&mut raw, function, lun, NOTHING);
+        raw.send(&abort, &[]).unwrap();
+        assert_eq!(response(&raw.one().0, abort.task_tag), expect, "{function}");
+    }
+}
+
+#[test]
+fn a_reset_by_another_session_aborts_and_is_told() {
+    let mut raw = raw(false);
+    let write = raw.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
+    raw.served.take_requests();
+    raw.served.end.unit_was_reset(UnitId(0), &mut raw.served.out);
+    raw.served.complete_all(raw.now);
+    assert!(end_of(write, raw.answers()).0.is_none());
+    for lun in [1, 2] {
+        let tag = raw.command(lun, cdb::test_unit_ready(), Way::None, 0, &[]);
+        assert_eq!(raw.end(tag).sense, Some(Sense::LUN_RESET));
+        let tag = raw.command(lun, cdb::test_unit_ready(), Way::None, 0, &[]);
+        assert_eq!(raw.end(tag).status, 0);
+    }
+    raw.served.end.unit_was_reset(UnitId(7), &mut raw.served.out);
+    let tag = raw.command(1, cdb::test_unit_ready(), Way::None, 0, &[]);
+    assert_eq!(raw.end(tag).status, 0);
+}
+
+#[test]
+fn requests_that_wait_are_limited() {
+    let mut raw = raw(true);
+    raw.command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
+    raw.served.take_requests();
+    let mut tags = Vec::new();
+    for index in 0..17 {
+        let abort = request(&mut raw, 2, 1, NOTHING);
+        raw.send(&abort, &[]).unwrap();
+        tags.push(abort.task_tag);
+        assert_eq!(raw.answers().len(), usize::from(index == 16));
+    }
+    raw.served.complete(raw.now, 0);
+    let answers = raw.answers();
+    assert_eq!(answers.len(), 16);
+    for (answer, tag) in answers.iter().zip(tags) {
+        assert_eq!(response(&answer.0, tag), 0);
+    }
+}
+
+#[test]
+fn a_logout_waits_for_the_volume_and_ends_the_connection() {
+    for reason in [0, 1] {
+        let mut raw = raw(false);
+        raw.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
+        raw.served.take_requests();
+        let task_tag = raw.tag();
+        let logout = LogoutRequest {
+            immediate: reason == 0,
+            reason,
+            task_tag,
+            connection: 3,
+            command_number: raw.number,
+            expected_status: raw.status,
+        };
+        raw.send(&logout, &[]).unwrap();
+        assert!(raw.answers().is_empty() && !raw.served.end.finished());
+        raw.served.complete(raw.now, 0);
+        let (header, _) = raw.one();
+        assert_eq!(opcode_of(&header), opcode::LOGOUT_RESPONSE);
+        let response = LogoutResponse::parse(&header);
+        assert_eq!((response.response, response.task_tag), (0, task_tag));
+        assert!(raw.served.end.finished());
+        assert_eq!(raw.served.out.pool().lent(), [0, 0]);
+        // What comes then is not for us.
+        raw.send_bytes(&[0xff; 1000]).unwrap();
+        assert!(raw.answers().is_empty());
+    }
+}
+
+#[test]
+fn logouts_that_cannot_be() {
+    let mut raw = raw(true);
+    for (reason, connection, expect) in [(1, 4, Some(1)), (2, 3, Some(2)), (3, 3, None)] {
+        let logout = LogoutRequest {
+            immediate: true,
+            reason,
+            task_tag: 5,
+            connection,
+            command_number: raw.number,
+            expected_status: raw.status,
+        };
+        raw.send(&logout, &[]).unwrap();
+        let (header, _) = raw.one();
+        match expect {
+            Some(response) => assert_eq!(LogoutResponse::parse(&header).response, response),
+            None => assert_eq!(Reject::parse(&header).reason, 0x09),
+        }
+        assert!(!raw.served.end.finished());
+    }
+}
+
+/// Regression class "teardown races": aborts, resets and completions in any order.
+#[test]
+fn races_of_aborts_with_completions_leave_nothing_behind() {
+    for seed in 0..300 {
+        let mut rng = Rng(seed);
+        let target = TargetConfig { max_commands: 8, ..TargetConfig::default() };
+        let setup = Setup { in_place: seed % 2 == 0, target, ..Setup::default() };
+        let mut raw = Raw::ready(&setup, &[("InitialR2T", "Yes"), ("ImmediateData", "Yes")]);
+        let (mut commands, mut managed, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut max = raw.number + 7;
+        for _ in 0..80 {
+            answers.extend(raw.answers());
+            let last = answers.last().map_or(max, |answer| Numbers::parse(&answer.0).max);
+            max = if last.wrapping_sub(max) < 1 << 31 { last } else { max };
+            let room = max.wrapping_sub(raw.number) < 1 << 31;
+            match rng.below(8) {
+                0..3 if room => {
+                    let blocks = 1 + rng.below(1200) as u16;
+                    let (cdb, len) = (cdb::read10(0, blocks), u32::from(blocks) * 512);
+                    commands.push(raw.command(1 + rng.below(2) as u16, cdb, Way::Read, len, &[]));
+                }
+                3 if room => {
+                    // Half of them never get all of their data.
+                    let (cdb, lun) = (cdb::write10(0, 9, false), 1 + rng.below(2) as u16);
+                    let data = vec![1; if rng.below(2) == 0 { 512 } else { 512 * 9 }];
+                    commands.push(raw.command(lun, cdb, Way::Write, 512 * 9, &data));
+                }
+                4 | 5 if managed.len() < 14 && !commands.is_empty() => {
+                    let tag = commands[rng.below(commands.len() as u64) as usize];
+                    let function = [1, 1, 2, 4, 5, 6][rng.below(6) as usize];
+                    let abort = request(&mut raw, function, 1 + rng.below(2) as u16, tag);
+                    raw.send(&abort, &[]).unwrap();
+                    managed.push(abort.task_tag);
+                }
+                _ if !raw.served.flying.is_empty() => {
+                    let at = rng.below(raw.served.flying.len() as u64) as usize;
+                    raw.served.complete(raw.now, at);
+                }
+                _ => {}
+            }
+        }
+        let last = request(&mut raw, 6, 0, NOTHING);
+        raw.send(&last, &[]).unwrap();
+        raw.served.complete_all(raw.now);
+        managed.push(last.task_tag);
+        answers.extend(raw.answers());
+        for tag in &managed {
+            let count = answers.iter().filter(|answer| task_tag(&answer.0) == *tag).count();
+            assert_eq!(count, 1, "seed {seed}");
+        }
+        for tag in commands {
+            // At most one status, and nothing behind it.
+            let (_, rest) = end_of(tag, std::mem::take(&mut answers));
+            answers = rest;
+        }
+        assert_eq!(raw.served.out.pool().lent(), [0, 0], "seed {seed}");
+        let tag = raw.command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
+        assert_eq!(raw.end(tag).status, 0, "seed {seed}");
+    }
+}
