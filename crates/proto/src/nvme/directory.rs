@@ -137,6 +137,18 @@ fn check(subsystem: &Subsystem) -> Result<(), SubsystemsError> {
 }
 
 impl Subsystem {
+    /// One without a name and without namespaces: what a host has before it connects.
+    pub(super) fn empty() -> Subsystem {
+        let (nqn, serial, model) = (String::new(), String::new(), String::new());
+        Subsystem { nqn, namespaces: Vec::new(), serial, model }
+    }
+
+    /// What hosts of the discovery service are connected to.
+    pub(super) fn discovery() -> Subsystem {
+        let (nqn, serial) = (DISCOVERY_NQN.to_owned(), "discovery".to_owned());
+        Subsystem { nqn, namespaces: Vec::new(), serial, model: "Drumfire discovery".to_owned() }
+    }
+
     /// The namespace of that identifier.
     #[inline(always)]
     pub(super) fn namespace(&self, id: u32) -> Option<&Namespace> {

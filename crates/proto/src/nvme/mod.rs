@@ -11,9 +11,12 @@
 
 mod controllers;
 mod directory;
+mod frame;
 mod initiator;
 mod name;
+pub mod pdu;
 mod target;
+mod wire;
 
 pub use controllers::{ControllerLimits, Controllers};
 pub use directory::{Namespace, Portal, Subsystem, Subsystems, SubsystemsError};

@@ -4,6 +4,12 @@ use block::Nanos;
 
 use crate::{Ending, Endpoint, Outbox};
 
+use super::super::name::DISCOVERY_NQN;
+use super::super::pdu::{CommandBuilder, Completion, admin};
+use super::connect::{ANY_CONTROLLER, Connect};
+use super::control::{Control, Reply};
+use super::link::Link;
+
 /// What a portal tells of one subsystem at one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveryEntry {
@@ -30,34 +36,167 @@ pub enum SubsystemKind {
     Other(u8),
 }
 
-/// A connection to the discovery service of a portal.
+/// A connection to the discovery service of a portal. It asks, then shuts its controller down.
 #[derive(Debug)]
-pub struct NvmeDiscovery {}
+pub struct NvmeDiscovery {
+    control: Control,
+    /// Bytes of the log, header and entries, and how many there are.
+    log: Vec<u8>,
+    whole: u64,
+    /// The header is read once more, to see whether the log is one and the same.
+    checking: bool,
+    tries: u32,
+    entries: Option<Vec<DiscoveryEntry>>,
+}
+
+/// Length of the header and of each entry.
+//= NVMe-oF §Discovery Log Page: 1024 bytes each.
+const RECORD_BYTES: u64 = 1024;
+/// The log is read in parts of at most so many bytes: every controller can do that.
+const PART_BYTES: u64 = 4096;
+/// More entries than that are not read.
+const ENTRIES_MAX: u64 = 16 << 10;
+/// So often the log may change while it is read.
+const TRIES_MAX: u32 = 10;
+/// How long connecting, and each answer, may take.
+const PATIENCE: Nanos = Nanos::from_secs(10);
 
 impl NvmeDiscovery {
     /// A connection that asks from its first [`tick`](Endpoint::tick), due at once. `host_nqn` and
     /// `host_id` are our own name and number.
     pub fn new(host_nqn: &str, host_id: [u8; 16], now: Nanos) -> NvmeDiscovery {
-        let _ = (host_nqn, host_id, now);
-        todo!()
+        let connect = Connect {
+            host_nqn: host_nqn.to_owned(),
+            host_id,
+            subsystem_nqn: DISCOVERY_NQN.to_owned(),
+            queue: 0,
+            entries: 32,
+            controller: ANY_CONTROLLER,
+            keep_alive_ms: 0,
+        };
+        let link = Link::new(false, false);
+        NvmeDiscovery {
+            control: Control::new(connect, link, Nanos(0), PATIENCE, PATIENCE, now),
+            log: Vec::new(),
+            whole: 0,
+            checking: false,
+            tries: 0,
+            entries: None,
+        }
     }
 
     /// The answer, once it is complete: subsystems reached over TCP.
     pub fn entries(&self) -> Option<Vec<DiscoveryEntry>> {
-        todo!()
+        self.entries.clone()
+    }
+
+    /// Whether the connection may be closed: all was said.
+    pub fn finished(&self) -> bool {
+        self.control.is_closed()
+    }
+
+    /// Asks for the next part of the log, or for its header once more.
+    fn ask(&mut self, now: Nanos, out: &mut Outbox) {
+        let (at, len) = match (self.log.len() as u64, self.checking) {
+            (0, _) | (_, true) => (0, RECORD_BYTES),
+            (at, false) => (at, (self.whole - at).min(PART_BYTES)),
+        };
+        //= NVMe base §Get Log Page: RAE, NUMDL as a 0's based count of dwords, LPOL and LPOU.
+        let dwords = (len / 4 - 1) as u32;
+        let command = |id| {
+            let command = CommandBuilder::new(admin::GET_LOG_PAGE, id, 0);
+            let command = command.word(10, 0x70 | 1 << 15 | dwords << 16);
+            command.word(12, at as u32).word(13, (at >> 32) as u32)
+        };
+        self.control.ask(now, command, len as u32, out);
+    }
+
+    fn news(&mut self, now: Nanos, reply: Reply, out: &mut Outbox) -> Result<(), Ending> {
+        let Reply::Answer(completion, data) = reply else {
+            self.ask(now, out);
+            return Ok(());
+        };
+        self.learn(&completion, &data)?;
+        if self.entries.is_some() {
+            self.control.close(now, out);
+        } else {
+            self.ask(now, out);
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, completion: &Completion, data: &[u8]) -> Result<(), Ending> {
+        let refuse = |why: String| Err(Ending::Refused(why));
+        if !completion.status.is_success() {
+            return refuse(format!("reading the discovery log: {}", completion.status));
+        }
+        let header = self.log.is_empty() || self.checking;
+        if data.is_empty() || header && data.len() < 16 {
+            return refuse("the discovery log is shorter than its header".to_owned());
+        }
+        if !header {
+            let room = (self.whole - self.log.len() as u64) as usize;
+            self.log.extend_from_slice(&data[..data.len().min(room)]);
+            self.checking = self.log.len() as u64 == self.whole;
+            return Ok(());
+        }
+        //= NVMe-oF §Discovery Log Page: the same GENCTR before and after means one log.
+        if self.checking && data[..16] == self.log[..16] {
+            self.entries = Some(self.parse());
+            return Ok(());
+        }
+        self.tries += 1;
+        let (_, numbers) = data[..16].split_at(8);
+        let count = u64::from_le_bytes(*numbers.first_chunk().expect("eight of sixteen"));
+        if self.tries > TRIES_MAX || count > ENTRIES_MAX {
+            return refuse(format!("the discovery log is not to be had: {count} entries"));
+        }
+        self.whole = RECORD_BYTES * (1 + count);
+        self.log = data.to_vec();
+        self.log.resize(RECORD_BYTES as usize, 0);
+        self.checking = count == 0;
+        Ok(())
+    }
+
+    fn parse(&self) -> Vec<DiscoveryEntry> {
+        let (records, _) = self.log.as_chunks::<{ RECORD_BYTES as usize }>();
+        records.iter().skip(1).filter_map(entry).collect()
     }
 }
 
+/// An entry, if it is about TCP.
+//= NVMe-oF §Discovery Log Page Entry: TRTYPE, SUBTYPE, TRSVCID, SUBNQN and TRADDR.
+fn entry(record: &[u8; RECORD_BYTES as usize]) -> Option<DiscoveryEntry> {
+    const TCP: u8 = 3;
+    let kind = match record[2] {
+        1 => SubsystemKind::Referral,
+        2 => SubsystemKind::Nvm,
+        3 => SubsystemKind::Discovery,
+        other => SubsystemKind::Other(other),
+    };
+    let text = |range: std::ops::Range<usize>| {
+        let field = &record[range];
+        let len = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
+        String::from_utf8_lossy(&field[..len]).trim_end_matches(' ').to_owned()
+    };
+    let (trsvcid, nqn, traddr) = (text(32..64), text(256..512), text(512..768));
+    (record[0] == TCP).then_some(DiscoveryEntry { nqn, traddr, trsvcid, kind })
+}
+
 impl Endpoint for NvmeDiscovery {
-    fn receive(&mut self, _now: Nanos, _bytes: &[u8], _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        let mut bytes = bytes;
+        while let Some(reply) = self.control.take(now, &mut bytes, out)? {
+            self.news(now, reply, out)?;
+        }
+        Ok(())
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        todo!()
+        self.control.deadline()
     }
 
-    fn tick(&mut self, _now: Nanos, _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        self.control.tick(now, out)
     }
 }

@@ -7,8 +7,13 @@
 //! queue.
 
 mod admin;
+mod connect;
+mod control;
 mod discovery;
+mod io;
+mod link;
 mod queue;
+mod slot;
 
 use block::{Geometry, Nanos};
 
@@ -41,6 +46,8 @@ pub struct NvmeInitiatorConfig {
     pub connect_timeout: Nanos,
     /// How long an admin command may take.
     pub admin_timeout: Nanos,
+    /// A queue with I/Os under way on which nothing came for so long ends. Zero: never.
+    pub io_timeout: Nanos,
 }
 
 impl NvmeInitiatorConfig {
@@ -63,6 +70,7 @@ impl NvmeInitiatorConfig {
             keep_alive: Nanos::from_secs(10),
             connect_timeout: Nanos::from_secs(15),
             admin_timeout: Nanos::from_secs(10),
+            io_timeout: Nanos::from_secs(30),
         }
     }
 }

@@ -1,14 +1,73 @@
-//! An I/O queue of an association.
+//! An I/O queue of an association: its life. What it carries is in `io`.
 
-use block::{Done, Io, Nanos};
+use block::{Done, Fault, Geometry, Io, Nanos};
 
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
 
+use super::super::frame::{DataEnd, Fatal, Next};
+use super::super::pdu::{CommandBuilder, Completion, fabrics, kind};
+use super::connect::Connect;
+use super::control::later;
+use super::link::{Link, terminated};
+use super::slot::Slots;
 use super::{Association, NvmeInitiatorConfig};
 
 /// An I/O queue of an association.
 #[derive(Debug)]
-pub struct NvmeQueue {}
+pub struct NvmeQueue {
+    pub(super) link: Link,
+    connect: Connect,
+    pub(super) limits: Limits,
+    pub(super) slots: Slots,
+    pub(super) done: Vec<Done>,
+    pub(super) incoming: Incoming,
+    stage: Stage,
+    /// When something last came, or the first of the I/Os under way was submitted.
+    heard: Nanos,
+    /// When connecting or closing is late.
+    until: Nanos,
+    io_timeout: Nanos,
+}
+
+/// What commands may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) geometry: Geometry,
+    pub(super) block_shift: u32,
+    pub(super) namespace: u32,
+    pub(super) in_capsule: u32,
+    /// Bytes in one command.
+    pub(super) transfer: u32,
+    /// The same for zeroing and trimming; 0 if the target does not do it.
+    pub(super) zeroes: u32,
+    pub(super) trim: u32,
+    disconnect: bool,
+}
+
+/// What becomes of the data under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming {
+    pub(super) slot: u16,
+    /// Bytes of it that came.
+    pub(super) have: u32,
+    /// It says that the command succeeded.
+    pub(super) success: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Fresh,
+    Opening,
+    Connecting,
+    Open,
+    /// Closing was asked for, while I/Os are under way.
+    Draining,
+    Disconnecting,
+    Closed,
+}
+
+/// How long the answer to a Disconnect is awaited.
+const DISCONNECT_PATIENCE: Nanos = Nanos::from_secs(5);
 
 impl NvmeQueue {
     /// Queue number `queue_id`, 1 to [`Association::queues`], which connects at its first
@@ -19,47 +78,266 @@ impl NvmeQueue {
         queue_id: u16,
         now: Nanos,
     ) -> NvmeQueue {
-        let _ = (config, association, queue_id, now);
-        todo!()
+        //= NVMe base §3.3.1: a queue holds one command less than it has entries.
+        let most = u16::try_from(association.max_queue_entries).unwrap_or(u16::MAX) - 1;
+        let depth = config.queue_depth.clamp(1, most.max(1));
+        let connect = Connect {
+            host_nqn: config.host_nqn.clone(),
+            host_id: config.host_id,
+            subsystem_nqn: config.subsystem_nqn.clone(),
+            queue: queue_id,
+            entries: depth + 1,
+            controller: association.cntlid,
+            keep_alive_ms: 0,
+        };
+        NvmeQueue {
+            link: Link::new(config.header_digest, config.data_digest),
+            connect,
+            limits: Limits::new(association, config.nsid),
+            slots: Slots::new(depth),
+            done: Vec::with_capacity(usize::from(depth)),
+            incoming: Incoming { slot: 0, have: 0, success: false },
+            stage: Stage::Fresh,
+            heard: now,
+            until: later(now, config.connect_timeout),
+            io_timeout: config.io_timeout,
+        }
+    }
+
+    /// The identifier of commands that carry no I/O.
+    fn control_id(&self) -> u16 {
+        self.slots.len() as u16
+    }
+
+    fn connect(&mut self, out: &mut Outbox) {
+        self.stage = Stage::Connecting;
+        let command = self.connect.command(self.control_id());
+        self.link.command_with(command, &self.connect.data(), out);
+    }
+
+    /// Asks for the end of the queue, once no I/O is under way.
+    fn disconnect_when_quiet(&mut self, out: &mut Outbox) {
+        if self.stage != Stage::Draining || self.slots.room() != self.slots.len() {
+            return;
+        }
+        if !self.limits.disconnect {
+            // The end of the connection is all that such a target understands.
+            self.stage = Stage::Closed;
+            return;
+        }
+        self.stage = Stage::Disconnecting;
+        let command = CommandBuilder::fabrics(fabrics::DISCONNECT, self.control_id());
+        self.link.command(command, out);
+    }
+
+    /// A PDU, whose data, if it has any, is still to come.
+    #[inline(always)]
+    fn pdu(&mut self, header: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        if self.stage == Stage::Open
+            && let Some(short) = header.first_chunk()
+        {
+            let result = match header[0] {
+                kind::C2H_DATA => self.data_begins(short),
+                kind::CAPSULE_RESP => self.completed(short, out),
+                kind::R2T => self.data_wanted(short, out),
+                _ => return self.rare_pdu(header, out),
+            };
+            return result.map_err(|fatal| self.link.give_up(fatal, header, out));
+        }
+        self.rare_pdu(header, out)
+    }
+
+    /// A PDU while the queue is not simply open, or one that carries no I/O.
+    #[cold]
+    fn rare_pdu(&mut self, header: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        if header[0] == kind::C2H_TERM_REQ {
+            return Err(terminated(header));
+        }
+        if header[0] == kind::IC_RESP {
+            self.link.opened(header.first_chunk().expect("its length is checked"), out)?;
+            self.connect(out);
+            return Ok(());
+        }
+        let short = header.first_chunk().expect("its length is checked");
+        let control = Some(Completion::parse(short))
+            .filter(|_| header[0] == kind::CAPSULE_RESP)
+            .filter(|completion| completion.command == self.control_id());
+        let result = match (self.stage, header[0], control) {
+            (Stage::Connecting, _, Some(completion)) => {
+                self.connect.connected(&completion)?;
+                self.stage = Stage::Open;
+                Ok(())
+            }
+            (Stage::Disconnecting, _, Some(_)) => {
+                self.stage = Stage::Closed;
+                Ok(())
+            }
+            (Stage::Open | Stage::Draining, kind::C2H_DATA, _) => self.data_begins(short),
+            (Stage::Open | Stage::Draining, kind::R2T, _) => self.data_wanted(short, out),
+            (Stage::Open | Stage::Draining, kind::CAPSULE_RESP, _) => self.completed(short, out),
+            _ => Err(Fatal::sequence(
+                "NVMe-TCP §3.2: ICResp, then the answer to Connect, come first",
+            )),
+        };
+        if let Err(fatal) = result {
+            return Err(self.link.give_up(fatal, header, out));
+        }
+        self.disconnect_when_quiet(out);
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        while !bytes.is_empty() && self.stage != Stage::Closed {
+            if self.link.frame.in_data() {
+                self.data(bytes, out);
+                continue;
+            }
+            match self.link.frame.header(bytes) {
+                Ok(Next::Whole(header)) => self.pdu(header, out)?,
+                Ok(Next::Collected(header)) => self.rare_pdu(&header, out)?,
+                Ok(Next::Partial) => break,
+                Err(fatal) => return Err(self.link.give_up_at(fatal, bytes, out)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the next part of data into the buffer of its I/O.
+    #[inline(always)]
+    fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) {
+        let (part, end) = self.link.frame.data(bytes);
+        self.place(part);
+        if end != DataEnd::Open {
+            self.placed(end == DataEnd::Intact, out);
+            if self.stage == Stage::Draining {
+                self.disconnect_when_quiet(out);
+            }
+        }
+    }
+
+    /// Whether the queue carries I/Os.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open | Stage::Draining)
+    }
+
+    /// The clock of the time-out starts with the first I/O under way.
+    #[inline(always)]
+    pub(super) fn begin_silence(&mut self, now: Nanos) {
+        if self.slots.room() == self.slots.len() {
+            self.heard = now;
+        }
+    }
+
+    fn io_deadline(&self) -> Option<Nanos> {
+        let waits = self.slots.room() != self.slots.len() && self.io_timeout != Nanos(0);
+        waits.then(|| later(self.heard, self.io_timeout))
+    }
+}
+
+impl Limits {
+    fn new(association: &Association, namespace: u32) -> Limits {
+        let geometry = association.geometry;
+        let whole_blocks = |bytes: u64| {
+            let block = u64::from(geometry.block_bytes);
+            let bytes = bytes.min(u64::from(u32::MAX));
+            (bytes / block * block) as u32
+        };
+        let zeroes = whole_blocks(association.max_zeroes_bytes);
+        let trim = whole_blocks(association.max_trim_bytes);
+        Limits {
+            geometry,
+            block_shift: geometry.block_bytes.trailing_zeros(),
+            namespace,
+            in_capsule: association.in_capsule_bytes,
+            transfer: whole_blocks(association.max_transfer_bytes.into()).max(geometry.block_bytes),
+            zeroes: if association.write_zeroes { zeroes } else { 0 },
+            trim: if association.trim { trim } else { 0 },
+            disconnect: association.disconnect,
+        }
     }
 }
 
 impl Endpoint for NvmeQueue {
-    fn receive(&mut self, _now: Nanos, _bytes: &[u8], _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        self.heard = now;
+        let mut bytes = bytes;
+        self.take(&mut bytes, out)
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        todo!()
+        match self.stage {
+            Stage::Fresh => Some(Nanos(0)),
+            Stage::Opening | Stage::Connecting | Stage::Disconnecting => Some(self.until),
+            Stage::Open => self.io_deadline(),
+            Stage::Draining => Some(self.until),
+            Stage::Closed => None,
+        }
     }
 
-    fn tick(&mut self, _now: Nanos, _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        let late = now >= self.until;
+        match self.stage {
+            Stage::Fresh => {
+                self.stage = Stage::Opening;
+                self.link.start(out);
+            }
+            Stage::Opening | Stage::Connecting if late => {
+                return Err(Ending::TimedOut("the target does not let the queue connect"));
+            }
+            Stage::Open if self.io_deadline().is_some_and(|deadline| now >= deadline) => {
+                return Err(Ending::TimedOut("the target does not answer I/Os"));
+            }
+            Stage::Draining | Stage::Disconnecting if late => self.stage = Stage::Closed,
+            _ => {}
+        }
+        Ok(())
     }
 }
 
 impl Initiator for NvmeQueue {
     fn phase(&self) -> Phase {
-        todo!()
+        match self.stage {
+            Stage::Fresh | Stage::Opening | Stage::Connecting => Phase::Opening,
+            Stage::Open => Phase::Ready(self.limits.geometry),
+            Stage::Draining | Stage::Disconnecting => Phase::Closing,
+            Stage::Closed => Phase::Closed,
+        }
     }
 
+    #[inline]
     fn room(&self) -> usize {
-        todo!()
+        if self.stage == Stage::Open { self.slots.room() } else { 0 }
     }
 
-    fn submit(&mut self, _now: Nanos, _io: Io, _out: &mut Outbox) {
-        todo!()
+    #[inline]
+    fn submit(&mut self, now: Nanos, io: Io, out: &mut Outbox) {
+        self.begin(now, io, out);
     }
 
     fn done(&mut self) -> &mut Vec<Done> {
-        todo!()
+        &mut self.done
     }
 
-    fn close(&mut self, _now: Nanos, _out: &mut Outbox) {
-        todo!()
+    fn close(&mut self, now: Nanos, out: &mut Outbox) {
+        match self.stage {
+            Stage::Fresh | Stage::Opening | Stage::Connecting => self.stage = Stage::Closed,
+            Stage::Open => {
+                self.stage = Stage::Draining;
+                self.until = later(now, DISCONNECT_PATIENCE);
+                self.disconnect_when_quiet(out);
+            }
+            Stage::Draining | Stage::Disconnecting | Stage::Closed => {}
+        }
     }
 
     fn abandon(&mut self) {
-        todo!()
+        self.stage = Stage::Closed;
+        for slot in 0..self.slots.len() as u16 {
+            if let Some(lost) = self.slots.busy(slot) {
+                let (tag, buf) = (lost.tag, lost.buf.take());
+                self.done.push(Done { tag, result: Err(Fault::Disconnected), buf });
+                self.slots.release(slot);
+            }
+        }
     }
 }

@@ -1,4 +1,26 @@
 //! The end that serves: one connection, which is one queue of a controller.
+//!
+//! `open` answers the ICReq and `connect` the Connect command, which makes the connection an admin
+//! or an I/O queue. Then `command` and `data` take what hosts send for I/Os, `answer` sends what
+//! volumes return; these are the hot path. All else is in files of its own: `admin` dispatches it,
+//! `property`, `identify`, `feature` and `log` are what their names say, `job` does what is neither
+//! a read nor a write, `end` gives the connection up. A command has one slot of `slot`, and a slot
+//! has one I/O or several.
+
+mod admin;
+mod alive;
+mod answer;
+mod command;
+mod connect;
+mod data;
+mod end;
+mod feature;
+mod identify;
+mod job;
+mod log;
+mod open;
+mod property;
+mod slot;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,13 +29,20 @@ use block::{Done, Memory, Nanos, Pool};
 
 use crate::{Ending, Endpoint, Outbox, Request, Target};
 
-use super::controllers::Controllers;
-use super::directory::Subsystems;
+use super::controllers::{Controllers, Membership};
+use super::directory::{Portal, Subsystem, Subsystems};
+use super::frame::{DataEnd, FROM_HOST, Frame, Next};
+use super::pdu::{CAPSULE_BYTES, Command, INIT_BYTES, kind};
+use super::wire::Wire;
+
+use admin::Admin;
+use alive::Alive;
+use slot::Slots;
 
 /// How connections behave. Shared by those of a portal.
 #[derive(Clone, Debug)]
 pub struct NvmeTargetConfig {
-    /// Entries of an I/O queue, 2 to 1024: one more than commands that it may have under way.
+    /// Entries of a queue, 32 to 1024: one more than commands that it may have under way.
     pub max_queue_depth: u16,
     /// Data that a command on an I/O queue may bring along: a multiple of 16 up to
     /// [`Pool::SMALL_BYTES`].
@@ -24,10 +53,16 @@ pub struct NvmeTargetConfig {
     pub max_transfer_bytes: u32,
     /// How long it may take from accepting a connection to its Connect command.
     pub connect_timeout: Nanos,
-    /// Whether hosts that ask for digests get them.
+    /// A host of the discovery service that was silent for so long is cut off, unless it asked for
+    /// another time.
+    pub discovery_timeout: Nanos,
+    /// Whether hosts that ask for digests of headers get them.
     pub allow_header_digest: bool,
-    /// The same for data.
+    /// The same for digests of data.
     pub allow_data_digest: bool,
+    /// Let the last data of a read say that it succeeded even where the host wants to be told how
+    /// far its queue was read. It is then told often enough to go on, but not with every command.
+    pub always_shortcut: bool,
 }
 
 impl Default for NvmeTargetConfig {
@@ -38,15 +73,92 @@ impl Default for NvmeTargetConfig {
             max_h2c_data_bytes: Pool::LARGE_BYTES as u32,
             max_transfer_bytes: 1 << 20,
             connect_timeout: Nanos::from_secs(15),
+            discovery_timeout: Nanos::from_secs(120),
             allow_header_digest: true,
             allow_data_digest: true,
+            always_shortcut: true,
         }
     }
 }
 
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing came yet.
+    Fresh,
+    /// Digests and alignment are agreed on; who asks is not known.
+    Unconnected,
+    /// It is an admin queue.
+    Admin,
+    /// It is an I/O queue.
+    Io,
+}
+
 /// One connection, which is one queue of a controller.
 #[derive(Debug)]
-pub struct NvmeTarget {}
+pub struct NvmeTarget {
+    config: Arc<NvmeTargetConfig>,
+    subsystems: Arc<Subsystems>,
+    controllers: Arc<Controllers>,
+    portal: Portal,
+    connection_id: u32,
+    stage: Stage,
+    frame: Frame,
+    wire: Wire,
+    incoming: Incoming,
+    /// In a queue of the discovery service, or before Connect, one without namespaces.
+    subsystem: Arc<Subsystem>,
+    member: Option<Membership>,
+    admin: Option<Box<Admin>>,
+    queue: Queue,
+    slots: Slots,
+    requests: VecDeque<Request>,
+    /// Slots that wait for a buffer or for room in the outbox.
+    starving: VecDeque<u16>,
+    /// Parts of reads that came back before their predecessors.
+    held: Vec<Done>,
+    alive: Alive,
+    finished: bool,
+    abandoned: bool,
+}
+
+/// Where the submission queue is.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    entries: u16,
+    /// The entry that comes next.
+    head: u16,
+    /// The host wants to know about `head`.
+    flow_control: bool,
+    /// Reads that ended since it was told, and how many may.
+    untold: u16,
+    untold_max: u16,
+    /// Data that a command may bring along.
+    in_capsule_max: u32,
+    /// Longest read or write.
+    transfer_max: u32,
+}
+
+/// What becomes of the data under way.
+#[derive(Clone, Copy, Debug)]
+struct Incoming {
+    sink: Sink,
+    /// Bytes of it that came.
+    have: u32,
+    /// It ends what an R2T asked for.
+    last: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sink {
+    /// Nothing.
+    Discard,
+    /// It belongs to the command in this slot.
+    Slot(u16),
+}
+
+/// Commands that may be under way before Connect: that one.
+const UNCONNECTED_SLOTS: u16 = 1;
 
 impl NvmeTarget {
     /// A fresh connection.
@@ -62,58 +174,204 @@ impl NvmeTarget {
         connection_id: u32,
         now: Nanos,
     ) -> NvmeTarget {
-        let _ = (config, subsystems, controllers, traddr, trsvcid, connection_id, now);
-        todo!()
+        NvmeTarget {
+            portal: Portal { address: traddr.to_owned(), port: trsvcid.to_owned() },
+            connection_id,
+            stage: Stage::Fresh,
+            frame: Frame::new(FROM_HOST),
+            wire: Wire::new(false, false, 0),
+            incoming: Incoming { sink: Sink::Discard, have: 0, last: false },
+            subsystem: Arc::new(Subsystem::empty()),
+            member: None,
+            admin: None,
+            queue: Queue::before_connect(),
+            slots: Slots::new(UNCONNECTED_SLOTS),
+            requests: VecDeque::new(),
+            starving: VecDeque::new(),
+            held: Vec::new(),
+            alive: Alive::new(&config, now),
+            finished: false,
+            abandoned: false,
+            config,
+            subsystems,
+            controllers,
+        }
     }
 
     /// Who asks, once that was said.
     pub fn host_nqn(&self) -> Option<&str> {
-        todo!()
+        Some(&self.member.as_ref()?.controller().host.nqn)
     }
 
     /// Which subsystem is asked, once that was said.
     pub fn subsystem_nqn(&self) -> Option<&str> {
-        todo!()
+        self.member.as_ref().map(|_| self.subsystem.nqn.as_str())
+    }
+
+    /// Identifier of the controller, once connected.
+    pub fn controller_id(&self) -> Option<u16> {
+        Some(self.member.as_ref()?.controller().id)
     }
 
     /// Number of the queue, 0 for the admin queue, once connected.
     pub fn queue_id(&self) -> Option<u16> {
-        todo!()
+        Some(self.member.as_ref()?.queue())
+    }
+
+    /// The number that was given to this connection.
+    pub fn connection_id(&self) -> u32 {
+        self.connection_id
+    }
+
+    /// Takes in what came, until there is no more or the connection is over.
+    fn take(&mut self, now: Nanos, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        while !bytes.is_empty() && !self.finished {
+            if self.frame.in_data() {
+                self.data(now, bytes, out)?;
+                continue;
+            }
+            match self.frame.header(bytes) {
+                Ok(Next::Whole(header)) => self.pdu(header, out)?,
+                Ok(Next::Collected(header)) => self.collected(&header, out)?,
+                Ok(Next::Partial) => break,
+                Err(fatal) => {
+                    let offender = self.frame.offender(bytes).to_vec();
+                    return Err(self.give_up(fatal, &offender, out));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deals with a PDU whose data, if it has any, is still to come.
+    #[inline(always)]
+    fn pdu(&mut self, header: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        self.incoming = Incoming { sink: Sink::Discard, have: 0, last: false };
+        if header[0] == kind::CAPSULE_CMD
+            && let Some(capsule) = header.first_chunk::<CAPSULE_BYTES>()
+        {
+            return self.capsule(capsule, out);
+        }
+        if header[0] == kind::H2C_DATA
+            && let Some(header) = header.first_chunk()
+        {
+            return self.host_data(header, out);
+        }
+        self.rare_pdu(header, out)
+    }
+
+    /// A PDU whose header was collected.
+    #[cold]
+    fn collected(&mut self, header: &[u8; INIT_BYTES], out: &mut Outbox) -> Result<(), Ending> {
+        self.pdu(header, out)
+    }
+
+    /// A command, whose data, if it brings any, is still to come.
+    #[inline(always)]
+    fn capsule(&mut self, capsule: &[u8; CAPSULE_BYTES], out: &mut Outbox) -> Result<(), Ending> {
+        if self.frame.data_len() > self.queue.in_capsule_max {
+            return Err(self.too_much_in_capsule(capsule, out));
+        }
+        self.queue.advance();
+        let command = Command::of(capsule);
+        if self.stage == Stage::Io {
+            return self.io_command(command, capsule, out);
+        }
+        self.other_command(command, capsule, out)
+    }
+
+    /// Puts the next part of data where it belongs.
+    #[inline(always)]
+    fn data(&mut self, now: Nanos, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        let (part, end) = self.frame.data(bytes);
+        if let Sink::Slot(slot) = self.incoming.sink {
+            self.place(slot, part);
+        }
+        self.incoming.have += part.len() as u32;
+        if end == DataEnd::Open {
+            return Ok(());
+        }
+        match std::mem::replace(&mut self.incoming.sink, Sink::Discard) {
+            Sink::Slot(slot) => self.placed(now, slot, end == DataEnd::Intact, out),
+            Sink::Discard => {}
+        }
+        Ok(())
+    }
+}
+
+impl Queue {
+    fn before_connect() -> Queue {
+        Queue {
+            entries: UNCONNECTED_SLOTS,
+            head: 0,
+            flow_control: true,
+            untold: 0,
+            untold_max: 0,
+            in_capsule_max: open::ADMIN_CAPSULE_BYTES,
+            transfer_max: 0,
+        }
+    }
+
+    /// An entry was read.
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.head += 1;
+        if self.head >= self.entries {
+            self.head = 0;
+        }
     }
 }
 
 impl Endpoint for NvmeTarget {
-    fn receive(&mut self, _now: Nanos, _bytes: &[u8], _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        self.alive.heard(now);
+        let mut bytes = bytes;
+        if self.stage == Stage::Io && !self.is_member() {
+            return Ok(());
+        }
+        let result = self.take(now, &mut bytes, out);
+        self.feed(out);
+        result
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        todo!()
+        self.next_deadline()
     }
 
-    fn tick(&mut self, _now: Nanos, _out: &mut Outbox) -> Result<(), Ending> {
-        todo!()
+    fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        self.feed(out);
+        self.look(now)
     }
 }
 
 impl Target for NvmeTarget {
     fn requests(&mut self) -> &mut VecDeque<Request> {
-        todo!()
+        &mut self.requests
     }
 
-    fn complete(&mut self, _now: Nanos, _done: Done, _memory: Option<&Memory>, _out: &mut Outbox) {
-        todo!()
+    fn complete(&mut self, _now: Nanos, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+        self.completed(done, memory, out);
+        self.feed(out);
     }
 
     fn half_open(&self) -> bool {
-        todo!()
+        matches!(self.stage, Stage::Fresh | Stage::Unconnected)
     }
 
     fn finished(&self) -> bool {
-        todo!()
+        self.finished
     }
 
-    fn abandon(&mut self, _pool: &Pool) {
-        todo!()
+    fn abandon(&mut self, pool: &Pool) {
+        self.finished = true;
+        self.abandoned = true;
+        let requested = self.requests.drain(..).filter_map(|request| request.io.buf);
+        let held = self.held.drain(..).filter_map(|done| done.buf);
+        requested.chain(held).for_each(|buf| pool.give(buf));
+        self.slots.clear(pool);
+        self.starving.clear();
+        self.admin = None;
+        // The queue is no more; if it is the admin queue, neither is the controller.
+        self.member = None;
     }
 }

@@ -1,0 +1,477 @@
+//! Cuts a stream of bytes into PDUs: headers whole, data in whatever parts they come.
+//!
+//! A header that lies in the received bytes as a whole is used where it is; only one that is split
+//! over two receives is collected. Data is never collected here: its parts go straight to where the
+//! caller wants them. Both digests are checked, and so is all that can be said of a header without
+//! knowing what it is about: kind, lengths, flags, offset.
+
+use crate::crc32c::{Crc32c, crc32c};
+
+use super::pdu::{
+    COMMON_BYTES, Common, DIGEST_BYTES, INIT_BYTES, OFFENDER_MAX_BYTES, fatal, flag, header_len,
+    kind,
+};
+
+/// A header that came in parts, filled up with zeroes.
+pub(super) type Collected = [u8; INIT_BYTES];
+
+/// Which kinds an end takes: a bit each.
+//= NVMe-TCP §3.6.1: each kind of PDU goes in one direction.
+pub(super) const FROM_HOST: u16 =
+    1 << kind::IC_REQ | 1 << kind::H2C_TERM_REQ | 1 << kind::CAPSULE_CMD | 1 << kind::H2C_DATA;
+/// The same for the other end.
+pub(super) const FROM_CONTROLLER: u16 = 1 << kind::IC_RESP
+    | 1 << kind::C2H_TERM_REQ
+    | 1 << kind::CAPSULE_RESP
+    | 1 << kind::C2H_DATA
+    | 1 << kind::R2T;
+
+/// Why a connection cannot go on: what a TermReq says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fatal {
+    /// One of [`fatal`].
+    pub(super) status: u16,
+    /// What it says depends on the status.
+    pub(super) information: u32,
+    /// The clause.
+    pub(super) rule: &'static str,
+    /// Which byte of the PDU.
+    pub(super) at: usize,
+}
+
+impl Fatal {
+    /// A field at that offset of the header makes no sense.
+    #[cold]
+    pub(super) fn field(at: usize, rule: &'static str) -> Fatal {
+        Fatal { status: fatal::INVALID_HEADER_FIELD, information: at as u32, rule, at }
+    }
+
+    /// The PDU may not come now.
+    #[cold]
+    pub(super) fn sequence(rule: &'static str) -> Fatal {
+        Fatal { status: fatal::SEQUENCE_ERROR, information: 0, rule, at: 0 }
+    }
+}
+
+/// Where one end's incoming stream is.
+#[derive(Debug)]
+pub(super) struct Frame {
+    kinds: u16,
+    header_digest: bool,
+    data_digest: bool,
+    /// What there is of a header that did not come as a whole, and how much.
+    head: [u8; INIT_BYTES + DIGEST_BYTES],
+    have: u8,
+    /// Bytes between a header and its data, and of the data, to come.
+    gap: u8,
+    left: u32,
+    /// Bytes of the digest behind the data to come, and those that came.
+    tail_left: u8,
+    tail: [u8; DIGEST_BYTES],
+    crc: Crc32c,
+}
+
+/// The next header.
+pub(super) enum Next<'a> {
+    /// In place.
+    Whole(&'a [u8]),
+    /// Collected.
+    Collected(Collected),
+    /// Not all of it came yet.
+    Partial,
+}
+
+/// How the data of a PDU ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DataEnd {
+    /// There is more to come.
+    Open,
+    /// All of it came.
+    Intact,
+    /// All of it came, and the digest differs.
+    Corrupt,
+}
+
+impl Frame {
+    /// The beginning of a stream, without digests, as it is until both ends have agreed.
+    pub(super) fn new(kinds: u16) -> Frame {
+        Frame {
+            kinds,
+            header_digest: false,
+            data_digest: false,
+            head: [0; INIT_BYTES + DIGEST_BYTES],
+            have: 0,
+            gap: 0,
+            left: 0,
+            tail_left: 0,
+            tail: [0; DIGEST_BYTES],
+            crc: Crc32c::new(),
+        }
+    }
+
+    /// What was agreed on holds from the next PDU on.
+    pub(super) fn configure(&mut self, header_digest: bool, data_digest: bool) {
+        self.header_digest = header_digest;
+        self.data_digest = data_digest;
+    }
+
+    /// Whether data is under way, so that [`data`](Self::data) is to be called.
+    #[inline(always)]
+    pub(super) fn in_data(&self) -> bool {
+        self.left != 0 || self.tail_left != 0
+    }
+
+    /// Length of the data of the PDU whose header was taken last, as long as none of it is.
+    #[inline(always)]
+    pub(super) fn data_len(&self) -> u32 {
+        self.left
+    }
+
+    /// Takes the next header off `bytes`.
+    #[inline(always)]
+    pub(super) fn header<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Fatal> {
+        if self.have == 0
+            && let Some(first) = bytes.first_chunk()
+        {
+            let common = Common::parse(first);
+            let (len, digest) = self.check_kind(&common)?;
+            if bytes.len() >= len + digest {
+                let (header, rest) = bytes.split_at(len);
+                if digest != 0 {
+                    check_digest(header, rest)?;
+                }
+                self.begin(&common)?;
+                *bytes = &rest[digest..];
+                return Ok(Next::Whole(header));
+            }
+        }
+        self.collect(bytes)
+    }
+
+    /// Collects a header.
+    #[cold]
+    fn collect<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Fatal> {
+        loop {
+            let have = usize::from(self.have);
+            let mut whole = COMMON_BYTES;
+            if let (Some(first), true) = (self.head.first_chunk(), have >= COMMON_BYTES) {
+                // The length is known to be one of a few before anything is collected by it.
+                let (len, digest) = self.check_kind(&Common::parse(first))?;
+                whole = len + digest;
+                if have == whole {
+                    return self.collected(len, digest);
+                }
+            }
+            let (now, rest) = bytes.split_at((whole - have).min(bytes.len()));
+            self.head[have..have + now.len()].copy_from_slice(now);
+            self.have += now.len() as u8;
+            *bytes = rest;
+            if now.is_empty() {
+                return Ok(Next::Partial);
+            }
+        }
+    }
+
+    fn collected<'a>(&mut self, len: usize, digest: usize) -> Result<Next<'a>, Fatal> {
+        if digest != 0 {
+            check_digest(&self.head[..len], &self.head[len..])?;
+        }
+        let mut header = [0; INIT_BYTES];
+        header[..len].copy_from_slice(&self.head[..len]);
+        let first = header.first_chunk().expect("128 bytes have a first eight");
+        self.begin(&Common::parse(first))?;
+        self.have = 0;
+        Ok(Next::Collected(header))
+    }
+
+    /// As much as there is of a header that was just refused; `bytes` is where it begins if it was
+    /// in place.
+    pub(super) fn offender<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        if self.have != 0 {
+            return &self.head[..usize::from(self.have).min(OFFENDER_MAX_BYTES)];
+        }
+        let len = bytes.first().and_then(|kind| header_len(*kind)).unwrap_or(COMMON_BYTES);
+        &bytes[..len.min(bytes.len())]
+    }
+
+    /// Lengths of the header and of its digest, if such a PDU may come from the other end.
+    #[inline(always)]
+    fn check_kind(&self, common: &Common) -> Result<(usize, usize), Fatal> {
+        let known = common.kind < 16 && self.kinds >> common.kind & 1 != 0;
+        let len = header_len(common.kind).filter(|_| known);
+        let Some(len) = len else {
+            return Err(Fatal::field(0, "NVMe-TCP §3.6.1: PDU types of this direction"));
+        };
+        if usize::from(common.header_len) != len {
+            return Err(Fatal::field(2, "NVMe-TCP §3.6.2: HLEN is fixed for each PDU type"));
+        }
+        let digest = self.header_digest && may_have_digest(common.kind);
+        if (common.flags & flag::HEADER_DIGEST != 0) != digest {
+            return Err(Fatal::field(1, "NVMe-TCP §3.6.1: HDGSTF is as agreed on"));
+        }
+        Ok((len, if digest { DIGEST_BYTES } else { 0 }))
+    }
+
+    /// Finds out how much data follows.
+    #[inline(always)]
+    fn begin(&mut self, common: &Common) -> Result<(), Fatal> {
+        let digest = if common.flags & flag::HEADER_DIGEST != 0 { DIGEST_BYTES } else { 0 };
+        let head = u32::from(common.header_len) + digest as u32;
+        if common.len == head && common.kind != kind::H2C_DATA && common.kind != kind::C2H_DATA {
+            return Ok(());
+        }
+        self.begin_data(common, head)
+    }
+
+    #[inline(always)]
+    fn begin_data(&mut self, common: &Common, head: u32) -> Result<(), Fatal> {
+        let offset = match common.kind {
+            kind::CAPSULE_CMD | kind::H2C_DATA | kind::C2H_DATA => u32::from(common.data_offset),
+            kind::H2C_TERM_REQ | kind::C2H_TERM_REQ => head,
+            _ => return Err(Fatal::field(4, "NVMe-TCP §3.6.2: this PDU type has no data")),
+        };
+        //= NVMe-TCP §3.6.1: PDO is a multiple of the alignment that was asked for, and we ask for
+        // the least: four bytes.
+        if offset < head || offset % 4 != 0 {
+            return Err(Fatal::field(3, "NVMe-TCP §3.6.1: data begins behind the header, aligned"));
+        }
+        let may_have_digest = may_have_digest(common.kind);
+        let digest = self.data_digest && may_have_digest;
+        if (common.flags & flag::DATA_DIGEST != 0) != digest {
+            return Err(Fatal::field(1, "NVMe-TCP §3.6.1: DDGSTF is as agreed on"));
+        }
+        let around = offset + if digest { DIGEST_BYTES as u32 } else { 0 };
+        let len = common.len.checked_sub(around).filter(|len| *len != 0);
+        let Some(len) = len.filter(|len| may_have_digest || *len as usize <= OFFENDER_MAX_BYTES)
+        else {
+            return Err(Fatal::field(4, "NVMe-TCP §3.6.1: PLEN covers header, data and digests"));
+        };
+        self.gap = (offset - head) as u8;
+        self.left = len;
+        if digest {
+            self.tail_left = DIGEST_BYTES as u8;
+            self.crc = Crc32c::new();
+        }
+        Ok(())
+    }
+
+    /// Takes the next part of the data off `bytes`, and says whether that was all.
+    #[inline(always)]
+    pub(super) fn data<'a>(&mut self, bytes: &mut &'a [u8]) -> (&'a [u8], DataEnd) {
+        if self.gap != 0 {
+            let skip = usize::from(self.gap).min(bytes.len());
+            self.gap -= skip as u8;
+            *bytes = &bytes[skip..];
+        }
+        let (part, rest) = bytes.split_at(bytes.len().min(self.left as usize));
+        *bytes = rest;
+        self.left -= part.len() as u32;
+        if self.tail_left == 0 {
+            return (part, if self.left == 0 { DataEnd::Intact } else { DataEnd::Open });
+        }
+        self.crc.update(part);
+        if self.left != 0 {
+            return (part, DataEnd::Open);
+        }
+        (part, self.data_tail(bytes))
+    }
+
+    /// Collects the digest behind the data.
+    fn data_tail(&mut self, bytes: &mut &[u8]) -> DataEnd {
+        let have = DIGEST_BYTES - usize::from(self.tail_left);
+        let (now, rest) = bytes.split_at(usize::from(self.tail_left).min(bytes.len()));
+        self.tail[have..have + now.len()].copy_from_slice(now);
+        *bytes = rest;
+        self.tail_left -= now.len() as u8;
+        if self.tail_left != 0 {
+            return DataEnd::Open;
+        }
+        let intact = self.crc.value().to_le_bytes() == self.tail;
+        if intact { DataEnd::Intact } else { DataEnd::Corrupt }
+    }
+}
+
+/// Whether a PDU of that kind is protected where digests were agreed on.
+//= NVMe-TCP §3.4.1.4: ICReq, ICResp and TermReqs have no digests.
+#[inline(always)]
+fn may_have_digest(kind: u8) -> bool {
+    kind >= kind::CAPSULE_CMD
+}
+
+fn check_digest(header: &[u8], behind: &[u8]) -> Result<(), Fatal> {
+    let digest = behind.first_chunk().copied().unwrap_or([0; DIGEST_BYTES]);
+    if crc32c(header).to_le_bytes() == digest {
+        return Ok(());
+    }
+    let information = u32::from_le_bytes(digest);
+    let rule = "NVMe-TCP §3.4.1.4: the header digest is the CRC-32C of the header";
+    Err(Fatal { status: fatal::HEADER_DIGEST_ERROR, information, rule, at: header.len() })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// What came out of a stream: (header, data, intact).
+    type Seen = Vec<(Vec<u8>, Vec<u8>, bool)>;
+
+    fn feed(frame: &mut Frame, stream: &[u8], chunk: usize) -> Result<Seen, Fatal> {
+        let mut seen: Seen = Vec::new();
+        for mut bytes in stream.chunks(chunk) {
+            while !bytes.is_empty() {
+                if frame.in_data() {
+                    let (part, end) = frame.data(&mut bytes);
+                    let last = seen.last_mut().unwrap();
+                    last.1.extend_from_slice(part);
+                    last.2 = end == DataEnd::Intact;
+                    continue;
+                }
+                match frame.header(&mut bytes)? {
+                    Next::Whole(header) => seen.push((header.to_vec(), Vec::new(), true)),
+                    Next::Collected(header) => {
+                        let len = header_len(header[0]).unwrap();
+                        seen.push((header[..len].to_vec(), Vec::new(), true));
+                    }
+                    Next::Partial => assert!(bytes.is_empty()),
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    /// A PDU of `kind` whose data begins `gap` bytes behind the header.
+    fn pdu(kind: u8, gap: usize, data: &[u8], digests: [bool; 2]) -> (Vec<u8>, Vec<u8>) {
+        let digests = digests.map(|digest| digest && kind >= kind::CAPSULE_CMD);
+        let header_len = header_len(kind).unwrap();
+        let has_data = !data.is_empty();
+        let digest_len = if digests[0] { 4 } else { 0 };
+        let mut len = header_len + digest_len;
+        let offset = if has_data { len + gap } else { 0 };
+        let mut flags = if digests[0] { flag::HEADER_DIGEST } else { 0 };
+        if has_data {
+            len += gap + data.len();
+            if digests[1] {
+                flags |= flag::DATA_DIGEST;
+                len += 4;
+            }
+        }
+        let (header_len, data_offset, len) = (header_len as u8, offset as u8, len as u32);
+        let common = Common { kind, flags, header_len, data_offset, len };
+        let mut header = common.build().to_vec();
+        header.resize(usize::from(header_len), kind ^ 0x5a);
+        let mut bytes = header.clone();
+        if digests[0] {
+            bytes.extend(crc32c(&header).to_le_bytes());
+        }
+        if has_data {
+            bytes.resize(bytes.len() + gap, 0);
+            bytes.extend(data);
+        }
+        if has_data && digests[1] {
+            bytes.extend(crc32c(data).to_le_bytes());
+        }
+        (bytes, header)
+    }
+
+    fn stream(digests: [bool; 2]) -> (Vec<u8>, Seen) {
+        let mut bytes = Vec::new();
+        let mut seen = Seen::new();
+        for (kind, gap, len) in [
+            (kind::IC_REQ, 0, 0),
+            (kind::CAPSULE_CMD, 0, 0),
+            (kind::CAPSULE_CMD, 0, 64),
+            (kind::H2C_DATA, 8, 13),
+            (kind::CAPSULE_CMD, 4, 1),
+            (kind::H2C_DATA, 0, 4),
+            (kind::H2C_TERM_REQ, 0, 24),
+            (kind::H2C_TERM_REQ, 0, 0),
+        ] {
+            let data: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x55).collect();
+            let (pdu, header) = pdu(kind, gap, &data, digests);
+            bytes.extend(pdu);
+            seen.push((header, data, true));
+        }
+        (bytes, seen)
+    }
+
+    const DIGESTS: [[bool; 2]; 4] = [[false, false], [true, false], [false, true], [true, true]];
+
+    fn frame(digests: [bool; 2]) -> Frame {
+        let mut frame = Frame::new(FROM_HOST);
+        frame.configure(digests[0], digests[1]);
+        frame
+    }
+
+    #[test]
+    fn cuts_the_same_whatever_the_split() {
+        for digests in DIGESTS {
+            let (bytes, expect) = stream(digests);
+            for chunk in 1..=bytes.len() {
+                let mut frame = frame(digests);
+                let seen = feed(&mut frame, &bytes, chunk).unwrap();
+                assert!(seen == expect, "digests {digests:?} chunk {chunk}");
+                assert!(!frame.in_data() && frame.have == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn notices_every_flipped_bit() {
+        let both = [true, true];
+        let parts = [(kind::CAPSULE_CMD, 32), (kind::H2C_DATA, 13), (kind::CAPSULE_CMD, 0)];
+        let bytes: Vec<u8> =
+            parts.iter().flat_map(|(kind, len)| pdu(*kind, 0, &vec![7; *len], both).0).collect();
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x10;
+            for chunk in [7, 4096] {
+                let Ok(seen) = feed(&mut frame(both), &bad, chunk) else { continue };
+                assert!(seen.iter().any(|pdu| !pdu.2), "byte {at} chunk {chunk}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_the_field_that_is_wrong() {
+        let good = pdu(kind::CAPSULE_CMD, 0, &[1; 8], [false, false]).0;
+        for (at, value, field) in [
+            (0, 0x05, 0), // a response from a host
+            (0, 0x08, 0), // no such kind
+            (0, 0xff, 0), // the same
+            (1, 0x01, 1), // a header digest that was not agreed on
+            (1, 0x02, 1), // the same for data
+            (2, 71, 2),   // too short
+            (2, 73, 2),   // too long
+            (3, 68, 3),   // data inside the header
+            (3, 74, 3),   // not aligned
+            (3, 80, 4),   // data begins where the PDU ends
+            (3, 84, 4),   // and behind it
+            (4, 71, 4),   // shorter than its header
+        ] {
+            let mut bad = good.clone();
+            bad[at] = value;
+            for chunk in [1, 4096] {
+                let error = feed(&mut frame([false, false]), &bad, chunk).unwrap_err();
+                assert_eq!((error.status, error.at), (1, field), "byte {at} = {value}");
+                assert_eq!(error.information, field as u32);
+            }
+        }
+        // Data that the kind cannot have, or too much of it.
+        for (kind, len) in [(kind::IC_REQ, 136), (kind::H2C_TERM_REQ, 153), (kind::H2C_DATA, 24)] {
+            let mut bad = pdu(kind, 0, &[], [false, false]).0;
+            bad[4] = len;
+            bad[3] = 24;
+            let error = feed(&mut frame([false, false]), &bad, 4096).unwrap_err();
+            assert_eq!(error.at, 4, "kind {kind}");
+        }
+    }
+
+    #[test]
+    fn a_missing_digest_is_noticed() {
+        let plain = pdu(kind::CAPSULE_CMD, 0, &[1; 8], [false, false]).0;
+        for digests in &DIGESTS[1..] {
+            let error = feed(&mut frame(*digests), &plain, 4096).unwrap_err();
+            assert_eq!(error.at, 1);
+        }
+    }
+}

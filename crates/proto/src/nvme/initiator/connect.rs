@@ -1,0 +1,91 @@
+//! The Connect command, seen from the host.
+
+use crate::Ending;
+
+use super::super::pdu::{CommandBuilder, Completion, Status, fabrics};
+
+/// What a Connect command says.
+#[derive(Clone, Debug)]
+pub(super) struct Connect {
+    pub(super) host_nqn: String,
+    pub(super) host_id: [u8; 16],
+    pub(super) subsystem_nqn: String,
+    /// Number of the queue; 0 is the admin queue.
+    pub(super) queue: u16,
+    /// Its entries, 2 to 65535.
+    pub(super) entries: u16,
+    /// The controller that it shall be a queue of; [`ANY_CONTROLLER`] for an admin queue.
+    pub(super) controller: u16,
+    /// In milliseconds; 0 does without.
+    pub(super) keep_alive_ms: u32,
+}
+
+/// The controller identifier of a host that takes any.
+//= NVMe-oF §Connect command: FFFFh in the dynamic controller model.
+pub(super) const ANY_CONTROLLER: u16 = 0xffff;
+
+/// The bit of the attributes that does without SQHD.
+//= NVMe-oF §Connect command: CATTR bit 2 disables SQ flow control.
+const NO_FLOW_CONTROL: u8 = 1 << 2;
+
+impl Connect {
+    /// The entry, whose data is [`data`](Self::data).
+    //= NVMe-oF §Connect command: RECFMT 0, QID, SQSIZE as a 0's based value, CATTR, KATO.
+    pub(super) fn command(&self, id: u16) -> CommandBuilder {
+        let command = CommandBuilder::fabrics(fabrics::CONNECT, id);
+        let command = command.field(42, self.queue.to_le_bytes());
+        let command = command.field(44, (self.entries - 1).to_le_bytes());
+        command.field(46, [NO_FLOW_CONTROL]).field(48, self.keep_alive_ms.to_le_bytes())
+    }
+
+    /// The data.
+    //= NVMe-oF §Connect command: HOSTID, CNTLID, SUBNQN and HOSTNQN.
+    pub(super) fn data(&self) -> [u8; 1024] {
+        let mut data = [0; 1024];
+        data[..16].copy_from_slice(&self.host_id);
+        data[16..18].copy_from_slice(&self.controller.to_le_bytes());
+        for (at, name) in [(256, &self.subsystem_nqn), (512, &self.host_nqn)] {
+            // A name that does not fit is cut, and so refused by the target.
+            let len = name.len().min(255);
+            data[at..at + len].copy_from_slice(&name.as_bytes()[..len]);
+        }
+        data
+    }
+
+    /// What the answer says: the identifier of the controller.
+    pub(super) fn connected(&self, completion: &Completion) -> Result<u16, Ending> {
+        let (id, authentication) = (completion.result as u16, completion.result as u32 >> 16);
+        if !completion.status.is_success() {
+            return Err(self.refused(completion));
+        }
+        //= NVMe-oF §Connect command: AUTHREQ is not zero if the host must prove who it is.
+        if authentication != 0 {
+            return Err(Ending::Refused("the target wants authentication".to_owned()));
+        }
+        if self.controller != ANY_CONTROLLER && id != self.controller {
+            return Err(Ending::Refused(format!("the target connected us to controller {id}")));
+        }
+        Ok(id)
+    }
+
+    fn refused(&self, completion: &Completion) -> Ending {
+        let status = completion.status;
+        //= NVMe-oF §Connect command: IPO is the offset of what is wrong, IATTR says where.
+        let (at, in_data) = (completion.result as u16, completion.result & 1 << 16 != 0);
+        let parameters = status.means(Status::CONNECT_INVALID_PARAMETERS);
+        let why = match (parameters, in_data, at) {
+            (true, true, 256) => format!("the target has no subsystem '{}'", self.subsystem_nqn),
+            (true, true, 512) => format!("the target does not take host '{}'", self.host_nqn),
+            (true, true, 16) => format!("the target has no controller {}", self.controller),
+            (true, false, 42) => format!("the target has no queue {} for us", self.queue),
+            (true, false, 44) => format!("the target has no queues of {} entries", self.entries),
+            (true, ..) => format!("{status}: byte {at} of {}", place(in_data)),
+            _ => status.to_string(),
+        };
+        Ending::Refused(why)
+    }
+}
+
+fn place(in_data: bool) -> &'static str {
+    if in_data { "its data" } else { "the command" }
+}

@@ -1,0 +1,506 @@
+//! What admin queues of all controllers have in common: connecting, enabling, one command at a
+//! time, keep-alive, and shutting down.
+
+use block::Nanos;
+
+use crate::{Ending, Outbox};
+
+use super::super::frame::{DataEnd, Fatal, Next};
+use super::super::pdu::{CommandBuilder, Completion, Data, Status, admin, fabrics, fatal, kind};
+use super::connect::Connect;
+use super::link::{Link, terminated};
+
+/// An admin queue.
+#[derive(Debug)]
+pub(super) struct Control {
+    link: Link,
+    connect: Connect,
+    step: Step,
+    /// The identifier of the command under way, and of the last one.
+    id: u16,
+    asking: bool,
+    /// Data that came for it, how much may come, and whether it was intact.
+    data: Vec<u8>,
+    data_max: u32,
+    corrupt: bool,
+    /// The data under way also says that the command succeeded.
+    success: bool,
+    awaits_events: bool,
+    facts: Facts,
+    keep_alive: Nanos,
+    /// When the next keep-alive is due, and since when one is unanswered.
+    next_beat: Option<Nanos>,
+    beat: Option<Nanos>,
+    closing: bool,
+    /// When whatever is awaited is late, and how long that may take.
+    until: Nanos,
+    patience: Nanos,
+    /// When to ask again whether the controller is ready, or shut down.
+    ask_again: Option<Nanos>,
+    give_up_waiting: Nanos,
+}
+
+/// What the controller said of itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) cntlid: u16,
+    /// The property CAP.
+    pub(super) capabilities: u64,
+    /// The Identify Controller data structure, 4096 bytes.
+    pub(super) controller: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+enum Step {
+    Fresh,
+    Opening,
+    Connecting,
+    Capabilities,
+    Enabling,
+    AwaitingReady,
+    Identifying,
+    Open,
+    ShuttingDown,
+    AwaitingShutdown,
+    Closed,
+}
+
+/// News.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// The controller is ready for commands.
+    Opened,
+    /// The answer to [`Control::ask`], with its data.
+    Answer(Completion, Vec<u8>),
+}
+
+/// Identifiers of commands that stand outside of the row.
+const EVENT_ID: u16 = 0x2000;
+const BEAT_ID: u16 = 0x2001;
+
+/// Offsets of properties, and what they hold.
+//= NVMe base §3.1.3: CAP, CC and CSTS.
+const CAPABILITIES: u32 = 0x00;
+const CONFIGURATION: u32 = 0x14;
+const STATUS: u32 = 0x1c;
+//= NVMe base §CC: EN; IOSQES and IOCQES of 2⁶ and 2⁴ bytes; SHN 01b is a normal shutdown.
+const ENABLED: u32 = 1 | 0x46 << 16;
+const SHUT_DOWN: u32 = ENABLED | 1 << 14;
+//= NVMe base §CSTS: RDY, CFS, and SHST 10b.
+const READY: u64 = 1;
+const FATAL: u64 = 2;
+const SHUTDOWN: u64 = 3 << 2;
+const SHUTDOWN_COMPLETE: u64 = 2 << 2;
+
+/// How often it is asked whether the controller is ready.
+const POLL_INTERVAL: Nanos = Nanos::from_millis(5);
+/// How long a shutdown is awaited.
+const SHUTDOWN_PATIENCE: Nanos = Nanos::from_secs(5);
+/// Longest data of an answer.
+const PAGE_BYTES: u32 = 4096;
+
+impl Control {
+    pub(super) fn new(
+        connect: Connect,
+        link: Link,
+        keep_alive: Nanos,
+        connect_timeout: Nanos,
+        patience: Nanos,
+        now: Nanos,
+    ) -> Control {
+        Control {
+            link,
+            connect,
+            step: Step::Fresh,
+            id: 0,
+            asking: false,
+            data: Vec::new(),
+            data_max: 0,
+            corrupt: false,
+            success: false,
+            awaits_events: false,
+            facts: Facts::default(),
+            keep_alive,
+            next_beat: None,
+            beat: None,
+            closing: false,
+            until: later(now, connect_timeout),
+            patience,
+            ask_again: Some(now),
+            give_up_waiting: Nanos(u64::MAX),
+        }
+    }
+
+    /// What the controller said of itself.
+    pub(super) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Whether the controller was shut down, or never was connected to.
+    pub(super) fn is_closed(&self) -> bool {
+        self.step == Step::Closed
+    }
+
+    /// Whether closing was asked for.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Sends a command whose answer has at most `data_max` bytes of data, 4096 at most. Only when
+    /// the answer to the last one is here.
+    pub(super) fn ask(
+        &mut self,
+        now: Nanos,
+        command: impl FnOnce(u16) -> CommandBuilder,
+        data_max: u32,
+        out: &mut Outbox,
+    ) {
+        let id = self.begin(now, data_max);
+        self.link.command(command(id).transport(data_max), out);
+    }
+
+    fn begin(&mut self, now: Nanos, data_max: u32) -> u16 {
+        debug_assert!(!self.asking && data_max <= PAGE_BYTES);
+        self.id = (self.id + 1) % EVENT_ID;
+        self.asking = true;
+        self.corrupt = false;
+        self.data.clear();
+        self.data_max = data_max;
+        if self.step != Step::Connecting {
+            self.until = later(now, self.patience);
+        }
+        self.id
+    }
+
+    /// Lets the target tell of events.
+    pub(super) fn await_events(&mut self, out: &mut Outbox) {
+        self.awaits_events = true;
+        self.link.command(CommandBuilder::new(admin::ASYNC_EVENT, EVENT_ID, 0), out);
+    }
+
+    /// Takes from `bytes` up to the next news.
+    pub(super) fn take(
+        &mut self,
+        now: Nanos,
+        bytes: &mut &[u8],
+        out: &mut Outbox,
+    ) -> Result<Option<Reply>, Ending> {
+        while !bytes.is_empty() && self.step != Step::Closed {
+            let reply = if self.link.frame.in_data() {
+                self.gather(now, bytes, out)?
+            } else {
+                match self.link.frame.header(bytes) {
+                    Ok(Next::Whole(header)) => self.pdu(now, header, out)?,
+                    Ok(Next::Collected(header)) => self.pdu(now, &header, out)?,
+                    Ok(Next::Partial) => None,
+                    Err(fatal) => return Err(self.link.give_up_at(fatal, bytes, out)),
+                }
+            };
+            if reply.is_some() {
+                return Ok(reply);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Collects data of the command under way.
+    fn gather(
+        &mut self,
+        now: Nanos,
+        bytes: &mut &[u8],
+        out: &mut Outbox,
+    ) -> Result<Option<Reply>, Ending> {
+        let (part, end) = self.link.frame.data(bytes);
+        let room = self.data_max as usize - self.data.len();
+        self.data.extend_from_slice(&part[..part.len().min(room)]);
+        self.corrupt |= end == DataEnd::Corrupt;
+        if end == DataEnd::Open || !self.success {
+            return Ok(None);
+        }
+        let (result, head, command, status) = (0, 0, self.id, Status::SUCCESS);
+        self.answered(now, Completion { result, head, command, status }, out)
+    }
+
+    fn pdu(
+        &mut self,
+        now: Nanos,
+        header: &[u8],
+        out: &mut Outbox,
+    ) -> Result<Option<Reply>, Ending> {
+        if header[0] == kind::C2H_TERM_REQ {
+            return Err(terminated(header));
+        }
+        if header[0] == kind::IC_RESP {
+            self.link.opened(header.first_chunk().expect("its length is checked"), out)?;
+            self.go_on(now, out);
+            return Ok(None);
+        }
+        let short = header.first_chunk().expect("its length is checked");
+        let fatal = match header[0] {
+            _ if !self.link.open => {
+                Fatal::sequence("NVMe-TCP §3.2: the first PDU of a connection is an ICResp")
+            }
+            kind::CAPSULE_RESP => {
+                let completion = Completion::parse(short);
+                match completion.command {
+                    id if self.asking && id == self.id => {
+                        return self.answered(now, completion, out);
+                    }
+                    BEAT_ID if self.beat.take().is_some() => return Ok(None),
+                    EVENT_ID if self.awaits_events => {
+                        self.event(&completion, out);
+                        return Ok(None);
+                    }
+                    _ => Fatal::field(20, "NVMe-TCP §3.6.2.7: CID is that of a command"),
+                }
+            }
+            kind::C2H_DATA => match self.check_data(&Data::parse(short)) {
+                Ok(()) => return Ok(None),
+                Err(fatal) => fatal,
+            },
+            _ => Fatal::field(0, "NVMe-TCP §3.3.2: an R2T is for a command with data to send"),
+        };
+        Err(self.link.give_up(fatal, header, out))
+    }
+
+    /// Whether data that begins is that which was asked for.
+    fn check_data(&mut self, data: &Data) -> Result<(), Fatal> {
+        if !self.asking || data.command != self.id {
+            return Err(Fatal::field(8, "NVMe-TCP §3.6.2.9: CCCID is that of a command"));
+        }
+        if data.len != self.link.frame.data_len() {
+            return Err(Fatal::field(16, "NVMe-TCP §3.6.2.9: DATAL is the length of the data"));
+        }
+        let end = u64::from(data.offset) + u64::from(data.len);
+        if data.offset as usize != self.data.len() || end > u64::from(self.data_max) {
+            let rule = "NVMe-TCP §3.3.2: C2HData lies in the data of its command, in order";
+            return Err(Fatal { status: fatal::OUT_OF_RANGE, information: 0, rule, at: 12 });
+        }
+        if data.success() && !data.last() {
+            return Err(Fatal::field(1, "NVMe-TCP §3.6.2.9: SUCCESS is for the last PDU"));
+        }
+        self.success = data.success();
+        Ok(())
+    }
+
+    /// An event came. We ask for none, so all there is to do is to let the target tell of the next.
+    fn event(&mut self, completion: &Completion, out: &mut Outbox) {
+        self.awaits_events = completion.status.is_success();
+        if self.awaits_events {
+            self.await_events(out);
+        }
+    }
+
+    /// The command under way is done.
+    fn answered(
+        &mut self,
+        now: Nanos,
+        completion: Completion,
+        out: &mut Outbox,
+    ) -> Result<Option<Reply>, Ending> {
+        self.asking = false;
+        self.success = false;
+        self.until = Nanos(u64::MAX);
+        if self.corrupt {
+            return Err(Ending::Refused("the data digest of an answer was wrong".to_owned()));
+        }
+        if self.step == Step::Open {
+            if self.closing {
+                self.shut_down(now, out);
+                return Ok(None);
+            }
+            return Ok(Some(Reply::Answer(completion, std::mem::take(&mut self.data))));
+        }
+        self.step(now, &completion, out)
+    }
+
+    /// Draws the conclusion from an answer on the way to the open controller, or to its end.
+    fn step(
+        &mut self,
+        now: Nanos,
+        completion: &Completion,
+        out: &mut Outbox,
+    ) -> Result<Option<Reply>, Ending> {
+        if self.step == Step::Connecting {
+            self.facts.cntlid = self.connect.connected(completion)?;
+            self.next_beat = (self.keep_alive != Nanos(0)).then(|| later(now, self.half_beat()));
+        } else if !completion.status.is_success() && self.closing {
+            // However the controller puts it, we are done with it.
+            self.step = Step::Closed;
+            return Ok(None);
+        } else if !completion.status.is_success() {
+            let what = self.step.name();
+            return Err(Ending::Refused(format!("{what}: {}", completion.status)));
+        }
+        let ended = completion.result & SHUTDOWN == SHUTDOWN_COMPLETE;
+        match self.step {
+            Step::Capabilities => {
+                self.facts.capabilities = completion.result;
+                //= NVMe base §CAP: TO, bits 31:24, in units of 500 ms.
+                let timeout = Nanos::from_millis((completion.result >> 24 & 0xff) * 500);
+                self.give_up_waiting = later(now, timeout.max(self.patience));
+            }
+            Step::AwaitingReady if completion.result & FATAL != 0 => {
+                return Err(Ending::Refused("the controller reports a fatal error".to_owned()));
+            }
+            Step::AwaitingReady if completion.result & READY == 0 && !self.closing => {
+                self.ask_again = Some(later(now, POLL_INTERVAL));
+                return Ok(None);
+            }
+            Step::Identifying => {
+                if self.data.len() < PAGE_BYTES as usize {
+                    return Err(Ending::Refused("identify: too little data".to_owned()));
+                }
+                self.facts.controller = std::mem::take(&mut self.data);
+            }
+            Step::AwaitingShutdown if !ended && completion.result & FATAL == 0 => {
+                self.ask_again = Some(later(now, POLL_INTERVAL));
+                return Ok(None);
+            }
+            _ => {}
+        }
+        if self.closing && self.step < Step::Open {
+            self.shut_down(now, out);
+            return Ok(None);
+        }
+        self.go_on(now, out);
+        let opened = self.step == Step::Open;
+        Ok(opened.then_some(Reply::Opened))
+    }
+
+    /// Takes the next step.
+    fn go_on(&mut self, now: Nanos, out: &mut Outbox) {
+        self.step = match self.step {
+            Step::Fresh => Step::Opening,
+            Step::Opening => Step::Connecting,
+            Step::Connecting => Step::Capabilities,
+            Step::Capabilities => Step::Enabling,
+            Step::Enabling => Step::AwaitingReady,
+            Step::AwaitingReady => Step::Identifying,
+            Step::Identifying | Step::Open => Step::Open,
+            Step::ShuttingDown => Step::AwaitingShutdown,
+            Step::AwaitingShutdown | Step::Closed => Step::Closed,
+        };
+        match self.step {
+            Step::Opening => self.link.start(out),
+            Step::Connecting => {
+                let id = self.begin(now, 0);
+                let command = self.connect.command(id);
+                self.link.command_with(command, &self.connect.data(), out);
+            }
+            Step::Capabilities => self.ask(now, |id| property_get(id, CAPABILITIES, 1), 0, out),
+            Step::Enabling => self.ask(now, |id| property_set(id, ENABLED), 0, out),
+            Step::AwaitingReady | Step::AwaitingShutdown => {
+                self.ask(now, |id| property_get(id, STATUS, 0), 0, out);
+            }
+            Step::Identifying => {
+                let identify = |id| CommandBuilder::new(admin::IDENTIFY, id, 0).word(10, 1);
+                self.ask(now, identify, PAGE_BYTES, out);
+            }
+            Step::ShuttingDown => self.ask(now, |id| property_set(id, SHUT_DOWN), 0, out),
+            Step::Fresh | Step::Open | Step::Closed => {}
+        }
+    }
+
+    /// Asks for an orderly end.
+    pub(super) fn close(&mut self, now: Nanos, out: &mut Outbox) {
+        self.closing = true;
+        if self.step <= Step::Connecting {
+            // No controller is ours yet, or it will not know us long.
+            self.step = Step::Closed;
+        } else if !self.asking && self.step < Step::ShuttingDown {
+            self.shut_down(now, out);
+        }
+    }
+
+    fn shut_down(&mut self, now: Nanos, out: &mut Outbox) {
+        self.step = Step::ShuttingDown;
+        self.ask_again = None;
+        self.give_up_waiting = later(now, SHUTDOWN_PATIENCE);
+        self.ask(now, |id| property_set(id, SHUT_DOWN), 0, out);
+    }
+
+    fn half_beat(&self) -> Nanos {
+        Nanos(self.keep_alive.0 / 2)
+    }
+
+    /// When [`tick`](Self::tick) wants to be called next.
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        if self.step == Step::Closed {
+            return None;
+        }
+        let waits = self.asking || self.step < Step::Capabilities;
+        let until = waits.then_some(self.until);
+        let dead = self.beat.map(|since| later(since, self.keep_alive));
+        [until, self.ask_again, self.next_beat, dead].into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub(super) fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        if self.step == Step::Closed {
+            return Ok(());
+        }
+        if self.step == Step::Fresh {
+            self.ask_again = None;
+            self.go_on(now, out);
+        }
+        if now >= self.until && (self.asking || self.step < Step::Capabilities) {
+            return self.late("the target does not answer");
+        }
+        if self.beat.is_some_and(|since| now >= later(since, self.keep_alive)) {
+            return self.late("the target does not answer keep-alives");
+        }
+        if self.ask_again.is_some_and(|at| now >= at) && !self.asking {
+            if now >= self.give_up_waiting {
+                return self.late("the controller does not become ready");
+            }
+            self.ask_again = None;
+            self.ask(now, |id| property_get(id, STATUS, 0), 0, out);
+        }
+        if self.next_beat.is_some_and(|at| now >= at) {
+            self.next_beat = Some(later(now, self.half_beat()));
+            self.beat.get_or_insert(now);
+            self.link.command(CommandBuilder::new(admin::KEEP_ALIVE, BEAT_ID, 0), out);
+        }
+        Ok(())
+    }
+
+    /// Something did not come in time. Once closing was asked for, that is as good as an end.
+    fn late(&mut self, what: &'static str) -> Result<(), Ending> {
+        if self.closing {
+            self.step = Step::Closed;
+            return Ok(());
+        }
+        Err(Ending::TimedOut(what))
+    }
+}
+
+impl Step {
+    /// What is under way, for the user.
+    fn name(self) -> &'static str {
+        match self {
+            Step::Capabilities => "reading the capabilities of the controller",
+            Step::Enabling => "enabling the controller",
+            Step::AwaitingReady => "reading the status of the controller",
+            Step::Identifying => "identifying the controller",
+            Step::ShuttingDown | Step::AwaitingShutdown => "shutting the controller down",
+            Step::Fresh | Step::Opening | Step::Connecting | Step::Open | Step::Closed => "command",
+        }
+    }
+}
+
+//= NVMe-oF §Property Get command: ATTRIB 1 for eight bytes, OFST.
+fn property_get(id: u16, offset: u32, eight: u8) -> CommandBuilder {
+    let command = CommandBuilder::fabrics(fabrics::PROPERTY_GET, id);
+    command.field(40, [eight]).field(44, offset.to_le_bytes())
+}
+
+//= NVMe-oF §Property Set command: ATTRIB 0 for four bytes, OFST, VALUE.
+fn property_set(id: u16, value: u32) -> CommandBuilder {
+    let command = CommandBuilder::fabrics(fabrics::PROPERTY_SET, id);
+    command.field(44, CONFIGURATION.to_le_bytes()).field(48, value.to_le_bytes())
+}
+
+pub(super) fn later(now: Nanos, span: Nanos) -> Nanos {
+    Nanos(now.0.saturating_add(span.0))
+}

@@ -1,0 +1,326 @@
+//! I/Os on their way to a target and back: the hot path.
+
+use block::{Done, Fault, Io, Nanos, Op};
+
+use crate::Outbox;
+
+use super::super::frame::Fatal;
+use super::super::pdu::{
+    CommandBuilder, Completion, Data, ReadyToTransfer, Short, Status, fatal, flag, io, kind,
+};
+use super::queue::{Incoming, NvmeQueue};
+
+/// Length of a range in the data of a Dataset Management command.
+//= NVMe base §Dataset Management: attributes, length and start of a range.
+const RANGE_BYTES: u32 = 16;
+
+/// Bit of Dword 11 of Dataset Management that deallocates.
+//= NVMe base §Dataset Management: AD is bit 2.
+const DEALLOCATE: u32 = 1 << 2;
+
+impl NvmeQueue {
+    /// Sends an I/O.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, now: Nanos, io: Io, out: &mut Outbox) {
+        self.begin_silence(now);
+        let fault = self.limits.geometry.check(&io).err();
+        let Some(slot) = self.slots.take() else {
+            debug_assert!(false, "an I/O without room");
+            return self.refuse(io, Fault::Disconnected);
+        };
+        let Io { tag, op, fua, len, offset, buf } = io;
+        let taken = &mut self.slots[slot];
+        taken.busy = true;
+        taken.op = op;
+        taken.fua = fua;
+        taken.fault = fault;
+        taken.tag = tag;
+        taken.offset = offset;
+        taken.len = len;
+        taken.done = 0;
+        taken.part = 0;
+        taken.moved = 0;
+        taken.buf = buf;
+        self.send(slot, out);
+    }
+
+    #[cold]
+    fn refuse(&mut self, io: Io, fault: Fault) {
+        self.done.push(Done { tag: io.tag, result: Err(fault), buf: io.buf });
+    }
+
+    /// Sends the next command of an I/O.
+    #[inline(always)]
+    fn send(&mut self, slot: u16, out: &mut Outbox) {
+        let next = &mut self.slots[slot];
+        let left = next.len - next.done;
+        let transfers = matches!(next.op, Op::Read | Op::Write) && left != 0;
+        if !transfers || next.fault.is_some() || !self.is_open() {
+            return self.send_other(slot, out);
+        }
+        let limits = &self.limits;
+        let next = &mut self.slots[slot];
+        next.part = left.min(limits.transfer);
+        next.moved = 0;
+        let part = next.part;
+        let start = (next.offset + u64::from(next.done)) >> limits.block_shift;
+        let opcode = if next.op == Op::Read { io::READ } else { io::WRITE };
+        let command = CommandBuilder::new(opcode, slot, limits.namespace);
+        let command = command.range(start, part >> limits.block_shift);
+        if next.op == Op::Read {
+            return self.link.command(command.transport(part), out);
+        }
+        let command = command.fua(next.fua);
+        if part > limits.in_capsule {
+            return self.link.command(command.transport(part), out);
+        }
+        let from = next.done as usize;
+        next.moved = part;
+        let Some(buf) = &next.buf else { return self.fail(slot, Fault::Medium) };
+        self.link.command_with(command, &buf[from..from + part as usize], out);
+    }
+
+    /// The same for what moves no blocks.
+    #[cold]
+    fn send_other(&mut self, slot: u16, out: &mut Outbox) {
+        let limits = self.limits;
+        let open = self.is_open();
+        let next = &mut self.slots[slot];
+        let left = next.len - next.done;
+        if let Some(fault) = next.fault {
+            return self.fail(slot, fault);
+        }
+        if left == 0 && next.op != Op::Flush {
+            return self.finish(slot, Ok(()));
+        }
+        if !open {
+            return self.fail(slot, Fault::Disconnected);
+        }
+        next.moved = 0;
+        let start = (next.offset + u64::from(next.done)) >> limits.block_shift;
+        let most = match next.op {
+            Op::Trim => limits.trim,
+            Op::WriteZeroes => limits.zeroes,
+            Op::Flush | Op::Read | Op::Write => u32::MAX,
+        };
+        if most == 0 {
+            return self.fail(slot, Fault::Unsupported);
+        }
+        next.part = left.min(most);
+        let count = next.part >> limits.block_shift;
+        let command = |opcode| CommandBuilder::new(opcode, slot, limits.namespace);
+        match next.op {
+            Op::Trim => {
+                let command = command(io::DATASET_MANAGEMENT).word(11, DEALLOCATE);
+                if limits.in_capsule < RANGE_BYTES {
+                    return self.link.command(command.transport(RANGE_BYTES), out);
+                }
+                next.moved = next.part;
+                self.link.command_with(command, &range(start, count), out);
+            }
+            Op::WriteZeroes => {
+                let command = command(io::WRITE_ZEROES).range(start, count).fua(next.fua);
+                self.link.command(command, out);
+            }
+            Op::Flush | Op::Read | Op::Write => self.link.command(command(io::FLUSH), out),
+        }
+    }
+
+    /// Data of a read begins.
+    #[inline(always)]
+    pub(super) fn data_begins(&mut self, header: &Short) -> Result<(), Fatal> {
+        let data = Data::parse(header);
+        let Some(read) = self.slots.busy(data.command).filter(|slot| slot.op == Op::Read) else {
+            return Err(Fatal::field(8, "NVMe-TCP §3.6.2.9: CCCID is that of a read"));
+        };
+        if data.len != self.link.frame.data_len() {
+            return Err(Fatal::field(16, "NVMe-TCP §3.6.2.9: DATAL is the length of the data"));
+        }
+        let end = u64::from(data.offset) + u64::from(data.len);
+        if data.offset != read.moved || end > u64::from(read.part) {
+            let rule = "NVMe-TCP §3.3.2: C2HData lies in the data of its command, in order";
+            return Err(Fatal { status: fatal::OUT_OF_RANGE, information: 0, rule, at: 12 });
+        }
+        let success = data.success();
+        if success && (!data.last() || end != u64::from(read.part)) {
+            return Err(Fatal::field(1, "NVMe-TCP §3.6.2.9: SUCCESS is for the last PDU"));
+        }
+        self.incoming = Incoming { slot: data.command, have: 0, success };
+        Ok(())
+    }
+
+    /// Puts a part of data where it belongs.
+    #[inline(always)]
+    pub(super) fn place(&mut self, part: &[u8]) {
+        let read = &mut self.slots[self.incoming.slot];
+        let at = (read.done + read.moved + self.incoming.have) as usize;
+        if let Some(buf) = &mut read.buf {
+            buf[at..at + part.len()].copy_from_slice(part);
+        }
+        self.incoming.have += part.len() as u32;
+    }
+
+    /// The data of a PDU is complete.
+    #[inline(always)]
+    pub(super) fn placed(&mut self, intact: bool, out: &mut Outbox) {
+        let Incoming { slot, have, success } = self.incoming;
+        let read = &mut self.slots[slot];
+        read.moved += have;
+        if !intact {
+            //= NVMe-TCP §3.4.1.4: a wrong data digest fails the command, not the connection.
+            read.fault = Some(Fault::Medium);
+        }
+        if success {
+            self.ended(slot, out);
+        }
+    }
+
+    /// A command succeeded.
+    #[inline(always)]
+    fn ended(&mut self, slot: u16, out: &mut Outbox) {
+        let ended = &mut self.slots[slot];
+        ended.done += ended.part;
+        if let Some(fault) = ended.fault {
+            return self.fail(slot, fault);
+        }
+        if ended.done < ended.len {
+            return self.send_more(slot, out);
+        }
+        self.finish(slot, Ok(()));
+    }
+
+    /// A long I/O goes on with another command.
+    #[cold]
+    fn send_more(&mut self, slot: u16, out: &mut Outbox) {
+        self.send(slot, out);
+    }
+
+    /// A completion.
+    #[inline(always)]
+    pub(super) fn completed(&mut self, header: &Short, out: &mut Outbox) -> Result<(), Fatal> {
+        let completion = Completion::parse(header);
+        let slot = completion.command;
+        let Some(ended) = self.slots.busy(slot) else {
+            return Err(Fatal::field(20, "NVMe-TCP §3.6.2.7: CID is that of a command"));
+        };
+        let moves = matches!(ended.op, Op::Read | Op::Write);
+        if !completion.status.is_success() || moves && ended.moved != ended.part {
+            self.failed(slot, completion.status);
+            return Ok(());
+        }
+        self.ended(slot, out);
+        Ok(())
+    }
+
+    /// A command failed, or succeeded without having moved its data.
+    #[cold]
+    fn failed(&mut self, slot: u16, status: Status) {
+        let fault = self.slots[slot].fault.unwrap_or(fault_of(status));
+        self.fail(slot, fault);
+    }
+
+    #[cold]
+    fn fail(&mut self, slot: u16, fault: Fault) {
+        self.finish(slot, Err(fault));
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, slot: u16, result: Result<(), Fault>) {
+        let ended = &mut self.slots[slot];
+        let (tag, buf) = (ended.tag, ended.buf.take());
+        self.slots.release(slot);
+        self.done.push(Done { tag, result, buf });
+    }
+
+    /// The target is ready for data of a write.
+    //= NVMe-TCP §3.3.2: the data of an R2T is sent in order, LAST_PDU set in the last PDU.
+    pub(super) fn data_wanted(&mut self, header: &Short, out: &mut Outbox) -> Result<(), Fatal> {
+        let ready = ReadyToTransfer::parse(header);
+        let (block_shift, max_data) = (self.limits.block_shift, self.link.max_data);
+        let Some(write) = self.slots.busy(ready.command) else {
+            return Err(Fatal::field(8, "NVMe-TCP §3.6.2.10: CCCID is that of a write"));
+        };
+        let (whole, trims) = match write.op {
+            Op::Write => (write.part, false),
+            Op::Trim if write.moved == 0 => (RANGE_BYTES, true),
+            _ => return Err(Fatal::field(8, "NVMe-TCP §3.6.2.10: CCCID is that of a write")),
+        };
+        let end = u64::from(ready.offset) + u64::from(ready.len);
+        if ready.len == 0 || ready.offset != write.moved || end > u64::from(whole) {
+            let rule = "NVMe-TCP §3.3.2: an R2T asks for the next data of its command";
+            return Err(Fatal { status: fatal::OUT_OF_RANGE, information: 0, rule, at: 12 });
+        }
+        let start = (write.offset + u64::from(write.done)) >> block_shift;
+        let range = range(start, write.part >> block_shift);
+        let data = match &write.buf {
+            _ if trims => &range[..],
+            Some(buf) => &buf[write.done as usize..],
+            None => return Err(Fatal::field(8, "NVMe-TCP §3.6.2.10: CCCID is that of a write")),
+        };
+        let mut at = ready.offset;
+        while u64::from(at) < end {
+            let len = max_data.min(end as u32 - at);
+            let last = u64::from(at + len) == end;
+            let header = Data {
+                kind: kind::H2C_DATA,
+                flags: if last { flag::LAST } else { 0 },
+                data_offset: 0,
+                pdu_len: 0,
+                command: ready.command,
+                transfer_tag: ready.transfer_tag,
+                offset: at,
+                len,
+            };
+            self.link.wire.data(header, out);
+            self.link.wire.bytes(&data[at as usize..(at + len) as usize], out);
+            at += len;
+        }
+        write.moved = if trims { write.part } else { end as u32 };
+        Ok(())
+    }
+}
+
+/// The data of a Dataset Management command with one range.
+fn range(start: u64, count: u32) -> [u8; RANGE_BYTES as usize] {
+    let mut range = [0; RANGE_BYTES as usize];
+    range[4..8].copy_from_slice(&count.to_le_bytes());
+    range[8..].copy_from_slice(&start.to_le_bytes());
+    range
+}
+
+/// What a status means for an I/O. The only place where statuses become faults.
+#[cold]
+fn fault_of(status: Status) -> Fault {
+    let table = [
+        (Status::LBA_OUT_OF_RANGE, Fault::OutOfRange),
+        (Status::WRITE_PROTECTED, Fault::ReadOnly),
+        (Status::ATTEMPTED_WRITE_TO_READ_ONLY, Fault::ReadOnly),
+        (Status::INVALID_OPCODE, Fault::Unsupported),
+        (Status::INVALID_FIELD, Fault::Unsupported),
+        (Status::COMPARE_FAILURE, Fault::Miscompare),
+        (Status::ABORT_REQUESTED, Fault::Aborted),
+        (Status::INTERNAL_PATH_ERROR, Fault::Disconnected),
+    ];
+    let found = table.into_iter().find(|(known, _)| status.means(*known));
+    found.map_or(Fault::Medium, |(_, fault)| fault)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn statuses_become_faults() {
+        assert_eq!(fault_of(Status::WRITE_FAULT), Fault::Medium);
+        assert_eq!(fault_of(Status::from_wire(0x0100)), Fault::OutOfRange);
+        assert_eq!(fault_of(Status::INVALID_OPCODE), Fault::Unsupported);
+        // Success without data.
+        assert_eq!(fault_of(Status::SUCCESS), Fault::Medium);
+    }
+
+    #[test]
+    fn range_golden() {
+        let bytes = [0, 0, 0, 0, 8, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+        assert_eq!(range(0x0102, 8), bytes);
+    }
+}

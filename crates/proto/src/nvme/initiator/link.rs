@@ -1,0 +1,139 @@
+//! One connection before it means anything: ICReq, ICResp, commands out, and giving up.
+
+use crate::{Ending, Outbox, Violation};
+
+use super::super::frame::{FROM_CONTROLLER, Fatal, Frame};
+use super::super::pdu::{
+    CAPSULE_BYTES, COMMON_BYTES, CommandBuilder, INIT_BYTES, InitRequest, InitResponse, Terminate,
+    fatal, header_len, kind,
+};
+use super::super::wire::{ALIGNMENT_MAX, Wire};
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) frame: Frame,
+    pub(super) wire: Wire,
+    /// Longest data of one H2CData.
+    pub(super) max_data: u32,
+    /// Both ends have agreed on how to talk.
+    pub(super) open: bool,
+    header_digest: bool,
+    data_digest: bool,
+}
+
+impl Link {
+    pub(super) fn new(header_digest: bool, data_digest: bool) -> Link {
+        let (frame, wire) = (Frame::new(FROM_CONTROLLER), Wire::new(false, false, 0));
+        Link { frame, wire, max_data: 0, open: false, header_digest, data_digest }
+    }
+
+    /// Sends the first PDU.
+    pub(super) fn start(&self, out: &mut Outbox) {
+        let (header_digest, data_digest) = (self.header_digest, self.data_digest);
+        //= NVMe-TCP §3.6.2.2: PFV 0, no alignment beyond four bytes, one R2T for a command.
+        let request =
+            InitRequest { version: 0, alignment: 0, header_digest, data_digest, max_r2t: 0 };
+        out.bytes(&request.build());
+    }
+
+    /// Takes the answer to the first PDU.
+    pub(super) fn opened(
+        &mut self,
+        header: &[u8; INIT_BYTES],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        let response = InitResponse::parse(header);
+        if self.open {
+            let fatal = Fatal::sequence("NVMe-TCP §3.2: a connection has one ICResp");
+            return Err(self.give_up(fatal, header, out));
+        }
+        if let Err(fatal) = self.check(&response) {
+            return Err(self.give_up(fatal, header, out));
+        }
+        let denied = [
+            (self.header_digest && !response.header_digest, "header"),
+            (self.data_digest && !response.data_digest, "data"),
+        ];
+        if let Some((_, which)) = denied.iter().find(|(denied, _)| *denied) {
+            let why = format!("the target has no {which} digests: do without them");
+            return Err(Ending::Refused(why));
+        }
+        self.frame.configure(self.header_digest, self.data_digest);
+        self.wire = Wire::new(self.header_digest, self.data_digest, response.alignment);
+        self.max_data = response.max_data;
+        self.open = true;
+        Ok(())
+    }
+
+    fn check(&self, response: &InitResponse) -> Result<(), Fatal> {
+        if response.version != 0 {
+            return Err(Fatal::field(8, "NVMe-TCP §3.6.2.3: PFV is 0"));
+        }
+        if response.alignment > ALIGNMENT_MAX {
+            return Err(Fatal::field(10, "NVMe-TCP §3.6.2.3: CPDA is 0 to 31"));
+        }
+        let unasked = response.header_digest && !self.header_digest
+            || response.data_digest && !self.data_digest;
+        if unasked {
+            return Err(Fatal::field(11, "NVMe-TCP §3.6.2.3: only digests that were asked for"));
+        }
+        if response.max_data < 4096 || response.max_data % 4 != 0 {
+            let rule = "NVMe-TCP §3.6.2.3: MAXH2CDATA is at least 4096 and a multiple of 4";
+            return Err(Fatal::field(12, rule));
+        }
+        Ok(())
+    }
+
+    /// Sends a command without data of its own.
+    #[inline(always)]
+    pub(super) fn command(&self, command: CommandBuilder, out: &mut Outbox) {
+        if self.wire.header_digest {
+            let whole = CAPSULE_BYTES + 4;
+            let capsule = command.capsule(self.wire.flags(false), 0, whole as u32);
+            return self.wire.head(&capsule, whole, out);
+        }
+        let capsule = command.capsule(0, 0, CAPSULE_BYTES as u32);
+        out.reserve(CAPSULE_BYTES).copy_from_slice(&capsule);
+    }
+
+    /// Sends a command that brings `data` along.
+    #[inline(always)]
+    pub(super) fn command_with(&self, command: CommandBuilder, data: &[u8], out: &mut Outbox) {
+        let start = self.wire.start(CAPSULE_BYTES);
+        let len = u32::from(start) + data.len() as u32 + self.wire.tail();
+        let command = command.in_capsule(data.len() as u32);
+        let capsule = command.capsule(self.wire.flags(true), start, len);
+        self.wire.head(&capsule, usize::from(start), out);
+        self.wire.bytes(data, out);
+    }
+
+    /// Tells the target why the connection ends. `offender` is the header of the PDU to blame.
+    //= NVMe-TCP §3.5: on a fatal error the host sends an H2CTermReq and takes nothing more.
+    #[cold]
+    pub(super) fn give_up(&self, fatal: Fatal, offender: &[u8], out: &mut Outbox) -> Ending {
+        let len = offender.first().and_then(|kind| header_len(*kind)).unwrap_or(COMMON_BYTES);
+        let offender = &offender[..offender.len().min(len)];
+        let Fatal { status, information, rule, at } = fatal;
+        let offender_len = offender.len() as u32;
+        let terminate = Terminate { kind: kind::H2C_TERM_REQ, status, information, offender_len };
+        out.bytes(&terminate.build());
+        out.bytes(offender);
+        Ending::Violation(Violation { rule, at })
+    }
+
+    /// The same for a PDU that the frame refused; `bytes` is where it begins.
+    #[cold]
+    pub(super) fn give_up_at(&self, fatal: Fatal, bytes: &[u8], out: &mut Outbox) -> Ending {
+        let offender = self.frame.offender(bytes).to_vec();
+        self.give_up(fatal, &offender, out)
+    }
+}
+
+/// What a C2HTermReq says, for the user.
+#[cold]
+pub(super) fn terminated(header: &[u8]) -> Ending {
+    let terminate = Terminate::parse(header.first_chunk().expect("24 bytes at least"));
+    let (reason, at) = (fatal::name(terminate.status), terminate.information);
+    Ending::Refused(format!("the target gave up: {reason} ({at:#x})"))
+}

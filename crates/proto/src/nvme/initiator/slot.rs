@@ -1,0 +1,98 @@
+//! I/Os under way: a slot each, whose number is the identifier of its command.
+
+use std::ops::{Index, IndexMut};
+
+use block::{Buf, Fault, Op, Tag};
+
+/// An I/O under way.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) busy: bool,
+    pub(super) op: Op,
+    pub(super) fua: bool,
+    /// Why it fails, whatever the target says.
+    pub(super) fault: Option<Fault>,
+    pub(super) tag: Tag,
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    /// Bytes that earlier commands for it did, and those that the command under way is for.
+    pub(super) done: u32,
+    pub(super) part: u32,
+    /// Bytes of data of that command that were moved.
+    pub(super) moved: u32,
+    pub(super) buf: Option<Buf>,
+}
+
+/// All slots of a queue.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+}
+
+impl Slots {
+    pub(super) fn new(count: u16) -> Slots {
+        let free = Slot {
+            busy: false,
+            op: Op::Flush,
+            fua: false,
+            fault: None,
+            tag: Tag(0),
+            offset: 0,
+            len: 0,
+            done: 0,
+            part: 0,
+            moved: 0,
+            buf: None,
+        };
+        let slots = (0..count).map(|_| Slot { buf: None, ..free }).collect();
+        Slots { slots, free: (0..count).rev().collect() }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many are free.
+    #[inline(always)]
+    pub(super) fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Takes a slot.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Option<u16> {
+        self.free.pop()
+    }
+
+    /// Gives a slot back.
+    #[inline(always)]
+    pub(super) fn release(&mut self, slot: u16) {
+        let free = &mut self.slots[usize::from(slot)];
+        debug_assert!(free.busy && free.buf.is_none());
+        free.busy = false;
+        self.free.push(slot);
+    }
+
+    /// The slot of the command with that identifier, if there is one under way.
+    #[inline(always)]
+    pub(super) fn busy(&mut self, slot: u16) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::from(slot)).filter(|slot| slot.busy)
+    }
+}
+
+impl Index<u16> for Slots {
+    type Output = Slot;
+    #[inline(always)]
+    fn index(&self, slot: u16) -> &Slot {
+        &self.slots[usize::from(slot)]
+    }
+}
+
+impl IndexMut<u16> for Slots {
+    #[inline(always)]
+    fn index_mut(&mut self, slot: u16) -> &mut Slot {
+        &mut self.slots[usize::from(slot)]
+    }
+}

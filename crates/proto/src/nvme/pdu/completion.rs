@@ -1,0 +1,181 @@
+//! What ends a command: status and result.
+
+use super::{Layout, Short, get16, get64, kind};
+
+/// CapsuleResp: a completion queue entry.
+//= NVMe-TCP §3.6.2.7: Response Capsule.
+//= NVMe base §3.3.3.2: Completion Queue Entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Depends on the command: its first two words.
+    pub result: u64,
+    /// How far the submission queue was read.
+    pub head: u16,
+    /// Identifier of the command.
+    pub command: u16,
+    /// How it went.
+    pub status: Status,
+}
+
+impl Completion {
+    /// Parses a CapsuleResp.
+    #[inline(always)]
+    pub fn parse(bytes: &Short) -> Completion {
+        Completion {
+            result: get64(bytes, 8),
+            head: get16(bytes, 16),
+            command: get16(bytes, 20),
+            status: Status::from_wire(get16(bytes, 22)),
+        }
+    }
+
+    /// Builds a CapsuleResp.
+    #[inline(always)]
+    pub fn build(&self) -> Short {
+        let layout = Layout::new(kind::CAPSULE_RESP).put(8, self.result.to_le_bytes());
+        layout.put16(16, self.head).put16(20, self.command).put16(22, self.status.to_wire()).0
+    }
+}
+
+/// Status code type and status code, and whether a retry makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status(u16);
+
+//= NVMe base §3.3.3.2.1: SC is bits 7:0, SCT bits 10:8, DNR bit 14 of the field.
+const DO_NOT_RETRY: u16 = 1 << 14;
+const CODE_AND_TYPE: u16 = 0x7ff;
+
+impl Status {
+    #![allow(missing_docs)] // The names are those of the standard.
+
+    //= NVMe base §3.3.3.2.1.1: Generic Command Status.
+    pub const SUCCESS: Status = Status(0);
+    pub const INVALID_OPCODE: Status = Status::lasting(0, 0x01);
+    pub const INVALID_FIELD: Status = Status::lasting(0, 0x02);
+    pub const DATA_TRANSFER_ERROR: Status = Status::passing(0, 0x04);
+    pub const INTERNAL_ERROR: Status = Status::passing(0, 0x06);
+    pub const ABORT_REQUESTED: Status = Status::passing(0, 0x07);
+    pub const INVALID_NAMESPACE: Status = Status::lasting(0, 0x0b);
+    pub const SEQUENCE_ERROR: Status = Status::lasting(0, 0x0c);
+    pub const SGL_LENGTH_INVALID: Status = Status::lasting(0, 0x0f);
+    pub const SGL_TYPE_INVALID: Status = Status::lasting(0, 0x11);
+    pub const SGL_OFFSET_INVALID: Status = Status::lasting(0, 0x16);
+    pub const WRITE_PROTECTED: Status = Status::lasting(0, 0x20);
+    pub const TRANSIENT_TRANSPORT_ERROR: Status = Status::passing(0, 0x22);
+    pub const LBA_OUT_OF_RANGE: Status = Status::lasting(0, 0x80);
+    //= NVMe base §3.3.3.2.1.2: Command Specific Status.
+    pub const ASYNC_LIMIT_EXCEEDED: Status = Status::lasting(1, 0x05);
+    pub const INVALID_LOG_PAGE: Status = Status::lasting(1, 0x09);
+    pub const FEATURE_NOT_SAVEABLE: Status = Status::lasting(1, 0x0d);
+    pub const FEATURE_NOT_CHANGEABLE: Status = Status::lasting(1, 0x0e);
+    pub const ATTEMPTED_WRITE_TO_READ_ONLY: Status = Status::lasting(1, 0x82);
+    //= NVMe-oF §Connect command: status codes.
+    pub const CONNECT_INCOMPATIBLE_FORMAT: Status = Status::lasting(1, 0x80);
+    pub const CONNECT_CONTROLLER_BUSY: Status = Status::passing(1, 0x81);
+    pub const CONNECT_INVALID_PARAMETERS: Status = Status::lasting(1, 0x82);
+    pub const CONNECT_INVALID_HOST: Status = Status::lasting(1, 0x84);
+    pub const INVALID_QUEUE_TYPE: Status = Status::lasting(1, 0x85);
+    //= NVMe base §3.3.3.2.1.3: Media and Data Integrity Errors.
+    pub const WRITE_FAULT: Status = Status::passing(2, 0x80);
+    pub const UNRECOVERED_READ_ERROR: Status = Status::passing(2, 0x81);
+    pub const COMPARE_FAILURE: Status = Status::lasting(2, 0x85);
+    //= NVMe base §3.3.3.2.1.4: Path Related Status.
+    pub const INTERNAL_PATH_ERROR: Status = Status::passing(3, 0x00);
+
+    /// The same command would fail again.
+    const fn lasting(kind: u16, code: u16) -> Status {
+        Status(kind << 8 | code | DO_NOT_RETRY)
+    }
+
+    /// The same command may succeed later.
+    const fn passing(kind: u16, code: u16) -> Status {
+        Status(kind << 8 | code)
+    }
+
+    /// From the last field of a completion, whose lowest bit says nothing here.
+    #[inline(always)]
+    pub fn from_wire(field: u16) -> Status {
+        Status(field >> 1)
+    }
+
+    /// The last field of a completion.
+    #[inline(always)]
+    pub fn to_wire(self) -> u16 {
+        self.0 << 1
+    }
+
+    /// Whether the command succeeded.
+    #[inline(always)]
+    pub fn is_success(self) -> bool {
+        self.0 & CODE_AND_TYPE == 0
+    }
+
+    /// Status code type.
+    pub fn kind(self) -> u8 {
+        (self.0 >> 8 & 7) as u8
+    }
+
+    /// Status code.
+    pub fn code(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// Whether both mean the same, whatever they say about a retry.
+    pub fn means(self, other: Status) -> bool {
+        (self.0 ^ other.0) & CODE_AND_TYPE == 0
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = [
+            (Status::SUCCESS, "success"),
+            (Status::INVALID_OPCODE, "invalid command opcode"),
+            (Status::INVALID_FIELD, "invalid field in command"),
+            (Status::INTERNAL_ERROR, "internal error"),
+            (Status::INVALID_NAMESPACE, "invalid namespace or format"),
+            (Status::SEQUENCE_ERROR, "command sequence error"),
+            (Status::INVALID_LOG_PAGE, "invalid log page"),
+            (Status::CONNECT_INCOMPATIBLE_FORMAT, "connect: incompatible format"),
+            (Status::CONNECT_CONTROLLER_BUSY, "connect: controller busy"),
+            (Status::CONNECT_INVALID_PARAMETERS, "connect: invalid parameters"),
+            (Status::CONNECT_INVALID_HOST, "connect: invalid host"),
+        ];
+        match names.into_iter().find(|(status, _)| self.means(*status)) {
+            Some((_, name)) => f.write_str(name),
+            None => write!(f, "status type {} code {:#04x}", self.kind(), self.code()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::test::hexadecimal;
+    use super::*;
+
+    #[test]
+    fn completion_golden() {
+        let completion = Completion {
+            result: 0x0807_0605_0403_0201,
+            head: 0x1234,
+            command: 0x5678,
+            status: Status::CONNECT_INVALID_PARAMETERS,
+        };
+        let bytes = hexadecimal("05 00 18 00 18000000 0102030405060708 3412 0000 7856 0483");
+        assert_eq!(completion.build(), bytes);
+        assert_eq!(Completion::parse(&bytes), completion);
+    }
+
+    #[test]
+    fn status_has_its_bits_where_they_belong() {
+        assert_eq!(Status::SUCCESS.to_wire(), 0);
+        assert_eq!(Status::INVALID_FIELD.to_wire(), 0x8004);
+        assert_eq!(Status::UNRECOVERED_READ_ERROR.to_wire(), 0x0502);
+        let status = Status::from_wire(0x8105 | 0x0400);
+        assert_eq!((status.kind(), status.code()), (2, 0x82));
+        assert!(!status.is_success() && Status::from_wire(0x8001).is_success());
+        assert!(Status::from_wire(0x0004).means(Status::INVALID_FIELD));
+        assert_eq!(Status::INVALID_OPCODE.to_string(), "invalid command opcode");
+        assert_eq!(Status::WRITE_FAULT.to_string(), "status type 2 code 0x80");
+    }
+}

@@ -1,0 +1,195 @@
+//! Commands on an admin queue: which there are, and those that need no file of their own.
+
+use block::Nanos;
+
+use crate::Outbox;
+
+use super::super::pdu::{Command, SglKind, Status, admin, fabrics};
+use super::NvmeTarget;
+use super::command::BACKLOG_BYTES;
+use super::feature::Features;
+use super::job::{NOWHERE, Refused};
+use super::slot::{Job, State};
+
+/// What an admin queue has beyond other queues.
+#[derive(Debug)]
+pub(super) struct Admin {
+    /// It is that of a discovery controller.
+    pub(super) discovery: bool,
+    /// Controller configuration and status.
+    pub(super) configuration: u32,
+    pub(super) status: u32,
+    pub(super) features: Features,
+    /// Asynchronous event requests that wait for an event. None ever comes: what a server has
+    /// does not change while it runs.
+    events: Vec<u16>,
+    pub(super) keep_alive_ms: u32,
+    /// When the host is given up, if it wants that.
+    pub(super) deadline: Option<Nanos>,
+}
+
+/// Asynchronous event requests that may wait, less one.
+//= NVMe base §AERL: a 0's based value.
+pub(super) const EVENTS_LIMIT: u8 = 3;
+/// Unit of the keep alive time-out in milliseconds.
+//= NVMe base §KAS: counts 100 milliseconds.
+pub(super) const KEEP_ALIVE_UNIT_MS: u32 = 1000;
+
+impl Admin {
+    pub(super) fn new(discovery: bool, keep_alive_ms: u32) -> Admin {
+        Admin {
+            discovery,
+            configuration: 0,
+            status: 0,
+            features: Features::default(),
+            events: Vec::new(),
+            keep_alive_ms,
+            deadline: None,
+        }
+    }
+
+    /// What a reset leaves.
+    //= NVMe base §Controller reset: outstanding commands are not completed, features are forgotten.
+    pub(super) fn reset(&mut self) {
+        self.events.clear();
+        self.features = Features::default();
+    }
+}
+
+impl NvmeTarget {
+    /// A command on an admin queue.
+    #[cold]
+    pub(super) fn admin_command(
+        &mut self,
+        command: Command<'_>,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        if command.opcode() == admin::FABRICS {
+            return self.admin_fabrics(command, out);
+        }
+        if out.len_bytes() >= BACKLOG_BYTES {
+            let slot = self.begin(command, NOWHERE, State::Waiting).ok_or(Refused::Overrun)?;
+            self.slots[slot].job = Some(Box::new(Job::new(*command.0)));
+            self.starve(slot);
+            return Ok(());
+        }
+        Ok(self.admin_now(command, out)?)
+    }
+
+    /// A command that waited until less is to be sent.
+    pub(super) fn try_again(&mut self, slot: u16, out: &mut Outbox) {
+        if out.len_bytes() >= BACKLOG_BYTES {
+            return self.starve(slot);
+        }
+        let job = self.slots[slot].job.take();
+        self.slots.release(slot);
+        let Some(job) = job else { return };
+        let command = Command(&job.entry);
+        if let Err(status) = self.admin_now(command, out) {
+            self.answer(command.id(), status, out);
+        }
+    }
+
+    fn admin_now(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Status> {
+        //= NVMe base §3.5.4: a controller that is not ready takes fabrics commands only.
+        if !self.is_ready() {
+            return Err(Status::SEQUENCE_ERROR);
+        }
+        match command.opcode() {
+            admin::IDENTIFY => {
+                let page = self.identify(command)?;
+                self.answer_page(command, &page, page.len(), out)
+            }
+            admin::GET_LOG_PAGE => self.get_log_page(command, out),
+            admin::GET_FEATURES => self.get_features(command, out),
+            admin::SET_FEATURES => {
+                let result = self.set_features(command)?;
+                self.answer_result(command.id(), Status::SUCCESS, result, out);
+                Ok(())
+            }
+            admin::ASYNC_EVENT => self.park_event_request(command),
+            admin::KEEP_ALIVE => {
+                let now = self.alive.last_heard();
+                self.restart_keep_alive(now);
+                self.answer(command.id(), Status::SUCCESS, out);
+                Ok(())
+            }
+            admin::ABORT => {
+                self.abort(command, out);
+                Ok(())
+            }
+            _ => Err(Status::INVALID_OPCODE),
+        }
+    }
+
+    fn admin_fabrics(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {
+        match command.fabrics_type() {
+            fabrics::PROPERTY_GET => {
+                let value = self.get_property(command)?;
+                self.answer_result(command.id(), Status::SUCCESS, value, out);
+            }
+            fabrics::PROPERTY_SET => {
+                self.set_property(command)?;
+                self.answer(command.id(), Status::SUCCESS, out);
+            }
+            //= NVMe-oF §Connect command: a queue that is connected cannot be connected again.
+            fabrics::CONNECT => return Err(Status::SEQUENCE_ERROR.into()),
+            //= NVMe-oF §Disconnect command: it is for I/O queues.
+            fabrics::DISCONNECT => return Err(Status::INVALID_QUEUE_TYPE.into()),
+            _ => return Err(Status::INVALID_OPCODE.into()),
+        }
+        Ok(())
+    }
+
+    /// Answers by `page` and as many zeroes as make up `len` bytes.
+    pub(super) fn answer_page(
+        &mut self,
+        command: Command<'_>,
+        page: &[u8],
+        len: usize,
+        out: &mut Outbox,
+    ) -> Result<(), Status> {
+        if command.sgl_kind() != SglKind::Transport {
+            return Err(Status::SGL_TYPE_INVALID);
+        }
+        if (command.sgl_len() as usize) < len {
+            return Err(Status::SGL_LENGTH_INVALID);
+        }
+        if page.len() == len {
+            self.answer_with(command.id(), page, out);
+            return Ok(());
+        }
+        let mut whole = vec![0; len];
+        let there = page.len().min(len);
+        whole[..there].copy_from_slice(&page[..there]);
+        self.answer_with(command.id(), &whole, out);
+        Ok(())
+    }
+
+    fn park_event_request(&mut self, command: Command<'_>) -> Result<(), Status> {
+        let Some(admin) = &mut self.admin else { return Err(Status::INVALID_OPCODE) };
+        if admin.events.len() > usize::from(EVENTS_LIMIT) {
+            return Err(Status::ASYNC_LIMIT_EXCEEDED);
+        }
+        admin.events.push(command.id());
+        Ok(())
+    }
+
+    /// Aborts an event request. All else is on its way to a volume, or done before it is noticed
+    /// elsewhere.
+    fn abort(&mut self, command: Command<'_>, out: &mut Outbox) {
+        //= NVMe base §Abort: bit 0 of the result says that the command was not aborted.
+        const NOT_ABORTED: u64 = 1;
+        let (queue, id) = (command.word(10) as u16, (command.word(10) >> 16) as u16);
+        let events = self.admin.as_mut().map(|admin| &mut admin.events);
+        let found = events.filter(|_| queue == 0).and_then(|events| {
+            let at = events.iter().position(|event| *event == id)?;
+            Some(events.swap_remove(at))
+        });
+        if let Some(event) = found {
+            self.answer(event, Status::ABORT_REQUESTED, out);
+        }
+        let result = if found.is_some() { 0 } else { NOT_ABORTED };
+        self.answer_result(command.id(), Status::SUCCESS, result, out);
+    }
+}

@@ -1,0 +1,101 @@
+//! Time: the end of a connection that says nothing, of a controller that is not kept alive, and of
+//! queues whose controller is no more.
+
+use block::Nanos;
+
+use crate::Ending;
+
+use super::admin::KEEP_ALIVE_UNIT_MS;
+use super::{NvmeTarget, NvmeTargetConfig, Stage};
+
+/// When things are due.
+#[derive(Debug)]
+pub(super) struct Alive {
+    heard: Nanos,
+    connect_until: Nanos,
+    /// When an I/O queue next looks whether its controller is still there.
+    look_at: Nanos,
+}
+
+/// Who waits for a buffer looks again so often; news on this connection make it look, too.
+const STARVING_PAUSE: Nanos = Nanos::from_millis(1);
+
+/// An I/O queue that nothing comes on learns so soon that it is no more.
+const LOOK_INTERVAL: Nanos = Nanos::from_secs(1);
+
+impl Alive {
+    pub(super) fn new(config: &NvmeTargetConfig, now: Nanos) -> Alive {
+        Alive { heard: now, connect_until: later(now, config.connect_timeout), look_at: now }
+    }
+
+    /// Something came.
+    #[inline(always)]
+    pub(super) fn heard(&mut self, now: Nanos) {
+        self.heard = now;
+    }
+
+    /// When something last came.
+    pub(super) fn last_heard(&self) -> Nanos {
+        self.heard
+    }
+}
+
+fn later(now: Nanos, span: Nanos) -> Nanos {
+    Nanos(now.0.saturating_add(span.0))
+}
+
+impl NvmeTarget {
+    /// A sign of life came from the host.
+    //= NVMe base §Keep Alive: without another one within the time-out the controller ends.
+    pub(super) fn restart_keep_alive(&mut self, now: Nanos) {
+        let Some(admin) = &mut self.admin else { return };
+        let units = admin.keep_alive_ms.div_ceil(KEEP_ALIVE_UNIT_MS);
+        let span = Nanos::from_millis(u64::from(units) * u64::from(KEEP_ALIVE_UNIT_MS));
+        admin.deadline = (units != 0).then(|| later(now, span));
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        if self.finished {
+            return None;
+        }
+        let due = match self.stage {
+            Stage::Fresh | Stage::Unconnected => Some(self.alive.connect_until),
+            Stage::Admin => self.admin_deadline(),
+            Stage::Io => Some(self.alive.look_at),
+        };
+        let pause = later(self.alive.heard, STARVING_PAUSE);
+        let starving = (!self.starving.is_empty()).then_some(pause);
+        [due, starving].into_iter().flatten().min()
+    }
+
+    fn admin_deadline(&self) -> Option<Nanos> {
+        let admin = self.admin.as_ref()?;
+        //= NVMe-oF §Discovery controller: one without keep alive ends after a time without commands.
+        let silent = later(self.alive.heard, self.config.discovery_timeout);
+        admin.deadline.or(admin.discovery.then_some(silent))
+    }
+
+    /// Does what is due.
+    pub(super) fn look(&mut self, now: Nanos) -> Result<(), Ending> {
+        if self.finished {
+            return Ok(());
+        }
+        match self.stage {
+            Stage::Fresh | Stage::Unconnected if now >= self.alive.connect_until => {
+                Err(Ending::TimedOut("the host did not connect in time"))
+            }
+            Stage::Admin if self.admin_deadline().is_some_and(|deadline| now >= deadline) => {
+                // The I/O queues of the controller end with it, wherever they are.
+                self.member = None;
+                self.finished = true;
+                Err(Ending::TimedOut("the host did not keep its controller alive"))
+            }
+            Stage::Io => {
+                self.alive.look_at = later(now, LOOK_INTERVAL);
+                self.is_member();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What goes back: data of reads, completions, and what happens when a volume has done an I/O.
+
+use block::{Done, Fault, Memory, Op, Pool};
+
+use crate::Outbox;
+use crate::crc32c::crc32c;
+
+use super::super::pdu::{Completion, Data, Status, flag, kind};
+use super::NvmeTarget;
+use super::slot::State;
+
+/// With digests, data and digest lie in one buffer of the outbox; half of one keeps whole blocks.
+const DIGESTED_MAX_BYTES: u32 = Pool::LARGE_BYTES as u32 / 2;
+
+/// Where data to be sent lies.
+enum Source<'a> {
+    /// On the volume, from this byte on.
+    Memory(&'a Memory, u64),
+    /// Here.
+    Bytes(&'a [u8]),
+}
+
+impl NvmeTarget {
+    /// An I/O came back.
+    #[inline(always)]
+    pub(super) fn completed(&mut self, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+        let slot = done.tag.0 as u16;
+        if self.abandoned {
+            return done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        }
+        let Some(command) = self.slots.get_mut(slot) else {
+            return debug_assert!(false, "an I/O that was never asked for");
+        };
+        debug_assert!(command.flying != 0, "an I/O comes back once");
+        match command.state {
+            State::Reading => self.read_came(slot, done, memory, out),
+            State::Writing => {
+                command.flying -= 1;
+                done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+                if let Err(fault) = done.result {
+                    command.spoil(status_of(fault, Op::Write));
+                }
+                self.write_on(slot, out);
+            }
+            _ => self.job_came(slot, done, out),
+        }
+    }
+
+    /// A part of a read came back.
+    #[inline(always)]
+    fn read_came(&mut self, slot: u16, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+        let read = &mut self.slots[slot];
+        let part = (done.tag.0 >> 16) as u16;
+        let sent = read.moved;
+        let next = u32::from(part) == sent / Pool::LARGE_BYTES as u32;
+        let here = done.buf.is_some() || memory.is_some();
+        if !next || !here || done.result.is_err() || read.fails() {
+            return self.read_came_oddly(slot, done, here, out);
+        }
+        read.flying -= 1;
+        let offset = read.offset + u64::from(sent);
+        let len = (read.len - sent).min(Pool::LARGE_BYTES as u32);
+        read.moved += len;
+        let (id, whole) = (read.id, read.moved == read.len);
+        if whole {
+            // The entry of the queue is free before the host learns that the command is done.
+            self.slots.release(slot);
+        }
+        let source = match (&done.buf, memory) {
+            (None, Some(memory)) => Source::Memory(memory, offset),
+            (Some(buf), _) => Source::Bytes(&buf[..len as usize]),
+            (None, None) => return debug_assert!(false, "it is here"),
+        };
+        let plain = len <= DIGESTED_MAX_BYTES || !self.wire.data_digest;
+        if let (Source::Bytes(bytes), true) = (&source, plain) {
+            let digest = self.wire.data_digest.then(|| crc32c(bytes));
+            let shortcut = whole && self.shortcut();
+            self.data_header(id, sent, len, end_flags(whole, shortcut), out);
+            done.buf.into_iter().for_each(|buf| out.buf(buf, len as usize));
+            digest.into_iter().for_each(|digest| out.bytes(&digest.to_le_bytes()));
+            if whole && !shortcut {
+                self.answer(id, Status::SUCCESS, out);
+            }
+        } else {
+            self.send_data(id, sent, source, len, whole, out);
+            done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        }
+        if !whole {
+            self.read_on(slot, out);
+            if !self.held.is_empty() {
+                self.send_held(slot, memory, out);
+            }
+        }
+    }
+
+    /// Sends `len` bytes of a command's data, from `sent` on, in as many PDUs as are needed, with
+    /// the completion if that is the `end` of it.
+    #[inline(always)]
+    fn send_data(
+        &mut self,
+        id: u16,
+        sent: u32,
+        source: Source<'_>,
+        len: u32,
+        end: bool,
+        out: &mut Outbox,
+    ) {
+        let most = if self.wire.data_digest { DIGESTED_MAX_BYTES } else { len };
+        let shortcut = end && self.shortcut();
+        let mut at = 0;
+        while at < len {
+            let part = (len - at).min(most);
+            let last = end && at + part == len;
+            self.data_header(id, sent + at, part, end_flags(last, last && shortcut), out);
+            match source {
+                Source::Memory(memory, offset) => {
+                    let offset = offset + u64::from(at);
+                    out.memory(memory, offset, part as usize, self.wire.data_digest);
+                }
+                Source::Bytes(bytes) => {
+                    self.wire.bytes(&bytes[at as usize..(at + part) as usize], out);
+                }
+            }
+            at += part;
+        }
+        if end && !shortcut {
+            self.answer(id, Status::SUCCESS, out);
+        }
+    }
+
+    /// Sends bytes that are the whole answer of a command.
+    pub(super) fn answer_with(&mut self, id: u16, bytes: &[u8], out: &mut Outbox) {
+        self.data_header(id, 0, bytes.len() as u32, flag::LAST, out);
+        self.wire.bytes(bytes, out);
+        self.answer(id, Status::SUCCESS, out);
+    }
+
+    #[inline(always)]
+    fn data_header(&self, command: u16, offset: u32, len: u32, flags: u8, out: &mut Outbox) {
+        let (kind, data_offset, pdu_len, transfer_tag) = (kind::C2H_DATA, 0, 0, 0);
+        let data = Data { kind, flags, data_offset, pdu_len, command, transfer_tag, offset, len };
+        self.wire.data(data, out);
+    }
+
+    /// Whether the last data of a read may say that it succeeded, in place of a completion.
+    //= NVMe-TCP §3.3.2: SUCCESS stands for a completion that has nothing else to say.
+    #[inline(always)]
+    fn shortcut(&mut self) -> bool {
+        if !self.queue.flow_control {
+            return true;
+        }
+        // A host that goes by SQHD must learn of it before it runs out of entries.
+        self.queue.untold += 1;
+        self.queue.untold < self.queue.untold_max
+    }
+
+    /// Completes a command.
+    #[inline(always)]
+    pub(super) fn answer(&mut self, id: u16, status: Status, out: &mut Outbox) {
+        self.answer_result(id, status, 0, out);
+    }
+
+    /// Completes a command with a result.
+    #[inline(always)]
+    pub(super) fn answer_result(&mut self, id: u16, status: Status, result: u64, out: &mut Outbox) {
+        self.queue.untold = 0;
+        //= NVMe-oF §Submission Queue Flow Control: without it SQHD is reserved.
+        let head = if self.queue.flow_control { self.queue.head } else { 0 };
+        self.complete_command(id, status, result, head, out);
+    }
+
+    /// Sends a completion.
+    #[inline(always)]
+    pub(super) fn complete_command(
+        &mut self,
+        command: u16,
+        status: Status,
+        result: u64,
+        head: u16,
+        out: &mut Outbox,
+    ) {
+        self.wire.short(Completion { result, head, command, status }.build(), out);
+    }
+
+    /// Ends the command in a slot by its status.
+    #[inline(always)]
+    pub(super) fn finish(&mut self, slot: u16, out: &mut Outbox) {
+        let command = &mut self.slots[slot];
+        debug_assert!(command.buf.is_none(), "a command that ends has no buffer");
+        if command.job.is_some() {
+            command.job = None;
+        }
+        let (id, status) = (command.id, command.status);
+        self.slots.release(slot);
+        self.answer(id, status, out);
+    }
+
+    /// A part of a read failed, or came before its predecessors, or needs to be dropped.
+    #[cold]
+    fn read_came_oddly(&mut self, slot: u16, done: Done, here: bool, out: &mut Outbox) {
+        let read = &mut self.slots[slot];
+        if let Err(fault) = done.result {
+            read.spoil(status_of(fault, Op::Read));
+        } else if !here {
+            // A volume that was announced as memory has none.
+            read.spoil(Status::INTERNAL_ERROR);
+        }
+        if !read.fails() {
+            return self.held.push(done);
+        }
+        read.flying -= 1;
+        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        // What is held of this command will not be sent any more.
+        let mut at = 0;
+        while let Some(held) = self.held.get(at) {
+            if held.tag.0 as u16 != slot {
+                at += 1;
+                continue;
+            }
+            let held = self.held.swap_remove(at);
+            held.buf.into_iter().for_each(|buf| out.pool().give(buf));
+            self.slots[slot].flying -= 1;
+        }
+        self.fail_when_quiet(slot, out);
+    }
+
+    /// Sends the part of a read that came too early and is now next. The parts of a command lie
+    /// on one volume, so they share its memory.
+    #[cold]
+    fn send_held(&mut self, slot: u16, memory: Option<&Memory>, out: &mut Outbox) {
+        let part = self.slots[slot].moved / Pool::LARGE_BYTES as u32;
+        let name = part << 16 | u32::from(slot);
+        if let Some(at) = self.held.iter().position(|done| done.tag.0 as u32 == name) {
+            let done = self.held.swap_remove(at);
+            self.read_came(slot, done, memory, out);
+        }
+    }
+}
+
+/// The flags of a data PDU: the last of its command, and one that says that it succeeded.
+#[inline(always)]
+fn end_flags(last: bool, success: bool) -> u8 {
+    let last = if last { flag::LAST } else { 0 };
+    last | if success { flag::SUCCESS } else { 0 }
+}
+
+/// What a host is told of a fault. The only place where faults become statuses.
+#[cold]
+pub(super) fn status_of(fault: Fault, op: Op) -> Status {
+    match fault {
+        Fault::Medium => match op {
+            Op::Read => Status::UNRECOVERED_READ_ERROR,
+            Op::Write => Status::WRITE_FAULT,
+            Op::Flush | Op::Trim | Op::WriteZeroes => Status::INTERNAL_ERROR,
+        },
+        Fault::OutOfRange => Status::LBA_OUT_OF_RANGE,
+        Fault::ReadOnly => Status::WRITE_PROTECTED,
+        Fault::Unsupported => Status::INVALID_OPCODE,
+        Fault::Miscompare => Status::COMPARE_FAILURE,
+        Fault::Disconnected => Status::INTERNAL_PATH_ERROR,
+        Fault::Aborted => Status::ABORT_REQUESTED,
+    }
+}

@@ -1,0 +1,251 @@
+//! Commands on an I/O queue: what comes in, and how each gets going.
+
+use block::{Buf, Io, Op, Pool, Tag};
+
+use crate::{Ending, Outbox, Request, UnitId};
+
+use super::super::frame::Fatal;
+use super::super::pdu::{CAPSULE_BYTES, Command, SglKind, Status, io};
+use super::slot::State;
+use super::{NvmeTarget, Sink};
+
+/// I/Os that one command has with its volume at a time.
+pub(super) const IOS_PER_COMMAND: u16 = 4;
+
+/// While so much waits to be sent, commands that send more wait: a host that does not read holds
+/// no memory.
+pub(super) const BACKLOG_BYTES: usize = 8 << 20;
+
+/// Where on which volume a command works.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) unit: UnitId,
+    pub(super) in_place: bool,
+    pub(super) offset: u64,
+    pub(super) len: u32,
+}
+
+impl NvmeTarget {
+    /// A command on an I/O queue.
+    #[inline(always)]
+    pub(super) fn io_command(
+        &mut self,
+        command: Command<'_>,
+        capsule: &[u8; CAPSULE_BYTES],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        match command.opcode() {
+            io::READ => self.read(command, capsule, out),
+            io::WRITE => self.write(command, capsule, out),
+            _ => self.other_io(command, capsule, out),
+        }
+    }
+
+    #[inline(always)]
+    fn read(
+        &mut self,
+        command: Command<'_>,
+        capsule: &[u8; CAPSULE_BYTES],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        let place = match self.place_of(command, false) {
+            Ok(place) if command.sgl_kind() == SglKind::Transport => place,
+            Ok(_) => {
+                self.answer(command.id(), Status::SGL_TYPE_INVALID, out);
+                return Ok(());
+            }
+            Err(status) => {
+                self.answer(command.id(), status, out);
+                return Ok(());
+            }
+        };
+        let Some(slot) = self.begin(command, place, State::Reading) else {
+            return Err(self.overrun(capsule, out));
+        };
+        self.read_on(slot, out);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn write(
+        &mut self,
+        command: Command<'_>,
+        capsule: &[u8; CAPSULE_BYTES],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        let place = match self.place_of(command, true) {
+            Ok(place) => place,
+            Err(status) => {
+                self.answer(command.id(), status, out);
+                return Ok(());
+            }
+        };
+        let Some(slot) = self.begin(command, place, State::Writing) else {
+            return Err(self.overrun(capsule, out));
+        };
+        self.slots[slot].fua = command.fua();
+        self.expect_data(slot, command, out);
+        Ok(())
+    }
+
+    /// Where a command that moves blocks works, or why it may not.
+    #[inline(always)]
+    pub(super) fn place_of(&self, command: Command<'_>, writes: bool) -> Result<Place, Status> {
+        //= NVMe base §3.2.1: a namespace that does not exist is Invalid Namespace or Format.
+        let namespace = self.subsystem.namespace(command.namespace());
+        let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
+        //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
+        if !command.is_plain() {
+            return Err(Status::INVALID_FIELD);
+        }
+        let geometry = &namespace.geometry;
+        let (start, count) = (command.start_block(), command.block_count());
+        let inside = start < geometry.blocks && u64::from(count) <= geometry.blocks - start;
+        if !inside {
+            return Err(Status::LBA_OUT_OF_RANGE);
+        }
+        if writes && geometry.read_only {
+            return Err(Status::WRITE_PROTECTED);
+        }
+        let shift = geometry.block_bytes.trailing_zeros();
+        let len = u64::from(count) << shift;
+        //= NVMe base §MDTS: a longer transfer is aborted with Invalid Field in Command.
+        if len > u64::from(self.queue.transfer_max) {
+            return Err(Status::INVALID_FIELD);
+        }
+        let len = len as u32;
+        //= NVMe base §SGLS: without bit 18 the SGL is exactly as long as the data.
+        if command.sgl_len() != len {
+            return Err(Status::SGL_LENGTH_INVALID);
+        }
+        let offset = start << shift;
+        Ok(Place { unit: namespace.id, in_place: namespace.in_place, offset, len })
+    }
+
+    /// Takes a slot for a command.
+    #[inline(always)]
+    pub(super) fn begin(
+        &mut self,
+        command: Command<'_>,
+        place: Place,
+        state: State,
+    ) -> Option<u16> {
+        let slot = self.slots.take()?;
+        let taken = &mut self.slots[slot];
+        taken.state = state;
+        taken.open = false;
+        taken.in_place = place.in_place;
+        taken.fua = false;
+        taken.id = command.id();
+        taken.status = Status::SUCCESS;
+        taken.unit = place.unit;
+        taken.offset = place.offset;
+        taken.len = place.len;
+        taken.asked = 0;
+        taken.moved = 0;
+        taken.burst_end = 0;
+        Some(slot)
+    }
+
+    /// More commands than entries of the queue.
+    //= NVMe base §3.3.1: a full queue has one entry less than its size, and no command fits in.
+    #[cold]
+    pub(super) fn overrun(&mut self, capsule: &[u8; CAPSULE_BYTES], out: &mut Outbox) -> Ending {
+        let fatal = Fatal::sequence("NVMe base §3.3.1: a queue has at most SQSIZE commands");
+        self.give_up(fatal, capsule, out)
+    }
+
+    /// Asks the volume for what comes next of a read, as far as buffers go.
+    #[inline(always)]
+    pub(super) fn read_on(&mut self, slot: u16, out: &mut Outbox) {
+        let read = &mut self.slots[slot];
+        while read.asked < read.len && read.flying < IOS_PER_COMMAND {
+            let len = read.chunk_end() - read.asked;
+            let ready = out.len_bytes() < BACKLOG_BYTES;
+            let buf = match read.in_place {
+                false if ready => out.pool().take(len as usize),
+                _ => None,
+            };
+            if !ready || buf.is_none() && !read.in_place {
+                return self.starve(slot);
+            }
+            let tag = tag(slot, read.asked);
+            let offset = read.offset + u64::from(read.asked);
+            read.asked += len;
+            read.flying += 1;
+            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
+            self.requests.push_back(Request { unit: read.unit, io });
+        }
+    }
+
+    /// Gets ready for the data of a command: it comes along, or is asked for.
+    #[inline(always)]
+    pub(super) fn expect_data(&mut self, slot: u16, command: Command<'_>, out: &mut Outbox) {
+        let data_len = self.frame.data_len();
+        if command.sgl_kind() != SglKind::InCapsule || data_len == 0 {
+            return self.expect_later(slot, command, data_len, out);
+        }
+        let taken = &mut self.slots[slot];
+        //= NVMe-TCP §3.3.1: in-capsule data begins at offset ICDOFF, which is 0.
+        if command.sgl_offset() != 0 {
+            taken.spoil(Status::SGL_OFFSET_INVALID);
+        }
+        if data_len != command.sgl_len() {
+            taken.spoil(Status::SGL_LENGTH_INVALID);
+        }
+        self.incoming.sink = Sink::Slot(slot);
+        self.incoming.last = true;
+        taken.open = true;
+        taken.burst_end = taken.len;
+        taken.buf = buf_for_unasked(out.pool(), taken.len as usize);
+        if taken.buf.is_none() {
+            taken.spoil(Status::INTERNAL_ERROR);
+        }
+    }
+
+    /// The data does not come along.
+    fn expect_later(&mut self, slot: u16, command: Command<'_>, data_len: u32, out: &mut Outbox) {
+        let status = match command.sgl_kind() {
+            SglKind::Transport if data_len == 0 => return self.solicit(slot, out),
+            //= NVMe base §SGL Length Invalid: there is less data than the command moves.
+            SglKind::InCapsule => Status::SGL_LENGTH_INVALID,
+            _ => Status::SGL_TYPE_INVALID,
+        };
+        // Whatever came along is dropped.
+        self.slots[slot].spoil(status);
+        self.fail_when_quiet(slot, out);
+    }
+
+    /// Hands a whole part of the data to the volume.
+    #[inline(always)]
+    pub(super) fn write_chunk(&mut self, slot: u16) {
+        let write = &mut self.slots[slot];
+        let Some(buf) = write.buf.take() else { return };
+        let len = write.chunk_end() - write.asked;
+        let tag = tag(slot, write.asked);
+        let offset = write.offset + u64::from(write.asked);
+        write.asked += len;
+        write.flying += 1;
+        let io = Io { tag, op: Op::Write, fua: write.fua, len, offset, buf: Some(buf) };
+        self.requests.push_back(Request { unit: write.unit, io });
+    }
+}
+
+/// The name of an I/O: the slot, and which part of the command it is.
+#[inline(always)]
+pub(super) fn tag(slot: u16, asked: u32) -> Tag {
+    Tag(u64::from(asked / Pool::LARGE_BYTES as u32) << 16 | u64::from(slot))
+}
+
+/// A buffer for data that comes unasked, beyond the pool's limit if need be: how much of it may
+/// come is bounded by the queues and what capsules may hold. `None` when there is no memory.
+#[inline(always)]
+fn buf_for_unasked(pool: &Pool, len: usize) -> Option<Buf> {
+    pool.take(len).or_else(|| make_buf(len))
+}
+
+#[cold]
+fn make_buf(len: usize) -> Option<Buf> {
+    let size = if len <= Pool::SMALL_BYTES { Pool::SMALL_BYTES } else { Pool::LARGE_BYTES };
+    Buf::new(size).ok()
+}

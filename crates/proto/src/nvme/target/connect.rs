@@ -1,0 +1,270 @@
+//! Connect, which makes a connection a queue, and Disconnect.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::Nanos;
+
+use crate::{Ending, Outbox};
+
+use super::super::controllers::{Host, Membership, Refusal};
+use super::super::directory::Subsystem;
+use super::super::name::{DISCOVERY_NQN, NQN_MAX_BYTES, check_nqn};
+use super::super::pdu::{CAPSULE_BYTES, Command, Status, admin, fabrics};
+use super::admin::Admin;
+use super::command::Place;
+use super::job::{NOWHERE, Refused};
+use super::open::ADMIN_CAPSULE_BYTES;
+use super::slot::Slots;
+use super::{NvmeTarget, Queue, Stage};
+
+/// Length of the data of a Connect command.
+//= NVMe-oF §Connect command: the data is 1024 bytes.
+const DATA_BYTES: u32 = 1024;
+
+/// Where fields of the entry are, and of the data.
+//= NVMe-oF §Connect command: submission queue entry.
+mod field {
+    pub(super) const FORMAT: usize = 40;
+    pub(super) const QUEUE: usize = 42;
+    pub(super) const SIZE: usize = 44;
+    pub(super) const ATTRIBUTES: usize = 46;
+    pub(super) const KEEP_ALIVE: usize = 48;
+}
+//= NVMe-oF §Connect command: data.
+mod data_field {
+    pub(super) const HOST_ID: usize = 0;
+    pub(super) const CONTROLLER: usize = 16;
+    pub(super) const SUBSYSTEM: usize = 256;
+    pub(super) const HOST: usize = 512;
+}
+
+/// The bit of the attributes that does without SQHD.
+//= NVMe-oF §Connect command: CATTR bit 2 disables SQ flow control.
+const NO_FLOW_CONTROL: u8 = 1 << 2;
+/// SQHD that says that the controller agrees.
+const NO_HEAD: u16 = 0xffff;
+
+/// The controller identifier of a host that takes any.
+//= NVMe-oF §Connect command: FFFFh in the dynamic controller model.
+const ANY_CONTROLLER: u16 = 0xffff;
+
+/// Why a Connect command is refused.
+enum Refuse {
+    Status(Status),
+    /// A field of the entry or of the data, by its offset.
+    Entry(usize),
+    Data(usize),
+}
+
+impl NvmeTarget {
+    /// A command before the connection is a queue.
+    #[cold]
+    pub(super) fn other_command(
+        &mut self,
+        command: Command<'_>,
+        capsule: &[u8; CAPSULE_BYTES],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        let result = match self.stage {
+            Stage::Fresh => return Err(self.too_early(capsule, out)),
+            Stage::Admin => self.admin_command(command, out),
+            Stage::Unconnected | Stage::Io => self.first_command(command, out),
+        };
+        match result {
+            Ok(()) => Ok(()),
+            Err(Refused::Status(status)) => {
+                self.answer(command.id(), status, out);
+                Ok(())
+            }
+            Err(Refused::Overrun) => Err(self.overrun(capsule, out)),
+        }
+    }
+
+    fn first_command(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {
+        //= NVMe-oF §Connect command: the first command of a queue is Connect.
+        if command.opcode() != admin::FABRICS || command.fabrics_type() != fabrics::CONNECT {
+            return Err(Status::SEQUENCE_ERROR.into());
+        }
+        if command.sgl_len() < DATA_BYTES {
+            return Err(Status::SGL_LENGTH_INVALID.into());
+        }
+        self.collect(command, Place { len: DATA_BYTES, ..NOWHERE }, out)
+    }
+
+    /// The data of a Connect command is here.
+    pub(super) fn connect(
+        &mut self,
+        now: Nanos,
+        command: Command<'_>,
+        data: &[u8],
+        out: &mut Outbox,
+    ) {
+        let refuse = match self.try_connect(now, command, data) {
+            Ok(cntlid) => {
+                // The entry of this command is the first of the queue.
+                self.queue.head = 1 % self.queue.entries;
+                //= NVMe-oF §Connect command: SQHD FFFFh says that SQ flow control is disabled.
+                let head = if self.queue.flow_control { self.queue.head } else { NO_HEAD };
+                let result = u64::from(cntlid);
+                return self.complete_command(command.id(), Status::SUCCESS, result, head, out);
+            }
+            Err(refuse) => refuse,
+        };
+        //= NVMe-oF §Connect command: IPO is the offset of the field, IATTR says where it is.
+        let (status, result) = match refuse {
+            Refuse::Status(status) => (status, 0),
+            Refuse::Entry(at) => (Status::CONNECT_INVALID_PARAMETERS, at as u64),
+            Refuse::Data(at) => (Status::CONNECT_INVALID_PARAMETERS, at as u64 | 1 << 16),
+        };
+        self.answer_result(command.id(), status, result, out);
+    }
+
+    fn try_connect(
+        &mut self,
+        now: Nanos,
+        command: Command<'_>,
+        data: &[u8],
+    ) -> Result<u16, Refuse> {
+        if command.field16(field::FORMAT) != 0 {
+            return Err(Refuse::Status(Status::CONNECT_INCOMPATIBLE_FORMAT));
+        }
+        let queue = command.field16(field::QUEUE);
+        let size = command.field16(field::SIZE);
+        if size == 0 || size >= self.max_entries() {
+            return Err(Refuse::Entry(field::SIZE));
+        }
+        let host_nqn = text(data, data_field::HOST).filter(|name| check_nqn(name).is_ok());
+        let nqn = host_nqn.ok_or(Refuse::Data(data_field::HOST))?.to_owned();
+        let id = *data[data_field::HOST_ID..].first_chunk().expect("the data has 1024 bytes");
+        let host = Host { nqn, id };
+        let name = text(data, data_field::SUBSYSTEM).ok_or(Refuse::Data(data_field::SUBSYSTEM))?;
+        let subsystem = match name {
+            DISCOVERY_NQN => None,
+            name => {
+                let found = self.subsystems.find(name);
+                Some(Arc::clone(found.ok_or(Refuse::Data(data_field::SUBSYSTEM))?))
+            }
+        };
+        let controller = [data[data_field::CONTROLLER], data[data_field::CONTROLLER + 1]];
+        let controller = u16::from_le_bytes(controller);
+        let in_capsule_max = if queue == 0 { ADMIN_CAPSULE_BYTES } else { self.in_capsule_bytes() };
+        let memory = u64::from(in_capsule_max) * u64::from(size);
+        let member = if queue == 0 {
+            self.connect_admin(subsystem.clone(), host, controller, memory)?
+        } else {
+            self.connect_io(subsystem.as_ref(), &host, controller, queue, memory)?
+        };
+        let discovery = subsystem.is_none();
+        self.subsystem = subsystem.unwrap_or_else(|| Arc::new(Subsystem::discovery()));
+        let flow_control = command.field8(field::ATTRIBUTES) & NO_FLOW_CONTROL == 0;
+        self.become_queue(size + 1, flow_control, in_capsule_max);
+        if queue == 0 {
+            let keep_alive_ms = command.field32(field::KEEP_ALIVE);
+            self.admin = Some(Box::new(Admin::new(discovery, keep_alive_ms)));
+            self.restart_keep_alive(now);
+        }
+        self.stage = if queue == 0 { Stage::Admin } else { Stage::Io };
+        let id = member.controller().id;
+        self.member = Some(member);
+        Ok(id)
+    }
+
+    fn connect_admin(
+        &mut self,
+        subsystem: Option<Arc<Subsystem>>,
+        host: Host,
+        controller: u16,
+        memory: u64,
+    ) -> Result<Membership, Refuse> {
+        if controller != ANY_CONTROLLER {
+            return Err(Refuse::Data(data_field::CONTROLLER));
+        }
+        let begun = self.controllers.begin(subsystem, host, memory);
+        begun.map_err(|_| Refuse::Status(Status::CONNECT_CONTROLLER_BUSY))
+    }
+
+    fn connect_io(
+        &mut self,
+        subsystem: Option<&Arc<Subsystem>>,
+        host: &Host,
+        controller: u16,
+        queue: u16,
+        memory: u64,
+    ) -> Result<Membership, Refuse> {
+        //= NVMe-oF §Discovery controller: it has no I/O queues.
+        let subsystem = subsystem.ok_or(Refuse::Entry(field::QUEUE))?;
+        let joined = self.controllers.join(controller, subsystem, host, queue, memory);
+        joined.map_err(|refusal| match refusal {
+            Refusal::Busy => Refuse::Status(Status::CONNECT_CONTROLLER_BUSY),
+            Refusal::Controller => Refuse::Data(data_field::CONTROLLER),
+            Refusal::HostName => Refuse::Data(data_field::HOST),
+            Refusal::HostId => Refuse::Data(data_field::HOST_ID),
+            Refusal::Queue => Refuse::Entry(field::QUEUE),
+            Refusal::Sequence => Refuse::Status(Status::SEQUENCE_ERROR),
+        })
+    }
+
+    /// From here on the connection is a queue of so many entries.
+    fn become_queue(&mut self, entries: u16, flow_control: bool, in_capsule_max: u32) {
+        // A quarter of the entries may be free without the host's knowing, but never all of them.
+        let untold_max = if self.config.always_shortcut { entries / 4 } else { 0 };
+        self.queue = Queue {
+            entries,
+            head: 0,
+            flow_control,
+            untold: 0,
+            untold_max,
+            in_capsule_max,
+            transfer_max: self.max_transfer(),
+        };
+        let count = usize::from(entries);
+        self.slots = Slots::new(entries);
+        self.requests = VecDeque::with_capacity(count + 8);
+        self.starving = VecDeque::with_capacity(count);
+    }
+
+    /// Ends an I/O queue in order.
+    pub(super) fn disconnect(&mut self, command: Command<'_>, out: &mut Outbox) {
+        //= NVMe-oF §Disconnect command: RECFMT is 0.
+        if command.field16(field::FORMAT) != 0 {
+            return self.answer(command.id(), Status::CONNECT_INCOMPATIBLE_FORMAT, out);
+        }
+        // The number is free before the host learns that the queue is no more.
+        self.member = None;
+        self.answer(command.id(), Status::SUCCESS, out);
+        self.finished = true;
+    }
+
+    /// Whether this queue is still one of its controller. If not, the connection is over.
+    #[inline(always)]
+    pub(super) fn is_member(&mut self) -> bool {
+        let lives = self.member.as_ref().is_some_and(Membership::lives);
+        if !lives {
+            self.finished = true;
+        }
+        lives
+    }
+
+    /// Entries that a queue may have.
+    pub(super) fn max_entries(&self) -> u16 {
+        self.config.max_queue_depth.clamp(32, 1024)
+    }
+
+    /// Data that a command on an I/O queue may bring along.
+    pub(super) fn in_capsule_bytes(&self) -> u32 {
+        (self.config.in_capsule_bytes & !15).min(block::Pool::SMALL_BYTES as u32)
+    }
+
+    /// Longest read or write: a power of two.
+    pub(super) fn max_transfer(&self) -> u32 {
+        1 << self.config.max_transfer_bytes.clamp(4096, 1 << 28).ilog2()
+    }
+}
+
+/// A name in the data: text that ends with a zero byte.
+fn text(data: &[u8], at: usize) -> Option<&str> {
+    let field = &data[at..at + 256];
+    let len = field.iter().position(|byte| *byte == 0).filter(|len| *len <= NQN_MAX_BYTES)?;
+    std::str::from_utf8(&field[..len]).ok()
+}

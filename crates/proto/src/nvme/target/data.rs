@@ -1,0 +1,157 @@
+//! Data of hosts: where it lands, what is checked, and when more is asked for.
+
+use block::Nanos;
+
+use crate::{Ending, Outbox};
+
+use super::super::frame::Fatal;
+use super::super::pdu::{Data, ReadyToTransfer, Short, Status, fatal};
+use super::command::IOS_PER_COMMAND;
+use super::slot::State;
+use super::{NvmeTarget, Sink, Stage};
+
+impl NvmeTarget {
+    /// An H2CData, whose data is still to come.
+    #[inline(always)]
+    pub(super) fn host_data(&mut self, header: &Short, out: &mut Outbox) -> Result<(), Ending> {
+        let data = Data::parse(header);
+        match self.check_host_data(&data) {
+            Ok(slot) => {
+                self.incoming.sink = Sink::Slot(slot);
+                self.incoming.last = data.last();
+                Ok(())
+            }
+            Err(fatal) => Err(self.give_up(fatal, header, out)),
+        }
+    }
+
+    /// Whose data it is, if it is what was asked for.
+    #[inline(always)]
+    fn check_host_data(&self, data: &Data) -> Result<u16, Fatal> {
+        if self.stage == Stage::Fresh {
+            return Err(Fatal::sequence(
+                "NVMe-TCP §3.2: the first PDU of a connection is an ICReq",
+            ));
+        }
+        let Some(slot) = self.slots.by_transfer_tag(data.transfer_tag) else {
+            return Err(Fatal::field(10, "NVMe-TCP §3.3.2: TTAG is that of an R2T"));
+        };
+        let expects = &self.slots[slot];
+        // In-capsule data is open only until the next PDU, so this is data that an R2T asked for.
+        if !expects.open {
+            return Err(Fatal::sequence("NVMe-TCP §3.3.2: H2CData answers an R2T"));
+        }
+        if data.command != expects.id {
+            return Err(Fatal::field(8, "NVMe-TCP §3.6.2.8: CCCID is that of the R2T"));
+        }
+        if data.len != self.frame.data_len() {
+            return Err(Fatal::field(16, "NVMe-TCP §3.6.2.8: DATAL is the length of the data"));
+        }
+        if data.len > self.max_host_data() {
+            let rule = "NVMe-TCP §3.6.2.3: an H2CData has at most MAXH2CDATA bytes";
+            return Err(Fatal { status: fatal::LIMIT_EXCEEDED, information: 0, rule, at: 16 });
+        }
+        let end = u64::from(data.offset) + u64::from(data.len);
+        //= NVMe-TCP §3.3.2: the data of an R2T comes in order, without gaps.
+        if data.offset != expects.moved || end > u64::from(expects.burst_end) {
+            let rule = "NVMe-TCP §3.3.2: H2CData lies in the range of its R2T, in order";
+            return Err(Fatal { status: fatal::OUT_OF_RANGE, information: 0, rule, at: 12 });
+        }
+        //= NVMe-TCP §3.6.2.8: LAST_PDU is set in the last H2CData of an R2T and in no other.
+        if data.last() != (end == u64::from(expects.burst_end)) {
+            return Err(Fatal::field(1, "NVMe-TCP §3.6.2.8: LAST_PDU ends the data of an R2T"));
+        }
+        Ok(slot)
+    }
+
+    /// Puts a part of a PDU's data into the command's buffer.
+    #[inline(always)]
+    pub(super) fn place(&mut self, slot: u16, part: &[u8]) {
+        let have = self.incoming.have;
+        let command = &mut self.slots[slot];
+        if command.fails() {
+            return;
+        }
+        // What comes along with a command may be more than it needs.
+        let at = (command.moved + have).min(command.burst_end);
+        let len = part.len().min((command.burst_end - at) as usize);
+        let at = (at - command.asked) as usize;
+        if let Some(buf) = &mut command.buf {
+            buf[at..at + len].copy_from_slice(&part[..len]);
+        }
+    }
+
+    /// The data of a PDU is complete.
+    #[inline(always)]
+    pub(super) fn placed(&mut self, now: Nanos, slot: u16, intact: bool, out: &mut Outbox) {
+        let (have, last) = (self.incoming.have, self.incoming.last);
+        let command = &mut self.slots[slot];
+        if !intact {
+            //= NVMe-TCP §3.4.1.4: a wrong data digest fails the command, not the connection.
+            command.spoil(Status::TRANSIENT_TRANSPORT_ERROR);
+        }
+        command.moved = (command.moved + have).min(command.burst_end);
+        if !last {
+            return;
+        }
+        command.open = false;
+        if command.state == State::Writing {
+            return self.write_on(slot, out);
+        }
+        self.collected_on(now, slot, out);
+    }
+
+    /// Goes on with a write when a burst ended or an I/O came back.
+    #[inline(always)]
+    pub(super) fn write_on(&mut self, slot: u16, out: &mut Outbox) {
+        let write = &self.slots[slot];
+        if write.fails() {
+            return self.fail_when_quiet(slot, out);
+        }
+        if write.open {
+            return;
+        }
+        if write.buf.is_some() {
+            self.write_chunk(slot);
+        }
+        let write = &self.slots[slot];
+        if write.moved < write.len {
+            self.solicit(slot, out);
+        } else if write.flying == 0 {
+            self.finish(slot, out);
+        }
+    }
+
+    /// Asks for the next burst, unless enough is with the volume already.
+    //= NVMe-TCP §3.3.2: one R2T is outstanding for a command, so any MAXR2T is kept.
+    pub(super) fn solicit(&mut self, slot: u16, out: &mut Outbox) {
+        let command = &mut self.slots[slot];
+        if command.flying >= IOS_PER_COMMAND {
+            return;
+        }
+        let end = command.chunk_end();
+        debug_assert!(command.buf.is_none() && command.moved == command.asked);
+        command.buf = out.pool().take((end - command.asked) as usize);
+        if command.buf.is_none() {
+            return self.starve(slot);
+        }
+        let offset = command.moved;
+        command.open = true;
+        command.burst_end = end;
+        let (command, len) = (command.id, end - offset);
+        let transfer_tag = self.slots.transfer_tag(slot);
+        let ready = ReadyToTransfer { command, transfer_tag, offset, len };
+        self.wire.short(ready.build(), out);
+    }
+
+    /// A command that fails ends once nothing of it is under way.
+    #[cold]
+    pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
+        let command = &mut self.slots[slot];
+        if command.open || command.flying != 0 {
+            return;
+        }
+        command.buf.take().into_iter().for_each(|buf| out.pool().give(buf));
+        self.finish(slot, out);
+    }
+}

@@ -1,0 +1,134 @@
+//! Get Features and Set Features.
+
+use crate::Outbox;
+
+use super::super::pdu::{Command, Status};
+use super::NvmeTarget;
+use super::admin::KEEP_ALIVE_UNIT_MS;
+
+/// Feature identifiers.
+//= NVMe base §Feature Identifiers
+mod feature {
+    pub(super) const ARBITRATION: u8 = 0x01;
+    pub(super) const POWER_MANAGEMENT: u8 = 0x02;
+    pub(super) const TEMPERATURE: u8 = 0x04;
+    pub(super) const ERROR_RECOVERY: u8 = 0x05;
+    pub(super) const WRITE_CACHE: u8 = 0x06;
+    pub(super) const QUEUES: u8 = 0x07;
+    pub(super) const WRITE_ATOMICITY: u8 = 0x0a;
+    pub(super) const EVENTS: u8 = 0x0b;
+    pub(super) const KEEP_ALIVE: u8 = 0x0f;
+    pub(super) const HOST_ID: u8 = 0x81;
+}
+
+/// Features that mean nothing to a volume but that hosts may set and read back, and their bits.
+const KEPT: [(u8, u32); 6] = [
+    (feature::ARBITRATION, 0xffff_ffff),
+    // Power state 0 is the only one.
+    (feature::POWER_MANAGEMENT, 0xe0),
+    (feature::TEMPERATURE, 0x3f_ffff),
+    (feature::ERROR_RECOVERY, 0xffff),
+    (feature::WRITE_ATOMICITY, 1),
+    (feature::EVENTS, 0xffff_ffff),
+];
+
+/// What a host has set.
+#[derive(Debug, Default)]
+pub(super) struct Features([u32; KEPT.len()]);
+
+/// Bit 31 of Dword 10 of Set Features: keep it over resets.
+//= NVMe base §Set Features: SV, which needs ONCS bit 4.
+const SAVE: u32 = 1 << 31;
+
+impl NvmeTarget {
+    /// Answers a Get Features command.
+    //= NVMe base §Get Features: SEL needs ONCS bit 4, without which the current value is told.
+    pub(super) fn get_features(
+        &mut self,
+        command: Command<'_>,
+        out: &mut Outbox,
+    ) -> Result<(), Status> {
+        let id = command.word(10) as u8;
+        if id == feature::HOST_ID {
+            //= NVMe base §Host Identifier: over fabrics it has 128 bits, EXHID is 1.
+            if command.word(11) & 1 == 0 {
+                return Err(Status::INVALID_FIELD);
+            }
+            let host = self.member.as_ref().map_or([0; 16], |member| member.controller().host.id);
+            return self.answer_page(command, &host, host.len(), out);
+        }
+        let value = self.feature(id)?;
+        self.answer_result(command.id(), Status::SUCCESS, u64::from(value), out);
+        Ok(())
+    }
+
+    fn feature(&self, id: u8) -> Result<u32, Status> {
+        let admin = self.admin.as_ref().ok_or(Status::INVALID_FIELD)?;
+        match id {
+            feature::KEEP_ALIVE => Ok(admin.keep_alive_ms),
+            feature::WRITE_CACHE if self.has_cache() => Ok(1),
+            feature::QUEUES if !admin.discovery => Ok(queues(self.granted_queues())),
+            id => {
+                let at = KEPT.iter().position(|(kept, _)| *kept == id);
+                Ok(admin.features.0[at.ok_or(Status::INVALID_FIELD)?])
+            }
+        }
+    }
+
+    fn granted_queues(&self) -> u16 {
+        self.member.as_ref().map_or(0, |member| member.granted())
+    }
+
+    /// Does what a Set Features command says; the result is that of the command.
+    pub(super) fn set_features(&mut self, command: Command<'_>) -> Result<u64, Status> {
+        let (id, value) = (command.word(10) as u8, command.word(11));
+        let now = self.alive.last_heard();
+        let has_cache = self.has_cache();
+        let Some(admin) = &mut self.admin else { return Err(Status::INVALID_FIELD) };
+        if command.word(10) & SAVE != 0 {
+            return Err(Status::FEATURE_NOT_SAVEABLE);
+        }
+        match id {
+            feature::QUEUES if !admin.discovery => self.set_queues(value),
+            feature::KEEP_ALIVE => {
+                //= NVMe base §Keep Alive Timer: rounded up to the granularity that KAS tells.
+                admin.keep_alive_ms = value.div_ceil(KEEP_ALIVE_UNIT_MS) * KEEP_ALIVE_UNIT_MS;
+                self.restart_keep_alive(now);
+                Ok(0)
+            }
+            //= NVMe base §Volatile Write Cache: ours cannot be switched off.
+            feature::WRITE_CACHE if has_cache && value & 1 == 1 => Ok(0),
+            feature::WRITE_CACHE if has_cache => Err(Status::FEATURE_NOT_CHANGEABLE),
+            //= NVMe base §Host Identifier: over fabrics Connect sets it, and nothing else does.
+            feature::HOST_ID => Err(Status::SEQUENCE_ERROR),
+            id => {
+                let at = KEPT.iter().position(|(kept, _)| *kept == id);
+                let at = at.ok_or(Status::INVALID_FIELD)?;
+                if value & !KEPT[at].1 != 0 {
+                    return Err(Status::INVALID_FIELD);
+                }
+                admin.features.0[at] = value;
+                Ok(0)
+            }
+        }
+    }
+
+    //= NVMe base §Number of Queues: NSQR and NCQR, 0's based; FFFFh is invalid.
+    fn set_queues(&mut self, value: u32) -> Result<u64, Status> {
+        let (submission, completion) = (value as u16, (value >> 16) as u16);
+        if submission == u16::MAX || completion == u16::MAX {
+            return Err(Status::INVALID_FIELD);
+        }
+        // A queue is a pair of both.
+        let asked = submission.min(completion) + 1;
+        let granted = self.member.as_ref().and_then(|member| member.grant(asked));
+        //= NVMe base §Number of Queues: not once I/O queues exist.
+        Ok(u64::from(queues(granted.ok_or(Status::SEQUENCE_ERROR)?)))
+    }
+}
+
+/// A number of queue pairs as the feature has it.
+fn queues(count: u16) -> u32 {
+    let count = u32::from(count.saturating_sub(1));
+    count | count << 16
+}

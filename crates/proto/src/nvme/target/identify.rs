@@ -1,0 +1,257 @@
+//! Identify: what a controller and its namespaces are.
+
+use block::Geometry;
+
+use super::super::directory::Namespace;
+use super::super::pdu::{Command, Status};
+use super::NvmeTarget;
+use super::admin::{EVENTS_LIMIT, KEEP_ALIVE_UNIT_MS};
+use super::property::VERSION;
+
+/// What is asked for.
+//= NVMe base §Identify: CNS values.
+mod cns {
+    pub(super) const NAMESPACE: u8 = 0x00;
+    pub(super) const CONTROLLER: u8 = 0x01;
+    pub(super) const NAMESPACE_LIST: u8 = 0x02;
+    pub(super) const DESCRIPTORS: u8 = 0x03;
+    pub(super) const NAMESPACE_OF_SET: u8 = 0x05;
+    pub(super) const CONTROLLER_OF_SET: u8 = 0x06;
+    pub(super) const NAMESPACE_LIST_OF_SET: u8 = 0x07;
+    pub(super) const NAMESPACE_OF_ANY_SET: u8 = 0x08;
+}
+
+/// Length of every answer.
+//= NVMe base §Identify: data structures are 4096 bytes.
+const PAGE_BYTES: usize = 4096;
+
+/// Optional NVM commands: Compare, Dataset Management, Write Zeroes.
+//= NVMe base §ONCS: bits 0, 2 and 3.
+const COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3;
+
+/// Log pages: effects of commands, and reading from an offset.
+//= NVMe base §LPA: bits 1 and 2.
+const LOG_PAGES: u8 = 1 << 1 | 1 << 2;
+
+/// SGLs of any length and alignment, with in-capsule offsets and transport descriptors.
+//= NVMe base §SGLS: bits 1:0, 20 and 21.
+const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
+
+/// Type of I/O and discovery controllers.
+//= NVMe base §CNTRLTYPE: 1 and 2.
+const IO_CONTROLLER: u8 = 1;
+const DISCOVERY_CONTROLLER: u8 = 2;
+
+/// One read-only firmware slot.
+//= NVMe base §FRMW: bit 0 read-only, bits 3:1 number of slots.
+const FIRMWARE_SLOTS: u8 = 1 | 1 << 1;
+
+/// Our version, for people.
+pub(super) const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
+
+/// An answer under construction.
+struct Page(Vec<u8>);
+
+impl Page {
+    fn new() -> Page {
+        Page(vec![0; PAGE_BYTES])
+    }
+
+    fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) -> &mut Page {
+        self.0[at..at + N].copy_from_slice(&bytes);
+        self
+    }
+
+    fn put16(&mut self, at: usize, value: u16) -> &mut Page {
+        self.put(at, value.to_le_bytes())
+    }
+
+    fn put32(&mut self, at: usize, value: u32) -> &mut Page {
+        self.put(at, value.to_le_bytes())
+    }
+
+    fn put64(&mut self, at: usize, value: u64) -> &mut Page {
+        self.put(at, value.to_le_bytes())
+    }
+
+    /// Text, filled up or cut to `len` bytes.
+    fn text(&mut self, at: usize, len: usize, text: &str, filler: u8) -> &mut Page {
+        let bytes = text.bytes().chain(std::iter::repeat(filler));
+        self.0[at..at + len].iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+        self
+    }
+}
+
+impl NvmeTarget {
+    /// The answer to an Identify command.
+    pub(super) fn identify(&self, command: Command<'_>) -> Result<Vec<u8>, Status> {
+        let (what, id) = (command.word(10) as u8, command.namespace());
+        let discovery = self.admin.as_ref().is_some_and(|admin| admin.discovery);
+        if discovery && what != cns::CONTROLLER {
+            return Err(Status::INVALID_FIELD);
+        }
+        //= NVMe base §Identify: CSI is bits 31:24 of Dword 11; the NVM command set is 0.
+        let of_set = [cns::NAMESPACE_OF_SET, cns::CONTROLLER_OF_SET, cns::NAMESPACE_LIST_OF_SET];
+        if of_set.contains(&what) && command.word(11) >> 24 != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        match what {
+            cns::NAMESPACE => self.about_namespace(id, |page, namespace| {
+                describe(page, namespace, self.subsystem.unique_id(id));
+            }),
+            cns::CONTROLLER => Ok(self.identify_controller(discovery)),
+            cns::NAMESPACE_LIST | cns::NAMESPACE_LIST_OF_SET => self.namespace_list(id),
+            cns::DESCRIPTORS => self.descriptors(id),
+            // Formats of protection information and the like, which we have none of.
+            cns::NAMESPACE_OF_SET => self.about_namespace(id, |_, _| {}),
+            // Zero: the sizes of Write Zeroes and Dataset Management have no limit of their own.
+            cns::CONTROLLER_OF_SET => Ok(Page::new().0),
+            cns::NAMESPACE_OF_ANY_SET => self.about_namespace(id, |page, namespace| {
+                //= NVMe base §I/O Command Set Independent Identify Namespace: NMIC, NSATTR, NSTAT.
+                page.put(1, [SHARED]).put(8, [protected(&namespace.geometry)]).put(14, [1]);
+            }),
+            _ => Err(Status::INVALID_FIELD),
+        }
+    }
+
+    /// What is told of a namespace; zeroes if there might be one of that identifier but is not.
+    //= NVMe base §Identify Namespace: an inactive identifier is answered by zeroes.
+    fn about_namespace(
+        &self,
+        id: u32,
+        tell: impl Fn(&mut Page, &Namespace),
+    ) -> Result<Vec<u8>, Status> {
+        if id == 0 || id as usize > self.subsystem.namespaces.len() {
+            return Err(Status::INVALID_NAMESPACE);
+        }
+        let mut page = Page::new();
+        self.subsystem.namespace(id).iter().for_each(|namespace| tell(&mut page, namespace));
+        Ok(page.0)
+    }
+
+    //= NVMe base §Active Namespace ID list: identifiers greater than NSID, rising, then zeroes.
+    fn namespace_list(&self, after: u32) -> Result<Vec<u8>, Status> {
+        if after >= 0xffff_fffe {
+            return Err(Status::INVALID_NAMESPACE);
+        }
+        let mut page = Page::new();
+        let ids = self.subsystem.ids().filter(|id| *id > after);
+        for (at, id) in (0..PAGE_BYTES).step_by(4).zip(ids) {
+            page.put32(at, id);
+        }
+        Ok(page.0)
+    }
+
+    //= NVMe base §Namespace Identification Descriptor: type, length, two reserved bytes, value.
+    fn descriptors(&self, id: u32) -> Result<Vec<u8>, Status> {
+        self.subsystem.namespace(id).ok_or(Status::INVALID_NAMESPACE)?;
+        const EUI64: u8 = 1;
+        const NGUID: u8 = 2;
+        const UUID: u8 = 3;
+        const COMMAND_SET: u8 = 4;
+        let unique = self.subsystem.unique_id(id);
+        let mut page = Page::new();
+        page.put(0, [UUID, 16]).put(4, uuid(unique));
+        page.put(20, [NGUID, 16]).put(24, nguid(unique));
+        page.put(40, [EUI64, 8]).put(44, eui64(unique));
+        page.put(52, [COMMAND_SET, 1]).put(56, [0]);
+        Ok(page.0)
+    }
+
+    //= NVMe base §Identify Controller data structure
+    fn identify_controller(&self, discovery: bool) -> Vec<u8> {
+        let subsystem = &self.subsystem;
+        let id = self.member.as_ref().map_or(0, |member| member.controller().id);
+        let mut page = Page::new();
+        page.text(4, 20, &subsystem.serial, b' ').text(24, 40, &subsystem.model, b' ');
+        page.text(64, 8, FIRMWARE, b' ');
+        //= NVMe base §MDTS: a power of two in units of the smallest page, 4096 bytes.
+        page.put(77, [(self.max_transfer() / 4096).ilog2() as u8]);
+        page.put16(78, id).put32(80, VERSION);
+        //= NVMe base §CTRATT: bit 0, host identifiers of 128 bits.
+        page.put32(96, 1);
+        page.put(111, [if discovery { DISCOVERY_CONTROLLER } else { IO_CONTROLLER }]);
+        page.put(259, [EVENTS_LIMIT]);
+        //= NVMe base §KAS: in units of 100 milliseconds.
+        page.put16(320, (KEEP_ALIVE_UNIT_MS / 100) as u16);
+        page.put16(514, self.max_entries());
+        page.put32(536, SGLS);
+        page.text(768, 256, &subsystem.nqn, 0);
+        //= NVMe-oF §Identify Controller: IOCCSZ and IORCSZ in units of 16 bytes, ICDOFF, MSDBD.
+        page.put32(1792, (64 + self.in_capsule_bytes()) / 16).put32(1796, 1).put(1803, [1]);
+        if discovery {
+            // Reading from an offset is all that it does.
+            page.put(261, [1 << 2]);
+            return page.0;
+        }
+        //= NVMe base §CMIC: several ports and several controllers, bits 0 and 1.
+        page.put(76, [3]);
+        page.put(258, [3]).put(260, [FIRMWARE_SLOTS]).put(261, [LOG_PAGES]);
+        //= NVMe base §SQES, CQES: entries of 2⁶ and 2⁴ bytes, least and most.
+        page.put(512, [0x66, 0x44]);
+        page.put32(516, subsystem.namespaces.len() as u32).put16(520, COMMANDS);
+        //= NVMe base §VWC: bit 0 if there is a cache; bits 2:1 = 10b, no flush of all at once.
+        page.put(525, [4 | u8::from(self.has_cache())]);
+        //= NVMe-oF §Identify Controller: OFCS bit 0, Disconnect.
+        page.put16(1804, 1);
+        page.0
+    }
+
+    /// Whether any namespace may lose what was acknowledged.
+    pub(super) fn has_cache(&self) -> bool {
+        self.subsystem.namespaces.iter().flatten().any(|namespace| namespace.geometry.volatile)
+    }
+}
+
+/// Several controllers may use a namespace at once.
+//= NVMe base §NMIC: bit 0.
+const SHARED: u8 = 1;
+
+//= NVMe base §NSATTR: bit 0, write protected.
+fn protected(geometry: &Geometry) -> u8 {
+    u8::from(geometry.read_only)
+}
+
+/// What is told of a namespace.
+//= NVMe base §Identify Namespace data structure
+fn describe(page: &mut Page, namespace: &Namespace, unique: [u8; 16]) {
+    let geometry = &namespace.geometry;
+    page.put64(0, geometry.blocks).put64(8, geometry.blocks).put64(16, geometry.blocks);
+    page.put(30, [SHARED]);
+    //= NVMe base §DLFEAT: deallocated blocks read as zeroes; Write Zeroes may deallocate.
+    page.put(33, [1 | 1 << 3]);
+    page.put(48, u128::from(geometry.bytes()).to_le_bytes());
+    page.put(99, [protected(geometry)]);
+    page.put(104, nguid(unique)).put(120, eui64(unique));
+    //= NVMe base §LBAF: no metadata, LBADS is the logarithm of the block size.
+    page.put(130, [geometry.block_bytes.trailing_zeros() as u8]);
+}
+
+/// An NGUID that says that it was not given by the IEEE.
+//= NVMe base §NGUID: big-endian, with an OUI in bytes 8 to 10.
+fn nguid(unique: [u8; 16]) -> [u8; 16] {
+    let mut id = unique;
+    id[8] = id[8] & !1 | LOCAL;
+    id
+}
+
+/// The same, shorter.
+//= NVMe base §EUI64: big-endian, begins with an OUI.
+fn eui64(unique: [u8; 16]) -> [u8; 8] {
+    let mut id = [0; 8];
+    id.copy_from_slice(&unique[..8]);
+    id[0] = id[0] & !1 | LOCAL;
+    id
+}
+
+/// The bit of an OUI that says that it was given by whoever uses it.
+const LOCAL: u8 = 2;
+
+/// A UUID of our own making.
+//= RFC 9562 §5.8: version 8, variant 10b.
+fn uuid(unique: [u8; 16]) -> [u8; 16] {
+    let mut id = unique;
+    id[6] = id[6] & 0x0f | 0x80;
+    id[8] = id[8] & 0x3f | 0x80;
+    id
+}

@@ -1,0 +1,348 @@
+//! Commands on an I/O queue that are neither reads nor writes, and those that wait for a buffer.
+
+use block::{Done, Io, Op, Tag};
+
+use crate::{Ending, Outbox, Request};
+
+use super::super::pdu::{CAPSULE_BYTES, Command, Entry, Status, admin, fabrics, io};
+use super::answer::status_of;
+use super::command::{IOS_PER_COMMAND, Place, tag};
+use super::slot::{Job, State};
+use super::{NvmeTarget, Stage};
+use crate::UnitId;
+use block::Nanos;
+
+/// Longest trim or zeroing in one I/O: a multiple of any block.
+const CLEAR_BYTES_MAX: u64 = 1 << 30;
+
+/// Length of a range in the data of a Dataset Management command.
+//= NVMe base §Dataset Management: a range is 16 bytes, and there are at most 256.
+const RANGE_BYTES: u32 = 16;
+
+/// Bits of Dword 11 of Dataset Management and of Dword 12 of Write Zeroes.
+//= NVMe base §Dataset Management: AD is bit 2 of Dword 11.
+const DEALLOCATE: u32 = 1 << 2;
+//= NVMe base §Write Zeroes: DEAC is bit 25 of Dword 12.
+const ZEROES_DEALLOCATE: u32 = 1 << 25;
+
+/// What needs no place on a volume.
+pub(super) const NOWHERE: Place = Place { unit: UnitId(0), in_place: false, offset: 0, len: 0 };
+
+impl NvmeTarget {
+    /// A command on an I/O queue that is neither a read nor a write.
+    #[cold]
+    pub(super) fn other_io(
+        &mut self,
+        command: Command<'_>,
+        capsule: &[u8; CAPSULE_BYTES],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        let status = match command.opcode() {
+            io::FLUSH => self.flush(command),
+            io::WRITE_ZEROES => self.write_zeroes(command),
+            io::DATASET_MANAGEMENT => self.dataset_management(command, out),
+            io::COMPARE => self.compare(command, out),
+            admin::FABRICS => self.io_fabrics(command, out),
+            _ => Err(Refused::Status(Status::INVALID_OPCODE)),
+        };
+        match status {
+            Ok(()) => Ok(()),
+            Err(Refused::Status(status)) => {
+                self.answer(command.id(), status, out);
+                Ok(())
+            }
+            Err(Refused::Overrun) => Err(self.overrun(capsule, out)),
+        }
+    }
+
+    fn flush(&mut self, command: Command<'_>) -> Result<(), Refused> {
+        //= NVMe base §Flush: with VWC bits 2:1 = 10b the broadcast identifier is not valid.
+        let namespace = self.subsystem.namespace(command.namespace());
+        let unit = namespace.ok_or(Status::INVALID_NAMESPACE)?.id;
+        self.start_job(command, Place { unit, ..NOWHERE }, Op::Flush, vec![(0, 0)])
+    }
+
+    fn write_zeroes(&mut self, command: Command<'_>) -> Result<(), Refused> {
+        let namespace = self.subsystem.namespace(command.namespace());
+        let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
+        let geometry = namespace.geometry;
+        let shift = geometry.block_bytes.trailing_zeros();
+        let (start, count) = (command.start_block(), u64::from(command.block_count()));
+        if start >= geometry.blocks || count > geometry.blocks - start {
+            return Err(Status::LBA_OUT_OF_RANGE.into());
+        }
+        if geometry.read_only {
+            return Err(Status::WRITE_PROTECTED.into());
+        }
+        let op = if command.word(12) & ZEROES_DEALLOCATE == 0 { Op::WriteZeroes } else { Op::Trim };
+        let place = Place { unit: namespace.id, ..NOWHERE };
+        self.start_job(command, place, op, vec![(start << shift, count << shift)])?;
+        Ok(())
+    }
+
+    fn dataset_management(
+        &mut self,
+        command: Command<'_>,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        let namespace = self.subsystem.namespace(command.namespace());
+        let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
+        //= NVMe base §Dataset Management: NR is the number of ranges, less one.
+        let len = ((command.word(10) & 0xff) + 1) * RANGE_BYTES;
+        if command.sgl_len() < len {
+            return Err(Status::SGL_LENGTH_INVALID.into());
+        }
+        let place = Place { unit: namespace.id, len, ..NOWHERE };
+        self.collect(command, place, out)
+    }
+
+    /// Starts a command whose data says what to do.
+    pub(super) fn collect(
+        &mut self,
+        command: Command<'_>,
+        place: Place,
+        out: &mut Outbox,
+    ) -> Result<(), Refused> {
+        let slot = self.begin(command, place, State::Collecting).ok_or(Refused::Overrun)?;
+        self.slots[slot].job = Some(Box::new(Job::new(*command.0)));
+        self.expect_data(slot, command, out);
+        Ok(())
+    }
+
+    fn start_job(
+        &mut self,
+        command: Command<'_>,
+        place: Place,
+        op: Op,
+        ranges: Vec<(u64, u64)>,
+    ) -> Result<(), Refused> {
+        let slot = self.begin(command, place, State::Working).ok_or(Refused::Overrun)?;
+        self.slots[slot].job = Some(Box::new(Job { op, ranges, ..Job::new(*command.0) }));
+        self.ask_for_ranges(slot);
+        Ok(())
+    }
+
+    /// The data of a command that is no write is complete.
+    #[cold]
+    pub(super) fn collected_on(&mut self, now: Nanos, slot: u16, out: &mut Outbox) {
+        let command = &mut self.slots[slot];
+        if command.fails() {
+            return self.fail_when_quiet(slot, out);
+        }
+        if command.state == State::Comparing {
+            return self.compare_on(slot, out);
+        }
+        let len = command.len as usize;
+        let entry = command.job.as_ref().map_or([0; 64], |job| job.entry);
+        let Some(buf) = command.buf.take() else { return };
+        if self.stage == Stage::Unconnected {
+            self.slots[slot].job = None;
+            self.slots.release(slot);
+            self.connect(now, Command(&entry), &buf[..len], out);
+        } else {
+            self.deallocate(slot, &entry, &buf[..len], out);
+        }
+        out.pool().give(buf);
+    }
+
+    /// The ranges of a Dataset Management command are here.
+    fn deallocate(&mut self, slot: u16, entry: &Entry, data: &[u8], out: &mut Outbox) {
+        let command = Command(entry);
+        let ranges = match self.ranges(command, data) {
+            //= NVMe base §Dataset Management: all attributes but AD are hints.
+            Ok(_) if command.word(11) & DEALLOCATE == 0 => Vec::new(),
+            Ok(ranges) => ranges,
+            Err(status) => {
+                self.slots[slot].spoil(status);
+                Vec::new()
+            }
+        };
+        let slot_ref = &mut self.slots[slot];
+        slot_ref.state = State::Working;
+        slot_ref.job = Some(Box::new(Job { op: Op::Trim, ranges, ..Job::new(*entry) }));
+        self.work_on(slot, out);
+    }
+
+    /// Offsets and lengths of ranges, in bytes, all inside of the namespace.
+    fn ranges(&self, command: Command<'_>, data: &[u8]) -> Result<Vec<(u64, u64)>, Status> {
+        let namespace = self.subsystem.namespace(command.namespace());
+        let geometry = namespace.ok_or(Status::INVALID_NAMESPACE)?.geometry;
+        let shift = geometry.block_bytes.trailing_zeros();
+        let mut ranges = Vec::new();
+        let (each, _) = data.as_chunks::<{ RANGE_BYTES as usize }>();
+        for range in each {
+            //= NVMe base §Dataset Management: attributes, length and start of a range.
+            let [_, _, _, _, a, b, c, d, start @ ..] = *range;
+            let (count, start) = (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(start));
+            let inside = start <= geometry.blocks && u64::from(count) <= geometry.blocks - start;
+            if !inside {
+                return Err(Status::LBA_OUT_OF_RANGE);
+            }
+            if count != 0 {
+                ranges.push((start << shift, u64::from(count) << shift));
+            }
+        }
+        let writes = command.word(11) & DEALLOCATE != 0;
+        if writes && geometry.read_only { Err(Status::WRITE_PROTECTED) } else { Ok(ranges) }
+    }
+
+    /// Goes on with ranges when an I/O came back.
+    fn work_on(&mut self, slot: u16, out: &mut Outbox) {
+        if self.slots[slot].fails() {
+            return self.fail_when_quiet(slot, out);
+        }
+        self.ask_for_ranges(slot);
+        if self.slots[slot].flying == 0 {
+            self.finish(slot, out);
+        }
+    }
+
+    /// Hands ranges to the volume, as many as may be with it.
+    fn ask_for_ranges(&mut self, slot: u16) {
+        let work = &mut self.slots[slot];
+        let Some(job) = work.job.as_mut() else { return };
+        while let Some(&(offset, len)) = job.ranges.get(job.index)
+            && work.flying < IOS_PER_COMMAND
+        {
+            let now = (len - job.at).min(CLEAR_BYTES_MAX);
+            let (tag, offset) = (Tag(u64::from(slot)), offset + job.at);
+            let io = Io { tag, op: job.op, fua: false, len: now as u32, offset, buf: None };
+            job.at += now;
+            if job.at == len {
+                (job.index, job.at) = (job.index + 1, 0);
+            }
+            work.flying += 1;
+            self.requests.push_back(Request { unit: work.unit, io });
+        }
+    }
+
+    fn compare(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {
+        let place = self.place_of(command, false)?;
+        let slot = self.begin(command, place, State::Comparing).ok_or(Refused::Overrun)?;
+        self.expect_data(slot, command, out);
+        Ok(())
+    }
+
+    /// Goes on with a compare: reads what the host's data is to be compared with.
+    fn compare_on(&mut self, slot: u16, out: &mut Outbox) {
+        let compare = &mut self.slots[slot];
+        if compare.fails() {
+            return self.fail_when_quiet(slot, out);
+        }
+        if compare.open || compare.flying != 0 {
+            return;
+        }
+        if compare.buf.is_none() {
+            let more = compare.moved < compare.len;
+            return if more { self.solicit(slot, out) } else { self.finish(slot, out) };
+        }
+        let len = compare.moved - compare.asked;
+        let Some(buf) = out.pool().take(len as usize) else {
+            return self.starve(slot);
+        };
+        compare.flying = 1;
+        let (tag, offset) = (tag(slot, compare.asked), compare.offset + u64::from(compare.asked));
+        let io = Io { tag, op: Op::Read, fua: false, len, offset, buf: Some(buf) };
+        self.requests.push_back(Request { unit: compare.unit, io });
+    }
+
+    fn compare_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
+        let compare = &mut self.slots[slot];
+        compare.flying = 0;
+        let len = (compare.moved - compare.asked) as usize;
+        let same = match (&compare.buf, &done.buf) {
+            (Some(ours), Some(theirs)) => ours[..len] == theirs[..len],
+            _ => false,
+        };
+        match done.result {
+            Err(fault) => compare.spoil(status_of(fault, Op::Read)),
+            Ok(()) if !same => compare.spoil(Status::COMPARE_FAILURE),
+            Ok(()) => compare.asked = compare.moved,
+        }
+        let bufs = [compare.buf.take(), done.buf];
+        bufs.into_iter().flatten().for_each(|buf| out.pool().give(buf));
+        self.compare_on(slot, out);
+    }
+
+    /// An I/O of a command that is neither a read nor a write came back.
+    #[cold]
+    pub(super) fn job_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
+        match self.slots[slot].state {
+            State::Comparing => return self.compare_came(slot, done, out),
+            State::ShuttingDown => return self.flushed_for_shutdown(slot, done.result),
+            _ => {}
+        }
+        let work = &mut self.slots[slot];
+        work.flying -= 1;
+        if let Err(fault) = done.result {
+            let op = work.job.as_ref().map_or(Op::Flush, |job| job.op);
+            work.spoil(status_of(fault, op));
+        }
+        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        self.work_on(slot, out);
+    }
+
+    /// A fabrics command on an I/O queue.
+    fn io_fabrics(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {
+        match command.fabrics_type() {
+            fabrics::DISCONNECT => {
+                self.disconnect(command, out);
+                Ok(())
+            }
+            //= NVMe-oF §Connect command: a queue that is connected cannot be connected again.
+            fabrics::CONNECT => Err(Status::SEQUENCE_ERROR.into()),
+            _ => Err(Status::INVALID_OPCODE.into()),
+        }
+    }
+
+    /// The command in a slot waits for a buffer, or for room in the outbox.
+    #[cold]
+    pub(super) fn starve(&mut self, slot: u16) {
+        let starving = &mut self.slots[slot].starving;
+        if !std::mem::replace(starving, true) {
+            self.starving.push_back(slot);
+        }
+    }
+
+    /// Gives those who wait another try, in order.
+    #[inline(always)]
+    pub(super) fn feed(&mut self, out: &mut Outbox) {
+        if !self.starving.is_empty() {
+            self.feed_starving(out);
+        }
+    }
+
+    #[cold]
+    fn feed_starving(&mut self, out: &mut Outbox) {
+        for _ in 0..self.starving.len() {
+            let Some(number) = self.starving.pop_front() else { return };
+            let slot = &mut self.slots[number];
+            slot.starving = false;
+            // The command may have failed or ended meanwhile, and another may have its slot.
+            let wants_data = !slot.open && slot.buf.is_none() && slot.moved < slot.len;
+            match slot.state {
+                State::Reading if !slot.fails() => self.read_on(number, out),
+                State::Writing | State::Collecting if wants_data && !slot.fails() => {
+                    self.solicit(number, out);
+                }
+                State::Comparing => self.compare_on(number, out),
+                State::Waiting => self.try_again(number, out),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Why a command is not begun.
+pub(super) enum Refused {
+    /// For this reason.
+    Status(Status),
+    /// There are too many.
+    Overrun,
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Refused {
+        Refused::Status(status)
+    }
+}

@@ -1,0 +1,177 @@
+//! Properties of a controller: what PCIe has as registers. Enabling, reset, shutdown.
+
+use block::{Fault, Io, Op, Tag};
+
+use crate::Request;
+
+use super::super::pdu::{Command, Status};
+use super::NvmeTarget;
+use super::command::Place;
+use super::job::NOWHERE;
+use super::slot::State;
+
+/// Offsets of properties.
+//= NVMe base §3.1.3: controller properties.
+mod property {
+    pub(super) const CAPABILITIES: u32 = 0x00;
+    pub(super) const VERSION: u32 = 0x08;
+    pub(super) const CONFIGURATION: u32 = 0x14;
+    pub(super) const STATUS: u32 = 0x1c;
+    pub(super) const SUBSYSTEM_RESET: u32 = 0x20;
+    pub(super) const ADMIN_QUEUE_ATTRIBUTES: u32 = 0x24;
+    pub(super) const ADMIN_SUBMISSION_QUEUE: u32 = 0x28;
+    pub(super) const ADMIN_COMPLETION_QUEUE: u32 = 0x30;
+}
+
+/// Version 1.4 of the base specification.
+//= NVMe base §VS: major in bits 31:16, minor in bits 15:8.
+pub(super) const VERSION: u32 = 0x0001_0400;
+
+/// Bits of the configuration.
+//= NVMe base §CC: EN, CSS, MPS, AMS, SHN, IOSQES and IOCQES.
+mod cc {
+    pub(super) const ENABLE: u32 = 1;
+    /// Command set, page size and arbitration, which have one choice each: 0.
+    pub(super) const CHOICES: u32 = 0x3ff0;
+    pub(super) const SHUTDOWN: u32 = 3 << 14;
+    pub(super) const ENTRY_SIZES: u32 = 0xff << 16;
+    /// Entries of 2⁶ and 2⁴ bytes.
+    pub(super) const USUAL_SIZES: u32 = 0x46 << 16;
+}
+
+/// Bits of the status.
+//= NVMe base §CSTS: RDY, CFS and SHST.
+mod csts {
+    pub(super) const READY: u32 = 1;
+    pub(super) const FATAL: u32 = 1 << 1;
+    pub(super) const SHUTDOWN: u32 = 3 << 2;
+    pub(super) const SHUTDOWN_UNDER_WAY: u32 = 1 << 2;
+    pub(super) const SHUTDOWN_COMPLETE: u32 = 2 << 2;
+}
+
+/// How long enabling and disabling may take, in units of 500 ms.
+const READY_TIMEOUT: u64 = 15;
+
+impl NvmeTarget {
+    /// Whether the controller takes commands.
+    pub(super) fn is_ready(&self) -> bool {
+        let status = self.admin.as_ref().map_or(0, |admin| admin.status);
+        status & (csts::READY | csts::SHUTDOWN) == csts::READY
+    }
+
+    //= NVMe base §CAP: MQES, CQR bit 16, TO bits 31:24, NVM command set bit 37; pages of 4 KiB.
+    fn capabilities(&self) -> u64 {
+        u64::from(self.max_entries() - 1) | 1 << 16 | READY_TIMEOUT << 24 | 1 << 37
+    }
+
+    /// The value of a property.
+    //= NVMe-oF §Property Get command: ATTRIB tells the size, OFST which.
+    pub(super) fn get_property(&self, command: Command<'_>) -> Result<u64, Status> {
+        let admin = self.admin.as_ref().ok_or(Status::INVALID_FIELD)?;
+        let (offset, eight) = (command.field32(44), command.field8(40) & 7);
+        let (value, size) = match offset {
+            property::CAPABILITIES => (self.capabilities(), 1),
+            property::VERSION => (u64::from(VERSION), 0),
+            property::CONFIGURATION => (u64::from(admin.configuration), 0),
+            property::STATUS => (u64::from(admin.status), 0),
+            property::SUBSYSTEM_RESET | property::ADMIN_QUEUE_ATTRIBUTES => (0, 0),
+            property::ADMIN_SUBMISSION_QUEUE | property::ADMIN_COMPLETION_QUEUE => (0, 1),
+            _ => return Err(Status::INVALID_FIELD),
+        };
+        if size == eight { Ok(value) } else { Err(Status::INVALID_FIELD) }
+    }
+
+    /// Changes a property: only the configuration can be.
+    pub(super) fn set_property(&mut self, command: Command<'_>) -> Result<(), Status> {
+        if command.field32(44) != property::CONFIGURATION || command.field8(40) & 7 != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        let Some(admin) = &mut self.admin else { return Err(Status::INVALID_FIELD) };
+        let new = command.field32(48);
+        let old = std::mem::replace(&mut admin.configuration, new);
+        let turned = old ^ new;
+        if turned & cc::ENABLE != 0 {
+            if new & cc::ENABLE != 0 {
+                self.enable(new);
+            } else {
+                self.reset();
+            }
+        }
+        if turned & cc::SHUTDOWN != 0 && new & cc::SHUTDOWN != 0 {
+            self.shut_down();
+        }
+        Ok(())
+    }
+
+    fn enable(&mut self, configuration: u32) {
+        let Some(admin) = &mut self.admin else { return };
+        let sizes = configuration & cc::ENTRY_SIZES == cc::USUAL_SIZES || admin.discovery;
+        if configuration & cc::CHOICES != 0 || !sizes {
+            //= NVMe base §CC: a configuration that is not supported is a fatal error.
+            admin.status |= csts::FATAL;
+            return;
+        }
+        admin.status = csts::READY;
+        self.member.iter().for_each(|member| member.enable(true));
+    }
+
+    //= NVMe base §Controller reset: I/O queues are deleted, the admin queue stays as it is.
+    fn reset(&mut self) {
+        let Some(admin) = &mut self.admin else { return };
+        admin.status = 0;
+        admin.reset();
+        self.member.iter().for_each(|member| member.enable(false));
+    }
+
+    /// Ends the I/O queues and makes every volume durable before saying that it is done.
+    //= NVMe base §3.6.2: a shutdown is complete when nothing is lost if power is.
+    fn shut_down(&mut self) {
+        self.member.iter().for_each(|member| member.enable(false));
+        let volatile: Vec<_> = self.subsystem.namespaces.iter().flatten().collect();
+        let units: Vec<_> = volatile
+            .iter()
+            .filter(|namespace| namespace.geometry.volatile)
+            .map(|namespace| namespace.id)
+            .collect();
+        let Some(admin) = &mut self.admin else { return };
+        admin.status = admin.status & !csts::SHUTDOWN | csts::SHUTDOWN_UNDER_WAY;
+        let slot = if units.is_empty() { None } else { self.slots.take() };
+        let Some(slot) = slot else {
+            return self.shutdown_complete(true);
+        };
+        let Place { unit, offset, len, .. } = NOWHERE;
+        let flush = &mut self.slots[slot];
+        (flush.state, flush.unit, flush.offset, flush.len) =
+            (State::ShuttingDown, unit, offset, len);
+        flush.status = Status::SUCCESS;
+        flush.flying = units.len() as u16;
+        for unit in units {
+            let tag = Tag(u64::from(slot));
+            let io = Io { tag, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
+            self.requests.push_back(Request { unit, io });
+        }
+    }
+
+    /// A volume is durable, or cannot be made so.
+    pub(super) fn flushed_for_shutdown(&mut self, slot: u16, result: Result<(), Fault>) {
+        let flush = &mut self.slots[slot];
+        flush.flying -= 1;
+        if result.is_err() {
+            flush.spoil(Status::INTERNAL_ERROR);
+        }
+        if flush.flying == 0 {
+            let well = !flush.fails();
+            self.slots.release(slot);
+            self.shutdown_complete(well);
+        }
+    }
+
+    fn shutdown_complete(&mut self, well: bool) {
+        let Some(admin) = &mut self.admin else { return };
+        // A reset may have come in between, and made the shutdown void.
+        if admin.status & csts::SHUTDOWN == csts::SHUTDOWN_UNDER_WAY {
+            let fatal = if well { 0 } else { csts::FATAL };
+            admin.status = admin.status & !csts::SHUTDOWN | csts::SHUTDOWN_COMPLETE | fatal;
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Commands under way: a slot each, taken from a free list, so that no command allocates.
+
+use std::ops::{Index, IndexMut};
+
+use block::{Buf, Op, Pool};
+
+use crate::UnitId;
+
+use super::super::pdu::{Entry, Status};
+
+/// A command under way.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) state: State,
+    /// Data that the host sends is on its way: up to `burst_end`.
+    pub(super) open: bool,
+    /// It is in the list of those that wait for a buffer.
+    pub(super) starving: bool,
+    pub(super) in_place: bool,
+    pub(super) fua: bool,
+    /// I/Os with the volume.
+    pub(super) flying: u16,
+    /// Tells uses of the slot apart in transfer tags.
+    generation: u16,
+    /// The host's identifier.
+    pub(super) id: u16,
+    /// Why it fails, if it does.
+    pub(super) status: Status,
+    pub(super) unit: UnitId,
+    /// Where the command begins on the volume, and how much it moves, in bytes.
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    /// Bytes handed to the volume.
+    pub(super) asked: u32,
+    /// Bytes that were sent to the host or came from it.
+    pub(super) moved: u32,
+    pub(super) burst_end: u32,
+    /// Data of the host from `asked` on.
+    pub(super) buf: Option<Buf>,
+    /// What is neither a read nor a write.
+    pub(super) job: Option<Box<Job>>,
+}
+
+/// What a slot is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing.
+    Free,
+    /// Moving data from the volume to the host.
+    Reading,
+    /// Moving data from the host to the volume.
+    Writing,
+    /// Comparing data of the host with that of the volume.
+    Comparing,
+    /// Collecting data that says what to do.
+    Collecting,
+    /// Working on the ranges of a [`Job`].
+    Working,
+    /// Making volumes durable before the controller says that it is shut down.
+    ShuttingDown,
+    /// Waiting until little enough is to be sent.
+    Waiting,
+}
+
+/// Work beyond moving data.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The command.
+    pub(super) entry: Entry,
+    pub(super) op: Op,
+    /// Offset and length in bytes.
+    pub(super) ranges: Vec<(u64, u64)>,
+    /// The first range that is not all with the volume, and how much of it is.
+    pub(super) index: usize,
+    pub(super) at: u64,
+}
+
+impl Job {
+    /// A command whose data is to be seen first.
+    pub(super) fn new(entry: Entry) -> Job {
+        Job { entry, op: Op::Flush, ranges: Vec::new(), index: 0, at: 0 }
+    }
+}
+
+/// All slots of a connection.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    /// Transfer tags hold the slot in so many bits, and its generation above.
+    tag_bits: u32,
+}
+
+impl Slots {
+    /// Slots for `count` commands, 1 to 4096.
+    pub(super) fn new(count: u16) -> Slots {
+        let slots = (0..count).map(|_| Slot::free()).collect();
+        let tag_bits = u16::BITS - count.saturating_sub(1).leading_zeros();
+        Slots { slots, free: (0..count).rev().collect(), tag_bits }
+    }
+
+    /// Takes a slot.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Option<u16> {
+        self.free.pop()
+    }
+
+    /// Gives a slot back. Its buffer must be gone.
+    #[inline(always)]
+    pub(super) fn release(&mut self, slot: u16) {
+        let free = &mut self.slots[usize::from(slot)];
+        debug_assert!(free.buf.is_none() && free.flying == 0 && free.state != State::Free);
+        free.state = State::Free;
+        free.generation = free.generation.wrapping_add(1);
+        self.free.push(slot);
+    }
+
+    /// The slot of that number, if there is one.
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::from(slot))
+    }
+
+    /// The name of this use of a slot, for data that is asked for.
+    pub(super) fn transfer_tag(&self, slot: u16) -> u16 {
+        let generation = u32::from(self[slot].generation);
+        (generation << self.tag_bits) as u16 | slot
+    }
+
+    /// The slot that a transfer tag names, if that use of it is not over.
+    #[inline(always)]
+    pub(super) fn by_transfer_tag(&self, tag: u16) -> Option<u16> {
+        let slot = tag & ((1_u32 << self.tag_bits) - 1) as u16;
+        let there = usize::from(slot) < self.slots.len();
+        (there && self.transfer_tag(slot) == tag).then_some(slot)
+    }
+
+    /// Whether no command is under way.
+    pub(super) fn are_free(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    /// Empties every slot, whatever is under way.
+    pub(super) fn clear(&mut self, pool: &Pool) {
+        for slot in &mut self.slots {
+            slot.buf.take().into_iter().for_each(|buf| pool.give(buf));
+            *slot = Slot::free();
+        }
+        self.free.clear();
+    }
+}
+
+impl Index<u16> for Slots {
+    type Output = Slot;
+    #[inline(always)]
+    fn index(&self, slot: u16) -> &Slot {
+        &self.slots[usize::from(slot)]
+    }
+}
+
+impl IndexMut<u16> for Slots {
+    #[inline(always)]
+    fn index_mut(&mut self, slot: u16) -> &mut Slot {
+        &mut self.slots[usize::from(slot)]
+    }
+}
+
+impl Slot {
+    fn free() -> Slot {
+        Slot {
+            state: State::Free,
+            open: false,
+            starving: false,
+            in_place: false,
+            fua: false,
+            flying: 0,
+            generation: 0,
+            id: 0,
+            status: Status::SUCCESS,
+            unit: UnitId(0),
+            offset: 0,
+            len: 0,
+            asked: 0,
+            moved: 0,
+            burst_end: 0,
+            buf: None,
+            job: None,
+        }
+    }
+
+    /// Where the part of the data that begins at `asked` ends: an I/O's worth further.
+    #[inline(always)]
+    pub(super) fn chunk_end(&self) -> u32 {
+        self.len.min(self.asked + Pool::LARGE_BYTES as u32)
+    }
+
+    /// The command fails for this reason, unless it already does for another.
+    #[cold]
+    pub(super) fn spoil(&mut self, status: Status) {
+        if self.status == Status::SUCCESS {
+            self.status = status;
+        }
+    }
+
+    /// Whether it fails.
+    #[inline(always)]
+    pub(super) fn fails(&self) -> bool {
+        self.status != Status::SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn transfer_tags_name_one_use_of_a_slot() {
+        for count in [1, 2, 3, 64, 65, 1024, 1025] {
+            let mut slots = Slots::new(count);
+            let taken: Vec<u16> = (0..count).map(|_| slots.take().unwrap()).collect();
+            assert!(slots.take().is_none() && !slots.are_free());
+            for slot in taken {
+                let tag = slots.transfer_tag(slot);
+                assert_eq!(slots.by_transfer_tag(tag), Some(slot));
+                slots[slot].state = State::Reading;
+                slots.release(slot);
+                assert_eq!(slots.by_transfer_tag(tag), None);
+            }
+            assert!(slots.are_free());
+            let there = (0..=u16::MAX).filter(|tag| slots.by_transfer_tag(*tag).is_some());
+            assert_eq!(there.count(), usize::from(count));
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Both ends of NVMe/TCP, joined in memory: every PDU, every split of the stream, all digests; and
+//! each end alone against peers that lie.
+//!
+//! `joined` and `server` are the bench, `raw` a host of bytes; the other files are tests.
+
+mod admin;
+mod bugs;
+mod discovery;
+mod fabrics;
+mod flows;
+mod golden;
+mod ios;
+mod joined;
+mod random;
+mod raw;
+mod server;
+mod target_io;

@@ -1,0 +1,229 @@
+//! A server of RAM volumes with any number of connections, without sockets.
+
+use std::sync::{Arc, OnceLock};
+
+use block::{Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool};
+use proto::nvme::{
+    ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
+};
+use proto::{Ending, Endpoint, Outbox, Target, UnitId};
+
+pub const NQN: &str = "nqn.2026-11.io.drumfire:disk";
+pub const OTHER_NQN: &str = "nqn.2026-11.io.drumfire:other";
+pub const HOST_NQN: &str = "nqn.2026-11.io.drumfire:host";
+
+/// A volume.
+pub struct Store {
+    pub memory: Memory,
+    pub geometry: Geometry,
+    pub in_place: bool,
+    /// I/Os fail like this.
+    pub fault: Option<Fault>,
+    /// I/Os that were done.
+    pub log: Vec<(Op, u64, u32, bool)>,
+}
+
+impl Store {
+    pub fn new(bytes: u64, block_bytes: u32, in_place: bool) -> Store {
+        let geometry = Geometry { volatile: true, ..Geometry::new(bytes, block_bytes) };
+        let memory = Memory::new(bytes).unwrap();
+        // Every block differs from the next; made once, because making it is slow.
+        static PATTERN: OnceLock<Vec<u8>> = OnceLock::new();
+        let make = || (0..1 << 20).map(|i| (i / 512 * 31 + i % 509) as u8).collect();
+        let pattern = PATTERN.get_or_init(make);
+        for at in (0..bytes).step_by(pattern.len()) {
+            memory.write(at, &pattern[..pattern.len().min((bytes - at) as usize)]);
+        }
+        Store { memory, geometry, in_place, fault: None, log: Vec::new() }
+    }
+
+    pub fn bytes(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.memory.read(offset, &mut bytes);
+        bytes
+    }
+
+    fn run(&mut self, io: Io) -> Done {
+        let Io { tag, op, fua, len, offset, mut buf } = io;
+        self.log.push((op, offset, len, fua));
+        let here = Io { tag, op, fua, len, offset, buf: None };
+        let result = self.geometry.check(&here).and(self.fault.map_or(Ok(()), Err));
+        if result.is_ok() {
+            match (op, &mut buf) {
+                (Op::Read, Some(buf)) => self.memory.read(offset, &mut buf[..len as usize]),
+                (Op::Read, None) => assert!(self.in_place, "a read without a buffer"),
+                (Op::Write, Some(buf)) => self.memory.write(offset, &buf[..len as usize]),
+                (Op::Write, None) => panic!("a write without a buffer"),
+                (Op::Trim | Op::WriteZeroes, _) => self.memory.zero(offset, u64::from(len)),
+                (Op::Flush, _) => {}
+            }
+        }
+        Done { tag, result, buf }
+    }
+}
+
+/// Volumes, names, and what connections share.
+pub struct Server {
+    pub config: NvmeTargetConfig,
+    pub subsystems: Arc<Subsystems>,
+    pub controllers: Arc<Controllers>,
+    pub stores: Vec<Store>,
+    pub pool: Pool,
+    pub now: Nanos,
+    /// I/Os of a batch come back last first.
+    pub backwards: bool,
+    accepted: u32,
+}
+
+impl Server {
+    /// One subsystem with a namespace for each store, and an empty one.
+    pub fn new(stores: Vec<Store>) -> Server {
+        Server::with_limits(stores, ControllerLimits::default())
+    }
+
+    pub fn with_limits(stores: Vec<Store>, limits: ControllerLimits) -> Server {
+        let namespace = |(index, store): (usize, &Store)| {
+            let id = UnitId(index as u32);
+            Some(Namespace { id, geometry: store.geometry, in_place: store.in_place })
+        };
+        let namespaces = stores.iter().enumerate().map(namespace).collect();
+        let subsystem = |nqn: &str, namespaces| Subsystem {
+            nqn: nqn.to_owned(),
+            namespaces,
+            serial: "SER1".to_owned(),
+            model: "Drumfire RAM".to_owned(),
+        };
+        let list = vec![subsystem(NQN, namespaces), subsystem(OTHER_NQN, vec![])];
+        Server {
+            config: NvmeTargetConfig::default(),
+            subsystems: Arc::new(Subsystems::new(list).unwrap()),
+            controllers: Arc::new(Controllers::new(limits)),
+            stores,
+            pool: Pool::new(2048, 512),
+            now: Nanos(1_000_000_000),
+            backwards: false,
+            accepted: 0,
+        }
+    }
+
+    /// The usual one: a namespace with blocks of 512 bytes answered in place, and one with blocks
+    /// of 4096 bytes that is not.
+    pub fn usual() -> Server {
+        Server::new(vec![Store::new(4 << 20, 512, true), Store::new(4 << 20, 4096, false)])
+    }
+
+    pub fn accept(&mut self) -> Peer {
+        self.accepted += 1;
+        let end = NvmeTarget::new(
+            Arc::new(self.config.clone()),
+            Arc::clone(&self.subsystems),
+            Arc::clone(&self.controllers),
+            "192.0.2.1",
+            "4420",
+            self.accepted,
+            self.now,
+        );
+        Peer { end, out: Outbox::new(self.pool.clone()), flying: Vec::new(), ended: None }
+    }
+
+    /// Does everything that the connection wants done.
+    pub fn run(&mut self, peer: &mut Peer) {
+        loop {
+            let mut batch: Vec<_> = peer.end.requests().drain(..).collect();
+            if batch.is_empty() {
+                return;
+            }
+            if self.backwards {
+                batch.reverse();
+            }
+            for request in batch {
+                let unit = request.unit.0 as usize;
+                let done = self.stores[unit].run(request.io);
+                self.complete(peer, unit, done);
+            }
+        }
+    }
+
+    /// Takes what the connection wants done without doing it.
+    pub fn hold(&mut self, peer: &mut Peer) {
+        let requests = peer.end.requests().drain(..);
+        peer.flying.extend(requests.map(|request| (request.unit.0 as usize, request.io)));
+    }
+
+    /// Does what was held.
+    pub fn release(&mut self, peer: &mut Peer) {
+        for (unit, io) in std::mem::take(&mut peer.flying) {
+            let done = self.stores[unit].run(io);
+            self.complete(peer, unit, done);
+        }
+    }
+
+    fn complete(&mut self, peer: &mut Peer, unit: usize, done: Done) {
+        let store = &self.stores[unit];
+        let memory = store.in_place.then_some(&store.memory);
+        peer.end.complete(self.now, done, memory, &mut peer.out);
+    }
+}
+
+/// The server's end of a connection.
+pub struct Peer {
+    pub end: NvmeTarget,
+    pub out: Outbox,
+    flying: Vec<(usize, Io)>,
+    pub ended: Option<Ending>,
+}
+
+impl Peer {
+    /// Hands bytes over in chunks, and does what they ask for.
+    pub fn receive(&mut self, server: &mut Server, bytes: &[u8], chunk: usize) {
+        for chunk in bytes.chunks(chunk) {
+            if self.ended.is_none()
+                && let Err(ending) = self.end.receive(server.now, chunk, &mut self.out)
+            {
+                self.ended = Some(ending);
+            }
+            server.run(self);
+        }
+    }
+
+    pub fn tick(&mut self, server: &mut Server) {
+        if self.end.deadline().is_some_and(|deadline| deadline <= server.now)
+            && let Err(ending) = self.end.tick(server.now, &mut self.out)
+        {
+            self.ended = Some(ending);
+        }
+        server.run(self);
+    }
+
+    /// What it sends.
+    pub fn sent(&mut self) -> Vec<u8> {
+        sent(&mut self.out)
+    }
+
+    /// The connection is gone.
+    pub fn leave(&mut self, server: &mut Server) {
+        self.end.abandon(&server.pool);
+        server.release(self);
+        server.run(self);
+        self.sent();
+    }
+}
+
+/// The bytes of an outbox, which is empty afterwards.
+pub fn sent(out: &mut Outbox) -> Vec<u8> {
+    let mut chain = Chain::default();
+    out.exchange(&mut chain);
+    let mut bytes = Vec::with_capacity(chain.len_bytes());
+    for piece in chain.pieces() {
+        match piece {
+            Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
+            Piece::Shared { memory, offset, len } => {
+                let at = bytes.len();
+                bytes.resize(at + len, 0);
+                memory.read(*offset, &mut bytes[at..]);
+            }
+        }
+    }
+    chain.recycle(out.pool());
+    bytes
+}
