@@ -4,6 +4,8 @@ mod command;
 mod control;
 mod data_out;
 mod harness;
+mod initiator;
 mod io;
+mod login;
 mod manage;
 mod raw;

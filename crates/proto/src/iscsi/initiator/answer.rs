@@ -1,6 +1,6 @@
 //! What comes back for I/Os: data, requests for data, and status.
 
-use block::{Done, Fault, Nanos, Op};
+use block::{Done, Fault, Nanos, Op, Pool};
 
 use crate::scsi::{Key, Sense, decode_sense};
 use crate::{Ending, Outbox};
@@ -56,14 +56,13 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// Puts a part of a data segment into the I/O's buffer.
+    /// Puts a part of a data segment into the I/O's buffer, or one that is lent now.
     #[inline(always)]
-    pub(super) fn place(&mut self, slot: u16, part: &[u8]) {
+    pub(super) fn place(&mut self, slot: u16, part: &[u8], pool: &Pool) {
         let this = &mut self.slots[slot];
         let at = this.moved as usize;
-        if let Some(buf) = &mut this.buf {
-            buf[at..at + part.len()].copy_from_slice(part);
-        }
+        let buf = this.buf.get_or_insert_with(|| pool.take_beyond(this.len as usize));
+        buf[at..at + part.len()].copy_from_slice(part);
         this.moved += part.len() as u32;
     }
 
