@@ -130,6 +130,17 @@ impl Pool {
         shelf.free.pop()
     }
 
+    /// Takes a buffer as [`take`](Self::take) does, but makes a new one where all are lent: for
+    /// callers whose number is bounded elsewhere and who cannot wait. It is freed when it comes
+    /// back. Panics when the system has no memory or more than the longest is asked for.
+    pub fn take_beyond(&self, len_bytes: usize) -> Buf {
+        self.take(len_bytes).unwrap_or_else(|| {
+            let fits = |len: &usize| len_bytes <= *len;
+            let len = [Pool::SMALL_BYTES, Pool::LARGE_BYTES].into_iter().find(fits);
+            Buf::new(len.expect("no longer than the longest")).expect("memory for a buffer")
+        })
+    }
+
     /// Gives a buffer back. One that was made beyond the limits is freed.
     pub fn give(&self, buf: Buf) {
         let mut shelves = self.0.borrow_mut();

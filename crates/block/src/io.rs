@@ -24,7 +24,7 @@ pub enum Op {
 /// An I/O on its way to a volume.
 ///
 /// A read carries a buffer of at least `len` bytes to be filled, unless the lane has
-/// [`memory`](crate::Lane::memory) and the submitter wants to be answered in place. A write
+/// [`memory`](crate::Lane::memory) to answer from in place or [lends](crate::Lane::lends). A write
 /// carries the buffer whose first `len` bytes are to be written. The others carry none.
 #[derive(Debug)]
 pub struct Io {
@@ -49,7 +49,7 @@ pub struct Done {
     pub tag: Tag,
     /// Whether it was done.
     pub result: Result<(), Fault>,
-    /// The buffer of the [`Io`], filled if it was a read.
+    /// The buffer of the [`Io`], or the one that the lane lent, filled if it was a read.
     pub buf: Option<Buf>,
 }
 

@@ -34,6 +34,15 @@ pub trait Lane {
         None
     }
 
+    /// Whether a read of at most [`Pool::LARGE_BYTES`](crate::Pool::LARGE_BYTES) may come without
+    /// a buffer: its [`Done`] then brings one of the core's pool, and the owner gives it back.
+    ///
+    /// A lane that waits for others lends: buffers are then in use while they hold data, not
+    /// while they wait for them, and few warm ones serve any depth.
+    fn lends(&self) -> bool {
+        false
+    }
+
     /// Why no I/O can succeed any more, in words for the user.
     fn broken(&self) -> Option<&str> {
         None

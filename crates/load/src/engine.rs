@@ -15,7 +15,7 @@ use crate::spec::RunSpec;
 use crate::worker::{Order, Worker};
 
 /// Small and large buffers that a core of workers lends at most.
-const POOL: (usize, usize) = (64, 512);
+const POOL: (usize, usize) = (4096, 512);
 /// How long a lane may take to end in order.
 const CLOSING: Nanos = Nanos::from_secs(3);
 
@@ -100,7 +100,7 @@ fn open_worker(index: usize, spec: &RunSpec, core: &Core) -> Result<Worker, Stri
     let pattern = Pattern::new(&spec.access, geometry, rng, place, workers);
     let content = Rng::new(spec.seed, 2 * index as u64 + 1);
     let verify = spec.verify.then_some(spec.seed);
-    Worker::new(lane, pattern, spec.outstanding, content, verify)
+    Worker::new(lane, pattern, spec.outstanding, content, verify, core.pool())
         .map_err(|error| format!("no memory for buffers: {error}"))
 }
 

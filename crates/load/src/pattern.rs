@@ -142,6 +142,11 @@ impl Pattern {
         self.size
     }
 
+    /// Whether any I/O writes.
+    pub(crate) fn writes(&self) -> bool {
+        self.reads < 1 << 32
+    }
+
     /// Operation and offset of the next I/O. Constant time.
     #[inline]
     pub(crate) fn next(&mut self) -> (Op, u64) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Arena, Buf, Done, Fault, Io, Lane, Nanos, Op, Tag};
+use block::{Arena, Buf, Done, Fault, Io, Lane, Nanos, Op, Pool, Tag};
 use stats::Interval;
 
 use crate::content;
@@ -22,6 +22,8 @@ pub(crate) struct Worker {
     counted: Nanos,
     /// Writes carry, and reads are compared with, the content of this seed.
     verify: Option<u64>,
+    /// Reads go without a buffer; the lane lends one of this pool's.
+    lent: Option<Pool>,
     /// The first pass of a verified run: where to write next.
     filled: Option<u64>,
     trouble: Option<Trouble>,
@@ -35,6 +37,12 @@ struct Slot {
     len: u32,
     /// The data, while they are not with the lane.
     buf: Option<Buf>,
+}
+
+impl Slot {
+    fn new(len: u32, buf: Buf) -> Slot {
+        Slot { start: Nanos(0), offset: 0, op: Op::Read, len, buf: Some(buf) }
+    }
 }
 
 /// Why a worker ends the run.
@@ -63,12 +71,16 @@ impl Worker {
         outstanding: u32,
         mut rng: Rng,
         verify: Option<u64>,
+        pool: &Pool,
     ) -> std::io::Result<Worker> {
         let size = pattern.size();
         let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
-        bufs.iter_mut().for_each(|buf| content::fill_random(buf, &mut rng));
-        let slot =
-            |buf| Slot { start: Nanos(0), offset: 0, op: Op::Read, len: size, buf: Some(buf) };
+        if pattern.writes() || verify.is_some() {
+            bufs.iter_mut().for_each(|buf| content::fill_random(buf, &mut rng));
+        }
+        let lends = lane.lends() && size as usize <= Pool::LARGE_BYTES;
+        let lent = lends.then(|| pool.clone());
+        let slot = |buf| Slot::new(size, buf);
         let slots: Vec<Slot> = bufs.into_iter().map(slot).collect();
         Ok(Worker {
             lane,
@@ -81,6 +93,7 @@ impl Worker {
             counted: Nanos(0),
             filled: verify.map(|_| 0),
             verify,
+            lent,
             trouble: None,
         })
     }
@@ -147,16 +160,12 @@ impl Worker {
         for done in self.done.drain(..) {
             let index = done.tag.0 as usize;
             let slot = &mut self.slots[index];
-            slot.buf = done.buf;
             self.free.push(index as u32);
             match done.result {
-                Ok(()) if self.verify.is_none() => {
-                    self.interval.record(slot.op, slot.len, now.since(slot.start));
-                }
                 Ok(()) => {
                     self.interval.record(slot.op, slot.len, now.since(slot.start));
-                    if slot.op == Op::Read {
-                        let found = compare(slot, self.verify);
+                    if self.verify.is_some() && slot.op == Op::Read {
+                        let found = compare(slot, done.buf.as_deref(), self.verify);
                         self.trouble = self.trouble.take().or(found);
                     }
                 }
@@ -166,6 +175,11 @@ impl Worker {
                     self.trouble.get_or_insert(Trouble::Lost(why));
                 }
                 Err(_) => self.interval.record_error(slot.op),
+            }
+            match (&self.lent, slot.op, done.buf) {
+                (Some(pool), Op::Read, Some(lent)) => pool.give(lent),
+                (Some(_), Op::Read, None) => {}
+                (_, _, buf) => slot.buf = buf,
             }
         }
     }
@@ -186,7 +200,9 @@ impl Worker {
                 let buf = slot.buf.as_mut().expect("a free slot has its buffer");
                 content::stamp(&mut buf[..slot.len as usize], offset, seed);
             }
-            let (tag, buf) = (Tag(u64::from(index)), slot.buf.take());
+            let lent = self.lent.is_some() && op == Op::Read;
+            let buf = if lent { None } else { slot.buf.take() };
+            let tag = Tag(u64::from(index));
             self.batch.push_back(Io { tag, op, offset, len: slot.len, fua: false, buf });
         }
     }
@@ -214,7 +230,6 @@ impl Worker {
 }
 
 #[cold]
-fn compare(slot: &Slot, verify: Option<u64>) -> Option<Trouble> {
-    let (buf, seed) = (slot.buf.as_ref()?, verify?);
-    content::check(&buf[..slot.len as usize], slot.offset, seed).map(Trouble::Mismatch)
+fn compare(slot: &Slot, buf: Option<&[u8]>, verify: Option<u64>) -> Option<Trouble> {
+    content::check(&buf?[..slot.len as usize], slot.offset, verify?).map(Trouble::Mismatch)
 }

@@ -104,10 +104,9 @@ impl Outbox {
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
         if free < len {
             self.close_current();
-            // Beyond the pool's limit memory is still made: what waits here is bounded by the
-            // commands that the peer may have under way, and a PDU must not stay half written.
-            let spare = || Buf::new(Pool::LARGE_BYTES).expect("out of address space");
-            self.current = Some(self.pool.take(Pool::LARGE_BYTES).unwrap_or_else(spare));
+            // What waits here is bounded by the commands that the peer may have under way, and a
+            // PDU must not stay half written.
+            self.current = Some(self.pool.take_beyond(Pool::LARGE_BYTES));
         }
         self.len += len;
         self.len - len

@@ -134,6 +134,8 @@ impl<I: Initiator> Lane for RemoteLane<I> {
             self.end.submit(now, io, &mut self.out);
         }
         self.flush();
+        // What was refused at once must not wait for an event.
+        self.finished.append(self.end.done());
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
@@ -157,6 +159,10 @@ impl<I: Initiator> Lane for RemoteLane<I> {
             (Some(_), true) => None,
             (None, true) => self.end.deadline(),
         }
+    }
+
+    fn lends(&self) -> bool {
+        true
     }
 
     fn broken(&self) -> Option<&str> {

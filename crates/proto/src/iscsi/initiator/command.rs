@@ -1,6 +1,6 @@
 //! I/Os on their way out: commands and the data that goes with them.
 
-use block::{Done, Fault, Io, Op};
+use block::{Done, Fault, Io, Op, Pool};
 
 use crate::Outbox;
 use crate::scsi::cdb;
@@ -25,8 +25,13 @@ impl IscsiInitiator {
         let Io { tag, op, fua, len, offset, buf } = io;
         let io = Io { tag, op, fua, len, offset, buf: None };
         let checked = self.geometry.check(&io);
-        let holds = buf.as_ref().is_some_and(|buf| buf.len() >= len as usize);
-        let fits = matches!(op, Op::Read | Op::Write) == holds;
+        let fits = match (op, &buf) {
+            (Op::Read | Op::Write, Some(buf)) => buf.len() >= len as usize,
+            // A buffer is lent when data comes.
+            (Op::Read, None) => len as usize <= Pool::LARGE_BYTES,
+            (Op::Write, None) => false,
+            (Op::Flush | Op::Trim | Op::WriteZeroes, buf) => buf.is_none(),
+        };
         if checked.is_err() || !fits || len == 0 && op != Op::Flush {
             let result = unsent(checked, fits);
             return self.done.push(Done { tag, result, buf });
@@ -207,6 +212,6 @@ impl IscsiInitiator {
 /// The result of an I/O that need not, or cannot, be sent.
 #[cold]
 fn unsent(checked: Result<(), Fault>, fits: bool) -> Result<(), Fault> {
-    debug_assert!(fits, "reads and writes bring a buffer that holds them, others none");
+    debug_assert!(fits, "writes bring a buffer that holds them, long reads too, others none");
     checked.and(if fits { Ok(()) } else { Err(Fault::Unsupported) })
 }
