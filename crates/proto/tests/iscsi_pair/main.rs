@@ -8,4 +8,5 @@ mod initiator;
 mod io;
 mod login;
 mod manage;
+mod random;
 mod raw;
