@@ -174,7 +174,8 @@ impl Pattern {
 #[cfg(test)]
 mod test {
     use super::*;
-    use proptest::prelude::*;
+    use crate::rng::Rng;
+    use proptest::prelude::{prop_assert, proptest};
 
     const ACCESS: Access =
         Access { size_bytes: 4096, read_percent: 70.0, random_percent: 100.0, align_bytes: None };
