@@ -40,13 +40,18 @@ impl Finished {
 
 /// Finds a program by its name. Without it, the calling test is recorded as skipped.
 pub fn require(program: &str) -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/local/sbin"]);
-    let found = folders.map(|folder| Path::new(folder).join(program)).find(|path| path.is_file());
+    let found = find(program);
     if found.is_none() {
         skip(&format!("{program} is not installed"));
     }
     found
+}
+
+/// Where a program lies, found as a shell does, and in the administrator's folders.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/local/sbin"]);
+    folders.map(|folder| Path::new(folder).join(program)).find(|path| path.is_file())
 }
 
 /// Runs a program to its end. Fails the test when it takes longer than `limit`.
@@ -66,8 +71,9 @@ pub struct Running {
 impl Running {
     /// Starts a program and collects what it writes.
     pub fn start(command: &mut Command) -> Running {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let name = format!("{command:?}");
+        let mut command = leashed(command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
         let stdout = collect(child.stdout.take());
         let stderr = collect(child.stderr.take());
@@ -140,6 +146,28 @@ impl Drop for Running {
             eprintln!("stderr of {}:\n{}", self.name, self.stderr());
         }
     }
+}
+
+/// The same call, made so that the kernel ends the program when this test ends without a chance to
+/// do so itself, such as by an interrupt. The process id is the program's own.
+fn leashed(command: &Command) -> Command {
+    let program = command.get_program();
+    let mut leashed = match find("setpriv") {
+        Some(setpriv) => {
+            let mut leashed = Command::new(setpriv);
+            leashed.args(["--pdeathsig", "KILL", "--"]).arg(program);
+            leashed
+        }
+        None => Command::new(program),
+    };
+    leashed.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        leashed.env(name, value.expect("no test takes a variable away"));
+    }
+    if let Some(folder) = command.get_current_dir() {
+        leashed.current_dir(folder);
+    }
+    leashed
 }
 
 /// Reads a pipe to its end by a thread of its own.

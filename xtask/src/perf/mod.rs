@@ -66,6 +66,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     println!("{page}");
     if !options.dry {
         let path = page::path();
+        std::fs::create_dir_all(path.parent().expect("a file lies in a folder"))?;
         std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
         println!("written to {}", path.display());
     }

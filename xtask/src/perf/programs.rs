@@ -118,14 +118,13 @@ fn command(drumfire: &Path, call: &Call<'_>) -> Result<Command> {
     } else {
         process::find(call.program).with_context(|| format!("{} is not installed", call.program))?
     };
-    let mut command = match call.core {
-        Some(core) => {
-            let mut pinned = Command::new("taskset");
-            pinned.args(["-c", &core.to_string()]).arg(program);
-            pinned
-        }
-        None => Command::new(program),
-    };
+    // The kernel ends it when we are ended; each of these becomes the next, with one process id.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]);
+    if let Some(core) = call.core {
+        command.args(["taskset", "-c", &core.to_string()]);
+    }
+    command.arg(program);
     // Results are kept where they do not pile up in the repository.
     command.args(call.args.split_whitespace()).current_dir(std::env::temp_dir());
     Ok(command)
