@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use block::{Nanos, Pool};
+use block::{Buf, Nanos, Pool};
 use io_uring::squeue;
 
 use crate::clock::Clock;
@@ -50,6 +50,9 @@ impl Core {
             batch: Vec::with_capacity(4096),
             ready: Vec::with_capacity(1024),
             in_flight: 0,
+            live_sockets: 0,
+            direct: None,
+            spare: None,
             pool: pool.clone(),
         };
         Ok(Core { state: Rc::new(RefCell::new(state)), clock: Clock::get(), pool, spin: SPIN })
@@ -83,6 +86,7 @@ impl Core {
             state.ring().enter()?;
         }
         state.reap();
+        state.receive_direct();
         if state.ready.is_empty() {
             let now = self.now();
             if until.is_none_or(|until| until > now) {
@@ -108,6 +112,10 @@ impl Core {
                     return Ok(());
                 }
             }
+            state.receive_direct();
+            if !state.ready.is_empty() {
+                return Ok(());
+            }
             pauses += 1;
             if !pauses.is_multiple_of(PAUSES_PER_YIELD) {
                 std::hint::spin_loop();
@@ -119,6 +127,7 @@ impl Core {
                 return Ok(());
             }
             if now.since(start) > self.spin {
+                state.watch_direct()?;
                 state.ring().wait(until.map(|until| until.since(now)))?;
                 state.reap();
                 if !state.ready.is_empty() {
@@ -147,9 +156,11 @@ pub(crate) enum Kind {
     Accept,
     File,
     Wake,
+    Watch,
 }
 
-const KINDS: [Kind; 5] = [Kind::Receive, Kind::Send, Kind::Accept, Kind::File, Kind::Wake];
+const KINDS: [Kind; 6] =
+    [Kind::Receive, Kind::Send, Kind::Accept, Kind::File, Kind::Wake, Kind::Watch];
 
 /// Everything of one core that operations and completions touch.
 pub(crate) struct State {
@@ -164,6 +175,11 @@ pub(crate) struct State {
     ready: Vec<u32>,
     /// Operations that the kernel has; a multishot counts as one until it ends.
     in_flight: usize,
+    /// Sockets whose owners hold them.
+    pub(crate) live_sockets: usize,
+    /// The lone socket that gets its data by system calls, and a buffer for what comes next.
+    pub(crate) direct: Option<u32>,
+    pub(crate) spare: Option<Buf>,
     /// Where the buffers of a chain go when its socket is gone.
     pool: Pool,
 }
@@ -259,6 +275,7 @@ impl State {
                 Kind::Accept => self.accepted(index, result),
                 Kind::File => self.file_done(index, part, result),
                 Kind::Wake => self.woken(index),
+                Kind::Watch => self.watched(index),
             }
         }
         self.batch = batch;

@@ -8,6 +8,7 @@
 mod clock;
 mod core;
 pub mod cpu;
+mod direct;
 mod file;
 mod listener;
 mod open;

@@ -13,6 +13,7 @@ use io_uring::{cqueue, opcode, squeue};
 use socket2::{Domain, Protocol, Type};
 
 use crate::core::{Core, Kind, Slot, State, Token};
+use crate::direct::{Arrival, Mode};
 use crate::receive::{BUFFER_BYTES, GROUP};
 
 /// One send takes at most so many pieces: the kernel's limit for a message.
@@ -54,7 +55,8 @@ impl Socket {
         let index = state.insert(Slot::Socket(Box::new(SocketState::new(fd))));
         let registered = state.ring().register(index, raw);
         state.socket(index).registered = registered;
-        state.arm_receive(index);
+        state.live_sockets += 1;
+        state.begin_receiving(index);
         drop(state);
         Ok(Socket { core: core.clone(), index })
     }
@@ -67,15 +69,21 @@ impl Socket {
     /// The next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
     pub fn receive(&self) -> Option<Chunk> {
         let mut state = self.core.state.borrow_mut();
-        let (id, len) = state.socket(self.index).chunks.pop_front()?;
-        Some(Chunk { core: self.core.clone(), address: state.receive.address(id), id, len })
+        let socket = state.socket(self.index);
+        let core = self.core.clone();
+        if let Some(arrival) = socket.arrived.take() {
+            return Some(Chunk { core, bytes: Bytes::Own(Some(arrival)) });
+        }
+        let (id, len) = socket.chunks.pop_front()?;
+        let address = state.receive.address(id);
+        Some(Chunk { core, bytes: Bytes::Shared { address, id, len } })
     }
 
     /// Whether the stream has ended, after all that arrived was received.
     pub fn ended(&self) -> Option<End> {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
-        socket.ended.filter(|_| socket.chunks.is_empty())
+        socket.ended.filter(|_| socket.chunks.is_empty() && socket.arrived.is_none())
     }
 
     /// Whether [`send`](Self::send) may be called. If not, the owner is told when it may.
@@ -94,7 +102,8 @@ impl Socket {
         assert!(!socket.sending, "one send at a time");
         std::mem::swap(&mut socket.chain, chain);
         socket.sent_bytes = 0;
-        if !socket.chain.is_empty() {
+        let direct = socket.mode == Mode::Direct;
+        if !socket.chain.is_empty() && !(direct && state.send_direct(self.index)) {
             state.push_send(self.index);
         }
     }
@@ -140,43 +149,64 @@ pub(crate) fn avoid_pacing(socket: &socket2::Socket, address: SocketAddr) {
 /// Bytes that a socket received. Dropping it gives the buffer back to the core.
 pub struct Chunk {
     core: Core,
-    address: *const u8,
-    id: u16,
-    len: u32,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    /// In one of the buffers that all sockets of the core share.
+    Shared { address: *const u8, id: u16, len: u32 },
+    /// In a buffer of its own; present until the drop.
+    Own(Option<Arrival>),
 }
 
 impl Deref for Chunk {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the kernel filled `len` bytes of this buffer and does not touch it again until
-        // it is given back in the drop; the buffer lives as long as the core that we hold.
-        unsafe { std::slice::from_raw_parts(self.address, self.len as usize) }
+        match &self.bytes {
+            // SAFETY: the kernel filled `len` bytes of this buffer and does not touch it again
+            // until it is given back in the drop; it lives as long as the core that we hold.
+            Bytes::Shared { address, len, .. } => unsafe {
+                std::slice::from_raw_parts(*address, *len as usize)
+            },
+            Bytes::Own(arrival) => arrival.as_ref().map_or(&[], |a| &a.buf[..a.len]),
+        }
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        self.core.state.borrow_mut().receive.give(self.id);
+        let mut state = self.core.state.borrow_mut();
+        match &mut self.bytes {
+            Bytes::Shared { id, .. } => state.receive.give(*id),
+            Bytes::Own(arrival) => {
+                state.spare = arrival.take().map(|arrival| arrival.buf);
+            }
+        }
     }
 }
 
 /// What the core knows of a socket.
 pub(crate) struct SocketState {
-    fd: OwnedFd,
+    pub(crate) fd: OwnedFd,
     registered: bool,
+    pub(crate) mode: Mode,
+    /// What arrived by a system call, not yet received by the owner.
+    pub(crate) arrived: Option<Arrival>,
+    /// The ring will tell when data come.
+    pub(crate) watched: bool,
     /// A receive is with the kernel.
     receiving: bool,
     /// Filled buffers not yet received by the owner: (buffer, length).
     chunks: VecDeque<(u16, u32)>,
     /// What is being sent, or was sent last.
     pub(crate) chain: Chain,
-    sent_bytes: usize,
+    pub(crate) sent_bytes: usize,
     sending: bool,
     wants_send: bool,
     /// The message and its parts, where the kernel reads them while a send is under way.
     message: Box<libc::msghdr>,
-    parts: Vec<libc::iovec>,
-    ended: Option<End>,
+    pub(crate) parts: Vec<libc::iovec>,
+    pub(crate) ended: Option<End>,
     /// The owner is gone: the slot is freed when the kernel has nothing of it any more.
     dropped: bool,
     pub(crate) ready: bool,
@@ -189,6 +219,9 @@ impl SocketState {
         SocketState {
             fd,
             registered: false,
+            mode: Mode::Ring,
+            arrived: None,
+            watched: false,
             receiving: false,
             chunks: VecDeque::with_capacity(16),
             chain: Chain::default(),
@@ -205,7 +238,7 @@ impl SocketState {
 }
 
 impl State {
-    fn socket(&mut self, index: u32) -> &mut SocketState {
+    pub(crate) fn socket(&mut self, index: u32) -> &mut SocketState {
         match &mut self.slots[index as usize] {
             Slot::Socket(socket) => socket,
             _ => unreachable!("a socket's slot holds a socket until it is dropped"),
@@ -269,7 +302,7 @@ impl State {
         self.free_socket(index);
     }
 
-    fn end_socket(&mut self, index: u32, end: End) {
+    pub(crate) fn end_socket(&mut self, index: u32, end: End) {
         self.socket(index).ended.get_or_insert(end);
     }
 
@@ -308,7 +341,11 @@ impl State {
     /// The owner is gone, or the core goes: end what the kernel has.
     pub(crate) fn close_socket(&mut self, index: u32) {
         let socket = self.socket(index);
-        socket.dropped = true;
+        if !std::mem::replace(&mut socket.dropped, true) {
+            self.live_sockets -= 1;
+        }
+        self.direct = self.direct.filter(|direct| *direct != index);
+        let socket = self.socket(index);
         let chunks = std::mem::take(&mut socket.chunks);
         let fd = socket.fd.as_raw_fd();
         // SAFETY: a system call on a descriptor that we own; it wakes the receive and the send.
@@ -317,9 +354,9 @@ impl State {
         self.free_socket(index);
     }
 
-    fn free_socket(&mut self, index: u32) {
+    pub(crate) fn free_socket(&mut self, index: u32) {
         let socket = self.socket(index);
-        if socket.dropped && !socket.receiving && !socket.sending {
+        if socket.dropped && !socket.receiving && !socket.sending && !socket.watched {
             self.remove(index);
         }
     }
@@ -348,7 +385,7 @@ impl SocketState {
     }
 
     /// Lists the parts of the chain that were not sent yet.
-    fn gather(&mut self) {
+    pub(crate) fn gather(&mut self) {
         self.parts.clear();
         let mut skip = self.sent_bytes;
         for piece in self.chain.pieces() {

@@ -1,0 +1,115 @@
+//! The shortest way for a lone socket: plain system calls instead of the ring.
+//!
+//! A core with one socket has nothing to gather: going through the ring only adds a second entry
+//! into the kernel to each exchange. Such a socket is polled by non-blocking receives while the
+//! core spins, and sent on at once: 8.7 µs an exchange instead of 10.8 µs (512 B, depth 1, both
+//! ends spinning, near). Before the core sleeps, the ring is asked to tell when data come. A
+//! second socket on the core ends this mode for good.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use block::{Buf, Pool};
+use io_uring::opcode;
+use io_uring::types::Fd;
+
+use crate::core::{Kind, State};
+use crate::socket::End;
+
+/// How a socket gets its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// By receives of the ring.
+    Ring,
+    /// By system calls of the spinning core.
+    Direct,
+}
+
+/// What arrived by a system call: the first bytes of a buffer.
+pub(crate) struct Arrival {
+    pub(crate) buf: Buf,
+    pub(crate) len: usize,
+}
+
+impl State {
+    /// Decides how a new socket gets its data, and takes the ring for one that was alone so far.
+    pub(crate) fn begin_receiving(&mut self, index: u32) {
+        let alone = self.live_sockets == 1;
+        if alone && self.direct.is_none() {
+            self.socket(index).mode = Mode::Direct;
+            self.direct = Some(index);
+            return;
+        }
+        if let Some(other) = self.direct.take() {
+            self.socket(other).mode = Mode::Ring;
+            self.arm_receive(other);
+        }
+        self.arm_receive(index);
+    }
+
+    /// Takes what has arrived on the lone socket, if there is one.
+    #[inline]
+    pub(crate) fn receive_direct(&mut self) {
+        let Some(index) = self.direct else { return };
+        let socket = self.socket(index);
+        // One arrival at a time: the owner consumes it before the next.
+        if socket.ended.is_some() || socket.arrived.is_some() {
+            return;
+        }
+        let fd = socket.fd.as_raw_fd();
+        let Some(mut buf) = self.spare.take().or_else(|| Buf::new(Pool::LARGE_BYTES).ok()) else {
+            return;
+        };
+        // SAFETY: the kernel writes at most the length of a buffer that we own.
+        let got = unsafe { libc::recv(fd, buf.as_mut_ptr().cast(), buf.len(), libc::MSG_DONTWAIT) };
+        match got {
+            1.. => {
+                self.socket(index).arrived = Some(Arrival { buf, len: got as usize });
+                return self.mark_ready(index);
+            }
+            0 => self.end_socket(index, End::Closed),
+            _ => {
+                self.spare = Some(buf);
+                let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+                if matches!(errno, libc::EAGAIN | libc::EINTR) {
+                    return;
+                }
+                self.end_socket(index, End::Broken(errno));
+            }
+        }
+        self.mark_ready(index);
+    }
+
+    /// Asks the ring to tell when data come, because the core is about to sleep.
+    pub(crate) fn watch_direct(&mut self) -> io::Result<()> {
+        let Some(index) = self.direct else { return Ok(()) };
+        let socket = self.socket(index);
+        if socket.watched || socket.ended.is_some() {
+            return Ok(());
+        }
+        socket.watched = true;
+        let events = (libc::POLLIN | libc::POLLRDHUP) as u32;
+        let entry = opcode::PollAdd::new(Fd(socket.fd.as_raw_fd()), events).build();
+        // SAFETY: the entry points to nothing; the descriptor lives until the slot is removed.
+        unsafe { self.push(entry, Kind::Watch, index, 0) }
+    }
+
+    pub(crate) fn watched(&mut self, index: u32) {
+        self.socket(index).watched = false;
+        self.receive_direct();
+        self.free_socket(index);
+    }
+
+    /// Sends what the socket can take now. True when that was all.
+    pub(crate) fn send_direct(&mut self, index: u32) -> bool {
+        let socket = self.socket(index);
+        socket.gather();
+        let [part] = socket.parts[..] else { return false };
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the part lies in the chain, which the slot owns.
+        let sent = unsafe { libc::send(socket.fd.as_raw_fd(), part.iov_base, part.iov_len, flags) };
+        // Whatever else is wrong, the ring's send will find it again.
+        socket.sent_bytes += sent.max(0) as usize;
+        socket.sent_bytes == socket.chain.len_bytes()
+    }
+}
