@@ -13,6 +13,8 @@ use crate::skip;
 
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(10);
+/// How long its last words are awaited.
+const PIPE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A program that ended by itself.
 #[derive(Debug)]
@@ -64,8 +66,15 @@ pub fn run(command: &mut Command, limit: Duration) -> Finished {
 pub struct Running {
     child: Child,
     name: String,
-    stdout: Arc<Mutex<String>>,
-    stderr: Arc<Mutex<String>>,
+    stdout: Collected,
+    stderr: Collected,
+}
+
+/// What came through a pipe so far, and the thread that reads it.
+#[derive(Debug)]
+struct Collected {
+    text: Arc<Mutex<String>>,
+    reader: thread::JoinHandle<()>,
 }
 
 impl Running {
@@ -87,12 +96,12 @@ impl Running {
 
     /// What it has written to stdout so far.
     pub fn stdout(&self) -> String {
-        self.stdout.lock().expect("collectors do not panic").clone()
+        self.stdout.text()
     }
 
     /// What it has written to stderr so far.
     pub fn stderr(&self) -> String {
-        self.stderr.lock().expect("collectors do not panic").clone()
+        self.stderr.text()
     }
 
     /// Whether it still runs.
@@ -117,8 +126,12 @@ impl Running {
             assert!(began.elapsed() < limit, "{name} did not end in {limit:?}: {self:?}");
             thread::sleep(LOOK);
         };
-        // The pipes close with the program; what is in them arrives at once.
-        thread::sleep(LOOK);
+        // The pipes close with the program, unless a child of it lives on.
+        let ended = Instant::now();
+        let reading = || ![&self.stdout, &self.stderr].iter().all(|pipe| pipe.reader.is_finished());
+        while reading() && ended.elapsed() < PIPE_PATIENCE {
+            thread::sleep(LOOK);
+        }
         Finished { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
     }
 
@@ -171,10 +184,10 @@ fn leashed(command: &Command) -> Command {
 }
 
 /// Reads a pipe to its end by a thread of its own.
-fn collect(pipe: Option<impl Read + Send + 'static>) -> Arc<Mutex<String>> {
+fn collect(pipe: Option<impl Read + Send + 'static>) -> Collected {
     let text = Arc::new(Mutex::new(String::new()));
     let kept = Arc::clone(&text);
-    thread::spawn(move || {
+    let reader = thread::spawn(move || {
         let Some(mut pipe) = pipe else { return };
         let mut bytes = [0; 4096];
         while let Ok(len @ 1..) = pipe.read(&mut bytes) {
@@ -182,5 +195,11 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Arc<Mutex<String>> {
             kept.lock().expect("readers do not panic").push_str(&part);
         }
     });
-    text
+    Collected { text, reader }
+}
+
+impl Collected {
+    fn text(&self) -> String {
+        self.text.lock().expect("readers do not panic").clone()
+    }
 }

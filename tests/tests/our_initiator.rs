@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Finished, Folder, Tgt};
+use drumfire_tests::{Drumfire, Finished, Folder, IQN, Tgt};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -55,6 +55,30 @@ fn verifies_data_on_a_file_behind_our_target() {
     let disk = folder.file("disk", &vec![0; 32 << 20]);
     let served = drumfire.serve(&[&format!("disk=file:{}", disk.display())]);
     verify(&drumfire, &served.uri("disk"));
+}
+
+#[test]
+fn discovers_what_a_portal_has() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let served = drumfire.serve(&["one=ram:1m", "two=ram:1m"]);
+    let folder = Folder::new();
+    let discover = |portal: &str| {
+        let found = drumfire.run(folder.path(), &format!("discover {portal}"), LIMIT).ok();
+        found.stdout.lines().map(String::from).collect::<Vec<_>>()
+    };
+    let targets = ["one", "two"].map(|name| format!("{}/{IQN}:{name}", served.portal()));
+    assert_eq!(discover(&served.portal()), targets);
+    let Some(tgt) = Tgt::serve(1 << 20) else { return };
+    let (target, _) = tgt.uri.rsplit_once('/').expect("a URI ends in a LUN");
+    let (portal, _) = target.rsplit_once('/').expect("before it stands a name");
+    assert_eq!(discover(portal), [target]);
+}
+
+#[test]
+fn the_doctor_can_be_asked() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let said = drumfire.run(Folder::new().path(), "doctor", LIMIT).ok().stdout;
+    assert!(said.contains("io_uring"), "{said}");
 }
 
 #[test]
