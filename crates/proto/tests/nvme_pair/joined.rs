@@ -1,6 +1,6 @@
 //! An association of our initiator with our target: an admin queue and I/O queues.
 
-use block::{Buf, Done, Fault, Io, Nanos, Op, Pool, Tag};
+use block::{Buf, Done, Fault, Io, Nanos, Op, Tag};
 use proto::nvme::{NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig, NvmeQueue};
 use proto::{Ending, Endpoint, Initiator, Outbox, Phase};
 
@@ -28,6 +28,11 @@ impl<E: Endpoint> Wire<E> {
 
     /// Carries bytes until neither end has more to say.
     pub fn settle(&mut self, server: &mut Server) {
+        self.settle_with(server, |bytes| bytes);
+    }
+
+    /// The same, with what the target says changed on the way.
+    pub fn settle_with(&mut self, server: &mut Server, mut change: impl FnMut(Vec<u8>) -> Vec<u8>) {
         loop {
             if self.host.deadline().is_some_and(|deadline| deadline <= server.now) {
                 self.note_tick(server.now);
@@ -35,7 +40,7 @@ impl<E: Endpoint> Wire<E> {
             self.peer.tick(server);
             let there = sent(&mut self.out);
             self.peer.receive(server, &there, self.chunk);
-            let back = self.peer.sent();
+            let back = change(self.peer.sent());
             for chunk in back.chunks(self.chunk) {
                 if self.ended.is_none() {
                     let result = self.host.receive(server.now, chunk, &mut self.out);
@@ -156,9 +161,4 @@ impl Joined {
     pub fn check_pool(&self) {
         assert_eq!(self.server.pool.lent(), [0, 0]);
     }
-}
-
-/// A pool that never lends anything.
-pub fn dry() -> Pool {
-    Pool::new(0, 0)
 }

@@ -1,6 +1,6 @@
 //! I/Os on their way to a target and back: the hot path.
 
-use block::{Done, Fault, Io, Nanos, Op};
+use block::{Buf, Done, Fault, Io, Nanos, Op, Pool};
 
 use crate::Outbox;
 
@@ -149,14 +149,13 @@ impl NvmeQueue {
         Ok(())
     }
 
-    /// Puts a part of data where it belongs.
+    /// Puts a part of data into the buffer of its I/O, or one that is lent now.
     #[inline(always)]
-    pub(super) fn place(&mut self, part: &[u8]) {
+    pub(super) fn place(&mut self, part: &[u8], pool: &Pool) {
         let read = &mut self.slots[self.incoming.slot];
         let at = (read.done + read.moved + self.incoming.have) as usize;
-        if let Some(buf) = &mut read.buf {
-            buf[at..at + part.len()].copy_from_slice(part);
-        }
+        let buf = read.buf.get_or_insert_with(|| lend(pool, read.len as usize));
+        buf[at..at + part.len()].copy_from_slice(part);
         self.incoming.have += part.len() as u32;
     }
 
@@ -278,6 +277,13 @@ impl NvmeQueue {
         write.moved = if trims { write.part } else { end as u32 };
         Ok(())
     }
+}
+
+/// A buffer for a read that came without one, beyond the pool's limit if need be: there are at most
+/// as many as I/Os under way.
+fn lend(pool: &Pool, len: usize) -> Buf {
+    let size = if len <= Pool::SMALL_BYTES { Pool::SMALL_BYTES } else { Pool::LARGE_BYTES };
+    pool.take(len).unwrap_or_else(|| Buf::new(size.max(len)).expect("memory for a buffer"))
 }
 
 /// The data of a Dataset Management command with one range.

@@ -78,7 +78,7 @@ impl Link {
         if unasked {
             return Err(Fatal::field(11, "NVMe-TCP §3.6.2.3: only digests that were asked for"));
         }
-        if response.max_data < 4096 || response.max_data % 4 != 0 {
+        if response.max_data < 4096 || !response.max_data.is_multiple_of(4) {
             let rule = "NVMe-TCP §3.6.2.3: MAXH2CDATA is at least 4096 and a multiple of 4";
             return Err(Fatal::field(12, rule));
         }

@@ -206,7 +206,7 @@ impl NvmeQueue {
     #[inline(always)]
     fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) {
         let (part, end) = self.link.frame.data(bytes);
-        self.place(part);
+        self.place(part, out.pool());
         if end != DataEnd::Open {
             self.placed(end == DataEnd::Intact, out);
             if self.stage == Stage::Draining {

@@ -9,7 +9,8 @@ const DATA: u8 = 2;
 
 #[inline(always)]
 fn digests(header: bool, data: bool) -> u8 {
-    u8::from(header) * HEADER | u8::from(data) * DATA
+    let header = if header { HEADER } else { 0 };
+    header | if data { DATA } else { 0 }
 }
 
 /// ICReq: how the host wants to talk.

@@ -257,8 +257,9 @@ impl NvmeTarget {
     }
 
     /// Longest read or write: a power of two.
+    //= NVMe base §MDTS: 0 is no limit, so the least that can be told is two pages.
     pub(super) fn max_transfer(&self) -> u32 {
-        1 << self.config.max_transfer_bytes.clamp(4096, 1 << 28).ilog2()
+        1 << self.config.max_transfer_bytes.clamp(8192, 1 << 28).ilog2()
     }
 }
 

@@ -8,7 +8,7 @@ use super::admin::KEEP_ALIVE_UNIT_MS;
 
 /// Feature identifiers.
 //= NVMe base §Feature Identifiers
-mod feature {
+mod id {
     pub(super) const ARBITRATION: u8 = 0x01;
     pub(super) const POWER_MANAGEMENT: u8 = 0x02;
     pub(super) const TEMPERATURE: u8 = 0x04;
@@ -23,13 +23,13 @@ mod feature {
 
 /// Features that mean nothing to a volume but that hosts may set and read back, and their bits.
 const KEPT: [(u8, u32); 6] = [
-    (feature::ARBITRATION, 0xffff_ffff),
+    (id::ARBITRATION, 0xffff_ffff),
     // Power state 0 is the only one.
-    (feature::POWER_MANAGEMENT, 0xe0),
-    (feature::TEMPERATURE, 0x3f_ffff),
-    (feature::ERROR_RECOVERY, 0xffff),
-    (feature::WRITE_ATOMICITY, 1),
-    (feature::EVENTS, 0xffff_ffff),
+    (id::POWER_MANAGEMENT, 0xe0),
+    (id::TEMPERATURE, 0x3f_ffff),
+    (id::ERROR_RECOVERY, 0xffff),
+    (id::WRITE_ATOMICITY, 1),
+    (id::EVENTS, 0xffff_ffff),
 ];
 
 /// What a host has set.
@@ -48,8 +48,8 @@ impl NvmeTarget {
         command: Command<'_>,
         out: &mut Outbox,
     ) -> Result<(), Status> {
-        let id = command.word(10) as u8;
-        if id == feature::HOST_ID {
+        let which = command.word(10) as u8;
+        if which == id::HOST_ID {
             //= NVMe base §Host Identifier: over fabrics it has 128 bits, EXHID is 1.
             if command.word(11) & 1 == 0 {
                 return Err(Status::INVALID_FIELD);
@@ -57,19 +57,19 @@ impl NvmeTarget {
             let host = self.member.as_ref().map_or([0; 16], |member| member.controller().host.id);
             return self.answer_page(command, &host, host.len(), out);
         }
-        let value = self.feature(id)?;
+        let value = self.feature(which)?;
         self.answer_result(command.id(), Status::SUCCESS, u64::from(value), out);
         Ok(())
     }
 
-    fn feature(&self, id: u8) -> Result<u32, Status> {
+    fn feature(&self, which: u8) -> Result<u32, Status> {
         let admin = self.admin.as_ref().ok_or(Status::INVALID_FIELD)?;
-        match id {
-            feature::KEEP_ALIVE => Ok(admin.keep_alive_ms),
-            feature::WRITE_CACHE if self.has_cache() => Ok(1),
-            feature::QUEUES if !admin.discovery => Ok(queues(self.granted_queues())),
-            id => {
-                let at = KEPT.iter().position(|(kept, _)| *kept == id);
+        match which {
+            id::KEEP_ALIVE => Ok(admin.keep_alive_ms),
+            id::WRITE_CACHE if self.has_cache() => Ok(1),
+            id::QUEUES if !admin.discovery => Ok(queues(self.granted_queues())),
+            which => {
+                let at = KEPT.iter().position(|(kept, _)| *kept == which);
                 Ok(admin.features.0[at.ok_or(Status::INVALID_FIELD)?])
             }
         }
@@ -81,28 +81,28 @@ impl NvmeTarget {
 
     /// Does what a Set Features command says; the result is that of the command.
     pub(super) fn set_features(&mut self, command: Command<'_>) -> Result<u64, Status> {
-        let (id, value) = (command.word(10) as u8, command.word(11));
+        let (which, value) = (command.word(10) as u8, command.word(11));
         let now = self.alive.last_heard();
         let has_cache = self.has_cache();
         let Some(admin) = &mut self.admin else { return Err(Status::INVALID_FIELD) };
         if command.word(10) & SAVE != 0 {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
-        match id {
-            feature::QUEUES if !admin.discovery => self.set_queues(value),
-            feature::KEEP_ALIVE => {
+        match which {
+            id::QUEUES if !admin.discovery => self.set_queues(value),
+            id::KEEP_ALIVE => {
                 //= NVMe base §Keep Alive Timer: rounded up to the granularity that KAS tells.
                 admin.keep_alive_ms = value.div_ceil(KEEP_ALIVE_UNIT_MS) * KEEP_ALIVE_UNIT_MS;
                 self.restart_keep_alive(now);
                 Ok(0)
             }
             //= NVMe base §Volatile Write Cache: ours cannot be switched off.
-            feature::WRITE_CACHE if has_cache && value & 1 == 1 => Ok(0),
-            feature::WRITE_CACHE if has_cache => Err(Status::FEATURE_NOT_CHANGEABLE),
+            id::WRITE_CACHE if has_cache && value & 1 == 1 => Ok(0),
+            id::WRITE_CACHE if has_cache => Err(Status::FEATURE_NOT_CHANGEABLE),
             //= NVMe base §Host Identifier: over fabrics Connect sets it, and nothing else does.
-            feature::HOST_ID => Err(Status::SEQUENCE_ERROR),
-            id => {
-                let at = KEPT.iter().position(|(kept, _)| *kept == id);
+            id::HOST_ID => Err(Status::SEQUENCE_ERROR),
+            which => {
+                let at = KEPT.iter().position(|(kept, _)| *kept == which);
                 let at = at.ok_or(Status::INVALID_FIELD)?;
                 if value & !KEPT[at].1 != 0 {
                     return Err(Status::INVALID_FIELD);

@@ -49,7 +49,7 @@ pub struct NvmeTargetConfig {
     pub in_capsule_bytes: u32,
     /// Longest data PDU that we take: a multiple of 4 from 4096 on.
     pub max_h2c_data_bytes: u32,
-    /// Longest read or write, a power of two from 4096 to 2²⁸ bytes.
+    /// Longest read or write, a power of two from 8192 to 2²⁸ bytes.
     pub max_transfer_bytes: u32,
     /// How long it may take from accepting a connection to its Connect command.
     pub connect_timeout: Nanos,

@@ -12,7 +12,7 @@ use super::slot::State;
 
 /// Offsets of properties.
 //= NVMe base §3.1.3: controller properties.
-mod property {
+mod at {
     pub(super) const CAPABILITIES: u32 = 0x00;
     pub(super) const VERSION: u32 = 0x08;
     pub(super) const CONFIGURATION: u32 = 0x14;
@@ -70,12 +70,12 @@ impl NvmeTarget {
         let admin = self.admin.as_ref().ok_or(Status::INVALID_FIELD)?;
         let (offset, eight) = (command.field32(44), command.field8(40) & 7);
         let (value, size) = match offset {
-            property::CAPABILITIES => (self.capabilities(), 1),
-            property::VERSION => (u64::from(VERSION), 0),
-            property::CONFIGURATION => (u64::from(admin.configuration), 0),
-            property::STATUS => (u64::from(admin.status), 0),
-            property::SUBSYSTEM_RESET | property::ADMIN_QUEUE_ATTRIBUTES => (0, 0),
-            property::ADMIN_SUBMISSION_QUEUE | property::ADMIN_COMPLETION_QUEUE => (0, 1),
+            at::CAPABILITIES => (self.capabilities(), 1),
+            at::VERSION => (u64::from(VERSION), 0),
+            at::CONFIGURATION => (u64::from(admin.configuration), 0),
+            at::STATUS => (u64::from(admin.status), 0),
+            at::SUBSYSTEM_RESET | at::ADMIN_QUEUE_ATTRIBUTES => (0, 0),
+            at::ADMIN_SUBMISSION_QUEUE | at::ADMIN_COMPLETION_QUEUE => (0, 1),
             _ => return Err(Status::INVALID_FIELD),
         };
         if size == eight { Ok(value) } else { Err(Status::INVALID_FIELD) }
@@ -83,7 +83,7 @@ impl NvmeTarget {
 
     /// Changes a property: only the configuration can be.
     pub(super) fn set_property(&mut self, command: Command<'_>) -> Result<(), Status> {
-        if command.field32(44) != property::CONFIGURATION || command.field8(40) & 7 != 0 {
+        if command.field32(44) != at::CONFIGURATION || command.field8(40) & 7 != 0 {
             return Err(Status::INVALID_FIELD);
         }
         let Some(admin) = &mut self.admin else { return Err(Status::INVALID_FIELD) };
