@@ -121,6 +121,9 @@ pub struct Serve {
     /// Where to speak iSCSI; port 0 picks a free one [default: 127.0.0.1:3260].
     #[arg(long, value_name = "ADDR")]
     pub iscsi: Vec<SocketAddr>,
+    /// Where to speak NVMe/TCP.
+    #[arg(long, value_name = "ADDR")]
+    pub nvme_tcp: Vec<SocketAddr>,
     /// A volume: NAME=URI makes a target with this one at LUN 1, NAME/LUN=URI adds to it.
     #[arg(long, value_name = "NAME=URI")]
     pub volume: Vec<String>,

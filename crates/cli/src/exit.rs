@@ -76,7 +76,12 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
             )
             || matches!(
                 cause.downcast_ref::<serve::ServeError>(),
-                Some(serve::ServeError::Names(_) | serve::ServeError::DoubleLun(..))
+                Some(
+                    serve::ServeError::Names(_)
+                        | serve::ServeError::Subsystems(_)
+                        | serve::ServeError::NamespaceZero(_)
+                        | serve::ServeError::DoubleLun(..)
+                )
             )
             || matches!(
                 cause.downcast_ref::<volume::OpenError>(),

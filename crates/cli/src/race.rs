@@ -81,10 +81,12 @@ fn start_targets(race: &Race, cores: &[usize]) -> Result<(Server, Vec<(String, u
     let volumes = filled_volumes(race, names.len())?;
     let exports = names.iter().zip(volumes).map(|((target, lun), volume)| {
         let serial = format!("{}-{lun}", target.rsplit(':').next().unwrap_or_default());
-        Export { target: target.clone(), lun: *lun, volume, serial }
+        let subsystem = target.replacen("iqn.", "nqn.", 1);
+        Export { target: target.clone(), subsystem, lun: *lun, volume, serial }
     });
     let config = ServeConfig {
         iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+        nvme_tcp: Vec::new(),
         exports: exports.collect(),
         cores: cores.to_vec(),
         limits: Limits {

@@ -13,8 +13,8 @@ use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
 use crate::{placement, signal};
 
-/// Names of targets begin like this.
-const NAMING_AUTHORITY: &str = "iqn.2026-11.io.drumfire";
+/// Names of targets, and of subsystems, go on like this.
+const NAMING_AUTHORITY: &str = "2026-11.io.drumfire";
 /// Where a lone volume stands: what most initiators try first.
 const DEFAULT_LUN: u8 = 1;
 const DEFAULT_PORTAL: &str = "127.0.0.1:3260";
@@ -24,6 +24,7 @@ const DEFAULT_PORTAL: &str = "127.0.0.1:3260";
 #[serde(deny_unknown_fields, default)]
 struct Config {
     iscsi: Vec<SocketAddr>,
+    nvme_tcp: Vec<SocketAddr>,
     volume: Vec<String>,
     cores: Vec<usize>,
 }
@@ -31,12 +32,15 @@ struct Config {
 /// Serves until it is asked to stop.
 pub fn main(serve: &Serve) -> Result<Exit> {
     let file = serve.config.as_deref().map(read_config).transpose()?.unwrap_or_default();
-    let pick = |flags: &[SocketAddr], file: Vec<SocketAddr>| match (flags, file) {
-        ([], file) if file.is_empty() => vec![DEFAULT_PORTAL.parse().expect("an address")],
-        ([], file) => file,
-        (flags, _) => flags.to_vec(),
+    let chosen = |flags: &[SocketAddr], file: Vec<SocketAddr>| match flags {
+        [] => file,
+        flags => flags.to_vec(),
     };
-    let iscsi = pick(&serve.iscsi, file.iscsi);
+    let nvme_tcp = chosen(&serve.nvme_tcp, file.nvme_tcp);
+    let mut iscsi = chosen(&serve.iscsi, file.iscsi);
+    if iscsi.is_empty() && nvme_tcp.is_empty() {
+        iscsi.push(DEFAULT_PORTAL.parse().expect("an address"));
+    }
     let volumes: Vec<&String> = file.volume.iter().chain(&serve.volume).collect();
     if volumes.is_empty() {
         let message = "nothing to serve: give --volume NAME=URI, such as --volume disk=ram:1g";
@@ -46,10 +50,11 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let cores = placement::chosen(cores, usize::MAX)?;
     let exports = volumes.into_iter().map(|text| export(text)).collect::<Result<Vec<_>>>()?;
     let signals = signal::on_signal()?;
-    let config = ServeConfig { iscsi, exports, cores, limits: Limits::default() };
+    let config = ServeConfig { iscsi, nvme_tcp, exports, cores, limits: Limits::default() };
     let server = Server::start(config, Log::new(|line| eprintln!("drumfire: {line}")))?;
-    let portals: Vec<String> = server.iscsi().iter().map(|a| format!("iscsi={a}")).collect();
-    println!("ready {}", portals.join(" "));
+    let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
+    let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
+    println!("ready {}", iscsi.chain(nvme_tcp).collect::<Vec<_>>().join(" "));
     // The channel only ends with the thread that feeds it, and then nobody could stop us.
     let _ = signals.recv();
     drop(server);
@@ -78,7 +83,9 @@ fn export(text: &str) -> Result<Export> {
     let volume = volume::open(&uri, Purpose::Store)?;
     // A full name stands for itself.
     let full = ["iqn.", "eui.", "naa."].iter().any(|prefix| name.starts_with(prefix));
-    let target = if full { name.to_owned() } else { format!("{NAMING_AUTHORITY}:{name}") };
-    let serial = format!("{name}-{lun}");
-    Ok(Export { target, lun, volume: Arc::clone(&volume), serial })
+    let target = if full { name.to_owned() } else { format!("iqn.{NAMING_AUTHORITY}:{name}") };
+    let short = name.rsplit(':').next().unwrap_or(name);
+    let subsystem = format!("nqn.{NAMING_AUTHORITY}:{short}");
+    let serial = format!("{short}-{lun}");
+    Ok(Export { target, subsystem, lun, volume: Arc::clone(&volume), serial })
 }

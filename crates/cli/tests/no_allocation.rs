@@ -78,6 +78,7 @@ fn run(size_bytes: u32, read_percent: f64) {
     let targets = 4;
     let export = |index: u8| Export {
         target: format!("iqn.2026-11.io.drumfire:t{}", index % 2),
+        subsystem: format!("nqn.2026-11.io.drumfire:t{}", index % 2),
         lun: index / 2,
         volume: volume::open(&"ram:8m?fill=1".parse().unwrap(), Purpose::Store).unwrap(),
         serial: format!("s{index}"),
@@ -87,6 +88,7 @@ fn run(size_bytes: u32, read_percent: f64) {
     let server = Server::start(
         ServeConfig {
             iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            nvme_tcp: Vec::new(),
             exports: exports.clone(),
             cores: cores.clone(),
             limits: Limits::default(),

@@ -10,7 +10,9 @@ use volume::Volume;
 pub struct ServeConfig {
     /// Addresses on which iSCSI is spoken. Port 0 picks a free one.
     pub iscsi: Vec<SocketAddr>,
-    /// What is served. LUNs count from the index given.
+    /// The same for NVMe/TCP.
+    pub nvme_tcp: Vec<SocketAddr>,
+    /// What is served, by every protocol.
     pub exports: Vec<Export>,
     /// Processors that serve, one thread on each.
     pub cores: Vec<usize>,
@@ -21,9 +23,12 @@ pub struct ServeConfig {
 /// A volume under a name.
 #[derive(Clone)]
 pub struct Export {
-    /// Name of the target, the same for all units of one target.
+    /// Name of the iSCSI target, the same for all units of one target.
     pub target: String,
-    /// Logical unit number, 0 to 255.
+    /// Name of the NVMe subsystem, the same for all units of one target.
+    pub subsystem: String,
+    /// Logical unit number, 0 to 255. It is the namespace identifier too, so a unit 0 cannot be
+    /// had over NVMe/TCP.
     pub lun: u8,
     /// The volume.
     pub volume: Arc<dyn Volume>,

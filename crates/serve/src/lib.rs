@@ -9,6 +9,7 @@ mod config;
 mod connection;
 mod log;
 mod portal;
+mod protocol;
 mod server;
 mod shared;
 

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 
 use block::{Done, Io, Lane, Nanos, Tag};
 use os::{Core, Listener, Socket, Token};
-use proto::iscsi::IscsiTarget;
 use proto::{Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
+use crate::protocol::Protocol;
 use crate::shared::Shared;
 
 /// Deadlines are looked at this often: time-outs are seconds long.
@@ -23,7 +23,7 @@ const LEAVING: Nanos = Nanos::from_secs(2);
 pub(crate) struct Portal {
     core: Core,
     shared: Arc<Shared>,
-    listeners: Vec<Listener>,
+    listeners: Vec<(Listener, Protocol)>,
     connections: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     /// By token of the socket: which connection it belongs to.
@@ -45,7 +45,11 @@ struct Way {
 }
 
 impl Portal {
-    pub(crate) fn new(core: Core, shared: Arc<Shared>, listeners: Vec<Listener>) -> Portal {
+    pub(crate) fn new(
+        core: Core,
+        shared: Arc<Shared>,
+        listeners: Vec<(Listener, Protocol)>,
+    ) -> Portal {
         let lanes = shared.volumes.iter().map(|_| None).collect();
         Portal {
             core,
@@ -115,11 +119,13 @@ impl Portal {
             let index = *index;
             return self.serve_connection(index, now);
         }
-        let listener = self.listeners.iter().position(|listener| listener.token() == token);
+        let listener = self.listeners.iter().position(|(listener, _)| listener.token() == token);
         while let Some(listener) = listener
-            && let Some(accepted) = self.listeners[listener].accept()
+            && let (listener, protocol) = &self.listeners[listener]
+            && let Some(accepted) = listener.accept()
         {
-            match accepted.and_then(|stream| self.admit(stream, now)) {
+            let protocol = *protocol;
+            match accepted.and_then(|stream| self.admit(stream, protocol, now)) {
                 Ok(()) => {}
                 Err(error) => self.shared.log.say(now, &format!("cannot accept: {error}")),
             }
@@ -127,7 +133,7 @@ impl Portal {
     }
 
     /// Takes a newcomer in, within the limits.
-    fn admit(&mut self, stream: TcpStream, now: Nanos) -> io::Result<()> {
+    fn admit(&mut self, stream: TcpStream, protocol: Protocol, now: Nanos) -> io::Result<()> {
         let peer = stream.peer_addr().map_or_else(|_| "?".to_owned(), |peer| peer.to_string());
         let limits = self.shared.limits;
         if self.shared.connections.load(Ordering::Relaxed) >= limits.connections {
@@ -136,18 +142,12 @@ impl Portal {
             return Ok(());
         }
         self.make_room_for_half_open(now);
-        let portal = format!("{},1", stream.local_addr()?);
+        let local = stream.local_addr()?;
         let socket = Socket::new(&self.core, stream)?;
-        let end = IscsiTarget::new(
-            Arc::clone(&self.shared.iscsi),
-            Arc::clone(&self.shared.directory),
-            &portal,
-            self.shared.connection_id(),
-            now,
-        );
+        let end = self.shared.protocols.end(protocol, local, self.shared.connection_id(), now);
         let out = Outbox::new(self.core.pool().clone());
         let token = socket.token().0 as usize;
-        let connection = Box::new(Connection::new(socket, Box::new(end), out, peer, now));
+        let connection = Box::new(Connection::new(socket, end, out, peer, now));
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
@@ -277,7 +277,7 @@ impl Portal {
 
     /// Looks at every deadline.
     fn sweep(&mut self, now: Nanos) {
-        for listener in &self.listeners {
+        for (listener, _) in &self.listeners {
             if let Err(error) = listener.resume() {
                 self.shared.log.say(now, &format!("cannot accept: {error}"));
             }

@@ -8,13 +8,13 @@ use std::thread::JoinHandle;
 
 use block::Pool;
 use os::{Core, Listener, OpenRingError, Waker};
-use proto::UnitId;
-use proto::iscsi::{Directory, DirectoryError, TargetConfig, TargetEntry};
-use proto::scsi::{Identity, Unit};
+use proto::iscsi::DirectoryError;
+use proto::nvme::SubsystemsError;
 
-use crate::config::{Export, ServeConfig};
+use crate::config::ServeConfig;
 use crate::log::Log;
 use crate::portal::Portal;
+use crate::protocol::{Protocol, Protocols};
 use crate::shared::Shared;
 
 /// Small and large buffers that a core lends at most: 64 MiB and 64 MiB.
@@ -24,6 +24,7 @@ const POOL: (usize, usize) = (4096, 256);
 pub struct Server {
     shared: Arc<Shared>,
     iscsi: Vec<SocketAddr>,
+    nvme_tcp: Vec<SocketAddr>,
     threads: Vec<Thread>,
 }
 
@@ -45,6 +46,12 @@ pub enum ServeError {
     /// The names of the targets.
     #[error(transparent)]
     Names(#[from] DirectoryError),
+    /// The names of the subsystems.
+    #[error(transparent)]
+    Subsystems(#[from] SubsystemsError),
+    /// NVMe counts from one.
+    #[error("unit 0 of '{0}' cannot be an NVMe namespace: they count from 1")]
+    NamespaceZero(String),
     /// A LUN was given twice.
     #[error("LUN {1} of target '{0}' was given twice")]
     DoubleLun(String, u8),
@@ -59,20 +66,17 @@ pub enum ServeError {
 impl Server {
     /// Starts to serve. When it returns, every portal listens.
     pub fn start(config: ServeConfig, log: Log) -> Result<Server, ServeError> {
-        let directory = directory(&config.exports)?;
-        let iscsi = TargetConfig {
-            max_commands: config.limits.commands,
-            login_timeout: config.limits.login_timeout,
-            ..TargetConfig::default()
+        let mut listeners: Vec<Listeners> = config.cores.iter().map(|_| vec![]).collect();
+        let mut bind = |addresses: &[SocketAddr], protocol| {
+            let bind = |address| listen(address, protocol, &config.cores, &mut listeners);
+            addresses.iter().copied().map(bind).collect::<Result<Vec<_>, _>>()
         };
+        let iscsi = bind(&config.iscsi, Protocol::Iscsi)?;
+        let nvme_tcp = bind(&config.nvme_tcp, Protocol::NvmeTcp)?;
+        let protocols = Protocols::new(&config.exports, &config.limits, &nvme_tcp)?;
         let volumes = config.exports.iter().map(|export| Arc::clone(&export.volume)).collect();
-        let shared = Arc::new(Shared::new(directory, iscsi, volumes, config.limits, log));
-        let mut listeners: Vec<Vec<TcpListener>> = config.cores.iter().map(|_| vec![]).collect();
-        let mut addresses = Vec::new();
-        for address in &config.iscsi {
-            addresses.push(listen(*address, &config.cores, &mut listeners)?);
-        }
-        let mut server = Server { shared, iscsi: addresses, threads: Vec::new() };
+        let shared = Arc::new(Shared::new(protocols, volumes, config.limits, log));
+        let mut server = Server { shared, iscsi, nvme_tcp, threads: Vec::new() };
         for (cpu, listeners) in config.cores.iter().zip(listeners) {
             server.threads.push(start_thread(&server.shared, *cpu, listeners)?);
         }
@@ -82,6 +86,11 @@ impl Server {
     /// Where iSCSI is spoken, in the order of the configuration, with the ports that were picked.
     pub fn iscsi(&self) -> &[SocketAddr] {
         &self.iscsi
+    }
+
+    /// Where NVMe/TCP is spoken, likewise.
+    pub fn nvme_tcp(&self) -> &[SocketAddr] {
+        &self.nvme_tcp
     }
 
     /// Numbers of the threads that serve, for their use of the processors.
@@ -103,11 +112,15 @@ impl Drop for Server {
     }
 }
 
+/// The listening sockets of a core and what is spoken on each.
+type Listeners = Vec<(TcpListener, Protocol)>;
+
 /// One listener per core on the same port; returns where they listen.
 fn listen(
     address: SocketAddr,
+    protocol: Protocol,
     cores: &[usize],
-    listeners: &mut [Vec<TcpListener>],
+    listeners: &mut [Listeners],
 ) -> Result<SocketAddr, ServeError> {
     let fail = |error: io::Error| match error.kind() {
         io::ErrorKind::AddrInUse => ServeError::Taken(address),
@@ -121,7 +134,7 @@ fn listen(
         let steer = (cores.len() > 1).then_some(*cpu);
         let listener = os::listen(bound, steer).map_err(fail)?;
         bound = listener.local_addr()?;
-        listeners.push(listener);
+        listeners.push((listener, protocol));
     }
     Ok(bound)
 }
@@ -129,7 +142,7 @@ fn listen(
 fn start_thread(
     shared: &Arc<Shared>,
     cpu: usize,
-    listeners: Vec<TcpListener>,
+    listeners: Listeners,
 ) -> Result<Thread, ServeError> {
     let shared = Arc::clone(shared);
     let (started, wait) = mpsc::channel();
@@ -138,8 +151,10 @@ fn start_thread(
             os::cpu::pin(cpu)?;
             let core = Core::open(Pool::new(POOL.0, POOL.1))?;
             let (waker, _) = core.waker()?;
-            let listeners = listeners.into_iter().map(|listener| Listener::new(&core, listener));
-            let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
+            let listeners = listeners
+                .into_iter()
+                .map(|(listener, protocol)| Ok((Listener::new(&core, listener)?, protocol)))
+                .collect::<io::Result<Vec<_>>>()?;
             Ok((Portal::new(core, Arc::clone(&shared), listeners), waker))
         };
         match set_up() {
@@ -158,30 +173,4 @@ fn start_thread(
     let died = |_| io::Error::other("the thread ended before it began");
     let (id, waker) = wait.recv().map_err(died)??;
     Ok(Thread { id, waker, handle: Some(handle) })
-}
-
-/// The targets that `exports` name; a unit's id is its place in the list.
-fn directory(exports: &[Export]) -> Result<Directory, ServeError> {
-    let mut targets: Vec<TargetEntry> = Vec::new();
-    for (index, export) in exports.iter().enumerate() {
-        let known = targets.iter().position(|target| target.name == export.target);
-        let at = known.unwrap_or_else(|| {
-            let (name, alias) = (export.target.clone(), String::new());
-            targets.push(TargetEntry { name, units: Vec::new(), alias });
-            targets.len() - 1
-        });
-        let units = &mut targets[at].units;
-        let lun = usize::from(export.lun);
-        if units.len() <= lun {
-            units.resize(lun + 1, None);
-        }
-        let product = export.volume.kind().to_uppercase();
-        let identity = Identity { serial: export.serial.clone(), product };
-        let (geometry, in_place) = (export.volume.geometry(), export.volume.in_place());
-        let unit = Unit::new(UnitId(index as u32), geometry, in_place, identity);
-        if units[lun].replace(unit).is_some() {
-            return Err(ServeError::DoubleLun(export.target.clone(), export.lun));
-        }
-    }
-    Ok(Directory::new(targets)?)
 }

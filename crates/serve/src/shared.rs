@@ -1,18 +1,17 @@
-//! What the cores of a server have in common: the directory, the limits, a few counters.
+//! What the cores of a server have in common: what they answer from, the limits, a few counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use proto::iscsi::{Directory, TargetConfig};
 use volume::Volume;
 
 use crate::config::Limits;
 use crate::log::Log;
+use crate::protocol::Protocols;
 
 /// Shared by the threads of a server. No field is written on the I/O path.
 pub(crate) struct Shared {
-    pub(crate) directory: Arc<Directory>,
-    pub(crate) iscsi: Arc<TargetConfig>,
+    pub(crate) protocols: Protocols,
     pub(crate) volumes: Vec<Arc<dyn Volume>>,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
@@ -23,15 +22,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(
-        directory: Directory,
-        iscsi: TargetConfig,
+        protocols: Protocols,
         volumes: Vec<Arc<dyn Volume>>,
         limits: Limits,
         log: Log,
     ) -> Shared {
         Shared {
-            directory: Arc::new(directory),
-            iscsi: Arc::new(iscsi),
+            protocols,
             volumes,
             limits,
             log,
