@@ -77,7 +77,7 @@ impl Discovery {
         }
         let mut targets: Vec<(String, Vec<String>)> = Vec::new();
         for (key, value) in pairs(&self.answer).flatten() {
-            //= RFC 7143 appendix C: each TargetName is followed by the addresses of that target.
+            //= RFC 7143 §C: each TargetName is followed by the addresses of that target.
             match (key, targets.last_mut()) {
                 ("TargetName", _) => targets.push((value.to_owned(), Vec::new())),
                 ("TargetAddress", Some(target)) => target.1.push(value.to_owned()),

@@ -37,7 +37,7 @@ pub(super) struct Frame {
 pub(super) enum Next<'a> {
     /// In place, without additional segments.
     Whole(&'a Header),
-    /// Collected; additional segments are with [`Frame::additional`].
+    /// Collected; its additional segments were passed over.
     Collected(Header),
     /// Not all of it came yet.
     Partial,
@@ -148,7 +148,9 @@ impl Frame {
         Ok(Next::Collected(header))
     }
 
-    /// The additional header segments of the header that was just collected.
+    /// The additional header segments of the header that was just collected. No command of ours
+    /// has any that mean something, so only their framing matters.
+    #[cfg(test)]
     pub(super) fn additional(&self) -> &[u8] {
         let end = self.head.len() - if self.header_digest { DIGEST_BYTES } else { 0 };
         self.head.get(HEADER_BYTES..end).unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use block::{Fault, Op};
 use proto::iscsi::TargetConfig;
-use proto::iscsi::pdu::{Header, NopIn, NopOut, Numbers, Pdu, Reject, opcode, opcode_of};
+use proto::iscsi::pdu::{Command, Header, NopIn, NopOut, Numbers, Pdu, Reject, opcode, opcode_of};
 use proto::scsi::{Key, Sense, cdb};
 use proto::{Ending, Endpoint};
 
@@ -367,4 +367,51 @@ fn bytes_of_a_command_are_padded() {
     assert_eq!(stream.len(), 48 + 512);
     stream.chunks(100).for_each(|part| raw.send_bytes(part).unwrap());
     assert_eq!(raw.end(command.task_tag), good(1, &[]));
+}
+
+#[test]
+fn every_kind_of_command_may_be_immediate_and_find_no_place() {
+    let config = TargetConfig { max_commands: 1, ..TargetConfig::default() };
+    let setup = Setup { target: config, ..Setup::default() };
+    let mut raw = Raw::ready(&setup, &[("ImmediateData", "Yes"), ("InitialR2T", "No")]);
+    let mut zero = cdb::write_same16(0, 1, false);
+    // WRITE SAME that says by itself what it writes.
+    zero[1] |= 0x01;
+    let list = cdb::unmap_list(&[(1, 2)]);
+    let block = vec![1; 512];
+    let commands: [([u8; 16], Way, &[u8]); 5] = [
+        (cdb::synchronize_cache16(), Way::None, &[]),
+        (cdb::unmap(24), Way::Write, &list),
+        (cdb::write10(0, 1, false), Way::Write, &block),
+        (cdb::read10(0, 1), Way::Read, &[]),
+        (zero, Way::None, &[]),
+    ];
+    for (cdb, way, data) in commands {
+        for place in [true, false] {
+            let fill = if place { 0 } else { 4 };
+            let immediate = |raw: &mut Raw, cdb, way, data: &[u8]| {
+                let number = raw.number;
+                let expected = if way == Way::Read { 512 } else { data.len() as u32 };
+                let command = raw.command_pdu(1, cdb, way, expected, data);
+                let command = Command { immediate: true, ..command };
+                raw.number = number;
+                raw.send(&command, data).unwrap();
+                command.task_tag
+            };
+            for _ in 0..fill {
+                immediate(&mut raw, cdb::synchronize_cache16(), Way::None, &[]);
+            }
+            let tag = immediate(&mut raw, cdb, way, data);
+            if place {
+                let end = raw.end(tag);
+                assert_eq!(end.status, 0, "{cdb:x?} {:?}", end.sense);
+                continue;
+            }
+            let answers = raw.answers();
+            assert_eq!(Reject::parse(&answers[0].0).reason, 0x06, "{cdb:x?}");
+            raw.served.complete_all(raw.now);
+            assert_eq!(raw.answers().len(), 4);
+        }
+    }
+    assert_eq!(raw.served.out.pool().lent(), [0, 0]);
 }

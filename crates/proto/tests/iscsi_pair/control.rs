@@ -343,3 +343,15 @@ fn a_login_in_full_feature_phase_ends_the_connection() {
     let login = LoginRequest { transit: true, stage: 1, next_stage: 3, ..LoginRequest::default() };
     assert!(raw.send_bytes(&login.build()).is_err());
 }
+
+#[test]
+fn a_ping_with_a_wrong_digest_is_rejected() {
+    let mut raw = Raw::logged_in(&Setup::default(), &[("DataDigest", "CRC32C")]);
+    let nop = ping(&mut raw, 4);
+    let mut stream = crate::raw::bytes(&nop.build(), b"ping");
+    stream.extend([1, 2, 3, 4]);
+    raw.send_bytes(&stream).unwrap();
+    let answer = crate::harness::drain(&mut raw.served.out);
+    assert_eq!(answer.len(), 48 + 48 + 4);
+    assert_eq!((answer[0], answer[2]), (opcode::REJECT, 0x02));
+}

@@ -352,7 +352,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn order_and_splits_do_not_matter(seed: u64, cuts in prop::collection::vec(0..300_usize, 0..9)) {
+    fn order_and_splits_do_not_matter(
+        seed: u64,
+        cuts in prop::collection::vec(0..300_usize, 0..9),
+    ) {
         let expect = answers(&text(&RICH), &[]);
         let (mut rng, mut keys) = (Rng(seed), RICH.to_vec());
         for at in (1..keys.len()).rev() {

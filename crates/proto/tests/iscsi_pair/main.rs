@@ -3,10 +3,13 @@
 mod command;
 mod control;
 mod data_out;
+mod discovery;
 mod harness;
 mod initiator;
 mod io;
 mod login;
 mod manage;
+mod opening;
+mod played;
 mod random;
 mod raw;

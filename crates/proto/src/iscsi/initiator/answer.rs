@@ -88,11 +88,33 @@ impl IscsiInitiator {
             return self.control(header, out);
         }
         self.count_status(response.numbers)?;
-        let this = &self.slots[slot];
-        let exact = !response.overflow && !response.underflow;
-        let whole = exact && (this.op != Op::Read || this.moved == this.len);
+        let whole = self.is_whole(slot, &response);
+        if whole && self.slots[slot].fua && !self.can_force_unit_access {
+            self.flush_behind(slot);
+            return Ok(());
+        }
         self.end(slot, if whole { Ok(()) } else { Err(Fault::Medium) });
         Ok(())
+    }
+
+    /// A write that must be durable was done by a unit that knows no forced access: it ends when
+    /// the cache has been flushed behind it.
+    #[cold]
+    fn flush_behind(&mut self, slot: u16) {
+        let this = &mut self.slots[slot];
+        (this.op, this.fua) = (Op::Flush, false);
+        if !self.geometry.volatile {
+            return self.end(slot, Ok(()));
+        }
+        self.retry(slot, false);
+    }
+
+    /// Whether a command that ended well moved what it should.
+    #[inline(always)]
+    fn is_whole(&self, slot: u16, response: &Response) -> bool {
+        let this = &self.slots[slot];
+        let exact = !response.overflow && !response.underflow;
+        exact && (this.op != Op::Read || this.moved == this.len)
     }
 
     /// Answers an I/O.
@@ -133,7 +155,7 @@ impl IscsiInitiator {
                 Some(fault) => Err(fault),
                 None => Ok(()),
             },
-            (GOOD, _) => Ok(()),
+            (GOOD, _) if self.is_whole(slot, &response) => Ok(()),
             (TASK_ABORTED, _) => Err(Fault::Aborted),
             _ => Err(Fault::Medium),
         };

@@ -1,8 +1,9 @@
 //! The layouts of iSCSI's PDUs: one type each, with a parser and a builder of its 48-byte header.
 //!
 //! Types and accessors are small enough to vanish when they are inlined: a parser costs the fields
-//! that are used. [`Pdu`] is what can be sent. Lengths and flags are as they stand on the wire; whether they make sense here and
-//! now is for the two ends to say. Multi-byte fields are big-endian throughout.
+//! that are used. [`Pdu`] is what can be sent. Lengths and flags are as they stand on the wire;
+//! whether they make sense here and now is for the two ends to say. Multi-byte fields are
+//! big-endian throughout.
 
 mod request;
 mod response;

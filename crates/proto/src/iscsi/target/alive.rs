@@ -11,6 +11,7 @@ use super::{IscsiTarget, Stage, TargetConfig};
 #[derive(Debug)]
 pub(super) struct Alive {
     heard: Nanos,
+    ticked: Nanos,
     login_until: Nanos,
     /// Transfer tag and time of the ping that waits for an answer.
     ping: Option<(u32, Nanos)>,
@@ -30,7 +31,7 @@ const EVENT_LOGOUT: u8 = 1;
 impl Alive {
     pub(super) fn new(config: &TargetConfig, now: Nanos) -> Alive {
         let login_until = later(now, config.login_timeout);
-        Alive { heard: now, login_until, ping: None, next_tag: 0, logout_until: None }
+        Alive { heard: now, ticked: now, login_until, ping: None, next_tag: 0, logout_until: None }
     }
 
     /// Something came.
@@ -70,11 +71,13 @@ impl IscsiTarget {
             _ if self.config.nop_interval == Nanos(0) => None,
             _ => Some(later(alive.heard, self.config.nop_interval)),
         };
-        let starving = (!self.starving.is_empty()).then(|| later(alive.heard, STARVING_PAUSE));
+        let fed = alive.heard.max(alive.ticked);
+        let starving = (!self.starving.is_empty()).then(|| later(fed, STARVING_PAUSE));
         [ping, starving, alive.logout_until].into_iter().flatten().min()
     }
 
     pub(super) fn keep_alive(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        self.alive.ticked = now;
         if self.finished {
             return Ok(());
         }

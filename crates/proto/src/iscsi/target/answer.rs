@@ -35,6 +35,9 @@ impl IscsiTarget {
             return debug_assert!(false, "an I/O that was never asked for");
         };
         debug_assert!(task.flying != 0, "an I/O comes back once");
+        if task.reads {
+            self.reading_bytes -= task.part_len((done.tag.0 >> 16) as u16) as usize;
+        }
         if task.state == State::Reading {
             return self.read_came(slot, done, memory, out);
         }

@@ -7,13 +7,14 @@ use crate::{Ending, Outbox, Request, UnitId};
 
 use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun, task_tag};
 use super::task::{Burst, Flow, State};
-use super::{IscsiTarget, Sink, buf_for_unasked, violation};
+use super::{IscsiTarget, Sink, violation};
 
 /// I/Os that one command has with its volume at a time.
 pub(super) const IOS_PER_COMMAND: u16 = 4;
 
-/// While so much waits to be sent, reads wait: an initiator that does not read holds no memory.
-const BACKLOG_BYTES: usize = 8 << 20;
+/// While so much waits to be sent or is being read, further reads wait: an initiator that does not
+/// read holds no more memory than that.
+const BACKLOG_BYTES: usize = 16 << 20;
 
 /// What is known of the logical unit while a command gets going.
 #[derive(Clone, Copy)]
@@ -120,6 +121,7 @@ impl IscsiTarget {
         let task = &mut self.tasks[slot];
         task.state = state;
         task.counted = !is_immediate(header);
+        task.reads = state == State::Reading;
         task.in_place = place.in_place;
         task.fua = false;
         task.unit = place.unit;
@@ -142,7 +144,7 @@ impl IscsiTarget {
             let chunk = task.chunk_end() - task.asked;
             // Whole blocks are read even where the initiator wants less than the command says.
             let len = (chunk + task.block_mask) & !task.block_mask;
-            let ready = out.len_bytes() < BACKLOG_BYTES;
+            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES;
             let buf = match task.in_place {
                 true => None,
                 false if ready => out.pool().take(len as usize),
@@ -155,6 +157,7 @@ impl IscsiTarget {
             let offset = task.offset + u64::from(task.asked);
             task.asked += chunk;
             task.flying += 1;
+            self.reading_bytes += chunk as usize;
             let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
             self.requests.push_back(Request { unit: task.unit, io });
         }
@@ -219,10 +222,9 @@ impl IscsiTarget {
         if task.buf.is_some() || task.received >= task.flow.len || task.sense.is_some() {
             return;
         }
-        match buf_for_unasked(pool, (task.chunk_end() - task.asked) as usize) {
-            Some(buf) => task.buf = Some(buf),
-            None => task.spoil(Sense::INTERNAL_TARGET_FAILURE),
-        }
+        // How much of it may come is bounded by the window and FirstBurstLength.
+        let len = task.chunk_end() - task.asked;
+        task.buf = Some(pool.take_beyond(len as usize));
     }
 
     /// Why the unasked data of a command is not what was agreed on.

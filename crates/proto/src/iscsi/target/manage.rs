@@ -173,7 +173,12 @@ impl IscsiTarget {
         for _ in 0..self.requests.len() {
             let Some(request) = self.requests.pop_front() else { break };
             if request.io.tag.0 as u16 == slot {
-                self.tasks[slot].flying -= 1;
+                let task = &mut self.tasks[slot];
+                task.flying -= 1;
+                if task.reads {
+                    let part = (request.io.tag.0 >> 16) as u16;
+                    self.reading_bytes -= task.part_len(part) as usize;
+                }
                 request.io.buf.into_iter().for_each(|buf| pool.give(buf));
             } else {
                 self.requests.push_back(request);

@@ -20,7 +20,7 @@ mod text;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Buf, Done, Memory, Nanos, Pool};
+use block::{Done, Memory, Nanos, Pool};
 
 use crate::scsi::Unit;
 use crate::{Ending, Endpoint, Outbox, Request, Target, UnitId, Violation};
@@ -107,6 +107,8 @@ pub struct IscsiTarget {
     expected: u32,
     tasks: Tasks,
     requests: VecDeque<Request>,
+    /// Bytes of reads that are with volumes.
+    reading_bytes: usize,
     /// Slots with unsolicited data to come, in order of their commands.
     unsolicited: Vec<u16>,
     /// Slots that wait for a buffer or for room in the outbox.
@@ -185,6 +187,7 @@ impl IscsiTarget {
             expected: 0,
             tasks,
             requests: VecDeque::with_capacity(slots),
+            reading_bytes: 0,
             unsolicited: Vec::with_capacity(slots),
             starving: VecDeque::with_capacity(slots),
             held: Vec::new(),
@@ -354,6 +357,10 @@ impl Target for IscsiTarget {
         self.stage == Stage::Login
     }
 
+    fn ask_to_leave(&mut self, now: Nanos, out: &mut Outbox) {
+        self.ask_logout(now, out);
+    }
+
     fn finished(&self) -> bool {
         self.finished
     }
@@ -369,22 +376,6 @@ impl Target for IscsiTarget {
         self.starving.clear();
         self.waiting.clear();
     }
-}
-
-/// A buffer for data that comes unasked, beyond the pool's limit if need be: how much of it may
-/// come is bounded by the window and FirstBurstLength. `None` when there is no memory.
-#[inline(always)]
-fn buf_for_unasked(pool: &Pool, len: usize) -> Option<Buf> {
-    match pool.take(len) {
-        Some(buf) => Some(buf),
-        None => spare_buf(len),
-    }
-}
-
-#[cold]
-fn spare_buf(len: usize) -> Option<Buf> {
-    let size = if len <= Pool::SMALL_BYTES { Pool::SMALL_BYTES } else { Pool::LARGE_BYTES };
-    Buf::new(size).ok()
 }
 
 /// The peer broke a rule that leaves no way to go on.

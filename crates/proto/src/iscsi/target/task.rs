@@ -16,6 +16,8 @@ pub(super) struct Task {
     /// It holds a place in the window of CmdSN.
     pub(super) counted: bool,
     pub(super) in_place: bool,
+    /// Its I/Os are reads, also when it is aborted.
+    pub(super) reads: bool,
     pub(super) fua: bool,
     /// Tells uses of the slot apart in transfer tags.
     generation: u16,
@@ -44,6 +46,9 @@ pub(super) struct Task {
     /// What is neither a read nor a write.
     pub(super) job: Option<Box<Job>>,
 }
+
+/// A slot is two cache lines: a batch of commands touches as many slots as it has.
+const _: () = assert!(size_of::<Task>() <= 128);
 
 /// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,6 +209,7 @@ impl Task {
             burst: Burst::None,
             counted: false,
             in_place: false,
+            reads: false,
             fua: false,
             generation: 0,
             flying: 0,
@@ -235,6 +241,13 @@ impl Task {
     #[inline(always)]
     pub(super) fn chunk_end(&self) -> u32 {
         self.flow.len.min(self.asked.saturating_add(Pool::LARGE_BYTES as u32))
+    }
+
+    /// Length of a part of a read, as its I/O's tag counts them.
+    #[inline(always)]
+    pub(super) fn part_len(&self, part: u16) -> u32 {
+        let large = Pool::LARGE_BYTES as u32;
+        self.flow.len.saturating_sub(u32::from(part).saturating_mul(large)).min(large)
     }
 
     /// The command fails for this reason, unless it already does for another.

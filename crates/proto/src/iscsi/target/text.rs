@@ -117,7 +117,7 @@ impl IscsiTarget {
         }
     }
 
-    //= RFC 7143 appendix C: All, one name, or nothing for the target of this session.
+    //= RFC 7143 §C: All, one name, or nothing for the target of this session.
     fn send_targets(&self, value: &str, answer: &mut Vec<u8>) {
         let normal = self.stage == Stage::Normal;
         let targets = self.directory.targets();
