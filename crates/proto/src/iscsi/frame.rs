@@ -175,7 +175,7 @@ impl Frame {
             let rule = "RFC 7143 §13.12: data segments are at most MaxRecvDataSegmentLength";
             return Err(Violation { rule, at: 5 });
         }
-        //= RFC 7143 §11.2.1.6: the data segment is padded to whole words.
+        //= RFC 7143 §11.2.4: the data segment is padded to whole words.
         let padding = (len.wrapping_neg() & 3) as u8;
         self.left = len;
         self.tail_len = padding + if self.data_digest { DIGEST_BYTES as u8 } else { 0 };

@@ -61,7 +61,7 @@ const TABLE: [(Key, &str, Rule, u32); 15] = [
     (Key::DataPduInOrder, "DataPDUInOrder", Rule::Or, 1),
     (Key::DataSequenceInOrder, "DataSequenceInOrder", Rule::Or, 1),
     (Key::ErrorRecoveryLevel, "ErrorRecoveryLevel", Rule::Smaller(0, 2), 0),
-    //= RFC 7144 §7.1.1: iSCSIProtocolLevel; 1 is RFC 7143.
+    //= RFC 7143 §13.24: iSCSIProtocolLevel; 1 is RFC 7143 itself.
     (Key::ProtocolLevel, "iSCSIProtocolLevel", Rule::Smaller(0, 31), 1),
 ];
 

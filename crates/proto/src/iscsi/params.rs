@@ -85,7 +85,7 @@ impl Params {
     }
 
     fn put_data_tail(&self, data: &[u8], out: &mut Outbox) {
-        //= RFC 7143 §11.2.1.6: padding should be zeroes.
+        //= RFC 7143 §11.2.4: padding should be zeroes.
         let padding = &[0; 3][..data.len().wrapping_neg() & 3];
         out.bytes(padding);
         if !self.data_digest || data.is_empty() {

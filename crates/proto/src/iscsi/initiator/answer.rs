@@ -201,7 +201,7 @@ impl IscsiInitiator {
         //= RFC 7143 §13.19: with DataSequenceInOrder=Yes bursts are asked for in order, each once.
         if ready.offset != this.moved || ready.len > this.out_len - this.moved {
             return Err(violation(
-                "RFC 7143 §11.8.4: an R2T asks for the data that comes next",
+                "RFC 7143 §11.8.3: an R2T asks for the data that comes next",
                 40,
             ));
         }

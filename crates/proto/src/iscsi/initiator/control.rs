@@ -77,7 +77,7 @@ impl IscsiInitiator {
     }
 
     fn send_login(&mut self, request: LoginRequest, text: &[u8], out: &mut Outbox) {
-        //= RFC 7143 §11.12.9: CmdSN stays the same during a login, as for any immediate command.
+        //= RFC 7143 §11.12.8: CmdSN stays the same during a login, as for any immediate command.
         let (command_number, expected_status) = (self.command_number, self.status);
         let request = LoginRequest { command_number, expected_status, ..request };
         self.params.put(&request, text, out);

@@ -200,7 +200,7 @@ impl IscsiTarget {
         flow.data_number += 1;
         flow.burst_left -= len;
         let ends = flow.sent == flow.len;
-        //= RFC 7143 §11.7.2: F ends a sequence, which is at most MaxBurstLength.
+        //= RFC 7143 §11.7.1: F ends a sequence, which is at most MaxBurstLength.
         let last = ends || flow.burst_left == 0;
         if last {
             flow.burst_left = self.params.max_burst;

@@ -116,7 +116,7 @@ impl IscsiTarget {
             return Ok(());
         }
         let data = std::mem::take(&mut self.gathered);
-        //= RFC 7143 §11.19.2: the data comes back, as much of it as the initiator can take.
+        //= RFC 7143 §11.18.3: the data comes back, as much of it as the initiator can take.
         let echo = &data[..data.len().min(self.params.send_max as usize)];
         let answer = NopIn {
             data_len: echo.len() as u32,

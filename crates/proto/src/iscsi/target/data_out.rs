@@ -153,7 +153,7 @@ impl IscsiTarget {
             return self.starve(slot);
         }
         let offset = task.received;
-        //= RFC 7143 §11.8.4: an R2T asks for at most MaxBurstLength, and not for nothing.
+        //= RFC 7143 §11.8.3: an R2T asks for at most MaxBurstLength, and not for nothing.
         let len = (chunk_end - offset).min(self.params.max_burst);
         task.burst = Burst::Solicited;
         task.burst_end = offset + len;
@@ -161,7 +161,7 @@ impl IscsiTarget {
         let number = task.ready_count;
         task.ready_count += 1;
         let (lun, task_tag, transfer_tag) = (task.lun, task.flow.task_tag, task.transfer_tag(slot));
-        //= RFC 7143 §11.8.1: an R2T carries the next StatSN and does not use it up.
+        //= RFC 7143 §11.8.2: an R2T carries the next StatSN and does not use it up.
         let numbers = self.numbers();
         let ready = ReadyToTransfer { lun, task_tag, transfer_tag, numbers, number, offset, len };
         self.send(&ready, &[], out);

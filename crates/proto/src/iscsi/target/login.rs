@@ -234,7 +234,7 @@ impl Login {
                 }
                 put(answer, key, "None");
             }
-            //= RFC 7144 §7.1.2: the only way of reporting tasks that we have.
+            //= RFC 7143 §13.23: the only way of reporting tasks that we have.
             "TaskReporting" if value.split(',').any(|way| way == "RFC3720") => {
                 put(answer, key, "RFC3720");
             }
