@@ -51,6 +51,8 @@ pub enum Color {
 pub enum Protocol {
     /// iSCSI over TCP.
     Iscsi,
+    /// NVMe over TCP.
+    NvmeTcp,
 }
 
 /// What is common to everything that drives.
@@ -134,7 +136,8 @@ pub struct Serve {
 
 /// `drumfire run`.
 #[derive(Flags, Debug)]
-#[command(after_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN.\n\
+#[command(after_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
+    nvme+tcp://HOST[:PORT]/NQN/NSID.\n\
     Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]
 pub struct Run {
     /// Volumes to drive.
@@ -160,7 +163,7 @@ pub struct Run {
 /// `drumfire discover`.
 #[derive(Flags, Debug)]
 pub struct Discover {
-    /// Where to ask: HOST, HOST:PORT or iscsi://HOST[:PORT].
+    /// Where to ask: iscsi://HOST[:PORT], nvme+tcp://HOST[:PORT], or HOST[:PORT] for iSCSI.
     pub portal: String,
 }
 

@@ -3,20 +3,31 @@
 use anyhow::Result;
 
 use crate::args::Discover;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 
-const ISCSI_PORT: u16 = 3260;
-
-/// Prints a line for each target and address: `iscsi://ADDRESS/NAME`.
+/// Prints a line for each target and address: `iscsi://ADDRESS/NAME`, `nvme+tcp://ADDRESS/NAME`.
 pub fn main(discover: &Discover) -> Result<Exit> {
-    let portal = discover.portal.trim_start_matches("iscsi://").trim_end_matches('/');
+    let (scheme, portal) = discover.portal.split_once("://").unwrap_or(("iscsi", &discover.portal));
+    let portal = portal.trim_end_matches('/');
     let bare = !portal.rsplit(']').next().unwrap_or_default().contains(':');
-    let portal = if bare { format!("{portal}:{ISCSI_PORT}") } else { portal.to_owned() };
-    for (name, addresses) in volume::discover_iscsi(&portal)? {
+    let with_port = |port: u16| match bare {
+        true => format!("{portal}:{port}"),
+        false => portal.to_owned(),
+    };
+    let found = match scheme {
+        "iscsi" => volume::discover_iscsi(&with_port(3260))?,
+        // The port of discovery services, by the standard.
+        "nvme+tcp" => volume::discover_nvme(&with_port(8009))?,
+        _ => {
+            let message = format!("'{scheme}://' cannot be asked: write iscsi:// or nvme+tcp://");
+            return Err(UsageError(message).into());
+        }
+    };
+    for (name, addresses) in found {
         for address in addresses {
             // The group tag after the comma says which portals may share a session.
             let address = address.split(',').next().unwrap_or_default();
-            println!("iscsi://{address}/{name}");
+            println!("{scheme}://{address}/{name}");
         }
     }
     Ok(Exit::Good)

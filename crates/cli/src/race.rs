@@ -10,7 +10,7 @@ use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::Job;
 use volume::{Purpose, Uri, Volume};
 
-use crate::args::{Color, Race};
+use crate::args::{Color, Protocol, Race};
 use crate::exit::{Exit, UsageError};
 use crate::{folder, placement, show, signal};
 
@@ -81,16 +81,22 @@ fn start_targets(race: &Race, cores: &[usize]) -> Result<(Server, Vec<(String, u
     let volumes = filled_volumes(race, names.len())?;
     let exports = names.iter().zip(volumes).map(|((target, lun), volume)| {
         let serial = format!("{}-{lun}", target.rsplit(':').next().unwrap_or_default());
-        let subsystem = target.replacen("iqn.", "nqn.", 1);
+        let subsystem = subsystem_name(target);
         Export { target: target.clone(), subsystem, lun: *lun, volume, serial }
     });
+    let any_port = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    let (iscsi, nvme_tcp) = match race.protocol {
+        Protocol::Iscsi => (any_port, Vec::new()),
+        Protocol::NvmeTcp => (Vec::new(), any_port),
+    };
     let config = ServeConfig {
-        iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-        nvme_tcp: Vec::new(),
+        iscsi,
+        nvme_tcp,
         exports: exports.collect(),
         cores: cores.to_vec(),
         limits: Limits {
-            connections: names.len() + 64,
+            // NVMe/TCP has an admin queue for each volume besides.
+            connections: 2 * names.len() + 64,
             commands: race.drive.outstanding.clamp(1, 1024) as u16,
             ..Limits::default()
         },
@@ -101,6 +107,11 @@ fn start_targets(race: &Race, cores: &[usize]) -> Result<(Server, Vec<(String, u
 
 fn target_name(number: u32) -> String {
     format!("iqn.2026-11.io.drumfire:race-{number:02}")
+}
+
+/// The NVMe subsystem of an iSCSI target.
+fn subsystem_name(target: &str) -> String {
+    target.replacen("iqn.", "nqn.", 1)
 }
 
 /// Makes the volumes on all cores at once: filling them with data takes most of the start.
@@ -131,17 +142,24 @@ fn spec(
     targets: &[(String, u8)],
 ) -> Result<RunSpec> {
     let drive = &race.drive;
-    let portal = server.iscsi()[0];
+    let (scheme, portal) = match race.protocol {
+        Protocol::Iscsi => ("iscsi", server.iscsi()[0]),
+        Protocol::NvmeTcp => ("nvme+tcp", server.nvme_tcp()[0]),
+    };
     let per_manager = (targets.len() as u32).div_ceil(MANAGERS);
     let worker = |(index, (target, lun)): (usize, &(String, u8))| -> Result<WorkerSpec> {
         let index = index as u32;
-        let uri = format!("iscsi://{portal}/{target}/{lun}");
+        let name = match race.protocol {
+            Protocol::Iscsi => target.clone(),
+            Protocol::NvmeTcp => subsystem_name(target),
+        };
+        let uri = format!("{scheme}://{portal}/{name}/{lun}");
         let purpose = if drive.read < 100.0 { Purpose::Write } else { Purpose::Read };
         Ok(WorkerSpec {
             name: format!("manager {} worker {}", index / per_manager + 1, index % per_manager + 1),
             volume: volume::open(&uri.parse()?, purpose)?,
             uri,
-            target: target.clone(),
+            target: name,
         })
     };
     let count = targets.len() as u32;
@@ -156,7 +174,10 @@ fn spec(
             workers: count,
             volumes: count,
             targets: race.targets,
-            transport: "iSCSI".to_owned(),
+            transport: match race.protocol {
+                Protocol::Iscsi => "iSCSI".to_owned(),
+                Protocol::NvmeTcp => "NVMe/TCP".to_owned(),
+            },
             loopback: true,
             storage: "RAM".to_owned(),
             seconds: drive.seconds,

@@ -92,19 +92,11 @@ fn job(run: &Run, uris: &[Uri], workers: &[WorkerSpec]) -> Job {
 }
 
 fn target_of(uri: &Uri) -> String {
-    match uri {
-        Uri::Iscsi(iscsi) => iscsi.target.clone(),
-        _ => String::new(),
-    }
+    uri.target().unwrap_or_default().to_owned()
 }
 
 fn is_loopback(uri: &Uri) -> bool {
     use std::net::ToSocketAddrs;
-    match uri {
-        Uri::Iscsi(iscsi) => {
-            let addresses = iscsi.address.to_socket_addrs();
-            addresses.is_ok_and(|mut all| all.any(|address| address.ip().is_loopback()))
-        }
-        _ => false,
-    }
+    let addresses = uri.address().and_then(|address| address.to_socket_addrs().ok());
+    addresses.is_some_and(|mut all| all.any(|address| address.ip().is_loopback()))
 }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use block::{Geometry, Lane};
 use os::Core;
 
-pub use crate::dial::discover_iscsi;
-pub use crate::uri::{IscsiUri, Uri, UriError};
+pub use crate::dial::{discover_iscsi, discover_nvme};
+pub use crate::uri::{IscsiUri, NvmeUri, Uri, UriError};
 
 /// Something that stores.
 pub trait Volume: Send + Sync {
@@ -30,7 +30,7 @@ pub trait Volume: Send + Sync {
     /// What kind it is, in one or two words for people: "RAM", "file".
     fn kind(&self) -> &'static str;
 
-    /// How I/Os get there: "local", "iSCSI".
+    /// How I/Os get there: "local", "iSCSI", "NVMe/TCP".
     fn transport(&self) -> &'static str {
         "local"
     }
@@ -69,7 +69,8 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
             Arc::new(ram::Ram::new(*bytes, *block_bytes, *fill)?)
         }
         Uri::File(file) => Arc::new(file::FileVolume::open(file, purpose)?),
-        Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(iscsi)?),
+        Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(iscsi.clone())?),
+        Uri::Nvme(nvme) => Arc::new(remote::Remote::open(dial::NvmeDial::open(nvme)?)?),
     })
 }
 

@@ -20,9 +20,9 @@ pub(crate) struct Remote<D> {
 
 impl<D: Dial> Remote<D> {
     /// Connects once, to learn the shape and to fail early.
-    pub(crate) fn open(dial: &D) -> Result<Remote<D>, OpenError> {
-        let geometry = dial::learn_geometry(dial)?;
-        Ok(Remote { dial: dial.clone(), geometry })
+    pub(crate) fn open(dial: D) -> Result<Remote<D>, OpenError> {
+        let geometry = dial.geometry()?;
+        Ok(Remote { dial, geometry })
     }
 }
 
@@ -36,8 +36,9 @@ impl<D: Dial> Volume for Remote<D> {
             let error = |error| dial::connect_error(self.dial.address(), error);
             Socket::new(core, stream).map_err(error)
         })?;
+        let refused = |ending| OpenError::Refused { uri: self.dial.uri(), ending };
         let mut lane = RemoteLane {
-            end: self.dial.initiator(core.now()),
+            end: self.dial.initiator(core.now()).map_err(refused)?,
             socket,
             out: Outbox::new(core.pool().clone()),
             chain: Chain::default(),
@@ -45,8 +46,7 @@ impl<D: Dial> Volume for Remote<D> {
             finished: Vec::new(),
             broken: None,
         };
-        lane.wait_until_ready(core)
-            .map_err(|ending| OpenError::Refused { uri: self.dial.uri(), ending })?;
+        lane.wait_until_ready(core).map_err(refused)?;
         Ok(Box::new(lane))
     }
 

@@ -30,6 +30,8 @@ pub enum Uri {
     File(FileUri),
     /// `iscsi://HOST[:PORT]/IQN/LUN`.
     Iscsi(IscsiUri),
+    /// `nvme+tcp://HOST[:PORT]/NQN/NSID`.
+    Nvme(NvmeUri),
 }
 
 /// Names a file or block device.
@@ -60,6 +62,21 @@ pub struct IscsiUri {
     pub data_digest: bool,
 }
 
+/// Names a namespace of an NVMe subsystem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NvmeUri {
+    /// Host and port, ready to be resolved.
+    pub address: String,
+    /// Name of the subsystem.
+    pub subsystem: String,
+    /// Namespace identifier, from 1.
+    pub nsid: u32,
+    /// CRC-32C over headers.
+    pub header_digest: bool,
+    /// CRC-32C over data.
+    pub data_digest: bool,
+}
+
 /// A name that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{uri}' is not a volume: {reason}")]
@@ -68,8 +85,30 @@ pub struct UriError {
     reason: String,
 }
 
-const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH or iscsi://HOST[:PORT]/IQN/LUN";
+const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN or \
+                     nvme+tcp://HOST[:PORT]/NQN/NSID";
 const ISCSI_PORT: u16 = 3260;
+const NVME_PORT: u16 = 4420;
+
+impl Uri {
+    /// Host and port of a volume elsewhere.
+    pub fn address(&self) -> Option<&str> {
+        match self {
+            Uri::Iscsi(iscsi) => Some(&iscsi.address),
+            Uri::Nvme(nvme) => Some(&nvme.address),
+            Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
+        }
+    }
+
+    /// Name of the target that serves a volume elsewhere.
+    pub fn target(&self) -> Option<&str> {
+        match self {
+            Uri::Iscsi(iscsi) => Some(&iscsi.target),
+            Uri::Nvme(nvme) => Some(&nvme.subsystem),
+            Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
+        }
+    }
+}
 
 impl FromStr for Uri {
     type Err = UriError;
@@ -105,6 +144,7 @@ fn parse(text: &str) -> Result<Uri, String> {
         }
         "file" => parse_file(rest),
         "iscsi" => parse_iscsi(rest),
+        "nvme+tcp" => parse_nvme(rest),
         _ => Err(format!("unknown kind '{kind}'; {KINDS}")),
     }
 }
@@ -123,34 +163,61 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
 }
 
 fn parse_iscsi(rest: &str) -> Result<Uri, String> {
-    let shape = "write iscsi://HOST[:PORT]/IQN/LUN";
-    let mut options = Options::split(rest.strip_prefix("//").ok_or(shape)?)?;
-    let mut parts = options.path.split('/');
-    let (host, target, lun) = (parts.next(), parts.next(), parts.next());
-    let (Some(host), Some(target), Some(lun), None) = (host, target, lun, parts.next()) else {
-        return Err(shape.to_owned());
-    };
-    if host.contains('@') {
-        return Err("names and secrets do not belong in a URI".to_owned());
+    let far = Far::parse(rest, "write iscsi://HOST[:PORT]/IQN/LUN", ISCSI_PORT)?;
+    proto::iscsi::check_name(far.name).map_err(|error| format!("target name: {error}"))?;
+    let lun = far.number.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is 0 to 16383")?;
+    let Far { address, name, header_digest, data_digest, .. } = far;
+    Ok(Uri::Iscsi(IscsiUri { address, target: name.to_owned(), lun, header_digest, data_digest }))
+}
+
+fn parse_nvme(rest: &str) -> Result<Uri, String> {
+    let far = Far::parse(rest, "write nvme+tcp://HOST[:PORT]/NQN/NSID", NVME_PORT)?;
+    proto::nvme::check_nqn(far.name).map_err(|error| format!("subsystem name: {error}"))?;
+    let nsid = far.number.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
+    let nsid = nsid.ok_or("a namespace identifier is 1 or more")?;
+    let Far { address, name, header_digest, data_digest, .. } = far;
+    let subsystem = name.to_owned();
+    Ok(Uri::Nvme(NvmeUri { address, subsystem, nsid, header_digest, data_digest }))
+}
+
+/// What follows the kind of a volume on another host: `//HOST[:PORT]/NAME/NUMBER?options`.
+struct Far<'a> {
+    address: String,
+    name: &'a str,
+    number: &'a str,
+    header_digest: bool,
+    data_digest: bool,
+}
+
+impl<'a> Far<'a> {
+    fn parse(rest: &'a str, shape: &str, port: u16) -> Result<Far<'a>, String> {
+        let mut options = Options::split(rest.strip_prefix("//").ok_or(shape)?)?;
+        let mut parts = options.path.split('/');
+        let (host, name, number) = (parts.next(), parts.next(), parts.next());
+        let (Some(host), Some(name), Some(number), None) = (host, name, number, parts.next())
+        else {
+            return Err(shape.to_owned());
+        };
+        if host.contains('@') {
+            return Err("names and secrets do not belong in a URI".to_owned());
+        }
+        let header_digest = options.switch("header-digest")?.unwrap_or(false);
+        let data_digest = options.switch("data-digest")?.unwrap_or(false);
+        options.end()?;
+        let address = with_port(host, port)?;
+        Ok(Far { address, name, number, header_digest, data_digest })
     }
-    proto::iscsi::check_name(target).map_err(|error| format!("target name: {error}"))?;
-    let lun = lun.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is 0 to 16383")?;
-    let header_digest = options.switch("header-digest")?.unwrap_or(false);
-    let data_digest = options.switch("data-digest")?.unwrap_or(false);
-    options.end()?;
-    let address = with_port(host)?;
-    Ok(Uri::Iscsi(IscsiUri { address, target: target.to_owned(), lun, header_digest, data_digest }))
 }
 
 /// `host`, `host:port`, `[v6]` or `[v6]:port`, with the port filled in.
-fn with_port(host: &str) -> Result<String, String> {
+fn with_port(host: &str, default: u16) -> Result<String, String> {
     let after_v6 = host.rfind(']').map_or(0, |at| at + 1);
     match host[after_v6..].rsplit_once(':') {
         Some((name, port)) if after_v6 + name.len() > 0 => {
             port.parse::<u16>().map_err(|_| format!("'{port}' is not a port"))?;
             Ok(host.to_owned())
         }
-        None if !host.is_empty() => Ok(format!("{host}:{ISCSI_PORT}")),
+        None if !host.is_empty() => Ok(format!("{host}:{default}")),
         _ => Err("the host is missing".to_owned()),
     }
 }
@@ -223,13 +290,21 @@ impl fmt::Display for Uri {
             }
             Uri::Iscsi(iscsi) => {
                 write!(f, "iscsi://{}/{}/{}", iscsi.address, iscsi.target, iscsi.lun)?;
-                options.extend(iscsi.header_digest.then(|| "header-digest=1".to_owned()));
-                options.extend(iscsi.data_digest.then(|| "data-digest=1".to_owned()));
+                options.extend(digest_options(iscsi.header_digest, iscsi.data_digest));
+            }
+            Uri::Nvme(nvme) => {
+                write!(f, "nvme+tcp://{}/{}/{}", nvme.address, nvme.subsystem, nvme.nsid)?;
+                options.extend(digest_options(nvme.header_digest, nvme.data_digest));
             }
         }
         let mark = if options.is_empty() { "" } else { "?" };
         write!(f, "{mark}{}", options.join("&"))
     }
+}
+
+fn digest_options(header: bool, data: bool) -> impl Iterator<Item = String> {
+    let header = header.then(|| "header-digest=1".to_owned());
+    header.into_iter().chain(data.then(|| "data-digest=1".to_owned()))
 }
 
 fn block_option(block_bytes: Option<u32>) -> Option<String> {
@@ -251,6 +326,7 @@ mod test {
             ("file:a b.img?size=1g&block=512", "file:a b.img?block=512&size=1g"),
             ("iscsi://h/iqn.2026-11.x:d/1", "iscsi://h:3260/iqn.2026-11.x:d/1"),
             ("iscsi://[::1]:99/iqn.2026-11.x:d/0", "iscsi://[::1]:99/iqn.2026-11.x:d/0"),
+            ("nvme+tcp://h/nqn.2026-11.x:d/1", "nvme+tcp://h:4420/nqn.2026-11.x:d/1"),
             (
                 "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=crc32c",
                 "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=1",
@@ -276,6 +352,8 @@ mod test {
             ("iscsi://h/iqn.2026-11.x:d/99999", "LUN"),
             ("iscsi:///iqn.2026-11.x:d/1", "host is missing"),
             ("iscsi://h:x/iqn.2026-11.x:d/1", "not a port"),
+            ("nvme+tcp://h/nqn.2026-11.x:d/0", "1 or more"),
+            ("nvme+tcp://h/d/1", "subsystem name"),
             ("iscsi://me@h/iqn.2026-11.x:d/1", "secrets"),
         ] {
             let error = text.parse::<Uri>().unwrap_err().to_string();

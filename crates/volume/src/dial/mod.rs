@@ -1,0 +1,58 @@
+//! How a remote volume is reached: the only place here that knows protocols.
+
+mod iscsi;
+mod nvme;
+mod wire;
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use block::{Geometry, Nanos};
+use proto::Initiator;
+
+use crate::OpenError;
+
+pub use iscsi::discover_iscsi;
+pub(crate) use nvme::NvmeDial;
+pub use nvme::discover_nvme;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A protocol and an address in it.
+pub(crate) trait Dial: Clone + Send + Sync + 'static {
+    /// Our end of a connection.
+    type End: Initiator + 'static;
+
+    /// The shape of the volume, learned from the other end.
+    fn geometry(&self) -> Result<Geometry, OpenError>;
+
+    /// A fresh end. An error in words for the user if the other end allows no more.
+    fn initiator(&self, now: Nanos) -> Result<Self::End, String>;
+
+    /// Host and port.
+    fn address(&self) -> &str;
+
+    /// The volume's name.
+    fn uri(&self) -> String;
+
+    /// The protocol's name for people.
+    fn transport(&self) -> &'static str;
+}
+
+/// Connects to `host:port`, trying each of the host's addresses.
+pub(crate) fn connect(address: &str) -> Result<TcpStream, OpenError> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    let found = address.to_socket_addrs().map_err(|error| connect_error(address, error))?;
+    for socket_address in found {
+        match os::connect(socket_address, CONNECT_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(connect_error(address, last))
+}
+
+pub(crate) fn connect_error(address: &str, error: io::Error) -> OpenError {
+    OpenError::Connect { address: address.to_owned(), error }
+}

@@ -1,0 +1,192 @@
+//! NVMe/TCP: an association is an admin queue, kept alive here, and a queue for each lane.
+
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use block::{Geometry, Nanos};
+use os::Clock;
+use proto::Initiator;
+use proto::nvme::{
+    Association, NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig, NvmeQueue, SubsystemKind,
+};
+
+use super::wire::Wire;
+use super::{Dial, connect, connect_error};
+use crate::OpenError;
+use crate::uri::{NvmeUri, Uri};
+
+/// Our own name, for targets that log or allow hosts by name.
+const HOST_NQN: &str = "nqn.2026-11.io.drumfire:host";
+/// Queues that are asked for: as many lanes as a volume may have.
+const QUEUES: u16 = 64;
+/// I/Os under way on a queue.
+const QUEUE_DEPTH: u16 = 1023;
+
+/// An open association. Clones are the same one; the last to go ends it.
+#[derive(Clone)]
+pub(crate) struct NvmeDial(Arc<Inner>);
+
+struct Inner {
+    uri: NvmeUri,
+    config: NvmeInitiatorConfig,
+    association: Association,
+    next_queue: AtomicU16,
+    keeper: Keeper,
+}
+
+impl NvmeDial {
+    /// Connects the admin queue and learns what it has to tell.
+    pub(crate) fn open(uri: &NvmeUri) -> Result<NvmeDial, OpenError> {
+        let config = NvmeInitiatorConfig {
+            header_digest: uri.header_digest,
+            data_digest: uri.data_digest,
+            queues: QUEUES,
+            queue_depth: QUEUE_DEPTH,
+            ..NvmeInitiatorConfig::new(HOST_NQN, host_id(), &uri.subsystem, uri.nsid)
+        };
+        let (keeper, association) = Keeper::start(uri, &config)?;
+        let next_queue = AtomicU16::new(1);
+        let inner = Inner { uri: uri.clone(), config, association, next_queue, keeper };
+        Ok(NvmeDial(Arc::new(inner)))
+    }
+}
+
+/// A number for this host: the same for all associations of this process.
+fn host_id() -> [u8; 16] {
+    let mut id = *b"drumfire\0\0\0\0\0\0\0\x01";
+    id[8..12].copy_from_slice(&std::process::id().to_be_bytes());
+    id
+}
+
+impl Dial for NvmeDial {
+    type End = NvmeQueue;
+
+    fn geometry(&self) -> Result<Geometry, OpenError> {
+        Ok(self.0.association.geometry)
+    }
+
+    fn initiator(&self, now: Nanos) -> Result<NvmeQueue, String> {
+        let Inner { config, association, next_queue, keeper, .. } = &*self.0;
+        if let Some(why) = keeper.ended() {
+            return Err(why);
+        }
+        let queue = next_queue.fetch_add(1, Ordering::Relaxed);
+        if queue > association.queues {
+            return Err(format!("the controller allows {} I/O queues", association.queues));
+        }
+        Ok(NvmeQueue::new(config, association, queue, now))
+    }
+
+    fn address(&self) -> &str {
+        &self.0.uri.address
+    }
+
+    fn uri(&self) -> String {
+        Uri::Nvme(self.0.uri.clone()).to_string()
+    }
+
+    fn transport(&self) -> &'static str {
+        "NVMe/TCP"
+    }
+}
+
+/// The thread that keeps an association alive. Dropping it ends the association.
+struct Keeper {
+    closing: Arc<AtomicBool>,
+    ended: Arc<Mutex<Option<String>>>,
+    waker: TcpStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts the thread, which connects and learns what there is to know.
+    fn start(
+        uri: &NvmeUri,
+        config: &NvmeInitiatorConfig,
+    ) -> Result<(Keeper, Association), OpenError> {
+        let stream = connect(&uri.address)?;
+        let failed = |error| connect_error(&uri.address, error);
+        let waker = stream.try_clone().map_err(failed)?;
+        let (closing, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
+        let (close, end, config) = (Arc::clone(&closing), Arc::clone(&ended), config.clone());
+        let (opened, wait) = mpsc::channel();
+        let body = move || {
+            let result = keep(stream, &config, &close, &opened);
+            *end.lock().unwrap_or_else(PoisonError::into_inner) = result.err();
+        };
+        let thread = std::thread::Builder::new().name("nvme admin".to_owned()).spawn(body);
+        let thread = Some(thread.map_err(failed)?);
+        let keeper = Keeper { closing, ended, waker, thread };
+        match wait.recv() {
+            Ok(association) => Ok((keeper, association)),
+            Err(_) => {
+                let ending = keeper.ended().unwrap_or_else(|| "the admin queue ended".to_owned());
+                Err(OpenError::Refused { uri: Uri::Nvme(uri.clone()).to_string(), ending })
+            }
+        }
+    }
+
+    /// Why the association has ended, if it has.
+    fn ended(&self) -> Option<String> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Opens an association, tells what was learned, and keeps it alive until it is to be closed.
+fn keep(
+    stream: TcpStream,
+    config: &NvmeInitiatorConfig,
+    close: &AtomicBool,
+    opened: &mpsc::Sender<Association>,
+) -> Result<(), String> {
+    let clock = Clock::get();
+    let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
+    let mut admin = NvmeAdmin::new(config, clock.now());
+    let mut told = false;
+    while !close.load(Ordering::Acquire) {
+        let result = wire.step(&mut admin, clock);
+        if close.load(Ordering::Acquire) {
+            break;
+        }
+        result?;
+        if !told && let Some(association) = admin.ready() {
+            told = opened.send(association.clone()).is_ok();
+        }
+    }
+    // The controller ends with the connection anyhow: this is only the polite way.
+    admin.close(clock.now(), &mut wire.out);
+    let _ = wire.send();
+    Ok(())
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Release);
+        // Ends the read that the thread may wait in; it can still send.
+        let _ = self.waker.shutdown(Shutdown::Read);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Asks the discovery service at `address` which subsystems there are: their names with their
+/// addresses.
+pub fn discover_nvme(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
+    let clock = Clock::get();
+    let mut wire = Wire::new(connect(address)?).map_err(|error| connect_error(address, error))?;
+    let mut end = NvmeDiscovery::new(HOST_NQN, host_id(), clock.now());
+    loop {
+        let result = wire.step(&mut end, clock);
+        if let Some(entries) = end.entries() {
+            let storage = entries.into_iter().filter(|entry| entry.kind == SubsystemKind::Nvm);
+            let row = |entry: proto::nvme::DiscoveryEntry| {
+                (entry.nqn, vec![format!("{}:{}", entry.traddr, entry.trsvcid)])
+            };
+            return Ok(storage.map(row).collect());
+        }
+        result.map_err(|ending| OpenError::Refused { uri: address.to_owned(), ending })?;
+    }
+}
