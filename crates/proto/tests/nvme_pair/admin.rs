@@ -356,7 +356,7 @@ fn a_host_that_does_not_read_is_not_answered_without_end() {
         bytes.extend(capsule);
     }
     raw.send(&bytes);
-    assert!(raw.peer.out.len_bytes() < 10 << 20);
+    assert!(raw.peer.out.len_bytes() < 18 << 20);
     let mut answers = 0;
     while answers < 30 {
         let pdus = raw.pdus();

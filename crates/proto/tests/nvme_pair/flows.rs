@@ -122,6 +122,17 @@ fn lengths_that_do_not_fit_are_refused() {
     assert_eq!(status(write(1, 0, 16, 4096), &[]), Status::SGL_LENGTH_INVALID);
     assert_eq!(status(write(1, 0, 16, 16384), &[]), Status::SGL_LENGTH_INVALID);
     assert_eq!(status(write(1, 0, 8, 0), &data), Status::SGL_LENGTH_INVALID);
+    // A long write that says that all of it comes along.
+    let long = write(1, 0, 2048, 0).capsule(0, 72, 72 + 512);
+    let mut bytes = [&long[..], &[1; 512]].concat();
+    bytes[40..44].copy_from_slice(&(1_u32 << 20).to_le_bytes());
+    bytes[47] = 1;
+    raw.send(&bytes);
+    assert_eq!(raw.pdus()[0].status(), Status::SGL_LENGTH_INVALID);
+    let mut status = |command: CommandBuilder, data: &[u8]| {
+        raw.command(command, data);
+        raw.pdus()[0].status()
+    };
     let offset = write(1, 0, 16, 0).field(24, 16_u64.to_le_bytes());
     assert_eq!(status(offset, &data), Status::SGL_OFFSET_INVALID);
     // It says that data comes along, and none does.

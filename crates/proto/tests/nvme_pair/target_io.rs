@@ -1,8 +1,8 @@
 //! I/O commands at the target, one by one.
 
 use block::{Nanos, Op};
-use proto::Endpoint;
 use proto::nvme::pdu::{CommandBuilder, Status, flag, io, kind};
+use proto::{Endpoint, Target};
 
 use crate::raw::{Raw, capsule, connect, connect_data, init};
 use crate::server::{NQN, Server, Store};
@@ -321,4 +321,44 @@ fn commands_wait_for_buffers_in_turn() {
         raw.peer.tick(&mut raw.server);
     }
     assert_eq!(len, 8 * 512 << 10);
+}
+
+#[test]
+fn reads_of_one_connection_hold_so_much_and_no_more() {
+    let (mut raw, _admin) = Raw::io(Server::usual());
+    let read = CommandBuilder::new(io::READ, 0, 2).range(0, 256).transport(1 << 20);
+    let bytes: Vec<u8> =
+        (0..100).flat_map(|id| capsule(read.field(2, [id, 0]), &[], [false; 2])).collect();
+    let peer = &mut raw.peer;
+    peer.end.receive(raw.server.now, &bytes, &mut peer.out).unwrap();
+    let mut answers = 0;
+    for _ in 0..1000 {
+        raw.server.hold(&mut raw.peer);
+        let [small, large] = raw.server.pool.lent();
+        // As much again is lent for the headers of data that is sent from where it lies.
+        assert!(small * block::Pool::SMALL_BYTES + large * block::Pool::LARGE_BYTES < 36 << 20);
+        raw.server.release(&mut raw.peer);
+        answers += raw.pdus().iter().filter(|pdu| pdu.flags() & flag::SUCCESS != 0).count();
+        answers += raw.pdus().iter().filter(|pdu| pdu.kind() == kind::CAPSULE_RESP).count();
+        raw.server.now = raw.server.now + Nanos::from_millis(1);
+        raw.peer.tick(&mut raw.server);
+    }
+    assert!(answers >= 75, "{answers}");
+    assert_eq!(raw.server.pool.lent(), [0, 0]);
+}
+
+#[test]
+fn a_connection_that_is_asked_to_leave_ends_between_commands() {
+    let mut raw = queue(32, 4, 0, [false; 2]);
+    let read = capsule(read(0, 1), &[], [false; 2]);
+    let peer = &mut raw.peer;
+    peer.end.receive(raw.server.now, &read, &mut peer.out).unwrap();
+    peer.end.ask_to_leave(raw.server.now, &mut peer.out);
+    assert!(!peer.end.finished());
+    raw.server.run(&mut raw.peer);
+    assert_eq!(raw.pdus().len(), 1);
+    assert!(raw.peer.end.finished());
+    let mut raw = queue(32, 4, 0, [false; 2]);
+    raw.peer.end.ask_to_leave(raw.server.now, &mut raw.peer.out);
+    assert!(raw.peer.end.finished());
 }

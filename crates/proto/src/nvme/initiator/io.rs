@@ -1,6 +1,6 @@
 //! I/Os on their way to a target and back: the hot path.
 
-use block::{Buf, Done, Fault, Io, Nanos, Op, Pool};
+use block::{Done, Fault, Io, Nanos, Op, Pool};
 
 use crate::Outbox;
 
@@ -23,7 +23,10 @@ impl NvmeQueue {
     #[inline(always)]
     pub(super) fn begin(&mut self, now: Nanos, io: Io, out: &mut Outbox) {
         self.begin_silence(now);
-        let fault = self.limits.geometry.check(&io).err();
+        let mut fault = self.limits.geometry.check(&io).err();
+        if io.buf.is_none() && !goes_without_buf(&io) {
+            fault = Some(Fault::Unsupported);
+        }
         let Some(slot) = self.slots.take() else {
             debug_assert!(false, "an I/O without room");
             return self.refuse(io, Fault::Disconnected);
@@ -154,7 +157,7 @@ impl NvmeQueue {
     pub(super) fn place(&mut self, part: &[u8], pool: &Pool) {
         let read = &mut self.slots[self.incoming.slot];
         let at = (read.done + read.moved + self.incoming.have) as usize;
-        let buf = read.buf.get_or_insert_with(|| lend(pool, read.len as usize));
+        let buf = read.buf.get_or_insert_with(|| pool.take_beyond(read.len as usize));
         buf[at..at + part.len()].copy_from_slice(part);
         self.incoming.have += part.len() as u32;
     }
@@ -279,11 +282,14 @@ impl NvmeQueue {
     }
 }
 
-/// A buffer for a read that came without one, beyond the pool's limit if need be: there are at most
-/// as many as I/Os under way.
-fn lend(pool: &Pool, len: usize) -> Buf {
-    let size = if len <= Pool::SMALL_BYTES { Pool::SMALL_BYTES } else { Pool::LARGE_BYTES };
-    pool.take(len).unwrap_or_else(|| Buf::new(size.max(len)).expect("memory for a buffer"))
+/// Whether an I/O may come without a buffer: a read that one can be lent for, or no data at all.
+#[inline(always)]
+fn goes_without_buf(io: &Io) -> bool {
+    match io.op {
+        Op::Read => io.len as usize <= Pool::LARGE_BYTES,
+        Op::Write => io.len == 0,
+        Op::Flush | Op::Trim | Op::WriteZeroes => true,
+    }
 }
 
 /// The data of a Dataset Management command with one range.

@@ -104,6 +104,12 @@ impl Link {
         let len = u32::from(start) + data.len() as u32 + self.wire.tail();
         let command = command.in_capsule(data.len() as u32);
         let capsule = command.capsule(self.wire.flags(true), start, len);
+        if len as usize == CAPSULE_BYTES + data.len() && data.len() <= Outbox::BY_REFERENCE_BYTES {
+            // No digest and no padding: header and data in one piece.
+            let (head, behind) = out.reserve(len as usize).split_at_mut(CAPSULE_BYTES);
+            head.copy_from_slice(&capsule);
+            return behind.copy_from_slice(data);
+        }
         self.wire.head(&capsule, usize::from(start), out);
         self.wire.bytes(data, out);
     }

@@ -12,6 +12,7 @@ use super::{NvmeTarget, NvmeTargetConfig, Stage};
 #[derive(Debug)]
 pub(super) struct Alive {
     heard: Nanos,
+    ticked: Nanos,
     connect_until: Nanos,
     /// When an I/O queue next looks whether its controller is still there.
     look_at: Nanos,
@@ -25,13 +26,19 @@ const LOOK_INTERVAL: Nanos = Nanos::from_secs(1);
 
 impl Alive {
     pub(super) fn new(config: &NvmeTargetConfig, now: Nanos) -> Alive {
-        Alive { heard: now, connect_until: later(now, config.connect_timeout), look_at: now }
+        let connect_until = later(now, config.connect_timeout);
+        Alive { heard: now, ticked: now, connect_until, look_at: now }
     }
 
     /// Something came.
     #[inline(always)]
     pub(super) fn heard(&mut self, now: Nanos) {
         self.heard = now;
+    }
+
+    /// Whatever was due is being done.
+    pub(super) fn ticked(&mut self, now: Nanos) {
+        self.ticked = now;
     }
 
     /// When something last came.
@@ -63,9 +70,15 @@ impl NvmeTarget {
             Stage::Admin => self.admin_deadline(),
             Stage::Io => Some(self.alive.look_at),
         };
-        let pause = later(self.alive.heard, STARVING_PAUSE);
-        let starving = (!self.starving.is_empty()).then_some(pause);
+        let fed = self.alive.heard.max(self.alive.ticked);
+        let starving = (!self.starving.is_empty()).then(|| later(fed, STARVING_PAUSE));
         [due, starving].into_iter().flatten().min()
+    }
+
+    /// Ends the connection if that was asked for and no command is under way.
+    #[cold]
+    pub(super) fn end_between_commands(&mut self) {
+        self.finished |= self.leaving && self.slots.are_free();
     }
 
     fn admin_deadline(&self) -> Option<Nanos> {

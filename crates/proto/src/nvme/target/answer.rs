@@ -61,6 +61,7 @@ impl NvmeTarget {
         let offset = read.offset + u64::from(sent);
         let len = (read.len - sent).min(Pool::LARGE_BYTES as u32);
         read.moved += len;
+        self.reading_bytes -= len as usize;
         let (id, whole) = (read.id, read.moved == read.len);
         if whole {
             // The entry of the queue is free before the host learns that the command is done.
@@ -208,8 +209,7 @@ impl NvmeTarget {
         if !read.fails() {
             return self.held.push(done);
         }
-        read.flying -= 1;
-        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        self.drop_part(slot, done, out);
         // What is held of this command will not be sent any more.
         let mut at = 0;
         while let Some(held) = self.held.get(at) {
@@ -218,10 +218,18 @@ impl NvmeTarget {
                 continue;
             }
             let held = self.held.swap_remove(at);
-            held.buf.into_iter().for_each(|buf| out.pool().give(buf));
-            self.slots[slot].flying -= 1;
+            self.drop_part(slot, held, out);
         }
         self.fail_when_quiet(slot, out);
+    }
+
+    /// A part of a read that fails is of no use.
+    fn drop_part(&mut self, slot: u16, done: Done, out: &mut Outbox) {
+        let read = &mut self.slots[slot];
+        read.flying -= 1;
+        let begin = (done.tag.0 >> 16) as u32 * Pool::LARGE_BYTES as u32;
+        self.reading_bytes -= (read.len - begin).min(Pool::LARGE_BYTES as u32) as usize;
+        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
     }
 
     /// Sends the part of a read that came too early and is now next. The parts of a command lie

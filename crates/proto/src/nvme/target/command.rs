@@ -1,6 +1,6 @@
 //! Commands on an I/O queue: what comes in, and how each gets going.
 
-use block::{Buf, Io, Op, Pool, Tag};
+use block::{Io, Op, Pool, Tag};
 
 use crate::{Ending, Outbox, Request, UnitId};
 
@@ -12,9 +12,9 @@ use super::{NvmeTarget, Sink};
 /// I/Os that one command has with its volume at a time.
 pub(super) const IOS_PER_COMMAND: u16 = 4;
 
-/// While so much waits to be sent, commands that send more wait: a host that does not read holds
-/// no memory.
-pub(super) const BACKLOG_BYTES: usize = 8 << 20;
+/// While so much waits to be sent or is being read, commands that send more wait: a host that does
+/// not read holds no more memory than that.
+pub(super) const BACKLOG_BYTES: usize = 16 << 20;
 
 /// Where on which volume a command works.
 #[derive(Clone, Copy)]
@@ -161,7 +161,7 @@ impl NvmeTarget {
         let read = &mut self.slots[slot];
         while read.asked < read.len && read.flying < IOS_PER_COMMAND {
             let len = read.chunk_end() - read.asked;
-            let ready = out.len_bytes() < BACKLOG_BYTES;
+            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES;
             let buf = match read.in_place {
                 false if ready => out.pool().take(len as usize),
                 _ => None,
@@ -173,6 +173,7 @@ impl NvmeTarget {
             let offset = read.offset + u64::from(read.asked);
             read.asked += len;
             read.flying += 1;
+            self.reading_bytes += len as usize;
             let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
             self.requests.push_back(Request { unit: read.unit, io });
         }
@@ -197,9 +198,10 @@ impl NvmeTarget {
         self.incoming.last = true;
         taken.open = true;
         taken.burst_end = taken.len;
-        taken.buf = buf_for_unasked(out.pool(), taken.len as usize);
-        if taken.buf.is_none() {
-            taken.spoil(Status::INTERNAL_ERROR);
+        if !taken.fails() {
+            // No longer than the data that comes, and beyond the pool's limit if need be: what may
+            // come is bounded by the queues and their capsules, and Connect saw that it fits.
+            taken.buf = Some(out.pool().take_beyond(taken.len as usize));
         }
     }
 
@@ -235,17 +237,4 @@ impl NvmeTarget {
 #[inline(always)]
 pub(super) fn tag(slot: u16, asked: u32) -> Tag {
     Tag(u64::from(asked / Pool::LARGE_BYTES as u32) << 16 | u64::from(slot))
-}
-
-/// A buffer for data that comes unasked, beyond the pool's limit if need be: how much of it may
-/// come is bounded by the queues and what capsules may hold. `None` when there is no memory.
-#[inline(always)]
-fn buf_for_unasked(pool: &Pool, len: usize) -> Option<Buf> {
-    pool.take(len).or_else(|| make_buf(len))
-}
-
-#[cold]
-fn make_buf(len: usize) -> Option<Buf> {
-    let size = if len <= Pool::SMALL_BYTES { Pool::SMALL_BYTES } else { Pool::LARGE_BYTES };
-    Buf::new(size).ok()
 }

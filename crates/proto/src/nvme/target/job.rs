@@ -307,13 +307,14 @@ impl NvmeTarget {
     /// Gives those who wait another try, in order.
     #[inline(always)]
     pub(super) fn feed(&mut self, out: &mut Outbox) {
-        if !self.starving.is_empty() {
+        if self.leaving || !self.starving.is_empty() {
             self.feed_starving(out);
         }
     }
 
     #[cold]
     fn feed_starving(&mut self, out: &mut Outbox) {
+        self.end_between_commands();
         for _ in 0..self.starving.len() {
             let Some(number) = self.starving.pop_front() else { return };
             let slot = &mut self.slots[number];

@@ -117,7 +117,11 @@ pub struct NvmeTarget {
     starving: VecDeque<u16>,
     /// Parts of reads that came back before their predecessors.
     held: Vec<Done>,
+    /// Bytes of reads that are with volumes, or came back too early.
+    reading_bytes: usize,
     alive: Alive,
+    /// The connection ends as soon as no command is under way.
+    leaving: bool,
     finished: bool,
     abandoned: bool,
 }
@@ -189,7 +193,9 @@ impl NvmeTarget {
             requests: VecDeque::new(),
             starving: VecDeque::new(),
             held: Vec::new(),
+            reading_bytes: 0,
             alive: Alive::new(&config, now),
+            leaving: false,
             finished: false,
             abandoned: false,
             config,
@@ -339,6 +345,7 @@ impl Endpoint for NvmeTarget {
     }
 
     fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        self.alive.ticked(now);
         self.feed(out);
         self.look(now)
     }
@@ -356,6 +363,12 @@ impl Target for NvmeTarget {
 
     fn half_open(&self) -> bool {
         matches!(self.stage, Stage::Fresh | Stage::Unconnected)
+    }
+
+    fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {
+        // There is no way to ask a host of version 1.4; what can be done is to end between commands.
+        self.leaving = true;
+        self.end_between_commands();
     }
 
     fn finished(&self) -> bool {

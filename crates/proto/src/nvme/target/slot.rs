@@ -135,6 +135,11 @@ impl Slots {
         (there && self.transfer_tag(slot) == tag).then_some(slot)
     }
 
+    /// Whether no command is under way.
+    pub(super) fn are_free(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
     /// Empties every slot, whatever is under way.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for slot in &mut self.slots {
