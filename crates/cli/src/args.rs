@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use block::parse_size;
 use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
+use load::Access;
+
+use crate::exit::UsageError;
 
 /// Serve, drive, measure and show block storage at a million IOPS.
 #[derive(Parser)]
@@ -61,12 +64,15 @@ pub struct Drive {
     /// Length of each I/O.
     #[arg(long, alias = "bs", value_parser = size32, default_value = "512")]
     pub size: u32,
-    /// Percentage of reads; the rest are writes.
-    #[arg(long, alias = "rwmixread", value_name = "PERCENT", default_value_t = 100.0)]
-    pub read: f64,
-    /// Percentage of accesses at a random place; the rest are sequential.
-    #[arg(long, value_name = "PERCENT", default_value_t = 100.0)]
-    pub random: f64,
+    /// Percentage of reads; the rest are writes [default: 100].
+    #[arg(long, alias = "rwmixread", value_name = "PERCENT")]
+    pub read: Option<f64>,
+    /// Percentage of accesses at a random place; the rest are sequential [default: 100].
+    #[arg(long, value_name = "PERCENT")]
+    pub random: Option<f64>,
+    /// Both in fio's word.
+    #[arg(long, value_enum, value_name = "WORD", conflicts_with = "random")]
+    pub rw: Option<Rw>,
     /// Each access begins at a multiple of this; its length by default.
     #[arg(long, value_parser = size32, value_name = "SIZE")]
     pub align: Option<u32>,
@@ -91,6 +97,50 @@ pub struct Drive {
     /// Exit with 3 if an honesty check fails.
     #[arg(long)]
     pub strict: bool,
+}
+
+/// What fio calls a mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
+pub enum Rw {
+    /// Sequential reads.
+    Read,
+    /// Sequential writes.
+    Write,
+    /// Random reads.
+    RandRead,
+    /// Random writes.
+    RandWrite,
+    /// Sequential, half of it reads unless told otherwise.
+    #[value(alias = "readwrite")]
+    Rw,
+    /// Random, half of it reads unless told otherwise.
+    RandRw,
+}
+
+impl Drive {
+    /// What each worker does to its volume.
+    pub fn access(&self) -> Result<Access, UsageError> {
+        let half = 50.0;
+        let (read, random) = match self.rw {
+            None => (None, self.random.unwrap_or(100.0)),
+            Some(Rw::Read) => (Some(100.0), 0.0),
+            Some(Rw::Write) => (Some(0.0), 0.0),
+            Some(Rw::RandRead) => (Some(100.0), 100.0),
+            Some(Rw::RandWrite) => (Some(0.0), 100.0),
+            Some(Rw::Rw) => (None, 0.0),
+            Some(Rw::RandRw) => (None, 100.0),
+        };
+        let default = if self.rw.is_some() { half } else { 100.0 };
+        let read_percent = match (read, self.read) {
+            (Some(_), Some(_)) => {
+                return Err(UsageError("--read goes with --rw rw and --rw randrw only".to_owned()));
+            }
+            (fixed, asked) => fixed.or(asked).unwrap_or(default),
+        };
+        let (size_bytes, align_bytes) = (self.size, self.align);
+        Ok(Access { size_bytes, read_percent, random_percent: random, align_bytes })
+    }
 }
 
 /// `drumfire race`.
@@ -174,4 +224,36 @@ fn size64(text: &str) -> Result<u64, String> {
 fn size32(text: &str) -> Result<u32, String> {
     let bytes = size64(text)?;
     u32::try_from(bytes).map_err(|_| format!("{text} is too long for one I/O"))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn access(words: &str) -> Result<Access, String> {
+        let words = ["drumfire", "run", "null:1t"].into_iter().chain(words.split_whitespace());
+        let args = Args::try_parse_from(words).map_err(|error| error.to_string())?;
+        let Command::Run(run) = args.command else { panic!("another command") };
+        run.drive.access().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn understands_the_words_of_fio() {
+        let mix = |words: &str| access(words).map(|a| (a.read_percent, a.random_percent));
+        assert_eq!(mix(""), Ok((100.0, 100.0)));
+        assert_eq!(mix("--read 70 --random 0"), Ok((70.0, 0.0)));
+        assert_eq!(mix("--rw read"), Ok((100.0, 0.0)));
+        assert_eq!(mix("--rw randwrite"), Ok((0.0, 100.0)));
+        assert_eq!(mix("--rw readwrite"), Ok((50.0, 0.0)));
+        assert_eq!(mix("--rw randrw --rwmixread 70"), Ok((70.0, 100.0)));
+        assert_eq!(access("--bs 4k").unwrap().size_bytes, 4096);
+        assert!(mix("--rw read --read 70").unwrap_err().contains("--rw randrw"));
+        assert!(mix("--rw read --random 70").is_err());
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use block::print_size;
-use load::{Access, Engine, RunSpec, TargetThreads, WorkerSpec};
+use load::{Engine, RunSpec, TargetThreads, WorkerSpec};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::Job;
 use volume::{Purpose, Uri, Volume};
@@ -47,7 +47,8 @@ fn check(race: &Race) -> Result<()> {
     if race.volume_size < 512 {
         return usage(format!("{uri} is smaller than one block"));
     }
-    access(race)
+    race.drive
+        .access()?
         .check(block::Geometry::new(race.volume_size, 512))
         .map_err(|error| UsageError(format!("{uri}: {error}")))?;
     let wanted = count.saturating_mul(race.volume_size);
@@ -61,16 +62,6 @@ fn check(race: &Race) -> Result<()> {
         print_size(available >> 20 << 20),
     );
     Ok(())
-}
-
-fn access(race: &Race) -> Access {
-    let drive = &race.drive;
-    Access {
-        size_bytes: drive.size,
-        read_percent: drive.read,
-        random_percent: drive.random,
-        align_bytes: drive.align,
-    }
 }
 
 /// Starts the targets; returns the URIs of their volumes with the names of their targets.
@@ -142,6 +133,8 @@ fn spec(
     targets: &[(String, u8)],
 ) -> Result<RunSpec> {
     let drive = &race.drive;
+    let access = drive.access()?;
+    let access = drive.access()?;
     let (scheme, portal) = match race.protocol {
         Protocol::Iscsi => ("iscsi", server.iscsi()[0]),
         Protocol::NvmeTcp => ("nvme+tcp", server.nvme_tcp()[0]),
@@ -154,7 +147,7 @@ fn spec(
             Protocol::NvmeTcp => subsystem_name(target),
         };
         let uri = format!("{scheme}://{portal}/{name}/{lun}");
-        let purpose = if drive.read < 100.0 { Purpose::Write } else { Purpose::Read };
+        let purpose = if access.writes() { Purpose::Write } else { Purpose::Read };
         Ok(WorkerSpec {
             name: format!("manager {} worker {}", index / per_manager + 1, index % per_manager + 1),
             volume: volume::open(&uri.parse()?, purpose)?,
@@ -167,8 +160,8 @@ fn spec(
         job: Job {
             name: "race".to_owned(),
             size_bytes: Some(drive.size),
-            read_percent: drive.read,
-            random_percent: drive.random,
+            read_percent: access.read_percent,
+            random_percent: access.random_percent,
             outstanding: Some(u64::from(count) * u64::from(drive.outstanding)),
             rate_per_s: None,
             workers: count,
@@ -184,7 +177,7 @@ fn spec(
             ramp_seconds: drive.ramp,
         },
         workers: targets.iter().enumerate().map(worker).collect::<Result<_>>()?,
-        access: access(race),
+        access,
         outstanding: drive.outstanding,
         seconds: drive.seconds,
         ramp_seconds: drive.ramp,

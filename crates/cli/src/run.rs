@@ -27,12 +27,7 @@ fn spec(run: &Run) -> Result<RunSpec> {
     if run.workers == 0 {
         return Err(UsageError("--workers: at least one worker is needed".to_owned()).into());
     }
-    let access = Access {
-        size_bytes: drive.size,
-        read_percent: drive.read,
-        random_percent: drive.random,
-        align_bytes: drive.align,
-    };
+    let access = drive.access()?;
     let purpose = match (access.writes() || run.verify, run.destroy) {
         (false, _) => Purpose::Read,
         (true, false) => Purpose::Write,
@@ -52,7 +47,7 @@ fn spec(run: &Run) -> Result<RunSpec> {
         }
     }
     let cores = placement::chosen(&run.cores, workers.len())?;
-    let job = job(run, &uris, &workers);
+    let job = job(run, &access, &uris, &workers);
     Ok(RunSpec {
         job,
         workers,
@@ -67,7 +62,7 @@ fn spec(run: &Run) -> Result<RunSpec> {
     })
 }
 
-fn job(run: &Run, uris: &[Uri], workers: &[WorkerSpec]) -> Job {
+fn job(run: &Run, access: &Access, uris: &[Uri], workers: &[WorkerSpec]) -> Job {
     let drive = &run.drive;
     let mut targets: Vec<String> = uris.iter().map(target_of).filter(|t| !t.is_empty()).collect();
     targets.sort_unstable();
@@ -76,8 +71,8 @@ fn job(run: &Run, uris: &[Uri], workers: &[WorkerSpec]) -> Job {
     Job {
         name: "run".to_owned(),
         size_bytes: Some(drive.size),
-        read_percent: drive.read,
-        random_percent: drive.random,
+        read_percent: access.read_percent,
+        random_percent: access.random_percent,
         outstanding: Some(workers.len() as u64 * u64::from(drive.outstanding)),
         rate_per_s: None,
         workers: workers.len() as u32,

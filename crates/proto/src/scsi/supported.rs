@@ -102,8 +102,8 @@ mod test {
         let unsupported = [0, 1, 0, 0];
         assert_eq!(ask(1, 0xff, 0), unsupported);
         assert_eq!(ask(0x82, 0xff, 1), unsupported);
-        assert_eq!(ask(2, 0x9e, 0x12), unsupported);
-        assert_eq!(ask(3, 0x9e, 0x12), unsupported);
+        assert_eq!(ask(2, 0x9e, 0x13), unsupported);
+        assert_eq!(ask(3, 0x9e, 0x13), unsupported);
         assert_eq!(ask(3, 0x28, 1), unsupported);
         assert_eq!(ask(3, 0xff, 0), unsupported);
     }
