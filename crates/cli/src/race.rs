@@ -134,7 +134,6 @@ fn spec(
 ) -> Result<RunSpec> {
     let drive = &race.drive;
     let access = drive.access()?;
-    let access = drive.access()?;
     let (scheme, portal) = match race.protocol {
         Protocol::Iscsi => ("iscsi", server.iscsi()[0]),
         Protocol::NvmeTcp => ("nvme+tcp", server.nvme_tcp()[0]),
