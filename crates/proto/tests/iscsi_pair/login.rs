@@ -159,7 +159,10 @@ fn what_is_refused_and_why() {
     assert_eq!(with(&[NAMES[0], NAMES[1], ("AuthMethod", "CHAP,KRB5")]), 0x0201);
     assert_eq!(with(&[NAMES[0], NAMES[1], NAMES[1]]), 0x0200);
     assert_eq!(with(&[NAMES[0], NAMES[1], ("X-a", "1"), ("X-a", "2")]), 0x0200);
-    assert_eq!(with(&[("InitiatorName", "nobody"), NAMES[1]]), 0x0200);
+    let long = "x".repeat(224);
+    for name in ["", "iqn.2026-01.org.drumfire:\u{7}", &long] {
+        assert_eq!(with(&[("InitiatorName", name), NAMES[1]]), 0x0200);
+    }
     assert_eq!(refused(LoginRequest { version_min: 1, ..whole }, &names), 0x0205);
     assert_eq!(refused(LoginRequest { tsih: 5, ..whole }, &names), 0x0206);
     assert_eq!(refused(LoginRequest { stage: 3, next_stage: 0, ..whole }, &names), 0x020b);
@@ -245,7 +248,9 @@ fn names_are_found_whatever_their_case() {
     assert_eq!(raw.served.end.initiator_name(), Some(&*initiator));
     assert_eq!(raw.served.end.isid(), [0x80, 1, 2, 3, 4, 5]);
     let mut raw = Raw::new(&Setup::default());
-    raw.login(&text(&[NAMES[0], ("TargetName", OTHER_TARGET)])).unwrap();
+    let loose = ("InitiatorName", "iqn.2008-11.org.linux-kvm:My machine_1");
+    raw.login(&text(&[loose, ("TargetName", OTHER_TARGET)])).unwrap();
+    assert_eq!(raw.served.end.initiator_name(), Some(loose.1));
     assert_eq!(raw.served.end.target_name(), Some(OTHER_TARGET));
 }
 

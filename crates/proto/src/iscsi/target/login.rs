@@ -8,7 +8,7 @@ use block::{Nanos, Pool};
 use crate::Outbox;
 
 use super::super::directory::Directory;
-use super::super::name::check_name;
+use super::super::name::NAME_MAX_BYTES;
 use super::super::negotiate::{Key, Values};
 use super::super::params::Params;
 use super::super::pdu::{LoginRequest, LoginResponse, Numbers};
@@ -214,8 +214,12 @@ impl Login {
     fn read_other(&mut self, key: &str, value: &str, answer: &mut Vec<u8>) -> Result<(), u16> {
         match key {
             "InitiatorName" => {
-                // Initiators choose their names; those in upper case are merely unprepared.
-                check_name(&value.to_lowercase()).map_err(|_| status::INITIATOR_ERROR)?;
+                // Initiators choose their names, and not all by the rules: QEMU takes any name of
+                // a machine. What can be shown will do, since nothing depends on it.
+                let odd = value.is_empty() || value.len() > NAME_MAX_BYTES;
+                if odd || value.chars().any(char::is_control) {
+                    return Err(status::INITIATOR_ERROR);
+                }
                 self.initiator_name = Some(value.to_owned());
             }
             "TargetName" => self.target_name = Some(value.to_owned()),
