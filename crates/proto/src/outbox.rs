@@ -22,6 +22,9 @@ pub struct Outbox {
     digests: Vec<(usize, usize)>,
 }
 
+/// So few bytes in a row are not worth a large buffer.
+const SHORT_BYTES: usize = 512;
+
 impl Outbox {
     /// From this length on, data are sent from where they lie. Below, copying them with prefetch
     /// into the warm buffer is faster than the kernel's gathering.
@@ -68,7 +71,7 @@ impl Outbox {
     /// Panics when the range lies outside.
     pub fn memory(&mut self, memory: &Memory, offset: u64, len: usize, digest: bool) {
         if len >= Outbox::BY_REFERENCE_BYTES && !digest {
-            self.close_current();
+            self.interrupt();
             return self.chain.push(Piece::Shared { memory: memory.clone(), offset, len });
         }
         // A digest needs the bytes and itself in one buffer; a PDU with data digest that is longer
@@ -83,7 +86,7 @@ impl Outbox {
     /// Appends the first `len` bytes of a buffer and gives it back to the pool when they are sent.
     pub fn buf(&mut self, buf: Buf, len: usize) {
         if len >= Outbox::BY_REFERENCE_BYTES {
-            self.close_current();
+            self.interrupt();
             return self.chain.push(Piece::Owned { buf, len });
         }
         self.bytes(&buf[..len]);
@@ -112,9 +115,25 @@ impl Outbox {
         self.len - len
     }
 
+    /// Ends the bytes in a row, because data by reference come next. A few of them, such as a
+    /// header, move to a small buffer: otherwise each would hold a large one until it is sent.
+    fn interrupt(&mut self) {
+        let len = self.len;
+        let Some(current) = self.current.as_ref().filter(|_| len != 0) else { return };
+        let promised = !self.ahead.is_empty() || !self.digests.is_empty();
+        let small = if len > SHORT_BYTES || promised { None } else { self.pool.take(SHORT_BYTES) };
+        let Some(mut buf) = small else { return self.close_current() };
+        buf[..len].copy_from_slice(&current[..len]);
+        self.len = 0;
+        self.chain.push(Piece::Owned { buf, len });
+    }
+
     /// Does the promised copies and digests, and appends the current buffer to the chain.
     fn close_current(&mut self) {
         let Some(mut buf) = self.current.take() else { return };
+        if self.len == 0 {
+            return self.pool.give(buf);
+        }
         self.ahead.run(&mut buf);
         for (at, len) in self.digests.drain(..) {
             let digest = crc32c(&buf[at..at + len]);
@@ -172,6 +191,25 @@ mod test {
         assert!(sent(&chain) == expect, "bytes differ");
         out.exchange(&mut chain);
         assert!(chain.is_empty());
+        assert_eq!(pool.lent(), [0, 0]);
+    }
+
+    #[test]
+    fn headers_of_long_data_hold_no_large_buffers() {
+        let pool = Pool::new(64, 64);
+        let memory = Memory::new(1 << 20).unwrap();
+        let mut out = Outbox::new(pool.clone());
+        for round in 0..32_u8 {
+            out.reserve(24).fill(round);
+            out.memory(&memory, 0, 64 << 10, false);
+        }
+        assert_eq!(pool.lent(), [32, 1]);
+        let mut chain = Chain::default();
+        out.exchange(&mut chain);
+        assert_eq!((pool.lent(), chain.len_bytes()), ([32, 0], 32 * (24 + (64 << 10))));
+        let headers = sent(&chain).chunks(24 + (64 << 10)).map(|pdu| pdu[23]).collect::<Vec<_>>();
+        assert_eq!(headers, (0..32).collect::<Vec<_>>());
+        out.exchange(&mut chain);
         assert_eq!(pool.lent(), [0, 0]);
     }
 }
