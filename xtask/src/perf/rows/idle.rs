@@ -1,25 +1,39 @@
-//! What a target costs while nobody asks it anything.
+//! What a target costs that nobody asks for anything.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::super::programs::{Programs, Service};
+use super::super::programs::{Call, Programs, Service};
 use super::{Bench, Contender, Row, Sample, servers};
 
-/// Processor time without work.
+/// Processor time of a target with sessions that say nothing.
 pub const ROW: Row = Row {
     name: "idle",
-    title: "Idle target, no session",
+    title: "Idle target, 50 sessions logged in",
     unit: "% of a core",
     contenders: &[
-        Contender { name: "drumfire serve, 10 volumes", run: ours },
-        Contender { name: "tgtd, 1 volume", run: tgt },
+        Contender { name: "drumfire serve, 50 sessions", run: ours },
+        Contender { name: "tgtd, no session", run: tgt },
     ],
 };
 
+const SESSIONS: usize = 50;
+/// Long enough for all sessions to be logged in.
+const UNDER_WAY: Duration = Duration::from_secs(3);
+
+/// The initiator is stopped in the middle of its work: its sessions stay and fall silent.
 fn ours(bench: &Bench) -> Result<Sample> {
-    let (target, _) = servers::drumfire(&bench.programs, 10, "ram:64m")?;
+    let (target, uris) = servers::drumfire(&bench.programs, SESSIONS, "ram:1m", None)?;
+    let args = format!("run {} --size 4096 --seconds 60 --ramp 0 --json", uris.join(" "));
+    let initiator = bench.programs.start(&Call { program: "drumfire", args, core: None })?;
+    if matches!(bench.programs, Programs::Real { .. }) {
+        std::thread::sleep(UNDER_WAY);
+        let id = Pid::from_raw(initiator.id.cast_signed()).context("a process has a number")?;
+        kill_process(id, Signal::STOP).context("stopping the initiator")?;
+        std::thread::sleep(Duration::from_millis(500));
+    }
     watch(bench, &target)
 }
 

@@ -1,39 +1,41 @@
-//! What a target keeps in memory besides its volumes.
+//! What both ends keep in memory besides the volumes.
+
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::super::programs::{Call, Service};
-use super::target::iscsi_perf;
-use super::{Bench, Contender, INITIATOR_CORE, Row, Sample, servers};
+use super::super::programs::{Call, Programs, Service};
+use super::{Bench, Contender, Row, Sample, servers};
 
-/// Resident memory after work.
+/// Resident memory of target and initiator at work.
 pub const ROW: Row = Row {
     name: "memory",
-    title: "Memory of a target after a run, volumes aside",
+    title: "Memory at work beyond the volumes: 4 KiB reads, 50 sessions, 32 outstanding each",
     unit: "MiB",
-    contenders: &[
-        Contender { name: "drumfire serve, 10 sessions", run: ours },
-        Contender { name: "tgtd, 1 session", run: tgt },
-    ],
+    contenders: &[Contender { name: "drumfire serve and run together", run: ours }],
 };
 
+const SESSIONS: usize = 50;
+const VOLUME_MIB: usize = 16;
+/// Long enough for all sessions to be at work.
+const UNDER_WAY: Duration = Duration::from_secs(4);
+
 fn ours(bench: &Bench) -> Result<Sample> {
-    let (target, uris) = servers::drumfire(&bench.programs, 10, "null:1g")?;
-    let args = format!("run {} --size 4096 --seconds 1 --ramp 0 --json", uris.join(" "));
-    bench.programs.run(&Call { program: "drumfire", args, core: INITIATOR_CORE }, 1)?;
-    resident(&target)
+    let kind = format!("ram:{VOLUME_MIB}m?fill=1");
+    let (target, uris) = servers::drumfire(&bench.programs, SESSIONS, &kind, None)?;
+    let args = format!("run {} --size 4096 --seconds 60 --ramp 0 --json", uris.join(" "));
+    let initiator = bench.programs.start(&Call { program: "drumfire", args, core: None })?;
+    if matches!(bench.programs, Programs::Real { .. }) {
+        std::thread::sleep(UNDER_WAY);
+    }
+    let both = resident_mib(&target)? + resident_mib(&initiator)?;
+    Ok(Sample::of(both - (SESSIONS * VOLUME_MIB) as f64))
 }
 
-fn tgt(bench: &Bench) -> Result<Sample> {
-    let tgt = servers::tgt(&bench.programs)?;
-    iscsi_perf(&Bench { seconds: 1, programs: bench.programs.clone() }, &tgt.uri)?;
-    resident(&tgt.service)
-}
-
-fn resident(service: &Service) -> Result<Sample> {
+fn resident_mib(service: &Service) -> Result<f64> {
     let path = format!("/proc/{}/status", service.id);
     let status = std::fs::read_to_string(path).context("it ended")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());
-    Ok(Sample::of(kib.context("no VmRSS")? / 1024.0))
+    Ok(kib.context("no VmRSS")? / 1024.0)
 }

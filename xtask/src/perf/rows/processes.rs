@@ -1,23 +1,26 @@
-//! Target and initiator as two processes, a core each.
+//! The race's job in one process and in two: there is no shortcut inside the process.
 
 use anyhow::Result;
 
 use super::super::programs::Call;
-use super::{Bench, Contender, INITIATOR_CORE, Row, Sample, servers};
+use super::{Bench, Contender, Row, Sample, race, servers};
 
-/// `serve` on one core, `run` on the other.
+/// `race` against `serve` and `run`, all of them on all cores.
 pub const ROW: Row = Row {
     name: "serve-run",
-    title: "Two processes: 512 B random reads, 10 sessions, 32 outstanding each",
+    title: "One process and two: 512 B random reads, 50 sessions, 32 outstanding each",
     unit: "IOPS",
-    contenders: &[Contender { name: "drumfire serve, drumfire run", run }],
+    contenders: &[
+        Contender { name: "drumfire serve, drumfire run", run },
+        Contender { name: "drumfire race", run: |bench| race::race(bench, "") },
+    ],
 };
 
 fn run(bench: &Bench) -> Result<Sample> {
-    let (_target, uris) = servers::drumfire(&bench.programs, 10, "ram:64m")?;
+    let (_target, uris) = servers::drumfire(&bench.programs, 50, "ram:64m?fill=1", None)?;
     let (uris, seconds) = (uris.join(" "), bench.seconds);
     let args =
         format!("run {uris} --size 512 --outstanding 32 --seconds {seconds} --ramp 1 --json");
-    let call = Call { program: "drumfire", args, core: INITIATOR_CORE };
+    let call = Call { program: "drumfire", args, core: None };
     Sample::of_drumfire(&bench.programs.run(&call, seconds)?)
 }

@@ -54,7 +54,8 @@ pub const DEPTH_ONE: Row = Row {
     }],
 };
 
-fn race(bench: &Bench, shape: &str) -> Result<Sample> {
+/// A race of some shape.
+pub fn race(bench: &Bench, shape: &str) -> Result<Sample> {
     let args = format!("race --json --ramp 1 --seconds {} {shape}", bench.seconds);
     let call = Call { program: "drumfire", args, core: None };
     Sample::of_drumfire(&bench.programs.run(&call, bench.seconds)?)

@@ -10,11 +10,17 @@ use super::TARGET_CORE;
 const IQN: &str = "iqn.2026-11.io.drumfire";
 const TGT_NAME: &str = "iqn.2026-11.org.example:tgt";
 
-/// Our target with `count` volumes of a kind, such as `ram:64m`; their URIs.
-pub fn drumfire(programs: &Programs, count: usize, kind: &str) -> Result<(Service, Vec<String>)> {
+/// Our target with `count` volumes of a kind, such as `ram:64m`, on one core or on all; their
+/// URIs.
+pub fn drumfire(
+    programs: &Programs,
+    count: usize,
+    kind: &str,
+    core: Option<usize>,
+) -> Result<(Service, Vec<String>)> {
     let volumes: Vec<String> = (0..count).map(|i| format!("--volume v{i}={kind}")).collect();
     let args = format!("serve --iscsi 127.0.0.1:0 {}", volumes.join(" "));
-    let service = programs.start(&Call { program: "drumfire", args, core: TARGET_CORE })?;
+    let service = programs.start(&Call { program: "drumfire", args, core })?;
     let port = programs.wait_until("drumfire serve was not ready", || port(&service.stdout()))?;
     let uri = |i: usize| format!("iscsi://127.0.0.1:{port}/{IQN}:v{i}/1");
     Ok((service, (0..count).map(uri).collect()))

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::super::programs::Call;
-use super::{Bench, Contender, INITIATOR_CORE, Row, Sample, servers};
+use super::{Bench, Contender, INITIATOR_CORE, Row, Sample, TARGET_CORE, servers};
 
 /// One client, two targets.
 pub const ROW: Row = Row {
@@ -17,7 +17,7 @@ pub const ROW: Row = Row {
 };
 
 fn ours(bench: &Bench) -> Result<Sample> {
-    let (_target, uris) = servers::drumfire(&bench.programs, 1, "ram:64m")?;
+    let (_target, uris) = servers::drumfire(&bench.programs, 1, "ram:64m?fill=1", TARGET_CORE)?;
     iscsi_perf(bench, &uris[0])
 }
 
