@@ -1,5 +1,6 @@
 //! What the server has: subsystems and their namespaces.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::Geometry;
@@ -48,6 +49,8 @@ pub struct Portal {
 pub struct Subsystems {
     list: Vec<Arc<Subsystem>>,
     portals: Vec<Portal>,
+    /// Hosts that may use a subsystem, by its name; without an entry all may.
+    hosts: BTreeMap<String, Vec<String>>,
 }
 
 /// Why subsystems cannot be served.
@@ -91,7 +94,19 @@ impl Subsystems {
         }
         subsystems.iter().try_for_each(check)?;
         let list = subsystems.into_iter().map(Arc::new).collect();
-        Ok(Subsystems { list, portals: Vec::new() })
+        Ok(Subsystems { list, portals: Vec::new(), hosts: BTreeMap::new() })
+    }
+
+    /// Lets only hosts of these names use the subsystem `nqn`; others are refused and not told of it.
+    pub fn allow_only(mut self, nqn: &str, hosts: Vec<String>) -> Subsystems {
+        self.hosts.insert(nqn.to_owned(), hosts);
+        self
+    }
+
+    /// Whether a host may use a subsystem.
+    pub(super) fn admits(&self, subsystem: &Subsystem, host: &str) -> bool {
+        let hosts = self.hosts.get(&subsystem.nqn);
+        hosts.is_none_or(|hosts| hosts.iter().any(|allowed| allowed == host))
     }
 
     /// Tells of these addresses too, beside the one at which discovery is asked.

@@ -155,6 +155,26 @@ fn connect_is_refused_with_the_field_to_blame() {
 }
 
 #[test]
+fn hosts_may_be_kept_out() {
+    let mut server = Server::usual();
+    let allow = |hosts: &[&str]| {
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let subsystems = proto::nvme::Subsystems::clone(&Server::usual().subsystems);
+        std::sync::Arc::new(subsystems.allow_only(NQN, hosts))
+    };
+    server.subsystems = allow(&["nqn.2026-11.org.other:h"]);
+    let mut raw = Raw::open(server);
+    let refusal = refused(&mut raw, connect(0, 31), &connect_data(0xffff, NQN));
+    assert_eq!(refusal, (Status::CONNECT_INVALID_HOST, 0));
+    let entries = crate::joined::discovery(&mut raw.server, usize::MAX).host.entries().unwrap();
+    let names: Vec<&str> = entries.iter().map(|entry| entry.nqn.as_str()).collect();
+    assert_eq!(names, [OTHER_NQN], "what one may not use is not told");
+    raw.server.subsystems = allow(&[HOST_NQN]);
+    let mut raw = Raw::open(raw.server);
+    assert!(raw.ask(connect(0, 31), &connect_data(0xffff, NQN)).status().is_success());
+}
+
+#[test]
 fn connect_data_may_be_asked_for() {
     let mut raw = Raw::open(Server::usual());
     raw.command(connect(0, 31).transport(1024), &[]);

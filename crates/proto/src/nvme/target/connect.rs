@@ -143,7 +143,11 @@ impl NvmeTarget {
             DISCOVERY_NQN => None,
             name => {
                 let found = self.subsystems.find(name);
-                Some(Arc::clone(found.ok_or(Refuse::Data(data_field::SUBSYSTEM))?))
+                let found = found.ok_or(Refuse::Data(data_field::SUBSYSTEM))?;
+                if !self.subsystems.admits(found, &host.nqn) {
+                    return Err(Refuse::Status(Status::CONNECT_INVALID_HOST));
+                }
+                Some(Arc::clone(found))
             }
         };
         let controller = [data[data_field::CONTROLLER], data[data_field::CONTROLLER + 1]];

@@ -1,8 +1,10 @@
 //! Get Log Page.
 
+use std::sync::Arc;
+
 use crate::Outbox;
 
-use super::super::directory::Portal;
+use super::super::directory::{Portal, Subsystem};
 use super::super::pdu::{Command, Status, admin, io};
 use super::NvmeTarget;
 use super::identify::FIRMWARE;
@@ -70,7 +72,9 @@ impl NvmeTarget {
     ) -> Result<(), Status> {
         let others = self.subsystems.portals().iter().filter(|portal| **portal != self.portal);
         let portals: Vec<&Portal> = std::iter::once(&self.portal).chain(others).collect();
-        let subsystems = self.subsystems.list();
+        let host = self.host_nqn().unwrap_or_default();
+        let admitted = |subsystem: &&Arc<Subsystem>| self.subsystems.admits(subsystem, host);
+        let subsystems: Vec<_> = self.subsystems.list().iter().filter(admitted).collect();
         let count = subsystems.len() * portals.len();
         let whole = ((count + 1) * RECORD_BYTES) as u64;
         if offset > whole {
