@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 /// Huge pages need this alignment; it also serves every direct I/O.
 const ALIGN: usize = 2 << 20;
 
-/// A private anonymous mapping, zeroed, aligned to 2 MiB, in huge pages where the system gives them.
+/// A private anonymous mapping, zeroed and aligned to 2 MiB, in huge pages where the system gives
+/// them.
 #[derive(Debug)]
 pub(crate) struct Pages {
     base: NonNull<u8>,

@@ -26,7 +26,7 @@ pub enum AccessError {
     #[error("the size of an I/O must not be 0")]
     Empty,
     /// Longer than a buffer may be.
-    #[error("an I/O of {} is longer than {}", print_size(u64::from(*.0)), print_size(MAX_BYTES.into()))]
+    #[error("an I/O of {} is longer than 16m", print_size(u64::from(*.0)))]
     TooLong(u32),
     /// Not whole blocks.
     #[error("{what} of {bytes} bytes is not a multiple of the volume's block of {block} bytes")]

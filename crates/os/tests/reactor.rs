@@ -91,7 +91,8 @@ fn many_sockets_share_the_buffers_without_loss() {
 #[test]
 fn accepts_and_notices_a_taken_port() {
     let core = core();
-    let listener = Listener::new(&core, os::listen("127.0.0.1:0".parse().unwrap(), None).unwrap()).unwrap();
+    let socket = os::listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let listener = Listener::new(&core, socket).unwrap();
     assert!(os::is_taken(listener.address()).unwrap());
     let peers: Vec<_> = (0..5).map(|_| TcpStream::connect(listener.address()).unwrap()).collect();
     let mut accepted = Vec::new();

@@ -141,8 +141,7 @@ fn same((offset, len): (u64, u64), cdb: &Cdb, block: &[u8]) -> Plan {
     match (len, zeroes) {
         (0, _) => Plan::Good,
         (_, true) => clear(if trim { Op::Trim } else { Op::WriteZeroes }, vec![(offset, len)]),
-        //= SBC-4 §WRITE SAME (10) command: with LBPRZ, blocks that would read differently when
-        //= unmapped are written.
+        //= SBC-4 §WRITE SAME (10) command: with LBPRZ, what would read differently is written.
         (_, false) => Plan::Fill { offset, len, pattern: block.to_vec() },
     }
 }
