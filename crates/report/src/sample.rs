@@ -2,8 +2,8 @@
 
 use stats::live::{About, LiveCpu, Phase, Snapshot, TargetRate};
 use stats::{
-    Check, Class, Cpu, Direction, Host, Job, Latency, Origin, RunResult, SCHEMA_VERSION, Second,
-    Totals, Verdict, WorkerResult,
+    Check, Class, Cpu, Direction, Host, Job, Latency, Origin, Placement, RunResult, SCHEMA_VERSION,
+    Second, Totals, Verdict, WorkerResult,
 };
 
 pub fn job() -> Job {
@@ -76,6 +76,7 @@ pub fn race() -> RunResult {
         ],
         job: job(),
         host: Host { cores: 2, ..Host::default() },
+        placement: Placement { initiator: vec![0, 1], target: vec![0, 1], pinned: true },
         started: "2026-11-20T08:00:00Z".into(),
         totals: Totals {
             seconds: 10.0,

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use stats::{Check, Cpu, Latency, RunResult, Verdict};
+use stats::{Check, Cpu, Latency, Placement, RunResult, Verdict};
 
 use crate::figure;
 use crate::job;
@@ -23,6 +23,7 @@ pub fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Resu
     write_headline(result, paint, out)?;
     write_latencies(result, paint, out)?;
     write_cpu(&result.cpu, result.host.cores, out)?;
+    write_placement(&result.placement, out)?;
     targets::write(&result.workers, paint, out)?;
     write_checks(result, paint, out)?;
     write_records(result, paint, out)
@@ -116,6 +117,20 @@ fn write_cpu(cpu: &Cpu, cores: u32, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{label:LABEL$}{line}")?;
     }
     Ok(())
+}
+
+fn write_placement(placement: &Placement, out: &mut impl Write) -> io::Result<()> {
+    let list = |cores: &[u32]| cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let parts: Vec<String> = [("workers", &placement.initiator), ("targets", &placement.target)]
+        .into_iter()
+        .filter(|(_, cores)| !cores.is_empty())
+        .map(|(who, cores)| format!("{who} on core {}", list(cores)))
+        .collect();
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let pinned = if placement.pinned { " · pinned" } else { "" };
+    writeln!(out, "{:LABEL$}{}{pinned}", "", parts.join(" · "))
 }
 
 fn write_checks(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
