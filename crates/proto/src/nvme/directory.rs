@@ -97,7 +97,8 @@ impl Subsystems {
         Ok(Subsystems { list, portals: Vec::new(), hosts: BTreeMap::new() })
     }
 
-    /// Lets only hosts of these names use the subsystem `nqn`; others are refused and not told of it.
+    /// Lets only hosts of these names use the subsystem `nqn`. Others are refused, and not told of
+    /// it by discovery.
     pub fn allow_only(mut self, nqn: &str, hosts: Vec<String>) -> Subsystems {
         self.hosts.insert(nqn.to_owned(), hosts);
         self
