@@ -118,6 +118,15 @@ impl<I: Initiator> RemoteLane<I> {
     }
 }
 
+impl<I> Drop for RemoteLane<I> {
+    /// Gives the buffers of what was sent, or never will be, back to the core.
+    fn drop(&mut self) {
+        let pool = self.out.pool().clone();
+        self.out.exchange(&mut self.chain);
+        self.chain.recycle(&pool);
+    }
+}
+
 impl<I: Initiator> Lane for RemoteLane<I> {
     fn geometry(&self) -> Geometry {
         self.geometry

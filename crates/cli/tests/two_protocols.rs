@@ -1,0 +1,96 @@
+//! One volume over two protocols at once: what is written through one is read through the other.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use block::{Done, Io, Lane, Nanos, Op, Pool, Tag};
+use os::Core;
+use serve::{Export, Limits, Log, ServeConfig, Server};
+use volume::Purpose;
+
+const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
+
+fn server(volume: &str) -> Server {
+    let any_port = vec![SocketAddr::from((LOOPBACK, 0))];
+    let export = Export {
+        target: "iqn.2026-11.io.drumfire:both".to_owned(),
+        subsystem: "nqn.2026-11.io.drumfire:both".to_owned(),
+        lun: 1,
+        volume: volume::open(&volume.parse().unwrap(), Purpose::Store).unwrap(),
+        serial: "both-1".to_owned(),
+    };
+    let config = ServeConfig {
+        iscsi: any_port.clone(),
+        nvme_tcp: any_port,
+        exports: vec![export],
+        cores: os::cpu::allowed(),
+        limits: Limits::default(),
+    };
+    Server::start(config, Log::new(|line| eprintln!("{line}"))).unwrap()
+}
+
+/// Does one I/O to its end.
+fn one(core: &Core, lane: &mut dyn Lane, op: Op, offset: u64, bytes: &[u8]) -> Done {
+    let buf = match op {
+        Op::Write => {
+            let mut buf = core.pool().take(bytes.len()).unwrap();
+            buf[..bytes.len()].copy_from_slice(bytes);
+            Some(buf)
+        }
+        _ => None,
+    };
+    let io = Io { tag: Tag(7), op, fua: false, len: bytes.len() as u32, offset, buf };
+    let (mut ios, mut done) = (VecDeque::from([io]), Vec::new());
+    let (mut ready, end) = (Vec::new(), core.now() + Nanos::from_secs(5));
+    while done.is_empty() {
+        assert!(core.now() < end, "no answer within five seconds");
+        lane.poll(core.now(), &mut done);
+        lane.submit(core.now(), &mut ios);
+        core.turn(Some(core.now() + Nanos::from_millis(10)), &mut ready).unwrap();
+    }
+    done.remove(0)
+}
+
+fn exchange(served: &str) {
+    let server = server(served);
+    let core = Core::open(Pool::new(64, 64)).unwrap();
+    let iscsi = format!("iscsi://{}/iqn.2026-11.io.drumfire:both/1", server.iscsi()[0]);
+    let nvme = format!("nvme+tcp://{}/nqn.2026-11.io.drumfire:both/1", server.nvme_tcp()[0]);
+    let volumes =
+        [iscsi, nvme].map(|uri| volume::open(&uri.parse().unwrap(), Purpose::Store).unwrap());
+    assert_eq!(volumes[0].geometry(), volumes[1].geometry());
+    let mut lanes = [0, 1].map(|i| volumes[i].lane(&core).unwrap());
+    let block = volumes[0].geometry().block_bytes as usize;
+    let lens = [block, 4096, 65536, 13 * block, 256 << 10];
+    for (round, len) in lens.into_iter().enumerate() {
+        let (writer, reader) = (round % 2, 1 - round % 2);
+        let bytes: Vec<u8> = (0..len).map(|i| (i * 31 + round * 7 >> 2) as u8).collect();
+        let offset = round as u64 * 8192;
+        let done = one(&core, &mut *lanes[writer], Op::Write, offset, &bytes);
+        done.result.unwrap();
+        core.pool().give(done.buf.unwrap());
+        one(&core, &mut *lanes[writer], Op::Flush, 0, &[]).result.unwrap();
+        let done = one(&core, &mut *lanes[reader], Op::Read, offset, &bytes);
+        done.result.unwrap();
+        let buf = done.buf.unwrap();
+        assert!(buf[..len] == bytes[..], "{len} bytes differ");
+        core.pool().give(buf);
+    }
+    drop(lanes);
+    let mut ready = Vec::new();
+    core.turn(Some(core.now() + Nanos::from_millis(50)), &mut ready).unwrap();
+    assert_eq!(core.pool().lent(), [0, 0], "every buffer comes back");
+}
+
+#[test]
+fn memory_is_one_volume_to_both() {
+    exchange("ram:16m");
+    exchange("ram:16m?block=4096&fill=3");
+}
+
+#[test]
+fn a_file_is_one_volume_to_both() {
+    let path = std::env::temp_dir().join(format!("drumfire-both-{}", std::process::id()));
+    exchange(&format!("file:{}?size=16m", path.display()));
+    std::fs::remove_file(path).unwrap();
+}
