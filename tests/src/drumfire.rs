@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{Finished, IQN, Running, run, skip};
+use crate::{Finished, IQN, NQN, Running, run, skip};
 
 /// A target is ready in milliseconds; a busy machine may take longer.
 const READY_LIMIT: Duration = Duration::from_secs(20);
@@ -54,18 +54,21 @@ impl Drumfire {
     pub fn serve(&self, volumes: &[&str]) -> Served {
         let volumes: Vec<String> =
             volumes.iter().map(|volume| format!("--volume {volume}")).collect();
-        let args = format!("serve --iscsi 127.0.0.1:0 {}", volumes.join(" "));
+        let portals = "--iscsi 127.0.0.1:0 --nvme-tcp 127.0.0.1:0";
+        let args = format!("serve {portals} {}", volumes.join(" "));
         let mut running = Running::start(&mut self.command(&std::env::temp_dir(), &args));
-        let port = running.await_stdout(READY_LIMIT, port);
-        Served { running, port }
+        let (port, nvme_port) = running.await_stdout(READY_LIMIT, |stdout| {
+            Some((port(stdout, "iscsi=")?, port(stdout, "nvme-tcp=")?))
+        });
+        Served { running, port, nvme_port }
     }
 }
 
-/// The port in the line `ready iscsi=127.0.0.1:PORT …`, once it stands there.
-fn port(stdout: &str) -> Option<u16> {
+/// A port in the line `ready iscsi=127.0.0.1:PORT nvme-tcp=…`, once it stands there.
+fn port(stdout: &str, protocol: &str) -> Option<u16> {
     let (line, _) = stdout.split_once('\n')?;
     let address =
-        line.strip_prefix("ready ")?.split(' ').find_map(|part| part.strip_prefix("iscsi="));
+        line.strip_prefix("ready ")?.split(' ').find_map(|part| part.strip_prefix(protocol));
     address?.rsplit_once(':')?.1.parse().ok()
 }
 
@@ -74,8 +77,10 @@ fn port(stdout: &str) -> Option<u16> {
 pub struct Served {
     /// The process.
     pub running: Running,
-    /// Where it listens, on loopback.
+    /// Where it speaks iSCSI, on loopback.
     pub port: u16,
+    /// Where it speaks NVMe/TCP.
+    pub nvme_port: u16,
 }
 
 impl Served {
@@ -88,6 +93,11 @@ impl Served {
     pub fn uri(&self, name: &str) -> String {
         format!("{}/{IQN}:{name}/1", self.portal())
     }
+
+    /// The same volume over NVMe/TCP.
+    pub fn nvme_uri(&self, name: &str) -> String {
+        format!("nvme+tcp://127.0.0.1:{}/{NQN}:{name}/1", self.nvme_port)
+    }
 }
 
 #[cfg(test)]
@@ -96,9 +106,10 @@ mod test {
 
     #[test]
     fn reads_the_ready_line_once_it_is_whole() {
-        assert_eq!(port("ready iscsi=127.0.0.1:32"), None);
-        assert_eq!(port("ready iscsi=127.0.0.1:3260\n"), Some(3260));
-        assert_eq!(port("ready nvme-tcp=127.0.0.1:1 iscsi=[::1]:3261\n"), Some(3261));
-        assert_eq!(port("reading\n"), None);
+        assert_eq!(port("ready iscsi=127.0.0.1:32", "iscsi="), None);
+        assert_eq!(port("ready iscsi=127.0.0.1:3260\n", "iscsi="), Some(3260));
+        let both = "ready nvme-tcp=127.0.0.1:1 iscsi=[::1]:3261\n";
+        assert_eq!((port(both, "iscsi="), port(both, "nvme-tcp=")), (Some(3261), Some(1)));
+        assert_eq!(port("reading\n", "iscsi="), None);
     }
 }

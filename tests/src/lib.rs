@@ -24,6 +24,9 @@ use std::net::TcpListener;
 /// The first half of the name of every target that `serve --volume` makes.
 pub const IQN: &str = "iqn.2026-11.io.drumfire";
 
+/// The same for NVMe subsystems.
+pub const NQN: &str = "nqn.2026-11.io.drumfire";
+
 /// A port that nobody listens on just now.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");

@@ -17,9 +17,11 @@ fn serve(drumfire: &Drumfire) -> Served {
 fn lives_on(drumfire: &Drumfire, served: &mut Served) {
     assert!(served.running.alive(), "the target died: {}", served.running.stderr());
     let folder = Folder::new();
-    let args = format!("run {} --seconds 1 --ramp 0 --json", served.uri("disk"));
-    let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
-    assert!(result["totals"]["ios"].as_u64().is_some_and(|ios| ios > 0), "{result}");
+    for uri in [served.uri("disk"), served.nvme_uri("disk")] {
+        let args = format!("run {uri} --seconds 1 --ramp 0 --json");
+        let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+        assert!(result["totals"]["ios"].as_u64().is_some_and(|ios| ios > 0), "{result}");
+    }
 }
 
 /// Resident memory of the target in KiB.
@@ -49,6 +51,14 @@ fn noise_on_the_port() {
         let len = 1 + seed as usize * 97 % 9000;
         let bytes: Vec<u8> = noise(seed).take(len).collect();
         Client::connect(served.port).send(&bytes);
+    }
+    for seed in 0..200 {
+        let mut bytes: Vec<u8> = noise(seed).take(1 + seed as usize * 97 % 9000).collect();
+        if seed % 2 == 0 {
+            // The header of a connection's first PDU over NVMe/TCP, so that noise gets further.
+            bytes.splice(..0, [0, 0, 128, 0, 128, 0, 0, 0]);
+        }
+        Client::connect(served.nvme_port).send(&bytes);
     }
     for greeting in ["GET / HTTP/1.1\r\n\r\n", "\0", "SSH-2.0-scan\r\n", "EHLO x\r\n"] {
         Client::connect(served.port).send(greeting.as_bytes());
@@ -132,7 +142,8 @@ fn thousands_of_silent_connections() {
     let open_max = limit.maximum.unwrap_or(u64::MAX) as usize;
     let before = memory_kib(&served);
     let count = 3000.min(open_max.saturating_sub(200));
-    let held: Vec<Client> = (0..count).map(|_| Client::connect(served.port)).collect();
+    let port = |i: usize| if i.is_multiple_of(2) { served.port } else { served.nvme_port };
+    let held: Vec<Client> = (0..count).map(|i| Client::connect(port(i))).collect();
     lives_on(&drumfire, &mut served);
     let grown = memory_kib(&served).saturating_sub(before);
     assert!(grown < GROWTH_MAX_KIB, "{grown} KiB for {} silent peers", held.len());

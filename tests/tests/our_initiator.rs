@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Finished, Folder, IQN, Tgt};
+use drumfire_tests::{Drumfire, Finished, Folder, IQN, NQN, Tgt};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -58,6 +58,28 @@ fn verifies_data_on_a_file_behind_our_target() {
 }
 
 #[test]
+fn verifies_data_over_nvme_tcp() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let served = drumfire.serve(&["disk=ram:64m"]);
+    verify(&drumfire, &served.nvme_uri("disk"));
+}
+
+#[test]
+fn both_protocols_reach_the_same_volume() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let disk = folder.file("disk", &vec![0; 16 << 20]);
+    let served = drumfire.serve(&[&format!("disk=file:{}", disk.display())]);
+    let (iscsi, nvme) = (served.uri("disk"), served.nvme_uri("disk"));
+    let run = |args: String| {
+        good(drumfire.run(folder.path(), &format!("run {args} --ramp 0 --json"), LIMIT));
+    };
+    run(format!("{nvme} --size 4k --read 0 --seconds 1 --destroy"));
+    assert!(std::fs::read(&disk).unwrap() != vec![0; 16 << 20], "nothing was written");
+    run(format!("{iscsi} {nvme} --size 4k --seconds 1"));
+}
+
+#[test]
 fn discovers_what_a_portal_has() {
     let Some(drumfire) = Drumfire::find() else { return };
     let served = drumfire.serve(&["one=ram:1m", "two=ram:1m"]);
@@ -68,6 +90,11 @@ fn discovers_what_a_portal_has() {
     };
     let targets = ["one", "two"].map(|name| format!("{}/{IQN}:{name}", served.portal()));
     assert_eq!(discover(&served.portal()), targets);
+    let nvme = format!("nvme+tcp://127.0.0.1:{}", served.nvme_port);
+    let found = discover(&nvme);
+    for name in ["one", "two"] {
+        assert!(found.contains(&format!("{nvme}/{NQN}:{name}")), "{name} in {found:?}");
+    }
     let Some(tgt) = Tgt::serve(1 << 20) else { return };
     let (target, _) = tgt.uri.rsplit_once('/').expect("a URI ends in a LUN");
     let (portal, _) = target.rsplit_once('/').expect("before it stands a name");
@@ -131,9 +158,13 @@ fn the_race_runs_as_the_readme_says() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     let args = "race --targets 2 --volumes 2 --volume-size 16m --seconds 2 --ramp 0 --json";
-    let result = good(drumfire.run(folder.path(), args, LIMIT));
-    assert_eq!(result["workers"].as_array().map_or(0, Vec::len), 4, "{result}");
-    assert!(result["totals"]["latency_ns"]["p50"].as_u64().is_some_and(|ns| ns > 0), "{result}");
+    for protocol in ["iscsi", "nvme-tcp"] {
+        let args = format!("{args} --protocol {protocol}");
+        let result = good(drumfire.run(folder.path(), &args, LIMIT));
+        assert_eq!(result["workers"].as_array().map_or(0, Vec::len), 4, "{result}");
+        let median = result["totals"]["latency_ns"]["p50"].as_u64();
+        assert!(median.is_some_and(|ns| ns > 0), "{result}");
+    }
     let shown = drumfire.run(folder.path(), &args.replace(" --json", ""), LIMIT).ok();
     assert!(shown.stdout.contains("IOPS"), "{shown:?}");
     assert!(!shown.stderr.contains('\u{1b}'), "no cursor tricks without a terminal: {shown:?}");
