@@ -64,7 +64,7 @@ fn exchange(served: &str) {
     let lens = [block, 4096, 65536, 13 * block, 256 << 10];
     for (round, len) in lens.into_iter().enumerate() {
         let (writer, reader) = (round % 2, 1 - round % 2);
-        let bytes: Vec<u8> = (0..len).map(|i| (i * 31 + round * 7 >> 2) as u8).collect();
+        let bytes: Vec<u8> = (0..len).map(|i| ((i * 31 + round * 7) >> 2) as u8).collect();
         let offset = round as u64 * 8192;
         let done = one(&core, &mut *lanes[writer], Op::Write, offset, &bytes);
         done.result.unwrap();

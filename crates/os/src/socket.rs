@@ -102,8 +102,12 @@ impl Socket {
         assert!(!socket.sending, "one send at a time");
         std::mem::swap(&mut socket.chain, chain);
         socket.sent_bytes = 0;
+        if socket.chain.is_empty() {
+            return;
+        }
         let direct = socket.mode == Mode::Direct;
-        if !socket.chain.is_empty() && !(direct && state.send_direct(self.index)) {
+        let all_sent = direct && state.send_direct(self.index);
+        if !all_sent {
             state.push_send(self.index);
         }
     }
