@@ -72,7 +72,7 @@ pub struct Drive {
     pub random: Option<f64>,
     /// Both in fio's word.
     #[arg(long, value_enum, value_name = "WORD", conflicts_with = "random")]
-    pub rw: Option<Rw>,
+    pub rw: Option<FioMix>,
     /// Each access begins at a multiple of this; its length by default.
     #[arg(long, value_parser = size32, value_name = "SIZE")]
     pub align: Option<u32>,
@@ -102,7 +102,7 @@ pub struct Drive {
 /// What fio calls a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
-pub enum Rw {
+pub enum FioMix {
     /// Sequential reads.
     Read,
     /// Sequential writes.
@@ -112,10 +112,11 @@ pub enum Rw {
     /// Random writes.
     RandWrite,
     /// Sequential, half of it reads unless told otherwise.
-    #[value(alias = "readwrite")]
-    Rw,
+    #[value(name = "rw", alias = "readwrite")]
+    Both,
     /// Random, half of it reads unless told otherwise.
-    RandRw,
+    #[value(name = "randrw")]
+    RandBoth,
 }
 
 impl Drive {
@@ -124,12 +125,12 @@ impl Drive {
         let half = 50.0;
         let (read, random) = match self.rw {
             None => (None, self.random.unwrap_or(100.0)),
-            Some(Rw::Read) => (Some(100.0), 0.0),
-            Some(Rw::Write) => (Some(0.0), 0.0),
-            Some(Rw::RandRead) => (Some(100.0), 100.0),
-            Some(Rw::RandWrite) => (Some(0.0), 100.0),
-            Some(Rw::Rw) => (None, 0.0),
-            Some(Rw::RandRw) => (None, 100.0),
+            Some(FioMix::Read) => (Some(100.0), 0.0),
+            Some(FioMix::Write) => (Some(0.0), 0.0),
+            Some(FioMix::RandRead) => (Some(100.0), 100.0),
+            Some(FioMix::RandWrite) => (Some(0.0), 100.0),
+            Some(FioMix::Both) => (None, 0.0),
+            Some(FioMix::RandBoth) => (None, 100.0),
         };
         let default = if self.rw.is_some() { half } else { 100.0 };
         let read_percent = match (read, self.read) {

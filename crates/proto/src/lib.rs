@@ -13,5 +13,5 @@ pub mod nvme;
 mod outbox;
 pub mod scsi;
 
-pub use endpoint::{Endpoint, Ending, Initiator, Phase, Request, Target, UnitId, Violation};
+pub use endpoint::{Ending, Endpoint, Initiator, Phase, Request, Target, UnitId, Violation};
 pub use outbox::Outbox;
