@@ -2,7 +2,7 @@
 //! volumes are; noise becomes whole PDUs, or stays noise.
 #![no_main]
 
-use drumfire_fuzz::{Cut, Serving, TARGET_NAME, login_request, polite};
+use drumfire_fuzz::{Cut, Serving, TARGET_NAME, login_request, polite_iscsi};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -12,10 +12,10 @@ fuzz_target!(|input: &[u8]| {
          TargetName={TARGET_NAME}\0InitialR2T={}\0ImmediateData=Yes\0",
         if manner & 1 == 0 { "Yes" } else { "No" }
     );
-    let mut target = Serving::default();
+    let mut target = Serving::iscsi();
     target.receive(&login_request(keys.as_bytes())).expect("a plain login works");
     target.answers();
-    let stream = if manner & 2 == 0 { polite(noise, 0) } else { noise.to_vec() };
+    let stream = if manner & 2 == 0 { polite_iscsi(noise, 0) } else { noise.to_vec() };
     let slow = manner & 4 != 0;
     for part in Cut::new(&stream, *seed) {
         let open = target.receive(part).is_some();

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let [seed, stream @ ..] = input else { return };
-    let mut target = Serving::default();
+    let mut target = Serving::iscsi();
     for part in Cut::new(stream, *seed) {
         let open = target.receive(part).is_some();
         target.work(usize::MAX, false);

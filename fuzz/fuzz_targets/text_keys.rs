@@ -18,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
     }
     text.extend(noise);
     text.truncate(TEXT_MAX_BYTES);
-    let mut target = Serving::default();
+    let mut target = Serving::iscsi();
     if manner & 2 == 0 {
         target.receive(&login_request(&text));
     } else {

@@ -1,60 +1,93 @@
-//! Our initiator, joined with our target until it is ready, then left to whatever answers.
+//! Our initiators, joined with our targets until they are ready, then left to whatever answers.
 
 use block::{Buf, Chain, Io, Nanos, Op, Pool, Tag};
 use proto::iscsi::{InitiatorConfig, IscsiInitiator};
-use proto::{Endpoint, Initiator, Outbox, Phase};
+use proto::nvme::{NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
+use proto::{Initiator, Outbox, Phase, Target};
 
-use crate::stream::next_status;
-use crate::{Serving, TARGET_NAME, take};
+use crate::target::NvmeServer;
+use crate::{SUBSYSTEM_NAME, Serving, TARGET_NAME, take};
+
+/// Exchanges until a connection is open, at most.
+const OPENING_MAX: usize = 64;
 
 /// A connection of our initiator.
-pub struct Asking {
+pub struct Asking<E> {
     out: Outbox,
     sent: Chain,
-    end: IscsiInitiator,
+    end: E,
     now: Nanos,
     submitted: u64,
     finished: u64,
-    status: u32,
+    /// All that the target said while the connection was opened.
+    heard: Vec<u8>,
 }
 
-impl Default for Asking {
-    fn default() -> Asking {
+impl Asking<IscsiInitiator> {
+    /// A connection over iSCSI to the second unit.
+    pub fn iscsi() -> Asking<IscsiInitiator> {
         let config = InitiatorConfig::new("iqn.2026-11.io.drumfire:asks", TARGET_NAME, 2);
-        Asking {
-            out: Outbox::new(Pool::new(64, 64)),
-            sent: Chain::default(),
-            end: IscsiInitiator::new(config, Nanos(0)),
-            now: Nanos(0),
-            submitted: 0,
-            finished: 0,
-            status: 0,
-        }
+        Asking::new(IscsiInitiator::new(config, Nanos(0)))
     }
 }
 
-impl Asking {
-    /// Logs in to our own target. Panics when that takes more than a few exchanges.
-    pub fn ready(mut self) -> Asking {
-        let mut target = Serving::default();
-        for _ in 0..64 {
+fn nvme_config() -> NvmeInitiatorConfig {
+    let host = "nqn.2026-11.io.drumfire:asks";
+    NvmeInitiatorConfig::new(host, *b"0123456789abcdef", SUBSYSTEM_NAME, 2)
+}
+
+impl Asking<NvmeAdmin> {
+    /// An admin queue over NVMe/TCP.
+    pub fn nvme() -> Asking<NvmeAdmin> {
+        Asking::new(NvmeAdmin::new(&nvme_config(), Nanos(0)))
+    }
+}
+
+impl Asking<NvmeQueue> {
+    /// An I/O queue of an association whose admin queue was opened at `server`.
+    pub fn nvme_queue(server: &mut NvmeServer) -> Asking<NvmeQueue> {
+        let mut admin = Asking::nvme();
+        let mut target = server.accept();
+        admin.open(&mut target);
+        server.keep(target);
+        let association = admin.end.ready().expect("an open admin queue has learned all");
+        Asking::new(NvmeQueue::new(&nvme_config(), association, 1, Nanos(0)))
+    }
+}
+
+impl<E: Initiator> Asking<E> {
+    fn new(end: E) -> Asking<E> {
+        Asking {
+            out: Outbox::new(Pool::new(64, 64)),
+            sent: Chain::default(),
+            end,
+            now: Nanos(0),
+            submitted: 0,
+            finished: 0,
+            heard: Vec::new(),
+        }
+    }
+
+    /// Opens the connection with our own target. Panics when that takes too long.
+    pub fn open<T: Target>(&mut self, target: &mut Serving<T>) {
+        for _ in 0..OPENING_MAX {
             if matches!(self.end.phase(), Phase::Ready(_)) {
-                target.lose();
-                return self;
+                return;
             }
             let asked = self.says();
             target.receive(&asked).expect("our initiator keeps the rules");
             target.work(usize::MAX, false);
             let answers = target.answers();
-            self.status = next_status(&answers, self.status);
-            self.receive(&answers).expect("our target keeps the rules");
+            let result = self.end.receive(self.now, &answers, &mut self.out);
+            result.expect("our target keeps the rules");
+            self.heard.extend(answers);
         }
-        panic!("no login after 64 exchanges");
+        panic!("not open after {OPENING_MAX} exchanges");
     }
 
-    /// The status number that it expects next.
-    pub fn status(&self) -> u32 {
-        self.status
+    /// All that the target said while the connection was opened.
+    pub fn heard(&self) -> &[u8] {
+        &self.heard
     }
 
     /// What it has to say by now.
@@ -63,16 +96,20 @@ impl Asking {
         take(&mut self.out, &mut self.sent)
     }
 
-    /// Puts a read or a write of `len` bytes under way, if there is room.
-    pub fn submit(&mut self, op: Op, offset: u64, len: u32) {
-        if !matches!(self.end.phase(), Phase::Ready(_)) || self.end.room() == 0 {
-            return;
+    /// Puts `count` I/Os of all kinds and lengths under way, as many as there is room for.
+    pub fn submit(&mut self, count: u8) {
+        for i in 0..u64::from(count) {
+            if !matches!(self.end.phase(), Phase::Ready(_)) || self.end.room() == 0 {
+                return;
+            }
+            let op = [Op::Read, Op::Write, Op::Read, Op::Flush][i as usize % 4];
+            let len = if op == Op::Flush { 0 } else { 512 << (i % 8) };
+            let buf = (len > 0).then(|| Buf::new(len as usize).expect("memory"));
+            let (tag, offset) = (Tag(self.submitted), if len > 0 { i * 4096 } else { 0 });
+            let io = Io { tag, op, fua: false, len, offset, buf };
+            self.end.submit(self.now, io, &mut self.out);
+            self.submitted += 1;
         }
-        let buf =
-            matches!(op, Op::Read | Op::Write).then(|| Buf::new(len as usize).expect("memory"));
-        let io = Io { tag: Tag(self.submitted), op, fua: false, len, offset, buf };
-        self.end.submit(self.now, io, &mut self.out);
-        self.submitted += 1;
     }
 
     /// Feeds a part of the stream. `None` when the connection has to end.
@@ -97,5 +134,20 @@ impl Asking {
         self.end.abandon();
         self.drain();
         assert_eq!(self.finished, self.submitted, "an I/O without an answer");
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn every_connection_opens() {
+        Asking::iscsi().open(&mut Serving::iscsi());
+        let mut server = NvmeServer::default();
+        let mut queue = Asking::nvme_queue(&mut server);
+        queue.open(&mut server.accept());
+        queue.submit(8);
+        queue.lose();
     }
 }

@@ -1,4 +1,4 @@
-//! What the fuzz targets share: both ends of iSCSI with memory behind them, fed by bytes.
+//! What the fuzz targets share: both ends of both protocols, with memory behind, fed by bytes.
 //!
 //! Each target checks more than "no panic": requests lie inside their volume, what waits to be sent
 //! is bounded, and when the connection is gone every buffer is back in its pool.
@@ -13,11 +13,14 @@ mod target;
 pub use cut::Cut;
 pub use initiator::Asking;
 pub use login::{TARGET_NAME, login_request};
-pub use stream::polite;
-pub use target::Serving;
+pub use stream::{next_status, polite_iscsi, polite_nvme};
+pub use target::{NvmeServer, Serving};
 
 use block::{Chain, Piece};
 use proto::Outbox;
+
+/// The name of the subsystem behind [`NvmeServer`].
+pub const SUBSYSTEM_NAME: &str = "nqn.2026-11.io.drumfire:fuzz";
 
 /// Memory of each volume: small, so that a new one costs little, and large enough for bursts.
 pub const VOLUME_BYTES: u64 = 1 << 20;

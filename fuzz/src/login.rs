@@ -1,6 +1,6 @@
 //! A login that succeeds.
 
-/// The name of the target behind [`Serving`](crate::Serving).
+/// The name of the target behind [`Serving::iscsi`](crate::Serving::iscsi).
 pub const TARGET_NAME: &str = "iqn.2026-11.io.drumfire:fuzz";
 
 /// Login request, immediate.

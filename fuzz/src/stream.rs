@@ -1,6 +1,6 @@
 //! Turns noise into a stream of PDUs that get past the first checks.
 
-/// Length of every header.
+/// Length of every header of iSCSI.
 const HEADER_BYTES: usize = 48;
 
 /// Data segments are multiples of this: a block of 512 bytes is one of them.
@@ -8,7 +8,7 @@ const DATA_STEP_BYTES: usize = 16;
 
 /// Cuts `noise` into headers with short data, and mends what would end the connection at once: the
 /// lengths, the numbers of commands or of statuses from `number` on, most of the tags.
-pub fn polite(noise: &[u8], mut number: u32) -> Vec<u8> {
+pub fn polite_iscsi(noise: &[u8], mut number: u32) -> Vec<u8> {
     let mut stream = Vec::with_capacity(noise.len() * 2);
     let mut rest = noise;
     while let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
@@ -53,4 +53,41 @@ pub fn next_status(stream: &[u8], number: u32) -> u32 {
         rest = &after[len.next_multiple_of(4).min(after.len())..];
     }
     next
+}
+
+/// Lengths of NVMe/TCP's headers by their type; the others are as long as noise says.
+const NVME_HEADER_BYTES: [usize; 10] = [128, 128, 24, 24, 72, 24, 24, 24, 0, 24];
+
+/// Cuts `noise` into PDUs of NVMe/TCP with short data, and mends their lengths and most command
+/// identifiers.
+pub fn polite_nvme(noise: &[u8]) -> Vec<u8> {
+    let mut stream = Vec::with_capacity(noise.len() * 2);
+    let mut rest = noise;
+    while let [kind, flags, wish, after @ ..] = rest {
+        let kind = kind % NVME_HEADER_BYTES.len() as u8;
+        let header_len = NVME_HEADER_BYTES[usize::from(kind)].max(8);
+        let data_len = usize::from(wish & 0x3f) * DATA_STEP_BYTES;
+        let offset = if data_len > 0 { header_len as u8 } else { 0 };
+        let total = (header_len + data_len) as u32;
+        // No digests: they would have to be right.
+        stream.extend([kind, flags & !3, header_len as u8, offset]);
+        stream.extend(total.to_le_bytes());
+        let taken = (header_len - 8 + data_len).min(after.len());
+        let (body, after) = after.split_at(taken);
+        let start = stream.len();
+        stream.extend(body);
+        stream.resize(start + header_len - 8 + data_len, 0);
+        // Few identifiers, so that PDUs meet the commands that they are about: bytes 2 and 3 of a
+        // submission entry, 12 and 13 of a completion, 0 and 1 elsewhere.
+        let at = match kind {
+            4 => start + 2,
+            5 => start + 12,
+            _ => start,
+        };
+        if let Some(id) = stream.get_mut(at..at + 2).filter(|_| wish & 0x40 == 0) {
+            id.copy_from_slice(&[id[0] & 7, 0]);
+        }
+        rest = after;
+    }
+    stream
 }

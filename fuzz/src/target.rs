@@ -5,30 +5,37 @@ use std::sync::Arc;
 
 use block::{Chain, Done, Geometry, Memory, Nanos, Op, Pool};
 use proto::iscsi::{Directory, IscsiTarget, TargetConfig, TargetEntry};
+use proto::nvme::{
+    ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
+};
 use proto::scsi::{Identity, Unit};
-use proto::{Endpoint, Outbox, Request, Target, UnitId};
+use proto::{Outbox, Request, Target, UnitId};
 
-use crate::{TARGET_NAME, VOLUME_BYTES, take};
+use crate::{SUBSYSTEM_NAME, TARGET_NAME, VOLUME_BYTES, take};
 
-/// A connection of our target. LUN 1 answers in place, LUN 2 wants buffers.
-pub struct Serving {
+/// A connection of our target. Unit 1 answers in place, unit 2 wants buffers.
+pub struct Serving<E> {
     pool: Pool,
     out: Outbox,
     sent: Chain,
-    end: IscsiTarget,
+    end: E,
     memories: [Memory; 2],
     geometry: Geometry,
     taken: VecDeque<Request>,
     now: Nanos,
 }
 
-impl Default for Serving {
-    fn default() -> Serving {
-        let pool = Pool::new(256, 64);
-        let geometry = Geometry::new(VOLUME_BYTES, 512);
+/// Shape of both volumes.
+fn geometry() -> Geometry {
+    Geometry::new(VOLUME_BYTES, 512)
+}
+
+impl Serving<IscsiTarget> {
+    /// A connection over iSCSI; the units are LUNs 1 and 2.
+    pub fn iscsi() -> Serving<IscsiTarget> {
         let unit = |id: u32| Unit {
             id: UnitId(id),
-            geometry,
+            geometry: geometry(),
             in_place: id == 0,
             identity: Identity { serial: format!("fuzz-{id}"), product: "ram".into() },
         };
@@ -40,21 +47,74 @@ impl Default for Serving {
         let directory = Arc::new(Directory::new(vec![entry]).expect("a good name"));
         let config = Arc::new(TargetConfig { max_commands: 16, ..TargetConfig::default() });
         let portal = "192.0.2.1:3260,1";
+        Serving::new(IscsiTarget::new(config, directory, portal, 1, Nanos(0)))
+    }
+}
+
+/// What the connections of one NVMe/TCP server share.
+pub struct NvmeServer {
+    config: Arc<NvmeTargetConfig>,
+    subsystems: Arc<Subsystems>,
+    controllers: Arc<Controllers>,
+    connections: u32,
+    /// Admin queues that stay open: their controllers end with them.
+    kept: Vec<Serving<NvmeTarget>>,
+}
+
+impl Default for NvmeServer {
+    fn default() -> NvmeServer {
+        let namespace =
+            |id: u32| Namespace { id: UnitId(id), geometry: geometry(), in_place: id == 0 };
+        let subsystem = Subsystem {
+            nqn: SUBSYSTEM_NAME.into(),
+            namespaces: vec![Some(namespace(0)), Some(namespace(1))],
+            serial: "fuzz".into(),
+            model: "ram".into(),
+        };
+        let subsystems = Subsystems::new(vec![subsystem]).expect("a good name");
+        NvmeServer {
+            config: Arc::new(NvmeTargetConfig { max_queue_depth: 16, ..Default::default() }),
+            subsystems: Arc::new(subsystems),
+            controllers: Arc::new(Controllers::new(ControllerLimits::default())),
+            connections: 0,
+            kept: Vec::new(),
+        }
+    }
+}
+
+impl NvmeServer {
+    /// The next connection, a queue; the units are namespaces 1 and 2.
+    pub fn accept(&mut self) -> Serving<NvmeTarget> {
+        self.connections += 1;
+        let (config, subsystems) = (Arc::clone(&self.config), Arc::clone(&self.subsystems));
+        let controllers = Arc::clone(&self.controllers);
+        let (address, port, id) = ("192.0.2.1", "4420", self.connections);
+        let now = Nanos(0);
+        Serving::new(NvmeTarget::new(config, subsystems, controllers, address, port, id, now))
+    }
+
+    /// Keeps an admin queue open.
+    pub fn keep(&mut self, admin: Serving<NvmeTarget>) {
+        self.kept.push(admin);
+    }
+}
+
+impl<E: Target> Serving<E> {
+    fn new(end: E) -> Serving<E> {
+        let pool = Pool::new(256, 64);
         let memory = || Memory::new(VOLUME_BYTES).expect("a megabyte");
         Serving {
             out: Outbox::new(pool.clone()),
             pool,
             sent: Chain::default(),
-            end: IscsiTarget::new(config, directory, portal, 1, Nanos(0)),
+            end,
             memories: [memory(), memory()],
-            geometry,
+            geometry: geometry(),
             taken: VecDeque::new(),
             now: Nanos(0),
         }
     }
-}
 
-impl Serving {
     /// Feeds a part of the stream. `None` when the connection has to end.
     pub fn receive(&mut self, bytes: &[u8]) -> Option<()> {
         self.now = self.now + Nanos(1000);
@@ -75,7 +135,7 @@ impl Serving {
             let len = io.len as usize;
             match (io.op, &mut io.buf) {
                 (Op::Read, Some(buf)) => memory.read(io.offset, &mut buf[..len]),
-                (Op::Read, None) => assert_eq!(unit, UnitId(0), "LUN 2 has no memory to show"),
+                (Op::Read, None) => assert_eq!(unit, UnitId(0), "unit 2 has no memory to show"),
                 (Op::Write, Some(buf)) => memory.write(io.offset, &buf[..len]),
                 (Op::Write, None) => panic!("a write without data"),
                 (Op::Trim | Op::WriteZeroes, _) => memory.zero(io.offset, io.len.into()),
