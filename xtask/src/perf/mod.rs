@@ -65,7 +65,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     let page = page::write(&page::Host::read(), &entries, options.runs, options.seconds);
     println!("{page}");
     if !options.dry {
-        let path = page::path();
+        let path = page::path(&options.rows);
         std::fs::create_dir_all(path.parent().expect("a file lies in a folder"))?;
         std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
         println!("written to {}", path.display());

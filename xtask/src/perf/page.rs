@@ -46,10 +46,11 @@ fn version(release: &str) -> String {
     release.trim().split('-').next().unwrap_or_default().into()
 }
 
-/// Where today's page of this host goes.
-pub fn path() -> PathBuf {
+/// Where today's page of this host goes; one of its own for `rows` that were asked for by name.
+pub fn path(rows: &[String]) -> PathBuf {
     let host = Host::read();
-    let name = format!("{}-{}.md", host.date, slug(&host.model));
+    let parts = [&[host.date, slug(&host.model)], rows].concat();
+    let name = format!("{}.md", parts.join("-"));
     crate::root().join("docs/perf").join(name)
 }
 

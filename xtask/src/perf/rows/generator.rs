@@ -27,7 +27,7 @@ fn ours(bench: &Bench) -> Result<Sample> {
 fn fio(bench: &Bench) -> Result<Sample> {
     let seconds = bench.seconds;
     let args = format!(
-        "--name=n --ioengine=null --size=1t --rw=randread --bs=4k --iodepth=32 \
+        "--name=n --ioengine=null --size=1t --rw=randread --bs=4k --iodepth=32 --norandommap \
          --runtime={seconds} --ramp_time=1 --time_based --output-format=json"
     );
     let call = Call { program: "fio", args, core: None };

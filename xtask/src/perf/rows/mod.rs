@@ -42,6 +42,8 @@ pub const ROWS: &[Row] = &[
     race::DEFAULT,
     race::PAGES,
     race::MIXED,
+    race::NVME,
+    race::NVME_PAGES,
     race::ONE_SESSION,
     race::DEPTH_ONE,
     processes::ROW,
