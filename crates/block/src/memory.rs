@@ -196,7 +196,7 @@ mod test {
     #[test]
     fn copies_ahead_every_length() {
         let memory = Memory::new(1 << 16).unwrap();
-        let pattern: Vec<u8> = (0..1 << 16).map(|i| (i * 31 >> 3) as u8).collect();
+        let pattern: Vec<u8> = (0..1 << 16).map(|i| ((i * 31) >> 3) as u8).collect();
         memory.write(0, &pattern);
         let mut ahead = CopyAhead::default();
         let mut target = vec![0; 40_000];

@@ -47,7 +47,7 @@ fn chain(core: &Core, bytes: &[u8]) -> Chain {
 fn carries_bytes_both_ways_and_sees_the_end() {
     let core = core();
     let (socket, mut peer) = pair(&core);
-    let sent: Vec<u8> = (0..3_000_000_u32).map(|i| (i * 7 >> 5) as u8).collect();
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|i| ((i * 7) >> 5) as u8).collect();
     let expect = sent.clone();
     let echo = std::thread::spawn(move || {
         let mut back = vec![0; sent.len()];
@@ -72,7 +72,7 @@ fn carries_bytes_both_ways_and_sees_the_end() {
 fn many_sockets_share_the_buffers_without_loss() {
     let core = core();
     let sockets: Vec<_> = (0..40).map(|_| pair(&core)).collect();
-    let message: Vec<u8> = (0..200_000_u32).map(|i| (i * 13 >> 3) as u8).collect();
+    let message: Vec<u8> = (0..200_000_u32).map(|i| ((i * 13) >> 3) as u8).collect();
     let mut bytes = vec![Vec::new(); sockets.len()];
     std::thread::scope(|scope| {
         for (_, peer) in &sockets {

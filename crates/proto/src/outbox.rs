@@ -164,7 +164,7 @@ mod test {
     fn keeps_the_order_of_all_kinds() {
         let pool = Pool::new(4, 8);
         let memory = Memory::new(1 << 20).unwrap();
-        let pattern: Vec<u8> = (0..1 << 20).map(|i| (i * 7 >> 4) as u8).collect();
+        let pattern: Vec<u8> = (0..1 << 20).map(|i| ((i * 7) >> 4) as u8).collect();
         memory.write(0, &pattern);
         let mut out = Outbox::new(pool.clone());
         let mut expect = Vec::new();
