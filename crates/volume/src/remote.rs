@@ -44,6 +44,7 @@ impl<D: Dial> Volume for Remote<D> {
             chain: Chain::default(),
             geometry: self.geometry,
             finished: Vec::new(),
+            closing: false,
             broken: None,
         };
         lane.wait_until_ready(core).map_err(refused)?;
@@ -68,6 +69,8 @@ struct RemoteLane<I> {
     geometry: Geometry,
     /// Answers that no peer gave: the connection is gone.
     finished: Vec<Done>,
+    /// The end was asked for from here.
+    closing: bool,
     broken: Option<String>,
 }
 
@@ -152,9 +155,11 @@ impl<I: Initiator> Lane for RemoteLane<I> {
             if let Err(ending) = self.take(now) {
                 self.flush();
                 self.break_off(ending.to_string());
-            } else if self.end.phase() != Phase::Closed
-                && let Some(end) = self.socket.ended()
-            {
+            } else if self.end.phase() == Phase::Closed {
+                if !self.closing {
+                    self.break_off("the other end asked us to leave".to_owned());
+                }
+            } else if let Some(end) = self.socket.ended() {
                 self.break_off(end.to_string());
             }
         }
@@ -182,6 +187,7 @@ impl<I: Initiator> Lane for RemoteLane<I> {
         if self.broken.is_some() || self.end.phase() == Phase::Closed {
             return true;
         }
+        self.closing = true;
         if self.end.phase() != Phase::Closing {
             self.end.close(now, &mut self.out);
             self.flush();

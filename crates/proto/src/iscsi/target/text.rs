@@ -56,8 +56,8 @@ impl IscsiTarget {
             let text = std::mem::take(&mut exchange.request);
             exchange.sent = 0;
             match self.answer_text(&text) {
-                Ok(answer) => exchange.answer = answer,
-                Err(_) => return self.reject(header, reason::PROTOCOL, out),
+                Ok(Some(answer)) => exchange.answer = answer,
+                Ok(None) | Err(_) => return self.reject(header, reason::PROTOCOL, out),
             }
         }
         self.send_text(&request, exchange, out);
@@ -88,24 +88,32 @@ impl IscsiTarget {
         }
     }
 
-    fn answer_text(&mut self, text: &[u8]) -> Result<Vec<u8>, TextError> {
-        let mut answer = Vec::new();
+    /// The answer; `None` when the one thing that was asked makes no sense. Initiators take a Reject
+    /// for the failure that it is, and `NotUnderstood` for a broken list of targets.
+    fn answer_text(&mut self, text: &[u8]) -> Result<Option<Vec<u8>>, TextError> {
+        let (mut answer, mut sense) = (Vec::new(), pairs(text).nth(1).is_some() || text.is_empty());
         let mut asked = false;
         for pair in pairs(text).take(KEYS_MAX) {
             let (key, value) = pair?;
             match Key::named(key) {
-                Some(Key::MaxRecvDataSegmentLength) => self.redeclare(value, &mut answer),
+                Some(Key::MaxRecvDataSegmentLength) => {
+                    sense = true;
+                    self.redeclare(value, &mut answer);
+                }
                 //= RFC 7143 §13: all other values are settled at login.
-                Some(_) => put(&mut answer, key, "Reject"),
+                Some(_) => {
+                    sense = true;
+                    put(&mut answer, key, "Reject");
+                }
                 None if key == "SendTargets" && !asked => {
                     asked = true;
-                    self.send_targets(value, &mut answer);
+                    sense |= self.send_targets(value, &mut answer);
                 }
                 None if key == "SendTargets" => put(&mut answer, key, "Reject"),
                 None => put(&mut answer, key, "NotUnderstood"),
             }
         }
-        Ok(answer)
+        Ok(sense.then_some(answer))
     }
 
     //= RFC 7143 §13.12: MaxRecvDataSegmentLength may be declared again at any time.
@@ -117,8 +125,9 @@ impl IscsiTarget {
         }
     }
 
+    /// Lists what was asked for. False when that is neither of these.
     //= RFC 7143 §C: All, one name, or nothing for the target of this session.
-    fn send_targets(&self, value: &str, answer: &mut Vec<u8>) {
+    fn send_targets(&self, value: &str, answer: &mut Vec<u8>) -> bool {
         let normal = self.stage == Stage::Normal;
         let targets = self.directory.targets();
         let wanted = match value {
@@ -128,12 +137,16 @@ impl IscsiTarget {
             name if check_name(&name.to_lowercase()).is_ok() => {
                 self.directory.find(name).map_or(&[][..], |at| &targets[at..=at])
             }
-            _ => return put(answer, "SendTargets", "Reject"),
+            _ => {
+                put(answer, "SendTargets", "Reject");
+                return false;
+            }
         };
         for target in wanted {
             put(answer, "TargetName", &target.name);
             put(answer, "TargetAddress", &self.portal);
         }
+        true
     }
 }
 
