@@ -18,7 +18,7 @@ usage: cargo xtask COMMAND
 
   tidy      check what compilers do not: imports, unsafe code, words, widths, links
   test      run every test: unit, interoperability, fuzz smoke; list what was skipped and why
-              --fuzz-seconds N   time for each fuzz target (default 10)
+              --fuzz-seconds N   time for each fuzz target (default 60)
               --no-install       do not install missing programs, even as root
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
   perf      measure beside the peers and write a page to docs/perf

@@ -38,8 +38,9 @@ pub fn smoke(seconds: u64) -> Result<Tally> {
         }
         return Ok(tally);
     }
-    for name in targets(&manifest) {
-        let outcome = run(&package, &host, name, seconds)?;
+    let names: Vec<&str> = targets(&manifest).collect();
+    for (name, outcome) in run_all(&package, &host, &names, seconds) {
+        let outcome = outcome?;
         let executions = executions(&outcome.stderr);
         println!("{}: {executions} executions in {seconds} s", fuzz(name));
         if outcome.success() && executions > 0 {
@@ -51,6 +52,26 @@ pub fn smoke(seconds: u64) -> Result<Tally> {
         }
     }
     Ok(tally)
+}
+
+/// Runs the targets, as many at a time as there are cores.
+fn run_all<'a>(
+    package: &Path,
+    host: &str,
+    names: &[&'a str],
+    seconds: u64,
+) -> Vec<(&'a str, Result<Outcome>)> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let one_after_another = |first: usize| {
+        let mine = names.iter().skip(first).step_by(cores);
+        mine.map(|name| (*name, run(package, host, name, seconds))).collect::<Vec<_>>()
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..cores).map(|first| scope.spawn(move || one_after_another(first))).collect();
+        let ended = threads.into_iter().map(|thread| thread.join().expect("no panic in a run"));
+        ended.flatten().collect()
+    })
 }
 
 fn fuzz(name: &str) -> String {
