@@ -17,6 +17,10 @@ pub(crate) fn checks(
         _ if job.loopback => Wire::Loopback,
         _ => Wire::Network { retransmitted_percent: None },
     };
+    // A target on this host that is not ours to count would pass for somebody else.
+    let whole = cpu.target_cores.is_some() || !job.loopback;
+    let ours = cpu.initiator_cores.map(|cores| cores + cpu.target_cores.unwrap_or(0.0));
+    let ours = ours.filter(|_| whole);
     let data = match data_right {
         Some(true) => (Verdict::Pass, "every read was compared with what was written"),
         Some(false) => (Verdict::Fail, "a read returned other data than were written"),
@@ -29,6 +33,7 @@ pub(crate) fn checks(
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(collected.totals().ios),
         verdict::cpu_was_ours(cpu.steal_percent, None),
+        verdict::nobody_else(cpu.host_percent, ours, os::cpu::allowed().len() as u32),
         verdict::wire(wire),
     ]
 }

@@ -160,6 +160,22 @@ pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check
     check(if bad { Verdict::Warn } else { Verdict::Pass }, evidence)
 }
 
+/// Others may use this share of the host's processor time.
+const OTHERS_PERCENT: f64 = 10.0;
+
+/// H17: nobody else used the host. `host_percent` is how busy all `cores` were, `ours` how many of
+/// them our threads used, at both ends. `None` where one end's share is not known.
+pub fn nobody_else(host_percent: Option<f64>, ours: Option<f64>, cores: u32) -> Check {
+    let check = |verdict, evidence| Check::new("H17", "nobody-else", verdict, evidence);
+    let (Some(host), Some(ours), true) = (host_percent, ours, cores > 0) else {
+        return check(Verdict::Unknown, "what others used was not measured".to_owned());
+    };
+    let others = (host - ours / f64::from(cores) * 100.0).max(0.0);
+    let verdict = if others > OTHERS_PERCENT { Verdict::Warn } else { Verdict::Pass };
+    let evidence = format!("{others:.0} % of the host went to others or interrupts (at most 10)");
+    check(verdict, evidence)
+}
+
 /// What lay between initiator and target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wire {
@@ -201,6 +217,16 @@ pub fn wire(wire: Wire) -> Check {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn others_are_noticed() {
+        let verdict = |host, ours| nobody_else(host, ours, 2).verdict;
+        assert_eq!(verdict(Some(100.0), Some(1.95)), Verdict::Pass);
+        assert_eq!(verdict(Some(99.0), Some(1.03)), Verdict::Warn);
+        assert_eq!(verdict(Some(50.0), Some(1.2)), Verdict::Pass);
+        assert_eq!(verdict(Some(50.0), None), Verdict::Unknown);
+        assert_eq!(nobody_else(Some(50.0), Some(1.0), 0).verdict, Verdict::Unknown);
+    }
 
     #[test]
     fn percentiles_need_samples() {
