@@ -274,6 +274,7 @@ fn keep_alive_and_host_identifier_are_features() {
     assert_eq!(raw.ask(get_feature(0x0f), &[]).completion().result, 0);
     assert!(raw.ask(set_feature(0x0f, 1), &[]).status().is_success());
     assert_eq!(raw.ask(get_feature(0x0f), &[]).completion().result, 1000);
+    assert!(raw.ask(set_feature(0x0f, u32::MAX), &[]).status().is_success());
     let extended = get_feature(0x81).word(11, 1).transport(16);
     assert_eq!(raw.ask_data(extended), HOST_ID);
     assert_eq!(raw.ask(extended.transport(8), &[]).status(), Status::SGL_LENGTH_INVALID);

@@ -127,7 +127,7 @@ fn connect_is_refused_with_the_field_to_blame() {
     };
     let format = connect(0, 31).field(40, [1, 0]);
     assert_eq!(refused(&mut raw, format, &good).0, Status::CONNECT_INCOMPATIBLE_FORMAT);
-    for size in [0, 1024, 0xffff] {
+    for size in [0, 4096, 0xffff] {
         assert_eq!(refused(&mut raw, connect(0, size), &good), parameters(44, entry), "{size}");
     }
     for (data_bytes, at) in [
@@ -137,9 +137,9 @@ fn connect_is_refused_with_the_field_to_blame() {
         (with(256, &[b'a'; 256]), 256),
         (with(256, &[0]), 256),
         (with(256, &[0xff]), 256),
-        (with(512, &[0]), 512),
+        (with(512, &[b'n'; 224]), 512),
         (with(512, &[b'n'; 256]), 512),
-        (with(512, b"iqn"), 512),
+        (with(512, &[0xff]), 512),
     ] {
         assert_eq!(refused(&mut raw, connect(0, 31), &data_bytes), parameters(at, data));
     }
@@ -213,11 +213,31 @@ fn io_queues_join_an_enabled_controller_of_their_host() {
     assert_eq!(refused(&mut raw, connect(65, 31), &good), parameters(42, entry));
     let discovery = connect_data(1, DISCOVERY_NQN);
     assert_eq!(refused(&mut raw, connect(1, 31), &discovery), parameters(42, entry));
+    assert_eq!(refused(&mut raw, connect(64, 1024), &good), parameters(44, entry));
     assert!(raw.ask(connect(64, 1023), &good).status().is_success());
     assert_eq!(raw.peer.end.queue_id(), Some(64));
     let (mut raw, _queue) = another(raw);
     assert_eq!(refused(&mut raw, connect(64, 31), &good).0, Status::SEQUENCE_ERROR);
     assert!(raw.ask(connect(63, 31), &good).status().is_success());
+}
+
+/// SPDK's load generator says nothing where its name should be.
+#[test]
+fn a_host_need_not_have_a_name() {
+    let mut data = connect_data(0xffff, NQN);
+    data[512..768].fill(0);
+    let mut raw = Raw::open(Server::usual());
+    assert!(raw.ask(connect(0, 31), &data).status().is_success());
+    assert_eq!(raw.peer.end.host_nqn(), Some(""));
+}
+
+/// SPDK's load generator may ask for a long one.
+#[test]
+fn an_admin_queue_may_be_longer_than_io_queues() {
+    let mut server = Server::usual();
+    server.config.max_queue_depth = 32;
+    let mut raw = Raw::open(server);
+    assert!(raw.ask(connect(0, 4095), &connect_data(0xffff, NQN)).status().is_success());
 }
 
 #[test]

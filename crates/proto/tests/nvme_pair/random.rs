@@ -143,6 +143,29 @@ fn conversation(start: Start) -> Vec<u8> {
     }
 }
 
+/// A command of chance: its opcode is one that we have, and if `small` its fields are, too.
+fn any_command(start: Start, which: usize, noise: [u64; 8], shape: usize, small: bool) -> Vec<u8> {
+    let fabrics = [fabrics::PROPERTY_SET, fabrics::CONNECT, fabrics::PROPERTY_GET, 8, 5];
+    let io = [0, 1, 2, 5, 8, 9, admin::FABRICS, 0xff];
+    let all = [2, 6, 8, 9, 10, 12, 0x18, admin::FABRICS, 0x80];
+    let opcode = match start {
+        Start::Io | Start::IoDigests => io[which % io.len()],
+        _ => all[which % all.len()],
+    };
+    let word = |at: usize| if small { noise[at] & 0x0303_0107 } else { noise[at] };
+    let mut command = CommandBuilder::new(opcode, noise[0] as u16, word(0) as u32);
+    if opcode == admin::FABRICS {
+        command = command.field(4, [fabrics[which % fabrics.len()]]);
+    }
+    for at in 5..8 {
+        command = command.field(at * 8, word(at).to_le_bytes());
+    }
+    let len = [0, 16, 512, 1024, 4096, 8192][shape] as u32;
+    let digests = [matches!(start, Start::IoDigests); 2];
+    let data = vec![noise[1] as u8; if noise[2] & 1 == 0 { len as usize } else { 0 }];
+    capsule(command.transport(len), &data, digests)
+}
+
 /// Feeds a target, and checks what must hold whatever comes.
 fn feed_target(mut raw: Raw, bytes: &[u8], chunk: usize) {
     let mut said = 0;
@@ -251,6 +274,7 @@ fn feed_opening(host: &mut dyn Endpoint, bytes: &[u8], chunk: usize) {
             break;
         }
     }
+    said += sent(&mut out).len();
     assert!(said <= 4096 + bytes.len() * 50, "{said} bytes for {}", bytes.len());
     assert_eq!(server.pool.lent(), [0, 0]);
 }
@@ -318,6 +342,20 @@ proptest! {
             bytes.extend(pdu);
         }
         feed_target(begin(start), &bytes, chunk);
+    }
+
+    /// Commands that exist, with fields of chance.
+    #[test]
+    fn targets_bear_any_command(
+        start in start(),
+        commands in prop::collection::vec((0_usize..20, any::<[u64; 8]>(), 0_usize..6), 1..40),
+        small: bool,
+    ) {
+        let mut bytes = Vec::new();
+        for (which, noise, shape) in commands {
+            bytes.extend(any_command(start, which, noise, shape, small));
+        }
+        feed_target(begin(start), &bytes, 1000);
     }
 
     #[test]

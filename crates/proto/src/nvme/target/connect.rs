@@ -9,7 +9,7 @@ use crate::{Ending, Outbox};
 
 use super::super::controllers::{Host, Membership, Refusal};
 use super::super::directory::Subsystem;
-use super::super::name::{DISCOVERY_NQN, NQN_MAX_BYTES, check_nqn};
+use super::super::name::{DISCOVERY_NQN, NQN_MAX_BYTES};
 use super::super::pdu::{CAPSULE_BYTES, Command, Status, admin, fabrics};
 use super::admin::Admin;
 use super::command::Place;
@@ -48,6 +48,10 @@ const NO_HEAD: u16 = 0xffff;
 /// The controller identifier of a host that takes any.
 //= NVMe-oF §Connect command: FFFFh in the dynamic controller model.
 const ANY_CONTROLLER: u16 = 0xffff;
+
+/// The most entries of an admin queue.
+//= NVMe base §MQES: it is about I/O queues; §AQA has room for 4096 entries of an admin queue.
+const ADMIN_ENTRIES_MAX: u16 = 4096;
 
 /// Why a Connect command is refused.
 enum Refuse {
@@ -131,11 +135,12 @@ impl NvmeTarget {
         }
         let queue = command.field16(field::QUEUE);
         let size = command.field16(field::SIZE);
-        if size == 0 || size >= self.max_entries() {
+        let most = if queue == 0 { ADMIN_ENTRIES_MAX } else { self.max_entries() };
+        if size == 0 || size >= most {
             return Err(Refuse::Entry(field::SIZE));
         }
-        let host_nqn = text(data, data_field::HOST).filter(|name| check_nqn(name).is_ok());
-        let nqn = host_nqn.ok_or(Refuse::Data(data_field::HOST))?.to_owned();
+        // Whatever it calls itself: SPDK's load generator has no name at all.
+        let nqn = text(data, data_field::HOST).ok_or(Refuse::Data(data_field::HOST))?.to_owned();
         let id = *data[data_field::HOST_ID..].first_chunk().expect("the data has 1024 bytes");
         let host = Host { nqn, id };
         let name = text(data, data_field::SUBSYSTEM).ok_or(Refuse::Data(data_field::SUBSYSTEM))?;

@@ -92,7 +92,8 @@ impl NvmeTarget {
             id::QUEUES if !admin.discovery => self.set_queues(value),
             id::KEEP_ALIVE => {
                 //= NVMe base §Keep Alive Timer: rounded up to the granularity that KAS tells.
-                admin.keep_alive_ms = value.div_ceil(KEEP_ALIVE_UNIT_MS) * KEEP_ALIVE_UNIT_MS;
+                let units = value.div_ceil(KEEP_ALIVE_UNIT_MS);
+                admin.keep_alive_ms = units.saturating_mul(KEEP_ALIVE_UNIT_MS);
                 self.restart_keep_alive(now);
                 Ok(0)
             }

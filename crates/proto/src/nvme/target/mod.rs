@@ -42,7 +42,7 @@ use slot::Slots;
 /// How connections behave. Shared by those of a portal.
 #[derive(Clone, Debug)]
 pub struct NvmeTargetConfig {
-    /// Entries of a queue, 32 to 1024: one more than commands that it may have under way.
+    /// Entries of an I/O queue, 32 to 1024: one more than commands that it may have under way.
     pub max_queue_depth: u16,
     /// Data that a command on an I/O queue may bring along: a multiple of 16 up to
     /// [`Pool::SMALL_BYTES`].
