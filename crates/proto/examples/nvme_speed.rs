@@ -16,7 +16,7 @@ use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue,
     NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
-use proto::{Endpoint, Initiator, Outbox, Phase, Request, Target, UnitId};
+use proto::{Initiator, Outbox, Phase, Request, Target, UnitId};
 
 const VOLUME_BYTES: u64 = 64 << 20;
 const OUTSTANDING: usize = 32;

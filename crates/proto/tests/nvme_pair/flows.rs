@@ -37,7 +37,7 @@ pub fn ready(raw: &mut Raw) -> (u16, u32, u32) {
 }
 
 fn content(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 >> 3) as u8).collect()
+    (0..len).map(|i| ((i * 7) >> 3) as u8).collect()
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Host {
 
     fn submit(&mut self, op: Op, len: u32) {
         let mut buf = Buf::new(len as usize).unwrap();
-        buf.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * 13 >> 4) as u8);
+        buf.iter_mut().enumerate().for_each(|(i, byte)| *byte = ((i * 13) >> 4) as u8);
         let io = Io { tag: Tag(1), op, fua: false, len, offset: 0, buf: Some(buf) };
         self.end.submit(self.now, io, &mut self.out);
     }

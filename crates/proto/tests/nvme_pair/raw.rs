@@ -175,7 +175,7 @@ pub fn capsule(command: CommandBuilder, data: &[u8], digests: [bool; 2]) -> Vec<
     let digest = |on: bool| if on { 4 } else { 0 };
     let start = 72 + digest(digests[0]);
     let has_data = !data.is_empty();
-    let flags = u8::from(digests[0]) | u8::from(digests[1] && has_data) * 2;
+    let flags = u8::from(digests[0]) | (u8::from(digests[1] && has_data) << 1);
     let len = start + data.len() + if has_data { digest(digests[1]) } else { 0 };
     let command = if has_data { command.in_capsule(data.len() as u32) } else { command };
     let offset = if has_data { start as u8 } else { 0 };

@@ -320,7 +320,7 @@ fn commands_wait_for_buffers_in_turn() {
         assert!(raw.peer.end.deadline().is_some());
         raw.peer.tick(&mut raw.server);
     }
-    assert_eq!(len, 8 * 512 << 10);
+    assert_eq!(len, (8 * 512) << 10);
 }
 
 #[test]
