@@ -191,7 +191,7 @@ pub struct Serve {
     nvme+tcp://HOST[:PORT]/NQN/NSID.\n\
     Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]
 pub struct Run {
-    /// Volumes to drive.
+    /// Volumes to drive, or the job.toml of an earlier run to run again.
     #[arg(required = true, value_name = "URI")]
     pub volumes: Vec<String>,
     /// Workers for each volume.

@@ -7,6 +7,7 @@ mod discover;
 mod doctor;
 mod exit;
 mod folder;
+mod job;
 mod placement;
 mod race;
 mod run;

@@ -12,7 +12,7 @@ use volume::{Purpose, Uri, Volume};
 
 use crate::args::{Color, Protocol, Race};
 use crate::exit::{Exit, UsageError};
-use crate::{folder, placement, show, signal};
+use crate::{folder, job, placement, show, signal};
 
 /// The founding test bed ran two Iometer managers with half of the workers each.
 const MANAGERS: u32 = 2;
@@ -156,6 +156,7 @@ fn spec(
     };
     let count = targets.len() as u32;
     Ok(RunSpec {
+        command: job::command(),
         job: Job {
             name: "race".to_owned(),
             size_bytes: Some(drive.size),

@@ -1,12 +1,13 @@
 //! `drumfire run`: drive volumes.
 
 use anyhow::Result;
-use load::{Access, Engine, RunSpec, WorkerSpec};
+use load::{Engine, RunSpec, WorkerSpec};
 use stats::Job;
 use volume::{Purpose, Uri};
 
 use crate::args::{Color, Run};
 use crate::exit::{Exit, UsageError};
+use crate::job::{self, JobFile};
 use crate::{folder, placement, show, signal};
 
 /// Drives the volumes.
@@ -23,66 +24,74 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
 }
 
 fn spec(run: &Run) -> Result<RunSpec> {
-    let drive = &run.drive;
     if run.workers == 0 {
         return Err(UsageError("--workers: at least one worker is needed".to_owned()).into());
     }
-    let access = drive.access()?;
-    let purpose = match (access.writes() || run.verify, run.destroy) {
+    let file = JobFile::of(run)?;
+    let purpose = match (file.access.writes() || file.verify, run.destroy) {
         (false, _) => Purpose::Read,
         (true, false) => Purpose::Write,
         (true, true) => Purpose::Destroy,
     };
-    let uris = run.volumes.iter().map(|text| text.parse()).collect::<Result<Vec<Uri>, _>>()?;
-    let mut workers = Vec::new();
+    let uris = file.volumes.iter().map(|text| text.parse()).collect::<Result<Vec<Uri>, _>>()?;
+    let mut workers: Vec<WorkerSpec> = Vec::new();
     for uri in &uris {
-        let volume = volume::open(uri, purpose)?;
-        for _ in 0..run.workers {
-            workers.push(WorkerSpec {
-                name: format!("manager 1 worker {}", workers.len() + 1),
-                volume: volume.clone(),
-                uri: uri.to_string(),
-                target: target_of(uri),
-            });
-        }
+        let text = uri.to_string();
+        // Workers of one volume share it.
+        let known = workers.iter().find(|worker| worker.uri == text);
+        let volume = match known {
+            Some(worker) => worker.volume.clone(),
+            None => volume::open(uri, purpose)?,
+        };
+        workers.push(WorkerSpec {
+            name: format!("manager 1 worker {}", workers.len() + 1),
+            volume,
+            uri: text,
+            target: target_of(uri),
+        });
+    }
+    if workers.is_empty() {
+        return Err(UsageError("the job names no volume".to_owned()).into());
     }
     let cores = placement::chosen(&run.cores, workers.len())?;
-    let job = job(run, &access, &uris, &workers);
+    let job = job_of(&file, &uris, &workers);
     Ok(RunSpec {
         job,
+        command: job::command(),
         workers,
-        access,
-        outstanding: drive.outstanding,
-        seconds: drive.seconds,
-        ramp_seconds: drive.ramp,
-        seed: drive.seed,
+        access: file.access,
+        outstanding: file.outstanding,
+        seconds: file.seconds,
+        ramp_seconds: file.ramp_seconds,
+        seed: file.seed,
         cores,
-        verify: run.verify,
+        verify: file.verify,
         targets: None,
     })
 }
 
-fn job(run: &Run, access: &Access, uris: &[Uri], workers: &[WorkerSpec]) -> Job {
-    let drive = &run.drive;
-    let mut targets: Vec<String> = uris.iter().map(target_of).filter(|t| !t.is_empty()).collect();
-    targets.sort_unstable();
-    targets.dedup();
+fn job_of(file: &JobFile, uris: &[Uri], workers: &[WorkerSpec]) -> Job {
+    let count = |mut names: Vec<String>| {
+        names.sort_unstable();
+        names.dedup();
+        names.iter().filter(|name| !name.is_empty()).count() as u32
+    };
     let first = &workers[0].volume;
     Job {
         name: "run".to_owned(),
-        size_bytes: Some(drive.size),
-        read_percent: access.read_percent,
-        random_percent: access.random_percent,
-        outstanding: Some(workers.len() as u64 * u64::from(drive.outstanding)),
+        size_bytes: Some(file.access.size_bytes),
+        read_percent: file.access.read_percent,
+        random_percent: file.access.random_percent,
+        outstanding: Some(workers.len() as u64 * u64::from(file.outstanding)),
         rate_per_s: None,
         workers: workers.len() as u32,
-        volumes: uris.len() as u32,
-        targets: targets.len() as u32,
+        volumes: count(workers.iter().map(|worker| worker.uri.clone()).collect()),
+        targets: count(uris.iter().map(target_of).collect()),
         transport: first.transport().to_owned(),
         loopback: uris.iter().any(is_loopback),
         storage: first.kind().to_owned(),
-        seconds: drive.seconds,
-        ramp_seconds: drive.ramp,
+        seconds: file.seconds,
+        ramp_seconds: file.ramp_seconds,
     }
 }
 

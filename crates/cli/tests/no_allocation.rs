@@ -103,6 +103,7 @@ fn run(size_bytes: u32, read_percent: f64) {
     };
     let spec = RunSpec {
         job: Job::default(),
+        command: String::new(),
         workers: exports.iter().map(worker).collect(),
         access: Access { size_bytes, read_percent, random_percent: 100.0, align_bytes: None },
         outstanding: 32,

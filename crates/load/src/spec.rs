@@ -12,6 +12,8 @@ use crate::pattern::Access;
 pub struct RunSpec {
     /// What kind of job it is, in the words that results are compared by.
     pub job: Job,
+    /// The command line that asked for it.
+    pub command: String,
     /// Who drives what.
     pub workers: Vec<WorkerSpec>,
     /// What each worker does to its volume.
@@ -58,6 +60,7 @@ impl RunSpec {
     /// Everything that is needed to run it again.
     pub fn to_json(&self) -> Value {
         json!({
+            "command": self.command,
             "access": self.access,
             "outstanding": self.outstanding,
             "seconds": self.seconds,
