@@ -5,7 +5,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use load::Access;
 use serde::Deserialize;
-use volume::Uri;
 
 use crate::args::Run;
 use crate::exit::UsageError;
@@ -40,7 +39,7 @@ impl JobFile {
     pub fn of(run: &Run) -> Result<JobFile> {
         if let [only] = &run.volumes[..]
             && only.ends_with(".toml")
-            && only.parse::<Uri>().is_err()
+            && !only.starts_with("file:")
         {
             return JobFile::read(Path::new(only));
         }
