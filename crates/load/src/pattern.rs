@@ -7,6 +7,7 @@ use crate::rng::Rng;
 
 /// An access specification: what a worker does to its volume.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Access {
     /// Length of each I/O in bytes, whole blocks.
     pub size_bytes: u32,
