@@ -29,7 +29,6 @@ impl Arena {
             // SAFETY: index * stride + stride <= total, the length of the mapping.
             ptr: unsafe { pages.base().add(index * stride) },
             len,
-            index: index as u32,
             _pages: Arc::clone(&pages),
         };
         Ok((0..count).map(buf).collect())
@@ -40,7 +39,6 @@ impl Arena {
 pub struct Buf {
     ptr: NonNull<u8>,
     len: u32,
-    index: u32,
     _pages: Arc<Pages>,
 }
 
@@ -54,11 +52,6 @@ impl Buf {
     /// One buffer of its own.
     pub fn new(len_bytes: usize) -> io::Result<Buf> {
         Ok(Arena::cut(1, len_bytes)?.remove(0))
-    }
-
-    /// Its place among the buffers that were cut together: 0 for the first.
-    pub fn index(&self) -> u32 {
-        self.index
     }
 }
 
@@ -166,7 +159,7 @@ mod test {
     fn buffers_are_apart_aligned_and_zeroed() {
         let mut bufs = Arena::cut(3, 5000).unwrap();
         for (i, buf) in bufs.iter_mut().enumerate() {
-            assert_eq!((buf.len(), buf.index() as usize), (5000, i));
+            assert_eq!(buf.len(), 5000);
             assert_eq!(buf.as_ptr().align_offset(ALIGN), 0);
             assert!(buf.iter().all(|byte| *byte == 0));
             buf.fill(i as u8 + 1);

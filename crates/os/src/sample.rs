@@ -100,11 +100,6 @@ pub fn memory_total_bytes() -> Option<u64> {
     kib_of("/proc/meminfo", "MemTotal:")
 }
 
-/// Memory that this process occupies now, in bytes.
-pub fn resident_bytes() -> Option<u64> {
-    kib_of("/proc/self/status", "VmRSS:")
-}
-
 fn kib_of(path: &str, key: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -146,7 +141,6 @@ mod test {
     #[test]
     fn knows_the_memory() {
         assert!(memory_available_bytes().unwrap() <= memory_total_bytes().unwrap());
-        assert!(resident_bytes().unwrap() > 1 << 20);
         assert!(!kernel_release().is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use block::{Chain, Nanos};
+use block::Chain;
 use io_uring::types::{Fd, Fixed};
 use io_uring::{cqueue, opcode, squeue};
 use socket2::{Domain, Protocol, Type};
@@ -110,18 +110,6 @@ impl Socket {
         if !all_sent {
             state.push_send(self.index);
         }
-    }
-
-    /// Bytes that the kernel has not taken yet.
-    pub fn unsent_bytes(&self) -> usize {
-        let mut state = self.core.state.borrow_mut();
-        let socket = state.socket(self.index);
-        if socket.sending { socket.chain.len_bytes() - socket.sent_bytes } else { 0 }
-    }
-
-    /// When the core's clock stands at.
-    pub fn now(&self) -> Nanos {
-        self.core.now()
     }
 }
 
