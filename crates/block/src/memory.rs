@@ -47,7 +47,7 @@ impl Memory {
     ///
     /// A random place misses the cache and the TLB. The processor overlaps such misses only as
     /// far as it can look ahead, so ask for a whole batch in one short loop, before anything else
-    /// is done for its first member: 165 ns a read become 35 ns.
+    /// is done for its first member. One by one they took 165 ns of each 512 B read in a race.
     #[inline]
     pub fn prefetch(&self, offset: u64, len_bytes: usize) {
         let from = self.at(offset, len_bytes).cast_const();
