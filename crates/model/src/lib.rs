@@ -15,6 +15,7 @@ pub mod profile;
 pub mod queue;
 pub mod usl;
 
+mod check;
 mod dist;
 mod error;
 mod network;

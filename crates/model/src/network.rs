@@ -1,6 +1,6 @@
 //! What is modelled: stations, and classes of requests that visit them.
 
-use crate::{ModelError, Service};
+use crate::Service;
 
 /// Names a station: its place in [`Network::stations`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,7 +95,7 @@ pub enum Step {
     /// Queue at a station, be served, leave.
     Visit(Visit),
     /// Be served at a station, and keep the server while the inner steps are done: an engine that
-    /// waits for its transfer.
+    /// waits for its transfer. At counted servers only, at most four at once.
     Hold(Visit, Vec<Step>),
     /// Do all branches at once and go on when the last is done: the writes of a mirror.
     Fork(Vec<Vec<Step>>),
@@ -126,20 +126,25 @@ impl Network {
         self.classes.push(class);
         ClassId(self.classes.len() as u32 - 1)
     }
+}
 
-    /// Checks every value. [`crate::solve`] and [`crate::simulate`] do it themselves.
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::Invalid`] with the place and the range.
-    pub fn check(&self) -> Result<(), ModelError> {
-        todo!()
+impl Servers {
+    /// How many times faster than one server it works with `present` requests.
+    pub(crate) fn speed(&self, present: u32) -> f64 {
+        match self {
+            Servers::Count(count) => f64::from(present.min(*count)),
+            Servers::Infinite => f64::from(present),
+            Servers::Rates(rates) => rates[(present as usize).min(rates.len()).max(1) - 1],
+        }
     }
 
-    /// Mean work of one request of `class` at `station` over its whole way, in seconds of one
-    /// server: visits times service, the demand of the literature.
-    pub fn demand_s(&self, _class: ClassId, _station: StationId) -> f64 {
-        todo!()
+    /// How many times faster than one server it works with many requests; infinite for a delay.
+    pub(crate) fn speed_max(&self) -> f64 {
+        match self {
+            Servers::Count(count) => f64::from(*count),
+            Servers::Infinite => f64::INFINITY,
+            Servers::Rates(rates) => rates.iter().copied().fold(0.0, f64::max),
+        }
     }
 }
 

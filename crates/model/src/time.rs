@@ -8,14 +8,37 @@ use block::Nanos;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
+/// Picoseconds in a second.
+pub(crate) const PER_S: f64 = 1e12;
+
 impl Picos {
     /// The span in seconds.
     pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1e12
+        self.0 as f64 / PER_S
     }
 
     /// The span in nanoseconds, rounded to the nearest.
     pub fn to_nanos(self) -> Nanos {
         Nanos(self.0 / 1000 + u64::from(self.0 % 1000 >= 500))
+    }
+
+    /// The span nearest to `ps` picoseconds; the largest for what does not fit.
+    pub(crate) fn round(ps: f64) -> Picos {
+        // The conversion saturates, and cuts off what is behind the point.
+        Picos((ps + 0.5) as u64)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn rounds_to_the_nearest() {
+        assert_eq!(Picos(1_499).to_nanos(), Nanos(1));
+        assert_eq!(Picos(1_500).to_nanos(), Nanos(2));
+        assert_eq!(Picos::round(2.5), Picos(3));
+        assert_eq!(Picos::round(f64::INFINITY), Picos(u64::MAX));
+        assert_eq!(Picos(2_000_000_000_000).as_secs_f64(), 2.0);
     }
 }

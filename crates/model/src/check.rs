@@ -1,0 +1,273 @@
+//! What a network must be to be solved or simulated, and the demands that follow from it.
+
+use std::collections::HashSet;
+
+use crate::{
+    Class, ClassId, ModelError, Network, Reserve, Servers, Service, Source, Station, StationId,
+    Step, Visit,
+};
+
+/// Most stations of a network.
+const STATIONS_MAX: usize = 4096;
+/// Most classes of a network.
+const CLASSES_MAX: usize = 1024;
+/// Most steps of a route, inner ones included.
+const STEPS_MAX: usize = 4096;
+/// How deep steps stand within steps.
+const DEPTH_MAX: usize = 16;
+/// How many stations a request holds at once.
+pub(crate) const HELD_MAX: usize = 4;
+/// Most requests of a closed class.
+pub(crate) const POPULATION_MAX: u32 = 1 << 20;
+/// Most servers of a station, and most entries of its rates.
+const SERVERS_MAX: u32 = 65_536;
+/// Most units of a reserve, and units per second.
+const UNITS_MAX: f64 = 1e18;
+/// Least and highest relative rate of a station.
+const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+/// Highest factor by which a reserve slows its station.
+const SLOWDOWN_MAX: f64 = 1000.0;
+/// Shortest round of a closed request, and gap of an open one, in seconds: a picosecond, the unit
+/// of simulated time.
+const ROUND_S_MIN: f64 = 1e-12;
+
+impl Network {
+    /// Checks every value. [`crate::solve`] and [`crate::simulate`] do it themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::Invalid`] with the place and the range.
+    pub fn check(&self) -> Result<(), ModelError> {
+        between("network", "stations", self.stations.len(), 1, STATIONS_MAX)?;
+        between("network", "classes", self.classes.len(), 1, CLASSES_MAX)?;
+        let mut names = HashSet::new();
+        for station in &self.stations {
+            check_station(station)?;
+            unique(&mut names, &station.name, "station")?;
+        }
+        names.clear();
+        for (index, class) in self.classes.iter().enumerate() {
+            self.check_class(ClassId(index as u32), class)?;
+            unique(&mut names, &class.name, "class")?;
+        }
+        Ok(())
+    }
+
+    /// Mean work of one request of `class` at `station` over its whole way, in seconds of one
+    /// server: visits times service, the demand of the literature. What a request holds a station
+    /// for beyond its own service is not in it.
+    ///
+    /// # Panics
+    ///
+    /// When the network has no such class.
+    pub fn demand_s(&self, class: ClassId, station: StationId) -> f64 {
+        let mut sum = 0.0;
+        visits(&self.classes[class.0 as usize].route, 1.0, &mut |visit, chance| {
+            let times = visit.at.iter().filter(|at| **at == station).count() as f64;
+            sum += chance * visit.service.mean_s * times / visit.at.len() as f64;
+        });
+        sum
+    }
+
+    fn check_class(&self, id: ClassId, class: &Class) -> Result<(), ModelError> {
+        let place = format!("class '{}'", class.name);
+        match &class.source {
+            Source::Closed { population, think } => {
+                let population = *population as usize;
+                between(&place, "requests", population, 1, POPULATION_MAX as usize)?;
+                think.check(&format!("{place}, think"))?;
+            }
+            Source::Open { gap } => gap.check(&format!("{place}, rate"))?,
+        }
+        let mut steps = 0;
+        self.check_route(&class.route, &place, Nesting::default(), &mut steps)?;
+        let stations = (0..self.stations.len() as u32).map(StationId);
+        let work: f64 = stations.map(|station| self.demand_s(id, station)).sum();
+        let (round_s, what) = match &class.source {
+            Source::Closed { think, .. } => (think.mean_s + work, "work and think time"),
+            Source::Open { gap } => (gap.mean_s, "gap between arrivals"),
+        };
+        if round_s < ROUND_S_MIN {
+            let problem = format!("{what} of {round_s} s; at least {ROUND_S_MIN} s is needed");
+            return Err(ModelError::invalid(place, problem));
+        }
+        Ok(())
+    }
+
+    fn check_route(
+        &self,
+        route: &[Step],
+        place: &str,
+        within: Nesting,
+        steps: &mut usize,
+    ) -> Result<(), ModelError> {
+        *steps += route.len();
+        between(place, "steps", *steps, 0, STEPS_MAX)?;
+        between(place, "steps within each other", within.depth, 0, DEPTH_MAX)?;
+        between(place, "stations held at once", within.held, 0, HELD_MAX)?;
+        let inside = Nesting { depth: within.depth + 1, ..within };
+        for step in route {
+            match step {
+                Step::Visit(visit) => self.check_visit(visit, place, false)?,
+                Step::Hold(visit, inner) => {
+                    self.check_visit(visit, place, true)?;
+                    let holding = Nesting { held: within.held + 1, ..inside };
+                    self.check_route(inner, place, holding, steps)?;
+                }
+                Step::Fork(branches) => {
+                    between(place, "branches of a fork", branches.len(), 1, STEPS_MAX)?;
+                    // A branch holds stations of its own.
+                    let branch = Nesting { held: 0, ..inside };
+                    for route in branches {
+                        self.check_route(route, place, branch, steps)?;
+                    }
+                }
+                Step::Choose(branches) => {
+                    between(place, "branches of a choice", branches.len(), 1, STEPS_MAX)?;
+                    check_chances(branches, place)?;
+                    for (_, route) in branches {
+                        self.check_route(route, place, inside, steps)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_visit(&self, visit: &Visit, place: &str, hold: bool) -> Result<(), ModelError> {
+        between(place, "stations of a visit", visit.at.len(), 1, STATIONS_MAX)?;
+        for at in &visit.at {
+            let Some(station) = self.stations.get(at.0 as usize) else {
+                let problem = format!("a visit to station number {}, which is not there", at.0);
+                return Err(ModelError::invalid(place, problem));
+            };
+            if hold && !matches!(station.servers, Servers::Count(_)) {
+                let problem = format!("holds '{}', which has no counted servers", station.name);
+                return Err(ModelError::invalid(place, problem));
+            }
+            let capacity = station.reserve.as_ref().map_or(0.0, |reserve| reserve.capacity);
+            if !(0.0..=capacity).contains(&visit.draws) {
+                let (name, draws) = (&station.name, visit.draws);
+                let problem = format!("draws {draws} units from '{name}', which holds {capacity}");
+                return Err(ModelError::invalid(place, problem));
+            }
+        }
+        visit.service.check(&format!("{place}, service at '{}'", self.name(visit.at[0])))
+    }
+
+    /// The name of a station that is there.
+    pub(crate) fn name(&self, station: StationId) -> &str {
+        &self.stations[station.0 as usize].name
+    }
+}
+
+/// How deep a route stands within others.
+#[derive(Clone, Copy, Default)]
+struct Nesting {
+    depth: usize,
+    held: usize,
+}
+
+/// Calls `each` for every visit of a route, with how often it is made on average.
+pub(crate) fn visits<'a>(route: &'a [Step], chance: f64, each: &mut impl FnMut(&'a Visit, f64)) {
+    for step in route {
+        match step {
+            Step::Visit(visit) => each(visit, chance),
+            Step::Hold(visit, inner) => {
+                each(visit, chance);
+                visits(inner, chance, each);
+            }
+            Step::Fork(branches) => branches.iter().for_each(|route| visits(route, chance, each)),
+            Step::Choose(branches) => {
+                branches.iter().for_each(|(share, route)| visits(route, chance * share, each));
+            }
+        }
+    }
+}
+
+/// Mean time of a route without any waiting: forks take as long as their longest branch does on
+/// average, which is at most their mean.
+pub(crate) fn unloaded_s(route: &[Step]) -> f64 {
+    let step_s = |step: &Step| match step {
+        Step::Visit(visit) => visit.service.mean_s,
+        Step::Hold(visit, inner) => visit.service.mean_s + unloaded_s(inner),
+        Step::Fork(branches) => branches.iter().map(|route| unloaded_s(route)).fold(0.0, f64::max),
+        Step::Choose(branches) => {
+            branches.iter().map(|(chance, route)| chance * unloaded_s(route)).sum()
+        }
+    };
+    route.iter().map(step_s).sum()
+}
+
+fn check_station(station: &Station) -> Result<(), ModelError> {
+    let place = format!("station '{}'", station.name);
+    if let Servers::Count(count) = &station.servers {
+        between(&place, "servers", *count as usize, 1, SERVERS_MAX as usize)?;
+    }
+    if let Servers::Rates(rates) = &station.servers {
+        between(&place, "rates", rates.len(), 1, SERVERS_MAX as usize)?;
+        if let Some(rate) = rates.iter().find(|rate| !RATES.contains(*rate)) {
+            let (low, high) = RATES.into_inner();
+            let problem = format!("a relative rate of {rate}; {low} to {high} is possible");
+            return Err(ModelError::invalid(place, problem));
+        }
+    }
+    let Some(reserve) = &station.reserve else { return Ok(()) };
+    if !matches!(station.servers, Servers::Count(_)) {
+        return Err(ModelError::invalid(place, "a reserve, but no counted servers"));
+    }
+    check_reserve(reserve, &place)
+}
+
+fn check_reserve(reserve: &Reserve, place: &str) -> Result<(), ModelError> {
+    let Reserve { capacity, low, high, refill_per_s, slowdown } = reserve;
+    let problem = if !(f64::MIN_POSITIVE..=UNITS_MAX).contains(capacity) {
+        format!("a capacity of {capacity}; more than 0 and up to {UNITS_MAX} is possible")
+    } else if !(0.0..=*capacity).contains(high) || !(0.0..=*high).contains(low) {
+        format!("low {low} and high {high}; 0 ≤ low ≤ high ≤ capacity is needed")
+    } else if !(1e-6..=UNITS_MAX).contains(refill_per_s) {
+        format!("a refill of {refill_per_s} units per second; 1e-6 to {UNITS_MAX} is possible")
+    } else if !(1.0..=SLOWDOWN_MAX).contains(slowdown) {
+        format!("a slowdown of {slowdown}; 1 to {SLOWDOWN_MAX} is possible")
+    } else {
+        return Ok(());
+    };
+    Err(ModelError::invalid(format!("{place}, reserve"), problem))
+}
+
+fn check_chances(branches: &[(f64, Vec<Step>)], place: &str) -> Result<(), ModelError> {
+    let sum: f64 = branches.iter().map(|(chance, _)| chance).sum();
+    let each = branches.iter().all(|(chance, _)| (0.0..=1.0).contains(chance));
+    if each && (sum - 1.0).abs() < 1e-9 {
+        return Ok(());
+    }
+    let problem = format!("the chances of a choice add up to {sum}; they must be 0 to 1 and sum 1");
+    Err(ModelError::invalid(place, problem))
+}
+
+fn between(
+    place: &str,
+    what: &str,
+    count: usize,
+    low: usize,
+    high: usize,
+) -> Result<(), ModelError> {
+    if (low..=high).contains(&count) {
+        return Ok(());
+    }
+    Err(ModelError::invalid(place, format!("{count} {what}; {low} to {high} are possible")))
+}
+
+fn unique<'a>(names: &mut HashSet<&'a str>, name: &'a str, what: &str) -> Result<(), ModelError> {
+    if names.insert(name) {
+        return Ok(());
+    }
+    Err(ModelError::invalid(format!("{what} '{name}'"), "the name is taken: give it another"))
+}
+
+impl Service {
+    /// Whether queueing theory is exact for it at a first-come-first-served station.
+    pub(crate) fn is_exponential(&self) -> bool {
+        self.mean_s == 0.0 || self.shape == crate::Shape::Exponential
+    }
+}

@@ -1,0 +1,415 @@
+//! The event loop: tokens walk through programs and meet at places.
+
+use super::calendar::{Calendar, Event};
+use super::place::{Balance, NOBODY, Place};
+use super::program::{Op, Program, Timer};
+use crate::check::HELD_MAX;
+use crate::{Class, ClassId, Completion, Network, Picos, Source};
+
+/// Most requests and branches of requests under way: 128 MiB of tokens.
+pub(super) const TOKENS_MAX: usize = 1 << 21;
+
+/// Why a simulation cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// More than [`TOKENS_MAX`] under way.
+    Tokens,
+    /// Time beyond what [`Picos`] can count.
+    Time,
+}
+
+/// A request on its way, or a branch of one, or the source of a class.
+#[derive(Clone, Copy, Debug)]
+struct Token {
+    /// The one event that may wake it; others were planned before its service changed.
+    ticket: u64,
+    issued: Picos,
+    /// Its place in the program; [`SOURCE`] for the source of an open class.
+    pc: u32,
+    class: u32,
+    /// The station where it is.
+    at: u32,
+    /// Who waits behind it there.
+    next: u32,
+    /// Who forked it.
+    parent: u32,
+    /// Branches that it waits for.
+    pending: u32,
+    /// Stations that it keeps, the last one last.
+    held: [u32; HELD_MAX],
+    held_count: u32,
+}
+
+/// The place in the program of the source of an open class.
+const SOURCE: u32 = u32::MAX;
+
+/// What is counted for a class at a station.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cell {
+    pub stayed: Balance,
+    pub present: u32,
+    pub left: u64,
+}
+
+/// What is counted for a class.
+#[derive(Debug)]
+pub(super) struct Line {
+    entry: u32,
+    closed: bool,
+    gap: Option<Timer>,
+    pub outstanding: u32,
+    pub stayed: Balance,
+    pub done: u64,
+    /// Sum of the latencies of those done, in picoseconds.
+    pub latency: u128,
+}
+
+/// A network on its way through time.
+#[derive(Debug)]
+pub(super) struct Engine {
+    pub now: Picos,
+    pub places: Vec<Place>,
+    /// Row by row: the stations of the first class, of the second …
+    pub cells: Vec<Cell>,
+    pub lines: Vec<Line>,
+    pub stop: Option<Stop>,
+    /// Requests of all classes done.
+    pub done: u64,
+    calendar: Calendar,
+    ops: Vec<Op>,
+    tokens: Vec<Token>,
+    free: Vec<u32>,
+    /// Tokens that go on at this instant.
+    ready: Vec<u32>,
+}
+
+impl Engine {
+    /// A checked network at time 0, its requests about to begin.
+    pub fn new(network: &Network, seed: u64) -> Engine {
+        let mut program = Program::new(seed);
+        let lines = network.classes.iter().map(|class| line(&mut program, class)).collect();
+        let cells = vec![Cell::default(); network.classes.len() * network.stations.len()];
+        let mut engine = Engine {
+            now: Picos(0),
+            places: network.stations.iter().map(Place::new).collect(),
+            cells,
+            lines,
+            stop: None,
+            done: 0,
+            calendar: Calendar::default(),
+            ops: program.ops,
+            tokens: Vec::new(),
+            free: Vec::new(),
+            ready: Vec::new(),
+        };
+        for (index, class) in (0..).zip(&network.classes) {
+            let (count, pc) = match class.source {
+                Source::Closed { population, .. } => (population, engine.lines[index].entry),
+                Source::Open { .. } => (1, SOURCE),
+            };
+            for _ in 0..count {
+                let token = engine.spawn(index as u32, pc);
+                engine.ready.push(token);
+            }
+        }
+        engine
+    }
+
+    /// Goes on to the next event; false when there is none.
+    #[inline]
+    pub fn step(&mut self, done: &mut impl FnMut(Completion)) -> bool {
+        while let Some(token) = self.ready.pop() {
+            self.run(token, done);
+        }
+        let Some(event) = self.calendar.next() else { return false };
+        self.wake(event, done);
+        true
+    }
+
+    fn wake(&mut self, event: Event, done: &mut impl FnMut(Completion)) {
+        let token = event.token();
+        let Token { ticket, pc, class, .. } = self.tokens[token as usize];
+        if ticket != event.ticket() {
+            return;
+        }
+        self.now = event.at;
+        if pc == SOURCE {
+            let request = self.spawn(class, self.lines[class as usize].entry);
+            self.ready.push(token);
+            self.run(request, done);
+            return;
+        }
+        if let Op::Visit { hold, .. } = &self.ops[pc as usize] {
+            if *hold {
+                let token = &mut self.tokens[token as usize];
+                token.held[token.held_count as usize] = token.at;
+                token.held_count += 1;
+            } else {
+                self.leave(token, self.tokens[token as usize].at);
+            }
+        }
+        self.tokens[token as usize].pc += 1;
+        self.run(token, done);
+    }
+
+    /// Follows the program of `token` until it has to wait.
+    fn run(&mut self, token: u32, done: &mut impl FnMut(Completion)) {
+        let t = token as usize;
+        loop {
+            let pc = self.tokens[t].pc;
+            if pc == SOURCE {
+                let class = self.tokens[t].class as usize;
+                let gap = self.lines[class].gap.as_mut().map_or(Picos(0), Timer::draw);
+                return self.plan(token, gap);
+            }
+            let next = match &mut self.ops[pc as usize] {
+                Op::Visit { at, timer, .. } => {
+                    let at = if at.len() == 1 { at[0] } else { at[timer.below(at.len())] };
+                    return self.arrive(token, at);
+                }
+                Op::Think(timer) => {
+                    let span = timer.draw();
+                    return self.plan(token, span);
+                }
+                Op::Issue => {
+                    self.issue(t);
+                    pc + 1
+                }
+                Op::Release => {
+                    let token = &mut self.tokens[t];
+                    token.held_count -= 1;
+                    let at = token.held[token.held_count as usize];
+                    self.leave(t as u32, at);
+                    pc + 1
+                }
+                Op::Fork { branches, .. } => {
+                    let branches = std::mem::take(branches);
+                    self.fork(token, &branches);
+                    if let Op::Fork { branches: place, .. } = &mut self.ops[pc as usize] {
+                        *place = branches;
+                    }
+                    return;
+                }
+                Op::Join => return self.join(token),
+                Op::Choose { limits, branches, rng } => {
+                    let draw = rng.next_u64();
+                    let index = limits.iter().position(|limit| draw < *limit);
+                    branches[index.unwrap_or(branches.len() - 1)]
+                }
+                Op::Jump(to) => *to,
+                Op::Done => match self.finish(token, done) {
+                    Some(entry) => entry,
+                    None => return,
+                },
+            };
+            self.tokens[t].pc = next;
+        }
+    }
+
+    fn issue(&mut self, t: usize) {
+        let token = &mut self.tokens[t];
+        token.issued = self.now;
+        let line = &mut self.lines[token.class as usize];
+        line.outstanding += 1;
+        line.stayed.begin(self.now);
+    }
+
+    /// A request is done: where it begins anew, if it does.
+    fn finish(&mut self, token: u32, done: &mut impl FnMut(Completion)) -> Option<u32> {
+        let Token { class, issued, .. } = self.tokens[token as usize];
+        let latency = Picos(self.now.0 - issued.0);
+        let line = &mut self.lines[class as usize];
+        line.outstanding -= 1;
+        line.stayed.end(self.now);
+        line.done += 1;
+        line.latency += u128::from(latency.0);
+        self.done += 1;
+        done(Completion { class: ClassId(class), at: self.now, latency });
+        if line.closed {
+            return Some(line.entry);
+        }
+        self.free.push(token);
+        None
+    }
+
+    fn fork(&mut self, token: u32, branches: &[u32]) {
+        let class = self.tokens[token as usize].class;
+        self.tokens[token as usize].pending = branches.len() as u32;
+        // Backwards, because the last one that is ready goes first.
+        for pc in branches.iter().rev() {
+            let child = self.spawn(class, *pc);
+            self.tokens[child as usize].parent = token;
+            self.ready.push(child);
+        }
+    }
+
+    fn join(&mut self, token: u32) {
+        let parent = self.tokens[token as usize].parent;
+        self.free.push(token);
+        let waiting = &mut self.tokens[parent as usize];
+        waiting.pending -= 1;
+        if waiting.pending == 0
+            && let Op::Fork { then, .. } = &self.ops[waiting.pc as usize]
+        {
+            waiting.pc = *then;
+            self.ready.push(parent);
+        }
+    }
+
+    #[inline]
+    fn arrive(&mut self, token: u32, at: u32) {
+        let now = self.now;
+        let class = self.tokens[token as usize].class;
+        let cell = &mut self.cells[class as usize * self.places.len() + at as usize];
+        cell.present += 1;
+        cell.stayed.begin(now);
+        self.tokens[token as usize].at = at;
+        self.tokens[token as usize].next = NOBODY;
+        let place = &mut self.places[at as usize];
+        place.present += 1;
+        if place.busy < place.servers {
+            place.busy += 1;
+            place.worked.begin(now);
+            return self.serve(token);
+        }
+        match place.last {
+            NOBODY => place.first = token,
+            last => self.tokens[last as usize].next = token,
+        }
+        place.last = token;
+        if place.servers == 0 {
+            self.arrive_speed(at);
+        }
+    }
+
+    /// Starts the service of `token` at its station.
+    #[inline]
+    fn serve(&mut self, token: u32) {
+        let Token { pc, at, .. } = self.tokens[token as usize];
+        let Op::Visit { timer, draws, .. } = &mut self.ops[pc as usize] else { return };
+        let span = timer.draw();
+        let span = self.places[at as usize].service(self.now, span, *draws);
+        self.plan(token, span);
+    }
+
+    #[inline]
+    fn leave(&mut self, token: u32, at: u32) {
+        let now = self.now;
+        let class = self.tokens[token as usize].class;
+        let cell = &mut self.cells[class as usize * self.places.len() + at as usize];
+        cell.present -= 1;
+        cell.left += 1;
+        cell.stayed.end(now);
+        let place = &mut self.places[at as usize];
+        place.present -= 1;
+        if place.servers == 0 {
+            return self.leave_speed(at);
+        }
+        if place.first == NOBODY {
+            place.busy -= 1;
+            place.worked.end(now);
+            return;
+        }
+        let next = self.pop(at);
+        self.serve(next);
+    }
+
+    /// Takes the first of those that wait at `at`; somebody does.
+    #[inline]
+    fn pop(&mut self, at: u32) -> u32 {
+        let place = &mut self.places[at as usize];
+        let first = place.first;
+        place.first = self.tokens[first as usize].next;
+        if place.first == NOBODY {
+            place.last = NOBODY;
+        }
+        first
+    }
+
+    /// A request has come to a station whose speed depends on who is present.
+    fn arrive_speed(&mut self, at: u32) {
+        let place = &mut self.places[at as usize];
+        if place.busy == 0 {
+            place.busy = 1;
+            place.worked.begin(self.now);
+        }
+        let before = place.present - 1;
+        self.hurry(at, before);
+    }
+
+    /// The one in service leaves a station whose speed depends on who is present.
+    fn leave_speed(&mut self, at: u32) {
+        self.pop(at);
+        let place = &mut self.places[at as usize];
+        if place.first == NOBODY {
+            place.busy = 0;
+            place.worked.end(self.now);
+            return;
+        }
+        self.hurry(at, 0);
+    }
+
+    /// Plans the end of the first service anew, after `before` requests were present; 0 when it
+    /// has just begun.
+    fn hurry(&mut self, at: u32, before: u32) {
+        let now = self.now;
+        let place = &mut self.places[at as usize];
+        let (first, present) = (place.first, place.present);
+        let Some(extra) = &mut place.extra else { return };
+        let Some(speeds) = &mut extra.speeds else { return };
+        if before == 0 {
+            let pc = self.tokens[first as usize].pc;
+            let Op::Visit { timer, .. } = &mut self.ops[pc as usize] else { return };
+            speeds.start(now, timer.draw());
+        }
+        let span = speeds.remaining(now, before, present);
+        self.plan(first, span);
+    }
+
+    #[inline]
+    fn plan(&mut self, token: u32, span: Picos) {
+        let at = self.now.0.saturating_add(span.0);
+        if at == u64::MAX {
+            self.stop = Some(Stop::Time);
+        }
+        self.tokens[token as usize].ticket = self.calendar.plan(Picos(at), token);
+    }
+
+    fn spawn(&mut self, class: u32, pc: u32) -> u32 {
+        let token = Token {
+            ticket: 0,
+            issued: self.now,
+            pc,
+            class,
+            at: 0,
+            next: NOBODY,
+            parent: NOBODY,
+            pending: 0,
+            held: [0; HELD_MAX],
+            held_count: 0,
+        };
+        if let Some(free) = self.free.pop() {
+            self.tokens[free as usize] = token;
+            return free;
+        }
+        self.tokens.push(token);
+        if self.tokens.len() > TOKENS_MAX {
+            self.stop = Some(Stop::Tokens);
+        }
+        self.tokens.len() as u32 - 1
+    }
+}
+
+fn line(program: &mut Program, class: &Class) -> Line {
+    let gap = match &class.source {
+        Source::Closed { .. } => None,
+        Source::Open { gap } => Some(program.timer(gap)),
+    };
+    let closed = gap.is_none();
+    // The program of an open class begins behind a place that gives its source a stream of chance.
+    if gap.is_some() {
+        program.ops.push(Op::Join);
+    }
+    let entry = program.add(class);
+    Line { entry, closed, gap, outstanding: 0, stayed: Balance::default(), done: 0, latency: 0 }
+}

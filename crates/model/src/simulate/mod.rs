@@ -1,0 +1,250 @@
+//! Event by event: what theory cannot say.
+
+mod calendar;
+mod engine;
+mod estimate;
+mod place;
+mod program;
+
+use crate::check::POPULATION_MAX;
+use crate::solve::{ClassResult, StationResult};
+use crate::{ClassId, ModelError, Network, Picos, Servers, Solution, Source};
+use engine::{Engine, Stop, TOKENS_MAX};
+pub use estimate::Estimate;
+use estimate::{BATCHES, batch_means};
+
+/// Most cells of classes times stations that a simulation keeps books of.
+const CELLS_MAX: usize = 1 << 20;
+/// Fewest requests that say anything about an interval.
+const REQUESTS_MIN: u64 = 100;
+
+/// How long a simulation runs, and its chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Same seed, same network: same bits, on every machine.
+    pub seed: u64,
+    /// Requests done before anything counts.
+    pub warmup: u64,
+    /// Requests done while it counts, at least 100.
+    pub requests: u64,
+}
+
+/// A request that is done, for a histogram or a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Its class.
+    pub class: ClassId,
+    /// When it was done.
+    pub at: Picos,
+    /// From issue to done.
+    pub latency: Picos,
+}
+
+/// What a simulation found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simulated {
+    /// The means.
+    pub solution: Solution,
+    /// Simulated time that counted.
+    pub span: Picos,
+    /// Requests done while it counted, per class.
+    pub requests: Vec<u64>,
+    /// Requests done per second with their interval, per class.
+    pub throughput_per_s: Vec<Estimate>,
+    /// Mean response in seconds with its interval, per class.
+    pub response_s: Vec<Estimate>,
+}
+
+/// Runs `network`; `done` sees every request that counts, in the order of time.
+///
+/// # Errors
+///
+/// What [`Network::check`] says; [`ModelError::Invalid`] when all requests wait for each other
+/// forever; [`ModelError::TooLarge`] when open classes pile up.
+pub fn simulate(
+    network: &Network,
+    run: Run,
+    mut done: impl FnMut(Completion),
+) -> Result<Simulated, ModelError> {
+    network.check()?;
+    check_run(network, run)?;
+    let mut engine = Engine::new(network, run.seed);
+    advance(&mut engine, run.warmup, &mut |_| ())?;
+    let first = Totals::of(&engine);
+    let mut marks = vec![first];
+    for batch in 1..=BATCHES {
+        // In 128 bits, because requests times batches may not fit.
+        let share = u128::from(run.requests) * u128::from(batch) / u128::from(BATCHES);
+        advance(&mut engine, run.warmup.saturating_add(share as u64), &mut done)?;
+        marks.push(Totals::of(&engine));
+    }
+    if marks[marks.len() - 1].now == marks[0].now {
+        return Err(ModelError::invalid("run", "no time passed: simulate more requests"));
+    }
+    Ok(simulated(network, &marks))
+}
+
+fn check_run(network: &Network, run: Run) -> Result<(), ModelError> {
+    if run.requests < REQUESTS_MIN {
+        let problem = format!("{} requests; at least {REQUESTS_MIN} are needed", run.requests);
+        return Err(ModelError::invalid("run", problem));
+    }
+    let closed = network.classes.iter().map(|class| match class.source {
+        Source::Closed { population, .. } => u64::from(population),
+        Source::Open { .. } => 0,
+    });
+    let limits = [
+        ("requests of closed classes", closed.sum(), u64::from(POPULATION_MAX)),
+        ("classes times stations", cells(network) as u64, CELLS_MAX as u64),
+    ];
+    for (what, count, limit) in limits {
+        if count > limit {
+            let remedy = "merge what is alike";
+            return Err(ModelError::TooLarge { what: format!("{count} {what}"), limit, remedy });
+        }
+    }
+    Ok(())
+}
+
+fn cells(network: &Network) -> usize {
+    network.classes.len() * network.stations.len()
+}
+
+/// Runs until `target` requests are done.
+fn advance(
+    engine: &mut Engine,
+    target: u64,
+    done: &mut impl FnMut(Completion),
+) -> Result<(), ModelError> {
+    while engine.done < target {
+        if !engine.step(done) {
+            let problem = "all requests wait for each other: hold stations in one order";
+            return Err(ModelError::invalid("network", problem));
+        }
+        match engine.stop {
+            None => {}
+            Some(Stop::Tokens) => {
+                let what = "requests under way".to_owned();
+                let remedy = "the network is overloaded: lower the rate";
+                return Err(ModelError::TooLarge { what, limit: TOKENS_MAX as u64, remedy });
+            }
+            Some(Stop::Time) => {
+                let what = "simulated time in picoseconds".to_owned();
+                let remedy = "simulate fewer requests, or scale the times down";
+                return Err(ModelError::TooLarge { what, limit: u64::MAX, remedy });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Everything that was counted up to an instant. Spans in picoseconds.
+struct Totals {
+    now: Picos,
+    worked: Vec<u128>,
+    /// Time spent and requests that left, class by station.
+    cells: Vec<(u128, u64)>,
+    classes: Vec<ClassTotals>,
+}
+
+#[derive(Clone, Copy)]
+struct ClassTotals {
+    outstanding: u128,
+    done: u64,
+    latency: u128,
+}
+
+impl Totals {
+    fn of(engine: &Engine) -> Totals {
+        let now = engine.now;
+        let class = |line: &engine::Line| ClassTotals {
+            outstanding: line.stayed.until(now, line.outstanding),
+            done: line.done,
+            latency: line.latency,
+        };
+        Totals {
+            now,
+            worked: engine.places.iter().map(|p| p.worked.until(now, p.busy)).collect(),
+            cells: engine.cells.iter().map(|c| (c.stayed.until(now, c.present), c.left)).collect(),
+            classes: engine.lines.iter().map(class).collect(),
+        }
+    }
+}
+
+fn simulated(network: &Network, marks: &[Totals]) -> Simulated {
+    let (first, last) = (&marks[0], &marks[marks.len() - 1]);
+    let span = Picos(last.now.0 - first.now.0);
+    let classes = 0..network.classes.len();
+    let solution = Solution {
+        method: None,
+        classes: classes.clone().map(|class| class_result(class, first, last)).collect(),
+        stations: (0..network.stations.len())
+            .map(|station| station_result(network, station, first, last))
+            .collect(),
+        caveats: Vec::new(),
+    };
+    let done = |class: usize| move |mark: &Totals| mark.classes[class].done as f64;
+    Simulated {
+        solution,
+        span,
+        requests: classes
+            .clone()
+            .map(|class| last.classes[class].done - first.classes[class].done)
+            .collect(),
+        throughput_per_s: classes
+            .clone()
+            .map(|class| batch_means(marks, done(class), |mark| mark.now.as_secs_f64()))
+            .collect(),
+        response_s: classes
+            .map(|class| batch_means(marks, |mark| mark.classes[class].latency_s(), done(class)))
+            .collect(),
+    }
+}
+
+impl ClassTotals {
+    fn latency_s(&self) -> f64 {
+        self.latency as f64 / 1e12
+    }
+}
+
+fn class_result(class: usize, first: &Totals, last: &Totals) -> ClassResult {
+    let span_ps = (last.now.0 - first.now.0) as f64;
+    let (from, to) = (first.classes[class], last.classes[class]);
+    let done = (to.done - from.done) as f64;
+    ClassResult {
+        throughput_per_s: done / span_ps * 1e12,
+        response_s: if done > 0.0 { (to.latency - from.latency) as f64 / 1e12 / done } else { 0.0 },
+        outstanding: (to.outstanding - from.outstanding) as f64 / span_ps,
+    }
+}
+
+fn station_result(
+    network: &Network,
+    station: usize,
+    first: &Totals,
+    last: &Totals,
+) -> StationResult {
+    let span_ps = (last.now.0 - first.now.0) as f64;
+    let classes = network.classes.len();
+    let cell = |class: usize| {
+        let at = class * network.stations.len() + station;
+        let (from, to) = (first.cells[at], last.cells[at]);
+        ((to.0 - from.0) as f64, (to.1 - from.1) as f64)
+    };
+    let done = |class: usize| (last.classes[class].done - first.classes[class].done) as f64;
+    let present: f64 = (0..classes).map(|class| cell(class).0).sum();
+    let left: f64 = (0..classes).map(|class| cell(class).1).sum();
+    let busy = (last.worked[station] - first.worked[station]) as f64 / span_ps;
+    let servers = match &network.stations[station].servers {
+        Servers::Count(count) => f64::from(*count),
+        Servers::Infinite | Servers::Rates(_) => 1.0,
+    };
+    StationResult {
+        utilisation: busy / servers,
+        present: present / span_ps,
+        throughput_per_s: left / span_ps * 1e12,
+        residence_s: (0..classes)
+            .map(|class| cell(class).0 / 1e12 / done(class).max(1.0))
+            .collect(),
+    }
+}
