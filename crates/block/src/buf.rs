@@ -29,7 +29,7 @@ impl Arena {
             // SAFETY: index * stride + stride <= total, the length of the mapping.
             ptr: unsafe { pages.base().add(index * stride) },
             len,
-            _pages: Arc::clone(&pages),
+            pages: Arc::clone(&pages),
         };
         Ok((0..count).map(buf).collect())
     }
@@ -39,7 +39,7 @@ impl Arena {
 pub struct Buf {
     ptr: NonNull<u8>,
     len: u32,
-    _pages: Arc<Pages>,
+    pages: Arc<Pages>,
 }
 
 // SAFETY: a `Buf` is the only way to its bytes (`Arena::cut` makes each part once), so it may go
@@ -52,6 +52,25 @@ impl Buf {
     /// One buffer of its own.
     pub fn new(len_bytes: usize) -> io::Result<Buf> {
         Ok(Arena::cut(1, len_bytes)?.remove(0))
+    }
+
+    /// `len` bytes of a mapping from `at` on. The caller sees to it that no other `Buf` reaches
+    /// them. Panics when they lie outside.
+    pub(crate) fn part(pages: &Arc<Pages>, at: usize, len: usize) -> Buf {
+        assert!(at <= pages.len() && len <= pages.len() - at, "a part lies in its mapping");
+        // SAFETY: `at` lies in the mapping or one past it.
+        let ptr = unsafe { pages.base().add(at) };
+        Buf { ptr, len: u32::try_from(len).expect("a part of up to 4 GiB"), pages: pages.clone() }
+    }
+
+    /// Whether it lies in this mapping.
+    pub(crate) fn is_part_of(&self, pages: &Arc<Pages>) -> bool {
+        Arc::ptr_eq(&self.pages, pages)
+    }
+
+    /// Lets go of all but the first `len` bytes.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(u32::try_from(len).unwrap_or(u32::MAX));
     }
 }
 

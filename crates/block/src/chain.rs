@@ -12,6 +12,8 @@ pub enum Piece {
         /// How many of them.
         len: usize,
     },
+    /// A buffer of a ring. It may be sent by reference: see [`Lap`](crate::Lap).
+    Lent(Buf),
     /// Bytes of a volume, sent from where they lie.
     Shared {
         /// Holds the bytes.
@@ -28,6 +30,7 @@ impl Piece {
     pub fn as_raw(&self) -> (*const u8, usize) {
         match self {
             Piece::Owned { buf, len } => (buf[..*len].as_ptr(), *len),
+            Piece::Lent(buf) => (buf.as_ptr(), buf.len()),
             Piece::Shared { memory, offset, len } => (memory.at(*offset, *len).cast_const(), *len),
         }
     }
@@ -38,6 +41,8 @@ impl Piece {
 pub struct Chain {
     pieces: Vec<Piece>,
     len_bytes: usize,
+    /// The kernel was given the lent pieces by reference.
+    referred: bool,
 }
 
 impl Chain {
@@ -62,13 +67,37 @@ impl Chain {
         self.len_bytes == 0
     }
 
-    /// Empties the chain and gives its buffers back to the pool that lent them.
-    pub fn recycle(&mut self, pool: &Pool) {
+    /// Whether all of it may be sent by reference.
+    pub fn may_refer(&self) -> bool {
+        self.pieces.iter().all(|piece| matches!(piece, Piece::Lent(_)))
+    }
+
+    /// Notes that at least a part of it was sent by reference.
+    pub fn refer(&mut self) {
+        self.referred = true;
+    }
+
+    /// Whether at least a part of it was sent by reference.
+    pub fn was_referred(&self) -> bool {
+        self.referred
+    }
+
+    /// Empties the chain and gives its buffers back: those of the pool to `pool`, those of a ring
+    /// to `lent`.
+    pub fn recycle_with(&mut self, pool: &Pool, mut lent: impl FnMut(Buf)) {
         self.len_bytes = 0;
+        self.referred = false;
         for piece in self.pieces.drain(..) {
-            if let Piece::Owned { buf, .. } = piece {
-                pool.give(buf);
+            match piece {
+                Piece::Owned { buf, .. } => pool.give(buf),
+                Piece::Lent(buf) => lent(buf),
+                Piece::Shared { .. } => {}
             }
         }
+    }
+
+    /// The same where the ring, if there is one, is gone.
+    pub fn recycle(&mut self, pool: &Pool) {
+        self.recycle_with(pool, drop);
     }
 }

@@ -118,14 +118,27 @@ impl CopyAhead {
     }
 
     /// Does the queued copies. Panics when one does not fit into `target`.
-    pub fn run(&mut self, target: &mut [u8]) {
+    ///
+    /// `past_cache` is for bytes that only another core will read, such as those of a
+    /// [`Lap`](crate::Lap): they go to memory without their lines being fetched first. Where the
+    /// cores share no cache, that is 1.06M instead of 0.45M reads of 4 KiB a second by loopback
+    /// TCP; where they do, it costs 7 %.
+    pub fn run(&mut self, target: &mut [u8], past_cache: bool) {
         for i in 0..self.jobs.len() {
             let job = self.jobs[i];
             let next = self.jobs.get(i + 1).map_or(job.from, |next| next.from);
             let to = &mut target[job.to..job.to + job.len];
             // SAFETY: `push` checked the source range against its memory, which `keep` keeps
             // mapped; `to` is exclusive and of that length; see `Memory::read` on races.
-            unsafe { copy_with_prefetch(job.from, to.as_mut_ptr(), job.len, next) }
+            unsafe {
+                match past_cache {
+                    true => stream_with_prefetch(job.from, to.as_mut_ptr(), job.len, next),
+                    false => copy_with_prefetch(job.from, to.as_mut_ptr(), job.len, next),
+                }
+            }
+        }
+        if past_cache {
+            end_stream();
         }
         self.jobs.clear();
     }
@@ -160,6 +173,59 @@ unsafe fn copy_with_prefetch(from: *const u8, to: *mut u8, len: usize, next: *co
     }
     // SAFETY: at <= len, and the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), len - at) }
+}
+
+/// The same past the cache, but for the lines at both ends, which are not ours alone.
+///
+/// # Safety
+/// As for [`copy_with_prefetch`].
+unsafe fn stream_with_prefetch(from: *const u8, to: *mut u8, len: usize, next: *const u8) {
+    let mut at = to.align_offset(LINE).min(len);
+    // SAFETY: at <= len, and the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, at) }
+    while at + LINE <= len {
+        if at > EARLY_LINES * LINE {
+            prefetch(next.wrapping_add(at));
+        }
+        // SAFETY: at + LINE <= len, the caller's promise for `len` bytes, and `to` + `at` is at the
+        // beginning of a line.
+        unsafe { stream_line(from.add(at), to.add(at)) };
+        at += LINE;
+    }
+    // SAFETY: at <= len, and the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), len - at) }
+}
+
+/// Copies one line past the cache.
+///
+/// # Safety
+/// Both are valid for 64 bytes and do not overlap; `to` is a multiple of 64.
+#[inline(always)]
+unsafe fn stream_line(from: *const u8, to: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise; every x86-64 has SSE2.
+    unsafe {
+        use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
+        let parts = [0, 1, 2, 3].map(|part| _mm_loadu_si128(from.add(part)));
+        for (part, value) in parts.into_iter().enumerate() {
+            _mm_stream_si128(to.add(part), value);
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        copy_line(from, to)
+    }
+}
+
+/// Lets what went past the cache be seen before anything that is stored from now on.
+fn end_stream() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a fence has no conditions; every x86-64 has SSE.
+    unsafe {
+        core::arch::x86_64::_mm_sfence();
+    }
 }
 
 /// Copies one line of 64 bytes.
@@ -201,18 +267,21 @@ mod test {
         let mut ahead = CopyAhead::default();
         let mut target = vec![0; 40_000];
         let lens = [1, 63, 64, 512, 513, 4096, 5001, 8192];
-        let mut to = 0;
-        for (i, len) in lens.into_iter().enumerate() {
-            ahead.push(&memory, i as u64 * 777, len, to);
-            to += len;
+        for past_cache in [false, true] {
+            target.fill(0);
+            let mut to = 0;
+            for (i, len) in lens.into_iter().enumerate() {
+                ahead.push(&memory, i as u64 * 777, len, to);
+                to += len;
+            }
+            ahead.run(&mut target, past_cache);
+            assert!(ahead.is_empty());
+            let mut at = 0;
+            for (i, len) in lens.into_iter().enumerate() {
+                assert_eq!(target[at..at + len], pattern[i * 777..i * 777 + len], "length {len}");
+                at += len;
+            }
+            assert!(target[at..].iter().all(|byte| *byte == 0));
         }
-        ahead.run(&mut target);
-        assert!(ahead.is_empty());
-        let mut at = 0;
-        for (i, len) in lens.into_iter().enumerate() {
-            assert_eq!(target[at..at + len], pattern[i * 777..i * 777 + len], "length {len}");
-            at += len;
-        }
-        assert!(target[at..].iter().all(|byte| *byte == 0));
     }
 }

@@ -15,12 +15,13 @@ pub fn main() -> Result<Exit> {
         ("cooperative task work", features.coop_taskrun, "5.19"),
         ("multishot receive", features.multishot_receive, "6.0"),
         ("registered files", features.registered_files, "5.19"),
+        ("sends by reference", features.send_by_reference, "6.5"),
     ] {
         let state = match has {
             true => "yes".to_owned(),
             false => format!("no: a slower path is used; Linux {since} or newer has it"),
         };
-        println!("io_uring   {name}: {state}");
+        println!("kernel     {name}: {state}");
     }
     let clock = match Clock::get().uses_counter() {
         true => "time-stamp counter".to_owned(),

@@ -10,6 +10,7 @@ use io_uring::squeue;
 use crate::clock::Clock;
 use crate::file::FileState;
 use crate::listener::ListenerState;
+use crate::pipe::Pipe;
 use crate::receive::ReceiveBuffers;
 use crate::ring::{Features, OpenRingError, Ring};
 use crate::socket::SocketState;
@@ -53,6 +54,7 @@ impl Core {
             live_sockets: 0,
             direct: None,
             spare: None,
+            pipe: None,
             pool: pool.clone(),
         };
         Ok(Core { state: Rc::new(RefCell::new(state)), clock: Clock::get(), pool, spin: SPIN })
@@ -180,6 +182,8 @@ pub(crate) struct State {
     /// The lone socket that gets its data by system calls, and a buffer for what comes next.
     pub(crate) direct: Option<u32>,
     pub(crate) spare: Option<Buf>,
+    /// For sends by reference; made when it is first needed.
+    pub(crate) pipe: Option<Pipe>,
     /// Where the buffers of a chain go when its socket is gone.
     pool: Pool,
 }

@@ -7,6 +7,8 @@ use block::Nanos;
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
+use crate::pipe;
+
 /// Submissions that fit before the kernel must be entered.
 const SUBMISSIONS: u32 = 512;
 /// Completions that fit: each of some thousand sockets may have a receive and a send at once.
@@ -25,6 +27,8 @@ pub struct Features {
     pub multishot_receive: bool,
     /// Descriptors need no look-up per operation. Linux 5.19.
     pub registered_files: bool,
+    /// Long messages are sent by reference, without a copy in the kernel. Linux 6.5.
+    pub send_by_reference: bool,
 }
 
 impl Features {
@@ -34,7 +38,8 @@ impl Features {
     }
 
     /// Features named in `DRUMFIRE_WITHOUT`, a comma-separated list for tests of the slower paths:
-    /// `defer_taskrun`, `coop_taskrun`, `multishot_receive`, `registered_files`.
+    /// `defer_taskrun`, `coop_taskrun`, `multishot_receive`, `registered_files`,
+    /// `send_by_reference`.
     fn allowed() -> Features {
         let without = std::env::var("DRUMFIRE_WITHOUT").unwrap_or_default();
         let has = |name: &str| !without.split(',').any(|word| word.trim() == name);
@@ -43,6 +48,7 @@ impl Features {
             coop_taskrun: has("coop_taskrun"),
             multishot_receive: has("multishot_receive"),
             registered_files: has("registered_files"),
+            send_by_reference: has("send_by_reference"),
         }
     }
 }
@@ -98,6 +104,7 @@ impl Ring {
         uring.submitter().register_probe(&mut probe)?;
         // SEND_ZC came with Linux 6.0, as multishot receive did, which cannot be asked for.
         features.multishot_receive &= probe.is_supported(opcode::SendZc::CODE);
+        features.send_by_reference &= pipe::can_refer();
         let mut registered_files = 0;
         if features.registered_files {
             let limit = REGISTERED_FILES.min(descriptor_limit());

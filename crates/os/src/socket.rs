@@ -15,14 +15,15 @@ use socket2::{Domain, Protocol, Type};
 use crate::core::{Core, Kind, Slot, State, Token};
 use crate::direct::{Arrival, Mode};
 use crate::receive::{BUFFER_BYTES, GROUP};
+use crate::reference;
 
 /// One send takes at most so many pieces: the kernel's limit for a message.
 const PIECES_PER_SEND: usize = 1024;
 
 /// A connected TCP socket. Dropping it closes the connection at once.
 pub struct Socket {
-    core: Core,
-    index: u32,
+    pub(crate) core: Core,
+    pub(crate) index: u32,
 }
 
 /// How the incoming stream of a socket ended.
@@ -106,7 +107,11 @@ impl Socket {
             return;
         }
         let direct = socket.mode == Mode::Direct;
-        let all_sent = direct && state.send_direct(self.index);
+        let all_sent = match (reference::is_worth(&socket.chain), direct) {
+            (true, _) => state.send_by_reference(self.index),
+            (false, true) => state.send_direct(self.index),
+            (false, false) => false,
+        };
         if !all_sent {
             state.push_send(self.index);
         }
@@ -195,6 +200,8 @@ pub(crate) struct SocketState {
     pub(crate) sent_bytes: usize,
     sending: bool,
     wants_send: bool,
+    /// How many long chains were sent, while it is not known where the peer is.
+    pub(crate) long_chains: u32,
     /// The message and its parts, where the kernel reads them while a send is under way.
     message: Box<libc::msghdr>,
     pub(crate) parts: Vec<libc::iovec>,
@@ -220,6 +227,7 @@ impl SocketState {
             sent_bytes: 0,
             sending: false,
             wants_send: false,
+            long_chains: 0,
             message,
             parts: Vec::with_capacity(16),
             ended: None,

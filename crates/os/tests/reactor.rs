@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use block::{Chain, Nanos, Piece, Pool};
+use block::{Chain, Lap, Nanos, Piece, Pool};
 use os::{Core, End, File, FileOp, FileOpKind, Listener, Socket};
 
 fn core() -> Core {
@@ -66,6 +66,81 @@ fn carries_bytes_both_ways_and_sees_the_end() {
     assert_eq!(core.pool().lent(), [0, 0]);
     turn_until(&core, || socket.ended() == Some(End::Closed));
     echo.join().unwrap();
+}
+
+/// A chain of a ring's buffers with bytes that tell their place.
+fn lent(lap: &mut Lap, len: usize) -> (Chain, Vec<u8>) {
+    let bytes: Vec<u8> = (0..len).map(|i| ((i * 11) >> 4) as u8).collect();
+    let mut chain = Chain::default();
+    for part in bytes.chunks(100_000) {
+        let mut buf = lap.take(part.len(), Pool::LARGE_BYTES).expect("room in the ring");
+        lap.trim(&mut buf, part.len());
+        buf.copy_from_slice(part);
+        chain.push(Piece::Lent(buf));
+    }
+    (chain, bytes)
+}
+
+#[test]
+fn sends_by_reference_and_copies_what_the_socket_does_not_take_at_once() {
+    let core = core();
+    for len in [300_000, 12_000_000] {
+        let (socket, mut peer) = pair(&core);
+        let mut lap = Lap::new(16 << 20).unwrap();
+        let (mut sending, expect) = lent(&mut lap, len);
+        socket.send(&mut sending);
+        // The socket is full before the peer reads the first byte.
+        let reader = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let mut bytes = vec![0; len];
+            peer.read_exact(&mut bytes).unwrap();
+            (peer, bytes)
+        });
+        turn_until(&core, || socket.can_send());
+        let (_peer, bytes) = reader.join().unwrap();
+        assert!(bytes == expect, "bytes differ");
+        socket.send(&mut sending);
+        assert_eq!(sending.was_referred(), core.features().send_by_reference);
+        sending.recycle_with(core.pool(), |buf| lap.give(buf, Some(1)));
+        lap.acknowledge(1);
+        assert!(lap.take(Pool::LARGE_BYTES, Pool::LARGE_BYTES).is_some());
+    }
+}
+
+#[test]
+fn a_reference_outlives_the_socket_and_the_ring() {
+    let core = core();
+    let (socket, mut peer) = pair(&core);
+    let mut lap = Lap::new(4 << 20).unwrap();
+    let (mut sending, expect) = lent(&mut lap, 200_000);
+    socket.send(&mut sending);
+    turn_until(&core, || socket.can_send());
+    drop((socket, lap));
+    let mut bytes = Vec::new();
+    peer.read_to_end(&mut bytes).unwrap();
+    assert!(bytes == expect, "bytes differ");
+}
+
+#[test]
+fn a_ring_pays_where_the_peer_is_on_another_core() {
+    let core = core();
+    let (socket, mut peer) = pair(&core);
+    let [here, there, ..] = os::cpu::allowed()[..] else { return };
+    let (mut lap, mut asked) = (Lap::new(4 << 20).unwrap(), Vec::new());
+    for cpu in [here, there] {
+        os::cpu::pin(here).unwrap();
+        peer = std::thread::spawn(move || {
+            os::cpu::pin(cpu).unwrap();
+            peer.write_all(b"here I am").unwrap();
+            peer
+        })
+        .join()
+        .unwrap();
+        turn_until(&core, || received(&socket, &mut Vec::new()) == 9);
+        let (chain, _) = lent(&mut lap, 50_000);
+        asked.push(socket.lap_bytes(&chain).is_some());
+    }
+    assert_eq!(asked, [false, core.features().send_by_reference]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Where an end of a connection puts the bytes it wants to send.
 
-use block::{Buf, Chain, CopyAhead, Memory, Piece, Pool};
+use block::{Buf, Chain, CopyAhead, Lap, Memory, Piece, Pool};
 
 use crate::crc32c::crc32c;
 
@@ -16,11 +16,23 @@ pub struct Outbox {
     /// The buffer being filled and how many bytes it holds.
     current: Option<Buf>,
     len: usize,
+    /// It is a part of `lap`.
+    lent: bool,
+    lap: Option<Lap>,
+    /// The acknowledgement of this stamp proves that the peer has read all that was appended, but
+    /// for what is unstamped, which the next one proves.
+    stamp: u32,
+    unstamped: bool,
+    /// The same for the chain that is out.
+    sent_stamp: u32,
     /// Copies out of memory into `current` that were promised but not done.
     ahead: CopyAhead,
     /// Ranges of `current` whose digest belongs right behind them, once copied.
     digests: Vec<(usize, usize)>,
 }
+
+/// Shorter ends of the lap are skipped.
+const SHORTEST_LENT_BYTES: usize = 16 << 10;
 
 /// So few bytes in a row are not worth a large buffer.
 const SHORT_BYTES: usize = 512;
@@ -32,9 +44,48 @@ impl Outbox {
 
     /// An empty outbox that draws its buffers from `pool`.
     pub fn new(pool: Pool) -> Outbox {
-        let digests = Vec::with_capacity(256);
-        let (chain, ahead) = (Chain::default(), CopyAhead::default());
-        Outbox { pool, chain, current: None, len: 0, ahead, digests }
+        Outbox {
+            pool,
+            chain: Chain::default(),
+            current: None,
+            len: 0,
+            lent: false,
+            lap: None,
+            stamp: 0,
+            unstamped: false,
+            sent_stamp: 0,
+            ahead: CopyAhead::default(),
+            digests: Vec::with_capacity(256),
+        }
+    }
+
+    /// From now on buffers are lent to the kernel from a ring of `lap_bytes`, a multiple of 4096,
+    /// as far as it goes. Whoever takes the chains must give each back before the next.
+    #[cold]
+    pub fn lend(&mut self, lap_bytes: usize) {
+        // Without memory for it, copies go on.
+        self.lap = Lap::new(lap_bytes).ok();
+    }
+
+    /// Whether buffers are lent.
+    pub fn lends(&self) -> bool {
+        self.lap.is_some()
+    }
+
+    /// Says which acknowledgement proves that the peer has read all that was appended up to now.
+    /// Stamps rise, in serial arithmetic.
+    #[inline]
+    pub fn stamp(&mut self, stamp: u32) {
+        self.stamp = stamp;
+        self.unstamped = false;
+    }
+
+    /// The peer has read everything up to this stamp.
+    #[inline]
+    pub fn acknowledge(&mut self, stamp: u32) {
+        if let Some(lap) = &mut self.lap {
+            lap.acknowledge(stamp);
+        }
     }
 
     /// The pool that it draws from, for buffers that travel with I/Os.
@@ -72,6 +123,7 @@ impl Outbox {
     pub fn memory(&mut self, memory: &Memory, offset: u64, len: usize, digest: bool) {
         if len >= Outbox::BY_REFERENCE_BYTES && !digest {
             self.interrupt();
+            self.unstamped = true;
             return self.chain.push(Piece::Shared { memory: memory.clone(), offset, len });
         }
         // A digest needs the bytes and itself in one buffer; a PDU with data digest that is longer
@@ -87,6 +139,7 @@ impl Outbox {
     pub fn buf(&mut self, buf: Buf, len: usize) {
         if len >= Outbox::BY_REFERENCE_BYTES {
             self.interrupt();
+            self.unstamped = true;
             return self.chain.push(Piece::Owned { buf, len });
         }
         self.bytes(&buf[..len]);
@@ -97,7 +150,13 @@ impl Outbox {
     /// Afterwards `sent` holds what to send next and the outbox is empty.
     pub fn exchange(&mut self, sent: &mut Chain) {
         self.close_current();
-        sent.recycle(&self.pool);
+        let stamp = sent.was_referred().then_some(self.sent_stamp);
+        sent.recycle_with(&self.pool, |buf| {
+            if let Some(lap) = &mut self.lap {
+                lap.give(buf, stamp);
+            }
+        });
+        self.sent_stamp = self.stamp.wrapping_add(self.unstamped.into());
         std::mem::swap(&mut self.chain, sent);
     }
 
@@ -107,10 +166,14 @@ impl Outbox {
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
         if free < len {
             self.close_current();
+            let least = len.max(SHORTEST_LENT_BYTES);
+            let lent = self.lap.as_mut().and_then(|lap| lap.take(least, Pool::LARGE_BYTES));
+            self.lent = lent.is_some();
             // What waits here is bounded by the commands that the peer may have under way, and a
             // PDU must not stay half written.
-            self.current = Some(self.pool.take_beyond(Pool::LARGE_BYTES));
+            self.current = lent.or_else(|| Some(self.pool.take_beyond(Pool::LARGE_BYTES)));
         }
+        self.unstamped = true;
         self.len += len;
         self.len - len
     }
@@ -121,7 +184,8 @@ impl Outbox {
         let len = self.len;
         let Some(current) = self.current.as_ref().filter(|_| len != 0) else { return };
         let promised = !self.ahead.is_empty() || !self.digests.is_empty();
-        let small = if len > SHORT_BYTES || promised { None } else { self.pool.take(SHORT_BYTES) };
+        let stay = len > SHORT_BYTES || promised || self.lent;
+        let small = if stay { None } else { self.pool.take(SHORT_BYTES) };
         let Some(mut buf) = small else { return self.close_current() };
         buf[..len].copy_from_slice(&current[..len]);
         self.len = 0;
@@ -132,15 +196,23 @@ impl Outbox {
     fn close_current(&mut self) {
         let Some(mut buf) = self.current.take() else { return };
         if self.len == 0 {
+            debug_assert!(!self.lent, "what is lent is begun at once and not moved");
             return self.pool.give(buf);
         }
-        self.ahead.run(&mut buf);
+        self.ahead.run(&mut buf, self.lent);
         for (at, len) in self.digests.drain(..) {
             let digest = crc32c(&buf[at..at + len]);
             buf[at + len..at + len + 4].copy_from_slice(&digest.to_le_bytes());
         }
         let len = std::mem::take(&mut self.len);
-        self.chain.push(Piece::Owned { buf, len });
+        let piece = match self.lap.as_mut().filter(|_| self.lent) {
+            Some(lap) => {
+                lap.trim(&mut buf, len);
+                Piece::Lent(buf)
+            }
+            None => Piece::Owned { buf, len },
+        };
+        self.chain.push(piece);
     }
 }
 
@@ -151,6 +223,7 @@ mod test {
     fn sent(chain: &Chain) -> Vec<u8> {
         let copy = |piece: &Piece| match piece {
             Piece::Owned { buf, len } => buf[..*len].to_vec(),
+            Piece::Lent(buf) => buf.to_vec(),
             Piece::Shared { memory, offset, len } => {
                 let mut bytes = vec![0; *len];
                 memory.read(*offset, &mut bytes);
@@ -191,6 +264,54 @@ mod test {
         assert!(sent(&chain) == expect, "bytes differ");
         out.exchange(&mut chain);
         assert!(chain.is_empty());
+        assert_eq!(pool.lent(), [0, 0]);
+    }
+
+    #[test]
+    fn lends_only_what_was_acknowledged() {
+        const LAP: usize = 512 << 10;
+        let pool = Pool::new(4, 8);
+        let mut out = Outbox::new(pool.clone());
+        out.lend(LAP);
+        let mut chain = Chain::default();
+        let mut held: Vec<(Vec<u8>, *const u8, u32)> = Vec::new();
+        let mut copied = 0;
+        for round in 0..400_u32 {
+            for _ in 0..10 {
+                out.reserve(9000).fill(round as u8);
+            }
+            let stamped = round % 3 != 2;
+            if stamped {
+                out.stamp(round);
+            }
+            out.exchange(&mut chain);
+            copied += u32::from(!chain.may_refer());
+            if chain.may_refer() && round % 5 != 0 {
+                chain.refer();
+                for piece in chain.pieces() {
+                    let Piece::Lent(buf) = piece else { panic!("all of it is lent") };
+                    held.push((buf.to_vec(), buf.as_ptr(), round));
+                }
+            }
+            // What the peer has not read yet is as it was sent, wherever it lies.
+            let overlaps = |at: *const u8, len: usize, piece: &Piece| {
+                let (from, bytes) = piece.as_raw();
+                from < at.wrapping_add(len) && at < from.wrapping_add(bytes)
+            };
+            for (bytes, at, sent) in held.iter().filter(|(.., sent)| *sent != round) {
+                let none = !chain.pieces().iter().any(|piece| overlaps(*at, bytes.len(), piece));
+                assert!(none, "round {round} reuses bytes of round {sent}");
+            }
+            if round % 7 == 6 {
+                // A round that was not stamped is proven by the next stamp.
+                let read = round - 3 - u32::from(round % 3 == 2);
+                out.acknowledge(read);
+                held.retain(|(.., sent)| *sent > read);
+            }
+        }
+        assert!((100..300).contains(&copied), "{copied} of 400 rounds found the lap full");
+        out.exchange(&mut chain);
+        out.exchange(&mut chain);
         assert_eq!(pool.lent(), [0, 0]);
     }
 

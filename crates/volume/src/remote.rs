@@ -111,6 +111,11 @@ impl<I: Initiator> RemoteLane<I> {
     fn flush(&mut self) {
         if !self.out.is_empty() && self.broken.is_none() && self.socket.can_send() {
             self.out.exchange(&mut self.chain);
+            if !self.out.lends()
+                && let Some(bytes) = self.socket.lap_bytes(&self.chain)
+            {
+                self.out.lend(bytes);
+            }
             self.socket.send(&mut self.chain);
         }
     }

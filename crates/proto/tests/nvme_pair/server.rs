@@ -215,6 +215,7 @@ pub fn sent(out: &mut Outbox) -> Vec<u8> {
     for piece in chain.pieces() {
         match piece {
             Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
+            Piece::Lent(buf) => bytes.extend_from_slice(buf),
             Piece::Shared { memory, offset, len } => {
                 let at = bytes.len();
                 bytes.resize(at + len, 0);

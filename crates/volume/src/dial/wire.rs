@@ -50,7 +50,9 @@ impl Wire {
         for piece in chain.pieces() {
             match piece {
                 Piece::Owned { buf, len } => self.stream.write_all(&buf[..*len])?,
-                Piece::Shared { .. } => unreachable!("an initiator that only asks sends no data"),
+                Piece::Lent(_) | Piece::Shared { .. } => {
+                    unreachable!("an initiator that only asks sends no data")
+                }
             }
         }
         chain.recycle(self.out.pool());

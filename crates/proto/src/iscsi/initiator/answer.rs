@@ -121,8 +121,13 @@ impl IscsiInitiator {
     #[inline(always)]
     fn end(&mut self, slot: u16, result: Result<(), Fault>) {
         let this = &mut self.slots[slot];
+        let stamp = this.stamp;
         let done = Done { tag: this.tag, result, buf: this.buf.take() };
         self.slots.release(slot);
+        // Who has done a write has read its data, and all before.
+        if result.is_ok() && stamp.wrapping_sub(self.known) as i32 > 0 {
+            self.known = stamp;
+        }
         self.done.push(done);
     }
 

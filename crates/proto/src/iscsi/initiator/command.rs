@@ -147,8 +147,17 @@ impl IscsiInitiator {
         self.put_part(slot, 0, immediate, out);
         self.slots[slot].moved = immediate;
         if unasked != immediate {
-            self.send_burst(slot, [0; 8], NO_TAG, unasked - immediate, out);
+            return self.send_burst(slot, [0; 8], NO_TAG, unasked - immediate, out);
         }
+        self.stamp(slot, out);
+    }
+
+    /// All that was sent up to now has been read by a target that answers this command.
+    #[inline(always)]
+    fn stamp(&mut self, slot: u16, out: &mut Outbox) {
+        self.stamp = self.stamp.wrapping_add(1);
+        self.slots[slot].stamp = self.stamp;
+        out.stamp(self.stamp);
     }
 
     /// Sends the next `len` bytes of data-out as one burst.
@@ -181,7 +190,7 @@ impl IscsiInitiator {
             self.slots[slot].moved += data_len;
             data_number += 1;
             if data.last {
-                return;
+                return self.stamp(slot, out);
             }
         }
     }

@@ -91,6 +91,9 @@ pub struct IscsiInitiator {
     command_max: u32,
     status: u32,
     slots: Slots,
+    /// Stamp of the last data-out that was sent, and of the last that the target has read.
+    stamp: u32,
+    known: u32,
     done: Vec<Done>,
     /// Slots whose command the target was too busy for, and when to try again.
     retries: VecDeque<(Nanos, u16)>,
@@ -168,6 +171,8 @@ impl IscsiInitiator {
             done: Vec::with_capacity(slots.count()),
             retries: VecDeque::with_capacity(slots.count()),
             slots,
+            stamp: 0,
+            known: 0,
             began: now,
             heard: now,
             ping: None,
@@ -267,6 +272,7 @@ impl Endpoint for IscsiInitiator {
                 Next::Partial => break,
             }
         }
+        out.acknowledge(self.known);
         if !self.retries.is_empty() {
             self.retry_due(now, out);
         }

@@ -22,6 +22,8 @@ pub(super) struct Slot {
     /// Bytes that came or went, in order, and Data-In or R2T so far.
     pub(super) moved: u32,
     pub(super) number: u32,
+    /// Of the last data-out in the outbox.
+    pub(super) stamp: u32,
     /// The Data-In under way ends the I/O.
     pub(super) ends: bool,
     pub(super) good: bool,
@@ -100,6 +102,7 @@ impl Slot {
             out_len: 0,
             moved: 0,
             number: 0,
+            stamp: 0,
             ends: false,
             good: false,
             buf: None,

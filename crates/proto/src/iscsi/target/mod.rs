@@ -28,7 +28,7 @@ use crate::{Ending, Endpoint, Outbox, Request, Target, UnitId, Violation};
 use super::directory::{Directory, TargetEntry};
 use super::frame::{DataEnd, Frame, Next};
 use super::params::Params;
-use super::pdu::{Header, Numbers, opcode, opcode_of};
+use super::pdu::{Header, Numbers, expected_status_number, opcode, opcode_of};
 
 use alive::Alive;
 use attention::Attentions;
@@ -102,8 +102,10 @@ pub struct IscsiTarget {
     /// The data of a PDU that is not I/O, and its header.
     gathered: Vec<u8>,
     gathering: Header,
-    /// StatSN of the next status, and the CmdSN that comes next.
+    /// StatSN of the next status, up to which the initiator has them, and the CmdSN that comes
+    /// next.
     status: u32,
+    known: u32,
     expected: u32,
     tasks: Tasks,
     requests: VecDeque<Request>,
@@ -184,6 +186,7 @@ impl IscsiTarget {
             gathered: Vec::new(),
             gathering: [0; 48],
             status: 0,
+            known: 0,
             expected: 0,
             tasks,
             requests: VecDeque::with_capacity(slots),
@@ -261,6 +264,7 @@ impl IscsiTarget {
             self.gathering = *header;
         }
         if self.stage == Stage::Normal {
+            self.known = expected_status_number(header);
             match opcode_of(header) {
                 opcode::COMMAND => return self.command(header, out),
                 opcode::DATA_OUT => return self.data_out(header, out),
@@ -329,6 +333,10 @@ impl Endpoint for IscsiTarget {
                 Next::Partial => break,
             }
         }
+        // Who acknowledges a status has read the header that it stands in, and all before that;
+        // the data behind that header may still be on their way.
+        //= RFC 7143 §11.3.5: ExpStatSN acknowledges every status before it.
+        out.acknowledge(self.known.wrapping_sub(2));
         self.feed(out);
         Ok(())
     }
@@ -349,7 +357,11 @@ impl Target for IscsiTarget {
     }
 
     fn complete(&mut self, _now: Nanos, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+        let before = self.status;
         self.completed(done, memory, out);
+        if self.status != before {
+            out.stamp(self.status.wrapping_sub(1));
+        }
         self.feed(out);
     }
 

@@ -81,6 +81,15 @@ impl NvmeQueue {
         next.moved = part;
         let Some(buf) = &next.buf else { return self.fail(slot, Fault::Medium) };
         self.link.command_with(command, &buf[from..from + part as usize], out);
+        self.stamp(slot, out);
+    }
+
+    /// All that was sent up to now has been read by a target that completes this command.
+    #[inline(always)]
+    fn stamp(&mut self, slot: u16, out: &mut Outbox) {
+        self.stamp = self.stamp.wrapping_add(1);
+        self.slots[slot].stamp = self.stamp;
+        out.stamp(self.stamp);
     }
 
     /// The same for what moves no blocks.
@@ -229,8 +238,12 @@ impl NvmeQueue {
     #[inline(always)]
     fn finish(&mut self, slot: u16, result: Result<(), Fault>) {
         let ended = &mut self.slots[slot];
-        let (tag, buf) = (ended.tag, ended.buf.take());
+        let (tag, buf, stamp) = (ended.tag, ended.buf.take(), ended.stamp);
         self.slots.release(slot);
+        // Who has done a write has read its data, and all before.
+        if result.is_ok() && stamp.wrapping_sub(self.known) as i32 > 0 {
+            self.known = stamp;
+        }
         self.done.push(Done { tag, result, buf });
     }
 
@@ -278,6 +291,7 @@ impl NvmeQueue {
             at += len;
         }
         write.moved = if trims { write.part } else { end as u32 };
+        self.stamp(ready.command, out);
         Ok(())
     }
 }

@@ -19,6 +19,9 @@ pub struct NvmeQueue {
     connect: Connect,
     pub(super) limits: Limits,
     pub(super) slots: Slots,
+    /// Stamp of the last data that was sent, and of the last that the target has read.
+    pub(super) stamp: u32,
+    pub(super) known: u32,
     pub(super) done: Vec<Done>,
     pub(super) incoming: Incoming,
     stage: Stage,
@@ -95,6 +98,8 @@ impl NvmeQueue {
             connect,
             limits: Limits::new(association, config.nsid),
             slots: Slots::new(depth),
+            stamp: 0,
+            known: 0,
             done: Vec::with_capacity(usize::from(depth)),
             incoming: Incoming { slot: 0, have: 0, success: false },
             stage: Stage::Fresh,
@@ -261,7 +266,9 @@ impl Endpoint for NvmeQueue {
     fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         self.heard = now;
         let mut bytes = bytes;
-        self.take(&mut bytes, out)
+        let taken = self.take(&mut bytes, out);
+        out.acknowledge(self.known);
+        taken
     }
 
     fn deadline(&self) -> Option<Nanos> {

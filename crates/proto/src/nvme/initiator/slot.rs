@@ -20,6 +20,8 @@ pub(super) struct Slot {
     pub(super) part: u32,
     /// Bytes of data of that command that were moved.
     pub(super) moved: u32,
+    /// Of the last data in the outbox.
+    pub(super) stamp: u32,
     pub(super) buf: Option<Buf>,
 }
 
@@ -43,6 +45,7 @@ impl Slots {
             done: 0,
             part: 0,
             moved: 0,
+            stamp: 0,
             buf: None,
         };
         let slots = (0..count).map(|_| Slot { buf: None, ..free }).collect();

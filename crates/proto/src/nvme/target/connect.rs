@@ -221,6 +221,7 @@ impl NvmeTarget {
         self.queue = Queue {
             entries,
             head: 0,
+            came: self.queue.came,
             flow_control,
             untold: 0,
             untold_max,

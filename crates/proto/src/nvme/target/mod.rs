@@ -132,6 +132,8 @@ struct Queue {
     entries: u16,
     /// The entry that comes next.
     head: u16,
+    /// Commands that ever came.
+    came: u32,
     /// The host wants to know about `head`.
     flow_control: bool,
     /// Reads that ended since it was told, and how many may.
@@ -310,6 +312,7 @@ impl Queue {
         Queue {
             entries: UNCONNECTED_SLOTS,
             head: 0,
+            came: 0,
             flow_control: true,
             untold: 0,
             untold_max: 0,
@@ -321,6 +324,7 @@ impl Queue {
     /// An entry was read.
     #[inline(always)]
     fn advance(&mut self) {
+        self.came = self.came.wrapping_add(1);
         self.head += 1;
         if self.head >= self.entries {
             self.head = 0;
@@ -336,6 +340,12 @@ impl Endpoint for NvmeTarget {
             return Ok(());
         }
         let result = self.take(now, &mut bytes, out);
+        // The host never has more commands under way than the queue has room for, whether it goes
+        // by their completions or by SQHD. So it has read what was sent before the one that is a
+        // whole queue back came.
+        //= NVMe base §3.3.1: a full queue has one entry less than its size.
+        out.acknowledge(self.queue.came.wrapping_sub(u32::from(self.queue.entries)));
+        out.stamp(self.queue.came);
         self.feed(out);
         result
     }
@@ -358,6 +368,7 @@ impl Target for NvmeTarget {
 
     fn complete(&mut self, _now: Nanos, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
         self.completed(done, memory, out);
+        out.stamp(self.queue.came);
         self.feed(out);
     }
 
