@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod catalogue;
 mod discover;
 mod doctor;
 mod exit;
@@ -27,6 +28,7 @@ fn main() -> std::process::ExitCode {
         Command::Run(run) => run::main(&run, args.color),
         Command::Discover(discover) => discover::main(&discover),
         Command::Doctor => doctor::main(),
+        Command::Catalogue(args) => catalogue::main(&args),
     };
     match outcome {
         Ok(exit) => exit.code(),
