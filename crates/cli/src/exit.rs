@@ -37,6 +37,20 @@ impl Exit {
         })
     }
 
+    /// Of two, the one that says more.
+    pub fn worse(self, other: Exit) -> Exit {
+        let order = [
+            Exit::Mismatch,
+            Exit::Interrupted,
+            Exit::Partial,
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Dishonest,
+        ];
+        let found = order.into_iter().find(|exit| *exit == self || *exit == other);
+        found.unwrap_or(Exit::Good)
+    }
+
     /// What a result comes to, the worst first.
     pub fn of_result(result: &RunResult, interrupted: bool, strict: bool) -> Exit {
         let failed =

@@ -92,15 +92,11 @@ fn drive(seat: &Seat, spec: &RunSpec, news: &Sender<News>) -> Result<(), String>
 fn open_worker(index: usize, spec: &RunSpec, core: &Core) -> Result<Worker, String> {
     let this = &spec.workers[index];
     let lane = this.volume.lane(core).map_err(|error| error.to_string())?;
-    let same = |other: &&crate::WorkerSpec| Arc::ptr_eq(&other.volume, &this.volume);
-    let workers = spec.workers.iter().filter(same).count() as u64;
-    let place = spec.workers[..index].iter().filter(same).count() as u64;
-    let rng = Rng::new(spec.seed, 2 * index as u64);
-    let geometry = this.volume.geometry();
-    let pattern = Pattern::new(&spec.access, geometry, rng, place, workers);
-    let content = Rng::new(spec.seed, 2 * index as u64 + 1);
-    let verify = spec.verify.then_some(spec.seed);
-    Worker::new(lane, pattern, spec.outstanding, content, verify, core.pool())
+    let workload = &*this.workload;
+    let pattern = Pattern::new(workload, this.volume.geometry(), spec.seed, this.number, this.part);
+    let content = Rng::new(spec.seed, 2 * this.number + 1);
+    let verify = workload.verify.map(|_| spec.seed);
+    Worker::new(lane, pattern, workload, content, verify, core.pool())
         .map_err(|error| format!("no memory for buffers: {error}"))
 }
 

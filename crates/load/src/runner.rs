@@ -14,8 +14,7 @@ use crate::engine::{self, News, Seat, Stop};
 use crate::handover::{Command, Handover};
 use crate::judge;
 use crate::meter::{Meter, Reading};
-use crate::pattern::AccessError;
-use crate::spec::RunSpec;
+use crate::spec::{AccessError, RunSpec};
 use crate::worker::Trouble;
 
 /// How often the view may answer keys.
@@ -71,14 +70,11 @@ fn check(spec: &RunSpec) -> Result<(), RunError> {
     if spec.workers.is_empty() || spec.cores.is_empty() {
         return Err(RunError::Nothing("a run needs a volume and a core"));
     }
-    if spec.outstanding == 0 {
-        return Err(RunError::Nothing("at least one I/O must be outstanding"));
-    }
     if !spec.seconds.is_finite() || spec.seconds <= 0.0 {
         return Err(RunError::Nothing("a run needs a time longer than 0 s"));
     }
     for worker in &spec.workers {
-        let fits = spec.access.check(worker.volume.geometry());
+        let fits = worker.workload.fits(worker.volume.geometry());
         fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
     }
     Ok(())
@@ -201,7 +197,7 @@ impl<'a> Run<'a> {
         live.start(&About { job: spec.job.clone(), origin: Origin::Measured, cores });
         crew.command(Command::Run);
         let mut begin = self.clock.now();
-        if spec.verify {
+        if verifies(spec) {
             begin = self.fill(begin, crew, live);
         }
         if spec.ramp_seconds > 0.0 {
@@ -348,7 +344,7 @@ impl<'a> Run<'a> {
             class: Class::of(&checks),
             checks,
             job: spec.job.clone(),
-            spec: spec.to_json(),
+            spec: spec.document.clone(),
             host: host(),
             placement: Placement {
                 initiator: cores(&spec.cores[..spec.cores.len().min(spec.workers.len())]),
@@ -367,8 +363,12 @@ impl<'a> Run<'a> {
     }
 
     fn verdict_of_data(&self) -> Option<bool> {
-        self.spec.verify.then_some(!self.mismatch)
+        verifies(self.spec).then_some(!self.mismatch)
     }
+}
+
+fn verifies(spec: &RunSpec) -> bool {
+    spec.workers.iter().any(|worker| worker.workload.verify.is_some())
 }
 
 struct WorkerNames<'a> {

@@ -6,13 +6,16 @@ use block::{Arena, Buf, Done, Fault, Io, Lane, Nanos, Op, Pool, Tag};
 use stats::Interval;
 
 use crate::content;
-use crate::pattern::Pattern;
+use crate::pattern::{Next, Pattern};
 use crate::rng::Rng;
+use crate::spec::Workload;
 
 /// A worker on its core.
 pub(crate) struct Worker {
     lane: Box<dyn Lane>,
     pattern: Pattern,
+    /// Length of the buffers.
+    size: u32,
     slots: Vec<Slot>,
     free: Vec<u32>,
     batch: VecDeque<Io>,
@@ -64,18 +67,18 @@ pub(crate) enum Order {
 }
 
 impl Worker {
-    /// A worker with buffers of its own, `outstanding` of them.
+    /// A worker with buffers of its own, as many as it keeps I/Os under way.
     pub(crate) fn new(
         lane: Box<dyn Lane>,
         pattern: Pattern,
-        outstanding: u32,
+        workload: &Workload,
         mut rng: Rng,
         verify: Option<u64>,
         pool: &Pool,
     ) -> std::io::Result<Worker> {
-        let size = pattern.size();
+        let (size, outstanding) = (workload.access.longest_bytes(), workload.outstanding);
         let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
-        if pattern.writes() || verify.is_some() {
+        if workload.writes() {
             bufs.iter_mut().for_each(|buf| content::fill_random(buf, &mut rng));
         }
         let lends = lane.lends() && size as usize <= Pool::LARGE_BYTES;
@@ -85,6 +88,7 @@ impl Worker {
         Ok(Worker {
             lane,
             pattern,
+            size,
             free: (0..outstanding).rev().collect(),
             batch: VecDeque::with_capacity(slots.len()),
             done: Vec::with_capacity(slots.len()),
@@ -178,8 +182,9 @@ impl Worker {
             }
             match (&self.lent, slot.op, done.buf) {
                 (Some(pool), Op::Read, Some(lent)) => pool.give(lent),
-                (Some(_), Op::Read, None) => {}
-                (_, _, buf) => slot.buf = buf,
+                (_, _, Some(buf)) => slot.buf = Some(buf),
+                // It went without.
+                (_, _, None) => {}
             }
         }
     }
@@ -187,39 +192,43 @@ impl Worker {
     #[inline]
     fn start(&mut self, now: Nanos) {
         while let Some(index) = self.free.pop() {
-            let (op, offset) = match self.filled {
+            let next = match self.filled {
                 None => self.pattern.next(),
-                Some(at) => match self.fill_next(at) {
-                    Some(offset) => (Op::Write, offset),
-                    None => return self.free.push(index),
-                },
+                Some(at) => self.fill_next(at),
+            };
+            let Some(Next { op, offset, len, fua, .. }) = next else {
+                return self.free.push(index);
             };
             let slot = &mut self.slots[index as usize];
-            (slot.start, slot.op, slot.offset) = (now, op, offset);
+            (slot.start, slot.op, slot.offset, slot.len) = (now, op, offset, len);
             if let (Some(seed), Op::Write) = (self.verify, op) {
                 let buf = slot.buf.as_mut().expect("a free slot has its buffer");
                 content::stamp(&mut buf[..slot.len as usize], offset, seed);
             }
             let lent = self.lent.is_some() && op == Op::Read;
-            let buf = if lent { None } else { slot.buf.take() };
+            let buf = if lent || !moves_data(op) { None } else { slot.buf.take() };
             let tag = Tag(u64::from(index));
-            self.batch.push_back(Io { tag, op, offset, len: slot.len, fua: false, buf });
+            self.batch.push_back(Io { tag, op, offset, len, fua, buf });
         }
     }
 
     /// The next place of the first pass; `None` while its last I/Os are under way.
     #[cold]
-    fn fill_next(&mut self, at: u64) -> Option<u64> {
-        let size = u64::from(self.pattern.size());
+    fn fill_next(&mut self, at: u64) -> Option<Next> {
+        let len = self.size;
+        let write = |offset| {
+            Some(Next { op: Op::Write, fua: false, offset, len, pause: Nanos(0), reply: 0 })
+        };
+        let size = u64::from(len);
         let bytes = self.lane.geometry().bytes();
         if at + size <= bytes {
             self.filled = Some(at + size);
-            return Some(at);
+            return write(at);
         }
         if at < bytes {
             // The last one overlaps its predecessor: the same content in the same place.
             self.filled = Some(bytes);
-            return Some(bytes - size);
+            return write(bytes - size);
         }
         // The slot that was just taken is the only one that is free when all others came back.
         if self.free.len() + 1 == self.slots.len() {
@@ -227,6 +236,10 @@ impl Worker {
         }
         None
     }
+}
+
+fn moves_data(op: Op) -> bool {
+    matches!(op, Op::Read | Op::Write)
 }
 
 #[cold]
