@@ -138,12 +138,22 @@ impl Servers {
         }
     }
 
-    /// How many times faster than one server it works with many requests; infinite for a delay.
+    /// How many times faster than one server it works at best; infinite for a delay.
     pub(crate) fn speed_max(&self) -> f64 {
         match self {
             Servers::Count(count) => f64::from(*count),
             Servers::Infinite => f64::INFINITY,
             Servers::Rates(rates) => rates.iter().copied().fold(0.0, f64::max),
+        }
+    }
+
+    /// How many times faster than one server it works for each of its requests, at best.
+    pub(crate) fn speed_each(&self) -> f64 {
+        match self {
+            Servers::Count(_) | Servers::Infinite => 1.0,
+            Servers::Rates(rates) => {
+                (1..).zip(rates).map(|(n, rate)| rate / f64::from(n)).fold(0.0, f64::max)
+            }
         }
     }
 }
