@@ -38,6 +38,8 @@ pub enum Command {
     Doctor,
     /// Look up what parts are known to do, and who says so.
     Catalogue(crate::catalogue::Args),
+    /// Hold a claim against the laws, links and parts that it names.
+    Audit(crate::audit::Args),
 }
 
 /// When to use colour.

@@ -1,5 +1,7 @@
 //! `drumfire catalogue`: what parts are known to do, and who says so.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -70,18 +72,33 @@ fn add(catalogue: &mut Catalogue, file: &Path) -> Result<()> {
     added.map_err(|error| UsageError(error.to_string()).into())
 }
 
+/// Prints to standard output; a reader that has seen enough, such as `head`, is no failure.
+pub fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn pretty_json(document: &serde_json::Value) -> Result<Exit> {
+    say(&(serde_json::to_string_pretty(document)? + "\n"))?;
+    Ok(Exit::Good)
+}
+
 fn list(catalogue: &Catalogue, json: bool) -> Result<Exit> {
     if json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "parts": catalogue.parts }))?);
-        return Ok(Exit::Good);
+        return pretty_json(&json!({ "parts": catalogue.parts }));
     }
+    let mut text = String::new();
     let classes =
         [Class::Drive, Class::Adapter, Class::Nic, Class::Link, Class::Server, Class::Software];
     for class in classes {
         for part in catalogue.parts.values().filter(|part| part.class == class) {
-            println!("{:<9}{:<24}{:<58}{}", class.word(), part.id, part.name, brief(part));
+            writeln!(text, "{:<9}{:<24}{:<58}{}", class.word(), part.id, part.name, brief(part))?;
         }
     }
+    say(&text)?;
     Ok(Exit::Good)
 }
 
@@ -111,15 +128,15 @@ fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
         let sources: std::collections::BTreeMap<_, _> =
             used.filter_map(|key| Some((key, catalogue.sources.get(key)?))).collect();
         let document = json!({ "part": part, "sources": sources });
-        println!("{}", serde_json::to_string_pretty(&document)?);
-        return Ok(Exit::Good);
+        return pretty_json(&document);
     }
-    println!("{}: {} ({})", part.id, part.name, part.class.word());
+    let mut text = String::new();
+    writeln!(text, "{}: {} ({})", part.id, part.name, part.class.word())?;
     if !part.aliases.is_empty() {
-        println!("also called {}", part.aliases.join(", "));
+        writeln!(text, "also called {}", part.aliases.join(", "))?;
     }
     if !part.note.is_empty() {
-        println!("{}", part.note);
+        writeln!(text, "{}", part.note)?;
     }
     // In the order in which quantities are defined; what contradicts stands side by side.
     for quantity in QUANTITIES {
@@ -131,15 +148,21 @@ fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
                 }
                 false => "exact".to_owned(),
             };
-            println!("  {:<16}{value:<14}{range:<26}{}", quantity.name, source(catalogue, figure));
+            writeln!(
+                text,
+                "  {:<16}{value:<14}{range:<26}{}",
+                quantity.name,
+                source(catalogue, figure)
+            )?;
         }
     }
     let unknown = QUANTITIES.iter().filter(|q| !part.figures.contains_key(q.name));
     let unknown: Vec<&str> =
         unknown.filter(|q| expected(part.class, q.name)).map(|q| q.name).collect();
     if !unknown.is_empty() {
-        println!("  not known: {}", unknown.join(", "));
+        writeln!(text, "  not known: {}", unknown.join(", "))?;
     }
+    say(&text)?;
     Ok(Exit::Good)
 }
 
@@ -185,18 +208,20 @@ fn check(mut catalogue: Catalogue, file: Option<&Path>, json: bool) -> Result<Ex
     let (parts, sources) = (catalogue.parts.len(), catalogue.sources.len());
     if json {
         let document = json!({ "parts": parts, "figures": figures, "sources": sources });
-        println!("{}", serde_json::to_string_pretty(&document)?);
-        return Ok(Exit::Good);
+        return pretty_json(&document);
     }
-    println!("{parts} parts, {figures} figures, each with one of {sources} sources: good");
-    println!("What may be said about a part:");
+    let mut text = String::new();
+    writeln!(text, "{parts} parts, {figures} figures, each with one of {sources} sources: good")?;
+    writeln!(text, "What may be said about a part:")?;
     for quantity in QUANTITIES {
-        println!(
+        writeln!(
+            text,
             "  {:<18}{:<12}{}",
             quantity.name,
             quantity.dimension.to_string(),
             quantity.meaning
-        );
+        )?;
     }
+    say(&text)?;
     Ok(Exit::Good)
 }

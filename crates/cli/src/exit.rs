@@ -15,6 +15,8 @@ pub enum Exit {
     Usage,
     /// 3: an honesty check failed, and `--strict` was given.
     Dishonest,
+    /// 4: what was asked for is not met, or what is claimed cannot be.
+    Missed,
     /// 5: data differ from what was written.
     Mismatch,
     /// 6: the result is not that of the whole run.
@@ -31,6 +33,7 @@ impl Exit {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Dishonest => 3,
+            Exit::Missed => 4,
             Exit::Mismatch => 5,
             Exit::Partial => 6,
             Exit::Interrupted => 130,

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod audit;
 mod catalogue;
 mod discover;
 mod doctor;
@@ -29,6 +30,7 @@ fn main() -> std::process::ExitCode {
         Command::Discover(discover) => discover::main(&discover),
         Command::Doctor => doctor::main(),
         Command::Catalogue(args) => catalogue::main(&args),
+        Command::Audit(args) => audit::main(&args),
     };
     match outcome {
         Ok(exit) => exit.code(),

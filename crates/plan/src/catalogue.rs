@@ -16,6 +16,7 @@ mod load;
 mod quantity;
 
 pub use load::CatalogueError;
+pub(crate) use load::{line_of, syntax};
 pub use quantity::{QUANTITIES, Quantity, quantity_named};
 
 /// How a figure is known.

@@ -7,5 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod catalogue;
+pub mod claim;
+pub mod expression;
 pub mod unit;
+pub mod wire;

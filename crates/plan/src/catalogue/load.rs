@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Catalogue, Class, Figure, Kind, Part, Source, fits, quantity_named};
-use crate::unit::unit_named;
+use crate::unit::{Dimension, unit_named};
 
 /// Why a catalogue file was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -147,7 +147,7 @@ fn figure(
     let Some(known) = sources.get(&source) else {
         return Err(format!("{name}: no [source.{source}] says what '{source}' is"));
     };
-    let spread = if quantity.counted { 0.0 } else { raw.kind.default_spread() };
+    let spread = if quantity.exact { 0.0 } else { raw.kind.default_spread() };
     let low = raw.low.unwrap_or(raw.value * (1.0 - spread));
     let high = raw.high.unwrap_or(raw.value * (1.0 + spread));
     for (word, given) in [("value", raw.value), ("low", low), ("high", high)] {
@@ -164,7 +164,8 @@ fn figure(
             ));
         }
     }
-    if quantity.counted && quantity.name != "height" && raw.value.fract() != 0.0 {
+    let counted = quantity.exact && unit.dimension == Dimension::NUMBER;
+    if counted && raw.value.fract() != 0.0 {
         return Err(format!("{name}: {} is counted, so it must be whole", raw.value));
     }
     if !(low <= raw.value && raw.value <= high) {

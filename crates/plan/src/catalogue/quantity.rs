@@ -13,8 +13,8 @@ pub struct Quantity {
     pub least: f64,
     /// Values above this, in base units, are refused as mistakes.
     pub most: f64,
-    /// Counted, not measured: without an interval it is exact.
-    pub counted: bool,
+    /// Counted or defined: without an interval it is exact.
+    pub exact: bool,
     /// In words.
     pub meaning: &'static str,
 }
@@ -25,11 +25,11 @@ const fn measured(
     (least, most): (f64, f64),
     meaning: &'static str,
 ) -> Quantity {
-    Quantity { name, dimension, least, most, counted: false, meaning }
+    Quantity { name, dimension, least, most, exact: false, meaning }
 }
 
 const fn counted(name: &'static str, most: f64, meaning: &'static str) -> Quantity {
-    Quantity { name, dimension: Dimension::NUMBER, least: 1.0, most, counted: true, meaning }
+    Quantity { name, dimension: Dimension::NUMBER, least: 1.0, most, exact: true, meaning }
 }
 
 /// I/Os per second of one part: from a tape robot to a rack.
@@ -60,7 +60,14 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("port_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "payload through one port"),
     measured("engine_time", Dimension::TIME, LATENCY, "of a port's engine for each I/O"),
     measured("added_latency", Dimension::TIME, LATENCY, "that passing through adds"),
-    measured("capacity", Dimension::BYTES, (1e3, 1e18), "for data"),
+    Quantity {
+        name: "capacity",
+        dimension: Dimension::BYTES,
+        least: 1e3,
+        most: 1e18,
+        exact: true,
+        meaning: "for data",
+    },
     measured("price", Dimension::MONEY, PRICE, "of one, new unless noted"),
     measured("power_active", Dimension::POWER, POWER, "at work"),
     measured("power_idle", Dimension::POWER, POWER, "idle"),
@@ -86,7 +93,7 @@ pub const QUANTITIES: &[Quantity] = &[
         dimension: Dimension::HEIGHT,
         least: 0.5,
         most: 60.0,
-        counted: true,
+        exact: true,
         meaning: "in a rack",
     },
 ];
