@@ -1,5 +1,7 @@
 //! What is modelled: stations, and classes of requests that visit them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Service;
 
 /// Names a station: its place in [`Network::stations`].
@@ -46,7 +48,8 @@ pub enum Servers {
 /// A stock that visits draw from. Below `low` the station refills it, slowed down, until `high`; at
 /// nought a visit that draws waits. This is how flash collects garbage: a fresh drive writes fast
 /// until its erased blocks run out. Only simulation sees it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Reserve {
     /// Units in a full stock, with which a simulation starts.
     pub capacity: f64,
