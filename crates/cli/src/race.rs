@@ -194,6 +194,7 @@ fn spec(
         ramp_seconds: drive.ramp,
         seed: drive.seed,
         cores: place.workers,
+        ledgers: None,
         targets: Some(TargetThreads { cores: place.targets, threads: server.thread_ids() }),
     })
 }

@@ -108,6 +108,7 @@ fn spec(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<RunSpe
         ramp_seconds: step.ramp_seconds,
         seed: job.seed,
         cores,
+        ledgers: None,
         targets: None,
     })
 }

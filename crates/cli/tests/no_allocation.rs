@@ -121,6 +121,7 @@ fn run(size_bytes: u32, read_percent: f64) {
         ramp_seconds: 1.0,
         seed: 1,
         cores: cores.clone(),
+        ledgers: None,
         targets: Some(TargetThreads { cores, threads: server.thread_ids() }),
     };
     let mut watch = Watch::default();

@@ -9,11 +9,14 @@ mod content;
 mod engine;
 mod handover;
 mod judge;
+mod ledger;
 mod meter;
+mod pacing;
 mod pattern;
 mod rng;
 mod runner;
 pub mod spec;
+mod stamp;
 mod worker;
 
 pub use crate::engine::Stop;

@@ -135,8 +135,9 @@ impl Plain {
         Plain { rng, size, align, start, places, next, reads, randoms }
     }
 
+    /// Operation and offset of the next I/O.
     #[inline]
-    fn next(&mut self) -> (Op, u64) {
+    pub(crate) fn next(&mut self) -> (Op, u64) {
         const ALL: u64 = 1 << 32;
         let op = match self.reads {
             ALL => Op::Read,
@@ -246,7 +247,7 @@ mod test {
             for _ in 0..200 {
                 let next = pattern.next().unwrap();
                 prop_assert!(next.offset >= begin);
-                prop_assert!((next.offset - begin) % u64::from(align_bytes) == 0);
+                prop_assert!((next.offset - begin).is_multiple_of(u64::from(align_bytes)));
                 prop_assert!(next.offset + u64::from(next.len) <= begin + bytes);
             }
         }

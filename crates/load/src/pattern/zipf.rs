@@ -109,7 +109,7 @@ mod test {
         ] {
             let zipf = Zipf::new(ranks, exponent);
             let mut rng = Rng::new(11, 0);
-            let draws = 4_000_000;
+            let draws = 200_000;
             let mut counts = vec![0_u64; 1001];
             let mut most = 0;
             for _ in 0..draws {
@@ -134,7 +134,7 @@ mod test {
             }
             // All ranks together: chi squared has mean n and variance 2n.
             assert!(chi <= classes + 5.0 * (2.0 * classes).sqrt(), "e {exponent}: {chi}");
-            assert!(ranks < 1_000_000_000 || most > ranks / 100, "the tail is cut at {most}");
+            assert!(ranks < 1_000_000_000 || most > ranks / 1000, "the tail is cut at {most}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the engine runs: a step of a job with its volumes open.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -24,6 +25,9 @@ pub struct RunSpec {
     pub seed: u64,
     /// Processors for the workers, one thread on each; workers are dealt out in turn.
     pub cores: Vec<usize>,
+    /// Folder that keeps what verified volumes should hold, for a look after a crash; memory if
+    /// there is none.
+    pub ledgers: Option<PathBuf>,
     /// Processors and threads of targets in this process, to count what they use.
     pub targets: Option<TargetThreads>,
 }
