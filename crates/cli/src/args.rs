@@ -34,6 +34,8 @@ pub enum Command {
     Run(Run),
     /// List the targets of a portal.
     Discover(Discover),
+    /// Say what a job file would run, and what of it is refused or ignored.
+    Explain(crate::explain::Args),
     /// Say what on this host will spoil a measurement, and what mends it.
     Doctor,
     /// Look up what parts are known to do, and who says so.
@@ -96,9 +98,9 @@ pub struct Drive {
     #[arg(long, alias = "rate_process", value_enum, default_value_t = Spread::Constant)]
     #[arg(requires = "rate")]
     pub arrivals: Spread,
-    /// Length of the measured window.
-    #[arg(long, alias = "runtime", default_value_t = 10.0)]
-    pub seconds: f64,
+    /// Length of the measured window [default: 10, or what a job file says].
+    #[arg(long, alias = "runtime")]
+    pub seconds: Option<f64>,
     /// Time before it, not measured.
     #[arg(long, alias = "ramp_time", default_value_t = 2.0, value_name = "SECONDS")]
     pub ramp: f64,
@@ -156,6 +158,11 @@ pub enum FioMix {
 }
 
 impl Drive {
+    /// Length of the measured window of what is given by flags.
+    pub fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(10.0)
+    }
+
     /// What each worker does to its volume.
     pub fn access(&self) -> Result<Access, UsageError> {
         let half = 50.0;
@@ -237,12 +244,13 @@ pub struct Serve {
 }
 
 /// `drumfire run`.
-#[derive(Flags, Debug)]
+#[derive(Flags, Clone, Debug)]
 #[command(after_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
     nvme+tcp://HOST[:PORT]/NQN/NSID.\n\
     Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]
 pub struct Run {
-    /// Volumes to drive, or the job.toml of an earlier run to run again.
+    /// Volumes to drive. Or a job: the job.toml of an earlier run, a job file of fio (.fio) or a
+    /// configuration of Iometer (.icf), and behind it volumes for the targets that it names.
     #[arg(required = true, value_name = "URI")]
     pub volumes: Vec<String>,
     /// Workers for each volume.

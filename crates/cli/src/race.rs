@@ -185,12 +185,12 @@ fn spec(
             },
             loopback: true,
             storage: "RAM".to_owned(),
-            seconds: drive.seconds,
+            seconds: drive.seconds(),
             ramp_seconds: drive.ramp,
         },
         document: document(drive, &workload, &workers)?,
         workers,
-        seconds: drive.seconds,
+        seconds: drive.seconds(),
         ramp_seconds: drive.ramp,
         seed: drive.seed,
         cores: place.workers,
@@ -214,7 +214,7 @@ fn document(
     let job = JobSpec {
         command: job::command(),
         name: "race".to_owned(),
-        ..JobSpec::of(drive.seed, drive.seconds, drive.ramp, group)
+        ..JobSpec::of(drive.seed, drive.seconds(), drive.ramp, group)
     };
     job.check().map_err(|error| UsageError(error.to_string()))?;
     serde_json::to_value(&job).context("the job as a document")

@@ -11,11 +11,13 @@ use volume::{Purpose, Uri, Volume};
 
 use crate::args::{Color, Run};
 use crate::exit::Exit;
+use crate::job::Asked;
 use crate::{folder, job, placement, show, signal};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
-    let job = job::of(run)?;
+    let Asked { job, cores } = job::of(run)?;
+    let run = &Run { cores, ..run.clone() };
     let many = job.steps.len() > 1;
     let mut open = Vec::new();
     let mut specs = Vec::new();

@@ -7,6 +7,7 @@
 
 mod content;
 mod engine;
+pub mod formats;
 mod handover;
 mod judge;
 mod ledger;
