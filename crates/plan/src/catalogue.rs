@@ -16,7 +16,7 @@ mod load;
 mod quantity;
 
 pub use load::CatalogueError;
-pub(crate) use load::{line_of, syntax};
+pub(crate) use load::{Own, RawFigure, RawPart, RawSource, line_of, syntax};
 pub use quantity::{QUANTITIES, Quantity, quantity_named};
 
 /// How a figure is known.

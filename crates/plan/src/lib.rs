@@ -8,8 +8,12 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+pub mod bill;
 pub mod catalogue;
 pub mod claim;
 pub mod expression;
+pub mod predict;
+pub mod system;
 pub mod unit;
+pub mod verify;
 pub mod wire;

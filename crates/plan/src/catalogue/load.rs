@@ -31,7 +31,7 @@ struct RawFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawSource {
+pub(crate) struct RawSource {
     title: String,
     #[serde(default = "unknown")]
     date: String,
@@ -41,7 +41,7 @@ struct RawSource {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawPart {
+pub(crate) struct RawPart {
     id: Spanned<String>,
     name: String,
     class: Class,
@@ -54,7 +54,9 @@ struct RawPart {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawFigure {
+pub(crate) struct RawFigure {
+    /// The part that it is about, where it stands outside of one.
+    part: Option<String>,
     is: String,
     value: f64,
     low: Option<f64>,
@@ -84,49 +86,99 @@ pub(crate) fn syntax(text: &str, error: &toml::de::Error) -> (usize, String) {
 }
 
 pub(super) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), CatalogueError> {
-    let refuse = |line, reason| CatalogueError { file: file.to_owned(), line, reason };
     let raw: RawFile = toml::from_str(text).map_err(|error| {
         let (line, reason) = syntax(text, &error);
-        refuse(line, reason)
+        CatalogueError { file: file.to_owned(), line, reason }
     })?;
-    let mut sources = to.sources.clone();
-    for (key, source) in raw.source {
-        let RawSource { title, date, weak } = source;
-        sources.insert(key, Source { title, date, weak });
-    }
-    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
-    for raw in raw.part {
-        let line = line_of(text, raw.id.span().start);
-        let id = raw.id.get_ref().clone();
-        if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
-            return Err(refuse(line, format!("'{id}' is no id: letters, digits, - . _ only")));
-        }
-        if parts.contains_key(&id) {
-            return Err(refuse(line, format!("the part '{id}' stands here twice")));
-        }
-        let mut figures: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
-        for raw in raw.figures {
-            let line = line_of(text, raw.span().start);
-            let name = raw.get_ref().is.clone();
-            let at = format!("{file}:{line}");
-            let figure = figure(raw.into_inner(), &sources, at)
-                .map_err(|reason| refuse(line, format!("{id}: {reason}")))?;
-            figures.entry(name).or_default().push(figure);
-        }
-        let RawPart { name, class, aliases, note, .. } = raw;
-        parts.insert(id.clone(), Part { id, aliases, name, class, note, figures });
-    }
-    to.sources = sources;
-    to.parts.extend(parts);
-    Ok(())
+    Own { file, text, sources: raw.source, parts: raw.part, figures: Vec::new() }.add(to)
 }
 
+/// Sources, parts and figures out of a file, before they are checked.
+pub(crate) struct Own<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
+    pub sources: BTreeMap<String, RawSource>,
+    pub parts: Vec<RawPart>,
+    /// About parts that are known, before whose figures they go.
+    pub figures: Vec<Spanned<RawFigure>>,
+}
+
+impl Own<'_> {
+    fn refuse(&self, byte: usize, reason: String) -> CatalogueError {
+        let line = line_of(self.text, byte);
+        CatalogueError { file: self.file.to_owned(), line, reason }
+    }
+
+    /// Checks everything and adds it; on an error nothing is added.
+    pub fn add(mut self, to: &mut Catalogue) -> Result<(), CatalogueError> {
+        let mut sources = to.sources.clone();
+        for (key, source) in std::mem::take(&mut self.sources) {
+            let RawSource { title, date, weak } = source;
+            sources.insert(key, Source { title, date, weak });
+        }
+        let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+        for raw in std::mem::take(&mut self.parts) {
+            let start = raw.id.span().start;
+            let part = self.part(raw, &sources)?;
+            if parts.contains_key(&part.id) {
+                return Err(self.refuse(start, format!("the part '{}' stands here twice", part.id)));
+            }
+            parts.insert(part.id.clone(), part);
+        }
+        for raw in std::mem::take(&mut self.figures) {
+            let start = raw.span().start;
+            let named = raw.get_ref().part.clone();
+            let named = named.ok_or_else(|| self.refuse(start, "part: which one?".to_owned()))?;
+            let known = parts.get(&named).map(Ok).unwrap_or_else(|| to.part(&named));
+            let mut part = known.map_err(|e| self.refuse(start, e.to_string()))?.clone();
+            let (name, figure) = self.figure(raw, &part.id, &sources)?;
+            part.figures.entry(name).or_default().insert(0, figure);
+            parts.insert(part.id.clone(), part);
+        }
+        to.sources = sources;
+        to.parts.extend(parts);
+        Ok(())
+    }
+
+    fn part(&self, raw: RawPart, sources: &Sources) -> Result<Part, CatalogueError> {
+        let start = raw.id.span().start;
+        let id = raw.id.get_ref().clone();
+        if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
+            let reason = format!("'{id}' is no id: letters, digits, - . _ only");
+            return Err(self.refuse(start, reason));
+        }
+        let mut figures: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
+        let RawPart { name, class, aliases, note, figures: given, .. } = raw;
+        for raw in given {
+            if raw.get_ref().part.is_some() {
+                let reason = "part: a figure that stands in a part belongs to it".to_owned();
+                return Err(self.refuse(raw.span().start, reason));
+            }
+            let (name, figure) = self.figure(raw, &id, sources)?;
+            figures.entry(name).or_default().push(figure);
+        }
+        Ok(Part { id, aliases, name, class, note, figures })
+    }
+
+    fn figure(
+        &self,
+        raw: Spanned<RawFigure>,
+        part: &str,
+        sources: &Sources,
+    ) -> Result<(String, Figure), CatalogueError> {
+        let start = raw.span().start;
+        let at = format!("{}:{}", self.file, line_of(self.text, start));
+        let name = raw.get_ref().is.clone();
+        let figure = figure(raw.into_inner(), sources, at)
+            .map_err(|reason| self.refuse(start, format!("{part}: {reason}")))?;
+        Ok((name, figure))
+    }
+}
+
+type Sources = BTreeMap<String, Source>;
+
 /// Checks one figure; the error is the reason.
-fn figure(
-    raw: RawFigure,
-    sources: &BTreeMap<String, Source>,
-    at: String,
-) -> Result<Figure, String> {
+fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, String> {
     let Some(quantity) = quantity_named(&raw.is) else {
         return Err(format!("'{}' is no quantity; `drumfire catalogue check` lists them", raw.is));
     };

@@ -49,6 +49,8 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("write_iops", Dimension::RATE, IOPS, "writes per second"),
     measured("mix_iops", Dimension::RATE, IOPS, "I/Os per second at 70 % reads, 30 % writes"),
     measured("depth16_iops", Dimension::RATE, IOPS, "reads per second with 16 outstanding"),
+    measured("depth16_latency", Dimension::TIME, LATENCY, "mean of those reads"),
+    measured("depth16_p99", Dimension::TIME, LATENCY, "99 % of those reads are quicker"),
     measured("read_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "sequential reads"),
     measured("write_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "sequential writes"),
     measured("read_latency", Dimension::TIME, LATENCY, "a read alone"),
