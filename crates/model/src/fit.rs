@@ -103,7 +103,7 @@ fn check(parameter: &Parameter) -> Result<(), ModelError> {
         format!("bounds {low} and {high}; two numbers, the lower first, are needed")
     } else if !(*low..=*high).contains(start) {
         format!("a start of {start} outside {low} to {high}")
-    } else if prior.is_some_and(|(mean, error)| !mean.is_finite() || !(error > 0.0)) {
+    } else if prior.is_some_and(|(mean, error)| mean.is_nan() || error.is_nan() || error <= 0.0) {
         "a prior without a positive standard deviation".to_owned()
     } else {
         return Ok(());

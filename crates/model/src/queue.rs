@@ -86,6 +86,16 @@ fn utilisation(
     Ok(utilisation)
 }
 
+/// Erlang's C formula: probability that all servers are busy at a share `used` of what they can do.
+pub(crate) fn erlang_c(servers: u32, used: f64) -> f64 {
+    let offered = used * f64::from(servers);
+    let mut lost = 1.0;
+    for n in 1..=servers {
+        lost = offered * lost / (f64::from(n) + offered * lost);
+    }
+    lost / (1.0 - used * (1.0 - lost))
+}
+
 /// An open station in the long run.
 pub(crate) struct Stationary {
     /// Mean number present.

@@ -71,7 +71,7 @@ impl Place {
     /// Server time used up to `now`, in picoseconds; for speeds the work done.
     pub fn worked(&self, now: Picos) -> u128 {
         match self.extra.as_ref().and_then(|extra| extra.speeds.as_ref()) {
-            Some(speeds) => speeds.done as u128,
+            Some(speeds) => speeds.worked(now, self.present),
             None => self.work.until(now, self.busy),
         }
     }
@@ -155,6 +155,12 @@ impl Speeds {
         self.done += work;
         self.since = now;
         Picos::round(self.left.max(0.0) / self.speed(present))
+    }
+
+    /// Work done up to `now`, while `present` requests are there.
+    fn worked(&self, now: Picos, present: u32) -> u128 {
+        let goes_on = if present == 0 { 0.0 } else { self.speed(present) };
+        (self.done + (now.0 - self.since.0) as f64 * goes_on) as u128
     }
 
     fn speed(&self, present: u32) -> f64 {

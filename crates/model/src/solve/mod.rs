@@ -30,7 +30,7 @@ pub enum Caveat {
     NotExponential(StationId),
     /// Classes have different mean services at this first-come-first-served station.
     UnequalService(StationId),
-    /// Several servers were split into one fast server and a delay (Seidmann).
+    /// Waiting for one of several servers was taken as Erlang's formula has it.
     SplitServers(StationId),
     /// Arrivals of this class were taken as random, which they are not.
     NotPoisson(ClassId),
@@ -127,26 +127,22 @@ fn choose(
     method: Method,
     caveats: &mut Vec<Caveat>,
 ) -> Result<Method, ModelError> {
-    let members = |test: &dyn Fn(&Center) -> bool| {
-        let centers = closed.centers.iter().filter(|center| test(center));
-        centers.flat_map(|center| center.members.clone()).min()
-    };
     // Open requests among several servers, and classes of different service in one line: the
     // recursion does not know them.
-    let shared = members(&|center| {
+    let any = |test: &dyn Fn(&Center) -> bool| closed.centers.iter().any(test);
+    let shared = any(&|center| {
         center.speeds.len() > 1 && center.members.iter().any(|k| load[*k].used > 0.0)
     });
+    let refuse = |what| {
+        let class = network.classes[closed.classes[0]].name.clone();
+        Err(ModelError::NotProductForm { class, what })
+    };
     let unequal = caveats.iter().any(|caveat| matches!(caveat, Caveat::UnequalService(_)));
     let method = match method {
-        Method::Auto if shared.is_some() || unequal || exact::cost(closed) > EXACT_COST => {
-            Method::Linearizer
-        }
+        Method::Auto if shared || unequal || exact::cost(closed) > EXACT_COST => Method::Linearizer,
         Method::Auto => Method::Exact,
-        Method::Exact if let Some(station) = shared => {
-            let class = network.classes[closed.classes[0]].name.clone();
-            let _ = station;
-            let what = "shares several servers with open classes";
-            return Err(ModelError::NotProductForm { class, what });
+        Method::Exact if shared => {
+            return refuse("shares several servers with open classes");
         }
         given => given,
     };
@@ -156,11 +152,8 @@ fn choose(
     if !closed.classes.is_empty() {
         caveats.push(Caveat::Approximate);
     }
-    let falls = |center: &Center| center.speeds.windows(2).any(|pair| pair[1] < pair[0]);
-    if members(&falls).is_some() {
-        let class = network.classes[closed.classes[0]].name.clone();
-        let what = "visits a station that slows down under load";
-        return Err(ModelError::NotProductForm { class, what });
+    if any(&|center| center.speeds.windows(2).any(|pair| pair[1] < pair[0])) {
+        return refuse("visits a station that slows down under load");
     }
     let split = closed.centers.iter().filter(|center| center.speeds.len() > 1);
     let split = split.flat_map(|center| &center.members);
