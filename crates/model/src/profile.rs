@@ -24,8 +24,8 @@
 //! ```
 //!
 //! Other steps: `{ hold = "engine", mean_s = 1e-6, route = [ … ] }`, and
-//! `{ fork = [[ … ], [ … ]] }`; `visit` may name several stations, of which chance takes one. Shapes are `"fixed"`,
-//! `"exponential"` (which holds when none is given), `{ erlang = stages }`,
+//! `{ fork = [[ … ], [ … ]] }`; `visit` may name several stations, of which chance takes one.
+//! Shapes are `"fixed"`, `"exponential"` (which holds when none is given), `{ erlang = stages }`,
 //! `{ hyperexponential = scv }` and `{ empirical = [values] }`.
 
 use std::collections::HashMap;

@@ -98,3 +98,62 @@ fn rates_that_copy_servers_are_servers() {
         near(utilisation, counted.stations[0].utilisation, 0.01);
     }
 }
+
+/// `groups` of drives that do 35 000 a second, each with requests of its own, behind adapters of
+/// 300 000, and cores that all share.
+fn drives(groups: &[u32], outstanding: u32, cores: u32, core_s: f64) -> Network {
+    let mut network = Network::default();
+    let cores = network.add_station(Station::servers("cores", cores));
+    for (group, count) in groups.iter().enumerate() {
+        let adapter = network.add_station(Station::servers(format!("adapter {group}"), 1));
+        for index in 0..*count {
+            let drive = network.add_station(Station::servers(format!("drive {group} {index}"), 1));
+            let class = Class::closed(format!("drive {group} {index}"), outstanding)
+                .visit(cores, Service::exponential(core_s))
+                .visit(adapter, Service::exponential(1.0 / 300e3))
+                .visit(drive, Service::exponential(1.0 / 35e3));
+            network.add_class(class);
+        }
+    }
+    network
+}
+
+#[test]
+fn linearizer_is_near_the_simulation() {
+    let run = Run { seed: 1, warmup: 20_000, requests: 150_000 };
+    for (groups, outstanding, cores, core_s, allowed) in [
+        // 28 drives of which the adapters of eight are nearly full.
+        (&[8, 8, 4, 4, 4][..], 32, 8, 6.6e-6, 0.003),
+        // Cores as scarce as drives, and few requests, which is the hardest.
+        (&[8, 8, 4, 4, 4], 4, 8, 8.0e-6, 0.01),
+        (&[4, 4], 2, 4, 14.0e-6, 0.02),
+        (&[1, 1, 1], 1, 2, 20.0e-6, 0.03),
+    ] {
+        let network = drives(groups, outstanding, cores, core_s);
+        let simulated = simulate(&network, run, |_| ()).unwrap().solution.throughput_per_s();
+        let found = solve(&network, Method::Linearizer).unwrap();
+        near(found.throughput_per_s(), simulated, allowed);
+        assert!(found.caveats.contains(&model::Caveat::Approximate));
+    }
+}
+
+#[test]
+fn classes_of_unequal_service_wait_in_one_line() {
+    // Short and long services, first come, first served: what product form has wrong by far.
+    let run = Run { seed: 1, warmup: 20_000, requests: 150_000 };
+    for (short_s, long_s) in [(28e-6, 70e-6), (80e-6, 20e-6), (10e-6, 300e-6)] {
+        let mut network = Network::default();
+        let drive = network.add_station(Station::servers("drive", 1));
+        for (name, population, mean_s) in [("read", 16, short_s), ("write", 8, long_s)] {
+            let class = Class::closed(name, population).think(Service::exponential(50e-6));
+            network.add_class(class.visit(drive, Service::exponential(mean_s)));
+        }
+        let simulated = simulate(&network, run, |_| ()).unwrap();
+        let found = solve(&network, Method::Auto).unwrap();
+        for (found, simulated) in found.classes.iter().zip(&simulated.solution.classes) {
+            near(found.throughput_per_s, simulated.throughput_per_s, 0.04);
+            near(found.response_s, simulated.response_s, 0.04);
+        }
+        assert!(found.caveats.contains(&model::Caveat::UnequalService(drive)));
+    }
+}

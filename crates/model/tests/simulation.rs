@@ -78,10 +78,15 @@ fn open_simulation_is_erlangs_and_pollaczeks_formula() {
             _ => model::queue::mmc(rate, 1e-5, servers).unwrap(),
         };
         assert!(simulated.response_s[0].holds(expected.response_s), "{shape:?}: {simulated:?}");
-        // Theory takes all services as exponential, and says so, unless it knows better.
         let theory = solve(&network, Method::Auto).unwrap();
-        let off = (theory.response_s() / expected.response_s - 1.0).abs();
-        assert!(off < 1e-12 || !theory.caveats.is_empty(), "{shape:?}");
+        assert!((theory.response_s() / expected.response_s - 1.0).abs() < 1e-12, "{shape:?}");
+        assert_eq!(theory.caveats, []);
+        // Behind another station arrivals are not random any more, and theory says so.
+        let behind = network.add_station(Station::servers("behind", 1));
+        let service = Service { mean_s: 1e-6, shape: shape.clone() };
+        network.classes[0] = network.classes[0].clone().visit(behind, service);
+        let theory = solve(&network, Method::Auto).unwrap();
+        assert_eq!(theory.caveats.is_empty(), shape == Shape::Exponential);
     }
 }
 

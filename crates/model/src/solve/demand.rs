@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::Caveat;
+use super::open::first_come;
 use crate::check::visits;
 use crate::{ClassId, ModelError, Network, Servers, Service, Source, StationId, Step};
 
@@ -169,7 +170,9 @@ pub(super) fn caveats(network: &Network, demands: &Demands) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     for (index, station) in network.stations.iter().enumerate() {
         let id = StationId(index as u32);
-        let queues = !matches!(station.servers, Servers::Infinite);
+        // Where all come first, any service will do.
+        let any = matches!(station.servers, Servers::Infinite);
+        let queues = !any && first_come(network, index).is_none();
         if queues && !exponential[index] {
             caveats.push(Caveat::NotExponential(id));
         }

@@ -2,8 +2,9 @@
 
 use super::Solution;
 use super::demand::Demands;
+use crate::check::visits;
 use crate::queue::birth_death;
-use crate::{ModelError, Network, Servers, Source};
+use crate::{ModelError, Network, Servers, Service, Source, Step, Visit};
 
 /// What open classes do to a station.
 #[derive(Clone, Copy, Debug)]
@@ -44,17 +45,71 @@ pub(super) fn load(network: &Network, demands: &Demands) -> Result<Vec<Load>, Mo
 pub(super) fn add(network: &Network, demands: &Demands, load: &[Load], solution: &mut Solution) {
     let closed: Vec<Crowd> =
         (0..network.stations.len()).map(|station| Crowd::of(station, demands, solution)).collect();
+    let first_come: Vec<Option<FirstCome>> =
+        (0..network.stations.len()).map(|station| first_come(network, station)).collect();
     for (class, source) in network.classes.iter().map(|class| &class.source).enumerate() {
         let Source::Open { gap } = source else { continue };
         solution.classes[class].throughput_per_s = 1.0 / gap.mean_s;
         for (index, station) in network.stations.iter().enumerate() {
             let demand_s = demands.demand_s(class, index);
-            if demand_s > 0.0 {
-                let stretch = stretch(&station.servers, load[index], closed[index]);
-                solution.stations[index].residence_s[class] = demand_s * stretch;
+            if demand_s == 0.0 {
+                continue;
             }
+            let residence_s = &mut solution.stations[index].residence_s[class];
+            *residence_s = if let Some(first) = &first_come[index] {
+                let times = demands.visits(class, index);
+                demand_s + times * first.work_s / (1.0 - load[index].used)
+            } else {
+                demand_s * stretch(&station.servers, load[index], closed[index])
+            };
         }
     }
+}
+
+/// A station with one server to which all its requests come first of all, at random: it knows no
+/// other station, so that Pollaczek and Khinchine's formula is exact whatever the services are.
+pub(super) struct FirstCome {
+    /// Mean work that is left of the service under way, in seconds of waiting.
+    work_s: f64,
+}
+
+/// `None` when the station is no such station.
+pub(super) fn first_come(network: &Network, station: usize) -> Option<FirstCome> {
+    if network.stations[station].servers != Servers::Count(1) {
+        return None;
+    }
+    let mut found = FirstCome { work_s: 0.0 };
+    for class in &network.classes {
+        let (first, rest) = class.route.split_first()?;
+        let mut again = 0.0;
+        visits(rest, 1.0, &mut |visit, chance| again += chance * share_of(visit, station));
+        if again > 0.0 {
+            return None;
+        }
+        let chance = chance_of(first, station);
+        match (first, &class.source) {
+            (Step::Visit(visit), Source::Open { gap }) if gap.is_exponential() => {
+                let Service { mean_s, shape } = &visit.service;
+                found.work_s += chance / gap.mean_s * mean_s * mean_s * (1.0 + shape.scv()) / 2.0;
+            }
+            _ if chance > 0.0 => return None,
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
+/// How often a request is served at `station` in this step.
+fn chance_of(step: &Step, station: usize) -> f64 {
+    let mut times = 0.0;
+    visits(std::slice::from_ref(step), 1.0, &mut |visit, chance| {
+        times += chance * share_of(visit, station);
+    });
+    times
+}
+
+fn share_of(visit: &Visit, station: usize) -> f64 {
+    visit.at.iter().filter(|at| at.0 as usize == station).count() as f64 / visit.at.len() as f64
 }
 
 /// Closed requests at a station.
