@@ -104,7 +104,8 @@ pub enum Notice {
 }
 
 /// What an iSCSI session is told apart by.
-//= RFC 7143 §4.4.3.2: the initiator's name and number, the target's name and portal group. There is one group.
+//= RFC 7143 §4.4.3.2: the names of both, the initiator's number and the portal group, of which
+// there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionName {
     /// Who logged in, in lower case.

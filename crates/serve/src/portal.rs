@@ -199,7 +199,8 @@ impl Portal {
         self.flush(now);
     }
 
-    /// Has all connections learn what one of this core did: here at once, elsewhere in the next turn.
+    /// Has all connections learn what one of this core did: here at once, elsewhere in the next
+    /// turn.
     #[cold]
     fn spread(&mut self, notice: &Notice, from: usize, now: Nanos) {
         self.tell(notice, Some(from), now);

@@ -146,8 +146,8 @@ fn provide(install: bool) -> Result<Guest, Missing> {
 type Accelerator = (&'static [&'static str], Duration);
 
 const KVM: Accelerator = (&["-accel", "kvm", "-cpu", "host"], Duration::from_secs(2 * 60));
-/// Emulated, all by one thread: with one for each processor, qemu 7.2 stands still now and then on a
-/// busy host. Takes about 40 s.
+/// Emulated, all by one thread: with one for each processor, qemu 7.2 stands still now and then on
+/// a busy host. Takes about 40 s.
 const TCG: Accelerator =
     (&["-accel", "tcg,thread=single", "-cpu", "max"], Duration::from_secs(5 * 60));
 
