@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use crate::IQN;
@@ -42,9 +43,18 @@ impl Client {
         Some((header, data))
     }
 
-    /// Logs in to the target of `name`, and says whether that worked.
+    /// Logs in to the target of `name` as a session of its own, and says whether that worked.
     pub fn login(&mut self, name: &str) -> bool {
-        self.send(&login(name));
+        self.login_by(&login(name))
+    }
+
+    /// Logs in as the session of this number, which a target has once: an older one ends.
+    pub fn login_as(&mut self, name: &str, session: u16) -> bool {
+        self.login_by(&login_as(name, session))
+    }
+
+    fn login_by(&mut self, request: &[u8]) -> bool {
+        self.send(request);
         let answer = self.receive();
         // Opcode, and the status class in byte 36: 0 is success.
         answer.is_some_and(|(header, _)| header[0] & 0x3f == 0x23 && header[36] == 0)
@@ -74,8 +84,15 @@ pub fn pdu(start: &[u8], data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One login request that goes straight to full feature, without authentication.
+/// One login request that goes straight to full feature, without authentication, as a session that
+/// there was not before.
 pub fn login(name: &str) -> Vec<u8> {
+    static SESSIONS: AtomicU16 = AtomicU16::new(0x8000);
+    login_as(name, SESSIONS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The same, as the session of this number.
+fn login_as(name: &str, session: u16) -> Vec<u8> {
     let keys = format!(
         "InitiatorName=iqn.2026-11.org.example:misfit\0SessionType=Normal\0\
          TargetName={IQN}:{name}\0HeaderDigest=None\0DataDigest=None\0"
@@ -83,5 +100,6 @@ pub fn login(name: &str) -> Vec<u8> {
     let mut bytes = pdu(&[LOGIN, STRAIGHT_IN], keys.as_bytes());
     // An ISID of the random kind.
     bytes[8] = 0x80;
+    bytes[12..14].copy_from_slice(&session.to_be_bytes());
     bytes
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running};
+use drumfire_tests::{Drumfire, Folder, Running, Served};
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -28,12 +28,14 @@ fn result_is_kept(folder: &Folder) {
     assert!(seconds > 0.5 && seconds < 60.0, "{seconds} s measured: {result}");
 }
 
-#[test]
-fn a_dead_target_leaves_a_partial_result() {
+/// A way to the volume of a target.
+type Way = fn(&Served, &str) -> String;
+
+fn a_dead_target_leaves_a_partial_result(way: Way) {
     let Some(drumfire) = Drumfire::find() else { return };
     let served = drumfire.serve(&["disk=ram:64m"]);
     let folder = Folder::new();
-    let running = under_way(&drumfire, &folder, &served.uri("disk"));
+    let running = under_way(&drumfire, &folder, &way(&served, "disk"));
     drop(served);
     let finished = running.finish(LIMIT);
     assert_eq!(finished.code, Some(PARTIAL), "{finished:?}");
@@ -42,16 +44,55 @@ fn a_dead_target_leaves_a_partial_result() {
 }
 
 #[test]
-fn an_interrupt_stops_drains_and_keeps() {
+fn a_dead_target_leaves_a_partial_result_over_iscsi() {
+    a_dead_target_leaves_a_partial_result(Served::uri);
+}
+
+#[test]
+fn a_dead_target_leaves_a_partial_result_over_nvme_tcp() {
+    a_dead_target_leaves_a_partial_result(Served::nvme_uri);
+}
+
+fn an_interrupt_stops_drains_and_keeps(way: Way) {
     let Some(drumfire) = Drumfire::find() else { return };
     let served = drumfire.serve(&["disk=ram:64m"]);
     let folder = Folder::new();
-    let running = under_way(&drumfire, &folder, &served.uri("disk"));
+    let running = under_way(&drumfire, &folder, &way(&served, "disk"));
     running.signal(Signal::INT);
     let finished = running.finish(Duration::from_secs(10));
     assert_eq!(finished.code, Some(INTERRUPTED), "{finished:?}");
     assert_eq!(finished.json()["schema_version"], 1);
     result_is_kept(&folder);
+}
+
+#[test]
+fn an_interrupt_stops_drains_and_keeps_over_iscsi() {
+    an_interrupt_stops_drains_and_keeps(Served::uri);
+}
+
+#[test]
+fn an_interrupt_stops_drains_and_keeps_over_nvme_tcp() {
+    an_interrupt_stops_drains_and_keeps(Served::nvme_uri);
+}
+
+/// An initiator that is gone without a word leaves a target that serves the next.
+#[test]
+fn a_dead_initiator_leaves_the_target_to_others() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    for way in [Served::uri, Served::nvme_uri] {
+        let mut served = drumfire.serve(&["disk=ram:64m"]);
+        let folder = Folder::new();
+        let uri = way(&served, "disk");
+        // Ended by SIGKILL.
+        drop(under_way(&drumfire, &folder, &uri));
+        assert!(served.running.alive(), "{}", served.running.stderr());
+        let args = format!("run {uri} --seconds 1 --ramp 0 --json");
+        let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+        assert_eq!(result["totals"]["errors"], 0, "{result}");
+        served.running.signal(Signal::TERM);
+        let ended = served.running.finish(Duration::from_secs(10));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
 }
 
 #[test]
@@ -85,10 +126,11 @@ fn the_race_can_be_interrupted() {
 #[test]
 fn a_target_ends_when_told_to_with_sessions_open() {
     let Some(drumfire) = Drumfire::find() else { return };
-    for signal in [Signal::TERM, Signal::INT] {
+    let ways: [Way; 2] = [Served::uri, Served::nvme_uri];
+    for (signal, way) in [Signal::TERM, Signal::INT].into_iter().zip(ways) {
         let served = drumfire.serve(&["disk=ram:64m"]);
         let folder = Folder::new();
-        let running = under_way(&drumfire, &folder, &served.uri("disk"));
+        let running = under_way(&drumfire, &folder, &way(&served, "disk"));
         served.running.signal(signal);
         let ended = served.running.finish(Duration::from_secs(10));
         assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -4,6 +4,7 @@
 //! One file or folder per command. Programs are found by name, nothing is done by shell scripts.
 #![forbid(unsafe_code)]
 
+mod kernel;
 mod perf;
 mod prepush;
 mod process;
@@ -17,9 +18,11 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy      check what compilers do not: imports, unsafe code, words, widths, links
-  test      run every test: unit, interoperability, fuzz smoke; list what was skipped and why
+  test      run every test: unit, interoperability, kernel, fuzz smoke; list what was skipped
               --fuzz-seconds N   time for each fuzz target (default 60)
               --no-install       do not install missing programs, even as root
+  kernel    let the Linux kernel of a virtual machine use our target over both protocols
+              --no-install       as above
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
   perf      measure beside the peers and write a page to docs/perf
               [ROW…]             rows to measure (default all; `--list` names them)
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let result = match command {
         "tidy" => tidy::main(rest),
         "test" => test::main(rest),
+        "kernel" => kernel::main(rest),
         "prepush" => prepush::main(rest),
         "perf" => perf::main(rest),
         _ => {

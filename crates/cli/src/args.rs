@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use block::parse_size;
 use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
-use load::Access;
+use load::spec::{Access, Arrivals, Line, Pacing, Places, Workload};
 
 use crate::exit::UsageError;
 
@@ -34,8 +34,14 @@ pub enum Command {
     Run(Run),
     /// List the targets of a portal.
     Discover(Discover),
+    /// Say what a job file would run, and what of it is refused or ignored.
+    Explain(crate::explain::Args),
     /// Say what on this host will spoil a measurement, and what mends it.
     Doctor,
+    /// Look up what parts are known to do, and who says so.
+    Catalogue(crate::catalogue::Args),
+    /// Hold a claim against the laws, links and parts that it names.
+    Audit(crate::audit::Args),
 }
 
 /// When to use colour.
@@ -76,12 +82,25 @@ pub struct Drive {
     /// Each access begins at a multiple of this; its length by default.
     #[arg(long, value_parser = size32, value_name = "SIZE")]
     pub align: Option<u32>,
-    /// I/Os that each worker keeps under way.
+    /// Which places random accesses take: uniform, once (each once before any again), zipf:1.2,
+    /// pareto:0.2, normal:10 (standard deviation in percent of the volume).
+    #[arg(long, alias = "random_distribution", value_name = "LAW", default_value = "uniform")]
+    #[arg(value_parser = places)]
+    pub places: Places,
+    /// I/Os that each worker keeps under way; with --rate, at most.
     #[arg(long, alias = "iodepth", default_value_t = 32, value_name = "N")]
     pub outstanding: u32,
-    /// Length of the measured window.
-    #[arg(long, alias = "runtime", default_value_t = 10.0)]
-    pub seconds: f64,
+    /// Begin so many I/Os per second by the clock, over all workers: 50k, 1.2M; or so many bytes:
+    /// 200MB. Response times then count from the planned start.
+    #[arg(long, alias = "rate_iops", value_parser = rate, value_name = "RATE")]
+    pub rate: Option<Rate>,
+    /// How the planned starts of --rate are spread.
+    #[arg(long, alias = "rate_process", value_enum, default_value_t = Spread::Constant)]
+    #[arg(requires = "rate")]
+    pub arrivals: Spread,
+    /// Length of the measured window [default: 10, or what a job file says].
+    #[arg(long, alias = "runtime")]
+    pub seconds: Option<f64>,
     /// Time before it, not measured.
     #[arg(long, alias = "ramp_time", default_value_t = 2.0, value_name = "SECONDS")]
     pub ramp: f64,
@@ -97,6 +116,25 @@ pub struct Drive {
     /// Exit with 3 if an honesty check fails.
     #[arg(long)]
     pub strict: bool,
+}
+
+/// How planned starts are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Spread {
+    /// At equal distances.
+    #[value(alias = "linear")]
+    Constant,
+    /// Independent of each other.
+    Poisson,
+}
+
+/// A rate over all workers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// I/Os per second.
+    Ios(f64),
+    /// Bytes per second.
+    Bytes(f64),
 }
 
 /// What fio calls a mix.
@@ -120,6 +158,11 @@ pub enum FioMix {
 }
 
 impl Drive {
+    /// Length of the measured window of what is given by flags.
+    pub fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(10.0)
+    }
+
     /// What each worker does to its volume.
     pub fn access(&self) -> Result<Access, UsageError> {
         let half = 50.0;
@@ -139,8 +182,23 @@ impl Drive {
             }
             (fixed, asked) => fixed.or(asked).unwrap_or(default),
         };
-        let (size_bytes, align_bytes) = (self.size, self.align);
-        Ok(Access { size_bytes, read_percent, random_percent: random, align_bytes })
+        let line = Line { align_bytes: self.align, ..Line::new(self.size, read_percent, random) };
+        Ok(Access { random: self.places.clone(), ..Access::of(vec![line]) })
+    }
+
+    /// What each of so many workers does.
+    pub fn workload(&self, workers: u32) -> Result<Workload, UsageError> {
+        let arrivals = match self.arrivals {
+            Spread::Constant => Arrivals::Constant,
+            Spread::Poisson => Arrivals::Poisson,
+        };
+        let each = |rate: f64| rate / f64::from(workers.max(1));
+        let pacing = match self.rate {
+            None => Pacing::Closed,
+            Some(Rate::Ios(rate)) => Pacing::Ios { per_second: each(rate), arrivals },
+            Some(Rate::Bytes(rate)) => Pacing::Bytes { per_second: each(rate), arrivals },
+        };
+        Ok(Workload { pacing, ..Workload::new(self.access()?, self.outstanding) })
     }
 }
 
@@ -186,12 +244,13 @@ pub struct Serve {
 }
 
 /// `drumfire run`.
-#[derive(Flags, Debug)]
+#[derive(Flags, Clone, Debug)]
 #[command(after_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
     nvme+tcp://HOST[:PORT]/NQN/NSID.\n\
     Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]
 pub struct Run {
-    /// Volumes to drive, or the job.toml of an earlier run to run again.
+    /// Volumes to drive. Or a job: the job.toml of an earlier run, a job file of fio (.fio) or a
+    /// configuration of Iometer (.icf), and behind it volumes for the targets that it names.
     #[arg(required = true, value_name = "URI")]
     pub volumes: Vec<String>,
     /// Workers for each volume.
@@ -222,6 +281,46 @@ fn size64(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|error| error.to_string())
 }
 
+/// Reads `50k` and `1.2M` as I/Os per second, `200MB` and `1GB/s` as bytes per second; all decimal.
+fn rate(text: &str) -> Result<Rate, String> {
+    let error = || format!("'{text}' is not a rate: write 50k or 1.2M for I/Os, 200MB for bytes");
+    let plain = text.trim().trim_end_matches("/s");
+    let (plain, bytes) = match plain.strip_suffix(['B', 'b']) {
+        Some(plain) => (plain, true),
+        None => (plain, false),
+    };
+    let digits = plain.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &plain[digits.len()..] {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "m" | "M" => 1e6,
+        "g" | "G" => 1e9,
+        _ => return Err(error()),
+    };
+    let value = digits.trim().parse::<f64>().map_err(|_| error())? * unit;
+    match value > 0.0 && value.is_finite() {
+        true if bytes => Ok(Rate::Bytes(value)),
+        true => Ok(Rate::Ios(value)),
+        false => Err(error()),
+    }
+}
+
+fn places(text: &str) -> Result<Places, String> {
+    let (law, number) = text.split_once(':').map_or((text, None), |(law, n)| (law, Some(n)));
+    let number = |default: f64| match number {
+        None => Ok(default),
+        Some(text) => text.parse::<f64>().map_err(|_| format!("'{text}' is not a number")),
+    };
+    match law {
+        "uniform" | "random" => Ok(Places::Uniform),
+        "once" => Ok(Places::Once),
+        "zipf" => Ok(Places::Zipf { exponent: number(1.1)? }),
+        "pareto" => Ok(Places::Pareto { hot: number(0.2)? }),
+        "normal" => Ok(Places::Normal { deviation_percent: number(15.0)? }),
+        _ => Err(format!("'{law}' is none of uniform, once, zipf:N, pareto:N, normal:N")),
+    }
+}
+
 fn size32(text: &str) -> Result<u32, String> {
     let bytes = size64(text)?;
     u32::try_from(bytes).map_err(|_| format!("{text} is too long for one I/O"))
@@ -240,16 +339,30 @@ mod test {
 
     #[test]
     fn understands_the_words_of_fio() {
-        let mix = |words: &str| access(words).map(|a| (a.read_percent, a.random_percent));
+        let mix = |words: &str| access(words).map(|a| (a.read_percent(), a.random_percent()));
         assert_eq!(mix(""), Ok((100.0, 100.0)));
         assert_eq!(mix("--read 70 --random 0"), Ok((70.0, 0.0)));
         assert_eq!(mix("--rw read"), Ok((100.0, 0.0)));
         assert_eq!(mix("--rw randwrite"), Ok((0.0, 100.0)));
         assert_eq!(mix("--rw readwrite"), Ok((50.0, 0.0)));
         assert_eq!(mix("--rw randrw --rwmixread 70"), Ok((70.0, 100.0)));
-        assert_eq!(access("--bs 4k").unwrap().size_bytes, 4096);
+        assert_eq!(access("--bs 4k").unwrap().size_bytes(), Some(4096));
         assert!(mix("--rw read --read 70").unwrap_err().contains("--rw randrw"));
         assert!(mix("--rw read --random 70").is_err());
+    }
+
+    #[test]
+    fn reads_rates_and_laws() {
+        assert_eq!(rate("50k"), Ok(Rate::Ios(50e3)));
+        assert_eq!(rate("1.2M"), Ok(Rate::Ios(1.2e6)));
+        assert_eq!(rate("200MB/s"), Ok(Rate::Bytes(2e8)));
+        for wrong in ["", "0", "-1", "4x", "k", "inf", "NaN", "é"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(access("--places zipf:1.3").unwrap().random, Places::Zipf { exponent: 1.3 });
+        assert_eq!(access("--random_distribution once").unwrap().random, Places::Once);
+        assert!(access("--places often").unwrap_err().contains("none of uniform"));
+        assert!(access("--arrivals poisson").unwrap_err().contains("--rate"));
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub enum Exit {
     Usage,
     /// 3: an honesty check failed, and `--strict` was given.
     Dishonest,
+    /// 4: what was asked for is not met, or what is claimed cannot be.
+    Missed,
     /// 5: data differ from what was written.
     Mismatch,
     /// 6: the result is not that of the whole run.
@@ -31,10 +33,25 @@ impl Exit {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Dishonest => 3,
+            Exit::Missed => 4,
             Exit::Mismatch => 5,
             Exit::Partial => 6,
             Exit::Interrupted => 130,
         })
+    }
+
+    /// Of two, the one that says more.
+    pub fn worse(self, other: Exit) -> Exit {
+        let order = [
+            Exit::Mismatch,
+            Exit::Interrupted,
+            Exit::Partial,
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Dishonest,
+        ];
+        let found = order.into_iter().find(|exit| *exit == self || *exit == other);
+        found.unwrap_or(Exit::Good)
     }
 
     /// What a result comes to, the worst first.

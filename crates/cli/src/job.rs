@@ -3,66 +3,105 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use load::Access;
-use serde::Deserialize;
+use load::formats::Treatment;
+use load::spec::{Group, JobSpec, Places, Verify, Workload};
 
 use crate::args::Run;
 use crate::exit::UsageError;
+use crate::foreign::{self, Format};
 
-/// What is to be run, from the command line or from a file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct JobFile {
-    /// The command that the file came from; only for people.
-    #[serde(default, rename = "command")]
-    _command: String,
-    /// A volume for each worker.
-    pub volumes: Vec<String>,
-    /// What each does.
-    pub access: Access,
-    /// I/Os that each keeps under way.
-    pub outstanding: u32,
-    /// Length of the measured window.
-    pub seconds: f64,
-    /// Time before it.
-    pub ramp_seconds: f64,
-    /// Decides every random choice.
-    pub seed: u64,
-    /// Compare every read.
-    #[serde(default)]
-    pub verify: bool,
+/// What the command line asks for.
+pub struct Asked {
+    /// The job.
+    pub job: JobSpec,
+    /// Processors to drive from; empty for as many as there are workers.
+    pub cores: Vec<usize>,
 }
 
-impl JobFile {
-    /// The job that the command line asks for: that of a file, if the one thing named is one, or
-    /// that of its flags.
-    pub fn of(run: &Run) -> Result<JobFile> {
-        if let [only] = &run.volumes[..]
-            && only.ends_with(".toml")
-            && !only.starts_with("file:")
-        {
-            return JobFile::read(Path::new(only));
+/// The job that the command line asks for: that of a file, if the first thing named is one, or
+/// that of its flags.
+pub fn of(run: &Run) -> Result<Asked> {
+    let [first, volumes @ ..] = &run.volumes[..] else { unreachable!("a volume is required") };
+    let asked = match Format::of(first) {
+        None => Asked { job: of_flags(run)?, cores: run.cores.clone() },
+        Some(Format::Toml) if volumes.is_empty() => {
+            Asked { job: read(Path::new(first))?, cores: run.cores.clone() }
         }
-        let each = |uri: &String| std::iter::repeat_n(uri.clone(), run.workers as usize);
-        Ok(JobFile {
-            _command: String::new(),
-            volumes: run.volumes.iter().flat_map(each).collect(),
-            access: run.drive.access()?,
-            outstanding: run.drive.outstanding,
-            seconds: run.drive.seconds,
-            ramp_seconds: run.drive.ramp,
-            seed: run.drive.seed,
-            verify: run.verify,
-        })
-    }
+        Some(Format::Toml) => {
+            let why = "a .toml names its volumes by itself: change them there";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        Some(format) => of_foreign(run, format, first, volumes)?,
+    };
+    asked.job.check().map_err(|error| UsageError(error.to_string()))?;
+    Ok(asked)
+}
 
-    fn read(path: &Path) -> Result<JobFile> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        // The parser's message names line and column and shows the line.
-        let job = toml::from_str(&text).map_err(|error| UsageError(error.to_string()));
-        job.with_context(|| path.display().to_string())
+/// The job of a file of another tool. What it would do otherwise goes to stderr.
+fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Result<Asked> {
+    if let Some(flag) = flag_beside(run) {
+        let why = format!("{flag} does not go with {file}: change it there");
+        return Err(UsageError(why).into());
     }
+    let reading = foreign::read(format, file, volumes, run.drive.seconds)?;
+    let Some(job) = reading.job else {
+        let refused = reading.notes.iter().find(|note| note.treatment == Treatment::Refused);
+        let first = refused.map(|note| format!("{}: `{}`: {}", note.at, note.text, note.why));
+        let more = format!("`drumfire explain {file}` says it all");
+        return Err(UsageError(format!("{}; {more}", first.unwrap_or_default())).into());
+    };
+    reading.notes.iter().for_each(|note| eprintln!("drumfire: {note}"));
+    let cores = if run.cores.is_empty() { reading.cores } else { run.cores.clone() };
+    let name = if job.name.is_empty() { stem(file) } else { job.name };
+    Ok(Asked { job: JobSpec { command: command(), name, ..job }, cores })
+}
+
+/// A flag that a job file decides for itself, if one is given.
+fn flag_beside(run: &Run) -> Option<&'static str> {
+    let drive = &run.drive;
+    [
+        ("--size", drive.size != 512),
+        ("--read", drive.read.is_some()),
+        ("--random", drive.random.is_some()),
+        ("--rw", drive.rw.is_some()),
+        ("--align", drive.align.is_some()),
+        ("--places", drive.places != Places::Uniform),
+        ("--outstanding", drive.outstanding != 32),
+        ("--rate", drive.rate.is_some()),
+        ("--ramp", drive.ramp != 2.0),
+        ("--seed", drive.seed != 1),
+        ("--workers", run.workers != 1),
+        ("--verify", run.verify),
+    ]
+    .into_iter()
+    .find_map(|(flag, given)| given.then_some(flag))
+}
+
+/// The name of a file without folder and ending.
+fn stem(file: &str) -> String {
+    Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn of_flags(run: &Run) -> Result<JobSpec> {
+    let workers = (run.volumes.len() as u32).saturating_mul(run.workers);
+    let verify = run.verify.then(Verify::default);
+    let group = Group {
+        name: String::new(),
+        volumes: run.volumes.clone(),
+        workers: run.workers,
+        workload: Workload { verify, ..run.drive.workload(workers)? },
+    };
+    let job = JobSpec::of(run.drive.seed, run.drive.seconds(), run.drive.ramp, group);
+    Ok(JobSpec { command: command(), ..job })
+}
+
+/// Reads a job of our own.
+pub fn read(path: &Path) -> Result<JobSpec> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    // The parser's message names line and column and shows the line.
+    let job = toml::from_str(&text).map_err(|error| UsageError(error.to_string()));
+    job.with_context(|| path.display().to_string())
 }
 
 /// The command line of this process, as a shell would take it.
@@ -75,22 +114,4 @@ pub fn command() -> String {
     };
     let words = std::env::args().skip(1).map(quoted);
     std::iter::once("drumfire".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn reads_what_a_run_keeps_and_names_what_it_does_not_know() {
-        let text = "command = 'x'\nvolumes = ['null:1t']\noutstanding = 3\nseconds = 1.0\n\
-            ramp_seconds = 0.0\nseed = 9\n[access]\nsize_bytes = 512\nread_percent = 70.0\n\
-            random_percent = 100.0\n";
-        let job: JobFile = toml::from_str(text).unwrap();
-        assert_eq!((job.volumes.len(), job.outstanding, job.seed), (1, 3, 9));
-        assert!(!job.verify);
-        let wrong = text.replace("outstanding", "outstandin");
-        let error = toml::from_str::<JobFile>(&wrong).unwrap_err().to_string();
-        assert!(error.contains("line 3") && error.contains("outstandin"), "{error}");
-    }
 }

@@ -3,10 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod audit;
+mod catalogue;
 mod discover;
 mod doctor;
 mod exit;
+mod explain;
 mod folder;
+mod foreign;
 mod job;
 mod placement;
 mod race;
@@ -26,7 +30,10 @@ fn main() -> std::process::ExitCode {
         Command::Serve(serve) => serve::main(&serve),
         Command::Run(run) => run::main(&run, args.color),
         Command::Discover(discover) => discover::main(&discover),
+        Command::Explain(args) => explain::main(&args),
         Command::Doctor => doctor::main(),
+        Command::Catalogue(args) => catalogue::main(&args),
+        Command::Audit(args) => audit::main(&args),
     };
     match outcome {
         Ok(exit) => exit.code(),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use block::print_size;
+use load::spec::{Group, JobSpec, Part, Range, Workload};
 use load::{Engine, RunSpec, TargetThreads, WorkerSpec};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::Job;
 use volume::{Purpose, Uri, Volume};
 
-use crate::args::{Color, Protocol, Race};
+use crate::args::{Color, Drive, Protocol, Race, Rate};
 use crate::exit::{Exit, UsageError};
 use crate::{folder, job, placement, show, signal};
 
@@ -30,7 +31,7 @@ pub fn main(race: &Race, color: Color) -> Result<Exit> {
     let mut live = show::view(&race.drive, color);
     let mut result = engine.run(spec, &mut *live)?;
     drop((live, server));
-    show::finish(&mut result, &folder, &race.drive, color, "race")?;
+    show::finish(&mut result, &folder, &race.drive, color, "race", true)?;
     Ok(Exit::of_result(&result, engine.stop.asked() > 0, race.drive.strict))
 }
 
@@ -49,7 +50,7 @@ fn check(race: &Race) -> Result<()> {
     }
     race.drive
         .access()?
-        .check(block::Geometry::new(race.volume_size, 512))
+        .fits(&Range::WHOLE, block::Geometry::new(race.volume_size, 512))
         .map_err(|error| UsageError(format!("{uri}: {error}")))?;
     let wanted = count.saturating_mul(race.volume_size);
     let available = os::sample::memory_available_bytes().unwrap_or(u64::MAX);
@@ -133,13 +134,16 @@ fn spec(
     targets: &[(String, u8)],
 ) -> Result<RunSpec> {
     let drive = &race.drive;
-    let access = drive.access()?;
+    let count = targets.len() as u32;
+    let workload = Arc::new(drive.workload(count)?);
+    let access = &workload.access;
     let (scheme, portal) = match race.protocol {
         Protocol::Iscsi => ("iscsi", server.iscsi()[0]),
         Protocol::NvmeTcp => ("nvme+tcp", server.nvme_tcp()[0]),
     };
-    let per_manager = (targets.len() as u32).div_ceil(MANAGERS);
+    let per_manager = count.div_ceil(MANAGERS);
     let worker = |(index, (target, lun)): (usize, &(String, u8))| -> Result<WorkerSpec> {
+        let number = index as u64;
         let index = index as u32;
         let name = match race.protocol {
             Protocol::Iscsi => target.clone(),
@@ -152,18 +156,26 @@ fn spec(
             volume: volume::open(&uri.parse()?, purpose)?,
             uri,
             target: name,
+            workload: workload.clone(),
+            number,
+            part: Part::WHOLE,
         })
     };
-    let count = targets.len() as u32;
+    let workers = targets.iter().enumerate().map(worker).collect::<Result<Vec<_>>>()?;
+    let rate = match drive.rate {
+        None => None,
+        Some(Rate::Ios(rate)) => Some(rate),
+        Some(Rate::Bytes(rate)) => Some(rate / access.mean_bytes()),
+    };
+    let outstanding = u64::from(count) * u64::from(drive.outstanding);
     Ok(RunSpec {
-        command: job::command(),
         job: Job {
             name: "race".to_owned(),
             size_bytes: Some(drive.size),
-            read_percent: access.read_percent,
-            random_percent: access.random_percent,
-            outstanding: Some(u64::from(count) * u64::from(drive.outstanding)),
-            rate_per_s: None,
+            read_percent: access.read_percent(),
+            random_percent: access.random_percent(),
+            outstanding: rate.is_none().then_some(outstanding),
+            rate_per_s: rate,
             workers: count,
             volumes: count,
             targets: race.targets,
@@ -173,17 +185,37 @@ fn spec(
             },
             loopback: true,
             storage: "RAM".to_owned(),
-            seconds: drive.seconds,
+            seconds: drive.seconds(),
             ramp_seconds: drive.ramp,
         },
-        workers: targets.iter().enumerate().map(worker).collect::<Result<_>>()?,
-        access,
-        outstanding: drive.outstanding,
-        seconds: drive.seconds,
+        document: document(drive, &workload, &workers)?,
+        workers,
+        seconds: drive.seconds(),
         ramp_seconds: drive.ramp,
         seed: drive.seed,
         cores: place.workers,
-        verify: false,
+        ledgers: None,
         targets: Some(TargetThreads { cores: place.targets, threads: server.thread_ids() }),
     })
+}
+
+/// The job of the initiators. Its targets end with the race: the command makes them again.
+fn document(
+    drive: &Drive,
+    workload: &Workload,
+    workers: &[WorkerSpec],
+) -> Result<serde_json::Value> {
+    let group = Group {
+        name: String::new(),
+        volumes: workers.iter().map(|worker| worker.uri.clone()).collect(),
+        workers: 1,
+        workload: workload.clone(),
+    };
+    let job = JobSpec {
+        command: job::command(),
+        name: "race".to_owned(),
+        ..JobSpec::of(drive.seed, drive.seconds(), drive.ramp, group)
+    };
+    job.check().map_err(|error| UsageError(error.to_string()))?;
+    serde_json::to_value(&job).context("the job as a document")
 }

@@ -1,102 +1,184 @@
 //! `drumfire run`: drive volumes.
 
-use anyhow::Result;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use load::spec::{JobSpec, Pacing, Part, Step, Workload};
 use load::{Engine, RunSpec, WorkerSpec};
-use stats::Job;
-use volume::{Purpose, Uri};
+use stats::{Job, RunResult};
+use volume::{Purpose, Uri, Volume};
 
 use crate::args::{Color, Run};
-use crate::exit::{Exit, UsageError};
-use crate::job::{self, JobFile};
-use crate::{folder, placement, show, signal};
+use crate::exit::Exit;
+use crate::job::Asked;
+use crate::{folder, job, placement, show, signal};
 
-/// Drives the volumes.
+/// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
-    let spec = spec(run)?;
+    let Asked { job, cores } = job::of(run)?;
+    let run = &Run { cores, ..run.clone() };
+    let many = job.steps.len() > 1;
+    let mut open = Vec::new();
+    let mut specs = Vec::new();
+    for step in &job.steps {
+        specs.push(spec(run, &job, step, &mut open)?);
+    }
     let folder = folder::make(run.drive.out.as_deref(), "run")?;
     let engine = Engine::default();
     signal::stop_on_signal(&engine.stop)?;
+    let mut results: Vec<RunResult> = Vec::new();
+    for (index, spec) in specs.into_iter().enumerate() {
+        if engine.stop.asked() > 0 {
+            break;
+        }
+        let folder = if many { folder.join(format!("step-{}", index + 1)) } else { folder.clone() };
+        results.push(one(run, &job, spec, &engine, &folder, color)?);
+    }
+    if many && run.drive.json {
+        show::print_steps(&results)?;
+    }
+    let exits = results
+        .iter()
+        .map(|result| Exit::of_result(result, engine.stop.asked() > 0, run.drive.strict));
+    Ok(exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted))
+}
+
+fn one(
+    run: &Run,
+    job: &JobSpec,
+    spec: RunSpec,
+    engine: &Engine,
+    folder: &Path,
+    color: Color,
+) -> Result<RunResult> {
+    let name = spec.job.name.clone();
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
     let mut live = show::view(&run.drive, color);
     let mut result = engine.run(spec, &mut *live)?;
     drop(live);
-    show::finish(&mut result, &folder, &run.drive, color, "run")?;
-    Ok(Exit::of_result(&result, engine.stop.asked() > 0, run.drive.strict))
+    let alone = job.steps.len() == 1 || !run.drive.json;
+    show::finish(&mut result, folder, &run.drive, color, &name, alone)?;
+    Ok(result)
 }
 
-fn spec(run: &Run) -> Result<RunSpec> {
-    if run.workers == 0 {
-        return Err(UsageError("--workers: at least one worker is needed".to_owned()).into());
-    }
-    let file = JobFile::of(run)?;
-    let purpose = match (file.access.writes() || file.verify, run.destroy) {
-        (false, _) => Purpose::Read,
-        (true, false) => Purpose::Write,
-        (true, true) => Purpose::Destroy,
-    };
-    let uris = file.volumes.iter().map(|text| text.parse()).collect::<Result<Vec<Uri>, _>>()?;
+/// Volumes that are open: workers and steps that name the same one share it.
+type Open = Vec<(Uri, Arc<dyn Volume>)>;
+
+/// A step with its volumes open.
+fn spec(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<RunSpec> {
+    let mut uris: Vec<Uri> = Vec::new();
     let mut workers: Vec<WorkerSpec> = Vec::new();
-    for uri in &uris {
-        let text = uri.to_string();
-        // Workers of one volume share it.
-        let known = workers.iter().find(|worker| worker.uri == text);
-        let volume = match known {
-            Some(worker) => worker.volume.clone(),
-            None => volume::open(uri, purpose)?,
-        };
-        workers.push(WorkerSpec {
-            name: format!("manager 1 worker {}", workers.len() + 1),
-            volume,
-            uri: text,
-            target: target_of(uri),
-        });
+    for group in &step.groups {
+        let workload = Arc::new(group.workload.clone());
+        for text in &group.volumes {
+            let uri: Uri = text.parse()?;
+            let known = open.iter().find(|(known, _)| *known == uri);
+            let volume = match known {
+                Some((_, volume)) => volume.clone(),
+                None => {
+                    let volume = volume::open(&uri, purpose(run, job, &uri))?;
+                    open.push((uri.clone(), volume.clone()));
+                    volume
+                }
+            };
+            if !uris.contains(&uri) {
+                uris.push(uri.clone());
+            }
+            for _ in 0..group.workers {
+                workers.push(WorkerSpec {
+                    name: format!("manager 1 worker {}", workers.len() + 1),
+                    volume: volume.clone(),
+                    uri: uri.to_string(),
+                    target: uri.target().unwrap_or_default().to_owned(),
+                    workload: workload.clone(),
+                    number: workers.len() as u64,
+                    part: Part::WHOLE,
+                });
+            }
+        }
     }
-    if workers.is_empty() {
-        return Err(UsageError("the job names no volume".to_owned()).into());
-    }
+    share_out(&mut workers);
     let cores = placement::chosen(&run.cores, workers.len())?;
-    let job = job_of(&file, &uris, &workers);
+    let alone = JobSpec { steps: vec![step.clone()], ..job.clone() };
     Ok(RunSpec {
-        job,
-        command: job::command(),
+        job: job_of(job, step, &uris, &workers),
+        document: serde_json::to_value(&alone).context("the job as a document")?,
         workers,
-        access: file.access,
-        outstanding: file.outstanding,
-        seconds: file.seconds,
-        ramp_seconds: file.ramp_seconds,
-        seed: file.seed,
+        seconds: step.seconds,
+        ramp_seconds: step.ramp_seconds,
+        seed: job.seed,
         cores,
-        verify: file.verify,
+        ledgers: None,
         targets: None,
     })
 }
 
-fn job_of(file: &JobFile, uris: &[Uri], workers: &[WorkerSpec]) -> Job {
-    let count = |mut names: Vec<String>| {
+/// What a volume is opened for: to be written if any part of the job writes it.
+fn purpose(run: &Run, job: &JobSpec, uri: &Uri) -> Purpose {
+    let names = |text: &String| text.parse::<Uri>().as_ref() == Ok(uri);
+    let mut groups = job.steps.iter().flat_map(|step| &step.groups);
+    let writes = groups.any(|group| group.workload.writes() && group.volumes.iter().any(names));
+    match (writes, run.destroy) {
+        (false, _) => Purpose::Read,
+        (true, false) => Purpose::Write,
+        (true, true) => Purpose::Destroy,
+    }
+}
+
+/// Tells each worker which one of its volume's it is.
+fn share_out(workers: &mut [WorkerSpec]) {
+    let mut counts: std::collections::HashMap<String, u64> = std::collections::HashMap::new();
+    for worker in &mut *workers {
+        let count = counts.entry(worker.uri.clone()).or_default();
+        worker.part.index = *count;
+        *count += 1;
+    }
+    workers.iter_mut().for_each(|worker| worker.part.of = counts[&worker.uri]);
+}
+
+fn job_of(job: &JobSpec, step: &Step, uris: &[Uri], workers: &[WorkerSpec]) -> Job {
+    let count = |mut names: Vec<&str>| {
         names.sort_unstable();
         names.dedup();
         names.iter().filter(|name| !name.is_empty()).count() as u32
     };
+    let mean = |of: &dyn Fn(&Workload) -> f64| {
+        workers.iter().map(|worker| of(&worker.workload)).sum::<f64>() / workers.len() as f64
+    };
+    let size = workers[0].workload.access.size_bytes();
+    let same_size = workers.iter().all(|worker| worker.workload.access.size_bytes() == size);
+    let rates: Option<Vec<f64>> = workers.iter().map(|w| rate_of(&w.workload)).collect();
+    let closed = workers.iter().all(|worker| worker.workload.pacing == Pacing::Closed);
+    let outstanding = workers.iter().map(|worker| u64::from(worker.workload.outstanding)).sum();
     let first = &workers[0].volume;
+    let name = [&step.name, &job.name].into_iter().find(|name| !name.is_empty());
     Job {
-        name: "run".to_owned(),
-        size_bytes: Some(file.access.size_bytes),
-        read_percent: file.access.read_percent,
-        random_percent: file.access.random_percent,
-        outstanding: Some(workers.len() as u64 * u64::from(file.outstanding)),
-        rate_per_s: None,
+        name: name.map_or("run", |name| name).to_owned(),
+        size_bytes: size.filter(|_| same_size),
+        read_percent: mean(&|workload| workload.access.read_percent()),
+        random_percent: mean(&|workload| workload.access.random_percent()),
+        outstanding: closed.then_some(outstanding),
+        rate_per_s: rates.map(|rates| rates.iter().sum()),
         workers: workers.len() as u32,
-        volumes: count(workers.iter().map(|worker| worker.uri.clone()).collect()),
-        targets: count(uris.iter().map(target_of).collect()),
+        volumes: uris.len() as u32,
+        targets: count(uris.iter().filter_map(Uri::target).collect()),
         transport: first.transport().to_owned(),
         loopback: uris.iter().any(is_loopback),
         storage: first.kind().to_owned(),
-        seconds: file.seconds,
-        ramp_seconds: file.ramp_seconds,
+        seconds: step.seconds,
+        ramp_seconds: step.ramp_seconds,
     }
 }
 
-fn target_of(uri: &Uri) -> String {
-    uri.target().unwrap_or_default().to_owned()
+/// Planned I/Os per second of a worker, if it has a plan.
+fn rate_of(workload: &Workload) -> Option<f64> {
+    match workload.pacing {
+        Pacing::Closed => None,
+        Pacing::Ios { per_second, .. } => Some(per_second),
+        Pacing::Bytes { per_second, .. } => Some(per_second / workload.access.mean_bytes()),
+    }
 }
 
 fn is_loopback(uri: &Uri) -> bool {

@@ -25,13 +25,22 @@ pub fn view(drive: &Drive, color: Color) -> Box<dyn Live> {
     Box::new(report::Lines::new(io::stderr()))
 }
 
-/// Keeps the result in its folder, then prints it.
+/// Prints the results of several steps as one document.
+pub fn print_steps(results: &[RunResult]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "steps": results }))?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Keeps the result in its folder, then prints it if that is wanted now.
 pub fn finish(
     result: &mut RunResult,
     folder: &Path,
     drive: &Drive,
     color: Color,
     name: &str,
+    print: bool,
 ) -> Result<()> {
     result.tool = Tool {
         name: "drumfire".to_owned(),
@@ -42,6 +51,9 @@ pub fn finish(
     let kept = folder::write(folder, result);
     if let Some(partial) = &result.partial {
         eprintln!("drumfire: partial result: {partial}");
+    }
+    if !print {
+        return kept;
     }
     let mut out = io::stdout().lock();
     let printed = if drive.json {

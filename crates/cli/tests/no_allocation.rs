@@ -4,9 +4,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use load::{Access, Engine, RunSpec, TargetThreads, WorkerSpec};
+use load::spec::{Access, Part, Workload};
+use load::{Engine, RunSpec, TargetThreads, WorkerSpec};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::Job;
 use stats::live::{About, Action, Live, Phase, Snapshot};
@@ -96,22 +98,30 @@ fn run(size_bytes: u32, read_percent: f64) {
         Log::new(|line| eprintln!("{line}")),
     )
     .unwrap();
-    let worker = |export: &Export| {
+    let workload = Workload::new(Access::new(size_bytes, read_percent, 100.0), 32);
+    let workload = Arc::new(workload);
+    let worker = |(number, export): (usize, &Export)| {
         let uri = format!("iscsi://{}/{}/{}", server.iscsi()[0], export.target, export.lun);
         let volume = volume::open(&uri.parse().unwrap(), Purpose::Write).unwrap();
-        WorkerSpec { name: uri.clone(), volume, uri, target: export.target.clone() }
+        WorkerSpec {
+            name: uri.clone(),
+            volume,
+            uri,
+            target: export.target.clone(),
+            workload: workload.clone(),
+            number: number as u64,
+            part: Part::WHOLE,
+        }
     };
     let spec = RunSpec {
         job: Job::default(),
-        command: String::new(),
-        workers: exports.iter().map(worker).collect(),
-        access: Access { size_bytes, read_percent, random_percent: 100.0, align_bytes: None },
-        outstanding: 32,
+        document: serde_json::Value::Null,
+        workers: exports.iter().enumerate().map(worker).collect(),
         seconds: 4.0,
         ramp_seconds: 1.0,
         seed: 1,
         cores: cores.clone(),
-        verify: false,
+        ledgers: None,
         targets: Some(TargetThreads { cores, threads: server.thread_ids() }),
     };
     let mut watch = Watch::default();

@@ -1,60 +1,178 @@
-//! What is written, so that nothing can compress or share it, and so that reads can be compared.
+//! What is written: by default nothing can compress or share it.
 
 use crate::rng::{Rng, splitmix};
+use crate::spec::Content;
 
-/// Blocks are told apart in units of this.
+/// Parts of a write that are unique each by themselves: the shortest block there is.
 const UNIT: usize = 512;
+/// What compressors and finders of duplicates are told to look at: shares are kept in each.
+const CHUNK: usize = 4096;
+/// Different contents of duplicates. Few, so that they add nothing to what is stored.
+const DUPLICATES: u64 = 64;
+
+/// Makes the content of one worker's writes.
+///
+/// Buffers hold random bytes from the start. Each write puts a number of its own into every 512
+/// bytes, 2 ns for each: all that is written differs in every block, and within a block nothing
+/// repeats. A compressor that looked across many I/Os could find parts again; storage looks at
+/// 4 to 128 KiB.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    rng: Rng,
+    /// What makes the next unit unique: never the same twice.
+    next: u64,
+    /// Bytes of each chunk that are random; the rest are zero.
+    random: usize,
+    /// Share of 2³² of the chunks that are duplicates.
+    duplicates: u64,
+    seed: u64,
+}
+
+impl Writer {
+    /// For the worker with this number.
+    pub(crate) fn new(content: &Content, seed: u64, number: u64) -> Writer {
+        let share = |percent: f64| (percent / 100.0 * (1_u64 << 32) as f64).round() as u64;
+        // Whole words; at least one number in each unit makes it unique, unless all is zero.
+        let random = ((1.0 - content.compress_percent / 100.0) * CHUNK as f64).round() as usize;
+        Writer {
+            rng: Rng::new(seed, 2 * number + 1),
+            next: number << 40,
+            random: random.next_multiple_of(8).min(CHUNK),
+            duplicates: share(content.dedupe_percent),
+            seed,
+        }
+    }
+
+    /// Fills a new buffer.
+    pub(crate) fn fill(&mut self, buf: &mut [u8]) {
+        for chunk in buf.chunks_mut(CHUNK) {
+            let random = self.random.min(chunk.len());
+            fill_random(&mut chunk[..random], &mut self.rng);
+            chunk[random..].fill(0);
+        }
+    }
+
+    /// Makes a buffer that this writer filled ready for another write of all its bytes.
+    #[inline]
+    pub(crate) fn renew(&mut self, data: &mut [u8]) {
+        if self.random == CHUNK && self.duplicates == 0 {
+            for unit in data.chunks_exact_mut(UNIT) {
+                unit[..8].copy_from_slice(&self.unique().to_le_bytes());
+            }
+        } else {
+            self.renew_shares(data);
+        }
+    }
+
+    #[inline]
+    fn unique(&mut self) -> u64 {
+        // A bijection of a counter: two workers and two writes never share a number.
+        self.next = self.next.wrapping_add(1);
+        let mut state = self.next;
+        splitmix(&mut state)
+    }
+
+    fn renew_shares(&mut self, data: &mut [u8]) {
+        for chunk in data.chunks_mut(CHUNK) {
+            let random = self.random.min(chunk.len());
+            if self.duplicates == 0 {
+                for unit in chunk[..random].chunks_mut(UNIT) {
+                    let unique = self.unique().to_le_bytes();
+                    unit[..8].copy_from_slice(&unique);
+                }
+                continue;
+            }
+            let mut content = if self.rng.chance(self.duplicates) {
+                Rng::new(self.seed, u64::MAX - self.rng.below(DUPLICATES))
+            } else {
+                Rng::new(self.unique(), 0)
+            };
+            fill_random(&mut chunk[..random], &mut content);
+        }
+    }
+}
 
 /// Fills a buffer with random data.
-pub(crate) fn fill_random(bytes: &mut [u8], rng: &mut Rng) {
+fn fill_random(bytes: &mut [u8], rng: &mut Rng) {
     for word in bytes.chunks_mut(8) {
         word.copy_from_slice(&rng.next().to_le_bytes()[..word.len()]);
     }
 }
 
-/// Fills a buffer with the content that belongs to `offset` under `seed`.
-pub(crate) fn stamp(bytes: &mut [u8], offset: u64, seed: u64) {
-    for (index, unit) in bytes.chunks_exact_mut(UNIT).enumerate() {
-        let mut state = first(offset, index, seed);
-        for word in unit.chunks_exact_mut(8) {
-            word.copy_from_slice(&splitmix(&mut state).to_le_bytes());
-        }
-    }
-}
-
-/// Compares a buffer with the content that belongs to `offset` under `seed`: where it first
-/// differs, if it does.
-pub(crate) fn check(bytes: &[u8], offset: u64, seed: u64) -> Option<u64> {
-    for (index, unit) in bytes.chunks_exact(UNIT).enumerate() {
-        let mut state = first(offset, index, seed);
-        for (place, word) in unit.chunks_exact(8).enumerate() {
-            if *word != splitmix(&mut state).to_le_bytes() {
-                return Some(offset + (index * UNIT + place * 8) as u64);
-            }
-        }
-    }
-    None
-}
-
-/// Where the numbers of a unit begin: places that are near each other begin far apart.
-fn first(offset: u64, index: usize, seed: u64) -> u64 {
-    let mut state = seed ^ (offset + (index * UNIT) as u64);
-    splitmix(&mut state)
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
+    use std::collections::HashSet;
+
+    /// What is written by two workers, 32 KiB at a time, from two buffers each.
+    fn written(compress_percent: f64, dedupe_percent: f64) -> Vec<u8> {
+        let content = Content { compress_percent, dedupe_percent };
+        let mut all = Vec::new();
+        for number in 0..2 {
+            let mut writer = Writer::new(&content, 7, number);
+            let mut bufs = [vec![0xff; 32 << 10], vec![0xff; 32 << 10]];
+            bufs.iter_mut().for_each(|buf| writer.fill(buf));
+            for round in 0..100 {
+                let buf = &mut bufs[round % 2];
+                writer.renew(buf);
+                all.extend_from_slice(buf);
+            }
+        }
+        all
+    }
+
+    /// What a compressor leaves of it in blocks of this length, in percent.
+    fn compressed(data: &[u8], block: usize) -> f64 {
+        let left: usize =
+            data.chunks(block).map(|b| lz4_flex::block::compress(b).len().min(block)).sum();
+        left as f64 / data.len() as f64 * 100.0
+    }
+
+    fn different(data: &[u8], block: usize) -> f64 {
+        let all: HashSet<&[u8]> = data.chunks(block).collect();
+        all.len() as f64 / (data.len() / block) as f64 * 100.0
+    }
 
     #[test]
-    fn tells_every_place_and_every_byte_apart() {
-        let mut bytes = vec![0; 4096];
-        stamp(&mut bytes, 8192, 5);
-        assert_eq!(check(&bytes, 8192, 5), None);
-        assert_eq!(check(&bytes[512..], 8704, 5), None);
-        assert_eq!(check(&bytes, 8704, 5), Some(8704));
-        assert_eq!(check(&bytes, 8192, 6), Some(8192));
-        bytes[2047] ^= 1;
-        assert_eq!(check(&bytes, 8192, 5), Some(8192 + 2040));
+    fn nothing_can_be_compressed_or_shared_by_default() {
+        let data = written(0.0, 0.0);
+        for block in [512, 4096, 32 << 10] {
+            assert_eq!(compressed(&data, block), 100.0, "in blocks of {block}");
+            assert_eq!(different(&data, block), 100.0, "in blocks of {block}");
+        }
+        // 7.9 bits of entropy in each byte at least: no order-0 coder finds anything either.
+        let mut counts = [0_u64; 256];
+        data.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+        let share = |count: &u64| *count as f64 / data.len() as f64;
+        let entropy: f64 = counts.iter().map(share).map(|p| -p * p.log2()).sum();
+        assert!(entropy > 7.9, "{entropy}");
+    }
+
+    #[test]
+    fn compresses_by_the_share_that_was_asked_for() {
+        for percent in [25.0, 50.0, 80.0] {
+            let data = written(percent, 0.0);
+            for block in [4096, 32 << 10] {
+                let left = compressed(&data, block);
+                assert!((left - (100.0 - percent)).abs() < 2.0, "{percent} %: {left} % are left");
+            }
+            assert_eq!(different(&data, 4096), 100.0);
+        }
+        assert!(compressed(&written(100.0, 0.0), 4096) < 2.0);
+    }
+
+    #[test]
+    fn repeats_by_the_share_that_was_asked_for() {
+        for percent in [30.0, 75.0] {
+            let data = written(0.0, percent);
+            // 64 of 1,600 blocks are the originals of all duplicates.
+            let expected = 100.0 - percent + 64.0 / 1600.0 * 100.0;
+            let found = different(&data, 4096);
+            assert!((found - expected).abs() < 3.0, "{percent} %: {found} % differ");
+            assert_eq!(compressed(&data, 4096), 100.0);
+        }
+        let both = written(50.0, 50.0);
+        assert!((compressed(&both, 4096) - 50.0).abs() < 2.0);
+        assert!((different(&both, 4096) - 54.0).abs() < 3.0);
     }
 }

@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 
 use block::{Nanos, Pool};
 use os::{Core, Waker};
+use stats::Interval;
 
 use crate::handover::{Command, Handover};
-use crate::pattern::Pattern;
-use crate::rng::Rng;
+use crate::ledger::Ledger;
 use crate::spec::RunSpec;
-use crate::worker::{Order, Worker};
+use crate::worker::{Identity, Order, Worker};
 
 /// Small and large buffers that a core of workers lends at most.
 const POOL: (usize, usize) = (4096, 512);
@@ -58,6 +58,8 @@ pub(crate) struct Seat {
     pub(crate) cpu: usize,
     /// Which of the spec's workers sit here.
     pub(crate) workers: Vec<usize>,
+    /// What the volume of each should hold, if that is compared.
+    pub(crate) ledgers: Vec<Option<Arc<Ledger>>>,
     pub(crate) handover: Arc<Handover>,
 }
 
@@ -82,25 +84,23 @@ fn drive(seat: &Seat, spec: &RunSpec, news: &Sender<News>) -> Result<(), String>
     let core = Core::open(Pool::new(POOL.0, POOL.1)).map_err(|error| error.to_string())?;
     let (waker, _) = core.waker().map_err(|error| error.to_string())?;
     let mut workers = Vec::new();
-    for index in &seat.workers {
-        workers.push(open_worker(*index, spec, &core)?);
+    for (index, ledger) in seat.workers.iter().zip(&seat.ledgers) {
+        workers.push(open_worker(*index, spec, ledger.clone(), &core)?);
     }
     let _ = news.send(News::Open { thread: seat.thread, id: os::sample::thread_id(), waker });
     run(seat, &core, &mut workers).map_err(|error| format!("io_uring: {error}"))
 }
 
-fn open_worker(index: usize, spec: &RunSpec, core: &Core) -> Result<Worker, String> {
+fn open_worker(
+    index: usize,
+    spec: &RunSpec,
+    ledger: Option<Arc<Ledger>>,
+    core: &Core,
+) -> Result<Worker, String> {
     let this = &spec.workers[index];
     let lane = this.volume.lane(core).map_err(|error| error.to_string())?;
-    let same = |other: &&crate::WorkerSpec| Arc::ptr_eq(&other.volume, &this.volume);
-    let workers = spec.workers.iter().filter(same).count() as u64;
-    let place = spec.workers[..index].iter().filter(same).count() as u64;
-    let rng = Rng::new(spec.seed, 2 * index as u64);
-    let geometry = this.volume.geometry();
-    let pattern = Pattern::new(&spec.access, geometry, rng, place, workers);
-    let content = Rng::new(spec.seed, 2 * index as u64 + 1);
-    let verify = spec.verify.then_some(spec.seed);
-    Worker::new(lane, pattern, spec.outstanding, content, verify, core.pool())
+    let who = Identity { seed: spec.seed, number: this.number, part: this.part };
+    Worker::new(lane, &this.workload, who, ledger, core.pool())
         .map_err(|error| format!("no memory for buffers: {error}"))
 }
 
@@ -114,13 +114,21 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         ready.clear();
     }
     let now = core.now();
-    workers.iter_mut().for_each(|worker| worker.begin(now));
+    for worker in workers.iter_mut() {
+        let paced = worker.is_paced();
+        worker.begin(now, Box::new(if paced { Interval::paced() } else { Interval::new() }));
+    }
     let mut seen = handover.asked();
+    let mut finished = false;
     while handover.commanded() == Command::Run {
         let wake = step_all(core, workers, Order::Run);
         if handover.asked() != seen {
             seen = handover.asked();
             hand_over(seat, core, workers);
+        }
+        if !finished && workers.iter().all(Worker::is_finished) {
+            finished = true;
+            handover.say_finished();
         }
         core.turn(wake, &mut ready)?;
         ready.clear();

@@ -1,6 +1,6 @@
 //! How a worker's numbers get from its core to the collector without a lock or an allocation.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 use stats::Interval;
@@ -28,22 +28,26 @@ pub(crate) struct Handover {
     epoch: AtomicU64,
     /// Workers that still write their volume for the first time.
     filling: AtomicU32,
+    /// All workers have done what they were to do.
+    finished: AtomicBool,
     full: ArrayQueue<(usize, Box<Interval>)>,
     empty: ArrayQueue<Box<Interval>>,
     pub(crate) troubles: ArrayQueue<(usize, Trouble)>,
 }
 
 impl Handover {
-    /// For so many workers.
-    pub(crate) fn new(workers: usize) -> Handover {
+    /// For so many workers, some of which begin I/Os by the clock.
+    pub(crate) fn new(workers: usize, paced: bool) -> Handover {
         let empty = ArrayQueue::new(workers.max(1));
         for _ in 0..workers {
-            let _ = empty.push(Box::new(Interval::new()));
+            let interval = if paced { Interval::paced() } else { Interval::new() };
+            let _ = empty.push(Box::new(interval));
         }
         Handover {
             command: AtomicU32::new(Command::Wait as u32),
             epoch: AtomicU64::new(0),
             filling: AtomicU32::new(0),
+            finished: AtomicBool::new(false),
             full: ArrayQueue::new(workers.max(1)),
             empty,
             troubles: ArrayQueue::new(workers.max(1)),
@@ -79,6 +83,14 @@ impl Handover {
 
     pub(crate) fn is_filling(&self) -> bool {
         self.filling.load(Ordering::Acquire) > 0
+    }
+
+    pub(crate) fn say_finished(&self) {
+        self.finished.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
     }
 
     /// An empty interval for a worker to go on with. `None` only if the collector is late.

@@ -26,14 +26,18 @@ pub(crate) fn checks(
         Some(false) => (Verdict::Fail, "a read returned other data than were written"),
         None => (Verdict::Unknown, "reads were not compared: --verify does"),
     };
-    vec![
+    let totals = collected.totals();
+    let mut checks = vec![
         Check::new("H05", "data", data.0, data.1),
         verdict::steady_state(&rates),
-        verdict::generator_ceiling(collected.totals().iops, None, None),
+        verdict::generator_ceiling(totals.iops, None, None),
         verdict::littles_law(&collected.flows()),
-        verdict::percentiles_supported(collected.totals().ios),
+        verdict::percentiles_supported(totals.ios),
         verdict::cpu_was_ours(cpu.steal_percent, None),
         verdict::nobody_else(cpu.host_percent, ours, os::cpu::allowed().len() as u32),
         verdict::wire(wire),
-    ]
+    ];
+    checks.extend(verdict::schedule_kept(&totals));
+    checks.sort_by(|a, b| a.code.cmp(&b.code));
+    checks
 }

@@ -1,21 +1,25 @@
 //! Drive storage: workers with outstanding I/Os on volumes, every latency recorded.
 //!
-//! A [`RunSpec`] says who drives what and how; [`Engine`] runs it on the cores of this host and
-//! returns a [`RunResult`](stats::RunResult). Nothing here knows a protocol or a kind of volume.
+//! A [`JobSpec`](spec::JobSpec) is the document that says who drives what and how; [`Engine`] runs
+//! one of its steps, a [`RunSpec`], on the cores of this host and returns a
+//! [`RunResult`](stats::RunResult). Nothing here knows a protocol or a kind of volume.
 #![forbid(unsafe_code)]
 
 mod content;
 mod engine;
+pub mod formats;
 mod handover;
 mod judge;
+mod ledger;
 mod meter;
+mod pacing;
 mod pattern;
 mod rng;
 mod runner;
-mod spec;
+pub mod spec;
+mod stamp;
 mod worker;
 
 pub use crate::engine::Stop;
-pub use crate::pattern::{Access, AccessError};
 pub use crate::runner::{Engine, RunError};
 pub use crate::spec::{RunSpec, TargetThreads, WorkerSpec};

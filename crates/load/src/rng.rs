@@ -30,6 +30,12 @@ impl Rng {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
+    /// A number from 0 to below 1, in steps of 2⁻⁵³.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    }
+
     /// True with a probability of `share` / 2³².
     #[inline]
     pub fn chance(&mut self, share: u64) -> bool {
@@ -63,6 +69,8 @@ mod test {
         let mut counts = [0_u32; 10];
         (0..100_000).for_each(|_| counts[rng.below(10) as usize] += 1);
         assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+        let sum: f64 = (0..100_000).map(|_| rng.unit()).sum();
+        assert!((49_500.0..50_500.0).contains(&sum), "{sum}");
         let hits = (0..100_000).filter(|_| rng.chance(1 << 31)).count();
         assert!((49_000..51_000).contains(&hits), "{hits}");
         assert!(!rng.chance(0) && rng.chance(1 << 32));

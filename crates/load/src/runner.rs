@@ -1,5 +1,7 @@
 //! Runs a spec on this host: starts the threads, collects every second, judges at the end.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -13,9 +15,9 @@ use stats::{Class, Collector, Host, Origin, Placement, RunResult, SCHEMA_VERSION
 use crate::engine::{self, News, Seat, Stop};
 use crate::handover::{Command, Handover};
 use crate::judge;
+use crate::ledger::Ledger;
 use crate::meter::{Meter, Reading};
-use crate::pattern::AccessError;
-use crate::spec::RunSpec;
+use crate::spec::{AccessError, Pacing, RunSpec, WorkerSpec, Workload};
 use crate::worker::Trouble;
 
 /// How often the view may answer keys.
@@ -49,6 +51,9 @@ pub enum RunError {
     /// A lane or a core could not be opened.
     #[error("{0}")]
     Open(String),
+    /// What volumes should hold cannot be kept.
+    #[error("cannot keep what was written: {0}")]
+    Ledger(std::io::Error),
     /// A thread could not be started.
     #[error("cannot start: {0}")]
     Start(#[from] std::io::Error),
@@ -71,17 +76,44 @@ fn check(spec: &RunSpec) -> Result<(), RunError> {
     if spec.workers.is_empty() || spec.cores.is_empty() {
         return Err(RunError::Nothing("a run needs a volume and a core"));
     }
-    if spec.outstanding == 0 {
-        return Err(RunError::Nothing("at least one I/O must be outstanding"));
-    }
     if !spec.seconds.is_finite() || spec.seconds <= 0.0 {
         return Err(RunError::Nothing("a run needs a time longer than 0 s"));
     }
     for worker in &spec.workers {
-        let fits = spec.access.check(worker.volume.geometry());
+        let fits = worker.workload.fits(worker.volume.geometry());
         fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
     }
     Ok(())
+}
+
+/// The ledger of each worker's volume, if anything on it is compared.
+fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
+    let mut known: HashMap<*const (), Option<Arc<Ledger>>> = HashMap::new();
+    let key = |worker: &WorkerSpec| Arc::as_ptr(&worker.volume).cast::<()>();
+    let mut all = Vec::new();
+    for worker in &spec.workers {
+        if let Some(ledger) = known.get(&key(worker)) {
+            all.push(ledger.clone());
+            continue;
+        }
+        let same = spec.workers.iter().filter(|other| key(other) == key(worker));
+        let workloads: Vec<&Workload> = same.map(|other| &*other.workload).collect();
+        let mut ledger = None;
+        if workloads.iter().any(|workload| workload.verify.is_some()) {
+            let path = spec.ledgers.as_ref().map(|folder| ledger_path(folder, known.len()));
+            let geometry = worker.volume.geometry();
+            let made = Ledger::new(&workloads, geometry, spec.seed, path.as_deref());
+            ledger = Some(Arc::new(made.map_err(RunError::Ledger)?));
+        }
+        known.insert(key(worker), ledger.clone());
+        all.push(ledger);
+    }
+    Ok(all)
+}
+
+/// Where the ledger of the n-th volume of a run is kept.
+pub(crate) fn ledger_path(folder: &Path, volume: usize) -> PathBuf {
+    folder.join(format!("volume-{}.ledger", volume + 1))
 }
 
 /// The threads of a run.
@@ -97,6 +129,9 @@ impl Crew {
     /// Starts the threads and waits until all lanes are open.
     fn start(spec: &Arc<RunSpec>) -> Result<Crew, RunError> {
         let count = spec.cores.len().min(spec.workers.len());
+        let ledgers = ledgers(spec)?;
+        let closed = |worker: &WorkerSpec| worker.workload.pacing == Pacing::Closed;
+        let paced = !spec.workers.iter().all(closed);
         let (send, news) = mpsc::channel();
         let mut crew = Crew {
             handovers: Vec::new(),
@@ -107,9 +142,10 @@ impl Crew {
         };
         for thread in 0..count {
             let workers: Vec<usize> = (thread..spec.workers.len()).step_by(count).collect();
-            let handover = Arc::new(Handover::new(workers.len()));
+            let ledgers = workers.iter().map(|index| ledgers[*index].clone()).collect();
+            let handover = Arc::new(Handover::new(workers.len(), paced));
             crew.handovers.push(Arc::clone(&handover));
-            let seat = Seat { thread, cpu: spec.cores[thread], workers, handover };
+            let seat = Seat { thread, cpu: spec.cores[thread], workers, ledgers, handover };
             crew.threads.push(engine::start(seat, Arc::clone(spec), send.clone())?);
         }
         drop(send);
@@ -135,6 +171,11 @@ impl Crew {
     fn command(&self, command: Command) {
         self.handovers.iter().for_each(|handover| handover.command(command));
         self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Whether every worker has done all that it was to do.
+    fn is_finished(&self) -> bool {
+        self.handovers.iter().all(|handover| handover.is_finished())
     }
 
     fn ask(&self) {
@@ -201,7 +242,7 @@ impl<'a> Run<'a> {
         live.start(&About { job: spec.job.clone(), origin: Origin::Measured, cores });
         crew.command(Command::Run);
         let mut begin = self.clock.now();
-        if spec.verify {
+        if verifies(spec) {
             begin = self.fill(begin, crew, live);
         }
         if spec.ramp_seconds > 0.0 {
@@ -244,7 +285,7 @@ impl<'a> Run<'a> {
             // A rest shorter than half a second joins the last second.
             let next = tick + Nanos::from_secs(1);
             tick = if next + Nanos::from_millis(500) > end { end } else { next };
-            let early = self.wait_until(tick, live);
+            let early = self.wait_until(tick, crew, live);
             self.collect(crew);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
@@ -268,6 +309,9 @@ impl<'a> Run<'a> {
             if live.update(&snapshot) == Action::Stop {
                 self.stop.ask();
             }
+            if crew.is_finished() && self.stop.asked() == 0 && self.trouble.is_none() {
+                return (true, self.clock.now());
+            }
             if early || self.stop.asked() > 0 || self.trouble.is_some() {
                 return (tick >= end && self.trouble.is_none(), self.clock.now());
             }
@@ -276,7 +320,7 @@ impl<'a> Run<'a> {
     }
 
     /// Waits, answering keys. True when the run is to end before.
-    fn wait_until(&mut self, tick: Nanos, live: &mut dyn Live) -> bool {
+    fn wait_until(&mut self, tick: Nanos, crew: &Crew, live: &mut dyn Live) -> bool {
         loop {
             let left = tick.since(self.clock.now());
             if left == Nanos(0) {
@@ -286,7 +330,7 @@ impl<'a> Run<'a> {
             if live.poll() == Action::Stop {
                 self.stop.ask();
             }
-            if self.stop.asked() > 0 {
+            if self.stop.asked() > 0 || crew.is_finished() {
                 return true;
             }
         }
@@ -318,9 +362,9 @@ impl<'a> Run<'a> {
         let WorkerNames { name, uri } = names(self.spec, worker);
         let words = match trouble {
             Trouble::Lost(why) => format!("{name} lost {uri}: {why}"),
-            Trouble::Mismatch(at) => {
+            Trouble::Mismatch(finding) => {
                 self.mismatch = true;
-                format!("{name} read other data than were written: {uri}, byte {at}")
+                format!("{name} read other data than were written: {uri}, {finding}")
             }
         };
         self.trouble.get_or_insert(words);
@@ -348,7 +392,7 @@ impl<'a> Run<'a> {
             class: Class::of(&checks),
             checks,
             job: spec.job.clone(),
-            spec: spec.to_json(),
+            spec: spec.document.clone(),
             host: host(),
             placement: Placement {
                 initiator: cores(&spec.cores[..spec.cores.len().min(spec.workers.len())]),
@@ -367,8 +411,12 @@ impl<'a> Run<'a> {
     }
 
     fn verdict_of_data(&self) -> Option<bool> {
-        self.spec.verify.then_some(!self.mismatch)
+        verifies(self.spec).then_some(!self.mismatch)
     }
+}
+
+fn verifies(spec: &RunSpec) -> bool {
+    spec.workers.iter().any(|worker| worker.workload.verify.is_some())
 }
 
 struct WorkerNames<'a> {

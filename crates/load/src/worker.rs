@@ -1,13 +1,25 @@
-//! A worker: keeps so many I/Os under way on one volume and records how long each took.
+//! A worker: keeps I/Os under way on one volume and records how long each took.
+//!
+//! The usual one, a closed loop of a plain pattern without comparison, takes a short way
+//! through [`Worker::start_plain`]; what it does not need costs it one branch.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use block::{Arena, Buf, Done, Fault, Io, Lane, Nanos, Op, Pool, Tag};
 use stats::Interval;
 
-use crate::content;
-use crate::pattern::Pattern;
+use crate::content::Writer;
+use crate::ledger::{Finding, Ledger};
+use crate::pacing::Schedule;
+use crate::pattern::{Next, Pattern};
 use crate::rng::Rng;
+use crate::spec::{Part, Workload};
+
+/// How often another place is tried for a write that another one is in the way of.
+const TRIES: u32 = 16;
+/// When to look again for an I/O that found no place.
+const SOON: Nanos = Nanos(20_000);
 
 /// A worker on its core.
 pub(crate) struct Worker {
@@ -20,29 +32,69 @@ pub(crate) struct Worker {
     interval: Box<Interval>,
     /// Until when outstanding I/Os are counted.
     counted: Nanos,
-    /// Writes carry, and reads are compared with, the content of this seed.
-    verify: Option<u64>,
+    writer: Writer,
     /// Reads go without a buffer; the lane lends one of this pool's.
     lent: Option<Pool>,
-    /// The first pass of a verified run: where to write next.
-    filled: Option<u64>,
     trouble: Option<Trouble>,
+    /// Nothing of what follows is needed.
+    plain: bool,
+    plan: Plan,
+    verify: Option<Verifier>,
+}
+
+/// What decides when the next I/O begins, where that is not at once.
+#[derive(Default)]
+struct Plan {
+    schedule: Option<Schedule>,
+    mean_bytes: f64,
+    /// An I/O that found no place yet, and when it was due.
+    held: Option<(Next, Nanos)>,
+    /// An I/O that begins after a pause.
+    paused: Option<Next>,
+    /// Replies that are to follow: to what, and how long.
+    replies: VecDeque<(Op, u32)>,
+    /// Start of the last I/O.
+    last_start: Nanos,
+    /// When I/Os came back after all slots had been in use.
+    freed: Nanos,
+    /// The pattern has ended.
+    exhausted: bool,
+    ended: Option<Nanos>,
+}
+
+/// What compares reads with what was written.
+struct Verifier {
+    ledger: Arc<Ledger>,
+    /// Share of 2³² of the reads that are compared.
+    sample: u64,
+    rng: Rng,
+    /// What the read of each slot must find at least, if it is compared.
+    notes: Vec<(bool, Vec<u32>)>,
+    fill: Option<Fill>,
+}
+
+/// The pass that writes everything once: the next block and the one behind the last.
+struct Fill {
+    next: u64,
+    end: u64,
+    start: u64,
+    bytes: u64,
+    size: u32,
 }
 
 /// One I/O that may be under way.
 struct Slot {
+    /// What its latency counts from: in an open loop the planned start.
     start: Nanos,
-    offset: u64,
     op: Op,
     len: u32,
+    offset: u64,
+    /// Where they differ, the actual start.
+    issued: Nanos,
+    /// Length of the I/O that follows it.
+    reply: u32,
     /// The data, while they are not with the lane.
     buf: Option<Buf>,
-}
-
-impl Slot {
-    fn new(len: u32, buf: Buf) -> Slot {
-        Slot { start: Nanos(0), offset: 0, op: Op::Read, len, buf: Some(buf) }
-    }
 }
 
 /// Why a worker ends the run.
@@ -50,8 +102,8 @@ impl Slot {
 pub(crate) enum Trouble {
     /// The way to its volume is gone.
     Lost(String),
-    /// The data at this byte are not what was written there.
-    Mismatch(u64),
+    /// Data are not what was written.
+    Mismatch(Finding),
 }
 
 /// What a worker is to do.
@@ -63,38 +115,57 @@ pub(crate) enum Order {
     Drain,
 }
 
+/// Who a worker is: its number decides its chance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    pub(crate) seed: u64,
+    pub(crate) number: u64,
+    pub(crate) part: Part,
+}
+
 impl Worker {
-    /// A worker with buffers of its own, `outstanding` of them.
+    /// A worker with buffers of its own, as many as it keeps I/Os under way. All workers of a
+    /// volume that is verified share its ledger.
     pub(crate) fn new(
         lane: Box<dyn Lane>,
-        pattern: Pattern,
-        outstanding: u32,
-        mut rng: Rng,
-        verify: Option<u64>,
+        workload: &Workload,
+        who: Identity,
+        ledger: Option<Arc<Ledger>>,
         pool: &Pool,
     ) -> std::io::Result<Worker> {
-        let size = pattern.size();
+        let Identity { seed, number, part } = who;
+        let geometry = lane.geometry();
+        let pattern = Pattern::new(workload, geometry, seed, number, part);
+        let (size, outstanding) = (workload.access.longest_bytes(), workload.outstanding);
+        let mut writer = Writer::new(&workload.content, seed, number);
         let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
-        if pattern.writes() || verify.is_some() {
-            bufs.iter_mut().for_each(|buf| content::fill_random(buf, &mut rng));
+        if workload.writes() {
+            bufs.iter_mut().for_each(|buf| writer.fill(buf));
         }
         let lends = lane.lends() && size as usize <= Pool::LARGE_BYTES;
-        let lent = lends.then(|| pool.clone());
-        let slot = |buf| Slot::new(size, buf);
-        let slots: Vec<Slot> = bufs.into_iter().map(slot).collect();
+        let slots: Vec<Slot> = bufs.into_iter().map(|buf| Slot::new(size, buf)).collect();
+        let schedule = Schedule::new(&workload.pacing, Rng::new(!seed, number));
+        let verify = ledger.map(|ledger| Verifier::new(workload, geometry, who, ledger));
         Ok(Worker {
+            plain: matches!(pattern, Pattern::Plain(_)) && schedule.is_none() && verify.is_none(),
             lane,
             pattern,
             free: (0..outstanding).rev().collect(),
             batch: VecDeque::with_capacity(slots.len()),
             done: Vec::with_capacity(slots.len()),
-            slots,
             interval: Box::new(Interval::new()),
             counted: Nanos(0),
-            filled: verify.map(|_| 0),
-            verify,
-            lent,
+            writer,
+            lent: lends.then(|| pool.clone()),
             trouble: None,
+            plan: Plan {
+                schedule,
+                mean_bytes: workload.access.mean_bytes(),
+                replies: VecDeque::with_capacity(slots.len()),
+                ..Plan::default()
+            },
+            slots,
+            verify,
         })
     }
 
@@ -105,32 +176,59 @@ impl Worker {
         self.lane.poll(now, &mut self.done);
         self.count_outstanding(now);
         self.finish(now);
+        let mut wake = None;
         if order == Order::Run && self.trouble.is_none() {
-            self.start(now);
+            if self.plain {
+                self.start_plain(now);
+            } else {
+                wake = self.start_planned(now);
+            }
         }
         self.lane.submit(now, &mut self.batch);
-        self.lane.wake()
+        match (self.lane.wake(), wake) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     /// Exchanges the interval that was recorded for an empty one.
     pub(crate) fn take_interval(&mut self, now: Nanos, empty: Box<Interval>) -> Box<Interval> {
         self.count_outstanding(now);
         let mut full = std::mem::replace(&mut self.interval, empty);
-        full.end = now;
+        full.end = self.plan.ended.unwrap_or(now).max(full.start);
         self.interval.start = now;
         full
     }
 
     /// Begins to record at `now`.
-    pub(crate) fn begin(&mut self, now: Nanos) {
-        self.interval.clear();
+    pub(crate) fn begin(&mut self, now: Nanos, interval: Box<Interval>) {
+        self.interval = interval;
         self.interval.start = now;
         self.counted = now;
+        self.begin_schedule(now);
+    }
+
+    fn begin_schedule(&mut self, now: Nanos) {
+        let filling = self.filling();
+        if let Some(schedule) = self.plan.schedule.as_mut().filter(|_| !filling) {
+            schedule.begin(now, self.plan.mean_bytes);
+        }
+    }
+
+    /// Whether it begins I/Os by the clock.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.plan.schedule.is_some()
     }
 
     /// Whether the first pass of a verified run is still going on.
     pub(crate) fn filling(&self) -> bool {
-        self.filled.is_some() && self.trouble.is_none()
+        let filling = self.verify.as_ref().is_some_and(|verify| verify.fill.is_some());
+        filling && self.trouble.is_none()
+    }
+
+    /// Whether it has done all that it was to do.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.plan.exhausted && self.is_idle()
     }
 
     /// Why the run must end, once.
@@ -157,79 +255,270 @@ impl Worker {
 
     #[inline]
     fn finish(&mut self, now: Nanos) {
-        for done in self.done.drain(..) {
+        if !self.plain && self.free.is_empty() && !self.done.is_empty() {
+            self.plan.freed = now;
+        }
+        for mut done in self.done.drain(..) {
             let index = done.tag.0 as usize;
             let slot = &mut self.slots[index];
             self.free.push(index as u32);
             match done.result {
-                Ok(()) => {
-                    self.interval.record(slot.op, slot.len, now.since(slot.start));
-                    if self.verify.is_some() && slot.op == Op::Read {
-                        let found = compare(slot, done.buf.as_deref(), self.verify);
-                        self.trouble = self.trouble.take().or(found);
+                Ok(()) => self.interval.record(slot.op, slot.len, now.since(slot.start)),
+                Err(fault) => {
+                    self.interval.record_error(slot.op);
+                    if fault == Fault::Disconnected {
+                        let why = self.lane.broken().unwrap_or("connection lost").to_owned();
+                        self.trouble.get_or_insert(Trouble::Lost(why));
                     }
                 }
-                Err(Fault::Disconnected) => {
-                    self.interval.record_error(slot.op);
-                    let why = self.lane.broken().unwrap_or("connection lost").to_owned();
-                    self.trouble.get_or_insert(Trouble::Lost(why));
+            }
+            if !self.plain {
+                if let (Some(paced), Ok(())) = (&mut self.interval.paced, done.result) {
+                    paced.service.record(now.since(slot.issued).0);
                 }
-                Err(_) => self.interval.record_error(slot.op),
+                if slot.reply > 0 {
+                    self.plan.replies.push_back((slot.op, slot.reply));
+                }
+                if let Some(verify) = &mut self.verify
+                    && let Some(finding) = verify.ended(index, slot, &mut done)
+                {
+                    self.trouble.get_or_insert(Trouble::Mismatch(finding));
+                }
             }
             match (&self.lent, slot.op, done.buf) {
                 (Some(pool), Op::Read, Some(lent)) => pool.give(lent),
-                (Some(_), Op::Read, None) => {}
-                (_, _, buf) => slot.buf = buf,
+                (_, _, Some(buf)) => slot.buf = Some(buf),
+                // It went without.
+                (_, _, None) => {}
             }
         }
     }
 
+    /// Uses every free slot at once.
     #[inline]
-    fn start(&mut self, now: Nanos) {
+    fn start_plain(&mut self, now: Nanos) {
+        let Pattern::Plain(pattern) = &mut self.pattern else { return };
         while let Some(index) = self.free.pop() {
-            let (op, offset) = match self.filled {
-                None => self.pattern.next(),
-                Some(at) => match self.fill_next(at) {
-                    Some(offset) => (Op::Write, offset),
-                    None => return self.free.push(index),
-                },
-            };
+            let (op, offset) = pattern.next();
             let slot = &mut self.slots[index as usize];
-            (slot.start, slot.op, slot.offset) = (now, op, offset);
-            if let (Some(seed), Op::Write) = (self.verify, op) {
-                let buf = slot.buf.as_mut().expect("a free slot has its buffer");
-                content::stamp(&mut buf[..slot.len as usize], offset, seed);
-            }
-            let lent = self.lent.is_some() && op == Op::Read;
-            let buf = if lent { None } else { slot.buf.take() };
+            (slot.start, slot.op) = (now, op);
+            let len = slot.len;
+            let buf = match op {
+                Op::Read if self.lent.is_some() => None,
+                Op::Read => slot.buf.take(),
+                _ => {
+                    let mut buf = slot.buf.take();
+                    let data = buf.as_mut().expect("a free slot has its buffer");
+                    self.writer.renew(&mut data[..len as usize]);
+                    buf
+                }
+            };
             let tag = Tag(u64::from(index));
-            self.batch.push_back(Io { tag, op, offset, len: slot.len, fua: false, buf });
+            self.batch.push_back(Io { tag, op, offset, len, fua: false, buf });
         }
     }
 
-    /// The next place of the first pass; `None` while its last I/Os are under way.
-    #[cold]
-    fn fill_next(&mut self, at: u64) -> Option<u64> {
-        let size = u64::from(self.pattern.size());
-        let bytes = self.lane.geometry().bytes();
-        if at + size <= bytes {
-            self.filled = Some(at + size);
-            return Some(at);
+    /// Starts what is due while slots are free; returns when the next one is due.
+    fn start_planned(&mut self, now: Nanos) -> Option<Nanos> {
+        while !self.free.is_empty() {
+            match self.upcoming(now) {
+                Upcoming::Now(next, due) => match self.claim(next) {
+                    Some(next) => self.launch(next, due, now),
+                    None => {
+                        self.plan.held = Some((next, due));
+                        return Some(now + SOON);
+                    }
+                },
+                Upcoming::At(at) => return Some(at),
+                Upcoming::Nothing => {
+                    if self.is_finished() {
+                        self.plan.ended.get_or_insert(now);
+                    }
+                    return None;
+                }
+            }
         }
-        if at < bytes {
-            // The last one overlaps its predecessor: the same content in the same place.
-            self.filled = Some(bytes);
-            return Some(bytes - size);
+        None
+    }
+
+    fn upcoming(&mut self, now: Nanos) -> Upcoming {
+        if let Some((next, due)) = self.plan.held.take() {
+            return Upcoming::Now(next, due);
         }
-        // The slot that was just taken is the only one that is free when all others came back.
-        if self.free.len() + 1 == self.slots.len() {
-            self.filled = None;
+        if self.filling() {
+            return self.fill_next(now);
+        }
+        if let Some((op, bytes)) = self.plan.replies.pop_front() {
+            return Upcoming::Now(self.pattern.reply(op, bytes), now);
+        }
+        let plan = &mut self.plan;
+        if let Some(schedule) = &mut plan.schedule {
+            let due = schedule.next();
+            if due > now {
+                return Upcoming::At(due);
+            }
+            let Some(next) = self.pattern.next() else {
+                plan.exhausted = true;
+                return Upcoming::Nothing;
+            };
+            schedule.advance(next.len);
+            return Upcoming::Now(next, due);
+        }
+        let Some(next) = plan.paused.take().or_else(|| self.pattern.next()) else {
+            plan.exhausted = true;
+            return Upcoming::Nothing;
+        };
+        let at = plan.last_start + next.pause;
+        if next.pause > Nanos(0) && at > now {
+            plan.paused = Some(next);
+            return Upcoming::At(at);
+        }
+        Upcoming::Now(next, now)
+    }
+
+    fn fill_next(&mut self, now: Nanos) -> Upcoming {
+        let idle = self.is_idle();
+        let Some(verify) = &mut self.verify else { return Upcoming::Nothing };
+        match verify.fill.as_mut().and_then(Fill::next) {
+            Some(next) => Upcoming::Now(next, now),
+            None if !idle => Upcoming::Nothing,
+            None => {
+                verify.fill = None;
+                self.begin_schedule(now);
+                Upcoming::At(now)
+            }
+        }
+    }
+
+    /// Makes sure that no other write of the same blocks is under way, if data are compared: tries
+    /// other places too. `None` when all were taken.
+    fn claim(&mut self, mut next: Next) -> Option<Next> {
+        let Some(verify) = &self.verify else { return Some(next) };
+        if next.op != Op::Write {
+            return Some(next);
+        }
+        for _ in 0..TRIES {
+            if verify.ledger.claim(next.offset, next.len) {
+                return Some(next);
+            }
+            if verify.fill.is_none() {
+                next = self.pattern.elsewhere(next);
+            }
+        }
+        None
+    }
+
+    fn launch(&mut self, next: Next, due: Nanos, now: Nanos) {
+        let Next { op, fua, offset, len, reply, .. } = next;
+        let index = self.free.pop().expect("a slot is free");
+        let slot = &mut self.slots[index as usize];
+        (slot.start, slot.issued, slot.op) = (due, now, op);
+        (slot.offset, slot.len, slot.reply) = (offset, len, reply);
+        self.plan.last_start = now;
+        if let Some(paced) = &mut self.interval.paced {
+            paced.lag.record(now.since(due).0);
+            paced.missed += u64::from(due < self.plan.freed);
+            // From its planned start on it is outstanding.
+            self.interval.record_outstanding(1, now.since(due));
+        }
+        let lent = self.lent.is_some() && op == Op::Read;
+        let moves_data = matches!(op, Op::Read | Op::Write);
+        let mut buf = if lent || !moves_data { None } else { slot.buf.take() };
+        if let (Op::Write, Some(buf)) = (op, &mut buf) {
+            let data = &mut buf[..len as usize];
+            match &self.verify {
+                Some(verify) => verify.ledger.stamp(data, offset),
+                None => self.writer.renew(data),
+            }
+        }
+        if let (Op::Read, Some(verify)) = (op, &mut self.verify) {
+            verify.note(index as usize, offset, len);
+        }
+        let tag = Tag(u64::from(index));
+        self.batch.push_back(Io { tag, op, offset, len, fua, buf });
+    }
+}
+
+/// What a worker is to do next.
+enum Upcoming {
+    /// This, counted from its planned start.
+    Now(Next, Nanos),
+    /// Something, but not before.
+    At(Nanos),
+    /// Nothing until something comes back, or nothing at all.
+    Nothing,
+}
+
+impl Slot {
+    fn new(len: u32, buf: Buf) -> Slot {
+        let (op, buf) = (Op::Read, Some(buf));
+        Slot { start: Nanos(0), op, len, offset: 0, issued: Nanos(0), reply: 0, buf }
+    }
+}
+
+impl Fill {
+    fn new(workload: &Workload, geometry: block::Geometry, part: Part) -> Fill {
+        let (start, bytes) = workload.range.on(geometry);
+        let size = workload.access.longest_bytes();
+        let blocks = bytes.div_ceil(u64::from(size));
+        Fill { next: part.begin(blocks), end: part.end(blocks), start, bytes, size }
+    }
+
+    fn next(&mut self) -> Option<Next> {
+        if self.next >= self.end {
+            return None;
+        }
+        let at = self.next * u64::from(self.size);
+        self.next += 1;
+        // The last one may be shorter.
+        let len = u64::from(self.size).min(self.bytes - at) as u32;
+        let (op, offset) = (Op::Write, self.start + at);
+        Some(Next { op, fua: false, offset, len, pause: Nanos(0), reply: 0 })
+    }
+}
+
+impl Verifier {
+    fn new(
+        workload: &Workload,
+        geometry: block::Geometry,
+        who: Identity,
+        ledger: Arc<Ledger>,
+    ) -> Verifier {
+        let percent = workload.verify.map_or(0.0, |verify| verify.sample_percent);
+        let blocks = u64::from(workload.access.longest_bytes()) / ledger.unit_bytes() + 1;
+        let notes = || (false, Vec::with_capacity(blocks as usize));
+        Verifier {
+            sample: (percent / 100.0 * (1_u64 << 32) as f64).round() as u64,
+            rng: Rng::new(who.seed.rotate_left(32), who.number),
+            notes: (0..workload.outstanding).map(|_| notes()).collect(),
+            fill: workload
+                .verify
+                .is_some_and(|verify| verify.fill)
+                .then(|| Fill::new(workload, geometry, who.part)),
+            ledger,
+        }
+    }
+
+    fn note(&mut self, index: usize, offset: u64, len: u32) {
+        let (compared, notes) = &mut self.notes[index];
+        *compared = self.rng.chance(self.sample);
+        if *compared {
+            self.ledger.note(offset, len, notes);
+        }
+    }
+
+    fn ended(&mut self, index: usize, slot: &Slot, done: &mut Done) -> Option<Finding> {
+        match slot.op {
+            Op::Write => self.ledger.release(slot.offset, slot.len, done.result.is_ok()),
+            Op::Read if done.result.is_ok() && self.notes[index].0 => {
+                let data = &done.buf.as_deref()?[..slot.len as usize];
+                return self.ledger.check(data, slot.offset, &self.notes[index].1);
+            }
+            _ => {}
         }
         None
     }
 }
 
-#[cold]
-fn compare(slot: &Slot, buf: Option<&[u8]>, verify: Option<u64>) -> Option<Trouble> {
-    content::check(&buf?[..slot.len as usize], slot.offset, verify?).map(Trouble::Mismatch)
-}
+#[cfg(test)]
+mod test;

@@ -26,8 +26,8 @@ fn main() {
         let seconds = started.elapsed().as_secs_f64();
         let result = result.expect("three plain stations");
         println!(
-            "{shape:?}: {:.2} million simulated I/Os per second of host time; {:.0} IOPS, mean {:.2} us, \
-             slowest {:.1} us",
+            "{shape:?}: {:.2} million simulated I/Os per second of host time; {:.0} IOPS, \
+             mean {:.2} us, slowest {:.1} us",
             requests as f64 / seconds / 1e6,
             result.solution.throughput_per_s(),
             result.solution.response_s() * 1e6,

@@ -11,6 +11,8 @@ use crate::{
 const STATIONS_MAX: usize = 4096;
 /// Most classes of a network.
 const CLASSES_MAX: usize = 1024;
+/// Most classes times stations, because books are kept for each pair.
+const CELLS_MAX: usize = 1 << 20;
 /// Most steps of a route, inner ones included.
 const STEPS_MAX: usize = 4096;
 /// How deep steps stand within steps.
@@ -40,6 +42,8 @@ impl Network {
     pub fn check(&self) -> Result<(), ModelError> {
         between("network", "stations", self.stations.len(), 1, STATIONS_MAX)?;
         between("network", "classes", self.classes.len(), 1, CLASSES_MAX)?;
+        let cells = self.classes.len() * self.stations.len();
+        between("network", "classes times stations", cells, 1, CELLS_MAX)?;
         let mut names = HashSet::new();
         for station in &self.stations {
             check_station(station)?;
@@ -185,18 +189,34 @@ pub(crate) fn visits<'a>(route: &'a [Step], chance: f64, each: &mut impl FnMut(&
     }
 }
 
-/// Mean time of a route without any waiting: forks take as long as their longest branch does on
-/// average, which is at most their mean.
-pub(crate) fn unloaded_s(route: &[Step]) -> f64 {
+/// Least mean time of a route, without any waiting: a fork takes at least the mean of its longest
+/// branch, and stations go as fast for a request as they ever do.
+pub(crate) fn unloaded_s(network: &Network, route: &[Step]) -> f64 {
+    let visit_s = |visit: &Visit| {
+        let speed = |at: &StationId| network.stations[at.0 as usize].servers.speed_each();
+        let paces: f64 = visit.at.iter().map(|at| 1.0 / speed(at)).sum();
+        visit.service.mean_s * paces / visit.at.len() as f64
+    };
     let step_s = |step: &Step| match step {
-        Step::Visit(visit) => visit.service.mean_s,
-        Step::Hold(visit, inner) => visit.service.mean_s + unloaded_s(inner),
-        Step::Fork(branches) => branches.iter().map(|route| unloaded_s(route)).fold(0.0, f64::max),
+        Step::Visit(visit) => visit_s(visit),
+        Step::Hold(visit, inner) => visit_s(visit) + unloaded_s(network, inner),
+        Step::Fork(branches) => {
+            branches.iter().map(|route| unloaded_s(network, route)).fold(0.0, f64::max)
+        }
         Step::Choose(branches) => {
-            branches.iter().map(|(chance, route)| chance * unloaded_s(route)).sum()
+            branches.iter().map(|(chance, route)| chance * unloaded_s(network, route)).sum()
         }
     };
     route.iter().map(step_s).sum()
+}
+
+/// Whether a route only visits and chooses.
+pub(crate) fn is_product_form(route: &[Step]) -> bool {
+    route.iter().all(|step| match step {
+        Step::Visit(_) => true,
+        Step::Hold(..) | Step::Fork(_) => false,
+        Step::Choose(branches) => branches.iter().all(|(_, route)| is_product_form(route)),
+    })
 }
 
 fn check_station(station: &Station) -> Result<(), ModelError> {

@@ -2,6 +2,17 @@
 
 use crate::ModelError;
 
+/// Steps after which a fit is given up.
+const ITERATIONS_MAX: u32 = 500;
+/// Most parameters; beyond, measurements never suffice.
+const PARAMETERS_MAX: usize = 64;
+/// Step of the differences, as a share of the range of a parameter: the cube root of the precision
+/// of a double, where central differences are best.
+const STEP: f64 = 6e-6;
+/// A step that gains less than this share of the sum of squares, or moves less than this share of
+/// the range, is the last.
+const SETTLED: f64 = 1e-12;
+
 /// A parameter to be fitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
@@ -33,15 +44,278 @@ pub struct Fit {
 
 /// Minimises the squares of `residuals` within the bounds (Levenberg–Marquardt, projected).
 ///
-/// `residuals` writes one number per measured point, best relative: (model − measured) / measured.
+/// `residuals` writes one number per measured point: (model − measured) / measured, and where a
+/// parameter has a prior, divided by the relative error that is expected of a point, so that points
+/// and priors weigh as they should. Standard errors then come from these expectations; without
+/// priors, from the scatter of the residuals.
 ///
 /// # Errors
 ///
 /// [`ModelError::Invalid`] for bounds, priors or residuals that are no numbers,
 /// [`ModelError::Diverged`] when it does not settle.
 pub fn least_squares(
-    _parameters: &[Parameter],
-    _residuals: impl FnMut(&[f64], &mut Vec<f64>),
+    parameters: &[Parameter],
+    mut residuals: impl FnMut(&[f64], &mut Vec<f64>),
 ) -> Result<Fit, ModelError> {
-    todo!()
+    parameters.iter().try_for_each(check)?;
+    if !(1..=PARAMETERS_MAX).contains(&parameters.len()) {
+        let problem = format!("{} parameters; 1 to {PARAMETERS_MAX}", parameters.len());
+        return Err(ModelError::invalid("fit", problem));
+    }
+    let mut problem = Problem { parameters, residuals: &mut residuals, points: 0 };
+    // Parameters are handled as shares of their range.
+    let mut at: Vec<f64> =
+        parameters.iter().map(|p| (p.start - p.low) / (p.high - p.low)).collect();
+    let mut rows = problem.evaluate(&at)?;
+    let mut damping = 1e-3;
+    for iteration in 1..=ITERATIONS_MAX {
+        let slopes = problem.slopes(&at)?;
+        let normal = Normal::new(&rows, &slopes, &at);
+        let before = squares(&rows);
+        let mut settled = true;
+        while damping < 1e12 {
+            let next = normal.step(&at, damping);
+            let moved = next.iter().zip(&at).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let trial = problem.evaluate(&next)?;
+            let gain = before - squares(&trial);
+            if gain > 0.0 {
+                (at, rows) = (next, trial);
+                damping *= 0.2;
+                settled = gain <= SETTLED * before || moved <= SETTLED;
+                break;
+            }
+            if moved <= SETTLED {
+                break;
+            }
+            damping *= 5.0;
+        }
+        if settled {
+            return problem.finish(&at, &rows, iteration);
+        }
+    }
+    Err(ModelError::Diverged { what: "least squares", iterations: ITERATIONS_MAX })
+}
+
+fn check(parameter: &Parameter) -> Result<(), ModelError> {
+    let Parameter { name, start, low, high, prior } = parameter;
+    let range = low.is_finite() && high.is_finite() && low < high;
+    let problem = if !range {
+        format!("bounds {low} and {high}; two numbers, the lower first, are needed")
+    } else if !(*low..=*high).contains(start) {
+        format!("a start of {start} outside {low} to {high}")
+    } else if prior.is_some_and(|(mean, error)| mean.is_nan() || error.is_nan() || error <= 0.0) {
+        "a prior without a positive standard deviation".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(ModelError::invalid(format!("parameter '{name}'"), problem))
+}
+
+struct Problem<'a, F> {
+    parameters: &'a [Parameter],
+    residuals: &'a mut F,
+    /// Residuals of the data; those of the priors follow.
+    points: usize,
+}
+
+impl<F: FnMut(&[f64], &mut Vec<f64>)> Problem<'_, F> {
+    fn values(&self, at: &[f64]) -> Vec<f64> {
+        let value = |(p, share): (&Parameter, &f64)| {
+            (p.low + share * (p.high - p.low)).clamp(p.low, p.high)
+        };
+        self.parameters.iter().zip(at).map(value).collect()
+    }
+
+    fn evaluate(&mut self, at: &[f64]) -> Result<Vec<f64>, ModelError> {
+        let values = self.values(at);
+        let mut rows = Vec::new();
+        (self.residuals)(&values, &mut rows);
+        self.points = rows.len();
+        for (parameter, value) in self.parameters.iter().zip(&values) {
+            rows.extend(parameter.prior.map(|(mean, error)| (value - mean) / error));
+        }
+        if rows.is_empty() || rows.iter().any(|row| !row.is_finite()) {
+            let problem = format!("residuals that are no numbers at {values:?}");
+            return Err(ModelError::invalid("fit", problem));
+        }
+        Ok(rows)
+    }
+
+    /// Derivatives of the residuals, parameter by parameter.
+    fn slopes(&mut self, at: &[f64]) -> Result<Vec<Vec<f64>>, ModelError> {
+        let mut slopes = Vec::new();
+        for index in 0..at.len() {
+            let (mut low, mut high) = (at.to_vec(), at.to_vec());
+            low[index] = (at[index] - STEP).max(0.0);
+            high[index] = (at[index] + STEP).min(1.0);
+            let width = high[index] - low[index];
+            let (low, high) = (self.evaluate(&low)?, self.evaluate(&high)?);
+            slopes.push(high.iter().zip(&low).map(|(high, low)| (high - low) / width).collect());
+        }
+        Ok(slopes)
+    }
+
+    fn finish(&mut self, at: &[f64], rows: &[f64], iterations: u32) -> Result<Fit, ModelError> {
+        let slopes = self.slopes(at)?;
+        let normal = Normal::new(rows, &slopes, at);
+        let data = &rows[..self.points];
+        let free = normal.free.iter().filter(|free| **free).count();
+        let priors = self.parameters.iter().any(|p| p.prior.is_some());
+        let variance = if priors {
+            1.0
+        } else if data.len() > free {
+            squares(data) / (data.len() - free) as f64
+        } else {
+            f64::INFINITY
+        };
+        let error = |(index, p): (usize, &Parameter)| {
+            if !normal.free[index] {
+                return 0.0;
+            }
+            let inverse = normal.inverse(index);
+            let share = if inverse > 0.0 { (variance * inverse).sqrt() } else { f64::INFINITY };
+            share * (p.high - p.low)
+        };
+        let errors = self.parameters.iter().enumerate().map(|(i, p)| error((i, p))).collect();
+        let rms = (squares(data) / data.len().max(1) as f64).sqrt();
+        Ok(Fit { values: self.values(at), errors, rms, iterations })
+    }
+}
+
+fn squares(rows: &[f64]) -> f64 {
+    rows.iter().map(|row| row * row).sum()
+}
+
+/// Gradient and normal matrix at a point, as far as the bounds leave parameters free.
+struct Normal {
+    free: Vec<bool>,
+    gradient: Vec<f64>,
+    matrix: Vec<Vec<f64>>,
+}
+
+impl Normal {
+    fn new(rows: &[f64], slopes: &[Vec<f64>], at: &[f64]) -> Normal {
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let gradient: Vec<f64> = slopes.iter().map(|slope| dot(slope, rows)).collect();
+        // A parameter at a bound is not free if it would gain beyond.
+        let stuck = |(at, g): (&f64, &f64)| (*at <= 0.0 && *g > 0.0) || (*at >= 1.0 && *g < 0.0);
+        let free: Vec<bool> = at.iter().zip(&gradient).map(|pair| !stuck(pair)).collect();
+        let matrix = slopes.iter().map(|a| slopes.iter().map(|b| dot(a, b)).collect()).collect();
+        Normal { free, gradient, matrix }
+    }
+
+    /// The next point; the more damping, the closer and the more downhill.
+    fn step(&self, at: &[f64], damping: f64) -> Vec<f64> {
+        let damped = |i: usize| self.matrix[i][i] * (1.0 + damping) + 1e-300;
+        let down: Vec<f64> = self.gradient.iter().map(|g| -g).collect();
+        let step = self.solve(&damped, &down);
+        at.iter().zip(step).map(|(at, step)| (at + step).clamp(0.0, 1.0)).collect()
+    }
+
+    /// An element on the diagonal of the inverse; 0 when there is no inverse.
+    fn inverse(&self, index: usize) -> f64 {
+        let mut unit = vec![0.0; self.gradient.len()];
+        unit[index] = 1.0;
+        self.solve(&|i| self.matrix[i][i], &unit)[index]
+    }
+
+    /// Solves the equations of the free parameters by Cholesky's decomposition, with another
+    /// diagonal. Parameters without influence get 0.
+    fn solve(&self, diagonal: &dyn Fn(usize) -> f64, right: &[f64]) -> Vec<f64> {
+        let n = right.len();
+        let mut lower = vec![vec![0.0; n]; n];
+        let mut x = vec![0.0; n];
+        for i in 0..n {
+            if !self.free[i] {
+                continue;
+            }
+            let mut y = right[i];
+            for j in 0..i {
+                let dot: f64 = (0..j).map(|k| lower[i][k] * lower[j][k]).sum();
+                if lower[j][j] > 0.0 {
+                    lower[i][j] = (self.matrix[i][j] - dot) / lower[j][j];
+                }
+                y -= lower[i][j] * x[j];
+            }
+            let whole = diagonal(i);
+            let rest = whole - lower[i].iter().map(|l| l * l).sum::<f64>();
+            if rest > 1e-14 * whole {
+                lower[i][i] = rest.sqrt();
+                x[i] = y / lower[i][i];
+            }
+        }
+        for i in (0..n).rev() {
+            if lower[i][i] > 0.0 {
+                let dot: f64 = (i + 1..n).map(|k| lower[k][i] * x[k]).sum();
+                x[i] = (x[i] - dot) / lower[i][i];
+            }
+        }
+        x
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn parameter(start: f64, low: f64, high: f64) -> Parameter {
+        Parameter { name: "p".to_owned(), start, low, high, prior: None }
+    }
+
+    #[test]
+    fn finds_a_curve_that_is_no_line() {
+        // y = a·exp(−b·x), without noise.
+        let points: Vec<(f64, f64)> =
+            (0..8).map(|x| (f64::from(x), 5.0 * (-0.3 * f64::from(x)).exp())).collect();
+        let parameters = [parameter(1.0, 0.1, 100.0), parameter(2.0, 0.0, 10.0)];
+        let fit = least_squares(&parameters, |p, rows| {
+            rows.extend(points.iter().map(|(x, y)| p[0] * (-p[1] * x).exp() / y - 1.0));
+        });
+        let fit = fit.unwrap();
+        assert!((fit.values[0] - 5.0).abs() < 1e-6, "{fit:?}");
+        assert!((fit.values[1] - 0.3).abs() < 1e-6, "{fit:?}");
+        assert!(fit.rms < 1e-6 && fit.errors.iter().all(|error| *error < 1e-5), "{fit:?}");
+    }
+
+    #[test]
+    fn errors_are_those_of_a_mean() {
+        // A constant through 1, 2, 3, 4: 2.5 with a standard error of √(5/3/4).
+        let fit = least_squares(&[parameter(0.0, -10.0, 10.0)], |p, rows| {
+            rows.extend([1.0, 2.0, 3.0, 4.0].map(|y| p[0] - y));
+        });
+        let fit = fit.unwrap();
+        assert!((fit.values[0] - 2.5).abs() < 1e-8, "{fit:?}");
+        assert!((fit.errors[0] - (5.0_f64 / 12.0).sqrt()).abs() < 1e-6, "{fit:?}");
+    }
+
+    #[test]
+    fn bounds_hold_and_priors_pull() {
+        let slope = |p: &[f64], rows: &mut Vec<f64>| {
+            rows.extend([1.0, 2.0, 3.0].map(|x| p[0] * x - 2.0 * x));
+        };
+        let fit = least_squares(&[parameter(0.5, 0.0, 1.0)], slope).unwrap();
+        assert_eq!((fit.values[0], fit.errors[0]), (1.0, 0.0));
+        // One point at 2 ± 1 and a prior of 4 ± 1 meet at 3, with an error of √½.
+        let prior = Parameter { prior: Some((4.0, 1.0)), ..parameter(5.0, 0.0, 10.0) };
+        let fit = least_squares(&[prior], |p, rows| rows.push(p[0] - 2.0)).unwrap();
+        assert!((fit.values[0] - 3.0).abs() < 1e-8, "{fit:?}");
+        assert!((fit.errors[0] - 0.5_f64.sqrt()).abs() < 1e-6, "{fit:?}");
+    }
+
+    #[test]
+    fn what_the_data_do_not_say_is_unknown() {
+        let parameters = [parameter(1.0, 0.0, 10.0), parameter(1.0, 0.0, 10.0)];
+        let fit = least_squares(&parameters, |p, rows| {
+            rows.extend([2.0, 2.1, 1.9].map(|y| p[0] - y));
+        });
+        assert_eq!(fit.unwrap().errors[1], f64::INFINITY);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(least_squares(&[parameter(2.0, 0.0, 1.0)], |_, rows| rows.push(0.0)).is_err());
+        assert!(least_squares(&[parameter(0.0, 0.0, f64::NAN)], |_, r| r.push(0.0)).is_err());
+        assert!(least_squares(&[parameter(0.0, 0.0, 1.0)], |_, r| r.push(f64::NAN)).is_err());
+        assert!(least_squares(&[], |_, rows| rows.push(0.0)).is_err());
+    }
 }

@@ -1,6 +1,10 @@
 //! Laws that hold for every system, and the bounds that follow from them.
 
-use crate::{ModelError, Network};
+mod program;
+
+use crate::check::{is_product_form, unloaded_s};
+use crate::{Class, ModelError, Network, Servers, Source, StationId, Step};
+use program::maximum;
 
 /// Little's law: mean number of requests present, from their rate and their time present.
 pub fn population(throughput_per_s: f64, response_s: f64) -> f64 {
@@ -22,30 +26,208 @@ pub fn throughput_per_s(population: f64, response_s: f64) -> f64 {
 pub struct Bounds {
     /// Per class, in the order of [`Network::classes`].
     pub classes: Vec<ClassBounds>,
-    /// Most requests per second that all classes together can reach, in whatever mix.
+    /// Most requests per second that all classes together can reach, in whatever mix: the optimum
+    /// of a linear program over the stations; beyond 256 classes the sum of their own bounds.
     pub throughput_per_s_high: f64,
 }
 
-/// Bounds of one class, as if it were alone. Open classes: the highest rate that is stable.
-#[derive(Clone, Debug, PartialEq)]
+/// Bounds of one class, as if it were alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassBounds {
-    /// Asymptotic upper bound on requests per second: min(1 / max demand, N / (demand + think)).
+    /// Asymptotic upper bound on requests per second: what the slowest station can do, and for a
+    /// closed class what its requests can do without waiting.
     pub throughput_per_s_high: f64,
-    /// Balanced job lower bound on requests per second (product form); 0 for open classes.
+    /// Balanced job lower bound on requests per second, for exponential service; 0 for open classes
+    /// and for routes that hold or fork.
     pub throughput_per_s_low: f64,
-    /// Response without any queueing, in seconds.
+    /// Response without any waiting, in seconds.
     pub response_s_low: f64,
-    /// The station that limits it when there are many requests.
-    pub bottleneck: crate::StationId,
-    /// Population from which queueing is certain: (demand + think) / max demand.
+    /// The station that limits many requests; `None` when there are only delays.
+    pub bottleneck: Option<StationId>,
+    /// Population from which on requests must wait for each other: (response + think) times what
+    /// the slowest station can do. Infinite when there are only delays.
     pub knee_population: f64,
 }
 
-/// Asymptotic and balanced job bounds of each class alone (Lazowska et al. 1984, chapter 5).
+/// Asymptotic and balanced job bounds (Lazowska et al. 1984, chapter 5). A station that is held is
+/// occupied for what happens meanwhile, too.
 ///
 /// # Errors
 ///
 /// What [`Network::check`] says.
-pub fn bounds(_network: &Network) -> Result<Bounds, ModelError> {
-    todo!()
+pub fn bounds(network: &Network) -> Result<Bounds, ModelError> {
+    network.check()?;
+    let occupied: Vec<Vec<f64>> =
+        network.classes.iter().map(|class| occupied_s(network, class)).collect();
+    let classes = network.classes.iter().zip(&occupied);
+    let classes: Vec<ClassBounds> =
+        classes.map(|(class, occupied)| class_bounds(network, class, occupied)).collect();
+    let most: Vec<f64> = (network.classes.iter().zip(&classes))
+        .map(|(class, bounds)| match &class.source {
+            Source::Closed { .. } => bounds.throughput_per_s_high,
+            Source::Open { gap } => bounds.throughput_per_s_high.min(1.0 / gap.mean_s),
+        })
+        .collect();
+    let limits: Vec<f64> = network.stations.iter().map(|k| k.servers.speed_max()).collect();
+    let throughput_per_s_high = maximum(&occupied, &limits, &most);
+    Ok(Bounds { classes, throughput_per_s_high })
+}
+
+fn class_bounds(network: &Network, class: &Class, occupied_s: &[f64]) -> ClassBounds {
+    let mut slowest = (None, 0.0);
+    let (mut alone_s, mut crowd_s, mut worst_s) = (0.0, 0.0_f64, 0.0);
+    for (index, (station, occupied)) in network.stations.iter().zip(occupied_s).enumerate() {
+        let per_request = occupied / station.servers.speed_max();
+        if per_request > slowest.1 {
+            slowest = (Some(StationId(index as u32)), per_request);
+        }
+        let line = Line::above(&station.servers);
+        alone_s += occupied * line.first;
+        crowd_s = crowd_s.max(occupied * line.each);
+        worst_s += occupied * line.first.max(line.each);
+    }
+    let (bottleneck, slowest_s) = slowest;
+    let response_s_low = unloaded_s(network, &class.route);
+    let capacity_per_s = 1.0 / slowest_s;
+    let mut bounds = ClassBounds {
+        throughput_per_s_high: capacity_per_s,
+        throughput_per_s_low: 0.0,
+        response_s_low,
+        bottleneck,
+        knee_population: response_s_low * capacity_per_s,
+    };
+    if let Source::Closed { population, think } = &class.source {
+        let (population, think_s) = (f64::from(*population), think.mean_s);
+        let round_s = response_s_low + think_s;
+        bounds.throughput_per_s_high = capacity_per_s.min(population / round_s);
+        bounds.knee_population = round_s * capacity_per_s;
+        if is_product_form(&class.route) {
+            // Others that are met: all but those that think, if all stood in the worst place.
+            let met = match think_s {
+                0.0 => population - 1.0,
+                _ => (population - 1.0) / (1.0 + think_s / (population * worst_s)),
+            };
+            bounds.throughput_per_s_low = population / (think_s + alone_s + met * crowd_s);
+        }
+    }
+    bounds
+}
+
+/// A straight line that n / speed(n), the slowing of service by company, nowhere exceeds:
+/// first + each · (n − 1).
+struct Line {
+    first: f64,
+    each: f64,
+}
+
+impl Line {
+    fn above(servers: &Servers) -> Line {
+        match servers {
+            Servers::Infinite => Line { first: 1.0, each: 0.0 },
+            Servers::Count(count) => Line { first: 1.0, each: 1.0 / f64::from(*count) },
+            Servers::Rates(rates) => {
+                let first = 1.0 / rates[0];
+                let slope = |(n, rate): (u32, &f64)| {
+                    let n = f64::from(n);
+                    (n / rate - first) / (n - 1.0)
+                };
+                let each = (1..).zip(rates).skip(1).map(slope).fold(0.0, f64::max);
+                Line { first, each: each.max(1.0 / rates[rates.len() - 1]) }
+            }
+        }
+    }
+}
+
+/// Time for which a request occupies each station over its whole way, in seconds of one server.
+fn occupied_s(network: &Network, class: &Class) -> Vec<f64> {
+    let mut occupied = vec![0.0; network.stations.len()];
+    occupy(network, &class.route, 1.0, &mut occupied);
+    occupied
+}
+
+fn occupy(network: &Network, route: &[Step], chance: f64, occupied: &mut [f64]) {
+    for step in route {
+        let (visit, inner) = match step {
+            Step::Visit(visit) => (visit, [].as_slice()),
+            Step::Hold(visit, inner) => (visit, inner.as_slice()),
+            Step::Fork(branches) => {
+                branches.iter().for_each(|route| occupy(network, route, chance, occupied));
+                continue;
+            }
+            Step::Choose(branches) => {
+                for (share, route) in branches {
+                    occupy(network, route, chance * share, occupied);
+                }
+                continue;
+            }
+        };
+        let seconds = visit.service.mean_s + unloaded_s(network, inner);
+        for at in &visit.at {
+            occupied[at.0 as usize] += chance * seconds / visit.at.len() as f64;
+        }
+        occupy(network, inner, chance, occupied);
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::{Service, Station, Visit};
+
+    fn visit(at: StationId, mean_s: f64) -> Visit {
+        Visit { at: vec![at], service: Service::fixed(mean_s), draws: 0.0 }
+    }
+
+    #[test]
+    fn bounds_of_the_textbook() {
+        // Lazowska et al. 1984, section 5.3.1: demands 2.0, 0.5 and 3.0 s, think time 15 s; from
+        // eight terminals on the second disk sets 1/3.
+        let mut network = Network::default();
+        let cpu = network.add_station(Station::servers("cpu", 1));
+        let fast = network.add_station(Station::servers("fast disk", 1));
+        let slow = network.add_station(Station::servers("slow disk", 1));
+        let class = Class::closed("terminals", 20)
+            .think(Service::exponential(15.0))
+            .visit(cpu, Service::exponential(2.0))
+            .visit(fast, Service::exponential(0.5))
+            .visit(slow, Service::exponential(3.0));
+        network.add_class(class);
+        let bounds = bounds(&network).unwrap().classes[0];
+        assert!((bounds.throughput_per_s_high - 1.0 / 3.0).abs() < 1e-12);
+        assert!((bounds.knee_population - 20.5 / 3.0).abs() < 1e-12);
+        assert_eq!(bounds.bottleneck, Some(slow));
+        assert!(bounds.throughput_per_s_low < 1.0 / 3.0);
+    }
+
+    #[test]
+    fn a_held_station_is_occupied_meanwhile() {
+        let mut network = Network::default();
+        let engine = network.add_station(Station::servers("engine", 1));
+        let link = network.add_station(Station::servers("link", 1));
+        let hold = Step::Hold(visit(engine, 1e-6), vec![Step::Visit(visit(link, 3e-6))]);
+        network.add_class(Class::closed("io", 8).step(hold));
+        let bounds = bounds(&network).unwrap();
+        assert!((bounds.classes[0].throughput_per_s_high - 250_000.0).abs() < 1e-3);
+        assert_eq!(bounds.classes[0].bottleneck, Some(engine));
+        assert_eq!(bounds.classes[0].throughput_per_s_low, 0.0);
+        assert!((bounds.throughput_per_s_high - 250_000.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn all_classes_together_share_what_they_share() {
+        // Four drives of 100/s behind an adapter of 150/s, two drives behind one of 1000/s.
+        let mut network = Network::default();
+        let small = network.add_station(Station::servers("small", 1));
+        let large = network.add_station(Station::servers("large", 1));
+        for index in 0..6 {
+            let drive = network.add_station(Station::servers(format!("drive {index}"), 1));
+            let (adapter, mean_s) = if index < 4 { (small, 1.0 / 150.0) } else { (large, 1e-3) };
+            let class = Class::closed(format!("class {index}"), 32)
+                .visit(adapter, Service::exponential(mean_s))
+                .visit(drive, Service::exponential(0.01));
+            network.add_class(class);
+        }
+        let found = bounds(&network).unwrap().throughput_per_s_high;
+        assert!((found - 350.0).abs() < 1e-9, "{found}");
+    }
 }

@@ -1,5 +1,7 @@
 //! What is modelled: stations, and classes of requests that visit them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Service;
 
 /// Names a station: its place in [`Network::stations`].
@@ -46,7 +48,8 @@ pub enum Servers {
 /// A stock that visits draw from. Below `low` the station refills it, slowed down, until `high`; at
 /// nought a visit that draws waits. This is how flash collects garbage: a fresh drive writes fast
 /// until its erased blocks run out. Only simulation sees it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Reserve {
     /// Units in a full stock, with which a simulation starts.
     pub capacity: f64,
@@ -138,12 +141,22 @@ impl Servers {
         }
     }
 
-    /// How many times faster than one server it works with many requests; infinite for a delay.
+    /// How many times faster than one server it works at best; infinite for a delay.
     pub(crate) fn speed_max(&self) -> f64 {
         match self {
             Servers::Count(count) => f64::from(*count),
             Servers::Infinite => f64::INFINITY,
             Servers::Rates(rates) => rates.iter().copied().fold(0.0, f64::max),
+        }
+    }
+
+    /// How many times faster than one server it works for each of its requests, at best.
+    pub(crate) fn speed_each(&self) -> f64 {
+        match self {
+            Servers::Count(_) | Servers::Infinite => 1.0,
+            Servers::Rates(rates) => {
+                (1..).zip(rates).map(|(n, rate)| rate / f64::from(n)).fold(0.0, f64::max)
+            }
         }
     }
 }

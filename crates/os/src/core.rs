@@ -7,6 +7,7 @@ use std::rc::Rc;
 use block::{Buf, Nanos, Pool};
 use io_uring::squeue;
 
+use crate::aio::Aio;
 use crate::clock::Clock;
 use crate::file::FileState;
 use crate::listener::ListenerState;
@@ -47,6 +48,8 @@ impl Core {
             receive,
             slots: Vec::new(),
             free: Vec::new(),
+            aio: None,
+            answers: Vec::with_capacity(1024),
             starved: Vec::with_capacity(1024),
             batch: Vec::with_capacity(4096),
             ready: Vec::with_capacity(1024),
@@ -88,6 +91,7 @@ impl Core {
             state.ring().enter()?;
         }
         state.reap();
+        state.turn_aio();
         state.receive_direct();
         if state.ready.is_empty() {
             let now = self.now();
@@ -114,6 +118,7 @@ impl Core {
                     return Ok(());
                 }
             }
+            state.turn_aio();
             state.receive_direct();
             if !state.ready.is_empty() {
                 return Ok(());
@@ -128,7 +133,7 @@ impl Core {
             if until.is_some_and(|until| now >= until) {
                 return Ok(());
             }
-            if now.since(start) > self.spin {
+            if now.since(start) > self.spin && !state.must_look() {
                 state.watch_direct()?;
                 state.ring().wait(until.map(|until| until.since(now)))?;
                 state.reap();
@@ -171,6 +176,9 @@ pub(crate) struct State {
     pub(crate) receive: ReceiveBuffers,
     pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
+    /// I/Os of files that the ring is not for, and their answers.
+    pub(crate) aio: Option<Aio>,
+    answers: Vec<(u64, i32)>,
     /// Sockets that wait for a receive buffer.
     pub(crate) starved: Vec<u32>,
     batch: Vec<(u64, i32, u32)>,
@@ -285,6 +293,26 @@ impl State {
         self.batch = batch;
     }
 
+    /// Submits and takes what goes beside the ring.
+    #[inline]
+    fn turn_aio(&mut self) {
+        if let Some(aio) = &mut self.aio
+            && aio.pending() > 0
+        {
+            let mut answers = std::mem::take(&mut self.answers);
+            aio.turn(&mut answers);
+            for (data, result) in answers.drain(..) {
+                self.file_done(data as u32, (data >> 32) as u32, result);
+            }
+            self.answers = answers;
+        }
+    }
+
+    /// Whether something is under way that no completion of the ring tells of.
+    fn must_look(&self) -> bool {
+        self.aio.as_ref().is_some_and(|aio| aio.pending() > 0)
+    }
+
     /// Ends all operations, so that the kernel gives every buffer back.
     fn drain(&mut self) -> bool {
         for index in 0..self.slots.len() as u32 {
@@ -313,6 +341,8 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
+        // Waits for what is under way there.
+        self.aio = None;
         let quiet = self.drain();
         self.ring = None;
         if !quiet {

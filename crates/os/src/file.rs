@@ -7,6 +7,7 @@ use block::Buf;
 use io_uring::types::{Fd, Fixed, FsyncFlags};
 use io_uring::{opcode, squeue};
 
+use crate::aio::{self, Aio, AioOp};
 use crate::core::{Core, Kind, Slot, State, Token};
 
 /// An open file whose operations run on a core. Dropping it closes it when they are done.
@@ -63,11 +64,13 @@ impl File {
     /// Takes over an open file.
     pub fn new(core: &Core, file: std::fs::File) -> File {
         let mut state = core.state.borrow_mut();
+        let by_aio = aio::is_better(&file) && state.open_aio();
         let fd = OwnedFd::from(file);
         let raw = fd.as_raw_fd();
         let index = state.insert(Slot::File(Box::new(FileState {
             fd,
             registered: false,
+            by_aio,
             ops: Vec::new(),
             free: Vec::new(),
             done: Vec::new(),
@@ -108,6 +111,8 @@ impl Drop for File {
 pub(crate) struct FileState {
     fd: OwnedFd,
     registered: bool,
+    /// Reads and writes go beside the ring.
+    by_aio: bool,
     /// Operations with the kernel, with what is already transferred.
     ops: Vec<Option<(FileOp, u32)>>,
     free: Vec<u32>,
@@ -152,6 +157,24 @@ impl FileState {
         }
     }
 
+    /// What is left of an operation, if it goes beside the ring.
+    fn aio_op(&mut self, index: u32, part: u32) -> Option<AioOp> {
+        if !self.by_aio {
+            return None;
+        }
+        let fd = self.fd.as_raw_fd();
+        let (op, sofar) = self.ops[part as usize].as_mut().expect("an operation under way");
+        let (write, durable) = match op.kind {
+            FileOpKind::Read => (false, false),
+            FileOpKind::Write { durable } => (true, durable),
+            FileOpKind::Sync | FileOpKind::Punch | FileOpKind::Zero => return None,
+        };
+        let data = u64::from(part) << 32 | u64::from(index);
+        let (offset, len) = (op.offset + u64::from(*sofar), op.len - *sofar);
+        let buf = op.buf.as_mut()?[*sofar as usize..op.len as usize].as_mut_ptr();
+        Some(AioOp { data, write, durable, fd, buf, len, offset })
+    }
+
     fn finish(&mut self, part: u32, result: io::Result<()>) {
         let (op, _) = self.ops[part as usize].take().expect("an operation under way");
         self.free.push(part);
@@ -180,7 +203,20 @@ impl State {
         self.push_file(index, part);
     }
 
+    /// Whether I/O beside the ring is possible.
+    fn open_aio(&mut self) -> bool {
+        if self.aio.is_none() {
+            self.aio = Aio::open().ok();
+        }
+        self.aio.is_some()
+    }
+
     fn push_file(&mut self, index: u32, part: u32) {
+        if let (Some(op), Some(aio)) = (self.file(index).aio_op(index, part), &mut self.aio) {
+            // SAFETY: the buffer belongs to the slot's operation until the answer, and the slot is
+            // not removed before.
+            return unsafe { aio.push(op) };
+        }
         let entry = self.file(index).entry(index, part);
         // SAFETY: the buffer belongs to the slot's operation until the completion, and the slot is
         // not removed before.

@@ -5,6 +5,7 @@
 //! until their completion, so no caller can free or touch them too early.
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod aio;
 mod clock;
 mod core;
 pub mod cpu;
@@ -19,6 +20,7 @@ mod ring;
 pub mod sample;
 mod socket;
 mod waker;
+mod words;
 
 pub use crate::clock::Clock;
 pub use crate::core::{Core, Token};
@@ -28,3 +30,4 @@ pub use crate::open::OpenFile;
 pub use crate::ring::{Features, OpenRingError};
 pub use crate::socket::{Chunk, End, Socket, connect};
 pub use crate::waker::Waker;
+pub use crate::words::Words;

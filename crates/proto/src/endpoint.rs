@@ -69,6 +69,15 @@ pub trait Target: Endpoint {
         false
     }
 
+    /// What this connection did since the last call that other connections have to learn.
+    fn take_notices(&mut self) -> Vec<Notice> {
+        Vec::new()
+    }
+
+    /// Learns of what another connection did. It may be over then: see
+    /// [`finished`](Self::finished).
+    fn notice(&mut self, _notice: &Notice, _out: &mut Outbox) {}
+
     /// Asks the peer to leave in order, because the server is about to end.
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {}
 
@@ -78,6 +87,33 @@ pub trait Target: Endpoint {
     /// The connection is gone: buffers go back to `pool`. Requests already taken must still be
     /// completed, into nothing.
     fn abandon(&mut self, pool: &Pool);
+}
+
+/// What happened on one connection of a server and concerns others, on whichever core they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// An initiator has reset a logical unit.
+    UnitReset(UnitId),
+    /// An initiator has logged in: its older sessions of the same name are over.
+    SessionBegan {
+        /// The name of the session.
+        session: SessionName,
+        /// The connection that it has now.
+        connection: u32,
+    },
+}
+
+/// What an iSCSI session is told apart by.
+//= RFC 7143 §4.4.3.2: the names of both, the initiator's number and the portal group, of which
+// there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionName {
+    /// Who logged in, in lower case.
+    pub initiator: String,
+    /// The initiator's number for the session.
+    pub isid: [u8; 6],
+    /// Where.
+    pub target: String,
 }
 
 /// An I/O that a target wants done.

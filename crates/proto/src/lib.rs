@@ -13,5 +13,7 @@ pub mod nvme;
 mod outbox;
 pub mod scsi;
 
-pub use endpoint::{Ending, Endpoint, Initiator, Phase, Request, Target, UnitId, Violation};
+pub use endpoint::{
+    Ending, Endpoint, Initiator, Notice, Phase, Request, SessionName, Target, UnitId, Violation,
+};
 pub use outbox::Outbox;

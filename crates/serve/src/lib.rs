@@ -2,12 +2,14 @@
 //!
 //! Each core that serves has a thread with its own reactor, its own listeners on the same ports,
 //! its own connections and its own lane to every volume it was asked for. Nothing is shared
-//! between cores but counters, so the connections of one target name spread over all of them.
+//! between cores but counters, and a mailbox for what concerns sessions of others, so the
+//! connections of one target name spread over all of them.
 #![forbid(unsafe_code)]
 
 mod config;
 mod connection;
 mod log;
+mod mailbox;
 mod portal;
 mod protocol;
 mod server;

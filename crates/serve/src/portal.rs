@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use block::{Done, Io, Lane, Nanos, Tag};
 use os::{Core, Listener, Socket, Token};
-use proto::{Outbox, UnitId};
+use proto::{Notice, Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
 use crate::protocol::Protocol;
@@ -22,6 +22,8 @@ const LEAVING: Nanos = Nanos::from_secs(2);
 /// One core of a server.
 pub(crate) struct Portal {
     core: Core,
+    /// Which of the server's cores it is.
+    index: usize,
     shared: Arc<Shared>,
     listeners: Vec<(Listener, Protocol)>,
     connections: Vec<Option<Box<Connection>>>,
@@ -47,12 +49,14 @@ struct Way {
 impl Portal {
     pub(crate) fn new(
         core: Core,
+        index: usize,
         shared: Arc<Shared>,
         listeners: Vec<(Listener, Protocol)>,
     ) -> Portal {
         let lanes = shared.volumes.iter().map(|_| None).collect();
         Portal {
             core,
+            index,
             shared,
             listeners,
             connections: Vec::new(),
@@ -82,6 +86,9 @@ impl Portal {
             let until = wake.chain(sweep).min();
             self.core.turn(until, &mut ready)?;
             let now = self.core.now();
+            for notice in self.shared.mailboxes[self.index].take() {
+                self.tell(&notice, None, now);
+            }
             for token in ready.drain(..) {
                 self.serve(token, now);
             }
@@ -183,10 +190,43 @@ impl Portal {
             self.shared.log.say(now, &line);
             connection.say_farewell(now);
         }
+        for notice in connection.end.take_notices() {
+            self.spread(&notice, index, now);
+        }
         self.carry(index, now);
         self.unflushed.push(index);
         // At once, while the lines that were asked for are on their way into the cache.
         self.flush(now);
+    }
+
+    /// Has all connections learn what one of this core did: here at once, elsewhere in the next
+    /// turn.
+    #[cold]
+    fn spread(&mut self, notice: &Notice, from: usize, now: Nanos) {
+        self.tell(notice, Some(from), now);
+        for (core, mailbox) in self.shared.mailboxes.iter().enumerate() {
+            if core != self.index && !mailbox.put(notice) {
+                let line = format!("too much was told to core {core}: it will not hear of all");
+                self.shared.log.say(now, &line);
+            }
+        }
+    }
+
+    /// Tells the connections of this core, except the one that it is about.
+    #[cold]
+    fn tell(&mut self, notice: &Notice, except: Option<usize>, now: Nanos) {
+        for index in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[index] else { continue };
+            if Some(index) == except || connection.end.finished() {
+                continue;
+            }
+            connection.end.notice(notice, &mut connection.out);
+            if connection.end.finished() {
+                let line = format!("ended {}: its session was logged in anew", connection.peer);
+                self.shared.log.say(now, &line);
+            }
+            self.unflushed.push(index);
+        }
     }
 
     /// Carries the requests of a connection to their volumes, in runs for the same one.

@@ -75,10 +75,11 @@ impl Server {
         let nvme_tcp = bind(&config.nvme_tcp, Protocol::NvmeTcp)?;
         let protocols = Protocols::new(&config.exports, &config.limits, &nvme_tcp)?;
         let volumes = config.exports.iter().map(|export| Arc::clone(&export.volume)).collect();
-        let shared = Arc::new(Shared::new(protocols, volumes, config.limits, log));
+        let shared = Shared::new(protocols, volumes, config.limits, log, config.cores.len());
+        let shared = Arc::new(shared);
         let mut server = Server { shared, iscsi, nvme_tcp, threads: Vec::new() };
-        for (cpu, listeners) in config.cores.iter().zip(listeners) {
-            server.threads.push(start_thread(&server.shared, *cpu, listeners)?);
+        for (index, (cpu, listeners)) in config.cores.iter().zip(listeners).enumerate() {
+            server.threads.push(start_thread(&server.shared, index, *cpu, listeners)?);
         }
         Ok(server)
     }
@@ -141,6 +142,7 @@ fn listen(
 
 fn start_thread(
     shared: &Arc<Shared>,
+    index: usize,
     cpu: usize,
     listeners: Listeners,
 ) -> Result<Thread, ServeError> {
@@ -151,11 +153,12 @@ fn start_thread(
             os::cpu::pin(cpu)?;
             let core = Core::open(Pool::new(POOL.0, POOL.1))?;
             let (waker, _) = core.waker()?;
+            shared.mailboxes[index].belongs_to(waker.clone());
             let listeners = listeners
                 .into_iter()
                 .map(|(listener, protocol)| Ok((Listener::new(&core, listener)?, protocol)))
                 .collect::<io::Result<Vec<_>>>()?;
-            Ok((Portal::new(core, Arc::clone(&shared), listeners), waker))
+            Ok((Portal::new(core, index, Arc::clone(&shared), listeners), waker))
         };
         match set_up() {
             Ok((portal, waker)) => {

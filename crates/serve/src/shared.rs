@@ -1,4 +1,5 @@
-//! What the cores of a server have in common: what they answer from, the limits, a few counters.
+//! What the cores of a server have in common: what they answer from, the limits, their
+//! mailboxes, a few counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -7,6 +8,7 @@ use volume::Volume;
 
 use crate::config::Limits;
 use crate::log::Log;
+use crate::mailbox::Mailbox;
 use crate::protocol::Protocols;
 
 /// Shared by the threads of a server. No field is written on the I/O path.
@@ -15,6 +17,8 @@ pub(crate) struct Shared {
     pub(crate) volumes: Vec<Arc<dyn Volume>>,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
+    /// One for each core, in the order of the configuration.
+    pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) connections: AtomicUsize,
     next_connection: AtomicU32,
     stop: AtomicBool,
@@ -26,12 +30,14 @@ impl Shared {
         volumes: Vec<Arc<dyn Volume>>,
         limits: Limits,
         log: Log,
+        cores: usize,
     ) -> Shared {
         Shared {
             protocols,
             volumes,
             limits,
             log,
+            mailboxes: (0..cores).map(|_| Mailbox::default()).collect(),
             connections: AtomicUsize::new(0),
             next_connection: AtomicU32::new(1),
             stop: AtomicBool::new(false),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use crate::histogram::{Latencies, Latency};
 use crate::interval::{Interval, Tally, per};
 use crate::live::{HISTORY_SECONDS, TargetRate};
-use crate::run::{Direction, Second, Totals, WorkerResult};
+use crate::run::{Direction, PacedTotals, Second, Totals, WorkerResult};
 use crate::verdict::Flow;
 
 /// Who a worker is.
@@ -141,6 +141,11 @@ pub(crate) fn totals(all: &Interval) -> Totals {
         write: direction(&all.write, seconds),
         other: direction(&all.other, seconds),
         latency_ns: all.latencies().summary(),
+        paced: all.paced.as_ref().map(|paced| PacedTotals {
+            service_ns: paced.service.summary(),
+            lag_ns: paced.lag.summary(),
+            missed: paced.missed,
+        }),
     }
 }
 

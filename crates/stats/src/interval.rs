@@ -44,6 +44,33 @@ impl Tally {
     }
 }
 
+/// What an open loop knows beside the response times, which count from the planned starts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Paced {
+    /// From the actual start to the end: what the volume took.
+    pub service: Latencies,
+    /// From the planned start to the actual one: how far the schedule was missed.
+    pub lag: Latencies,
+    /// I/Os that began late because all that may be outstanding were.
+    pub missed: u64,
+}
+
+impl Paced {
+    /// Counts everything that `other` counted.
+    pub fn merge(&mut self, other: &Paced) {
+        self.service.merge(&other.service);
+        self.lag.merge(&other.lag);
+        self.missed += other.missed;
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.service.clear();
+        self.lag.clear();
+        self.missed = 0;
+    }
+}
+
 /// Everything that was done in a span of time. Memory is taken by [`new`](Self::new) only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
@@ -61,6 +88,8 @@ pub struct Interval {
     /// outstanding from the instant that its latency counts from: submission, or in an open loop
     /// its planned start.
     pub outstanding_ns: u128,
+    /// Present where I/Os begin by the clock.
+    pub paced: Option<Box<Paced>>,
 }
 
 impl Default for Interval {
@@ -80,7 +109,13 @@ impl Interval {
             start: Nanos(u64::MAX),
             end: Nanos(0),
             outstanding_ns: 0,
+            paced: None,
         }
+    }
+
+    /// Nothing in no time, with memory for what an open loop knows.
+    pub fn paced() -> Interval {
+        Interval { paced: Some(Box::default()), ..Interval::new() }
     }
 
     /// The tally that `op` belongs to.
@@ -119,6 +154,9 @@ impl Interval {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
         self.outstanding_ns += other.outstanding_ns;
+        if let Some(theirs) = &other.paced {
+            self.paced.get_or_insert_default().merge(theirs);
+        }
     }
 
     /// Forgets everything, keeps the memory.
@@ -127,6 +165,9 @@ impl Interval {
         self.write.clear();
         self.other.clear();
         (self.start, self.end, self.outstanding_ns) = (Nanos(u64::MAX), Nanos(0), 0);
+        if let Some(paced) = &mut self.paced {
+            paced.clear();
+        }
     }
 
     /// Length of the span in seconds.
@@ -219,5 +260,22 @@ mod test {
         assert_eq!((whole.seconds(), whole.ios(), whole.mean_outstanding()), (2.0, 3, 8.0));
         whole.clear();
         assert_eq!(whole, Interval::new());
+    }
+
+    #[test]
+    fn schedules_are_merged_and_cleared() {
+        let mut paced = Interval::paced();
+        let schedule = paced.paced.as_mut().unwrap();
+        schedule.lag.record(7);
+        schedule.missed = 3;
+        let mut whole = Interval::new();
+        whole.merge(&Interval::new());
+        assert!(whole.paced.is_none());
+        whole.merge(&paced);
+        whole.merge(&paced);
+        let merged = whole.paced.as_ref().unwrap();
+        assert_eq!((merged.lag.count(), merged.missed), (2, 6));
+        whole.clear();
+        assert_eq!(whole, Interval::paced());
     }
 }

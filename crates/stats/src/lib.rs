@@ -16,9 +16,9 @@ pub mod verdict;
 
 pub use crate::collect::{Collector, WorkerName};
 pub use crate::histogram::{Bucket, Latencies, Latency};
-pub use crate::interval::{Interval, Tally};
+pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::run::{
-    Cpu, Direction, Host, Job, Origin, Placement, RunResult, SCHEMA_VERSION, Second, Tool, Totals,
-    WorkerResult,
+    Cpu, Direction, Host, Job, Origin, PacedTotals, Placement, RunResult, SCHEMA_VERSION, Second,
+    Tool, Totals, WorkerResult,
 };
 pub use crate::verdict::{Check, Class, Verdict};

@@ -178,6 +178,20 @@ pub struct Totals {
     pub other: Direction,
     /// Latencies of all directions in nanoseconds.
     pub latency_ns: Latency,
+    /// Of an open loop, whose latencies count from the planned starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paced: Option<PacedTotals>,
+}
+
+/// What an open loop knows beside its response times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PacedTotals {
+    /// From the actual start to the end, in nanoseconds.
+    pub service_ns: Latency,
+    /// From the planned start to the actual one, in nanoseconds.
+    pub lag_ns: Latency,
+    /// I/Os that began late because all that may be outstanding were.
+    pub missed: u64,
 }
 
 /// One direction.

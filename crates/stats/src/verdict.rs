@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::supports;
+use crate::run::Totals;
 
 mod little;
 mod steady;
@@ -176,6 +177,35 @@ pub fn nobody_else(host_percent: Option<f64>, ours: Option<f64>, cores: u32) -> 
     check(verdict, evidence)
 }
 
+/// A schedule may be missed by this share of the median response time.
+const LAG_SHARE: f64 = 0.05;
+
+/// H09: no coordinated omission. Of an open loop: how far actual starts were behind planned ones,
+/// against its median response time. Response times count the lag, so they are right even where
+/// this warns; but the load was not the one that was planned.
+pub fn schedule_kept(totals: &Totals) -> Option<Check> {
+    let paced = totals.paced.as_ref()?;
+    let check = |verdict, evidence| Some(Check::new("H09", "schedule-kept", verdict, evidence));
+    let (Some(lag), Some(median)) =
+        (paced.lag_ns.p99_9.or(paced.lag_ns.max), totals.latency_ns.p50)
+    else {
+        return check(Verdict::Unknown, "too few samples".to_owned());
+    };
+    let share = lag as f64 / median as f64;
+    let verdict = match share > LAG_SHARE || paced.missed > 0 {
+        true => Verdict::Warn,
+        false => Verdict::Pass,
+    };
+    let evidence = format!(
+        "99.9 % began at most {:.1} µs late, {:.1} % of the median response (at most 5); {} late \
+         for want of outstanding I/Os",
+        lag as f64 / 1e3,
+        share * 100.0,
+        paced.missed,
+    );
+    check(verdict, evidence)
+}
+
 /// What lay between initiator and target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wire {
@@ -217,6 +247,8 @@ pub fn wire(wire: Wire) -> Check {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::histogram::Latency;
+    use crate::run::PacedTotals;
 
     #[test]
     fn others_are_noticed() {
@@ -226,6 +258,21 @@ mod test {
         assert_eq!(verdict(Some(50.0), Some(1.2)), Verdict::Pass);
         assert_eq!(verdict(Some(50.0), None), Verdict::Unknown);
         assert_eq!(nobody_else(Some(50.0), Some(1.0), 0).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_missed_schedule_is_said() {
+        let verdict = |lag: u64, missed| {
+            let latency = |ns| Latency { p50: Some(ns), p99_9: Some(ns), ..Latency::default() };
+            let paced = PacedTotals { lag_ns: latency(lag), missed, ..PacedTotals::default() };
+            let latency_ns = latency(100_000);
+            let totals = Totals { latency_ns, paced: Some(paced), ..Totals::default() };
+            schedule_kept(&totals).unwrap().verdict
+        };
+        assert_eq!(verdict(5_000, 0), Verdict::Pass);
+        assert_eq!(verdict(5_001, 0), Verdict::Warn);
+        assert_eq!(verdict(5_000, 1), Verdict::Warn);
+        assert_eq!(schedule_kept(&Totals::default()), None);
     }
 
     #[test]

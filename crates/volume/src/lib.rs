@@ -17,7 +17,7 @@ use block::{Geometry, Lane};
 use os::Core;
 
 pub use crate::dial::{discover_iscsi, discover_nvme};
-pub use crate::uri::{IscsiUri, NvmeUri, Uri, UriError};
+pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Uri, UriError};
 
 /// Something that stores.
 pub trait Volume: Send + Sync {

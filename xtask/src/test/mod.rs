@@ -4,8 +4,8 @@
 //! its reason, never silence. The last line is always `N passed, M failed, K skipped`.
 
 mod fuzz;
-mod packages;
-mod tally;
+pub mod packages;
+pub mod tally;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::kernel;
 use crate::process::{self, Outcome, Show};
 use crate::target_folder;
 use tally::Tally;
@@ -53,6 +54,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     let built = step("build", &build);
     step("unit", &unit);
     step("system", &|| if built { system() } else { Ok(no_binary()) });
+    step("kernel", &|| if built { kernel::test(options.install) } else { Ok(no_binary()) });
     step("fuzz", &|| fuzz::smoke(options.fuzz_seconds));
     Ok(summary(&steps))
 }
@@ -74,7 +76,7 @@ fn parse(args: &[String]) -> Result<Options> {
 }
 
 /// System tests drive the binary that users get, not a debug build of it.
-fn build() -> Result<Tally> {
+pub fn build() -> Result<Tally> {
     let outcome = cargo(&["build", "--release", "-p", "drumfire"], &[], BUILD_LIMIT)?;
     Ok(if outcome.success() {
         Tally::default()
@@ -105,7 +107,7 @@ fn system() -> Result<Tally> {
 
 fn no_binary() -> Tally {
     let mut tally = Tally::default();
-    tally.skip("system tests", "the binary did not build");
+    tally.skip("tests of the binary", "it did not build");
     tally
 }
 

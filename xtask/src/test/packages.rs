@@ -34,8 +34,7 @@ pub fn provide(install: bool) -> Result<Tally> {
     if names.contains(&"qemu-utils") {
         names.push(QEMU_DRIVER);
     }
-    let root = rustix::process::geteuid().is_root();
-    let able = install && root && process::find("apt-get").is_some();
+    let able = may_install(install);
     if !names.is_empty() && able {
         apt_install(&names)?;
     }
@@ -50,6 +49,26 @@ pub fn provide(install: bool) -> Result<Tally> {
         println!("    remedy: apt-get install {}", missing.join(" "));
     }
     Ok(Tally::default())
+}
+
+/// The program of a package; installed first if it is missing and that is ours to do. The error
+/// says what is missing, and the remedy.
+pub fn program(package: &str, program: &str, install: bool) -> Result<PathBuf, String> {
+    if process::find(program).is_none() && may_install(install) {
+        apt_install(&[package]).map_err(|error| format!("{error:#}"))?;
+    }
+    let missing = || format!("{program} is missing: apt-get install {package}");
+    process::find(program).ok_or_else(missing)
+}
+
+/// Asks the archive what it has. Lists may be absent, as in container images, or older than it.
+pub fn update(install: bool) -> Result<bool> {
+    Ok(may_install(install) && apt(&["update", "-q"])?.success())
+}
+
+fn may_install(install: bool) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    install && root && process::find("apt-get").is_some()
 }
 
 /// What the system tests have to know about programs that are not in the usual places.

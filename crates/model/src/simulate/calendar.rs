@@ -136,7 +136,9 @@ mod test {
         }
         assert_eq!(taken, planned);
         let tokens: Vec<u32> = [5, 3, 9].to_vec();
-        tokens.iter().for_each(|token| drop(calendar.plan(last, *token)));
+        for token in &tokens {
+            calendar.plan(last, *token);
+        }
         let order: Vec<u32> = std::iter::from_fn(|| calendar.next()).map(Event::token).collect();
         assert_eq!(order, tokens);
     }

@@ -269,7 +269,7 @@ impl Engine {
         place.present += 1;
         if place.busy < place.servers {
             place.busy += 1;
-            place.worked.begin(now);
+            place.work.begin(now);
             return self.serve(token);
         }
         match place.last {
@@ -307,7 +307,7 @@ impl Engine {
         }
         if place.first == NOBODY {
             place.busy -= 1;
-            place.worked.end(now);
+            place.work.end(now);
             return;
         }
         let next = self.pop(at);
@@ -331,7 +331,7 @@ impl Engine {
         let place = &mut self.places[at as usize];
         if place.busy == 0 {
             place.busy = 1;
-            place.worked.begin(self.now);
+            place.work.begin(self.now);
         }
         let before = place.present - 1;
         self.hurry(at, before);
@@ -343,7 +343,7 @@ impl Engine {
         let place = &mut self.places[at as usize];
         if place.first == NOBODY {
             place.busy = 0;
-            place.worked.end(self.now);
+            place.work.end(self.now);
             return;
         }
         self.hurry(at, 0);

@@ -13,8 +13,6 @@ use engine::{Engine, Stop, TOKENS_MAX};
 pub use estimate::Estimate;
 use estimate::{BATCHES, batch_means};
 
-/// Most cells of classes times stations that a simulation keeps books of.
-const CELLS_MAX: usize = 1 << 20;
 /// Fewest requests that say anything about an interval.
 const REQUESTS_MIN: u64 = 100;
 
@@ -93,21 +91,12 @@ fn check_run(network: &Network, run: Run) -> Result<(), ModelError> {
         Source::Closed { population, .. } => u64::from(population),
         Source::Open { .. } => 0,
     });
-    let limits = [
-        ("requests of closed classes", closed.sum(), u64::from(POPULATION_MAX)),
-        ("classes times stations", cells(network) as u64, CELLS_MAX as u64),
-    ];
-    for (what, count, limit) in limits {
-        if count > limit {
-            let remedy = "merge what is alike";
-            return Err(ModelError::TooLarge { what: format!("{count} {what}"), limit, remedy });
-        }
+    let (count, limit) = (closed.sum::<u64>(), u64::from(POPULATION_MAX));
+    if count > limit {
+        let (what, remedy) = (format!("{count} requests of closed classes"), "merge or lower them");
+        return Err(ModelError::TooLarge { what, limit, remedy });
     }
     Ok(())
-}
-
-fn cells(network: &Network) -> usize {
-    network.classes.len() * network.stations.len()
 }
 
 /// Runs until `target` requests are done.
@@ -164,7 +153,7 @@ impl Totals {
         };
         Totals {
             now,
-            worked: engine.places.iter().map(|p| p.worked.until(now, p.busy)).collect(),
+            worked: engine.places.iter().map(|place| place.worked(now)).collect(),
             cells: engine.cells.iter().map(|c| (c.stayed.until(now, c.present), c.left)).collect(),
             classes: engine.lines.iter().map(class).collect(),
         }
@@ -236,8 +225,8 @@ fn station_result(
     let left: f64 = (0..classes).map(|class| cell(class).1).sum();
     let busy = (last.worked[station] - first.worked[station]) as f64 / span_ps;
     let servers = match &network.stations[station].servers {
-        Servers::Count(count) => f64::from(*count),
-        Servers::Infinite | Servers::Rates(_) => 1.0,
+        Servers::Infinite => 1.0,
+        servers => servers.speed_max(),
     };
     StationResult {
         utilisation: busy / servers,

@@ -20,7 +20,7 @@ pub(super) struct Place {
     pub first: u32,
     pub last: u32,
     /// Times at which servers stopped less those at which they started, in picoseconds.
-    pub worked: Balance,
+    pub work: Balance,
     /// What is known of it beyond that; most stations have nothing.
     pub extra: Option<Box<Extra>>,
 }
@@ -64,8 +64,16 @@ impl Place {
         let stock = station.reserve.clone().map(Stock::new);
         let some = stock.is_some() || speeds.is_some();
         let extra = some.then(|| Box::new(Extra { stock, speeds }));
-        let worked = Balance::default();
-        Place { servers, busy: 0, present: 0, first: NOBODY, last: NOBODY, worked, extra }
+        let work = Balance::default();
+        Place { servers, busy: 0, present: 0, first: NOBODY, last: NOBODY, work, extra }
+    }
+
+    /// Server time used up to `now`, in picoseconds; for speeds the work done.
+    pub fn worked(&self, now: Picos) -> u128 {
+        match self.extra.as_ref().and_then(|extra| extra.speeds.as_ref()) {
+            Some(speeds) => speeds.worked(now, self.present),
+            None => self.work.until(now, self.busy),
+        }
     }
 
     /// The time that a service of `span` takes when it starts now and draws from the stock.
@@ -122,24 +130,37 @@ pub(super) struct Speeds {
     /// Work left of the one in service, in picoseconds at speed 1.
     left: f64,
     since: Picos,
+    /// Work done, in picoseconds at speed 1.
+    done: f64,
 }
 
 impl Speeds {
     fn new(rates: Vec<f64>) -> Speeds {
-        Speeds { rates, left: 0.0, since: Picos(0) }
+        Speeds { rates, left: 0.0, since: Picos(0), done: 0.0 }
     }
 
-    /// A new request comes into service.
+    /// A new request comes into service; the one before it is done.
     pub fn start(&mut self, now: Picos, span: Picos) {
+        self.done += self.left;
         (self.left, self.since) = (span.0 as f64, now);
     }
 
     /// How long the one in service still takes with `present` requests, of which there were
     /// `before` until now.
     pub fn remaining(&mut self, now: Picos, before: u32, present: u32) -> Picos {
-        self.left -= (now.0 - self.since.0) as f64 * self.speed(before);
+        // Nobody was served before the first one came.
+        let speed = if before == 0 { 0.0 } else { self.speed(before) };
+        let work = (now.0 - self.since.0) as f64 * speed;
+        self.left -= work;
+        self.done += work;
         self.since = now;
         Picos::round(self.left.max(0.0) / self.speed(present))
+    }
+
+    /// Work done up to `now`, while `present` requests are there.
+    fn worked(&self, now: Picos, present: u32) -> u128 {
+        let goes_on = if present == 0 { 0.0 } else { self.speed(present) };
+        (self.done + (now.0 - self.since.0) as f64 * goes_on) as u128
     }
 
     fn speed(&self, present: u32) -> f64 {

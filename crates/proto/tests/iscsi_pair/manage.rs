@@ -3,14 +3,14 @@
 use block::{Fault, Op};
 use proto::iscsi::TargetConfig;
 use proto::iscsi::pdu::{
-    DataOut, Header, LogoutRequest, LogoutResponse, Numbers, ReadyToTransfer, Reject, TaskRequest,
-    TaskResponse, opcode, opcode_of, task_tag,
+    DataOut, Header, LogoutRequest, LogoutResponse, Numbers, Pdu, ReadyToTransfer, Reject,
+    TaskRequest, TaskResponse, opcode, opcode_of, task_tag,
 };
 use proto::scsi::{Sense, cdb, encode_lun};
-use proto::{Target, UnitId};
+use proto::{Notice, SessionName, Target, UnitId};
 
-use crate::harness::{Rng, Setup};
-use crate::raw::{NOTHING, Raw, Way, end_of};
+use crate::harness::{INITIATOR, Rng, Setup, TARGET};
+use crate::raw::{NOTHING, Raw, Way, bytes, end_of};
 
 fn raw(in_place: bool) -> Raw {
     let setup = Setup { in_place, ..Setup::default() };
@@ -160,8 +160,9 @@ fn sets_resets_and_what_they_reach() {
         }
         assert!(answers.is_empty());
         assert_eq!(raw.served.out.pool().lent(), [0, 0]);
-        let units = raw.served.end.take_resets();
-        assert_eq!(units.len(), [0, 0, 0, 0, 0, 1, 2, 2][usize::from(function)]);
+        let mut notices = raw.served.end.take_notices();
+        notices.retain(|notice| matches!(notice, Notice::UnitReset(_)));
+        assert_eq!(notices.len(), [0, 0, 0, 0, 0, 1, 1, 1][usize::from(function)]);
     }
 }
 
@@ -182,7 +183,7 @@ fn a_reset_by_another_session_aborts_and_is_told() {
     let mut raw = raw(false);
     let write = raw.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
     raw.served.take_requests();
-    raw.served.end.unit_was_reset(UnitId(0), &mut raw.served.out);
+    raw.notice(&Notice::UnitReset(UnitId(0)));
     raw.served.complete_all(raw.now);
     assert!(end_of(write, raw.answers()).0.is_none());
     for lun in [1, 2] {
@@ -191,9 +192,74 @@ fn a_reset_by_another_session_aborts_and_is_told() {
         let tag = raw.command(lun, cdb::test_unit_ready(), Way::None, 0, &[]);
         assert_eq!(raw.end(tag).status, 0);
     }
-    raw.served.end.unit_was_reset(UnitId(7), &mut raw.served.out);
+    raw.notice(&Notice::UnitReset(UnitId(7)));
     let tag = raw.command(1, cdb::test_unit_ready(), Way::None, 0, &[]);
     assert_eq!(raw.end(tag).status, 0);
+}
+
+#[test]
+fn a_reset_by_another_session_may_come_in_the_middle_of_data() {
+    // A write of 8 KiB whose unasked data is cut after so many bytes of header and data.
+    let data = [7; 8192];
+    for cut in [0, 47, 48, 49, 4096, 48 + 8191] {
+        let mut raw = raw(true);
+        let command = raw.command_pdu(1, cdb::write10(0, 16, false), Way::Write, 8192, &data);
+        let bytes = bytes(&command.build(), &data);
+        raw.send_bytes(&bytes[..cut]).unwrap();
+        raw.notice(&Notice::UnitReset(UnitId(0)));
+        raw.send_bytes(&bytes[cut..]).unwrap();
+        raw.served.take_requests();
+        raw.served.complete_all(raw.now);
+        // Aborted once the header was there, otherwise told of the reset.
+        let end = end_of(command.task_tag, raw.answers()).0;
+        assert_eq!(end.is_none(), cut >= 48, "cut at {cut}");
+        let mut there = [1; 8192];
+        raw.served.disk.read(0, &mut there);
+        assert!(there == [0; 8192], "cut at {cut}: it was written nevertheless");
+        assert_eq!(raw.served.out.pool().lent(), [0, 0], "cut at {cut}");
+        // The session goes on.
+        for lun in [1, 2] {
+            let tag = raw.command(lun, cdb::test_unit_ready(), Way::None, 0, &[]);
+            raw.end(tag);
+        }
+        let tag = raw.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
+        assert_eq!(raw.end(tag).status, 0, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_login_of_the_same_name_ends_the_older_session() {
+    let mut old = raw(false);
+    let began = |raw: &mut Raw| {
+        let notices = raw.served.end.take_notices();
+        let [Notice::SessionBegan { session, connection }] = &notices[..] else {
+            panic!("{notices:?}")
+        };
+        (session.clone(), *connection)
+    };
+    let (session, connection) = began(&mut old);
+    assert_eq!(session.initiator, INITIATOR.to_ascii_lowercase());
+    assert_eq!((session.isid, &*session.target), ([0x80, 1, 2, 3, 4, 5], TARGET));
+    // Neither itself nor one of another name.
+    let other = |session| Notice::SessionBegan { session, connection: connection + 1 };
+    old.notice(&Notice::SessionBegan { session: session.clone(), connection });
+    old.notice(&other(SessionName { isid: [0x80, 1, 2, 3, 4, 6], ..session.clone() }));
+    old.notice(&other(SessionName { initiator: "iqn.other".to_owned(), ..session.clone() }));
+    old.notice(&other(SessionName { target: "iqn.other".to_owned(), ..session.clone() }));
+    assert!(!old.served.end.finished());
+    // What it asked for ends without a status, and nothing that comes after is done.
+    let write = old.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
+    let read = old.command(1, cdb::read10(0, 8), Way::Read, 4096, &[]);
+    old.notice(&other(session));
+    assert!(old.served.end.finished());
+    old.command(1, cdb::read10(0, 8), Way::Read, 4096, &[]);
+    assert!(!old.served.take_requests(), "it still asks for I/Os");
+    let answers = old.answers();
+    let (end, answers) = end_of(write, answers);
+    assert!(end.is_none() && end_of(read, answers).0.is_none());
+    let pool = old.served.out.pool().clone();
+    old.served.end.abandon(&pool);
+    assert_eq!(pool.lent(), [0, 0]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use proto::iscsi::pdu::{
     opcode_of, task_tag,
 };
 use proto::scsi::{Sense, decode_sense, encode_lun};
-use proto::{Ending, Endpoint};
+use proto::{Ending, Endpoint, Notice, Target};
 
 use crate::harness::{INITIATOR, Served, Setup, TARGET, drain};
 
@@ -90,6 +90,11 @@ impl Raw {
 
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Ending> {
         self.served.end.receive(self.now, bytes, &mut self.served.out)
+    }
+
+    /// Another connection did something.
+    pub fn notice(&mut self, notice: &Notice) {
+        self.served.end.notice(notice, &mut self.served.out);
     }
 
     pub fn tag(&mut self) -> u32 {

@@ -5,7 +5,7 @@
 
 use block::{Nanos, Pool};
 
-use crate::Outbox;
+use crate::{Notice, Outbox, SessionName};
 
 use super::super::directory::Directory;
 use super::super::name::NAME_MAX_BYTES;
@@ -337,13 +337,16 @@ impl IscsiTarget {
         }
         if !login.discovery {
             self.announce_power_on();
+            let (session, connection) = (self.session_name(), self.connection_id);
+            self.tell(Notice::SessionBegan { session, connection });
         }
     }
 
-    /// The initiator's part of the session's name, once the login is complete. With the names of
-    /// both ends it tells sessions apart.
-    pub fn isid(&self) -> [u8; 6] {
-        self.isid
+    /// What the session is told apart by, once the login is complete.
+    pub(super) fn session_name(&self) -> SessionName {
+        //= RFC 7143 §4.2.7.1: names are compared as if they were in lower case.
+        let initiator = self.initiator_name.to_ascii_lowercase();
+        SessionName { initiator, isid: self.isid, target: self.entry().name.clone() }
     }
 
     fn send_login_response(

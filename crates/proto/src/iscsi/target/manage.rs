@@ -3,12 +3,12 @@
 use block::Pool;
 
 use crate::scsi::{Sense, decode_lun, encode_lun};
-use crate::{Outbox, UnitId};
+use crate::{Notice, Outbox, UnitId};
 
 use super::super::pdu::{Header, TaskRequest, TaskResponse, command_number};
-use super::IscsiTarget;
 use super::control::reason;
 use super::task::{Burst, State, Task};
+use super::{IscsiTarget, Sink};
 
 /// An answer that waits until aborted commands have their I/Os back.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ impl IscsiTarget {
         let lun = decode_lun(request.lun);
         self.abort_where(|task| decode_lun(task.lun) == lun, out);
         if request.function == function::LUN_RESET {
-            self.resets.push(unit);
+            self.tell(Notice::UnitReset(unit));
         }
         response::COMPLETE
     }
@@ -119,22 +119,21 @@ impl IscsiTarget {
     fn reset_target(&mut self, out: &mut Outbox) {
         self.abort_where(|_| true, out);
         let units: Vec<UnitId> = self.entry().units.iter().flatten().map(|unit| unit.id).collect();
-        self.resets.extend(units);
+        units.into_iter().for_each(|unit| self.tell(Notice::UnitReset(unit)));
     }
 
-    /// Logical units that this connection's initiator has reset since the last call, for the
-    /// sessions of others: see [`unit_was_reset`](Self::unit_was_reset).
-    pub fn take_resets(&mut self) -> Vec<UnitId> {
-        std::mem::take(&mut self.resets)
+    /// Keeps what other connections have to learn. Said twice is not more than said once, and so
+    /// an initiator cannot have us keep more than there are units.
+    pub(super) fn tell(&mut self, notice: Notice) {
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice);
+        }
     }
 
     /// Another session has reset a logical unit: commands for it end without a status, and the
     /// next one is told by a unit attention.
     //= SAM-5 §Logical unit reset: all commands are aborted, and all other initiators are told.
-    pub fn unit_was_reset(&mut self, unit: UnitId, out: &mut Outbox) {
-        if self.target_name().is_none() || self.finished {
-            return;
-        }
+    pub(super) fn unit_was_reset(&mut self, unit: UnitId, out: &mut Outbox) {
         let units = self.entry().units.iter().enumerate();
         let same = |(_, other): &(usize, &Option<crate::scsi::Unit>)| {
             other.as_ref().is_some_and(|other| other.id == unit)
@@ -144,6 +143,15 @@ impl IscsiTarget {
             self.abort_where(|task| decode_lun(task.lun) == Some(lun), out);
             self.attentions.establish(encode_lun(lun), Sense::LUN_RESET);
         }
+    }
+
+    /// The initiator has logged in anew under this session's name: what it asked for here ends
+    /// without a status.
+    //= RFC 7143 §6.3.5: the old session and its tasks are terminated.
+    pub(super) fn end_session(&mut self, out: &mut Outbox) {
+        self.abort_where(|_| true, out);
+        self.waiting.clear();
+        self.finished = true;
     }
 
     /// Every logical unit has been switched on, as far as a new session knows.
@@ -169,6 +177,10 @@ impl IscsiTarget {
         self.drop_held(slot, pool);
         self.unsolicited.retain(|other| *other != slot);
         self.forget_starving(slot);
+        // Another session may abort it while a PDU of its data is coming in.
+        if self.incoming.sink == Sink::Task(slot) {
+            self.incoming.sink = Sink::Discard;
+        }
         // I/Os that nobody took yet need not be done.
         for _ in 0..self.requests.len() {
             let Some(request) = self.requests.pop_front() else { break };

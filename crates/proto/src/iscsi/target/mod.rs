@@ -23,7 +23,7 @@ use std::sync::Arc;
 use block::{Done, Memory, Nanos, Pool};
 
 use crate::scsi::Unit;
-use crate::{Ending, Endpoint, Outbox, Request, Target, UnitId, Violation};
+use crate::{Ending, Endpoint, Notice, Outbox, Request, Target, Violation};
 
 use super::directory::{Directory, TargetEntry};
 use super::frame::{DataEnd, Frame, Next};
@@ -122,7 +122,7 @@ pub struct IscsiTarget {
     epoch: u32,
     /// CmdSN of commands that were aborted before they came.
     aborted_ahead: Vec<u32>,
-    resets: Vec<UnitId>,
+    notices: Vec<Notice>,
     exchange: Option<Exchange>,
     alive: Alive,
     finished: bool,
@@ -198,7 +198,7 @@ impl IscsiTarget {
             waiting: Vec::new(),
             epoch: 0,
             aborted_ahead: Vec::new(),
-            resets: Vec::new(),
+            notices: Vec::new(),
             exchange: None,
             alive: Alive::new(&config, now),
             finished: false,
@@ -367,6 +367,24 @@ impl Target for IscsiTarget {
 
     fn half_open(&self) -> bool {
         self.stage == Stage::Login
+    }
+
+    fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn notice(&mut self, notice: &Notice, out: &mut Outbox) {
+        if self.stage != Stage::Normal || self.finished {
+            return;
+        }
+        match notice {
+            Notice::UnitReset(unit) => self.unit_was_reset(*unit, out),
+            Notice::SessionBegan { session, connection } => {
+                if *connection != self.connection_id && *session == self.session_name() {
+                    self.end_session(out);
+                }
+            }
+        }
     }
 
     fn ask_to_leave(&mut self, now: Nanos, out: &mut Outbox) {

@@ -1,0 +1,238 @@
+//! `drumfire audit`: can this claim be true?
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args as Flags;
+use plan::audit::{Finding, Verdict, audit, audit_all};
+use plan::claim::{Claim, ClaimText, Document, FOUNDING};
+use serde_json::{Value, json};
+
+use crate::catalogue;
+use crate::exit::{Exit, UsageError};
+
+/// `drumfire audit`.
+#[derive(Flags, Debug)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Amounts may be hedged: 'about 900', 'over 2.2M', 'nearly 8 GB/s'.\n\
+    Example: drumfire audit --iops 1M --size 4k --latency 0.88ms --drives 28 --drive x25-m\n\
+    Exit codes: 0 possible or unclear, 2 usage, 4 impossible."
+)]
+pub struct Args {
+    /// Files of claims; `founding` stands for the documents that the project was founded on.
+    #[arg(value_name = "FILE", conflicts_with = "claim")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub claim: Flagged,
+    /// Parts of your own, beside those of the catalogue.
+    #[arg(long, value_name = "FILE")]
+    pub parts: Vec<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A claim by flags.
+#[derive(Flags, Debug)]
+#[group(id = "claim", multiple = true, required = false)]
+pub struct Flagged {
+    /// I/Os per second.
+    #[arg(long, value_name = "RATE")]
+    pub iops: Option<String>,
+    /// Bytes of each I/O.
+    #[arg(long, alias = "bs")]
+    pub size: Option<String>,
+    /// Percentage of reads [default: 100].
+    #[arg(long, value_name = "PERCENT")]
+    pub read: Option<String>,
+    /// Mean response time.
+    #[arg(long, value_name = "TIME")]
+    pub latency: Option<String>,
+    /// I/Os under way.
+    #[arg(long, alias = "iodepth", value_name = "N")]
+    pub outstanding: Option<String>,
+    /// Payload per second.
+    #[arg(long, value_name = "RATE")]
+    pub bandwidth: Option<String>,
+    /// A link of the catalogue: 10gbe, 8gfc, 'pcie-2 x8'.
+    #[arg(long)]
+    pub link: Option<String>,
+    /// What the link is said to carry.
+    #[arg(long, value_name = "RATE")]
+    pub link_rate: Option<String>,
+    /// iscsi or nvme-tcp [default: the leanest there could be].
+    #[arg(long)]
+    pub protocol: Option<String>,
+    /// Bytes of IP in a frame.
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Option<String>,
+    /// Links side by side [default: 1].
+    #[arg(long, value_name = "N")]
+    pub ports: Option<String>,
+    /// Number of drives.
+    #[arg(long, value_name = "N")]
+    pub drives: Option<String>,
+    /// A drive of the catalogue.
+    #[arg(long, value_name = "PART")]
+    pub drive: Option<String>,
+    /// Number of adapters.
+    #[arg(long, value_name = "N")]
+    pub adapters: Option<String>,
+    /// An adapter of the catalogue.
+    #[arg(long, value_name = "PART")]
+    pub adapter: Option<String>,
+    /// What one device is said to do at most, in IOPS.
+    #[arg(long, value_name = "RATE")]
+    pub rating: Option<String>,
+    /// Use of all cores.
+    #[arg(long, value_name = "PERCENT")]
+    pub cpu_percent: Option<String>,
+    /// Cores of the host.
+    #[arg(long, value_name = "N")]
+    pub cores: Option<String>,
+    /// Room for data.
+    #[arg(long, value_name = "BYTES")]
+    pub capacity: Option<String>,
+    /// Price of all drives.
+    #[arg(long, value_name = "DOLLARS")]
+    pub price: Option<String>,
+    /// Arithmetic to check: '6 * 423.72 MB/s over 3 GB/s'.
+    #[arg(long = "equation", value_name = "TEXT")]
+    pub equations: Vec<String>,
+}
+
+impl Flagged {
+    fn text(&self) -> ClaimText {
+        let money = |price: &String| match price.contains(['$', 'U']) {
+            true => price.clone(),
+            false => format!("${price}"),
+        };
+        ClaimText {
+            iops: self.iops.clone(),
+            size: self.size.clone(),
+            read: self.read.clone(),
+            latency: self.latency.clone(),
+            outstanding: self.outstanding.clone(),
+            bandwidth: self.bandwidth.clone(),
+            link: self.link.clone(),
+            link_rate: self.link_rate.clone(),
+            protocol: self.protocol.clone(),
+            mtu: self.mtu.clone(),
+            ports: self.ports.clone(),
+            drives: self.drives.clone(),
+            drive: self.drive.clone(),
+            adapters: self.adapters.clone(),
+            adapter: self.adapter.clone(),
+            rating: self.rating.clone(),
+            cpu_percent: self.cpu_percent.clone(),
+            cores: self.cores.clone(),
+            capacity: self.capacity.clone(),
+            price: self.price.as_ref().map(money),
+            equations: self.equations.clone(),
+            ..ClaimText::default()
+        }
+    }
+}
+
+/// Audits one claim, or files of them.
+pub fn main(args: &Args) -> Result<Exit> {
+    let catalogue = catalogue::read(&args.parts)?;
+    if !args.files.is_empty() {
+        return documents(args, &catalogue);
+    }
+    let usage = |error: plan::claim::ClaimError| UsageError(error.to_string());
+    let claim = Claim::read(args.claim.text(), &catalogue).map_err(usage)?;
+    let findings = audit(&claim, &catalogue);
+    let verdict = Verdict::of(&findings);
+    let text = match args.json {
+        true => pretty(&json!({ "verdict": verdict, "findings": findings }))?,
+        false => {
+            let mut text = lines(&findings, "");
+            if findings.is_empty() {
+                text += "no rule applies: give latency and outstanding, a drive, a link, or size \
+                    and bandwidth too\n";
+            }
+            format!("{text}{}\n", verdict.word())
+        }
+    };
+    catalogue::say(&text)?;
+    Ok(exit(verdict))
+}
+
+fn documents(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit> {
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for file in &args.files {
+        if file.as_os_str() == "founding" {
+            texts.extend(
+                FOUNDING.iter().map(|(name, text)| (format!("{name}.toml"), (*text).to_owned())),
+            );
+            continue;
+        }
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+        texts.push((name, text));
+    }
+    let usage = |error: plan::claim::ClaimError| UsageError(error.to_string());
+    let read = |(name, text): &(String, String)| Document::read(name, text, catalogue);
+    let documents = texts.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(usage)?;
+    let findings = audit_all(&documents, catalogue);
+    let all: Vec<Finding> = findings.iter().flatten().flatten().cloned().collect();
+    let verdict = Verdict::of(&all);
+    let text = match args.json {
+        true => pretty(&json!({
+            "verdict": verdict,
+            "documents": documents.iter().zip(&findings).map(document).collect::<Vec<_>>(),
+        }))?,
+        false => listing(&documents, &findings)? + verdict.word() + "\n",
+    };
+    catalogue::say(&text)?;
+    Ok(exit(verdict))
+}
+
+fn document((document, findings): (&Document, &Vec<Vec<Finding>>)) -> Value {
+    let claims = document.claims.iter().zip(findings).map(|(claim, findings)| {
+        json!({
+            "number": claim.text.number,
+            "at": claim.text.at,
+            "says": claim.text.says,
+            "verdict": Verdict::of(findings),
+            "findings": findings,
+        })
+    });
+    json!({ "title": document.title, "claims": claims.collect::<Vec<_>>() })
+}
+
+fn listing(documents: &[Document], findings: &[Vec<Vec<Finding>>]) -> Result<String> {
+    let mut text = String::new();
+    let mut counts = [0; 3];
+    for (document, findings) in documents.iter().zip(findings) {
+        writeln!(text, "{}", document.title)?;
+        for (at, (claim, findings)) in document.claims.iter().zip(findings).enumerate() {
+            let verdict = Verdict::of(findings);
+            counts[verdict as usize] += 1;
+            let number = claim.text.number.unwrap_or(at as u32 + 1);
+            let place = &claim.text.at;
+            writeln!(text, "  {number} ({place}) {}: {}", verdict.word(), claim.text.says)?;
+            text += &lines(findings, "      ");
+        }
+    }
+    let [possible, unclear, impossible] = counts;
+    writeln!(text, "{impossible} claims impossible, {unclear} unclear, {possible} possible")?;
+    Ok(text)
+}
+
+fn lines(findings: &[Finding], indent: &str) -> String {
+    let line = |f: &Finding| format!("{indent}{:<8} {:<16} {}\n", f.outcome.word(), f.rule, f.line);
+    findings.iter().map(line).collect()
+}
+
+fn pretty(document: &Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(document)? + "\n")
+}
+
+fn exit(verdict: Verdict) -> Exit {
+    if verdict == Verdict::Impossible { Exit::Missed } else { Exit::Good }
+}

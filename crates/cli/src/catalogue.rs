@@ -1,0 +1,227 @@
+//! `drumfire catalogue`: what parts are known to do, and who says so.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args as Flags, Subcommand};
+use plan::catalogue::{Catalogue, Class, Figure, Part, QUANTITIES, pretty, quantity_named};
+use serde_json::json;
+
+use crate::exit::{Exit, UsageError};
+
+/// `drumfire catalogue`.
+#[derive(Flags, Debug)]
+#[command(arg_required_else_help = true)]
+pub struct Args {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Parts of your own, beside those that come along or in their place.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub parts: Vec<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do with the catalogue.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Name all parts.
+    List,
+    /// Show all that is known of a part, with sources.
+    Show {
+        /// Its id, or an alias.
+        part: String,
+    },
+    /// Check the catalogue, or a file of parts, and list what may be said about a part.
+    Check {
+        /// A file of parts.
+        file: Option<PathBuf>,
+    },
+}
+
+/// Answers from the catalogue.
+pub fn main(args: &Args) -> Result<Exit> {
+    let catalogue = read(&args.parts)?;
+    match &args.command {
+        Command::List => list(&catalogue, args.json),
+        Command::Show { part } => {
+            let part = catalogue.part(part).map_err(|error| UsageError(error.to_string()))?;
+            show(&catalogue, part, args.json)
+        }
+        Command::Check { file } => check(catalogue, file.as_deref(), args.json),
+    }
+}
+
+/// The catalogue that comes along, with files of the user's own.
+pub fn read(files: &[PathBuf]) -> Result<Catalogue> {
+    let mut catalogue = Catalogue::shipped();
+    for file in files {
+        add(&mut catalogue, file)?;
+    }
+    Ok(catalogue)
+}
+
+fn add(catalogue: &mut Catalogue, file: &Path) -> Result<()> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let added = catalogue.add(&file.display().to_string(), &text);
+    added.map_err(|error| UsageError(error.to_string()).into())
+}
+
+/// Prints to standard output; a reader that has seen enough, such as `head`, is no failure.
+pub fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn pretty_json(document: &serde_json::Value) -> Result<Exit> {
+    say(&(serde_json::to_string_pretty(document)? + "\n"))?;
+    Ok(Exit::Good)
+}
+
+fn list(catalogue: &Catalogue, json: bool) -> Result<Exit> {
+    if json {
+        return pretty_json(&json!({ "parts": catalogue.parts }));
+    }
+    let mut text = String::new();
+    let classes =
+        [Class::Drive, Class::Adapter, Class::Nic, Class::Link, Class::Server, Class::Software];
+    for class in classes {
+        for part in catalogue.parts.values().filter(|part| part.class == class) {
+            writeln!(text, "{:<9}{:<24}{:<58}{}", class.word(), part.id, part.name, brief(part))?;
+        }
+    }
+    say(&text)?;
+    Ok(Exit::Good)
+}
+
+/// The two or three figures that a part is chosen by.
+fn brief(part: &Part) -> String {
+    let names = [
+        "read_iops",
+        "write_iops",
+        "iops",
+        "port_iops",
+        "symbol_rate",
+        "nominal_rate",
+        "slots",
+        "cores",
+        "core_time",
+    ];
+    let figures = names.iter().filter_map(|name| {
+        let quantity = quantity_named(name)?;
+        Some(format!("{} {}", name.replace('_', " "), pretty(part.value(name)?, quantity)))
+    });
+    figures.collect::<Vec<_>>().join(", ")
+}
+
+fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
+    if json {
+        let used = part.figures.values().flatten().map(|figure| &figure.source);
+        let sources: std::collections::BTreeMap<_, _> =
+            used.filter_map(|key| Some((key, catalogue.sources.get(key)?))).collect();
+        let document = json!({ "part": part, "sources": sources });
+        return pretty_json(&document);
+    }
+    let mut text = String::new();
+    writeln!(text, "{}: {} ({})", part.id, part.name, part.class.word())?;
+    if !part.aliases.is_empty() {
+        writeln!(text, "also called {}", part.aliases.join(", "))?;
+    }
+    if !part.note.is_empty() {
+        writeln!(text, "{}", part.note)?;
+    }
+    // In the order in which quantities are defined; what contradicts stands side by side.
+    for quantity in QUANTITIES {
+        for figure in part.figures.get(quantity.name).into_iter().flatten() {
+            let value = pretty(figure.value, quantity);
+            let range = match figure.low < figure.high {
+                true => {
+                    format!("{} to {}", pretty(figure.low, quantity), pretty(figure.high, quantity))
+                }
+                false => "exact".to_owned(),
+            };
+            writeln!(
+                text,
+                "  {:<16}{value:<14}{range:<26}{}",
+                quantity.name,
+                source(catalogue, figure)
+            )?;
+        }
+    }
+    let unknown = QUANTITIES.iter().filter(|q| !part.figures.contains_key(q.name));
+    let unknown: Vec<&str> =
+        unknown.filter(|q| expected(part.class, q.name)).map(|q| q.name).collect();
+    if !unknown.is_empty() {
+        writeln!(text, "  not known: {}", unknown.join(", "))?;
+    }
+    say(&text)?;
+    Ok(Exit::Good)
+}
+
+fn source(catalogue: &Catalogue, figure: &Figure) -> String {
+    let source = catalogue.sources.get(&figure.source);
+    let title = source.map_or(figure.source.as_str(), |source| &source.title);
+    let weak = if source.is_some_and(|source| source.weak) { ", weak source" } else { "" };
+    let condition = match figure.condition.as_str() {
+        "" => String::new(),
+        text => format!("{text}; "),
+    };
+    format!("{} ({condition}{title}, {}{weak})", figure.kind.word(), figure.date)
+}
+
+/// Whether one would want to know this of such a part.
+fn expected(class: Class, quantity: &str) -> bool {
+    let wanted: &[&str] = match class {
+        Class::Drive => &[
+            "read_iops",
+            "write_iops",
+            "read_bandwidth",
+            "write_bandwidth",
+            "read_latency",
+            "write_latency",
+            "price",
+            "power_active",
+            "capacity",
+        ],
+        Class::Adapter => &["ports", "price", "power_active"],
+        Class::Nic => &["ports", "port_bandwidth", "price", "power_active"],
+        Class::Server => &["slots", "cores", "clock", "bays", "price", "power_active", "height"],
+        Class::Link | Class::Software => &[],
+    };
+    wanted.contains(&quantity)
+}
+
+fn check(mut catalogue: Catalogue, file: Option<&Path>, json: bool) -> Result<Exit> {
+    if let Some(file) = file {
+        add(&mut catalogue, file)?;
+    }
+    let figures: usize =
+        catalogue.parts.values().flat_map(|part| part.figures.values()).map(Vec::len).sum();
+    let (parts, sources) = (catalogue.parts.len(), catalogue.sources.len());
+    if json {
+        let document = json!({ "parts": parts, "figures": figures, "sources": sources });
+        return pretty_json(&document);
+    }
+    let mut text = String::new();
+    writeln!(text, "{parts} parts, {figures} figures, each with one of {sources} sources: good")?;
+    writeln!(text, "What may be said about a part:")?;
+    for quantity in QUANTITIES {
+        writeln!(
+            text,
+            "  {:<18}{:<12}{}",
+            quantity.name,
+            quantity.dimension.to_string(),
+            quantity.meaning
+        )?;
+    }
+    say(&text)?;
+    Ok(Exit::Good)
+}

@@ -1,0 +1,241 @@
+//! `drumfire explain`: what a job file would run, and what of it would not be as it stands.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use block::print_size;
+use clap::Args as Flags;
+use load::formats::{Note, Reading, Treatment, fio, icf};
+use load::spec::{Extent, Group, JobSpec, Line, Pacing, Places, Range, Step, Walk};
+
+use crate::exit::{Exit, UsageError};
+use crate::foreign::{self, Format};
+use crate::job;
+
+/// `drumfire explain`.
+#[derive(Flags, Debug)]
+#[command(after_help = "Exit code 2 when the file would not be run.\n\
+    Example: drumfire explain jobs.fio; drumfire explain --as icf jobs.fio > jobs.icf")]
+pub struct Args {
+    /// A job file: .toml, .fio or .icf.
+    pub file: String,
+    /// Volumes for the targets that the file names, in the order in which they come up.
+    #[arg(value_name = "URI")]
+    pub volumes: Vec<String>,
+    /// Length of each step, instead of what the file says.
+    #[arg(long)]
+    pub seconds: Option<f64>,
+    /// Write the job in another format instead; only if nothing is lost.
+    #[arg(long = "as", value_enum, value_name = "FORMAT")]
+    pub format: Option<Format>,
+}
+
+/// Explains a file.
+pub fn main(args: &Args) -> Result<Exit> {
+    let reading = read(args)?;
+    let Some(job) = reading.job.as_ref().filter(|_| args.format.is_some()) else {
+        print!("{}", explained(&args.file, &reading));
+        return Ok(if reading.job.is_some() { Exit::Good } else { Exit::Usage });
+    };
+    // What the file says otherwise than it will be done is said beside the new file.
+    reading.notes.iter().for_each(|note| eprintln!("{note}"));
+    print!("{}", written(job, args.format.unwrap_or(Format::Toml))?);
+    Ok(Exit::Good)
+}
+
+fn read(args: &Args) -> Result<Reading> {
+    match Format::of(&args.file) {
+        Some(Format::Toml) if args.volumes.is_empty() && args.seconds.is_none() => {
+            let job = job::read(Path::new(&args.file))?;
+            Ok(Reading { job: Some(job), cores: Vec::new(), notes: Vec::new() })
+        }
+        Some(Format::Toml) => {
+            let why = "a .toml says by itself how long and on what: change it there";
+            Err(UsageError(why.to_owned()).into())
+        }
+        Some(format) => foreign::read(format, &args.file, &args.volumes, args.seconds),
+        None => {
+            let why = format!("{}: a job file ends in .toml, .fio or .icf", args.file);
+            Err(UsageError(why).into())
+        }
+    }
+}
+
+/// The job in another format. What is written is read again: it is the same job, or an error.
+fn written(job: &JobSpec, format: Format) -> Result<String> {
+    let (text, what) = match format {
+        Format::Toml => return toml::to_string(job).context("the job as TOML"),
+        Format::Fio => (fio::write(job, &foreign::storage_of), "a fio job file"),
+        Format::Icf => (icf::write(job), "an Iometer configuration"),
+    };
+    let refuse = |why: String| UsageError(format!("{what} cannot say this job: {why}"));
+    let text = text.map_err(refuse)?;
+    let again = foreign::read_as(format, "the new file", &text, &[], None)?;
+    let again = again.job.ok_or_else(|| refuse(format!("{} is refused", again.notes[0])))?;
+    let plain = |job: &JobSpec| {
+        // Names are for people.
+        let mut job = JobSpec { command: String::new(), name: String::new(), ..job.clone() };
+        for step in &mut job.steps {
+            step.name.clear();
+            step.groups.iter_mut().for_each(|group| group.name.clear());
+        }
+        toml::to_string(&job).context("the job as TOML")
+    };
+    let (old, new) = (plain(job)?, plain(&again)?);
+    let differs = old.lines().zip(new.lines()).find(|(old, new)| old != new);
+    match differs {
+        Some((old, new)) => Err(refuse(format!("`{old}` would become `{new}`")).into()),
+        None if old.lines().count() != new.lines().count() => {
+            Err(refuse("a part of it would be lost".to_owned()).into())
+        }
+        None => Ok(text),
+    }
+}
+
+fn explained(file: &str, reading: &Reading) -> String {
+    let mut text = Vec::new();
+    match &reading.job {
+        Some(job) => describe(&mut text, file, job),
+        None => {
+            let refused = reading.notes_of(Treatment::Refused).count();
+            let s = if refused == 1 { "" } else { "s" };
+            text.push(format!("{file} would not be run: {refused} setting{s} refused"));
+        }
+    }
+    if !reading.cores.is_empty() {
+        let cores: Vec<String> = reading.cores.iter().map(usize::to_string).collect();
+        text.push(format!("on processors {}", cores.join(", ")));
+    }
+    let mut notes: Vec<&Note> = reading.notes.iter().collect();
+    notes.sort_by_key(|note| note.treatment);
+    text.extend(notes.iter().map(ToString::to_string));
+    text.join("\n") + "\n"
+}
+
+fn describe(text: &mut Vec<String>, file: &str, job: &JobSpec) {
+    let steps = job.steps.len();
+    let (s, seed) = (if steps == 1 { "" } else { "s" }, job.seed);
+    text.push(format!("{file} runs {steps} step{s} with seed {seed}"));
+    for (number, step) in (1..).zip(&job.steps) {
+        let name = if step.name.is_empty() { "" } else { " " };
+        text.push(format!("step {number}{name}{}: {}", step.name, length(step)));
+        step.groups.iter().for_each(|group| describe_group(text, group));
+    }
+}
+
+fn length(step: &Step) -> String {
+    let limited = |group: &Group| group.workload.limit_bytes.is_some();
+    let ends = match step.groups.iter().all(limited) {
+        true => " at most, until all is done",
+        false => "",
+    };
+    match step.ramp_seconds {
+        s if s > 0.0 => format!("{} s{ends} after {s} s of ramp", step.seconds),
+        _ => format!("{} s{ends}", step.seconds),
+    }
+}
+
+fn describe_group(text: &mut Vec<String>, group: &Group) {
+    let workload = &group.workload;
+    let name = if group.name.is_empty() { "all" } else { &group.name };
+    let each = if group.volumes.len() > 1 { " on each of" } else { " on" };
+    let workers = match group.workers {
+        1 => "1 worker".to_owned(),
+        n => format!("{n} workers"),
+    };
+    text.push(format!("  {name}: {workers}{each} {}", group.volumes.join(", ")));
+    let mut facts = vec![format!("{} outstanding", workload.outstanding)];
+    facts.extend(pace(&workload.pacing));
+    facts.extend(range(&workload.range));
+    let access = &workload.access;
+    facts.extend(places(&access.random, &access.lines));
+    facts.extend(walk(access.sequential));
+    facts.extend((access.run > 1).then(|| format!("{} in a row from each place", access.run)));
+    facts.extend((access.flush_every > 0).then(|| format!("flush every {}", access.flush_every)));
+    let content = workload.content;
+    let share = |percent: f64, what: &str| (percent > 0.0).then(|| format!("{percent} % {what}"));
+    facts.extend(share(content.compress_percent, "compressible"));
+    facts.extend(share(content.dedupe_percent, "duplicate"));
+    facts.extend(workload.verify.map(|_| "every read is compared".to_owned()));
+    let limit = workload.limit_bytes.map(|bytes| format!("ends after {}", print_size(bytes)));
+    facts.extend(limit);
+    text.push(format!("    {}", facts.join(" · ")));
+    text.extend(access.lines.iter().map(|line| format!("    {}", line_of(line))));
+}
+
+fn pace(pacing: &Pacing) -> Option<String> {
+    match pacing {
+        Pacing::Closed => None,
+        Pacing::Ios { per_second, arrivals } => {
+            Some(format!("{per_second} I/Os per second for each worker, {arrivals:?}"))
+        }
+        Pacing::Bytes { per_second, arrivals } => {
+            Some(format!("{per_second} bytes per second for each worker, {arrivals:?}"))
+        }
+    }
+}
+
+fn extent(extent: Extent) -> String {
+    match extent {
+        Extent::Bytes(bytes) => print_size(bytes),
+        Extent::Percent(percent) => format!("{percent} %"),
+    }
+}
+
+fn range(range: &Range) -> Option<String> {
+    let start = extent(range.start);
+    match range.length {
+        Some(length) => Some(format!("{} from {start} on", extent(length))),
+        None if range.start != Extent::Bytes(0) => Some(format!("from {start} to the end")),
+        None => None,
+    }
+}
+
+fn places(places: &Places, lines: &[Line]) -> Option<String> {
+    let random = lines.iter().any(|line| line.random_percent > 0.0);
+    let words = match places {
+        Places::Uniform => "random places uniform".to_owned(),
+        Places::Once => "random places each once before any again".to_owned(),
+        Places::Zipf { exponent } => format!("random places by zipf {exponent}"),
+        Places::Pareto { hot } => format!("random places by pareto {hot}"),
+        Places::Normal { deviation_percent } => format!("random places normal {deviation_percent}"),
+        Places::Zones { zones } => format!("random places in {} zones", zones.len()),
+    };
+    random.then_some(words)
+}
+
+fn walk(walk: Walk) -> Option<String> {
+    match walk {
+        Walk::Forward => None,
+        Walk::Backward => Some("backward".to_owned()),
+        Walk::Strided { bytes } => Some(format!("every {}", print_size(bytes))),
+    }
+}
+
+fn line_of(line: &Line) -> String {
+    let mut facts = vec![print_size(line.size_bytes.into())];
+    if line.share_percent < 100.0 {
+        facts.insert(0, format!("{:.3} % of I/Os", line.share_percent));
+    }
+    let shares = [
+        (line.read_percent, "reads"),
+        (line.write_percent(), "writes"),
+        (line.trim_percent, "trims"),
+        (line.zero_percent, "zeroes"),
+        (line.flush_percent, "flushes"),
+        (line.random_percent, "random"),
+        (line.fua_percent, "durable"),
+    ];
+    let shown = shares.into_iter().filter(|(percent, _)| *percent > 0.0);
+    facts.extend(shown.map(|(percent, what)| format!("{percent} % {what}")));
+    if let Some(align) = line.align_bytes {
+        facts.push(format!("aligned to {}", print_size(align.into())));
+    }
+    if line.delay_us > 0 {
+        facts.push(format!("{} us before each {}", line.delay_us, line.burst));
+    }
+    if line.reply_bytes > 0 {
+        facts.push(format!("answered with {}", print_size(line.reply_bytes.into())));
+    }
+    facts.join(", ")
+}

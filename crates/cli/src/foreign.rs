@@ -1,0 +1,158 @@
+//! Job files of fio and Iometer: names of volumes are made here, everything else in `load`.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use load::formats::{Reading, Storage, Surroundings, fio, icf, read_text};
+use volume::{FileUri, Purpose, Uri};
+
+use crate::exit::UsageError;
+
+/// What a job file is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Our own.
+    Toml,
+    /// fio's.
+    Fio,
+    /// Iometer's.
+    Icf,
+}
+
+impl Format {
+    /// The format of a file by the end of its name; `None` when it is a volume.
+    pub fn of(name: &str) -> Option<Format> {
+        if name.starts_with("file:") {
+            return None;
+        }
+        match Path::new(name).extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "toml" => Some(Format::Toml),
+            "fio" | "job" | "ini" => Some(Format::Fio),
+            "icf" => Some(Format::Icf),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a file of fio's or Iometer's. `volumes` stand for the targets that the file names, in the
+/// order in which they come up; `seconds` is the length of each step, instead of the file's.
+pub fn read(
+    format: Format,
+    name: &str,
+    volumes: &[String],
+    seconds: Option<f64>,
+) -> Result<Reading> {
+    let text = read_text(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
+    read_as(format, name, &text, volumes, seconds)
+}
+
+/// The same of text that was read before.
+pub fn read_as(
+    format: Format,
+    name: &str,
+    text: &str,
+    volumes: &[String],
+    seconds: Option<f64>,
+) -> Result<Reading> {
+    let reading = match format {
+        Format::Icf => icf::read(
+            name,
+            text,
+            &icf::Options {
+                volumes,
+                is_volume: &is_volume,
+                seconds,
+                sector_bytes: sector_bytes(volumes),
+            },
+        ),
+        Format::Fio | Format::Toml => fio::read(
+            name,
+            text,
+            &Surroundings::host(),
+            &fio::Options { volumes, volume: &name_volume, capacity: &capacity, seconds },
+        ),
+    };
+    reading.map_err(|error| UsageError(error.to_string()).into())
+}
+
+/// The URI of what a file names.
+pub fn name_volume(storage: &Storage) -> Result<String, String> {
+    let uri = match storage {
+        Storage::Uri(text) => text.parse::<Uri>().map_err(|error| error.to_string())?,
+        Storage::Nothing { size_bytes } => Uri::Null { bytes: *size_bytes, block_bytes: 512 },
+        Storage::File { path, size_bytes, direct } => Uri::File(FileUri {
+            path: path.into(),
+            block_bytes: None,
+            size_bytes: *size_bytes,
+            direct: Some(*direct),
+        }),
+    };
+    Ok(uri.to_string())
+}
+
+/// What another tool would call a volume; `None` when it has no word for it.
+pub fn storage_of(uri: &str) -> Option<Storage> {
+    match uri.parse::<Uri>().ok()? {
+        Uri::Null { bytes, block_bytes: 512 } => Some(Storage::Nothing { size_bytes: bytes }),
+        Uri::File(FileUri { path, block_bytes: None, size_bytes, direct: Some(direct) }) => {
+            let path = path.to_str()?.to_owned();
+            Some(Storage::File { path, size_bytes, direct })
+        }
+        uri @ Uri::Iscsi(_) => Some(Storage::Uri(uri.to_string())),
+        _ => None,
+    }
+}
+
+fn is_volume(name: &str) -> bool {
+    name.parse::<Uri>().is_ok()
+}
+
+/// Capacity of a file or device that is there. Nobody is called for it on another host.
+fn capacity(uri: &str) -> Option<u64> {
+    let Ok(Uri::File(file)) = uri.parse() else { return None };
+    // How it is opened for the run does not change how long it is.
+    let anyhow = Uri::File(FileUri { direct: None, size_bytes: None, ..file });
+    volume::open(&anyhow, Purpose::Read).ok().map(|volume| volume.geometry().bytes())
+}
+
+/// The largest block of volumes that say theirs without being opened.
+fn sector_bytes(volumes: &[String]) -> u32 {
+    let block = |text: &String| match text.parse() {
+        Ok(Uri::Null { block_bytes, .. } | Uri::Ram { block_bytes, .. }) => block_bytes,
+        Ok(Uri::File(file)) => {
+            let opened = volume::open(&Uri::File(file), Purpose::Read);
+            opened.map_or(512, |volume| volume.geometry().block_bytes)
+        }
+        _ => 512,
+    };
+    volumes.iter().map(block).max().unwrap_or(512)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn knows_files_by_their_names() {
+        for (name, format) in [
+            ("a.fio", Some(Format::Fio)),
+            ("/x/b.ICF", Some(Format::Icf)),
+            ("job.toml", Some(Format::Toml)),
+            ("file:a.fio", None),
+            ("null:1t", None),
+            ("iscsi://h/iqn.2026-11.x:fio/1", None),
+        ] {
+            assert_eq!(Format::of(name), format, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_named_is_what_was_meant() {
+        for uri in ["null:1t", "file:/a b?size=1g&direct=1", "file:c?direct=0"] {
+            assert_eq!(name_volume(&storage_of(uri).unwrap()).unwrap(), uri);
+        }
+        for uri in ["ram:1g", "file:/x", "nvme+tcp://h/nqn.2026-11.x:d/1", "tape:1"] {
+            assert_eq!(storage_of(uri), None, "{uri}");
+        }
+    }
+}

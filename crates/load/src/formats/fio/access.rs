@@ -1,0 +1,212 @@
+//! From the mix, the sizes and the distribution of a fio job to an access specification.
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::settings::{Distribution, Settings, Sizes};
+use super::value::Amount;
+use crate::formats::note::Treatment;
+use crate::spec::{Access, Extent, Line, Places, Walk, Zone};
+
+/// Reads, writes, trims: places in a triple.
+const READ: usize = 0;
+const WRITE: usize = 1;
+const TRIM: usize = 2;
+
+/// What a worker of the job does.
+pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
+    let settings = &job.settings;
+    let lines = lines(converter, job);
+    let mut access = Access::of(lines);
+    access.random = places(converter, job, &access.lines);
+    access.sequential = walk(converter, job);
+    access.run = settings.mix.run;
+    // fio goes on where the last I/O of the same direction ended.
+    let sequential = access.lines.iter().any(|line| line.random_percent < 100.0);
+    access.apart = settings.mix.reads && settings.mix.writes && sequential;
+    access.flush_every = settings.flush_every;
+    access
+}
+
+/// Directions that are used, with their share of the I/Os.
+fn directions(settings: &Settings) -> Vec<(usize, f64)> {
+    let mix = settings.mix;
+    match (mix.reads, mix.writes) {
+        (true, true) => {
+            let read = settings.read_percent;
+            let both = [(READ, read), (WRITE, 100.0 - read)];
+            both.into_iter().filter(|(_, share)| *share > 0.0).collect()
+        }
+        (true, false) => vec![(READ, 100.0)],
+        (false, true) => vec![(WRITE, 100.0)],
+        (false, false) => vec![(TRIM, 100.0)],
+    }
+}
+
+/// One line for each size, and for each direction where the two differ.
+fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
+    let settings = &job.settings;
+    let used = directions(settings);
+    let same = match used[..] {
+        [(a, _), (b, _)] => {
+            settings.sizes[a] == settings.sizes[b]
+                && settings.align_bytes[a] == settings.align_bytes[b]
+                && settings.random_percent[a] == settings.random_percent[b]
+        }
+        _ => false,
+    };
+    let each = if same { vec![(READ, 100.0)] } else { used };
+    let mut lines = Vec::new();
+    for (direction, share) in each {
+        let shares = shares(&settings.sizes[direction]);
+        let least = shares.iter().map(|(size, _)| *size).min().unwrap_or(0);
+        let align = align(settings, direction, least, &shares);
+        for (size, of_direction) in shares {
+            let (Some(size_bytes), Some(align)) = (narrow(size), narrow(align)) else {
+                converter.refuse(job, "bs", "an I/O has at most 16m");
+                continue;
+            };
+            let mut line = Line::new(size_bytes, 0.0, random_percent(settings, direction));
+            line.share_percent = share * of_direction / 100.0;
+            match direction {
+                READ if same => line.read_percent = settings.read_percent,
+                READ => line.read_percent = 100.0,
+                TRIM => line.trim_percent = 100.0,
+                _ => {}
+            }
+            line.align_bytes = (align != size_bytes).then_some(align);
+            if settings.durable {
+                line.fua_percent = 100.0;
+            }
+            think(converter, job, &mut line);
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Sizes with their shares, 0 to 100.
+fn shares(sizes: &Sizes) -> Vec<(u64, f64)> {
+    match sizes {
+        Sizes::Fixed(size) => vec![(*size, 100.0)],
+        Sizes::Split(split) => split.iter().copied().filter(|(_, share)| *share > 0.0).collect(),
+        Sizes::Range(least, most) => {
+            // fio adds a part of the most to the least, rounds down to whole leasts and cuts at
+            // the most: a rest that is no whole least becomes I/Os of the most.
+            let steps = most / least;
+            let share = *least as f64 * 100.0 / *most as f64;
+            let mut shares: Vec<_> = (1..=steps).map(|step| (step * least, share)).collect();
+            let rest = 100.0 - steps as f64 * share;
+            if most % least != 0 {
+                shares.push((*most, rest));
+            }
+            shares
+        }
+    }
+}
+
+/// What I/Os begin at a multiple of: random ones of the smallest size, as with fio; sequential
+/// ones follow each other without a gap.
+fn align(settings: &Settings, direction: usize, least: u64, shares: &[(u64, f64)]) -> u64 {
+    match (settings.mix.random, settings.align_bytes[direction]) {
+        (true, Some(align)) if align > 0 => align,
+        (true, _) => least,
+        (false, _) => shares.iter().fold(0, |divisor, (size, _)| common(divisor, *size)),
+    }
+}
+
+/// Greatest common divisor.
+fn common(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common(b, a % b) }
+}
+
+fn random_percent(settings: &Settings, direction: usize) -> f64 {
+    if settings.mix.random { settings.random_percent[direction] } else { 0.0 }
+}
+
+fn narrow(bytes: u64) -> Option<u32> {
+    u32::try_from(bytes).ok()
+}
+
+/// A pause before each burst.
+fn think(converter: &mut Converter<'_>, job: &FioJob, line: &mut Line) {
+    let settings = &job.settings;
+    if settings.think_us == 0 {
+        return;
+    }
+    line.delay_us = settings.think_us;
+    line.burst = settings.think_ios;
+    let why = "the pause counts from the start of the last I/O; fio's counts from when all before \
+               it are done";
+    converter.note(job, "thinktime", Treatment::Differs, why);
+}
+
+/// Where random I/Os go.
+fn places(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Places {
+    let settings = &job.settings;
+    match &settings.distribution {
+        Distribution::Uniform => uniform(converter, job, lines),
+        Distribution::Zipf(exponent) => Places::Zipf { exponent: *exponent },
+        Distribution::Pareto(hot) => Places::Pareto { hot: *hot },
+        Distribution::Normal(percent) => Places::Normal { deviation_percent: *percent },
+        Distribution::Zones(zones) => {
+            let zone = |(io_percent, space): &(f64, Amount)| Zone {
+                io_percent: *io_percent,
+                space: match space {
+                    Amount::Bytes(bytes) => Extent::Bytes(*bytes),
+                    Amount::Percent(percent) => Extent::Percent(f64::from(*percent)),
+                },
+            };
+            Places::Zones { zones: zones.iter().map(zone).collect() }
+        }
+    }
+}
+
+/// fio visits each place once before any comes again, unless it is told not to.
+fn uniform(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Places {
+    let settings = &job.settings;
+    let random = lines.iter().any(|line| line.random_percent > 0.0);
+    let aligned = settings.align_bytes.iter().any(Option::is_some);
+    if !random || settings.no_random_map || aligned {
+        return Places::Uniform;
+    }
+    let first = lines.first().map(|line| (line.size_bytes, line.align()));
+    let one = lines.iter().all(|line| Some((line.size_bytes, line.align())) == first);
+    if !one || settings.mix.run > 1 {
+        let why = "places may come again before all others had their turn: fio's map of them \
+                   needs I/Os of one size; say so with norandommap";
+        converter.note(job, "rw", Treatment::Differs, why);
+        return Places::Uniform;
+    }
+    if settings.clones > 1 && !settings.files.is_empty() {
+        let why = "clones share the places of a volume out; with fio each visits all";
+        converter.note(job, "numjobs", Treatment::Differs, why);
+    }
+    Places::Once
+}
+
+/// How sequential I/Os follow each other.
+fn walk(converter: &mut Converter<'_>, job: &FioJob) -> Walk {
+    let settings = &job.settings;
+    if !settings.mix.random && settings.clones > 1 && !settings.files.is_empty() {
+        let why = "clones on one volume begin at places of their own; with fio all begin at the \
+                   first byte";
+        converter.note(job, "numjobs", Treatment::Differs, why);
+    }
+    let hole = settings.mix.hole_bytes;
+    let size = match settings.sizes[directions(settings)[0].0] {
+        Sizes::Fixed(size) => Some(size),
+        _ => None,
+    };
+    match (hole, size) {
+        (0, _) => Walk::Forward,
+        // fio counts from the end of the last I/O: two lengths back are the one before it.
+        (hole, Some(size)) if hole < 0 && hole.unsigned_abs() == 2 * size => Walk::Backward,
+        (hole, Some(size)) if hole > 0 => Walk::Strided { bytes: size + hole.unsigned_abs() },
+        _ => {
+            let why = "holes go with one size, and backward goes two of them: rw=read:-8k with \
+                       bs=4k";
+            converter.refuse(job, "rw", why);
+            Walk::Forward
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! From fio's jobs to a job of ours: steps by stonewall, a group for each job.
+//!
+//! What our specification cannot say is refused, and what would come out otherwise is noted.
+
+use super::job::FioJob;
+use super::settings::{Engine, Settings};
+use super::value::Amount;
+use super::{access, storage};
+use crate::formats::note::{Note, Treatment};
+use crate::formats::reading::{Reading, Storage};
+use crate::spec::{
+    Arrivals, Content, Extent, Group, JobSpec, Pacing, Range, Step, Verify, Workload,
+};
+
+/// What the caller knows and decides.
+pub struct Options<'a> {
+    /// Volumes for what the file names, in the order in which it comes up, instead of its own.
+    pub volumes: &'a [String],
+    /// Names a volume: a URI, or why there is none.
+    pub volume: &'a dyn Fn(&Storage) -> Result<String, String>,
+    /// Capacity of a volume that exists, in bytes.
+    pub capacity: &'a dyn Fn(&str) -> Option<u64>,
+    /// Length of every step, instead of what the file says about lengths and sizes to be done.
+    pub seconds: Option<f64>,
+}
+
+/// A step without a time limit, in seconds: it ends when all is done, long before a month.
+pub(super) const NO_LIMIT_SECONDS: f64 = 30.0 * 86400.0;
+
+/// Most workers of one file, over all clones: beyond it is a slip of the pen.
+const WORKERS_MAX: u64 = 65536;
+
+/// Makes a job of ours from those of a file.
+pub fn convert(jobs: &[FioJob], notes: Vec<Note>, options: &Options<'_>) -> Reading {
+    let mut converter = Converter { options, notes, workers: 0, named: Vec::new() };
+    let mut steps: Vec<Step> = Vec::new();
+    for job in jobs {
+        let groups = converter.groups(job);
+        let (seconds, ramp_seconds) = converter.times(&job.settings);
+        match steps.last_mut().filter(|_| !job.settings.stonewall) {
+            Some(step) if (step.seconds, step.ramp_seconds) == (seconds, ramp_seconds) => {
+                step.groups.extend(groups);
+            }
+            Some(_) => {
+                let why = "jobs that run together have the same runtime and ramp_time; part them \
+                           with stonewall";
+                converter.refuse(job, "runtime", why);
+            }
+            None => {
+                steps.push(Step { name: job.name.clone(), seconds, ramp_seconds, groups });
+            }
+        }
+    }
+    if let (Some(first), true) = (jobs.first(), steps.is_empty()) {
+        converter.refuse(first, "rw", "no job is left");
+    }
+    let (named, given) = (converter.named.len(), options.volumes.len());
+    if let Some(first) = jobs.first().filter(|_| given > 0 && given != named) {
+        let why = format!("the file names {named} volumes, and {given} are given behind it");
+        converter.refuse(first, "filename", &why);
+    }
+    converter.finish(jobs, steps)
+}
+
+/// Converts and takes notes.
+pub(super) struct Converter<'a> {
+    pub(super) options: &'a Options<'a>,
+    notes: Vec<Note>,
+    workers: u64,
+    /// What the file names, each once.
+    named: Vec<Storage>,
+}
+
+impl Converter<'_> {
+    /// Notes that a setting of a job is not done as it stands.
+    pub(super) fn note(&mut self, job: &FioJob, key: &str, treatment: Treatment, why: &str) {
+        let (at, text) = job.line_of(key);
+        let note = Note::new(at, text, treatment, why);
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Notes that a job is refused because of a setting.
+    pub(super) fn refuse(&mut self, job: &FioJob, key: &str, why: &str) {
+        self.note(job, key, Treatment::Refused, why);
+    }
+
+    /// The URI of a volume: one that is given, or that of what the file names.
+    pub(super) fn volume(&mut self, storage: &Storage) -> Result<String, String> {
+        let known = self.named.iter().position(|named| named == storage);
+        let index = known.unwrap_or_else(|| {
+            self.named.push(storage.clone());
+            self.named.len() - 1
+        });
+        match self.options.volumes.get(index) {
+            Some(given) => Ok(given.clone()),
+            None => (self.options.volume)(storage),
+        }
+    }
+
+    fn finish(mut self, jobs: &[FioJob], steps: Vec<Step>) -> Reading {
+        let first = jobs.first().map(|job| &job.settings);
+        let seeds = (first.and_then(|s| s.seed), first.map_or(vec![], |s| s.cpus.clone()));
+        for job in jobs {
+            if (job.settings.seed, &job.settings.cpus) != (seeds.0, &seeds.1) {
+                let why = "all jobs have the same randseed and cpus_allowed";
+                self.refuse(job, "cpus_allowed", why);
+            }
+        }
+        // Seeds of ours have 63 bits, and 0 is one of them.
+        let seed = seeds.0.unwrap_or(1) & (u64::MAX >> 1);
+        let (command, name) = (String::new(), String::new());
+        let job = JobSpec { command, name, seed, steps };
+        self.notes.sort_by(|a, b| (&a.at.file, a.at.line).cmp(&(&b.at.file, b.at.line)));
+        let refused = self.notes.iter().any(|note| note.treatment == Treatment::Refused);
+        let mut reading = Reading { job: None, cores: seeds.1, notes: self.notes };
+        if !refused && let Some(first) = jobs.first() {
+            match job.check() {
+                Ok(()) => reading.job = Some(job),
+                Err(error) => {
+                    let (at, why) = (&first.at, error.to_string());
+                    reading.notes.push(Note::new(at, &first.name, Treatment::Refused, why));
+                }
+            }
+        }
+        reading
+    }
+
+    /// Length and ramp of the step that a job stands in.
+    fn times(&self, settings: &Settings) -> (f64, f64) {
+        let runtime = settings.runtime_us.map(|us| us as f64 / 1e6);
+        let seconds = self.options.seconds.or(runtime).unwrap_or(NO_LIMIT_SECONDS);
+        (seconds, settings.ramp_us as f64 / 1e6)
+    }
+
+    /// The groups that a job stands for: one, or one for each clone with a part of its own.
+    fn groups(&mut self, job: &FioJob) -> Vec<Group> {
+        let settings = &job.settings;
+        self.check(job);
+        let clones = settings.clones;
+        self.workers += u64::from(clones) * settings.files.len().max(1) as u64;
+        if self.workers > WORKERS_MAX {
+            self.refuse(job, "numjobs", "more than 65536 workers");
+            return Vec::new();
+        }
+        let apart = settings.offset_increment != Amount::Bytes(0);
+        let parts = if apart { clones } else { 1 };
+        let mut groups = Vec::new();
+        for part in 0..parts {
+            let Some(place) = storage::place(self, job, part) else { return Vec::new() };
+            let name = if apart { format!("{}.{part}", job.name) } else { job.name.clone() };
+            let shared = if apart || place.own_files { 1 } else { clones };
+            let workload = self.workload(job, &place);
+            groups.push(Group { name, volumes: place.volumes, workers: shared, workload });
+        }
+        groups
+    }
+
+    fn workload(&mut self, job: &FioJob, place: &storage::Place) -> Workload {
+        let settings = &job.settings;
+        let access = access::access(self, job);
+        let data = settings.data;
+        Workload {
+            outstanding: settings.depth,
+            pacing: self.pacing(job),
+            access,
+            range: place.range,
+            content: Content {
+                compress_percent: match data.zeroes {
+                    true => 100.0,
+                    false => f64::from(data.compress_percent),
+                },
+                dedupe_percent: f64::from(data.dedupe_percent),
+            },
+            verify: settings.verify.then(Verify::default),
+            limit_bytes: self.limit_bytes(job, place),
+        }
+    }
+
+    /// How much is done before the job ends by itself; `None` when only time ends it.
+    fn limit_bytes(&mut self, job: &FioJob, place: &storage::Place) -> Option<u64> {
+        let settings = &job.settings;
+        let timed = settings.time_based && settings.runtime_us.is_some();
+        if timed || self.options.seconds.is_some() {
+            return None;
+        }
+        let once = match settings.io_size {
+            Some(Amount::Bytes(bytes)) => Some(bytes),
+            Some(Amount::Percent(percent)) => {
+                let share = |bytes| u128::from(bytes) * u128::from(percent) / 100;
+                place.part_bytes.map(|bytes| share(bytes) as u64)
+            }
+            None => place.part_bytes,
+        };
+        let whole = once.and_then(|bytes| bytes.checked_mul(settings.loops));
+        if whole.is_none_or(|bytes| bytes == 0) {
+            let why = "when it ends is not known: give time_based and runtime, or a size in bytes";
+            self.refuse(job, "size", why);
+        }
+        whole
+    }
+
+    /// When I/Os begin.
+    fn pacing(&mut self, job: &FioJob) -> Pacing {
+        let settings = &job.settings;
+        let arrivals = if settings.poisson { Arrivals::Poisson } else { Arrivals::Constant };
+        let (ios, bytes) = (settings.rate_ios, settings.rate_bytes);
+        if ios != [0; 3] && bytes != [0; 3] {
+            self.refuse(job, "rate", "rate and rate_iops exclude each other");
+        }
+        let (key, rates) = if ios != [0; 3] { ("rate_iops", ios) } else { ("rate", bytes) };
+        let Some(per_second) = self.rate(job, key, rates) else { return Pacing::Closed };
+        if settings.think_us > 0 {
+            self.refuse(job, "thinktime", "a rate and a thinktime exclude each other");
+        }
+        match key {
+            "rate_iops" => Pacing::Ios { per_second, arrivals },
+            _ => Pacing::Bytes { per_second, arrivals },
+        }
+    }
+
+    /// The rate of both directions together.
+    fn rate(&mut self, job: &FioJob, key: &str, rates: [u64; 3]) -> Option<f64> {
+        let mix = job.settings.mix;
+        let [read, write, trim] = rates.map(|rate| rate as f64);
+        let rate = match (mix.reads, mix.writes) {
+            (true, true) => {
+                let share = job.settings.read_percent / 100.0;
+                let even = (read * (1.0 - share) - write * share).abs() <= 1e-9 * (read + write);
+                let wanted = read + write > 0.0;
+                if wanted && !even {
+                    let why = format!(
+                        "the rates of reads and writes must stand in the ratio of rwmixread, \
+                         {share:.2} to {:.2}",
+                        1.0 - share
+                    );
+                    self.refuse(job, key, &why);
+                }
+                read + write
+            }
+            (true, false) => read,
+            (false, true) => write,
+            (false, false) => trim,
+        };
+        (rate > 0.0).then_some(rate)
+    }
+
+    /// What does not go together, whatever the volume is.
+    fn check(&mut self, job: &FioJob) {
+        let settings = &job.settings;
+        let several = settings.depth > 1;
+        if settings.engine == Engine::Synchronous && several {
+            let why = "this engine does one I/O at a time, so the depth means nothing: take \
+                       iodepth away, or take ioengine=io_uring";
+            self.refuse(job, "iodepth", why);
+        }
+        if settings.engine == Engine::Libaio && !settings.direct && several {
+            let why = "libaio waits for each buffered I/O, so fio reaches a depth of 1 here; the \
+                       depth that is asked for is kept";
+            self.note(job, "ioengine", Treatment::Differs, why);
+        }
+        if settings.time_based && settings.runtime_us.is_none() {
+            self.refuse(job, "time_based", "time_based wants a runtime");
+        }
+        if settings.verify && settings.mix.trims {
+            self.refuse(job, "verify", "trims are not verified");
+        }
+        if settings.verify && !settings.mix.reads {
+            let why = "a job that only writes compares nothing: take rw=randrw or rw=rw";
+            self.refuse(job, "verify", why);
+        } else if settings.verify {
+            let why = "the range is written once before the run; stamps are our own";
+            self.note(job, "verify", Treatment::Differs, why);
+        }
+        if settings.clones > 1 && settings.verify && settings.mix.writes {
+            self.refuse(job, "numjobs", "clones that write cannot verify each other's blocks");
+        }
+    }
+}
+
+/// The part of a volume between an offset and a length.
+pub(super) fn range(start: Amount, length: Option<Amount>) -> Range {
+    let extent = |amount| match amount {
+        Amount::Bytes(bytes) => Extent::Bytes(bytes),
+        Amount::Percent(percent) => Extent::Percent(f64::from(percent)),
+    };
+    Range { start: extent(start), length: length.map(extent) }
+}

@@ -1,0 +1,71 @@
+//! From sections to jobs: defaults are inherited, everything is typed, nothing is judged.
+
+use std::collections::HashSet;
+
+use super::lines::{Section, Setting};
+use super::option;
+use super::settings::Settings;
+use super::value::{self, KbBase};
+use crate::formats::note::{FormatError, Note, Place};
+
+/// A job as it stands in the file.
+#[derive(Clone, Debug)]
+pub struct FioJob {
+    /// Its name.
+    pub name: String,
+    /// Where its section begins.
+    pub at: Place,
+    /// Its settings, with the defaults above it filled in.
+    pub settings: Settings,
+    /// The lines of its own section, for messages that blame one of them.
+    lines: Vec<Setting>,
+    /// The lines of the defaults above it.
+    inherited: Vec<Setting>,
+}
+
+impl FioJob {
+    /// The line that sets `key`, or the section where it is a default.
+    pub fn line_of(&self, key: &str) -> (&Place, &str) {
+        let mut all = self.lines.iter().rev().chain(self.inherited.iter().rev());
+        let found = all.find(|setting| setting.key == key);
+        found.map_or((&self.at, self.name.as_str()), |setting| (&setting.at, &setting.text))
+    }
+}
+
+/// Reads the jobs of all sections, and the notes on them.
+pub fn jobs(sections: &[Section]) -> Result<(Vec<FioJob>, Vec<Note>), FormatError> {
+    let mut defaults = Settings::default();
+    let mut inherited: Vec<Setting> = Vec::new();
+    let mut jobs = Vec::new();
+    let mut notes = Vec::new();
+    for section in sections {
+        let mut settings = defaults.clone();
+        settings.notes.clear();
+        take(&section.settings, &mut settings)?;
+        notes.append(&mut settings.notes);
+        if section.is_global() {
+            inherited.extend(section.settings.iter().cloned());
+            defaults = settings;
+            continue;
+        }
+        let name = settings.name.clone().unwrap_or_else(|| section.name.clone());
+        let (at, lines) = (section.at.clone(), section.settings.clone());
+        jobs.push(FioJob { name, at, settings, lines, inherited: inherited.clone() });
+    }
+    // An included file that is named twice is noted once.
+    let mut seen = HashSet::new();
+    notes.retain(|note| seen.insert((note.at.clone(), note.text.clone())));
+    Ok((jobs, notes))
+}
+
+/// Takes the settings of one section: first what decides how numbers are read.
+fn take(lines: &[Setting], settings: &mut Settings) -> Result<(), FormatError> {
+    for line in lines.iter().filter(|line| line.key == "kb_base") {
+        let base: Result<u64, String> = value::number(line.value.as_deref().unwrap_or_default());
+        settings.kb_base = match base {
+            Ok(base @ (1000 | 1024)) => KbBase(base),
+            _ => return Err(line.error("kb_base is 1000 or 1024")),
+        };
+    }
+    lines.iter().try_for_each(|line| option::apply(line, settings))
+}

@@ -1,0 +1,228 @@
+//! The grammar of fio's job files: sections of settings, comments, includes, variables.
+//!
+//! Meaning comes later: here a file becomes sections in order, each setting with its place.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::expression;
+use crate::formats::note::{FormatError, Place};
+use crate::formats::surroundings::Surroundings;
+
+/// Longest line in bytes, variables filled in; fio's own limit.
+const LINE_MAX_BYTES: usize = 8192;
+/// Files within files within files; nobody nests deeper, and a file that includes itself ends here.
+const NESTED_MAX: usize = 8;
+/// Settings of one job file, those of included files among them.
+const SETTINGS_MAX: usize = 1 << 16;
+/// Sections of one job file.
+const SECTIONS_MAX: usize = 4096;
+/// Longest name of a section in bytes; fio's own limit.
+const NAME_MAX_BYTES: usize = 255;
+
+/// One section: the defaults of what follows, or a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// Between the brackets.
+    pub name: String,
+    /// Where it begins.
+    pub at: Place,
+    /// Its settings in order, included ones in the place of their `include`.
+    pub settings: Vec<Setting>,
+}
+
+impl Section {
+    /// Whether it sets defaults: any name that begins so does, as in fio.
+    pub fn is_global(&self) -> bool {
+        self.name.starts_with("global")
+    }
+}
+
+/// One line `key=value`, or `key` alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// Where it stands.
+    pub at: Place,
+    /// Before the `=`.
+    pub key: String,
+    /// After it, with variables filled in; `None` without a `=`.
+    pub value: Option<String>,
+    /// The line.
+    pub text: String,
+}
+
+impl Setting {
+    /// The error that this setting is wrong because of `why`.
+    pub fn error(&self, why: impl Into<String>) -> FormatError {
+        FormatError::new(&self.at, &self.text, why)
+    }
+}
+
+/// Splits the text of a job file, called `file`, into its sections.
+pub fn split(
+    file: &str,
+    text: &str,
+    surroundings: &Surroundings<'_>,
+) -> Result<Vec<Section>, FormatError> {
+    let mut sections = Vec::new();
+    let mut splitter = Splitter { surroundings, settings: 0 };
+    let name: Arc<str> = file.into();
+    for (at, line) in lines(&name, text)? {
+        if let Some(rest) = line.strip_prefix('[') {
+            if sections.len() == SECTIONS_MAX {
+                return Err(FormatError::new(&at, line, "more than 4096 sections"));
+            }
+            sections.push(Section { name: section_name(rest, &at, line)?, at, settings: vec![] });
+            continue;
+        }
+        let Some(section) = sections.last_mut() else {
+            let why = "a setting outside of a section: begin with [global] or [NAME]";
+            return Err(FormatError::new(&at, line, why));
+        };
+        splitter.take(&at, line, Path::new(file), 0, &mut section.settings)?;
+    }
+    Ok(sections)
+}
+
+/// The lines that say something, without comments, each with its place.
+fn lines<'a>(file: &Arc<str>, text: &'a str) -> Result<Vec<(Place, &'a str)>, FormatError> {
+    let mut found = Vec::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        let at = Place { file: Arc::clone(file), line };
+        if text.len() > LINE_MAX_BYTES {
+            return Err(FormatError::new(&at, text, "a line longer than 8192 bytes"));
+        }
+        // Comments begin anywhere in a line, as in fio: no value can hold these two signs.
+        let text = text.split([';', '#']).next().unwrap_or_default().trim();
+        if !text.is_empty() {
+            found.push((at, text));
+        }
+    }
+    Ok(found)
+}
+
+fn section_name(rest: &str, at: &Place, line: &str) -> Result<String, FormatError> {
+    let name = rest.strip_suffix(']').unwrap_or_default();
+    match name.len() {
+        0 => Err(FormatError::new(at, line, "a section is written [NAME]")),
+        1..=NAME_MAX_BYTES => Ok(name.to_owned()),
+        _ => Err(FormatError::new(at, line, "a section's name has at most 255 bytes")),
+    }
+}
+
+struct Splitter<'a> {
+    surroundings: &'a Surroundings<'a>,
+    settings: usize,
+}
+
+impl Splitter<'_> {
+    /// Takes one line of a section: a setting, or a file of settings.
+    fn take(
+        &mut self,
+        at: &Place,
+        line: &str,
+        file: &Path,
+        nested: usize,
+        settings: &mut Vec<Setting>,
+    ) -> Result<(), FormatError> {
+        let included = line.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t']));
+        if let Some(path) = included {
+            return self.include(at, line, path.trim(), file, nested, settings);
+        }
+        self.settings += 1;
+        if self.settings > SETTINGS_MAX {
+            return Err(FormatError::new(at, line, "more than 65536 settings"));
+        }
+        let (key, value) = match line.split_once('=') {
+            Some((key, value)) => (key.trim(), Some(value.trim())),
+            None => (line, None),
+        };
+        if key.is_empty() {
+            return Err(FormatError::new(at, line, "a setting is written NAME=VALUE or NAME"));
+        }
+        let value = value.map(|value| self.fill_in(at, line, value)).transpose()?;
+        let (key, text) = (key.to_owned(), line.to_owned());
+        settings.push(Setting { at: at.clone(), key, value, text });
+        Ok(())
+    }
+
+    fn include(
+        &mut self,
+        at: &Place,
+        line: &str,
+        path: &str,
+        file: &Path,
+        nested: usize,
+        settings: &mut Vec<Setting>,
+    ) -> Result<(), FormatError> {
+        let error = |why: String| FormatError::new(at, line, why);
+        if nested == NESTED_MAX {
+            return Err(error(format!("files included more than {NESTED_MAX} deep")));
+        }
+        let (path, text) = self.find(Path::new(path), file).map_err(error)?;
+        let name: Arc<str> = path.to_string_lossy().into();
+        for (at, line) in lines(&name, &text)? {
+            if line.starts_with('[') {
+                let why = "an included file has settings only, no sections";
+                return Err(FormatError::new(&at, line, why));
+            }
+            self.take(&at, line, &path, nested + 1, settings)?;
+        }
+        Ok(())
+    }
+
+    /// An included file: by its name as it stands, or beside the file that names it.
+    fn find(&self, path: &Path, file: &Path) -> Result<(PathBuf, String), String> {
+        let beside = file.parent().map(|folder| folder.join(path));
+        let mut why = String::new();
+        for path in std::iter::once(path.to_owned()).chain(beside) {
+            match (self.surroundings.read)(&path) {
+                Ok(text) => return Ok((path, text)),
+                Err(error) => why = format!("cannot read {}: {error}", path.display()),
+            }
+        }
+        Err(why)
+    }
+
+    /// Fills in `${VARIABLE}`, then `$pagesize`, `$mb_memory` and `$ncpus` with their arithmetic.
+    fn fill_in(&self, at: &Place, line: &str, value: &str) -> Result<String, FormatError> {
+        let mut value = self.variables(at, line, value)?;
+        let around = self.surroundings;
+        let words = [
+            ("$pagesize", around.page_bytes),
+            ("$mb_memory", around.memory_mib),
+            ("$ncpus", around.cpus),
+        ];
+        let mut calculate = false;
+        for (word, number) in words {
+            calculate |= value.contains(word);
+            value = value.replace(word, &number.to_string());
+        }
+        if calculate && value.contains(['+', '-', '*', '/']) {
+            let number = expression::evaluate(&value, &|digits| digits.parse().ok());
+            let number = number.map_err(|why| FormatError::new(at, line, why))?;
+            value = number.to_string();
+        }
+        Ok(value)
+    }
+
+    fn variables(&self, at: &Place, line: &str, value: &str) -> Result<String, FormatError> {
+        let mut filled = String::new();
+        let mut rest = value;
+        while let Some((before, after)) = rest.split_once("${") {
+            let Some((name, after)) = after.split_once('}') else { break };
+            let Some(found) = (self.surroundings.variable)(name) else {
+                let why = format!("the variable {name} is not set in the environment");
+                return Err(FormatError::new(at, line, why));
+            };
+            filled.push_str(before);
+            filled.push_str(&found);
+            if filled.len() > LINE_MAX_BYTES {
+                return Err(FormatError::new(at, line, "longer than 8192 bytes when filled in"));
+            }
+            rest = after;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+}

@@ -1,0 +1,274 @@
+//! fio's job files.
+//!
+//! Read in three steps that do not know of each other's difficulties: [`lines`] knows the grammar,
+//! [`option`] and its helpers know what each setting says, [`convert`] knows what of it our
+//! specification can express. What a file would do otherwise is noted, never silent.
+
+mod access;
+mod convert;
+mod expression;
+mod job;
+mod lines;
+mod option;
+mod settings;
+mod storage;
+mod treated;
+mod value;
+mod words;
+mod write;
+
+pub use convert::Options;
+pub use write::write;
+
+use super::note::FormatError;
+use super::reading::Reading;
+use super::surroundings::Surroundings;
+
+/// Reads a job file, called `file` in messages.
+pub fn read(
+    file: &str,
+    text: &str,
+    surroundings: &Surroundings<'_>,
+    options: &Options<'_>,
+) -> Result<Reading, FormatError> {
+    let sections = lines::split(file, text, surroundings)?;
+    let (jobs, notes) = job::jobs(&sections)?;
+    if jobs.is_empty() {
+        let at = super::note::Place { file: file.into(), line: 1 };
+        return Err(FormatError::new(&at, "", "no job: begin one with [NAME]"));
+    }
+    Ok(convert::convert(&jobs, notes, options))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::formats::note::Treatment;
+    use crate::formats::reading::Storage;
+    use crate::spec::{Extent, Pacing, Places, Walk};
+
+    /// Volumes in words of their own: what is meant stands in the name.
+    fn name(storage: &Storage) -> Result<String, String> {
+        Ok(match storage {
+            Storage::File { path, size_bytes, direct } => {
+                format!("file:{path}?size={}&direct={direct}", size_bytes.unwrap_or(0))
+            }
+            Storage::Nothing { size_bytes } => format!("null:{size_bytes}"),
+            Storage::Uri(uri) => uri.clone(),
+        })
+    }
+
+    fn storage(uri: &str) -> Option<Storage> {
+        if let Some(size) = uri.strip_prefix("null:") {
+            return Some(Storage::Nothing { size_bytes: size.parse().ok()? });
+        }
+        let (path, rest) = uri.strip_prefix("file:")?.split_once("?size=")?;
+        let (size, direct) = rest.split_once("&direct=")?;
+        let size_bytes = size.parse().ok().filter(|size| *size > 0);
+        Some(Storage::File { path: path.into(), size_bytes, direct: direct.parse().ok()? })
+    }
+
+    fn with(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError> {
+        let capacity = |uri: &str| uri.contains("/dev/").then_some(1 << 30);
+        let options = Options { volumes: &[], volume: &name, capacity: &capacity, seconds: None };
+        read("x.fio", text, around, &options)
+    }
+
+    fn of(text: &str) -> Reading {
+        with(text, &Surroundings::none()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn job(text: &str) -> crate::spec::JobSpec {
+        let reading = of(text);
+        reading.job.unwrap_or_else(|| panic!("refused: {:?}", reading.notes))
+    }
+
+    fn error(text: &str) -> String {
+        with(text, &Surroundings::none()).unwrap_err().to_string()
+    }
+
+    fn refused(text: &str) -> String {
+        let reading = of(text);
+        assert_eq!(reading.job, None);
+        let notes = reading.notes_of(Treatment::Refused);
+        notes.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    const NULL: &str = "[global]\nioengine=null\nsize=1g\ntime_based\nruntime=5\n";
+
+    #[test]
+    fn jobs_inherit_and_wait_for_each_other() {
+        let text = "; a comment\n[global]\nioengine=io_uring # another\nfilename=/dev/a:/dev/b\n\
+            direct=1\nruntime=1m\ntime_based\nbs=8k\n[one]\nrw=randread\niodepth=4\n[two]\n\
+            numjobs=3\nrw=write\n[global]\nbs=16k\n[three]\nstonewall\nrw=rw\nrwmixread=70\n";
+        let job = job(text);
+        assert_eq!(job.steps.len(), 2);
+        let [one, two] = &job.steps[0].groups[..] else { panic!("{job:?}") };
+        assert_eq!(
+            one.volumes,
+            ["file:/dev/a?size=0&direct=true", "file:/dev/b?size=0&direct=true"]
+        );
+        assert_eq!((one.workers, one.workload.outstanding, two.workers), (1, 4, 3));
+        assert_eq!(one.workload.access.random, Places::Once);
+        assert_eq!((two.workload.access.read_percent(), job.steps[0].seconds), (0.0, 60.0));
+        let three = &job.steps[1].groups[0];
+        assert_eq!(three.workload.access.size_bytes(), Some(16384));
+        assert_eq!(three.workload.access.read_percent(), 70.0);
+        assert!(three.workload.access.apart);
+    }
+
+    #[test]
+    fn sizes_and_shares_become_lines() {
+        let one = |words: &str| {
+            let job = job(&format!("{NULL}[a]\n{words}\n"));
+            job.steps[0].groups[0].workload.access.clone()
+        };
+        let shares = |access: &crate::spec::Access| {
+            let lines = access.lines.iter();
+            lines.map(|l| (l.size_bytes, l.share_percent, l.read_percent)).collect::<Vec<_>>()
+        };
+        let split = one("rw=randrw\nrwmixread=80\nbssplit=512/10:4k/90");
+        assert_eq!(shares(&split), [(512, 10.0, 80.0), (4096, 90.0, 80.0)]);
+        assert_eq!((split.lines[1].align(), &split.random), (512, &Places::Uniform));
+        let apart = one("rw=rw\nrwmixwrite=25\nbs=4k,8k");
+        assert_eq!(shares(&apart), [(4096, 75.0, 100.0), (8192, 25.0, 0.0)]);
+        // 4k, 8k, and what is beyond them is cut to 10k.
+        let range = one("rw=randread\nbsrange=4k-10k");
+        assert_eq!(
+            range.lines.iter().map(|l| l.size_bytes).collect::<Vec<_>>(),
+            [4096, 8192, 10240]
+        );
+        assert!((range.lines[2].share_percent - 20.0).abs() < 1e-9);
+        assert_eq!(one("rw=read:4k").sequential, Walk::Strided { bytes: 8192 });
+        assert_eq!(one("rw=read:-8k").sequential, Walk::Backward);
+        assert_eq!(one("rw=randread:8\nnorandommap").run, 8);
+        let most = one("rw=randread\npercentage_random=60");
+        assert_eq!(most.lines[0].random_percent, 60.0);
+        assert_eq!(one("rw=randtrim").lines[0].trim_percent, 100.0);
+    }
+
+    #[test]
+    fn rates_limits_and_parts_are_kept() {
+        let workload = |text: &str| job(text).steps[0].groups[0].workload.clone();
+        let rated = workload(&format!("{NULL}[a]\nrw=randrw\nrwmixread=75\nrate_iops=300,100\n"));
+        let Pacing::Ios { per_second, .. } = rated.pacing else { panic!("{rated:?}") };
+        assert_eq!((per_second, rated.limit_bytes), (400.0, None));
+        let bounded = "[a]\nioengine=null\nsize=1m\nloops=3\noffset=1m\n";
+        let bounded = workload(bounded);
+        assert_eq!(bounded.limit_bytes, Some(3 << 20));
+        assert_eq!(bounded.range.start, Extent::Bytes(1 << 20));
+        let device = "[a]\nfilename=/dev/a\nsize=50%\nio_size=10%\n";
+        // A tenth of the half that is used.
+        assert_eq!(workload(device).limit_bytes, Some((1 << 29) / 10));
+        let parts = job("[a]\nfilename=/dev/a\nsize=1m\noffset_increment=2m\nnumjobs=3\n");
+        let starts: Vec<Extent> =
+            parts.steps[0].groups.iter().map(|group| group.workload.range.start).collect();
+        assert_eq!(starts, [0, 2 << 20, 4 << 20].map(Extent::Bytes));
+        let own = job("[a]\ndirectory=/d\nsize=1m\nnumjobs=2\n");
+        let own = &own.steps[0].groups[0];
+        assert_eq!(own.volumes[1], "file:/d/a.1.0?size=1048576&direct=false");
+        assert_eq!(own.workers, 1);
+    }
+
+    #[test]
+    fn what_would_not_be_as_it_stands_is_named() {
+        for (words, line, part) in [
+            ("iodepth=16\nioengine=psync\nfilename=/dev/a", 7, "one I/O at a time"),
+            ("hipri", 7, "polled"),
+            ("no_such_option=1", 7, "not an option"),
+            ("rate_iops=100\nthinktime=5", 8, "exclude"),
+            ("rw=randrw\nrate_iops=100,300", 8, "ratio of rwmixread"),
+            ("latency_target=5ms", 7, "searched"),
+            ("nrfiles=2", 7, "one volume"),
+            ("rw=randwrite\nverify=crc32c", 8, "only writes"),
+        ] {
+            let said = refused(&format!("{NULL}[a]\n{words}\n"));
+            assert!(said.contains(part) && said.contains(&format!("x.fio:{line}")), "{said}");
+        }
+        let reading = of(&format!("{NULL}[a]\ngtod_reduce=1\nthread\n[b]\nrw=randread\n"));
+        assert_eq!(reading.notes_of(Treatment::Ignored).count(), 2);
+        assert!(reading.job.is_some());
+        let timed =
+            refused("[a]\nioengine=null\nsize=1m\nruntime=1\n[b]\nioengine=null\nsize=1m\n");
+        assert!(timed.contains("same runtime"), "{timed}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_its_line() {
+        for (text, part) in [
+            ("rw=read\n", "x.fio:1: `rw=read`: a setting outside"),
+            ("[a\n", "[NAME]"),
+            ("[a]\n=4\n", "x.fio:2: `=4`"),
+            ("[a]\nbs=4q\n", "x.fio:2: `bs=4q`: '4q' is not a size"),
+            ("[a]\nrw=sideways\n", "'sideways' is none of read"),
+            ("[a]\ninclude more.fio\n", "cannot read more.fio"),
+            ("[a]\nfilename=${DISK}\n", "the variable DISK is not set"),
+            ("[a]\nsize=8*$mb_memory/0\n", "cannot be calculated"),
+            ("[global]\nbs=4k\n", "no job"),
+            ("", "no job"),
+            ("[a]\niodepth=0\n", "at least 1"),
+            ("[a]\nbs\n", "a value is missing"),
+        ] {
+            let said = error(text);
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(error(&format!("[a]\n{}\n", "x".repeat(9000))).contains("8192"));
+        assert!(error(&format!("[{}]\n", "x".repeat(300))).contains("255"));
+    }
+
+    #[test]
+    fn files_variables_and_the_host_come_in() {
+        let around = Surroundings {
+            read: Box::new(|path| match path.to_str() {
+                Some("more.fio") => Ok("bs=2k\ninclude deep.fio\n".to_owned()),
+                Some("deep.fio") => Ok("iodepth=${DEPTH}\n".to_owned()),
+                Some("self.fio") => Ok("include self.fio\n".to_owned()),
+                _ => Err(std::io::ErrorKind::NotFound.into()),
+            }),
+            variable: Box::new(|name| (name == "DEPTH").then(|| "7".to_owned())),
+            memory_mib: 512,
+            ..Surroundings::none()
+        };
+        let text = format!("{NULL}[a]\ninclude more.fio\nio_size=2*$mb_memory*1024\n");
+        let reading = with(&text, &around).unwrap();
+        let workload = &reading.job.unwrap().steps[0].groups[0].workload;
+        assert_eq!((workload.access.size_bytes(), workload.outstanding), (Some(2048), 7));
+        let endless = with("[a]\ninclude self.fio\n", &around).unwrap_err().to_string();
+        assert!(endless.contains("self.fio:1") && endless.contains("8 deep"), "{endless}");
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same_job() {
+        for words in [
+            "rw=randrw\nrwmixread=80\nbssplit=512/10:4k/90\nbuffer_compress_percentage=30",
+            "rw=rw\nbs=4k,8k\nrwmixread=30\nfsync=8\nsync=dsync",
+            "rw=read:12k\nnumjobs=4\nramp_time=2\nthinktime=50\nthinktime_blocks=3",
+            "rw=randread:4\nrandom_distribution=zipf:1.2\npercentage_random=40",
+            "rw=randwrite\nrandom_distribution=zoned_abs:60/256m:40/768m\nrate=10m\nkb_base=1000",
+            "rw=randread\nba=512\nbs=4k\nrate_iops=500\nrate_process=poisson\niodepth=32",
+            "rw=randrw\nverify=crc32c\nrandseed=77",
+            "rw=read:-8k\nruntime=1500ms",
+            "rw=trim\noffset=1m\nsize=2m\ntime_based=0\nio_size=8m",
+        ] {
+            let text = format!("{NULL}[a]\n{words}\n[b]\nstonewall\n{words}\n");
+            let first = job(&text);
+            let written = write(&first, &storage).unwrap_or_else(|why| panic!("{words}: {why}"));
+            assert_eq!(job(&written), first, "{written}");
+        }
+    }
+
+    #[test]
+    fn volumes_behind_the_file_stand_for_its_own() {
+        let volumes = ["ram:1g".to_owned(), "ram:2g".to_owned()];
+        let text = "[global]\nruntime=1\ntime_based\nfilename=/dev/a\n[a]\n[b]\nfilename=/dev/b\n";
+        let read_with = |volumes| {
+            let options = Options { volumes, volume: &name, capacity: &|_| None, seconds: None };
+            read("x.fio", text, &Surroundings::none(), &options).unwrap()
+        };
+        let job = read_with(&volumes).job.unwrap();
+        let [a, b] = &job.steps[0].groups[..] else { panic!("{job:?}") };
+        assert_eq!((&a.volumes[0], &b.volumes[0]), (&volumes[0], &volumes[1]));
+        let few = read_with(&volumes[..1]);
+        assert!(few.job.is_none() && few.notes[0].why.contains("names 2 volumes"), "{few:?}");
+    }
+}

@@ -1,0 +1,198 @@
+//! Every setting by its name: what it says, or why it is left out or refused.
+
+use super::lines::Setting;
+use super::settings::{Data, Settings};
+use super::treated;
+use super::value::{self, Unit, set_each};
+use super::words;
+use crate::formats::note::{FormatError, Note, Treatment};
+
+/// A name of fio's and its other names.
+const ALIASES: &[(&str, &str)] = &[
+    ("readwrite", "rw"),
+    ("blocksize", "bs"),
+    ("blocksize_range", "bsrange"),
+    ("blockalign", "ba"),
+    ("blocksize_unaligned", "bs_unaligned"),
+    ("timeout", "runtime"),
+    ("io_limit", "io_size"),
+    ("fileoffset", "offset"),
+    ("wait_for_previous", "stonewall"),
+    ("allrandrepeat", "randrepeat"),
+    ("iodepth_batch_submit", "iodepth_batch"),
+    ("iodepth_batch_complete", "iodepth_batch_complete_min"),
+    ("nr_files", "nrfiles"),
+    ("ss", "steadystate"),
+    ("ss_dur", "steadystate_duration"),
+    ("ss_ramp", "steadystate_ramp_time"),
+    ("iomem", "mem"),
+    ("mem_align", "iomem_align"),
+    ("disable_bw", "disable_bw_measurement"),
+    ("log_max_value", "log_window_value"),
+    ("ratemin", "rate_min"),
+    ("ratecycle", "rate_cycle"),
+    ("fill_fs", "fill_device"),
+];
+
+/// Takes one setting into `settings`.
+pub fn apply(setting: &Setting, settings: &mut Settings) -> Result<(), FormatError> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == setting.key);
+    let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
+    let value = setting.value.as_deref();
+    let mut taken = pattern(name, value, settings);
+    for group in [extent, time, pace, data, order] {
+        taken = taken.or_else(|| group(name, value, settings));
+    }
+    match taken {
+        Some(Ok(())) => Ok(()),
+        Some(Err(why)) => Err(setting.error(why)),
+        None => {
+            let (treatment, why) = match treated::treat(name, value) {
+                Some(found) => found,
+                None => (Treatment::Refused, "not an option of fio that is known here".to_owned()),
+            };
+            settings.notes.push(Note::new(&setting.at, &setting.text, treatment, why));
+            Ok(())
+        }
+    }
+}
+
+/// `None`: not one of these settings. An error says what is wrong with the value.
+type Taken = Option<Result<(), String>>;
+
+/// The value, where a setting must have one.
+fn given(value: Option<&str>) -> Result<&str, String> {
+    value.filter(|value| !value.is_empty()).ok_or_else(|| "a value is missing".to_owned())
+}
+
+/// Stores what was read.
+fn put<T>(place: &mut T, read: Result<T, String>) -> Result<(), String> {
+    *place = read?;
+    Ok(())
+}
+
+/// What is done, where, and with how many under way.
+fn pattern(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
+    let kb = settings.kb_base;
+    let with = given(value);
+    let each = |values: &mut _, read: fn(&str) -> Result<f64, String>| {
+        with.clone().and_then(|value| set_each(value, values, read))
+    };
+    Some(match name {
+        "rw" => put(&mut settings.mix, with.and_then(|value| words::mix(value, kb))),
+        "rwmixread" => put(&mut settings.read_percent, with.and_then(value::percent)),
+        "rwmixwrite" => {
+            let read = with.and_then(value::percent).map(|writes| 100.0 - writes);
+            put(&mut settings.read_percent, read)
+        }
+        "percentage_random" => each(&mut settings.random_percent, value::percent),
+        "percentage_sequential" => {
+            each(&mut settings.random_percent, |text| Ok(100.0 - value::percent(text)?))
+        }
+        "bs" => with.and_then(|value| words::block_sizes(value, &mut settings.sizes, kb)),
+        "bsrange" => with.and_then(|value| words::size_ranges(value, &mut settings.sizes, kb)),
+        "bssplit" => with.and_then(|value| words::size_splits(value, &mut settings.sizes, kb)),
+        "ba" => with.and_then(|value| {
+            set_each(value, &mut settings.align_bytes, |text| Ok(Some(kb.size(text)?)))
+        }),
+        "random_distribution" => {
+            put(&mut settings.distribution, with.and_then(|value| words::distribution(value, kb)))
+        }
+        "norandommap" => put(&mut settings.no_random_map, value::switch(value)),
+        "randseed" => put(&mut settings.seed, with.and_then(value::number).map(Some)),
+        "iodepth" => put(&mut settings.depth, with.and_then(words::at_least_one)),
+        "ioengine" => put(&mut settings.engine, with.and_then(words::engine)),
+        _ => return None,
+    })
+}
+
+/// Which volume, and which part of it.
+fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
+    let kb = settings.kb_base;
+    let with = given(value);
+    let amount = with.clone().and_then(|value| kb.amount(value));
+    Some(match name {
+        "filename" => put(&mut settings.files, with.and_then(words::files)),
+        "directory" => put(&mut settings.directory, with.map(|value| Some(value.to_owned()))),
+        "direct" => put(&mut settings.direct, value::switch(value)),
+        "buffered" => put(&mut settings.direct, value::switch(value).map(|buffered| !buffered)),
+        "size" => put(&mut settings.size, amount.map(Some)),
+        "io_size" => put(&mut settings.io_size, amount.map(Some)),
+        "offset" => put(&mut settings.offset, amount),
+        "offset_increment" => put(&mut settings.offset_increment, amount),
+        "loops" => put(&mut settings.loops, with.and_then(words::at_least_one)),
+        "numjobs" => put(&mut settings.clones, with.and_then(words::at_least_one)),
+        "cpus_allowed" => put(&mut settings.cpus, with.and_then(words::processors)),
+        _ => return None,
+    })
+}
+
+/// How long.
+fn time(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
+    let seconds = given(value).and_then(|value| value::micros(value, Unit::Seconds));
+    Some(match name {
+        "runtime" => put(&mut settings.runtime_us, seconds.map(|us| Some(us).filter(|us| *us > 0))),
+        "time_based" => put(&mut settings.time_based, value::switch(value)),
+        "ramp_time" => put(&mut settings.ramp_us, seconds),
+        _ => return None,
+    })
+}
+
+/// How fast.
+fn pace(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
+    let kb = settings.kb_base;
+    let with = given(value);
+    Some(match name {
+        "rate" => {
+            with.and_then(|value| set_each(value, &mut settings.rate_bytes, |text| kb.size(text)))
+        }
+        "rate_iops" => {
+            with.and_then(|value| set_each(value, &mut settings.rate_ios, |text| kb.size(text)))
+        }
+        "rate_process" => put(&mut settings.poisson, with.and_then(words::is_poisson)),
+        "thinktime" => {
+            put(&mut settings.think_us, with.and_then(|text| value::micros(text, Unit::Micros)))
+        }
+        "thinktime_blocks" => put(&mut settings.think_ios, with.and_then(words::at_least_one)),
+        _ => return None,
+    })
+}
+
+/// What is written, and whether it is looked at again.
+fn data(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
+    let with = given(value);
+    let data: &mut Data = &mut settings.data;
+    let whole_percent = |text| {
+        let percent: u32 = value::number(text)?;
+        if percent <= 100 { Ok(percent) } else { Err(format!("{percent} is above 100 percent")) }
+    };
+    Some(match name {
+        "verify" => put(&mut settings.verify, with.and_then(words::verify)),
+        "fsync" | "fdatasync" => put(&mut settings.flush_every, with.and_then(value::number)),
+        "sync" => put(&mut settings.durable, with.and_then(words::durable)),
+        "zero_buffers" => put(&mut data.zeroes, value::switch(value)),
+        "refill_buffers" => put(&mut data.refill, value::switch(value)),
+        "scramble_buffers" => put(&mut data.scramble, value::switch(value)),
+        "buffer_compress_percentage" => {
+            put(&mut data.compress_percent, with.and_then(whole_percent))
+        }
+        "dedupe_percentage" => put(&mut data.dedupe_percent, with.and_then(whole_percent)),
+        _ => return None,
+    })
+}
+
+/// Names, order, and how jobs stand together.
+fn order(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
+    let text = || given(value).map(|value| Some(value.to_owned()));
+    Some(match name {
+        "name" => put(&mut settings.name, text()),
+        "description" => put(&mut settings.description, text()),
+        // Taken first, before all others; here it is only known.
+        "kb_base" => Ok(()),
+        "stonewall" => put(&mut settings.stonewall, value::switch(value)),
+        "group_reporting" => put(&mut settings.grouped, value::switch(value)),
+        // A new group of numbers in the report; here each job has its own.
+        "new_group" => value::switch(value).map(|_| ()),
+        _ => return None,
+    })
+}

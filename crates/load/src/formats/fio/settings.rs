@@ -1,0 +1,218 @@
+//! What the settings of a fio job say, typed, with fio's defaults. Nothing is judged here.
+
+use super::value::{Amount, KbBase, Triple};
+use crate::formats::note::Note;
+
+/// All settings of a job, or the defaults for the jobs that follow.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Name of the job, `name=`; that of the section otherwise.
+    pub name: Option<String>,
+    /// `description=`.
+    pub description: Option<String>,
+    /// What `k` means.
+    pub kb_base: KbBase,
+    /// Files and devices, `filename=a:b`.
+    pub files: Vec<String>,
+    /// Where files without a path lie.
+    pub directory: Option<String>,
+    /// What is done, `rw=`.
+    pub mix: Mix,
+    /// Share of reads where both are done, 0 to 100.
+    pub read_percent: f64,
+    /// Share of random places for each direction, 0 to 100, where `rw` is random.
+    pub random_percent: Triple<f64>,
+    /// Lengths for each direction.
+    pub sizes: Triple<Sizes>,
+    /// Random I/Os begin at multiples of this; at multiples of the smallest length otherwise.
+    pub align_bytes: Triple<Option<u64>>,
+    /// How I/O is done, `ioengine=`.
+    pub engine: Engine,
+    /// I/Os under way, `iodepth=`.
+    pub depth: u32,
+    /// Around the page cache.
+    pub direct: bool,
+    /// Part of the volume that is used.
+    pub size: Option<Amount>,
+    /// How much is read and written, where that is not `size`.
+    pub io_size: Option<Amount>,
+    /// Where the part begins.
+    pub offset: Amount,
+    /// How far the part of each clone lies behind that of the one before it.
+    pub offset_increment: Amount,
+    /// How often the part is gone through.
+    pub loops: u64,
+    /// Clones of the job.
+    pub clones: u32,
+    /// Longest time in microseconds.
+    pub runtime_us: Option<u64>,
+    /// The whole time is used.
+    pub time_based: bool,
+    /// Time before the measured window in microseconds.
+    pub ramp_us: u64,
+    /// Which random places.
+    pub distribution: Distribution,
+    /// Random places may come again before all others had their turn.
+    pub no_random_map: bool,
+    /// Decides every random choice.
+    pub seed: Option<u64>,
+    /// Most bytes per second in each direction.
+    pub rate_bytes: Triple<u64>,
+    /// Most I/Os per second in each direction.
+    pub rate_ios: Triple<u64>,
+    /// Planned starts are a Poisson process.
+    pub poisson: bool,
+    /// Pause in microseconds.
+    pub think_us: u64,
+    /// I/Os between two pauses.
+    pub think_ios: u32,
+    /// Reads are compared.
+    pub verify: bool,
+    /// Writes between two flushes; 0 for none.
+    pub flush_every: u32,
+    /// Writes are durable before they are acknowledged.
+    pub durable: bool,
+    /// What is written.
+    pub data: Data,
+    /// Processors, empty for all.
+    pub cpus: Vec<usize>,
+    /// The job waits for all before it.
+    pub stonewall: bool,
+    /// Clones are shown as one.
+    pub grouped: bool,
+    /// What is not taken as it stands, of the defaults too.
+    pub notes: Vec<Note>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            name: None,
+            description: None,
+            kb_base: KbBase::default(),
+            files: Vec::new(),
+            directory: None,
+            mix: Mix::default(),
+            read_percent: 50.0,
+            random_percent: [100.0; 3],
+            sizes: [const { Sizes::Fixed(4096) }; 3],
+            align_bytes: [None; 3],
+            engine: Engine::Synchronous,
+            depth: 1,
+            direct: false,
+            size: None,
+            io_size: None,
+            offset: Amount::Bytes(0),
+            offset_increment: Amount::Bytes(0),
+            loops: 1,
+            clones: 1,
+            runtime_us: None,
+            time_based: false,
+            ramp_us: 0,
+            distribution: Distribution::Uniform,
+            no_random_map: false,
+            seed: None,
+            rate_bytes: [0; 3],
+            rate_ios: [0; 3],
+            poisson: false,
+            think_us: 0,
+            think_ios: 1,
+            verify: false,
+            flush_every: 0,
+            durable: false,
+            data: Data::default(),
+            cpus: Vec::new(),
+            stonewall: false,
+            grouped: false,
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// What `rw=` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// It reads.
+    pub reads: bool,
+    /// It writes.
+    pub writes: bool,
+    /// It trims.
+    pub trims: bool,
+    /// Places are random.
+    pub random: bool,
+    /// Random: I/Os from each random place on.
+    pub run: u32,
+    /// Sequential: bytes between the end of one I/O and the beginning of the next; the way is
+    /// backward when it is negative.
+    pub hole_bytes: i64,
+}
+
+impl Default for Mix {
+    fn default() -> Mix {
+        let (writes, trims, random) = (false, false, false);
+        Mix { reads: true, writes, trims, random, run: 1, hole_bytes: 0 }
+    }
+}
+
+/// Lengths of I/Os in one direction, in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sizes {
+    /// Always the same.
+    Fixed(u64),
+    /// Every multiple of the least up to the most, as likely as any other.
+    Range(u64, u64),
+    /// Some, with the share of each, 0 to 100.
+    Split(Vec<(u64, f64)>),
+}
+
+/// How fio does the I/O, as far as it decides what is possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// One I/O at a time, whatever depth is asked for.
+    Synchronous,
+    /// The kernel keeps several under way.
+    Kernel,
+    /// The same through libaio: it blocks unless the I/O is direct.
+    Libaio,
+    /// Nothing is stored.
+    Nothing,
+    /// A volume on another host, named by a URI.
+    Remote,
+}
+
+/// Which places are how likely.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Distribution {
+    /// All the same.
+    Uniform,
+    /// Zipf's law with this exponent.
+    Zipf(f64),
+    /// Self-similar, with this part hot, 0 to 1.
+    Pareto(f64),
+    /// A bell with this deviation in percent.
+    Normal(f64),
+    /// Zones: share of the I/Os, and space.
+    Zones(Vec<(f64, Amount)>),
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// Nothing but zeroes.
+    pub zeroes: bool,
+    /// Every buffer is filled anew.
+    pub refill: bool,
+    /// Buffers are changed a little before each write.
+    pub scramble: bool,
+    /// Share that a compressor would take away, 0 to 100.
+    pub compress_percent: u32,
+    /// Share of blocks that were written before, 0 to 100.
+    pub dedupe_percent: u32,
+}
+
+impl Default for Data {
+    fn default() -> Data {
+        let (zeroes, refill) = (false, false);
+        Data { zeroes, refill, scramble: true, compress_percent: 0, dedupe_percent: 0 }
+    }
+}

@@ -1,0 +1,184 @@
+//! Which volumes a job drives, and which part of each.
+
+use super::convert::{Converter, range};
+use super::job::FioJob;
+use super::settings::{Engine, Settings};
+use super::value::Amount;
+use crate::formats::note::Treatment;
+use crate::formats::reading::Storage;
+use crate::spec::Range;
+
+/// Where a job, or one clone of it, works.
+pub struct Place {
+    /// URIs of the volumes.
+    pub volumes: Vec<String>,
+    /// Each clone has a file of its own, and all of them stand in `volumes`.
+    pub own_files: bool,
+    /// The part of each volume that is used.
+    pub range: Range,
+    /// How long that part is, where it is known: what one worker goes through.
+    pub part_bytes: Option<u64>,
+}
+
+/// The place of clone `part` of a job. `None`: it was refused.
+pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> Option<Place> {
+    let settings = &job.settings;
+    let offset = offset(converter, job, part)?;
+    let (storages, own_files) = storages(converter, job, offset)?;
+    let mut volumes = Vec::new();
+    for storage in &storages {
+        match converter.volume(storage) {
+            Ok(uri) => volumes.push(uri),
+            Err(why) => {
+                converter.refuse(job, "filename", &why);
+                return None;
+            }
+        }
+    }
+    if storages.len() > 1 && !own_files {
+        let why = "a worker for each file, each with the whole depth; fio goes from file to file \
+                   with one depth for all";
+        converter.note(job, "filename", Treatment::Differs, why);
+    }
+    let capacity = volumes.iter().filter_map(|uri| (converter.options.capacity)(uri)).min();
+    note_new_file(converter, job, &storages, capacity);
+    let part_bytes = part_bytes(settings, offset, capacity);
+    Some(Place { volumes, own_files, range: range(offset, settings.size), part_bytes })
+}
+
+/// Where the part of a clone begins.
+fn offset(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> Option<Amount> {
+    let settings = &job.settings;
+    let offset = match (settings.offset, settings.offset_increment) {
+        (offset, Amount::Bytes(0)) => Some(offset),
+        (Amount::Bytes(start), Amount::Bytes(step)) => {
+            let moved = step.checked_mul(u64::from(part)).and_then(|far| far.checked_add(start));
+            moved.map(Amount::Bytes)
+        }
+        (Amount::Percent(start), Amount::Percent(step)) => {
+            let moved = u64::from(start) + u64::from(step) * u64::from(part);
+            u32::try_from(moved).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
+        }
+        (Amount::Bytes(0), Amount::Percent(step)) => {
+            let moved = u64::from(step) * u64::from(part);
+            u32::try_from(moved).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
+        }
+        _ => None,
+    };
+    if offset.is_none() {
+        let why = "offset and offset_increment are both bytes or both percent, and end within the \
+                   volume";
+        converter.refuse(job, "offset_increment", why);
+    }
+    offset
+}
+
+/// What stores, and whether each clone has its own.
+fn storages(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    offset: Amount,
+) -> Option<(Vec<Storage>, bool)> {
+    let settings = &job.settings;
+    match settings.engine {
+        Engine::Nothing => {
+            let Some(Amount::Bytes(size)) = settings.size else {
+                converter.refuse(job, "size", "ioengine=null wants a size in bytes");
+                return None;
+            };
+            let start = if let Amount::Bytes(start) = offset { start } else { 0 };
+            Some((vec![Storage::Nothing { size_bytes: size.saturating_add(start) }], false))
+        }
+        Engine::Remote => {
+            let named = settings.files.iter().all(|name| name.contains("://"));
+            if settings.files.is_empty() || !named {
+                converter.refuse(job, "filename", "libiscsi wants the URI of a volume");
+                return None;
+            }
+            Some((settings.files.iter().map(|uri| Storage::Uri(uri.clone())).collect(), false))
+        }
+        Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
+            let (names, own_files) = names(converter, job)?;
+            let file = |name: &String| Storage::File {
+                path: path(settings, name),
+                size_bytes: file_bytes(settings, offset),
+                direct: settings.direct,
+            };
+            Some((names.iter().map(file).collect(), own_files))
+        }
+    }
+}
+
+/// Names of files: those that are given, or those that fio would make up.
+fn names(converter: &mut Converter<'_>, job: &FioJob) -> Option<(Vec<String>, bool)> {
+    let settings = &job.settings;
+    if let Some(odd) = settings.files.iter().find(|name| name.contains('?')) {
+        converter.refuse(job, "filename", &format!("{odd}: no ? can stand in a name"));
+        return None;
+    }
+    if !settings.files.is_empty() {
+        return Some((settings.files.clone(), false));
+    }
+    if settings.size.is_none() {
+        converter.refuse(job, "filename", "no file is named, and no size to make one of");
+        return None;
+    }
+    if job.name.contains(['/', '?']) {
+        converter.refuse(job, "name", "no / and ? can stand in the name of a file");
+        return None;
+    }
+    // The n-th clone has a file NAME.n.0, as with fio.
+    let name = |clone: u32| format!("{}.{clone}.0", job.name);
+    Some(((0..settings.clones).map(name).collect(), true))
+}
+
+fn path(settings: &Settings, name: &str) -> String {
+    match &settings.directory {
+        Some(directory) => format!("{}/{name}", directory.trim_end_matches('/')),
+        None => name.to_owned(),
+    }
+}
+
+/// Size with which a file is made that is not there.
+fn file_bytes(settings: &Settings, offset: Amount) -> Option<u64> {
+    match (settings.size, offset) {
+        (Some(Amount::Bytes(size)), Amount::Bytes(start)) => start.checked_add(size),
+        _ => None,
+    }
+}
+
+/// Says so when a job would read a file that has to be made first.
+fn note_new_file(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    storages: &[Storage],
+    capacity: Option<u64>,
+) {
+    let made = storages.iter().any(|storage| {
+        matches!(storage, Storage::File { path, size_bytes: Some(size), .. }
+            if !path.starts_with("/dev/") && capacity.is_none_or(|bytes| bytes < *size))
+    });
+    let own = converter.options.volumes.is_empty();
+    if made && own && job.settings.mix.reads && !job.settings.verify {
+        let why = "fio writes a missing file before it reads it; here it must have its size, or \
+                   be written by a job before";
+        converter.note(job, "size", Treatment::Differs, why);
+    }
+}
+
+/// Length of the part that is used, where it is known.
+fn part_bytes(settings: &Settings, offset: Amount, capacity: Option<u64>) -> Option<u64> {
+    let of = |percent: u32, bytes: u64| (u128::from(bytes) * u128::from(percent) / 100) as u64;
+    match (settings.size, capacity) {
+        (Some(Amount::Bytes(bytes)), _) => Some(bytes),
+        (Some(Amount::Percent(percent)), Some(capacity)) => Some(of(percent, capacity)),
+        (None, Some(capacity)) => {
+            let start = match offset {
+                Amount::Bytes(start) => start,
+                Amount::Percent(percent) => of(percent, capacity),
+            };
+            capacity.checked_sub(start)
+        }
+        (_, None) => None,
+    }
+}

@@ -1,0 +1,252 @@
+//! The settings that are left out, and those that would change the load and are refused.
+
+use crate::formats::note::Treatment::{self, Differs, Ignored, Refused};
+
+/// What becomes of a setting, and why. `None` when the name is not known.
+pub fn treat(name: &str, value: Option<&str>) -> Option<(Treatment, String)> {
+    let found = harmless(name)
+        .map(|why| (Ignored, why))
+        .or_else(|| by_value(name, value))
+        .or_else(|| unsupported(name).map(|why| (Refused, why)));
+    found.map(|(treatment, why)| (treatment, why.to_owned()))
+}
+
+/// Settings without which the load is the same.
+fn harmless(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "clocksource"
+        | "gtod_reduce"
+        | "gtod_cpu"
+        | "disable_lat"
+        | "disable_clat"
+        | "disable_slat"
+        | "disable_bw_measurement"
+        | "job_start_clock_id" => "every latency is measured, with one clock",
+        "clat_percentiles"
+        | "lat_percentiles"
+        | "slat_percentiles"
+        | "percentile_list"
+        | "significant_figures"
+        | "unit_base"
+        | "unified_rw_reporting"
+        | "disk_util"
+        | "stats" => "only shown; the result has the whole histogram",
+        "write_bw_log"
+        | "write_iops_log"
+        | "write_lat_log"
+        | "write_hist_log"
+        | "log_avg_msec"
+        | "log_hist_msec"
+        | "log_hist_coarseness"
+        | "log_entries"
+        | "log_window_value"
+        | "log_offset"
+        | "log_prio"
+        | "log_issue_time"
+        | "log_compression"
+        | "log_compression_cpus"
+        | "log_store_compressed"
+        | "log_alternate_epoch"
+        | "log_unix_epoch"
+        | "log_alternate_epoch_clock_id"
+        | "per_job_logs"
+        | "bwavgtime"
+        | "iopsavgtime" => "every second is kept in the result",
+        "thread" => "workers are threads",
+        "mem" | "iomem_align" | "hugepage-size" => "buffers are aligned and of one piece",
+        "iodepth_batch" | "iodepth_batch_complete_min" | "iodepth_batch_complete_max" => {
+            "what is ready is submitted and taken in one go; the depth stays as asked"
+        }
+        "fixedbufs" | "registerfiles" | "nonvectored" | "sqthread_poll" | "sqthread_poll_cpu"
+        | "userspace_reap" => "how I/Os get into the kernel is decided here",
+        "create_serialize"
+        | "create_fsync"
+        | "create_on_open"
+        | "fallocate"
+        | "fadvise_hint"
+        | "allow_mounted_write"
+        | "allow_file_create"
+        | "overwrite"
+        | "filetype"
+        | "openfiles"
+        | "file_service_type"
+        | "unique_filename" => "how files come about; the volume is one",
+        "unlink" | "unlink_each_loop" => "files stay",
+        "random_generator" | "softrandommap" => "places are drawn without memory and without skew",
+        "verify_async" | "verify_async_cpus" | "verify_dump" | "verify_fatal" | "verifysort"
+        | "verifysort_nr" | "verify_state_save" => "the first wrong byte ends the run and is named",
+        "comm" | "error_dump" | "exitall_on_error" => "only about messages and ends",
+        "cpus_allowed_policy" => "workers are dealt out to the processors in turn",
+        "max_open_zones" | "job_max_open_zones" => "zones are not used",
+        _ => return None,
+    })
+}
+
+/// Settings that are right or wrong by their value.
+fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)> {
+    let off = matches!(value, Some("0" | "none"));
+    let on = !off;
+    Some(match name {
+        "invalidate" if off => (Ignored, "caches are not dropped"),
+        "invalidate" => (Differs, "the page cache is not dropped before the run: use direct=1"),
+        "randrepeat" if on => (Ignored, "equal seeds make equal runs"),
+        "randrepeat" => (Differs, "runs repeat; give another --seed for another order"),
+        "continue_on_error" if on => (Ignored, "errors are counted, and the run goes on"),
+        "continue_on_error" => (Differs, "errors are counted, and the run goes on"),
+        "exitall" | "exit_what" => (Ignored, "the jobs of a phase end together"),
+        "io_submit_mode" => (Ignored, "a rate is kept whatever completes; no thread is needed"),
+        "do_verify" if on => (Ignored, "data are compared"),
+        "do_verify" => (Refused, "headers that nobody compares: take verify away"),
+        "verify_backlog" | "verify_backlog_batch" => {
+            (Differs, "every read is compared at once; there is no backlog")
+        }
+        "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
+        "nrfiles" if value == Some("1") => (Ignored, "one file"),
+        "zonemode"
+        | "bs_unaligned"
+        | "hipri"
+        | "startdelay"
+        | "end_fsync"
+        | "fsync_on_close"
+        | "pre_read"
+        | "atomic"
+        | "zero_write"
+        | "file_append"
+        | "number_ios"
+        | "flow"
+        | "thinktime_spin"
+        | "uncached"
+        | "rate_ignore_thinktime"
+        | "serialize_overlap"
+        | "fill_device"
+        | "bs_is_seq_rand"
+        | "lockmem"
+        | "nice"
+        | "max_latency"
+        | "latency_target"
+        | "rwmixcycle"
+        | "rate_min"
+        | "rate_iops_min"
+        | "verify_only"
+        | "trim_percentage"
+        | "experimental_verify"
+        | "write_hint"
+        | "read_iolog"
+            if off =>
+        {
+            (Ignored, "off, as by default")
+        }
+        "rw_sequencer" if value == Some("sequential") => (Ignored, "as by default"),
+        "thinktime_blocks_type" if value == Some("complete") => (Ignored, "as by default"),
+        "verify_write_sequence" | "verify_header_seed" => (Ignored, "stamps are our own"),
+        _ => return None,
+    })
+}
+
+/// Settings of fio's that would change the load, and are not built.
+fn unsupported(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "startdelay" | "wait_for" => "jobs start together, or after all others with stonewall",
+        "hipri" => "polled completions are not supported",
+        "bs_unaligned" | "bs_is_seq_rand" => "lengths are whole blocks and belong to a direction",
+        "iodepth_low" => "the depth is kept; take it away",
+        "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
+        | "max_latency" => "the depth is given, not searched: try `drumfire sweep`",
+        "steadystate"
+        | "steadystate_duration"
+        | "steadystate_ramp_time"
+        | "steadystate_check_interval" => "a run has a length of its own: give runtime",
+        "rate_min" | "rate_iops_min" | "rate_cycle" | "rate_ignore_thinktime" => {
+            "a rate is kept, not watched; compare it in the result"
+        }
+        "read_iolog"
+        | "write_iolog"
+        | "read_iolog_chunked"
+        | "replay_no_stall"
+        | "replay_redirect"
+        | "replay_scale"
+        | "replay_align"
+        | "replay_time_scale"
+        | "replay_skip"
+        | "merge_blktrace_file" => "traces are not supported",
+        "zonemode"
+        | "zonesize"
+        | "zonerange"
+        | "zoneskip"
+        | "zonecapacity"
+        | "read_beyond_wp"
+        | "zone_reset_threshold"
+        | "zone_reset_frequency" => "zoned devices are not supported",
+        "nrfiles" | "filesize" | "directory_count" | "opendir" | "filename_format" | "lockfile" => {
+            "a worker drives one volume: name each file in a job of its own"
+        }
+        "end_fsync" | "fsync_on_close" | "sync_file_range" | "write_barrier" | "end_syncfs" => {
+            "flushes come after so many writes: use fsync=N"
+        }
+        "numa_cpu_nodes" | "numa_mem_policy" | "cpumask" => "give processors with cpus_allowed",
+        _ => return unsupported_besides(name),
+    })
+}
+
+/// The same, beyond time, place and data.
+fn unsupported_besides(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "prio" | "prioclass" | "priohint" | "cmdprio_percentage" | "cmdprio" | "cmdprio_class"
+        | "nice" | "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "uid" | "gid" | "lockmem" => {
+            "priorities and identities are not changed"
+        }
+        "flow" | "flow_id" | "flow_watermark" | "flow_sleep" => "jobs run by themselves",
+        "exec_prerun" | "exec_postrun" | "ioscheduler" | "profile" => "nothing else is run",
+        "verify_interval"
+        | "verify_offset"
+        | "verify_pattern"
+        | "verify_pattern_interval"
+        | "experimental_verify"
+        | "verify_state_load"
+        | "verify_only"
+        | "verify_policy" => "stamps are our own: take it away",
+        "buffer_pattern"
+        | "buffer_compress_chunk"
+        | "dedupe_mode"
+        | "dedupe_global"
+        | "dedupe_working_set_percentage" => "this kind of data is not made",
+        "trim_percentage" | "trim_verify_zero" | "trim_backlog" | "trim_backlog_batch"
+        | "num_range" => "trims are a job of their own: use rw=randtrim",
+        "thinktime_spin" | "thinkcycles" | "thinktime_blocks_type" | "thinktime_iotime" => {
+            "a worker that thinks waits: use thinktime and thinktime_blocks"
+        }
+        "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
+        | "write_mode" | "cmd_type" | "force_async" | "uncached" | "atomic" => {
+            "this kind of command is not sent"
+        }
+        "rw_sequencer"
+        | "rwmixcycle"
+        | "number_ios"
+        | "offset_align"
+        | "sprandom"
+        | "random_sequence_stride"
+        | "ramp_size"
+        | "fill_device"
+        | "file_append"
+        | "pre_read"
+        | "create_only"
+        | "serialize_overlap"
+        | "ignore_error" => "not supported",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn knows_what_is_harmless_and_what_is_not() {
+        let of = |name, value| treat(name, value).map(|(treatment, _)| treatment);
+        assert_eq!(of("gtod_reduce", Some("1")), Some(Ignored));
+        assert_eq!(of("hipri", None), Some(Refused));
+        assert_eq!(of("hipri", Some("0")), Some(Ignored));
+        assert_eq!(of("invalidate", Some("1")), Some(Differs));
+        assert_eq!(of("no_such_option", None), None);
+    }
+}

@@ -1,0 +1,222 @@
+//! Values of settings: sizes, times, ranges, one for each direction.
+
+use super::expression;
+
+/// One value for reads, writes and trims.
+pub type Triple<T> = [T; 3];
+
+/// A size, or a share of the volume.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of the volume, 0 to 100.
+    Percent(u32),
+}
+
+/// What `k` means: 1024 in fio's own world, 1000 with `kb_base=1000`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KbBase(pub u64);
+
+impl Default for KbBase {
+    fn default() -> KbBase {
+        KbBase(1024)
+    }
+}
+
+impl KbBase {
+    /// Reads a size in bytes: `4096`, `4k`, `0x1000`, `1mib`, `(4k*16)`.
+    ///
+    /// With 1024, `k` is 1024 and `kib` is 1000; with 1000 they change places. `ki` is read as `k`.
+    /// That is how fio has it, and old files rely on it.
+    pub fn size(self, text: &str) -> Result<u64, String> {
+        let text = text.trim();
+        if text.starts_with('(') {
+            return expression::evaluate(text, &|number| self.plain(number).ok());
+        }
+        self.plain(text)
+    }
+
+    fn plain(self, text: &str) -> Result<u64, String> {
+        let wrong = || format!("'{text}' is not a size: write 4096, 4k or 64m");
+        let lower = text.to_ascii_lowercase();
+        let (number, suffix) = digits(&lower).ok_or_else(wrong)?;
+        let (power, other) = match suffix.trim_start() {
+            "" | "b" => (0, false),
+            "k" | "kb" | "ki" => (1, false),
+            "m" | "mb" | "mi" => (2, false),
+            "g" | "gb" | "gi" => (3, false),
+            "t" | "tb" | "ti" => (4, false),
+            "p" | "pb" | "pi" => (5, false),
+            "kib" => (1, true),
+            "mib" => (2, true),
+            "gib" => (3, true),
+            "tib" => (4, true),
+            "pib" => (5, true),
+            _ => return Err(wrong()),
+        };
+        let base = if other { 2024 - self.0 } else { self.0 };
+        number.checked_mul(base.pow(power)).ok_or_else(|| format!("'{text}' is beyond 64 bits"))
+    }
+
+    /// Reads a size or a share: `50%`.
+    pub fn amount(self, text: &str) -> Result<Amount, String> {
+        let Some(percent) = text.trim().strip_suffix('%') else {
+            return self.size(text).map(Amount::Bytes);
+        };
+        let percent = percent.trim().parse().ok().filter(|percent| *percent <= 100);
+        percent.map(Amount::Percent).ok_or_else(|| format!("'{text}' is not 0 to 100 percent"))
+    }
+
+    /// Reads `LEAST-MOST` or `LEAST:MOST`; in either order.
+    pub fn range(self, text: &str) -> Result<(u64, u64), String> {
+        let ends = text.split_once('-').or_else(|| text.split_once(':'));
+        let (a, b) = ends.ok_or_else(|| format!("'{text}' is not a range: write 1k-4k"))?;
+        let (a, b) = (self.size(a)?, self.size(b)?);
+        Ok((a.min(b), a.max(b)))
+    }
+}
+
+/// Leading digits, also hexadecimal ones, and what follows.
+fn digits(text: &str) -> Option<(u64, &str)> {
+    if let Some(hex) = text.strip_prefix("0x") {
+        let end = hex.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(hex.len());
+        return Some((u64::from_str_radix(&hex[..end], 16).ok()?, &hex[end..]));
+    }
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+/// Reads a whole number; suffixes are allowed as in sizes, since fio does so.
+pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let value = KbBase::default().size(text).map_err(|_| format!("'{text}' is not a number"))?;
+    T::try_from(value).map_err(|_| format!("{value} is too large here"))
+}
+
+/// Reads a share of 100, in whole percent as fio has it.
+pub fn percent(text: &str) -> Result<f64, String> {
+    match number::<u32>(text)? {
+        value @ 0..=100 => Ok(f64::from(value)),
+        value => Err(format!("{value} is not 0 to 100 percent")),
+    }
+}
+
+/// Reads a number with a fraction that is not below 0.
+pub fn fraction(text: &str) -> Result<f64, String> {
+    let value: Option<f64> = text.trim().parse().ok();
+    value.filter(|value| value.is_finite() && *value >= 0.0).ok_or_else(|| wrong_number(text))
+}
+
+fn wrong_number(text: &str) -> String {
+    format!("'{text}' is not a number of 0 or more")
+}
+
+/// What a time is counted in without a suffix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds: run times.
+    Seconds,
+    /// Microseconds: pauses and latencies.
+    Micros,
+}
+
+/// Reads a time in microseconds: `30`, `30s`, `5m`, `100ms`, `10us`.
+pub fn micros(text: &str, unit: Unit) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a time: write 30, 30s, 5m, 1h or 100ms");
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, suffix) = digits(&lower).ok_or_else(wrong)?;
+    let factor: u64 = match (suffix.trim_start(), unit) {
+        ("us" | "usec", _) | ("", Unit::Micros) => 1,
+        ("ms" | "msec", _) => 1000,
+        ("s" | "sec", _) | ("", Unit::Seconds) => 1_000_000,
+        ("m" | "min", _) => 60_000_000,
+        ("h", _) => 3_600_000_000,
+        ("d", _) => 86_400_000_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(factor).ok_or_else(wrong)
+}
+
+/// Reads a truth: no value, `1` and `0`.
+pub fn switch(value: Option<&str>) -> Result<bool, String> {
+    match value {
+        None | Some("1") => Ok(true),
+        Some("0") => Ok(false),
+        Some(text) => Err(format!("'{text}' is neither 0 nor 1")),
+    }
+}
+
+/// Sets the values of a comma list: for reads, writes and trims. The last one reaches to the
+/// right, an empty one keeps what was.
+pub fn set_each<T: Clone>(
+    text: &str,
+    values: &mut Triple<T>,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<(), String> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    if parts.len() > values.len() {
+        return Err("at most three values: for reads, writes and trims".to_owned());
+    }
+    if parts.iter().all(|part| part.is_empty()) {
+        return Err("a value is missing".to_owned());
+    }
+    for (index, value) in values.iter_mut().enumerate() {
+        let part = parts.get(index).or(parts.last()).copied().unwrap_or_default();
+        if !part.is_empty() {
+            *value = read(part)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn sizes_have_two_worlds() {
+        let (ours, theirs) = (KbBase(1024), KbBase(1000));
+        for (text, in_1024, in_1000) in [
+            ("4k", 4096, 4000),
+            ("4KiB", 4000, 4096),
+            ("1m", 1 << 20, 1_000_000),
+            ("2GiB", 2_000_000_000, 2 << 30),
+            ("4ki", 4096, 4000),
+            ("0x10", 16, 16),
+            ("512b", 512, 512),
+            ("(2k*3)", 6144, 6000),
+        ] {
+            assert_eq!((ours.size(text), theirs.size(text)), (Ok(in_1024), Ok(in_1000)), "{text}");
+        }
+        for text in ["", "k", "4q", "1.5k", "-1", "0x", "99999999999999999999", "9999999p"] {
+            assert!(ours.size(text).is_err(), "{text}");
+        }
+        assert_eq!(ours.amount("25%"), Ok(Amount::Percent(25)));
+        assert!(ours.amount("101%").is_err());
+        assert_eq!(ours.range("64k-4k"), Ok((4096, 65536)));
+    }
+
+    #[test]
+    fn times_have_two_units() {
+        let seconds = |text| micros(text, Unit::Seconds);
+        assert_eq!(seconds("30"), Ok(30_000_000));
+        assert_eq!(seconds("5m"), Ok(300_000_000));
+        assert_eq!(seconds("100ms"), Ok(100_000));
+        assert_eq!(micros("50", Unit::Micros), Ok(50));
+        assert!(seconds("5 fortnights").is_err() && seconds("").is_err());
+    }
+
+    #[test]
+    fn lists_reach_to_the_right() {
+        let set = |text| {
+            let mut values = [4096_u64; 3];
+            set_each(text, &mut values, |part| KbBase(1024).size(part)).map(|()| values)
+        };
+        assert_eq!(set("8k"), Ok([8192; 3]));
+        assert_eq!(set("8k,32k"), Ok([8192, 32768, 32768]));
+        assert_eq!(set(",8k"), Ok([4096, 8192, 8192]));
+        assert_eq!(set("8k,"), Ok([8192, 4096, 4096]));
+        assert_eq!(set("1k,2k,3k"), Ok([1024, 2048, 3072]));
+        assert!(set("1,2,3,4").is_err() && set(",").is_err() && set("x").is_err());
+    }
+}

@@ -1,0 +1,287 @@
+//! Values of settings that are words: `randrw:8`, `zipf:1.2`, `512/10:4k/60:8k`, `io_uring`.
+
+use super::settings::{Distribution, Engine, Mix, Sizes};
+use super::value::{self, Amount, KbBase, Triple, set_each};
+
+/// Entries of one `bssplit`; fio's own limit.
+const SPLITS_MAX: usize = 64;
+/// Zones of one distribution; fio's own limit.
+const ZONES_MAX: usize = 256;
+/// Longest list of sizes that a range of sizes stands for.
+const RANGE_MAX: u64 = 4096;
+/// Highest processor number; no Linux has more.
+const CPU_MAX: usize = 8191;
+
+/// Reads `rw=`: `randread`, `randrw:8`, `read:-4k`.
+pub fn mix(text: &str, kb: KbBase) -> Result<Mix, String> {
+    let (word, suffix) = match text.split_once(':') {
+        Some((word, suffix)) => (word, Some(suffix)),
+        None => (text, None),
+    };
+    let (what, random) = match word.strip_prefix("rand") {
+        Some(what) => (what, true),
+        None => (word, false),
+    };
+    let (reads, writes, trims) = match what {
+        "read" => (true, false, false),
+        "write" => (false, true, false),
+        "rw" | "readwrite" => (true, true, false),
+        "trim" => (false, false, true),
+        "trimwrite" => return Err(format!("{word} is not supported: trim and write apart")),
+        _ => {
+            return Err(format!("'{word}' is none of read, write, rw, trim, and rand before them"));
+        }
+    };
+    let mut mix = Mix { reads, writes, trims, random, ..Mix::default() };
+    match suffix {
+        None => {}
+        Some(run) if random => mix.run = at_least_one(run)?,
+        Some(hole) => {
+            let (sign, size) = hole.strip_prefix('-').map_or((1, hole), |size| (-1, size));
+            let bytes = i64::try_from(kb.size(size)?).map_err(|_| format!("{hole} is too far"))?;
+            mix.hole_bytes = sign * bytes;
+        }
+    }
+    Ok(mix)
+}
+
+/// Reads `bs=`: one size for each direction.
+pub fn block_sizes(text: &str, sizes: &mut Triple<Sizes>, kb: KbBase) -> Result<(), String> {
+    set_each(text, sizes, |part| Ok(Sizes::Fixed(not_zero(kb.size(part)?)?)))
+}
+
+/// Reads `bsrange=`: one range for each direction.
+pub fn size_ranges(text: &str, sizes: &mut Triple<Sizes>, kb: KbBase) -> Result<(), String> {
+    set_each(text, sizes, |part| {
+        let (least, most) = kb.range(part)?;
+        let steps = most / not_zero(least)?;
+        match steps <= RANGE_MAX {
+            true => Ok(Sizes::Range(least, most)),
+            false => Err(format!("{part} stands for {steps} sizes; {RANGE_MAX} are the most")),
+        }
+    })
+}
+
+/// Reads `bssplit=`: sizes with their shares for each direction.
+pub fn size_splits(text: &str, sizes: &mut Triple<Sizes>, kb: KbBase) -> Result<(), String> {
+    set_each(text, sizes, |part| Ok(Sizes::Split(size_split(part, kb)?)))
+}
+
+/// Reads `512/10:4k/60:8k`: entries without a share divide what the others leave.
+fn size_split(text: &str, kb: KbBase) -> Result<Vec<(u64, f64)>, String> {
+    let entries: Vec<&str> = text.split(':').filter(|entry| !entry.is_empty()).collect();
+    if entries.len() > SPLITS_MAX {
+        return Err(format!("more than {SPLITS_MAX} sizes"));
+    }
+    let mut split = Vec::new();
+    for entry in entries {
+        let (size, share) = entry.split_once('/').unwrap_or((entry, ""));
+        let share: Option<u32> = match share {
+            "" => None,
+            share => Some(value::number(share)?),
+        };
+        split.push((not_zero(kb.size(size)?)?, share));
+    }
+    let known: u64 = split.iter().filter_map(|(_, share)| share.map(u64::from)).sum();
+    let open = split.iter().filter(|(_, share)| share.is_none()).count();
+    if known > 100 || (open == 0 && known != 100) {
+        return Err(format!("the shares sum up to {known} percent, not 100"));
+    }
+    let rest = (100 - known) as f64 / open.max(1) as f64;
+    Ok(split.into_iter().map(|(size, share)| (size, share.map_or(rest, f64::from))).collect())
+}
+
+/// Reads `random_distribution=`.
+pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, String> {
+    let (word, value) = text.split_once(':').unwrap_or((text, ""));
+    let number = |default: f64| match value {
+        "" => Ok(default),
+        value if value.contains(['/', ':']) => {
+            Err("a centre of the distribution is not supported".to_owned())
+        }
+        value => value::fraction(value),
+    };
+    match word {
+        "random" => Ok(Distribution::Uniform),
+        "zipf" => number(1.1).map(Distribution::Zipf),
+        "pareto" => number(0.2).map(Distribution::Pareto),
+        "normal" => number(0.0).map(Distribution::Normal),
+        "zoned" => zones(value, |space| match value::number(space) {
+            Ok(percent) if percent <= 100 => Ok(Amount::Percent(percent)),
+            _ => Err(format!("'{space}' is not 0 to 100 percent")),
+        }),
+        "zoned_abs" => zones(value, |space| kb.size(space).map(Amount::Bytes)),
+        _ => Err(format!("'{word}' is none of random, zipf, pareto, normal, zoned, zoned_abs")),
+    }
+}
+
+fn zones(
+    text: &str,
+    space: impl Fn(&str) -> Result<Amount, String>,
+) -> Result<Distribution, String> {
+    if text.contains(',') {
+        return Err("zones that differ between reads and writes are not supported".to_owned());
+    }
+    let entries: Vec<&str> = text.split(':').filter(|entry| !entry.is_empty()).collect();
+    if entries.is_empty() || entries.len() > ZONES_MAX {
+        return Err(format!("1 to {ZONES_MAX} zones are wanted, as 60/10:40/90"));
+    }
+    let zone = |entry: &str| {
+        let (share, size) = entry.split_once('/').ok_or(format!("write {entry} as SHARE/SPACE"))?;
+        Ok((value::percent(share)?, space(size)?))
+    };
+    entries.into_iter().map(zone).collect::<Result<_, String>>().map(Distribution::Zones)
+}
+
+/// Reads `ioengine=`.
+pub fn engine(text: &str) -> Result<Engine, String> {
+    match text {
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(Engine::Synchronous),
+        "io_uring" | "posixaio" => Ok(Engine::Kernel),
+        "libaio" => Ok(Engine::Libaio),
+        "null" => Ok(Engine::Nothing),
+        "libiscsi" => Ok(Engine::Remote),
+        _ => Err(format!(
+            "the engine {text} is not supported: io_uring, libaio, posixaio, psync, null and \
+             libiscsi are"
+        )),
+    }
+}
+
+/// Reads `filename=`: names parted by colons, where `\:` is a colon.
+pub fn files(text: &str) -> Result<Vec<String>, String> {
+    let mut names = vec![String::new()];
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let name = names.last_mut().expect("there is a first name");
+        match c {
+            '\\' if chars.peek() == Some(&':') => name.extend(chars.next()),
+            ':' => names.push(String::new()),
+            _ => name.push(c),
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    match names.is_empty() {
+        true => Err("no file is named".to_owned()),
+        false => Ok(names),
+    }
+}
+
+/// Reads `cpus_allowed=`: `0,2-4`.
+pub fn processors(text: &str) -> Result<Vec<usize>, String> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| value::number::<usize>(text).ok().filter(|cpu| *cpu <= CPU_MAX);
+        let (Some(first), Some(last)) = (number(first), number(last)) else {
+            return Err(format!("'{part}' names no processors: write 0,2-4"));
+        };
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    match cpus.is_empty() {
+        true => Err("no processor is named".to_owned()),
+        false => Ok(cpus),
+    }
+}
+
+/// Reads `verify=`: whether data are compared.
+pub fn verify(text: &str) -> Result<bool, String> {
+    match text {
+        "0" => Ok(false),
+        "1" | "md5" | "crc64" | "crc32c" | "crc32c-intel" | "crc32" | "crc16" | "crc7"
+        | "xxhash" | "sha512" | "sha256" | "sha1" | "sha3-224" | "sha3-256" | "sha3-384"
+        | "sha3-512" => Ok(true),
+        _ => Err(format!("the method {text} is not supported: crc32c and the other sums are")),
+    }
+}
+
+/// Reads `sync=`.
+pub fn durable(text: &str) -> Result<bool, String> {
+    match text {
+        "0" | "none" => Ok(false),
+        "1" | "sync" | "dsync" => Ok(true),
+        _ => Err(format!("'{text}' is none of none, sync, dsync")),
+    }
+}
+
+/// Reads `rate_process=`.
+pub fn is_poisson(text: &str) -> Result<bool, String> {
+    match text {
+        "linear" => Ok(false),
+        "poisson" => Ok(true),
+        _ => Err(format!("'{text}' is neither linear nor poisson")),
+    }
+}
+
+/// Reads a number of 1 or more.
+pub fn at_least_one<T: TryFrom<u64> + PartialEq + Default>(text: &str) -> Result<T, String> {
+    let number: T = value::number(text)?;
+    if number == T::default() { Err("at least 1 is wanted".to_owned()) } else { Ok(number) }
+}
+
+fn not_zero(bytes: u64) -> Result<u64, String> {
+    if bytes == 0 { Err("a size must not be 0".to_owned()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const KB: KbBase = KbBase(1024);
+
+    #[test]
+    fn reads_what_is_done() {
+        let random = mix("randrw:8", KB).unwrap();
+        assert!(random.reads && random.writes && random.random && random.run == 8);
+        let holes = mix("write:4k", KB).unwrap();
+        assert!(holes.writes && !holes.reads && !holes.random && holes.hole_bytes == 4096);
+        assert_eq!(mix("read:-8k", KB).unwrap().hole_bytes, -8192);
+        assert!(mix("randtrim", KB).unwrap().trims);
+        for wrong in ["", "reed", "randread:0", "read:x", "trimwrite", "randrandread"] {
+            assert!(mix(wrong, KB).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn splits_share_what_is_left() {
+        let split = |text| {
+            let mut sizes = [const { Sizes::Fixed(1) }; 3];
+            size_splits(text, &mut sizes, KB).map(|()| sizes)
+        };
+        let want = vec![(512, 10.0), (4096, 60.0), (8192, 15.0), (65536, 15.0)];
+        assert_eq!(split("512/10:4k/60:8k/:64k").unwrap()[2], Sizes::Split(want));
+        let apart = split("4k,8k/50:16k/50").unwrap();
+        assert_eq!(apart[0], Sizes::Split(vec![(4096, 100.0)]));
+        assert_eq!(apart[1], Sizes::Split(vec![(8192, 50.0), (16384, 50.0)]));
+        for wrong in ["4k/60:8k/50", "4k/60:8k/30", "4k/x", "0/100", "/50:4k"] {
+            assert!(split(wrong).is_err(), "{wrong}");
+        }
+        let many = vec!["4k"; 65].join(":");
+        assert!(split(&many).unwrap_err().contains("64"));
+    }
+
+    #[test]
+    fn reads_distributions() {
+        assert_eq!(distribution("zipf:1.2", KB), Ok(Distribution::Zipf(1.2)));
+        assert_eq!(distribution("pareto", KB), Ok(Distribution::Pareto(0.2)));
+        let zones = vec![(60.0, Amount::Percent(10)), (40.0, Amount::Percent(90))];
+        assert_eq!(distribution("zoned:60/10:40/90", KB), Ok(Distribution::Zones(zones)));
+        let zones = vec![(100.0, Amount::Bytes(1 << 20))];
+        assert_eq!(distribution("zoned_abs:100/1m", KB), Ok(Distribution::Zones(zones)));
+        for wrong in ["zipf:x", "zipf:-1", "bell", "zoned:60", "zoned:", "zoned:60/101"] {
+            assert!(distribution(wrong, KB).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn reads_lists_of_names_and_processors() {
+        assert_eq!(files("/dev/a:b").unwrap(), ["/dev/a", "b"]);
+        let remote = files("iscsi\\://127.0.0.1/iqn.2016-02.com\\:fio/1").unwrap();
+        assert_eq!(remote, ["iscsi://127.0.0.1/iqn.2016-02.com:fio/1"]);
+        assert!(files(":").is_err());
+        assert_eq!(processors("4,0-2,1"), Ok(vec![0, 1, 2, 4]));
+        assert!(processors("0-99999999").is_err() && processors("a").is_err());
+    }
+}

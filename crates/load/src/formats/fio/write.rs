@@ -1,0 +1,329 @@
+//! A job of ours as a fio job file, as far as fio has words for it.
+//!
+//! What is written is read again by the caller: here only what cannot be written is refused.
+
+use std::fmt::Write;
+
+use crate::formats::reading::Storage;
+use crate::spec::{
+    Access, Arrivals, Extent, Group, JobSpec, Line, Pacing, Places, Step, Verify, Walk, Workload,
+};
+
+/// Writes a job. `storage` says what stands behind a URI, in words that fio has.
+pub fn write(job: &JobSpec, storage: &dyn Fn(&str) -> Option<Storage>) -> Result<String, String> {
+    let mut text = format!("[global]\nrandseed={}\n", job.seed);
+    let mut number = 0;
+    for (index, step) in job.steps.iter().enumerate() {
+        for (place, group) in step.groups.iter().enumerate() {
+            number += 1;
+            let wait = index > 0 && place == 0;
+            section(&mut text, number, wait, step, group, storage)?;
+        }
+    }
+    Ok(text)
+}
+
+fn section(
+    text: &mut String,
+    number: usize,
+    wait: bool,
+    step: &Step,
+    group: &Group,
+    storage: &dyn Fn(&str) -> Option<Storage>,
+) -> Result<(), String> {
+    let fits =
+        |name: &str| !name.contains(['\n', '[', ']', ';', '#']) && !name.starts_with("global");
+    let workload = &group.workload;
+    match group.name.as_str() {
+        name if !name.is_empty() && fits(name) => line(text, &format!("\n[{name}]")),
+        _ => line(text, &format!("\n[job{number}]")),
+    }
+    if wait {
+        line(text, "stonewall");
+    }
+    volumes(text, group, storage)?;
+    set(text, "iodepth", workload.outstanding);
+    set(text, "numjobs", group.workers);
+    times(text, step, workload)?;
+    access(text, &workload.access)?;
+    pacing(text, workload)?;
+    content(text, workload)
+}
+
+fn line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+fn set(text: &mut String, key: &str, value: impl std::fmt::Display) {
+    let _ = writeln!(text, "{key}={value}");
+}
+
+/// Which volumes, and which part of them.
+fn volumes(
+    text: &mut String,
+    group: &Group,
+    storage: &dyn Fn(&str) -> Option<Storage>,
+) -> Result<(), String> {
+    let mut names = Vec::new();
+    let mut engine = "";
+    let mut way = None;
+    for uri in &group.volumes {
+        let (this, name, direct) = match storage(uri) {
+            Some(Storage::File { path, direct, .. }) => ("io_uring", Some(path), Some(direct)),
+            Some(Storage::Nothing { .. }) => ("null", None, None),
+            Some(Storage::Uri(uri)) => ("libiscsi", Some(uri), None),
+            None => {
+                let why = "it has no word for this volume; files want ?direct=0 or ?direct=1";
+                return Err(format!("{uri}: {why}"));
+            }
+        };
+        if !engine.is_empty() && (engine != this || way != direct) {
+            return Err(format!("{uri} is reached otherwise than the volumes before it"));
+        }
+        (engine, way) = (this, direct);
+        names.extend(name.map(|name| name.replace(':', "\\:")));
+    }
+    set(text, "ioengine", engine);
+    if !names.is_empty() {
+        set(text, "filename", names.join(":"));
+    }
+    if let Some(direct) = way {
+        set(text, "direct", u8::from(direct));
+    }
+    let range = &group.workload.range;
+    match range.start {
+        Extent::Bytes(0) => {}
+        Extent::Bytes(bytes) => set(text, "offset", bytes),
+        Extent::Percent(percent) => set(text, "offset", format!("{}%", whole(percent, "offset")?)),
+    }
+    match range.length {
+        None => {}
+        Some(Extent::Bytes(bytes)) => set(text, "size", bytes),
+        Some(Extent::Percent(percent)) => {
+            set(text, "size", format!("{}%", whole(percent, "size")?));
+        }
+    }
+    Ok(())
+}
+
+fn times(text: &mut String, step: &Step, workload: &Workload) -> Result<(), String> {
+    let micros = |seconds: f64| {
+        let micros = seconds * 1e6;
+        match micros.fract() == 0.0 {
+            true => Ok(format!("{micros}us")),
+            false => Err(format!("{seconds} s are no whole microseconds")),
+        }
+    };
+    match workload.limit_bytes {
+        None => {
+            set(text, "runtime", micros(step.seconds)?);
+            line(text, "time_based");
+        }
+        Some(bytes) => {
+            if step.seconds != super::convert::NO_LIMIT_SECONDS {
+                set(text, "runtime", micros(step.seconds)?);
+            }
+            set(text, "io_size", bytes);
+        }
+    }
+    if step.ramp_seconds > 0.0 {
+        set(text, "ramp_time", micros(step.ramp_seconds)?);
+    }
+    Ok(())
+}
+
+fn access(text: &mut String, access: &Access) -> Result<(), String> {
+    let first = access.lines.first().ok_or("a job without a line")?;
+    let all = |same: &dyn Fn(&Line) -> bool| access.lines.iter().all(same);
+    for (what, fits) in [
+        ("shares of flushes", all(&|line| line.flush_percent == 0.0)),
+        ("shares of zeroes", all(&|line| line.zero_percent == 0.0)),
+        ("replies", all(&|line| line.reply_bytes == 0)),
+        (
+            "delays that differ between lines",
+            all(&|line| (line.delay_us, line.burst) == (first.delay_us, first.burst)),
+        ),
+        (
+            "durable writes beside others",
+            all(&|line| {
+                line.fua_percent == first.fua_percent && [0.0, 100.0].contains(&line.fua_percent)
+            }),
+        ),
+    ] {
+        if !fits {
+            return Err(format!("{what} are not fio's"));
+        }
+    }
+    let random = access.lines.iter().any(|line| line.random_percent > 0.0);
+    let mix = mix(text, access, random)?;
+    suffix(text, access, mix, random)?;
+    if first.fua_percent > 0.0 {
+        set(text, "sync", "dsync");
+    }
+    if access.flush_every > 0 {
+        set(text, "fsync", access.flush_every);
+    }
+    if first.delay_us > 0 {
+        set(text, "thinktime", first.delay_us);
+        set(text, "thinktime_blocks", first.burst);
+    }
+    if random {
+        places(text, &access.random)?;
+    }
+    Ok(())
+}
+
+/// Writes sizes, shares and alignment, and returns the word for the mix without `rand`.
+fn mix(text: &mut String, access: &Access, random: bool) -> Result<&'static str, String> {
+    let lines = &access.lines;
+    let first = &lines[0];
+    let is_trim = |line: &Line| line.trim_percent == 100.0;
+    if !lines.iter().all(is_trim) && lines.iter().any(|line| line.trim_percent > 0.0) {
+        return Err("trims beside other operations are not fio's".to_owned());
+    }
+    let same_mix = lines.iter().all(|line| line.read_percent == first.read_percent);
+    let apart = lines.iter().all(|line| [0.0, 100.0].contains(&line.read_percent));
+    let (parts, read): (Vec<Vec<&Line>>, f64) = match (same_mix, apart) {
+        (true, _) => (vec![lines.iter().collect()], first.read_percent),
+        (false, true) => {
+            let reads = |line: &&Line| line.read_percent == 100.0;
+            let (reads, writes): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(reads);
+            let share = reads.iter().map(|line| line.share_percent).sum();
+            (vec![reads, writes], share)
+        }
+        _ => return Err("each size with a mix of its own is not fio's".to_owned()),
+    };
+    let word = match read {
+        _ if is_trim(first) => "trim",
+        100.0 => "read",
+        0.0 => "write",
+        _ => "rw",
+    };
+    if word == "rw" {
+        set(text, "rwmixread", whole(read, "the share of reads")?);
+    }
+    if parts.iter().all(|part| part.len() == 1) {
+        let sizes: Vec<String> = parts.iter().map(|part| part[0].size_bytes.to_string()).collect();
+        set(text, "bs", sizes.join(","));
+    } else {
+        let splits = parts.iter().map(|part| split(part)).collect::<Result<Vec<_>, _>>()?;
+        set(text, "bssplit", splits.join(","));
+    }
+    if random {
+        let align: Vec<String> = parts.iter().map(|part| part[0].align().to_string()).collect();
+        let least = |part: &Vec<&Line>| part.iter().map(|line| line.size_bytes).min();
+        // Only where it is not fio's own default: the word takes the map of visited places away.
+        if parts.iter().any(|part| Some(part[0].align()) != least(part)) {
+            set(text, "blockalign", align.join(","));
+        }
+        let shares = parts.iter().map(|part| whole(part[0].random_percent, "the share of random"));
+        let shares = shares.collect::<Result<Vec<_>, _>>()?;
+        if shares.iter().any(|share| *share != 100) {
+            let shares: Vec<String> = shares.iter().map(u32::to_string).collect();
+            set(text, "percentage_random", shares.join(","));
+        }
+    }
+    Ok(word)
+}
+
+/// `512/10:4k/90` of the lines of one direction.
+fn split(lines: &[&Line]) -> Result<String, String> {
+    let total: f64 = lines.iter().map(|line| line.share_percent).sum();
+    let entry = |line: &&Line| {
+        let share = whole(line.share_percent * 100.0 / total, "the share of a size")?;
+        Ok(format!("{}/{share}", line.size_bytes))
+    };
+    Ok(lines.iter().map(entry).collect::<Result<Vec<_>, String>>()?.join(":"))
+}
+
+fn suffix(text: &mut String, access: &Access, mix: &str, random: bool) -> Result<(), String> {
+    let size = access.size_bytes().map(u64::from);
+    let word = match (random, access.sequential, size) {
+        (true, Walk::Forward, _) if access.run > 1 => format!("rand{mix}:{}", access.run),
+        (true, Walk::Forward, _) => format!("rand{mix}"),
+        (false, Walk::Forward, _) => mix.to_owned(),
+        (false, Walk::Backward, Some(size)) => format!("{mix}:-{}", 2 * size),
+        (false, Walk::Strided { bytes }, Some(size)) if bytes > size => {
+            format!("{mix}:{}", bytes - size)
+        }
+        _ => return Err("this way from place to place is not fio's".to_owned()),
+    };
+    set(text, "rw", word);
+    Ok(())
+}
+
+fn places(text: &mut String, places: &Places) -> Result<(), String> {
+    let law = match places {
+        Places::Uniform => {
+            line(text, "norandommap=1");
+            return Ok(());
+        }
+        Places::Once => return Ok(()),
+        Places::Zipf { exponent } => format!("zipf:{exponent}"),
+        Places::Pareto { hot } => format!("pareto:{hot}"),
+        Places::Normal { deviation_percent } => format!("normal:{deviation_percent}"),
+        Places::Zones { zones } => {
+            let in_bytes = |zone: &crate::spec::Zone| matches!(zone.space, Extent::Bytes(_));
+            let word = if zones.iter().all(in_bytes) { "zoned_abs" } else { "zoned" };
+            let mut entries = Vec::new();
+            for zone in zones {
+                let share = whole(zone.io_percent, "the share of a zone")?;
+                entries.push(match zone.space {
+                    Extent::Bytes(bytes) => format!("{share}/{bytes}"),
+                    Extent::Percent(percent) => format!("{share}/{}", whole(percent, "a zone")?),
+                });
+            }
+            format!("{word}:{}", entries.join(":"))
+        }
+    };
+    set(text, "random_distribution", law);
+    Ok(())
+}
+
+fn pacing(text: &mut String, workload: &Workload) -> Result<(), String> {
+    let (key, rate, arrivals) = match workload.pacing {
+        Pacing::Closed => return Ok(()),
+        Pacing::Ios { per_second, arrivals } => ("rate_iops", per_second, arrivals),
+        Pacing::Bytes { per_second, arrivals } => ("rate", per_second, arrivals),
+    };
+    let read = rate * workload.access.read_percent() / 100.0;
+    let (read, write) = (read.round(), (rate - read).round());
+    let exact = read + write == rate;
+    match workload.access.read_percent() {
+        _ if !exact => return Err(format!("a rate of {rate} for both directions is not fio's")),
+        share if share > 0.0 && share < 100.0 => set(text, key, format!("{read},{write}")),
+        _ => set(text, key, rate),
+    }
+    if arrivals == Arrivals::Poisson {
+        set(text, "rate_process", "poisson");
+    }
+    Ok(())
+}
+
+fn content(text: &mut String, workload: &Workload) -> Result<(), String> {
+    let content = workload.content;
+    let compress = whole(content.compress_percent, "the share that compresses")?;
+    let dedupe = whole(content.dedupe_percent, "the share of duplicates")?;
+    if compress > 0 {
+        set(text, "buffer_compress_percentage", compress);
+    }
+    if dedupe > 0 {
+        set(text, "dedupe_percentage", dedupe);
+    }
+    match workload.verify {
+        None => {}
+        Some(verify) if verify == Verify::default() => set(text, "verify", "crc32c"),
+        Some(_) => return Err("comparing a part of all reads is not fio's".to_owned()),
+    }
+    Ok(())
+}
+
+/// A share as fio has it: in whole percent.
+fn whole(percent: f64, what: &str) -> Result<u32, String> {
+    let near = percent.round();
+    match (percent - near).abs() < 1e-6 && (0.0..=100.0).contains(&near) {
+        true => Ok(near as u32),
+        false => Err(format!("{what} is {percent}, and fio takes whole percent")),
+    }
+}

@@ -1,0 +1,273 @@
+//! From an Iometer configuration to a job of ours: a step for each test, a group for each worker.
+
+use super::cycle::{self, Test};
+use super::file::{Icf, Spec, SpecLine, Worker};
+use super::scan::Text;
+use crate::formats::note::{FormatError, Note, Place, Treatment};
+use crate::formats::reading::Reading;
+use crate::spec::{Access, Extent, Group, JobSpec, Line, Range, Step, Workload};
+
+/// What the caller knows and decides.
+pub struct Options<'a> {
+    /// URIs for the targets of the file, in the order in which they come up. Without any, the
+    /// names of the targets are taken as URIs.
+    pub volumes: &'a [String],
+    /// Whether a target's name names a volume here.
+    pub is_volume: &'a dyn Fn(&str) -> bool,
+    /// Length of each test, instead of the file's.
+    pub seconds: Option<f64>,
+    /// What "on sector boundaries" means: the largest block of the volumes.
+    pub sector_bytes: u32,
+}
+
+/// Bytes of the sectors that positions are counted in.
+const SECTOR_BYTES: u64 = 512;
+
+/// Makes a job of ours from a configuration.
+pub fn convert(icf: &Icf, options: &Options<'_>) -> Result<Reading, FormatError> {
+    let mut converter = Converter { icf, options, notes: icf.notes.clone() };
+    let targets = converter.targets();
+    let steps = match icf.managers.iter().all(|manager| manager.workers.is_empty()) {
+        true => converter.specs_only(),
+        false => converter.steps(&targets)?,
+    };
+    Ok(converter.finish(steps))
+}
+
+struct Converter<'a> {
+    icf: &'a Icf,
+    options: &'a Options<'a>,
+    notes: Vec<Note>,
+}
+
+impl<'a> Converter<'a> {
+    fn note(&mut self, at: &Place, text: &str, treatment: Treatment, why: impl Into<String>) {
+        let note = Note::new(at, text, treatment, why);
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    fn finish(mut self, steps: Vec<Step>) -> Reading {
+        let workers = || self.icf.managers.iter().flat_map(|manager| &manager.workers);
+        let seed = workers().find_map(|worker| worker.seed);
+        let odd = workers().find(|worker| worker.seed != seed && seed.is_some());
+        let odd = odd.map(|worker| (worker.at.clone(), worker.name.clone()));
+        if let Some((at, name)) = odd {
+            self.note(&at, &name, Treatment::Differs, "one seed decides for all workers");
+        }
+        let job = JobSpec {
+            command: String::new(),
+            name: self.icf.setup.description.clone(),
+            seed: seed.unwrap_or(1) & (u64::MAX >> 1),
+            steps,
+        };
+        let mut reading = Reading { job: None, cores: Vec::new(), notes: self.notes };
+        let refused = reading.notes_of(Treatment::Refused).next().is_some();
+        match job.check() {
+            _ if refused => {}
+            Ok(()) => reading.job = Some(job),
+            Err(error) => {
+                let at = &self.icf.specs[0].at;
+                let note = Note::new(at, &job.name, Treatment::Refused, error.to_string());
+                reading.notes.push(note);
+            }
+        }
+        reading
+    }
+
+    /// Names of all targets in order, each once, with the volume that each stands for.
+    fn targets(&mut self) -> Vec<(String, String)> {
+        let mut names: Vec<Text> = Vec::new();
+        for manager in &self.icf.managers {
+            for target in manager.workers.iter().flat_map(|worker| &worker.targets) {
+                // Managers are hosts of their own: the same name is another disk there.
+                let name =
+                    Text { text: format!("{}\0{}", manager.name, target.text), ..target.clone() };
+                if !names.iter().any(|known| known.text == name.text) {
+                    names.push(name);
+                }
+            }
+        }
+        let given = self.options.volumes;
+        if given.is_empty() {
+            for name in &names {
+                let target = name.text.split_once('\0').map_or("", |(_, target)| target);
+                if !(self.options.is_volume)(target) {
+                    let why = "which volume is that? name one URI for each target behind the file";
+                    self.note(&name.at, target, Treatment::Refused, why);
+                }
+            }
+        } else if let Some(first) = names.first().filter(|_| given.len() != names.len()) {
+            let why = format!("{} targets, and {} volumes are given", names.len(), given.len());
+            self.note(&first.at, "targets", Treatment::Refused, why);
+        }
+        let volume = |(index, name): (usize, Text)| {
+            let own = name.text.split_once('\0').map_or("", |(_, target)| target);
+            let volume = given.get(index).map_or(own, String::as_str).to_owned();
+            (name.text, volume)
+        };
+        names.into_iter().enumerate().map(volume).collect()
+    }
+
+    fn seconds(&mut self, at: &Place) -> f64 {
+        let file = Some(self.icf.setup.run_seconds as f64).filter(|seconds| *seconds > 0.0);
+        self.options.seconds.or(file).unwrap_or_else(|| {
+            let why = "a test without an end: give --seconds, or a 'Run Time above 0";
+            self.note(at, "'Run Time", Treatment::Refused, why);
+            1.0
+        })
+    }
+
+    /// A file without workers: each specification in turn, one worker for each volume.
+    fn specs_only(&mut self) -> Vec<Step> {
+        let icf = self.icf;
+        let assigned: Vec<&Spec> = icf.specs.iter().filter(|spec| spec.by_default).collect();
+        let specs = if assigned.is_empty() { icf.specs.iter().collect() } else { assigned };
+        if self.options.volumes.is_empty() {
+            let why = "the file names no targets: name volumes behind it";
+            self.note(&icf.specs[0].at, &icf.specs[0].name, Treatment::Refused, why);
+        }
+        let mut steps = Vec::new();
+        for spec in specs {
+            let access = self.access(spec);
+            let group = Group {
+                name: String::new(),
+                volumes: self.options.volumes.to_vec(),
+                workers: 1,
+                workload: Workload::new(access, 1),
+            };
+            steps.push(self.step(&spec.name, &spec.at, vec![group]));
+        }
+        steps
+    }
+
+    fn step(&mut self, name: &str, at: &Place, groups: Vec<Group>) -> Step {
+        let ramp_seconds = self.icf.setup.ramp_seconds as f64;
+        Step { name: name.to_owned(), seconds: self.seconds(at), ramp_seconds, groups }
+    }
+
+    /// The k-th specification of every worker runs at the same time, in all tests of the cycle.
+    fn steps(&mut self, targets: &[(String, String)]) -> Result<Vec<Step>, FormatError> {
+        let icf = self.icf;
+        let workers = || icf.managers.iter().flat_map(|manager| &manager.workers);
+        for worker in workers().filter(|worker| !worker.disk) {
+            let why = "network workers are not supported: Iometer's own test of networks";
+            self.note(&worker.at, &worker.name, Treatment::Refused, why);
+        }
+        let rounds = workers().map(|worker| worker.specs.len()).max().unwrap_or(0);
+        let mut steps = Vec::new();
+        for round in 0..rounds {
+            let mut has = Vec::new();
+            for manager in &icf.managers {
+                let busy = |worker: &Worker| worker.disk && worker.specs.len() > round;
+                let count = |worker: &Worker| if busy(worker) { worker.targets.len() } else { 0 };
+                has.push(manager.workers.iter().map(count).collect::<Vec<_>>());
+            }
+            let at = icf.specs[0].at.clone();
+            let Some(tests) = cycle::tests(&icf.setup, &has) else {
+                let why = format!("more than {} tests in a cycle", cycle::TESTS_MAX);
+                return Err(FormatError::new(&at, "'Test Type", why));
+            };
+            if steps.len() + tests.len() > cycle::TESTS_MAX {
+                return Err(FormatError::new(&at, "'Test Type", "too many tests in all"));
+            }
+            for test in &tests {
+                steps.extend(self.test(round, test, targets)?);
+            }
+        }
+        if steps.is_empty() {
+            let at = icf.specs[0].at.clone();
+            let why = "no worker has both an access specification and a target";
+            self.note(&at, "'MANAGER LIST", Treatment::Refused, why);
+        }
+        Ok(steps)
+    }
+
+    /// One test: the groups of all workers that are active in it.
+    fn test(
+        &mut self,
+        round: usize,
+        test: &Test,
+        targets: &[(String, String)],
+    ) -> Result<Option<Step>, FormatError> {
+        let icf = self.icf;
+        let mut groups = Vec::new();
+        let mut name: Option<(String, Place)> = None;
+        for (manager, counts) in icf.managers.iter().zip(&test.targets) {
+            for (worker, count) in manager.workers.iter().zip(counts) {
+                if *count == 0 {
+                    continue;
+                }
+                let spec = self.spec(&worker.specs[round])?;
+                name.get_or_insert_with(|| (spec.name.clone(), spec.at.clone()));
+                let volume = |target: &Text| {
+                    let key = format!("{}\0{}", manager.name, target.text);
+                    let found = targets.iter().find(|(name, _)| *name == key);
+                    found.map(|(_, volume)| volume.clone())
+                };
+                let volumes = worker.targets[..*count].iter().filter_map(volume).collect();
+                let name = format!("{} {}", manager.name, worker.name);
+                let workload = self.workload(worker, spec, test.outstanding);
+                groups.push(Group { name, volumes, workers: 1, workload });
+            }
+        }
+        let Some((name, at)) = name else { return Ok(None) };
+        Ok(Some(self.step(&name, &at, groups)))
+    }
+
+    fn spec(&self, name: &Text) -> Result<&'a Spec, FormatError> {
+        let icf = self.icf;
+        let same = |spec: &&Spec| spec.name == name.text;
+        let found = icf.specs.iter().find(same);
+        // The oldest versions have no names, and files that were cut to pieces name what is gone.
+        let only = || Some(&icf.specs[0]).filter(|_| icf.specs.len() == 1);
+        found.or_else(only).ok_or_else(|| name.error("no access specification of this name"))
+    }
+
+    fn workload(&mut self, worker: &Worker, spec: &Spec, depth: Option<u64>) -> Workload {
+        let access = self.access(spec);
+        if access.writes() && worker.data_pattern == 0 {
+            let why = "Iometer repeats one byte in each buffer; here data do not compress";
+            self.note(&worker.at, &worker.name, Treatment::Differs, why);
+        }
+        let depth = depth.map_or(Some(worker.outstanding), |depth| u32::try_from(depth).ok());
+        let mut workload = Workload::new(access, depth.unwrap_or(u32::MAX));
+        let bytes = |sectors: u64| Extent::Bytes(sectors.saturating_mul(SECTOR_BYTES));
+        workload.range = Range {
+            start: bytes(worker.start_sector),
+            length: Some(bytes(worker.max_sectors)).filter(|_| worker.max_sectors > 0),
+        };
+        workload
+    }
+
+    fn access(&mut self, spec: &Spec) -> Access {
+        let lines = spec.lines.iter().map(|line| self.line(line)).collect();
+        Access::of(lines)
+    }
+
+    fn line(&mut self, line: &SpecLine) -> Line {
+        let SpecLine { text, .. } = line;
+        let sector_bytes = self.options.sector_bytes;
+        let mut narrow = |bytes: u64, what| {
+            u32::try_from(bytes).unwrap_or_else(|_| {
+                self.note(&text.at, &text.text, Treatment::Refused, format!("{what} is too long"));
+                0
+            })
+        };
+        let size = narrow(line.size_bytes, "the size");
+        let align = match line.align_bytes {
+            0 => sector_bytes,
+            bytes => narrow(bytes, "the alignment"),
+        };
+        let (read, random) = (f64::from(line.read_percent), f64::from(line.random_percent));
+        Line {
+            share_percent: f64::from(line.share_percent),
+            align_bytes: Some(align).filter(|align| *align != size),
+            delay_us: line.delay_ms.saturating_mul(1000),
+            burst: line.burst.max(1),
+            reply_bytes: narrow(line.reply_bytes, "the reply"),
+            ..Line::new(size, read, random)
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! What an Iometer configuration says, of every version from 1998 to 1.1.0.
+//!
+//! Sections come in any order and any may be missing. Iometer itself refuses files of its older
+//! versions; here they are read.
+
+use super::scan::{Scanner, Text};
+use crate::formats::note::{FormatError, Note, Place, Treatment};
+
+/// A configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Icf {
+    /// Of the test.
+    pub setup: Setup,
+    /// What workers can do.
+    pub specs: Vec<Spec>,
+    /// Who does it.
+    pub managers: Vec<Manager>,
+    /// Keys that are left out.
+    pub notes: Vec<Note>,
+}
+
+/// The section TEST SETUP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// One line of text.
+    pub description: String,
+    /// Length of each test in seconds; 0 for no end.
+    pub run_seconds: u64,
+    /// Time before it.
+    pub ramp_seconds: u64,
+    /// How the number of workers grows.
+    pub workers: Cycling,
+    /// How the number of targets grows.
+    pub targets: Cycling,
+    /// How the number of outstanding I/Os grows.
+    pub depth: Cycling,
+    /// Which of them grow.
+    pub test: TestType,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            description: String::new(),
+            run_seconds: 0,
+            ramp_seconds: 0,
+            workers: Cycling::default(),
+            targets: Cycling::default(),
+            depth: Cycling { end: 32, step: 2, exponential: true, ..Cycling::default() },
+            test: TestType::Normal,
+        }
+    }
+}
+
+/// A number that grows from test to test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cycling {
+    /// In the first test.
+    pub start: u64,
+    /// Not beyond this; outstanding I/Os only.
+    pub end: u64,
+    /// What is added, or multiplied with.
+    pub step: u64,
+    /// It is multiplied.
+    pub exponential: bool,
+}
+
+impl Default for Cycling {
+    fn default() -> Cycling {
+        Cycling { start: 1, end: u64::MAX, step: 1, exponential: false }
+    }
+}
+
+/// What grows from test to test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TestType {
+    /// Nothing.
+    Normal,
+    /// Targets of each worker.
+    Targets,
+    /// Workers of each manager.
+    Workers,
+    /// Targets of each manager, worker by worker.
+    TargetsParallel,
+    /// Targets of all managers, one manager after the other.
+    TargetsSerial,
+    /// Targets, and then workers.
+    WorkersAndTargets,
+    /// Outstanding I/Os.
+    Depth,
+    /// Outstanding I/Os, and then targets.
+    DepthAndTargets,
+}
+
+/// The words for test types, in the order of the numbers that old versions wrote.
+pub const TEST_TYPES: [(&str, TestType); 8] = [
+    ("NORMAL", TestType::Normal),
+    ("CYCLE_TARGETS", TestType::Targets),
+    ("CYCLE_WORKERS", TestType::Workers),
+    ("INCREMENT_TARGETS_PARALLEL", TestType::TargetsParallel),
+    ("INCREMENT_TARGETS_SERIAL", TestType::TargetsSerial),
+    ("CYCLE_WORKERS_AND_TARGETS", TestType::WorkersAndTargets),
+    ("CYCLE_OUTSTANDING_IOS", TestType::Depth),
+    ("CYCLE_OUTSTANDING_IOS_AND_TARGETS", TestType::DepthAndTargets),
+];
+
+/// An access specification.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub at: Place,
+    /// New workers get it without being asked.
+    pub by_default: bool,
+    /// What is done.
+    pub lines: Vec<SpecLine>,
+}
+
+/// One line of an access specification.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpecLine {
+    /// Where it stands, and as it stands.
+    pub text: Text,
+    /// Bytes of each I/O.
+    pub size_bytes: u64,
+    /// How often the line is drawn, 0 to 100.
+    pub share_percent: u32,
+    /// 0 to 100.
+    pub read_percent: u32,
+    /// 0 to 100.
+    pub random_percent: u32,
+    /// Milliseconds before each burst.
+    pub delay_ms: u64,
+    /// I/Os of a burst.
+    pub burst: u32,
+    /// I/Os begin at multiples of this; 0 for the sector.
+    pub align_bytes: u64,
+    /// Bytes of the answer to each I/O; 0 for none.
+    pub reply_bytes: u64,
+}
+
+/// A host with workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manager {
+    /// Its name.
+    pub name: String,
+    /// Its workers.
+    pub workers: Vec<Worker>,
+}
+
+/// A worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Worker {
+    /// Where it stands.
+    pub at: Place,
+    /// Its name.
+    pub name: String,
+    /// It drives disks; otherwise a network.
+    pub disk: bool,
+    /// I/Os under way on each target.
+    pub outstanding: u32,
+    /// Decides its random choices.
+    pub seed: Option<u64>,
+    /// Sectors of each target that are used; 0 for all.
+    pub max_sectors: u64,
+    /// First sector that is used.
+    pub start_sector: u64,
+    /// 0 repeats a byte, 1 and 2 are random.
+    pub data_pattern: u32,
+    /// Names of its access specifications, in order.
+    pub specs: Vec<Text>,
+    /// Names of its targets.
+    pub targets: Vec<Text>,
+}
+
+/// Reads a configuration called `file`.
+pub fn read(file: &str, text: &str) -> Result<Icf, FormatError> {
+    let mut scanner = Scanner::new(file, text)?;
+    let mut icf = Icf::default();
+    while let Some(key) = scanner.key()? {
+        match section(&key) {
+            "test setup" => setup(&mut scanner, &mut icf)?,
+            "results display" => results_display(&mut scanner)?,
+            "access specifications" => specs(&mut scanner, &mut icf)?,
+            "manager list" => managers(&mut scanner, &mut icf)?,
+            _ => return Err(key.error("not a section of an Iometer configuration")),
+        }
+    }
+    match icf.specs.is_empty() {
+        true => Err(FormatError::new(&scanner.here(), "", "no access specification is given")),
+        false => Ok(icf),
+    }
+}
+
+/// The name of a section, in small letters and without its rule.
+fn section(key: &Text) -> &'static str {
+    let name = key.text.trim_end_matches('=').trim().to_ascii_lowercase();
+    let known = ["test setup", "results display", "access specifications", "manager list"];
+    known.into_iter().find(|known| *known == name).unwrap_or_default()
+}
+
+/// The next key in small letters with its text; `None` at the end of the section.
+fn next(scanner: &mut Scanner<'_>, end: &str) -> Result<Option<(String, Text)>, FormatError> {
+    match scanner.key()? {
+        None => Err(FormatError::new(&scanner.here(), "", format!("'{end} is missing"))),
+        Some(key) => {
+            let name = key.text.to_ascii_lowercase();
+            Ok((name != end).then_some((name, key)))
+        }
+    }
+}
+
+fn setup(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
+    let setup = &mut icf.setup;
+    while let Some((name, key)) = next(scanner, "end test setup")? {
+        let value = scanner.value()?;
+        match name.as_str() {
+            "test description" => setup.description = value.text,
+            "run time" => {
+                let part = |index, what| value.number::<u32>(index, what).map(u64::from);
+                setup.run_seconds =
+                    part(0, "hours")? * 3600 + part(1, "minutes")? * 60 + part(2, "seconds")?;
+            }
+            name if name.starts_with("ramp up time") => {
+                setup.ramp_seconds = value.number::<u32>(0, "the ramp up time")?.into();
+            }
+            "worker cycling" => setup.workers = cycling(&value, false)?,
+            "disk cycling" => setup.targets = cycling(&value, false)?,
+            "queue depth cycling" => setup.depth = cycling(&value, true)?,
+            "test type" => setup.test = test_type(&value)?,
+            "default workers to spawn"
+            | "default disk workers to spawn"
+            | "default network workers to spawn"
+            | "record results" => {}
+            _ => {
+                let why = "not a key that any version of Iometer knows";
+                icf.notes.push(Note::new(&key.at, &key.text, Treatment::Ignored, why));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn cycling(value: &Text, has_end: bool) -> Result<Cycling, FormatError> {
+    let number = |index, what| value.number::<u32>(index, what).map(u64::from);
+    let start = number(0, "the start")?;
+    let end = if has_end { number(1, "the end")? } else { u64::MAX };
+    let at = 1 + usize::from(has_end);
+    let step = number(at, "the step")?;
+    let word = value.fields().get(at + 1).copied().unwrap_or("LINEAR").to_ascii_uppercase();
+    match word.as_str() {
+        "LINEAR" | "0" => Ok(Cycling { start, end, step, exponential: false }),
+        "EXPONENTIAL" | "1" => Ok(Cycling { start, end, step, exponential: true }),
+        _ => Err(value.error("a step is LINEAR or EXPONENTIAL")),
+    }
+}
+
+fn test_type(value: &Text) -> Result<TestType, FormatError> {
+    let word = value.text.to_ascii_uppercase();
+    let named = TEST_TYPES.iter().find(|(name, _)| *name == word);
+    let numbered = word.parse().ok().and_then(|number: usize| TEST_TYPES.get(number));
+    let found = named.or(numbered).map(|(_, test)| *test);
+    found.ok_or_else(|| value.error("not a test type of Iometer"))
+}
+
+/// How results were shown says nothing about the load.
+fn results_display(scanner: &mut Scanner<'_>) -> Result<(), FormatError> {
+    while next(scanner, "end results display")?.is_some() {
+        scanner.values();
+    }
+    Ok(())
+}
+
+fn specs(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
+    let mut named = false;
+    while let Some((name, key)) = next(scanner, "end access specifications")? {
+        match name.as_str() {
+            "access specification name,default assignment" | "access specification name" => {
+                let value = scanner.value()?;
+                let (name, assigned) = value.text.rsplit_once(',').unwrap_or((&value.text, ""));
+                let assigned = assigned.trim().to_ascii_uppercase();
+                let by_default = matches!(assigned.as_str(), "ALL" | "DISK");
+                let name = name.trim().to_owned();
+                icf.specs.push(Spec { name, at: value.at, by_default, lines: Vec::new() });
+                named = true;
+            }
+            name if name.starts_with("size") => {
+                for text in scanner.values() {
+                    let line = spec_line(text, &mut icf.notes)?;
+                    match icf.specs.last_mut() {
+                        // The oldest versions have no names: each line is a specification.
+                        Some(spec) if named => spec.lines.push(line),
+                        _ => icf.specs.push(unnamed(line)),
+                    }
+                }
+            }
+            _ => return Err(key.error("not a key of an access specification")),
+        }
+    }
+    Ok(())
+}
+
+/// A line of a version that has no names, under the name that Iometer would make of it.
+fn unnamed(line: SpecLine) -> Spec {
+    let random = if line.random_percent > 0 { "random" } else { "sequential" };
+    let size = block::print_size(line.size_bytes).to_uppercase();
+    let name = format!("{size} {random} {}% reads", line.read_percent);
+    Spec { name, at: line.text.at.clone(), by_default: false, lines: vec![line] }
+}
+
+fn spec_line(text: Text, notes: &mut Vec<Note>) -> Result<SpecLine, FormatError> {
+    let fields = text.fields();
+    if fields.len() < 6 {
+        let why = "a line has size, % of size, % reads, % random, delay, burst[, align, reply]";
+        return Err(text.error(why));
+    }
+    let percent = |index, what| match text.number::<u32>(index, what)? {
+        percent @ 0..=100 => Ok(percent),
+        percent => Err(text.error(format!("{what} is {percent}, above 100 percent"))),
+    };
+    let or_zero = |index, what| match fields.get(index) {
+        Some(_) => text.number(index, what),
+        None => Ok(0),
+    };
+    let size_bytes = match fields[0].parse() {
+        Ok(bytes) => bytes,
+        Err(_) => {
+            let size = block::parse_size(fields[0]);
+            let bytes = size.map_err(|error| text.error(error.to_string()))?;
+            let why = format!("read as {bytes} bytes; Iometer stops reading at the letter");
+            notes.push(Note::new(&text.at, &text.text, Treatment::Differs, why));
+            bytes
+        }
+    };
+    Ok(SpecLine {
+        size_bytes,
+        share_percent: percent(1, "% of size")?,
+        read_percent: percent(2, "% reads")?,
+        random_percent: percent(3, "% random")?,
+        delay_ms: text.number(4, "the delay")?,
+        burst: text.number(5, "the burst")?,
+        align_bytes: or_zero(6, "the alignment")?,
+        reply_bytes: or_zero(7, "the reply")?,
+        text: text.clone(),
+    })
+}
+
+fn managers(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
+    while let Some((name, key)) = next(scanner, "end manager list")? {
+        match name.as_str() {
+            "manager id, manager name" | "manager id,manager name" => {
+                let value = scanner.value()?;
+                let name = value.text.split_once(',').map_or(&*value.text, |(_, name)| name);
+                icf.managers.push(Manager { name: name.trim().to_owned(), workers: Vec::new() });
+            }
+            "manager network address" => drop(scanner.values()),
+            "end manager" => {}
+            "worker" => {
+                let worker = worker(scanner)?;
+                let manager = icf.managers.last_mut();
+                let manager = manager.ok_or_else(|| key.error("a worker without a manager"))?;
+                manager.workers.push(worker);
+            }
+            _ => return Err(key.error("not a key of the manager list")),
+        }
+    }
+    Ok(())
+}
+
+fn worker(scanner: &mut Scanner<'_>) -> Result<Worker, FormatError> {
+    let name = scanner.value()?;
+    let mut worker = Worker {
+        at: name.at,
+        name: name.text,
+        disk: true,
+        outstanding: 1,
+        seed: None,
+        max_sectors: 0,
+        start_sector: 0,
+        data_pattern: 0,
+        specs: Vec::new(),
+        targets: Vec::new(),
+    };
+    while let Some((name, key)) = next(scanner, "end worker")? {
+        match name.as_str() {
+            "worker type" => worker.disk = scanner.value()?.text.eq_ignore_ascii_case("disk"),
+            "assigned access specs" => worker.specs = scanner.values(),
+            "target" => worker.targets.push(scanner.value()?),
+            "default target settings for worker"
+            | "end default target settings for worker"
+            | "end assigned access specs"
+            | "target assignments"
+            | "end target"
+            | "end target assignments" => {}
+            "target type"
+            | "local network interface"
+            | "vi outstanding ios"
+            | "target manager id, manager name" => drop(scanner.values()),
+            name if name.starts_with("number of outstanding ios") => {
+                outstanding(&scanner.value()?, &mut worker)?;
+            }
+            name if name.starts_with("disk maximum size") => {
+                let value = scanner.value()?;
+                worker.max_sectors = value.number(0, "the maximum size")?;
+                worker.start_sector = value.number(1, "the starting sector")?;
+                if value.fields().len() > 2 {
+                    worker.data_pattern = value.number(2, "the data pattern")?;
+                }
+            }
+            _ => return Err(key.error("not a key of a worker")),
+        }
+    }
+    Ok(worker)
+}
+
+/// `16,DISABLED,1[,DISABLED,0]`: outstanding I/Os, connections, and a seed.
+fn outstanding(value: &Text, worker: &mut Worker) -> Result<(), FormatError> {
+    worker.outstanding = value.number(0, "the number of outstanding I/Os")?;
+    let fields = value.fields();
+    let is_on = |index: usize| fields.get(index).is_some_and(|word| is_word(word, "ENABLED"));
+    if is_on(1) && worker.disk {
+        return Err(value.error("connections are not counted: test connection rate is a network's"));
+    }
+    worker.seed = if is_on(3) { Some(value.number(4, "the seed")?) } else { None };
+    Ok(())
+}
+
+fn is_word(text: &str, word: &str) -> bool {
+    text.eq_ignore_ascii_case(word)
+}

@@ -1,0 +1,134 @@
+//! The lines of an Iometer configuration: keys begin with an apostrophe, values follow them.
+
+use std::sync::Arc;
+
+use crate::formats::note::{FormatError, Place};
+
+/// Most lines of a file.
+const LINES_MAX: usize = 1 << 16;
+
+/// A line that says something, with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Text {
+    /// Where it stands.
+    pub at: Place,
+    /// Without the blanks around it.
+    pub text: String,
+}
+
+impl Text {
+    /// The error that this line is wrong because of `why`.
+    pub fn error(&self, why: impl Into<String>) -> FormatError {
+        FormatError::new(&self.at, &self.text, why)
+    }
+
+    /// The fields between commas, or between blanks where there is no comma.
+    pub fn fields(&self) -> Vec<&str> {
+        match self.text.contains(',') {
+            true => self.text.split(',').map(str::trim).collect(),
+            false => self.text.split_whitespace().collect(),
+        }
+    }
+
+    /// A field as a number.
+    pub fn number<T: std::str::FromStr>(&self, index: usize, what: &str) -> Result<T, FormatError> {
+        let fields = self.fields();
+        let field = fields.get(index).copied().unwrap_or_default();
+        field.parse().map_err(|_| self.error(format!("{what} is not a number: '{field}'")))
+    }
+}
+
+/// Goes through the lines of a file.
+pub struct Scanner<'a> {
+    file: Arc<str>,
+    lines: Vec<&'a str>,
+    next: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Over the text of the file called `file`.
+    pub fn new(file: &str, text: &'a str) -> Result<Scanner<'a>, FormatError> {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let scanner = Scanner { file: file.into(), lines, next: 0 };
+        match scanner.lines.len() <= LINES_MAX {
+            true => Ok(scanner),
+            false => Err(FormatError::new(&scanner.at(LINES_MAX), "", "more than 65536 lines")),
+        }
+    }
+
+    /// The next key without its apostrophe, blank lines left out; `None` at the end of the file.
+    /// A line that is no key is an error, but for the version that ends a file.
+    pub fn key(&mut self) -> Result<Option<Text>, FormatError> {
+        while let Some(line) = self.lines.get(self.next) {
+            let at = self.at(self.next);
+            self.next += 1;
+            match line.strip_prefix('\'') {
+                Some(key) if !is_caption(key) => {
+                    return Ok(Some(Text { at, text: key.trim().to_owned() }));
+                }
+                Some(_) => {}
+                None if line.is_empty() || is_version(line) => {}
+                None => {
+                    let why = "a value without a key: keys begin with an apostrophe";
+                    return Err(FormatError::new(&at, line, why));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The value of the key before: the next line that is no caption. It may be empty.
+    pub fn value(&mut self) -> Result<Text, FormatError> {
+        while self.caption() {
+            self.next += 1;
+        }
+        let at = self.at(self.next);
+        match self.lines.get(self.next) {
+            Some(line) if !line.starts_with('\'') => {
+                self.next += 1;
+                Ok(Text { at, text: (*line).to_owned() })
+            }
+            Some(line) => {
+                Err(FormatError::new(&at, line, "the value of the key before is missing"))
+            }
+            None => Err(FormatError::new(&at, "", "the file ends before a value")),
+        }
+    }
+
+    /// All values up to the next key.
+    pub fn values(&mut self) -> Vec<Text> {
+        let mut values = Vec::new();
+        while let Some(line) = self.lines.get(self.next).filter(|line| !line.starts_with('\'')) {
+            let at = self.at(self.next);
+            self.next += 1;
+            if !line.is_empty() && !is_version(line) {
+                values.push(Text { at, text: (*line).to_owned() });
+            }
+        }
+        values
+    }
+
+    /// Where the reader stands.
+    pub fn here(&self) -> Place {
+        self.at(self.next.saturating_sub(1))
+    }
+
+    fn caption(&self) -> bool {
+        let line = self.lines.get(self.next).and_then(|line| line.strip_prefix('\''));
+        line.is_some_and(is_caption)
+    }
+
+    fn at(&self, index: usize) -> Place {
+        Place { file: Arc::clone(&self.file), line: index as u32 + 1 }
+    }
+}
+
+/// Whether a key is only the heading of columns.
+fn is_caption(key: &str) -> bool {
+    let words = key.trim_start().to_ascii_lowercase();
+    words.starts_with("hours") || words.starts_with("start ") || words.starts_with("start\t")
+}
+
+fn is_version(line: &str) -> bool {
+    line.get(..8).is_some_and(|word| word.eq_ignore_ascii_case("version "))
+}

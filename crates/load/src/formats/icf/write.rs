@@ -1,0 +1,186 @@
+//! A job of ours as an Iometer configuration, as far as Iometer can do it.
+//!
+//! What is written is read again by the caller: here only what cannot be written is refused.
+
+use std::fmt::Write;
+
+use super::file::TEST_TYPES;
+use crate::spec::{Content, Extent, Group, JobSpec, Line, Pacing, Places, Range, Step, Walk};
+
+/// What all versions from 2008 on read.
+const VERSION: &str = "Version 1.1.0";
+/// Bytes of the sectors that positions are counted in.
+const SECTOR_BYTES: u64 = 512;
+
+/// Writes a job.
+pub fn write(job: &JobSpec) -> Result<String, String> {
+    let first = job.steps.first().ok_or("a job without a step")?;
+    job.steps.iter().try_for_each(|step| same_shape(first, step))?;
+    let mut text = format!("{VERSION}\n");
+    setup(&mut text, job, first)?;
+    specs(&mut text, job)?;
+    managers(&mut text, job, first)?;
+    line(&mut text, VERSION);
+    Ok(text)
+}
+
+fn line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+/// Workers and times stay the same from test to test; only access specifications change.
+fn same_shape(first: &Step, step: &Step) -> Result<(), String> {
+    if (step.seconds, step.ramp_seconds) != (first.seconds, first.ramp_seconds) {
+        return Err("tests of different length are not Iometer's".to_owned());
+    }
+    let shape = |group: &Group| {
+        let workload = &group.workload;
+        (group.volumes.clone(), group.workers, workload.outstanding, workload.range)
+    };
+    let same = step.groups.len() == first.groups.len()
+        && step.groups.iter().zip(&first.groups).all(|(a, b)| shape(a) == shape(b));
+    match same {
+        true => Ok(()),
+        false => Err("workers that change from test to test are not Iometer's".to_owned()),
+    }
+}
+
+fn setup(text: &mut String, job: &JobSpec, step: &Step) -> Result<(), String> {
+    let seconds = whole(step.seconds, "the run time in seconds")?;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let ramp = whole(step.ramp_seconds, "the ramp up time in seconds")?;
+    let description = job.name.replace(['\n', '\r', '\''], " ");
+    let test = TEST_TYPES[0].0;
+    let _ = write!(
+        text,
+        "'TEST SETUP {rule}\n'Test Description\n\t{description}\n'Run Time\n\
+         '\thours      minutes    seconds\n\t{hours:<11}{minutes:<11}{}\n\
+         'Ramp Up Time (s)\n\t{ramp}\n'Default Disk Workers to Spawn\n\t0\n\
+         'Default Network Workers to Spawn\n\t0\n'Record Results\n\tALL\n\
+         'Worker Cycling\n'\tstart      step       step type\n\t1          1          LINEAR\n\
+         'Disk Cycling\n'\tstart      step       step type\n\t1          1          LINEAR\n\
+         'Queue Depth Cycling\n'\tstart      end        step       step type\n\
+         \t1          32         2          EXPONENTIAL\n'Test Type\n\t{test}\n\
+         'END test setup\n",
+        seconds % 60,
+        rule = "=".repeat(68),
+    );
+    Ok(())
+}
+
+/// Each group of each step has a specification of its own.
+fn specs(text: &mut String, job: &JobSpec) -> Result<(), String> {
+    line(text, &format!("'ACCESS SPECIFICATIONS {}", "=".repeat(57)));
+    for (number, step) in (1..).zip(&job.steps) {
+        for (index, group) in step.groups.iter().enumerate() {
+            plain(group)?;
+            line(text, "'Access specification name,default assignment");
+            line(text, &format!("\t{},NONE", spec_name(number, index, step)));
+            line(text, "'size,% of size,% reads,% random,delay,burst,align,reply");
+            for access in &group.workload.access.lines {
+                line(text, &spec_line(access)?);
+            }
+        }
+    }
+    line(text, "'END access specifications");
+    Ok(())
+}
+
+fn spec_name(number: usize, index: usize, step: &Step) -> String {
+    let name = step.name.replace(['\n', '\r', ',', '\''], " ");
+    format!("{number}.{} {}", index + 1, name.trim()).trim_end().to_owned()
+}
+
+/// What Iometer has no word for.
+fn plain(group: &Group) -> Result<(), String> {
+    let (workload, access) = (&group.workload, &group.workload.access);
+    let random = access.lines.iter().any(|line| line.random_percent > 0.0);
+    for (what, fits) in [
+        ("a rate", workload.pacing == Pacing::Closed),
+        ("a law of random places", !random || access.random == Places::Uniform),
+        ("a way from place to place", access.sequential == Walk::Forward && access.run == 1),
+        ("reads and writes that walk apart", !access.apart),
+        ("flushes", access.flush_every == 0),
+        ("a kind of data", workload.content == Content::default()),
+        ("verification", workload.verify.is_none()),
+        ("an end after so many bytes", workload.limit_bytes.is_none()),
+        ("several workers of one volume under one name", group.workers == 1),
+    ] {
+        if !fits {
+            return Err(format!("{what}: Iometer has none"));
+        }
+    }
+    Ok(())
+}
+
+fn spec_line(access: &Line) -> Result<String, String> {
+    let others =
+        [access.trim_percent, access.zero_percent, access.flush_percent, access.fua_percent];
+    if others.iter().any(|percent| *percent > 0.0) {
+        return Err("Iometer reads and writes only".to_owned());
+    }
+    if !access.delay_us.is_multiple_of(1000) {
+        return Err(format!("a delay of {} us is no whole millisecond", access.delay_us));
+    }
+    Ok(format!(
+        "\t{},{},{},{},{},{},{},{}",
+        access.size_bytes,
+        whole(access.share_percent, "the share of a line")?,
+        whole(access.read_percent, "the share of reads")?,
+        whole(access.random_percent, "the share of random")?,
+        access.delay_us / 1000,
+        access.burst,
+        access.align(),
+        access.reply_bytes,
+    ))
+}
+
+fn managers(text: &mut String, job: &JobSpec, first: &Step) -> Result<(), String> {
+    line(text, &format!("'MANAGER LIST {}", "=".repeat(66)));
+    line(text, "'Manager ID, manager name\n\t1,drumfire\n'Manager network address\n\t");
+    for (index, group) in first.groups.iter().enumerate() {
+        let name = group.name.replace(['\n', '\r', '\''], " ");
+        let name = if name.is_empty() { format!("Worker {}", index + 1) } else { name };
+        let depth = group.workload.outstanding;
+        let (sectors, start) = sectors(&group.workload.range)?;
+        let _ = write!(
+            text,
+            "'Worker\n\t{name}\n'Worker type\n\tDISK\n'Default target settings for worker\n\
+             'Number of outstanding IOs,test connection rate,transactions per connection,\
+             use fixed seed,fixed seed value\n\t{depth},DISABLED,1,ENABLED,{}\n\
+             'Disk maximum size,starting sector,Data pattern\n\t{sectors},{start},2\n\
+             'End default target settings for worker\n'Assigned access specs\n",
+            job.seed
+        );
+        for (number, step) in (1..).zip(&job.steps) {
+            line(text, &format!("\t{}", spec_name(number, index, step)));
+        }
+        line(text, "'End assigned access specs\n'Target assignments");
+        for volume in &group.volumes {
+            line(text, &format!("'Target\n\t{volume}\n'Target type\n\tDISK\n'End target"));
+        }
+        line(text, "'End target assignments\n'End worker");
+    }
+    line(text, "'End manager\n'END manager list");
+    Ok(())
+}
+
+/// Number of sectors, 0 for all, and the first of them.
+fn sectors(range: &Range) -> Result<(u64, u64), String> {
+    let of = |extent: Extent| match extent {
+        Extent::Bytes(bytes) if bytes.is_multiple_of(SECTOR_BYTES) => Ok(bytes / SECTOR_BYTES),
+        Extent::Bytes(bytes) => Err(format!("{bytes} bytes are no whole sectors")),
+        Extent::Percent(_) => Err("a part in percent is not Iometer's".to_owned()),
+    };
+    let length = range.length.map_or(Ok(0), of)?;
+    Ok((length, of(range.start)?))
+}
+
+/// A number as Iometer has it: without a fraction.
+fn whole(value: f64, what: &str) -> Result<u64, String> {
+    match value.fract() == 0.0 && (0.0..=1e15).contains(&value) {
+        true => Ok(value as u64),
+        false => Err(format!("{what} is {value}, and Iometer takes whole numbers")),
+    }
+}

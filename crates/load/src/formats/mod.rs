@@ -1,0 +1,14 @@
+//! Job files of other tools, read as jobs of ours.
+//!
+//! A file is never run half understood: an error names file, line and the offending text, and a
+//! [`Reading`] says which settings were refused, come out differently, or do not matter.
+
+pub mod fio;
+pub mod icf;
+mod note;
+mod reading;
+mod surroundings;
+
+pub use note::{FormatError, Note, Place, Treatment};
+pub use reading::{Reading, Storage};
+pub use surroundings::{FILE_MAX_BYTES, Surroundings, read_text};

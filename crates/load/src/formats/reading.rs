@@ -1,0 +1,43 @@
+//! What reading a file comes to.
+
+use crate::formats::note::{Note, Treatment};
+use crate::spec::JobSpec;
+
+/// A file that was read: what would run, and what of it is not taken as it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// What would run; `None` when a setting is refused.
+    pub job: Option<JobSpec>,
+    /// Processors for the workers; empty when the file does not say.
+    pub cores: Vec<usize>,
+    /// What is refused, differs or is ignored, in the order of the file.
+    pub notes: Vec<Note>,
+}
+
+impl Reading {
+    /// The notes of one treatment.
+    pub fn notes_of(&self, treatment: Treatment) -> impl Iterator<Item = &Note> {
+        self.notes.iter().filter(move |note| note.treatment == treatment)
+    }
+}
+
+/// What stores, in the words of a file. The caller makes the URI of a volume of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// A file or block device.
+    File {
+        /// Where it is.
+        path: String,
+        /// Made with this size when it is not there.
+        size_bytes: Option<u64>,
+        /// Around the page cache, or through it.
+        direct: bool,
+    },
+    /// Nothing: answers at once.
+    Nothing {
+        /// Capacity.
+        size_bytes: u64,
+    },
+    /// A volume that names itself.
+    Uri(String),
+}

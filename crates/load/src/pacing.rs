@@ -1,0 +1,106 @@
+//! When the I/Os of an open loop are planned to begin.
+
+use block::Nanos;
+
+use crate::rng::Rng;
+use crate::spec::{Arrivals, Pacing};
+
+/// The planned starts of one worker, one after the other, whatever the volume does.
+///
+/// Times are kept in parts of 2⁻³² nanoseconds: a rate of any number of I/Os per second is exact
+/// to less than one I/O in a year.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    next_q32: u128,
+    /// Time per I/O, or per byte.
+    step_q32: f64,
+    per_byte: bool,
+    arrivals: Arrivals,
+    rng: Rng,
+}
+
+const Q32: f64 = (1_u64 << 32) as f64;
+
+impl Schedule {
+    /// The schedule of a pacing, if it has one. It stands still until [`begin`](Self::begin).
+    pub(crate) fn new(pacing: &Pacing, rng: Rng) -> Option<Schedule> {
+        let (per_second, per_byte, arrivals) = match *pacing {
+            Pacing::Closed => return None,
+            Pacing::Ios { per_second, arrivals } => (per_second, false, arrivals),
+            Pacing::Bytes { per_second, arrivals } => (per_second, true, arrivals),
+        };
+        let step_q32 = 1e9 / per_second * Q32;
+        Some(Schedule { next_q32: u128::MAX, step_q32, per_byte, arrivals, rng })
+    }
+
+    /// Starts the plan at `now`; the first I/O is due within one distance, each worker's at
+    /// another time, so that they do not march in step.
+    pub(crate) fn begin(&mut self, now: Nanos, mean_bytes: f64) {
+        let first = self.rng.unit() * self.step_q32;
+        let first = if self.per_byte { first * mean_bytes } else { first };
+        self.next_q32 = (u128::from(now.0) << 32) + first as u128;
+    }
+
+    /// When the next I/O is due.
+    #[inline]
+    pub(crate) fn next(&self) -> Nanos {
+        Nanos((self.next_q32 >> 32) as u64)
+    }
+
+    /// Plans the one after it, which has so many bytes.
+    #[inline]
+    pub(crate) fn advance(&mut self, len_bytes: u32) {
+        let mut step = self.step_q32;
+        if self.per_byte {
+            step *= f64::from(len_bytes);
+        }
+        if self.arrivals == Arrivals::Poisson {
+            // The unit is below 1, so the logarithm is finite.
+            step *= -(1.0 - self.rng.unit()).ln();
+        }
+        // Casts to 128 bits are calls; 2⁶⁴ of these parts are four seconds.
+        self.next_q32 += if step < 1e19 { u128::from(step as u64) } else { step as u128 };
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn starts(pacing: Pacing, count: usize) -> Vec<u64> {
+        let mut schedule = Schedule::new(&pacing, Rng::new(4, 0)).unwrap();
+        schedule.begin(Nanos::from_secs(5), 4096.0);
+        let next = |_| {
+            let at = schedule.next();
+            schedule.advance(4096);
+            at.0
+        };
+        (0..count).map(next).collect()
+    }
+
+    #[test]
+    fn a_constant_rate_is_exact() {
+        for (per_second, count) in [(3.0, 10), (333_333.0, 333_333), (7e7, 1_000_000)] {
+            let pacing = Pacing::Ios { per_second, arrivals: Arrivals::Constant };
+            let starts = starts(pacing, count + 1);
+            let span = (starts[count] - starts[0]) as f64;
+            assert!((span - count as f64 / per_second * 1e9).abs() <= 1.0, "{per_second}: {span}");
+            assert!(starts[0] >= 5_000_000_000 && (starts[0] as f64) < 5e9 + 1e9 / per_second);
+        }
+        let pacing = Pacing::Bytes { per_second: 4096.0 * 1000.0, arrivals: Arrivals::Constant };
+        assert!(starts(pacing, 100).windows(2).all(|pair| pair[1] - pair[0] == 1_000_000));
+        assert!(Schedule::new(&Pacing::Closed, Rng::new(1, 0)).is_none());
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_mean_and_the_spread() {
+        let pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
+        let starts = starts(pacing, 200_001);
+        let gaps: Vec<f64> = starts.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let square = gaps.iter().map(|gap| gap * gap).sum::<f64>() / gaps.len() as f64;
+        // An exponential's second moment is twice the square of its mean.
+        assert!((mean / 10_000.0 - 1.0).abs() < 0.01, "{mean}");
+        assert!((square / (2.0 * mean * mean) - 1.0).abs() < 0.02, "{square}");
+    }
+}

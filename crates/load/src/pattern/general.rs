@@ -1,0 +1,326 @@
+//! Every pattern that the plain one is not: lines, distributions, walks, runs, other operations.
+
+use block::{Nanos, Op};
+
+use super::alias::Alias;
+use super::places::Chooser;
+use super::{Next, share};
+use crate::rng::Rng;
+use crate::spec::{Access, Line, Part, Walk, Workload};
+
+/// The stream of accesses of one worker.
+#[derive(Debug)]
+pub(crate) struct General {
+    rng: Rng,
+    /// First byte and length of the range.
+    start: u64,
+    bytes: u64,
+    lines: Vec<LineState>,
+    pick: Alias,
+    /// The line of this burst and how many I/Os of it are left.
+    line: usize,
+    burst_left: u32,
+    walk: Walk,
+    /// Beginning and end of the last I/O, within the range: of all, or of reads and of writes.
+    last: [(u64, u64); 2],
+    apart: bool,
+    run: u32,
+    run_left: u32,
+    flush_every: u32,
+    writes: u32,
+    /// Bytes that may still be done.
+    left: u64,
+}
+
+#[derive(Debug)]
+struct LineState {
+    size: u32,
+    align: u64,
+    places: u64,
+    chooser: Chooser,
+    /// Bounds of 2³² below which an I/O is a read, a trim, a zeroing, a flush.
+    bounds: [u64; 4],
+    randoms: u64,
+    fua: u64,
+    pause: Nanos,
+    burst: u32,
+    reply: u32,
+}
+
+impl LineState {
+    fn new(line: &Line, access: &Access, bytes: u64, seed: u64, part: Part) -> LineState {
+        let align = u64::from(line.align());
+        let places = (bytes - u64::from(line.size_bytes)) / align + 1;
+        let mut sum = 0.0;
+        let parts = [line.read_percent, line.trim_percent, line.zero_percent, line.flush_percent];
+        LineState {
+            size: line.size_bytes,
+            align,
+            places,
+            chooser: Chooser::new(&access.random, places, align, bytes, seed, part),
+            bounds: parts.map(|percent| {
+                sum += percent;
+                share(sum)
+            }),
+            randoms: share(line.random_percent),
+            fua: share(line.fua_percent),
+            pause: Nanos(line.delay_us.saturating_mul(1000)),
+            burst: line.burst,
+            reply: line.reply_bytes,
+        }
+    }
+
+    fn op(&self, rng: &mut Rng) -> Op {
+        const OPS: [Op; 4] = [Op::Read, Op::Trim, Op::WriteZeroes, Op::Flush];
+        if self.bounds[0] >= 1 << 32 {
+            return Op::Read;
+        }
+        let drawn = rng.next() >> 32;
+        let found = self.bounds.iter().position(|bound| drawn < *bound);
+        found.map_or(Op::Write, |index| OPS[index])
+    }
+}
+
+impl General {
+    pub(super) fn new(
+        workload: &Workload,
+        (start, bytes): (u64, u64),
+        rng: Rng,
+        seed: u64,
+        part: Part,
+    ) -> General {
+        let access = &workload.access;
+        let line = |line| LineState::new(line, access, bytes, seed, part);
+        let lines: Vec<LineState> = access.lines.iter().map(line).collect();
+        let first = &lines[0];
+        // A walk begins where a neighbour's part ends, forward or backward.
+        let begin = part.begin(first.places) * first.align;
+        let end = part.end(first.places) * first.align;
+        let last = match access.sequential {
+            Walk::Forward => (begin, begin),
+            Walk::Backward => (end, end),
+            Walk::Strided { bytes } => (begin.wrapping_sub(bytes), begin),
+        };
+        General {
+            rng,
+            start,
+            bytes,
+            pick: Alias::new(access.lines.iter().map(|line| line.share_percent)),
+            line: 0,
+            burst_left: 0,
+            walk: access.sequential,
+            last: [last; 2],
+            apart: access.apart,
+            run: access.run,
+            run_left: 0,
+            flush_every: access.flush_every,
+            writes: 0,
+            left: workload.limit_bytes.unwrap_or(u64::MAX),
+            lines,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Next> {
+        if self.left == 0 {
+            return None;
+        }
+        if self.flush_every > 0 && self.writes >= self.flush_every {
+            self.writes = 0;
+            return Some(FLUSH);
+        }
+        let first_of_burst = self.burst_left == 0;
+        if first_of_burst {
+            self.line = self.pick.draw(&mut self.rng);
+            self.burst_left = self.lines[self.line].burst;
+        }
+        self.burst_left -= 1;
+        let line = &self.lines[self.line];
+        let (size, pause, reply) = (line.size, line.pause, line.reply);
+        let pause = if first_of_burst { pause } else { Nanos(0) };
+        let op = line.op(&mut self.rng);
+        let fua = op == Op::Write && line.fua > 0 && self.rng.chance(line.fua);
+        if op == Op::Flush {
+            return Some(Next { pause, ..FLUSH });
+        }
+        let offset = self.offset(op, size);
+        self.left = self.left.saturating_sub(u64::from(size));
+        self.writes += u32::from(op != Op::Read);
+        Some(Next { op, fua, offset: self.start + offset, len: size, pause, reply })
+    }
+
+    fn offset(&mut self, op: Op, size: u32) -> u64 {
+        let line = &mut self.lines[self.line];
+        let stream = usize::from(self.apart && op != Op::Read);
+        let random = if self.run_left > 0 {
+            self.run_left -= 1;
+            false
+        } else {
+            line.randoms > 0 && self.rng.chance(line.randoms)
+        };
+        let offset = if random {
+            self.run_left = self.run - 1;
+            line.chooser.draw(&mut self.rng) * line.align
+        } else {
+            follow(self.walk, self.last[stream], size, line.align, line.places)
+        };
+        self.last[stream] = (offset, offset + u64::from(size));
+        offset
+    }
+
+    pub(super) fn elsewhere(&mut self, next: Next) -> Next {
+        let line = &mut self.lines[self.line];
+        if line.randoms == 0 || next.len != line.size {
+            return next;
+        }
+        Next { offset: self.start + line.chooser.draw(&mut self.rng) * line.align, ..next }
+    }
+
+    /// A reply goes where the line's I/Os go, but no further than it fits.
+    pub(super) fn reply_offset(&mut self, bytes: u32) -> u64 {
+        let line = &mut self.lines[self.line];
+        let places = (self.bytes - u64::from(bytes)) / line.align + 1;
+        let random = line.randoms > 0 && self.rng.chance(line.randoms);
+        let offset = match random {
+            true => (line.chooser.draw(&mut self.rng) % places) * line.align,
+            false => follow(self.walk, self.last[0], bytes, line.align, places),
+        };
+        self.last[0] = (offset, offset + u64::from(bytes));
+        self.start + offset
+    }
+}
+
+const FLUSH: Next =
+    Next { op: Op::Flush, fua: false, offset: 0, len: 0, pause: Nanos(0), reply: 0 };
+
+/// The place that follows the last I/O on a walk. At the end of the range it begins again.
+fn follow(walk: Walk, (begin, end): (u64, u64), size: u32, align: u64, places: u64) -> u64 {
+    match walk {
+        Walk::Forward => {
+            let place = end.div_ceil(align);
+            if place < places { place * align } else { 0 }
+        }
+        Walk::Backward => match begin.checked_sub(u64::from(size)) {
+            Some(before) => (before / align).min(places - 1) * align,
+            None => (places - 1) * align,
+        },
+        Walk::Strided { bytes } => {
+            let place = begin.wrapping_add(bytes).div_ceil(align);
+            if place < places { place * align } else { 0 }
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::pattern::Pattern;
+    use crate::spec::Places;
+    use block::Geometry;
+
+    fn pattern(access: Access, bytes: u64) -> Pattern {
+        let geometry = Geometry::new(bytes, 512);
+        let workload = Workload::new(access, 1);
+        workload.fits(geometry).unwrap();
+        Pattern::new(&workload, geometry, 1, 1, Part::WHOLE)
+    }
+
+    fn blocks(access: Access, bytes: u64, count: usize) -> Vec<u64> {
+        let mut pattern = pattern(access, bytes);
+        (0..count).map(|_| pattern.next().unwrap().offset / 4096).collect()
+    }
+
+    fn walk(sequential: Walk) -> Access {
+        Access { sequential, ..Access::new(4096, 100.0, 0.0) }
+    }
+
+    #[test]
+    fn walks_backward_and_strided() {
+        let back = blocks(walk(Walk::Backward), 4 * 4096, 6);
+        assert_eq!(back, [3, 2, 1, 0, 3, 2]);
+        let strided = blocks(walk(Walk::Strided { bytes: 8192 }), 5 * 4096, 5);
+        assert_eq!(strided, [0, 2, 4, 0, 2]);
+    }
+
+    #[test]
+    fn a_run_follows_its_random_place() {
+        let access = Access { run: 4, ..Access::new(4096, 100.0, 100.0) };
+        let blocks = blocks(access, 1 << 30, 400);
+        for run in blocks.chunks(4) {
+            assert!(run.windows(2).all(|pair| pair[1] == pair[0] + 1 || pair[1] == 0), "{run:?}");
+        }
+        let jumps = blocks.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+        assert!((95..=105).contains(&jumps), "{jumps}");
+    }
+
+    #[test]
+    fn lines_are_drawn_by_their_shares_once_per_burst() {
+        let line = |size, share_percent, burst, delay_us, read| Line {
+            share_percent,
+            burst,
+            delay_us,
+            ..Line::new(size, read, 100.0)
+        };
+        let lines = vec![line(4096, 75.0, 2, 5, 100.0), line(512, 25.0, 4, 0, 0.0)];
+        let mut pattern = pattern(Access::of(lines), 1 << 20);
+        let (mut small, mut large, mut pauses) = (0, 0, 0);
+        for _ in 0..100_000 {
+            let next = pattern.next().unwrap();
+            let (size, op) = if next.len == 512 { (512, Op::Write) } else { (4096, Op::Read) };
+            assert_eq!((next.len, next.op), (size, op));
+            small += u32::from(size == 512);
+            large += u32::from(size == 4096);
+            pauses += u32::from(next.pause == Nanos(5000));
+        }
+        // Bursts come 3 to 1, I/Os 6 to 4, and every second large one begins a burst.
+        assert!((59_000..61_000).contains(&large) && small + large == 100_000, "{large}");
+        assert!((pauses * 2).abs_diff(large) <= 2, "{pauses} of {large}");
+    }
+
+    #[test]
+    fn all_operations_have_their_shares() {
+        let line = Line {
+            trim_percent: 10.0,
+            zero_percent: 5.0,
+            flush_percent: 2.0,
+            fua_percent: 50.0,
+            ..Line::new(4096, 40.0, 100.0)
+        };
+        let mut pattern = pattern(Access { flush_every: 1000, ..Access::of(vec![line]) }, 1 << 30);
+        let mut counts = [0_u32; 6];
+        for _ in 0..100_000 {
+            let next = pattern.next().unwrap();
+            counts[next.op as usize] += 1;
+            counts[5] += u32::from(next.fua);
+            assert!(next.op != Op::Flush || (next.offset, next.len) == (0, 0));
+        }
+        for (count, expected) in counts.into_iter().zip([40, 43, 2, 10, 5, 21]) {
+            assert!(count.abs_diff(expected * 1000) < 700, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn ends_at_its_limit_having_been_everywhere_once() {
+        let access = Access { random: Places::Once, ..Access::new(4096, 0.0, 100.0) };
+        let geometry = Geometry::new(1000 * 4096, 512);
+        let workload = Workload { limit_bytes: Some(1000 * 4096), ..Workload::new(access, 1) };
+        let mut pattern = Pattern::new(&workload, geometry, 1, 1, Part::WHOLE);
+        let mut seen = vec![0; 1000];
+        while let Some(next) = pattern.next() {
+            seen[(next.offset / 4096) as usize] += 1;
+        }
+        assert!(seen.iter().all(|count| *count == 1));
+    }
+
+    #[test]
+    fn reads_and_writes_walk_apart() {
+        let access = Access { apart: true, ..Access::new(4096, 50.0, 0.0) };
+        let mut pattern = pattern(access, 1 << 30);
+        let mut expected = [0, 0];
+        for _ in 0..100 {
+            let next = pattern.next().unwrap();
+            let stream = usize::from(next.op == Op::Write);
+            assert_eq!(next.offset, expected[stream]);
+            expected[stream] += 4096;
+        }
+    }
+}

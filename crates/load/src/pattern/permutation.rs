@@ -1,0 +1,85 @@
+//! An order of any number of things without repeats, in constant memory and constant time.
+
+use crate::rng::splitmix;
+
+/// A bijection of 0..count that looks like chance.
+///
+/// Rounds of steps that can each be undone on words of b bits (addition, multiplication by an odd
+/// number, a shifted xor) permute 0..2ᵇ. What falls beyond `count` goes round again until it falls
+/// inside: less than twice on average.
+#[derive(Clone, Debug)]
+pub(super) struct Permutation {
+    count: u64,
+    mask: u64,
+    shift: u32,
+    rounds: [(u64, u64); ROUNDS],
+}
+
+/// Fewer leave neighbours near each other; see the test.
+const ROUNDS: usize = 4;
+
+impl Permutation {
+    /// The permutation of `count` things, at least one, that belongs to `key`.
+    pub(super) fn new(count: u64, key: u64) -> Permutation {
+        let bits = (64 - (count.max(2) - 1).leading_zeros()).max(2);
+        let mut state = key;
+        let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+        // Multipliers are odd, so that they have an inverse, and 5 modulo 8, so that low bits move.
+        let round = |()| (splitmix(&mut state), splitmix(&mut state) & !7 | 5);
+        Permutation { count, mask, shift: bits.div_ceil(2), rounds: [(); ROUNDS].map(round) }
+    }
+
+    /// Where `index`, below the count, goes.
+    #[inline]
+    pub(super) fn at(&self, index: u64) -> u64 {
+        let mut value = index;
+        loop {
+            for (add, multiply) in self.rounds {
+                value = value.wrapping_add(add).wrapping_mul(multiply) & self.mask;
+                value ^= value >> self.shift;
+            }
+            if value < self.count {
+                return value;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use proptest::prelude::{prop_assert, proptest};
+
+    proptest! {
+        #[test]
+        fn visits_each_once(count in 1_u64..3000, key: u64) {
+            let permutation = Permutation::new(count, key);
+            let mut seen = vec![false; count as usize];
+            for index in 0..count {
+                let place = permutation.at(index) as usize;
+                prop_assert!(!std::mem::replace(&mut seen[place], true));
+            }
+        }
+
+        #[test]
+        fn stays_inside(count in 1_u64..=u64::MAX, index: u64, key: u64) {
+            prop_assert!(Permutation::new(count, key).at(index % count) < count);
+        }
+    }
+
+    #[test]
+    fn has_no_pattern() {
+        // Distances of neighbours, in eight classes, are as even as those of chance; and so is
+        // the parity, which a weak mixture of low bits would betray.
+        let count = 1_000_003;
+        let permutation = Permutation::new(count, 1);
+        let (mut classes, mut odd) = ([0_u32; 8], 0_u32);
+        for index in 0..100_000 {
+            let (a, b) = (permutation.at(index), permutation.at(index + 1));
+            classes[((b + count - a) % count * 8 / count) as usize] += 1;
+            odd += u32::from(a % 2 != b % 2);
+        }
+        assert!(classes.iter().all(|n| (12_000..13_000).contains(n)), "{classes:?}");
+        assert!((49_200..50_800).contains(&odd), "{odd}");
+    }
+}

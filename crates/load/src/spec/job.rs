@@ -1,0 +1,441 @@
+//! A job: the document that a run is made from and kept as (`job.toml`).
+
+use block::Geometry;
+use serde::{Deserialize, Serialize};
+
+use super::access::{Access, AccessError, is_default};
+use super::size::{self, Range};
+
+/// A whole job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobSpec {
+    /// The command or file that it came from; only for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    /// What it is called; "run" if not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Decides every random choice, with the number of the worker. At most 2⁶³ − 1.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    /// What is done, one after the other; at least one.
+    pub steps: Vec<Step>,
+}
+
+/// One measurement: groups of workers that run at the same time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// What it is called, as the name of an access specification.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Length of the measured window. It ends before if every worker has reached its limit.
+    pub seconds: f64,
+    /// Time before it, under load but not measured.
+    #[serde(default)]
+    pub ramp_seconds: f64,
+    /// Who does what; at least one.
+    pub groups: Vec<Group>,
+}
+
+/// Workers that do the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// What it is called, as the name of a job of fio or of a manager; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// URIs of the volumes; at least one.
+    pub volumes: Vec<String>,
+    /// Workers for each volume, 1 to 4096.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub workers: u32,
+    /// What each does.
+    pub workload: Workload,
+}
+
+/// What one worker does to its volume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Most I/Os under way, 1 to 65536: always so many in a closed loop.
+    #[serde(default = "one")]
+    pub outstanding: u32,
+    /// When I/Os begin.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pacing: Pacing,
+    /// What they are and where they go.
+    pub access: Access,
+    /// The part of the volume that is used.
+    #[serde(default, skip_serializing_if = "Range::is_whole")]
+    pub range: Range,
+    /// What is written.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub content: Content,
+    /// Writes are stamped and reads compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+    /// The worker stops when it has begun I/Os of so many bytes.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "size::some_bytes"
+    )]
+    pub limit_bytes: Option<u64>,
+}
+
+/// When I/Os begin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub enum Pacing {
+    /// When another one is done: the volume sets the pace.
+    #[default]
+    Closed,
+    /// By the clock, whatever the volume does: so many I/Os per second of each worker. Response
+    /// time counts from the planned start.
+    Ios {
+        /// I/Os per second.
+        per_second: f64,
+        /// When each is due.
+        #[serde(default)]
+        arrivals: Arrivals,
+    },
+    /// By the clock: so many bytes per second of each worker.
+    Bytes {
+        /// Bytes per second.
+        per_second: f64,
+        /// When each is due.
+        #[serde(default)]
+        arrivals: Arrivals,
+    },
+}
+
+/// How the planned starts of an open loop are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// At equal distances.
+    #[default]
+    Constant,
+    /// Independent of each other: distances are distributed exponentially.
+    Poisson,
+}
+
+/// What is written. By default nothing can compress or share it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Content {
+    /// Share of each 4 KiB that a compressor can take away, 0 to 100.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compress_percent: f64,
+    /// Share of 4 KiB blocks that equal one of few others, 0 to 100.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub dedupe_percent: f64,
+}
+
+/// How data are compared.
+///
+/// Every 512 bytes that are written carry their place, how often that place was written, and a
+/// checksum. What was never written is not compared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verify {
+    /// The range is written once before the run, so that every read has something to compare.
+    #[serde(default = "yes")]
+    pub fill: bool,
+    /// Share of reads that are compared, above 0 to 100.
+    #[serde(default = "hundred")]
+    pub sample_percent: f64,
+}
+
+impl Default for Verify {
+    fn default() -> Verify {
+        Verify { fill: true, sample_percent: 100.0 }
+    }
+}
+
+/// What is wrong with a job, and where.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SpecError {
+    /// Too few or too many of something, or a number out of its range.
+    #[error("{at}: {what} must be {range}, not {value}")]
+    OutOfRange {
+        /// As "step 2, group 1".
+        at: String,
+        /// Which.
+        what: &'static str,
+        /// What it may be.
+        range: &'static str,
+        /// The value.
+        value: f64,
+    },
+    /// Settings that exclude each other.
+    #[error("{at}: {what}")]
+    Conflict {
+        /// As "step 2, group 1".
+        at: String,
+        /// What does not go together.
+        what: &'static str,
+    },
+    /// The access specification.
+    #[error("{at}: {error}")]
+    Access {
+        /// As "step 2, group 1".
+        at: String,
+        /// Why.
+        error: AccessError,
+    },
+}
+
+/// Most workers of a step.
+const MAX_WORKERS: u64 = 65536;
+/// Most I/Os of one worker under way.
+const MAX_OUTSTANDING: u32 = 65536;
+/// Longest window: a year.
+const MAX_SECONDS: f64 = 366.0 * 86400.0;
+/// Highest rate of a worker: an I/O each nanosecond, and the bytes of the longest.
+const MAX_RATE: f64 = 1e9;
+
+impl JobSpec {
+    /// A job of one step and one group.
+    pub fn of(seed: u64, seconds: f64, ramp_seconds: f64, group: Group) -> JobSpec {
+        let step = Step { name: String::new(), seconds, ramp_seconds, groups: vec![group] };
+        JobSpec { command: String::new(), name: String::new(), seed, steps: vec![step] }
+    }
+
+    /// Whether it makes sense in itself. Volumes may still not fit it: [`Workload::fits`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        let seed = self.seed as f64;
+        within("the job", "the seed", "below 2^63", seed, self.seed <= i64::MAX as u64)?;
+        let steps = self.steps.len();
+        within("the job", "the number of steps", "at least 1", steps as f64, steps > 0)?;
+        for (index, step) in self.steps.iter().enumerate() {
+            step.check(index + 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    /// Workers of all groups.
+    pub fn workers(&self) -> u64 {
+        let of = |group: &Group| group.volumes.len() as u64 * u64::from(group.workers);
+        self.groups.iter().map(of).sum()
+    }
+
+    fn check(&self, number: usize) -> Result<(), SpecError> {
+        let at = format!("step {number}");
+        let s = self.seconds;
+        within(&at, "seconds", "above 0 and at most a year", s, s > 0.0 && s <= MAX_SECONDS)?;
+        let (s, fits) = (self.ramp_seconds, (0.0..=MAX_SECONDS).contains(&self.ramp_seconds));
+        within(&at, "ramp_seconds", "0 to a year", s, fits)?;
+        let workers = self.workers();
+        let fits = (1..=MAX_WORKERS).contains(&workers);
+        within(&at, "the number of workers", "1 to 65536", workers as f64, fits)?;
+        for (index, group) in self.groups.iter().enumerate() {
+            group.workload.check(&format!("step {number}, group {}", index + 1))?;
+        }
+        Ok(())
+    }
+}
+
+impl Workload {
+    /// A closed loop of so many outstanding I/Os over the whole volume.
+    pub fn new(access: Access, outstanding: u32) -> Workload {
+        Workload {
+            outstanding,
+            pacing: Pacing::Closed,
+            access,
+            range: Range::WHOLE,
+            content: Content::default(),
+            verify: None,
+            limit_bytes: None,
+        }
+    }
+
+    /// Whether it changes anything on the volume.
+    pub fn writes(&self) -> bool {
+        self.access.writes() || self.verify.is_some_and(|verify| verify.fill)
+    }
+
+    /// Whether it fits a volume of this shape, and its settings each other.
+    pub fn fits(&self, geometry: Geometry) -> Result<(), AccessError> {
+        self.access.fits(&self.range, geometry)?;
+        match self.writes() && geometry.read_only {
+            true => Err(AccessError::ReadOnly),
+            false => Ok(()),
+        }
+    }
+
+    fn check(&self, at: &str) -> Result<(), SpecError> {
+        let access = self.access.check();
+        access.map_err(|error| SpecError::Access { at: at.to_owned(), error })?;
+        let (depth, fits) = (self.outstanding, (1..=MAX_OUTSTANDING).contains(&self.outstanding));
+        within(at, "the number of outstanding I/Os", "1 to 65536", f64::from(depth), fits)?;
+        self.check_pacing(at)?;
+        for (what, value) in [
+            ("compress_percent", self.content.compress_percent),
+            ("dedupe_percent", self.content.dedupe_percent),
+        ] {
+            within(at, what, "0 to 100", value, (0.0..=100.0).contains(&value))?;
+        }
+        if let Some(Verify { sample_percent: sample, .. }) = self.verify {
+            within(
+                at,
+                "sample_percent",
+                "above 0 to 100",
+                sample,
+                sample > 0.0 && sample <= 100.0,
+            )?;
+            if self.content != Content::default() {
+                let what = "verified data are incompressible: leave content away";
+                return Err(SpecError::Conflict { at: at.to_owned(), what });
+            }
+            let erases = |line: &super::Line| line.trim_percent > 0.0 || line.zero_percent > 0.0;
+            if self.access.lines.iter().any(erases) {
+                let what = "trims and zeroes leave nothing to verify: leave one of both away";
+                return Err(SpecError::Conflict { at: at.to_owned(), what });
+            }
+        }
+        within(at, "limit_bytes", "above 0", 0.0, self.limit_bytes != Some(0))
+    }
+
+    fn check_pacing(&self, at: &str) -> Result<(), SpecError> {
+        let rate = match self.pacing {
+            Pacing::Closed => return Ok(()),
+            Pacing::Ios { per_second, .. } => per_second,
+            Pacing::Bytes { per_second, .. } => per_second / f64::from(super::access::MAX_BYTES),
+        };
+        within(at, "a rate", "above 0, at most 1e9 I/Os", rate, rate > 0.0 && rate <= MAX_RATE)?;
+        let closed = |line: &super::Line| line.delay_us > 0 || line.reply_bytes > 0;
+        if self.access.lines.iter().any(closed) {
+            let what = "delays and replies go with a closed loop, not with a rate";
+            return Err(SpecError::Conflict { at: at.to_owned(), what });
+        }
+        Ok(())
+    }
+}
+
+fn within(
+    at: &str,
+    what: &'static str,
+    range: &'static str,
+    value: f64,
+    fits: bool,
+) -> Result<(), SpecError> {
+    match fits {
+        true => Ok(()),
+        false => Err(SpecError::OutOfRange { at: at.to_owned(), what, range, value }),
+    }
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn hundred() -> f64 {
+    100.0
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::spec::{Line, Places, Walk, Zone};
+
+    const SHORT: &str = "[[steps]]\nseconds = 10\n[[steps.groups]]\nvolumes = ['null:1t']\n\
+        workload.access.lines = [{ size_bytes = '4k', read_percent = 70 }]\n";
+
+    #[test]
+    fn a_short_job_has_sensible_defaults() {
+        let job: JobSpec = toml::from_str(SHORT).unwrap();
+        job.check().unwrap();
+        let group = Group {
+            name: String::new(),
+            volumes: vec!["null:1t".to_owned()],
+            workers: 1,
+            workload: Workload::new(Access::new(4096, 70.0, 100.0), 1),
+        };
+        assert_eq!(job, JobSpec::of(1, 10.0, 0.0, group));
+        assert_eq!(toml::from_str::<JobSpec>(&toml::to_string(&job).unwrap()).unwrap(), job);
+    }
+
+    #[test]
+    fn everything_survives_being_kept() {
+        let mut job: JobSpec = toml::from_str(SHORT).unwrap();
+        let line = Line {
+            share_percent: 50.0,
+            trim_percent: 1.0,
+            zero_percent: 2.0,
+            flush_percent: 3.0,
+            fua_percent: 4.0,
+            align_bytes: Some(512),
+            delay_us: 1000,
+            burst: 8,
+            reply_bytes: 512,
+            ..Line::new(8192, 60.0, 70.0)
+        };
+        let zones = vec![Zone { io_percent: 100.0, space: size::Extent::Percent(100.0) }];
+        for random in [
+            Places::Uniform,
+            Places::Once,
+            Places::Zipf { exponent: 1.2 },
+            Places::Pareto { hot: 0.2 },
+            Places::Normal { deviation_percent: 12.5 },
+            Places::Zones { zones },
+        ] {
+            let workload = &mut job.steps[0].groups[0].workload;
+            workload.access = Access {
+                lines: vec![line, line],
+                random,
+                sequential: Walk::Strided { bytes: 65536 },
+                run: 4,
+                apart: true,
+                flush_every: 7,
+            };
+            workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
+            workload.range = Range { start: size::Extent::Percent(10.0), length: None };
+            workload.content = Content { compress_percent: 50.0, dedupe_percent: 25.0 };
+            workload.verify = Some(Verify { fill: false, sample_percent: 1.5 });
+            workload.limit_bytes = Some(1 << 30);
+            let text = toml::to_string(&job).unwrap();
+            assert_eq!(toml::from_str::<JobSpec>(&text).unwrap(), job, "{text}");
+        }
+    }
+
+    #[test]
+    fn says_where_it_is_wrong() {
+        let says = |from: &str, to: &str| {
+            let text = SHORT.replace(from, to);
+            match toml::from_str::<JobSpec>(&text) {
+                Ok(job) => job.check().unwrap_err().to_string(),
+                Err(error) => error.to_string(),
+            }
+        };
+        assert!(says("seconds", "second").contains("unknown field `second`"));
+        assert!(says("10", "0").contains("step 1: seconds must be above 0"));
+        assert!(says("'null:1t'", "").contains("number of workers must be 1 to 65536, not 0"));
+        assert!(says("= 70", "= 170").contains("step 1, group 1: the share of reads must be 0"));
+        let paced = "workload.pacing.ios.per_second = 0\nworkload.access";
+        assert!(says("workload.access", paced).contains("a rate must be above 0"));
+        let deep = "workload.outstanding = 0\nworkload.access";
+        assert!(says("workload.access", deep).contains("outstanding I/Os must be 1 to 65536"));
+        let line = "[{ delay_us = 5, ";
+        let paced = "workload.pacing.ios.per_second = 5\nworkload.access.lines = ";
+        let text = SHORT.replace("workload.access.lines = ", paced).replace("[{ ", line);
+        let job: JobSpec = toml::from_str(&text).unwrap();
+        assert!(job.check().unwrap_err().to_string().contains("delays and replies"));
+    }
+}

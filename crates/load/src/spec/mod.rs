@@ -1,0 +1,15 @@
+//! What is to be done, in two shapes: a [`JobSpec`] is a document that can be kept, sent and run
+//! again; a [`RunSpec`] is one of its steps with its volumes open, ready for the engine.
+//!
+//! A job has [`Step`]s that run one after the other. In a step [`Group`]s of workers run at the
+//! same time; the workers of a group do the same [`Workload`], each to one volume.
+
+mod access;
+mod job;
+mod run;
+mod size;
+
+pub use access::{Access, AccessError, Line, Places, Walk, Zone};
+pub use job::{Arrivals, Content, Group, JobSpec, Pacing, SpecError, Step, Verify, Workload};
+pub use run::{Part, RunSpec, TargetThreads, WorkerSpec};
+pub use size::{Extent, Range};

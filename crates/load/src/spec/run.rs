@@ -1,0 +1,85 @@
+//! What the engine runs: a step of a job with its volumes open.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use stats::Job;
+use volume::Volume;
+
+use super::job::Workload;
+
+/// One run.
+pub struct RunSpec {
+    /// What kind of job it is, in the words that results are compared by.
+    pub job: Job,
+    /// The document that the run can be repeated from; goes into the result.
+    pub document: Value,
+    /// Who drives what.
+    pub workers: Vec<WorkerSpec>,
+    /// Length of the measured window.
+    pub seconds: f64,
+    /// Time before it.
+    pub ramp_seconds: f64,
+    /// Decides every pattern, with the number of the worker.
+    pub seed: u64,
+    /// Processors for the workers, one thread on each; workers are dealt out in turn.
+    pub cores: Vec<usize>,
+    /// Folder that keeps what verified volumes should hold, for a look after a crash; memory if
+    /// there is none.
+    pub ledgers: Option<PathBuf>,
+    /// Processors and threads of targets in this process, to count what they use.
+    pub targets: Option<TargetThreads>,
+}
+
+/// Where targets in this process run.
+#[derive(Clone, Debug, Default)]
+pub struct TargetThreads {
+    /// Their processors.
+    pub cores: Vec<usize>,
+    /// Numbers of their threads.
+    pub threads: Vec<i32>,
+}
+
+/// One worker.
+#[derive(Clone)]
+pub struct WorkerSpec {
+    /// As "manager 1 worker 3".
+    pub name: String,
+    /// What it drives.
+    pub volume: Arc<dyn Volume>,
+    /// The volume's name.
+    pub uri: String,
+    /// Target that serves it; empty for local storage.
+    pub target: String,
+    /// What it does.
+    pub workload: Arc<Workload>,
+    /// Its number among the workers of all hosts: with the seed it decides what the worker does.
+    pub number: u64,
+    /// Its share of the volume's workers.
+    pub part: Part,
+}
+
+/// One of several workers of a volume, on all hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which, from 0.
+    pub index: u64,
+    /// How many there are.
+    pub of: u64,
+}
+
+impl Part {
+    /// The only one.
+    pub const WHOLE: Part = Part { index: 0, of: 1 };
+
+    /// Where this part of `count` things begins; the next one begins where it ends.
+    pub(crate) fn begin(self, count: u64) -> u64 {
+        (u128::from(count) * u128::from(self.index) / u128::from(self.of)) as u64
+    }
+
+    /// Where this part of `count` things ends.
+    pub(crate) fn end(self, count: u64) -> u64 {
+        Part { index: self.index + 1, ..self }.begin(count)
+    }
+}

@@ -1,0 +1,102 @@
+//! What verified data look like: every 512 bytes say what they are.
+//!
+//! A stamp holds whose it is (the run's identity), its place on the volume, how often that place
+//! was written, and a CRC-32C over all 512 bytes. The rest is noise that differs each time.
+
+use crc_fast::CrcAlgorithm;
+
+use crate::rng::splitmix;
+
+/// Length of a stamped sector.
+pub(crate) const SECTOR: usize = 512;
+/// Where the fields stand.
+const OWNER: usize = 0;
+const PLACE: usize = 8;
+const GENERATION: usize = 16;
+const CHECKSUM: usize = 20;
+const NOISE: usize = 24;
+
+/// What a sector turned out to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sector {
+    /// What this run wrote to this place, at this of its writes.
+    Ours(u32),
+    /// Zeroes.
+    Empty,
+    /// What was written to another place or by another run.
+    Foreign,
+    /// Parts that do not belong together.
+    Torn,
+}
+
+/// What tells a run's stamps from all others.
+pub(crate) fn owner(seed: u64) -> u64 {
+    let mut state = seed ^ 0x6472_756d_6669_7265;
+    splitmix(&mut state)
+}
+
+/// Writes the stamp of one sector at byte `place` of the volume.
+pub(crate) fn write(sector: &mut [u8], owner: u64, place: u64, generation: u32) {
+    sector[OWNER..PLACE].copy_from_slice(&owner.to_le_bytes());
+    sector[PLACE..GENERATION].copy_from_slice(&place.to_le_bytes());
+    sector[GENERATION..CHECKSUM].copy_from_slice(&generation.to_le_bytes());
+    let mut state = owner ^ place ^ u64::from(generation) << 32;
+    for word in sector[NOISE..].chunks_exact_mut(8) {
+        word.copy_from_slice(&splitmix(&mut state).to_le_bytes());
+    }
+    let sum = checksum(sector);
+    sector[CHECKSUM..NOISE].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Says what a sector that was read from byte `place` of the volume holds.
+pub(crate) fn read(sector: &[u8], owner: u64, place: u64) -> Sector {
+    let word = |at: usize| u64::from_le_bytes(sector[at..at + 8].try_into().expect("8 bytes"));
+    let half = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("4 bytes"));
+    match half(CHECKSUM) == checksum(sector) {
+        true if word(OWNER) == owner && word(PLACE) == place => Sector::Ours(half(GENERATION)),
+        true => Sector::Foreign,
+        false if sector.iter().all(|byte| *byte == 0) => Sector::Empty,
+        // The beginning is ours, so something else is not.
+        false if word(OWNER) == owner => Sector::Torn,
+        // Stamps that end as ours do: the end of our noise under another beginning.
+        false => Sector::Foreign,
+    }
+}
+
+/// CRC-32C of everything but itself.
+fn checksum(sector: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(&sector[..CHECKSUM]);
+    digest.update(&sector[NOISE..]);
+    digest.finalize() as u32
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn tells_what_a_sector_holds() {
+        let owner = owner(5);
+        let mut sector = [0_u8; SECTOR];
+        assert_eq!(read(&sector, owner, 0), Sector::Empty);
+        write(&mut sector, owner, 8192, 3);
+        assert_eq!(read(&sector, owner, 8192), Sector::Ours(3));
+        assert_eq!(read(&sector, owner, 8704), Sector::Foreign);
+        assert_eq!(read(&sector, super::owner(6), 8192), Sector::Foreign);
+        let mut older = [0_u8; SECTOR];
+        write(&mut older, owner, 8192, 2);
+        for cut in [20, 24, 32, 256, 511] {
+            let mut torn = sector;
+            torn[cut..].copy_from_slice(&older[cut..]);
+            assert_eq!(read(&torn, owner, 8192), Sector::Torn, "cut at {cut}");
+        }
+        for bit in 0..SECTOR * 8 {
+            let mut flipped = sector;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let found = read(&flipped, owner, 8192);
+            assert!(matches!(found, Sector::Torn | Sector::Foreign), "bit {bit}: {found:?}");
+        }
+        assert_eq!(read(&[0x55; SECTOR], owner, 8192), Sector::Foreign);
+    }
+}

@@ -1,0 +1,280 @@
+//! Workers in virtual time, on a lane that takes as long as the test wants.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use block::Geometry;
+
+use super::*;
+use crate::ledger::FindingKind;
+use crate::spec::{Access, Arrivals, Line, Pacing, Places, Verify};
+
+const BYTES: u64 = 1 << 20;
+const US: u64 = 1000;
+const MS: u64 = 1_000_000;
+
+/// What a lane does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wrong {
+    Nothing,
+    /// Some writes are acknowledged and forgotten.
+    Loses,
+    /// Some writes land 4 KiB further on.
+    Misplaces,
+    /// Of some writes the second half is not done.
+    Tears,
+}
+
+/// A volume in memory that answers after a time of its own.
+struct Lane {
+    /// Every I/O takes this long, and up to so much longer by chance.
+    service: Nanos,
+    spread: Nanos,
+    /// Nothing ends between these.
+    stall: (Nanos, Nanos),
+    under_way: Vec<(Nanos, Io)>,
+    memory: Vec<u8>,
+    rng: Rng,
+    wrong: Rc<Cell<Wrong>>,
+    writes: u32,
+}
+
+impl Lane {
+    fn new(service_ns: u64, spread_ns: u64) -> Lane {
+        Lane {
+            service: Nanos(service_ns),
+            spread: Nanos(spread_ns),
+            stall: (Nanos(0), Nanos(0)),
+            under_way: Vec::new(),
+            memory: vec![0; BYTES as usize],
+            rng: Rng::new(99, 0),
+            wrong: Rc::new(Cell::new(Wrong::Nothing)),
+            writes: 0,
+        }
+    }
+
+    fn end_of(&mut self, now: Nanos) -> Nanos {
+        let end = now + self.service + Nanos(self.rng.below(self.spread.0 + 1));
+        if end > self.stall.0 && end < self.stall.1 { self.stall.1 } else { end }
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) {
+        self.writes += 1;
+        let goes_wrong = self.wrong.get() != Wrong::Nothing
+            && self.writes > 500
+            && self.writes.is_multiple_of(20);
+        let at = offset as usize;
+        match self.wrong.get() {
+            _ if !goes_wrong => self.memory[at..at + data.len()].copy_from_slice(data),
+            Wrong::Loses => {}
+            Wrong::Misplaces => {
+                let at = (at + 4096) % (BYTES as usize - data.len());
+                self.memory[at..at + data.len()].copy_from_slice(data);
+            }
+            Wrong::Tears => {
+                self.memory[at..at + data.len() / 2].copy_from_slice(&data[..data.len() / 2]);
+            }
+            Wrong::Nothing => unreachable!("nothing goes wrong"),
+        }
+    }
+}
+
+impl block::Lane for Lane {
+    fn geometry(&self) -> Geometry {
+        Geometry::new(BYTES, 512)
+    }
+
+    fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        for io in ios.drain(..) {
+            let end = self.end_of(now);
+            self.under_way.push((end, io));
+        }
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
+        while let Some(index) = self.under_way.iter().position(|(end, _)| *end <= now) {
+            // Any order: overlapping I/Os pass each other.
+            let (_, mut io) = self.under_way.swap_remove(index);
+            let range = io.offset as usize..io.offset as usize + io.len as usize;
+            match (io.op, &mut io.buf) {
+                (Op::Read, Some(buf)) => buf[..range.len()].copy_from_slice(&self.memory[range]),
+                (Op::Write, Some(buf)) => {
+                    let data = buf[..range.len()].to_vec();
+                    self.write(io.offset, &data);
+                }
+                _ => {}
+            }
+            done.push(Done { tag: io.tag, result: Ok(()), buf: io.buf });
+        }
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        self.under_way.iter().map(|(end, _)| *end).min()
+    }
+}
+
+fn worker(lane: Lane, workload: &Workload) -> Worker {
+    let geometry = Geometry::new(BYTES, 512);
+    workload.fits(geometry).unwrap();
+    let ledger =
+        || Arc::new(Ledger::new(&[workload], geometry, 1, None).expect("memory for a ledger"));
+    let ledger = workload.verify.map(|_| ledger());
+    let who = Identity { seed: 1, number: 0, part: Part::WHOLE };
+    Worker::new(Box::new(lane), workload, who, ledger, &Pool::new(4, 4)).unwrap()
+}
+
+/// Runs until `end`; returns what was recorded.
+fn run(worker: &mut Worker, end: Nanos) -> Box<Interval> {
+    let interval = || Box::new(if worker.is_paced() { Interval::paced() } else { Interval::new() });
+    let (first, last) = (interval(), interval());
+    worker.begin(Nanos(0), first);
+    let mut now = Nanos(0);
+    while now < end && worker.trouble.is_none() {
+        let wake = worker.step(now, Order::Run);
+        now = wake.unwrap_or(end).max(now + Nanos(1)).min(end);
+    }
+    worker.take_interval(now, last)
+}
+
+fn ios(per_second: f64, arrivals: Arrivals) -> Pacing {
+    Pacing::Ios { per_second, arrivals }
+}
+
+#[test]
+fn a_closed_loop_goes_as_fast_as_its_lane() {
+    let workload = Workload::new(Access::new(4096, 70.0, 100.0), 8);
+    let mut worker = worker(Lane::new(100 * US, 0), &workload);
+    let done = run(&mut worker, Nanos::from_secs(1));
+    // 8 under way, 100 µs each.
+    assert!((79_990..=80_000).contains(&done.ios()), "{}", done.ios());
+    assert_eq!(done.mean_outstanding().round(), 8.0);
+    assert!(done.paced.is_none());
+}
+
+#[test]
+fn a_stall_is_in_the_response_time_and_not_in_the_service_time() {
+    // 10,000 I/Os a second; the lane takes 50 µs each and answers nothing for 100 ms.
+    for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+        let pacing = ios(10_000.0, arrivals);
+        let workload = Workload { pacing, ..Workload::new(Access::new(512, 100.0, 100.0), 16) };
+        let mut lane = Lane::new(50 * US, 0);
+        lane.stall = (Nanos(400 * MS), Nanos(500 * MS));
+        let mut worker = worker(lane, &workload);
+        let done = run(&mut worker, Nanos::from_secs(1));
+        let paced = done.paced.as_ref().unwrap();
+        let beyond = |latencies: &stats::Latencies, ns: u64| -> u64 {
+            latencies.buckets().filter(|b| b.from_ns > ns).map(|b| b.count).sum()
+        };
+        let response = done.latencies();
+        // 1,000 were due in the stall: 900 of them more than 10 ms before its end.
+        assert!((800..1000).contains(&beyond(&response, 10 * MS)), "{:?}", response.summary());
+        // A closed view sees the 16 that were under way.
+        assert!(beyond(&paced.service, 10 * MS) <= 16, "{:?}", paced.service.summary());
+        assert!((900..1100).contains(&paced.missed), "{} missed", paced.missed);
+        assert_eq!(response.count(), paced.service.count());
+        assert!(response.max().unwrap() > 99 * MS);
+        // None is left out: the rate is kept over the whole.
+        let due = if arrivals == Arrivals::Constant { 9_990..=10_000 } else { 9_700..=10_300 };
+        assert!(due.contains(&done.ios()), "{}", done.ios());
+        // Little's law holds for responses: outstanding from the planned start.
+        let law = done.iops() * response.mean().unwrap() / 1e9;
+        let off = done.mean_outstanding() / law - 1.0;
+        assert!(off.abs() < 0.01, "{} outstanding, {law} by the law", done.mean_outstanding());
+    }
+}
+
+#[test]
+fn an_idle_open_loop_keeps_its_schedule_to_the_nanosecond() {
+    let workload = Workload {
+        pacing: ios(33_333.0, Arrivals::Constant),
+        ..Workload::new(Access::new(512, 100.0, 100.0), 16)
+    };
+    let mut worker = worker(Lane::new(10 * US, 0), &workload);
+    let done = run(&mut worker, Nanos::from_secs(3));
+    let paced = done.paced.as_ref().unwrap();
+    assert!(paced.lag.max().unwrap() <= 1 && paced.missed == 0, "{:?}", paced.lag.summary());
+    assert!((done.iops() / 33_333.0 - 1.0).abs() < 0.001, "{}", done.iops());
+}
+
+#[test]
+fn bursts_begin_after_their_delay() {
+    let line = Line { delay_us: 1000, burst: 4, ..Line::new(512, 100.0, 0.0) };
+    let workload = Workload::new(Access::of(vec![line]), 2);
+    let mut worker = worker(Lane::new(100 * US, 0), &workload);
+    let done = run(&mut worker, Nanos::from_secs(1));
+    // 4 I/Os by two: the last two begin at 100 µs, and the next burst 1 ms later.
+    assert!((3620..=3640).contains(&done.ios()), "{}", done.ios());
+}
+
+#[test]
+fn replies_follow_in_the_opposite_direction() {
+    let line = Line { reply_bytes: 4096, ..Line::new(512, 100.0, 100.0) };
+    let workload = Workload::new(Access::of(vec![line]), 4);
+    let mut worker = worker(Lane::new(100 * US, 0), &workload);
+    let done = run(&mut worker, Nanos::from_secs(1));
+    assert!(done.read.ios.abs_diff(done.write.ios) <= 4 && done.ios() > 39_000);
+    assert_eq!((done.read.bytes, done.write.bytes), (done.read.ios * 512, done.write.ios * 4096));
+}
+
+#[test]
+fn a_limit_ends_the_worker_and_its_time() {
+    let access = Access { random: Places::Once, ..Access::new(4096, 0.0, 100.0) };
+    let workload = Workload { limit_bytes: Some(BYTES), ..Workload::new(access, 4) };
+    let mut worker = worker(Lane::new(100 * US, 0), &workload);
+    let done = run(&mut worker, Nanos::from_secs(1));
+    assert!(worker.is_finished());
+    assert_eq!((done.ios(), done.bytes()), (256, BYTES));
+    assert_eq!(done.end, Nanos(6400 * US));
+}
+
+fn verified() -> Workload {
+    // Sizes that overlap each other; a volume so small that they often do.
+    let line = |size, share_percent| Line {
+        share_percent,
+        align_bytes: Some(4096),
+        ..Line::new(size, 50.0, 90.0)
+    };
+    let access = Access::of(vec![line(4096, 60.0), line(16384, 30.0), line(65536, 10.0)]);
+    Workload { verify: Some(Verify::default()), ..Workload::new(access, 32) }
+}
+
+#[test]
+fn overlapping_io_is_no_mismatch() {
+    let workload = verified();
+    let mut worker = worker(Lane::new(50 * US, 400 * US), &workload);
+    let done = run(&mut worker, Nanos(50 * MS));
+    assert_eq!(worker.trouble, None);
+    assert!(!worker.filling() && done.ios() > 5_000, "{}", done.ios());
+}
+
+#[test]
+fn every_kind_of_damage_is_found() {
+    for wrong in [Wrong::Loses, Wrong::Misplaces, Wrong::Tears] {
+        let workload = verified();
+        let lane = Lane::new(50 * US, 400 * US);
+        lane.wrong.set(wrong);
+        let mut worker = worker(lane, &workload);
+        run(&mut worker, Nanos(100 * MS));
+        let Some(Trouble::Mismatch(finding)) = worker.take_trouble() else {
+            panic!("{wrong:?} was not found")
+        };
+        let fits = match finding.kind {
+            FindingKind::Stale { .. } => true,
+            FindingKind::Torn => wrong == Wrong::Tears,
+            FindingKind::Foreign => wrong == Wrong::Misplaces,
+            kind => panic!("{wrong:?} was taken for {kind:?}"),
+        };
+        assert!(fits, "{wrong:?} was taken for {finding}");
+    }
+}
+
+#[test]
+fn a_sample_is_compared_too() {
+    let verify = Verify { sample_percent: 5.0, ..Verify::default() };
+    let workload = Workload { verify: Some(verify), ..verified() };
+    let lane = Lane::new(50 * US, 400 * US);
+    lane.wrong.set(Wrong::Misplaces);
+    let mut worker = worker(lane, &workload);
+    run(&mut worker, Nanos(100 * MS));
+    assert!(worker.take_trouble().is_some());
+}

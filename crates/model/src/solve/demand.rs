@@ -1,0 +1,224 @@
+//! A network as theory sees it: classes, centers, demands.
+
+use std::collections::HashMap;
+
+use super::Caveat;
+use super::open::first_come;
+use crate::check::visits;
+use crate::{ClassId, ModelError, Network, Servers, Service, Source, StationId, Step};
+
+/// Demands of every class at every station, row by row.
+pub(super) struct Demands {
+    stations: usize,
+    /// Seconds of one server that a request needs at a station over its whole way.
+    demand_s: Vec<f64>,
+    /// How often a request is served there.
+    visits: Vec<f64>,
+}
+
+impl Demands {
+    /// # Errors
+    ///
+    /// [`ModelError::NotProductForm`] for routes that hold or fork.
+    pub fn of(network: &Network) -> Result<Demands, ModelError> {
+        let stations = network.stations.len();
+        let cells = stations * network.classes.len();
+        let mut found = Demands { stations, demand_s: vec![0.0; cells], visits: vec![0.0; cells] };
+        for (class, row) in network.classes.iter().zip((0..).step_by(stations)) {
+            if let Some(what) = beyond_theory(&class.route) {
+                return Err(ModelError::NotProductForm { class: class.name.clone(), what });
+            }
+            visits(&class.route, 1.0, &mut |visit, chance| {
+                let share = chance / visit.at.len() as f64;
+                for at in &visit.at {
+                    let cell = row + at.0 as usize;
+                    found.visits[cell] += share;
+                    found.demand_s[cell] += share * visit.service.mean_s;
+                }
+            });
+        }
+        Ok(found)
+    }
+
+    pub fn demand_s(&self, class: usize, station: usize) -> f64 {
+        self.demand_s[class * self.stations + station]
+    }
+
+    pub fn visits(&self, class: usize, station: usize) -> f64 {
+        self.visits[class * self.stations + station]
+    }
+
+    /// Mean time of one service.
+    fn service_s(&self, class: usize, station: usize) -> f64 {
+        self.demand_s(class, station) / self.visits(class, station)
+    }
+}
+
+fn beyond_theory(route: &[Step]) -> Option<&'static str> {
+    route.iter().find_map(|step| match step {
+        Step::Visit(_) => None,
+        Step::Hold(..) => Some("holds a station while it uses others"),
+        Step::Fork(_) => Some("forks"),
+        Step::Choose(branches) => branches.iter().find_map(|(_, route)| beyond_theory(route)),
+    })
+}
+
+/// Stations that are alike for every class, with a queue: one of them is solved for all.
+#[derive(Clone, Debug)]
+pub(super) struct Center {
+    pub members: Vec<usize>,
+    /// Speed with 1, 2, 3 … requests; the last one holds beyond.
+    pub speeds: Vec<f64>,
+    /// By closed class, for one member.
+    pub demand_s: Vec<f64>,
+    /// By closed class, for one member.
+    pub visits: Vec<f64>,
+}
+
+/// The closed classes of a network, what is open taken into account.
+#[derive(Clone, Debug)]
+pub(super) struct Closed {
+    /// Index of the class in the network.
+    pub classes: Vec<usize>,
+    pub population: Vec<u32>,
+    /// Thinking, and everything that knows no queue.
+    pub delay_s: Vec<f64>,
+    pub centers: Vec<Center>,
+}
+
+/// What a solver finds for [`Closed`].
+pub(super) struct Means {
+    pub throughput_per_s: Vec<f64>,
+    /// By center and closed class: time at one member.
+    pub residence_s: Vec<Vec<f64>>,
+}
+
+impl Closed {
+    /// `slack` is the share of each station that open classes leave.
+    pub fn of(network: &Network, demands: &Demands, slack: &[f64]) -> Closed {
+        let mut closed = Closed {
+            classes: Vec::new(),
+            population: Vec::new(),
+            delay_s: Vec::new(),
+            centers: Vec::new(),
+        };
+        for (index, class) in network.classes.iter().enumerate() {
+            if let Source::Closed { population, think } = &class.source {
+                closed.classes.push(index);
+                closed.population.push(*population);
+                closed.delay_s.push(think.mean_s);
+            }
+        }
+        let total: u64 = closed.population.iter().map(|n| u64::from(*n)).sum();
+        let mut alike: HashMap<Vec<u64>, usize> = HashMap::new();
+        for (station, part) in slack.iter().enumerate() {
+            let speeds = speeds(&network.stations[station].servers, total);
+            closed.add(station, speeds, *part, demands, &mut alike);
+        }
+        closed
+    }
+
+    fn add(
+        &mut self,
+        station: usize,
+        speeds: Vec<f64>,
+        slack: f64,
+        demands: &Demands,
+        alike: &mut HashMap<Vec<u64>, usize>,
+    ) {
+        let demand = |class: &usize| demands.demand_s(*class, station) / slack;
+        let demand_s: Vec<f64> = self.classes.iter().map(demand).collect();
+        if demand_s.iter().all(|demand| *demand == 0.0) {
+            return;
+        }
+        if speeds.is_empty() {
+            self.delay_s.iter_mut().zip(&demand_s).for_each(|(delay, demand)| *delay += demand);
+            return;
+        }
+        let visits: Vec<f64> =
+            self.classes.iter().map(|class| demands.visits(*class, station)).collect();
+        let key = speeds.iter().chain(&demand_s).chain(&visits).map(|x| x.to_bits()).collect();
+        let next = self.centers.len();
+        let index = *alike.entry(key).or_insert(next);
+        if index == next {
+            self.centers.push(Center { members: Vec::new(), speeds, demand_s, visits });
+        }
+        self.centers[index].members.push(station);
+    }
+}
+
+/// Speeds with 1 to `total` requests as far as they differ; empty when nobody ever waits.
+fn speeds(servers: &Servers, total: u64) -> Vec<f64> {
+    match servers {
+        Servers::Infinite => Vec::new(),
+        Servers::Count(count) if u64::from(*count) >= total => Vec::new(),
+        Servers::Count(count) => (1..=*count).map(f64::from).collect(),
+        Servers::Rates(rates) => {
+            let mut rates: Vec<f64> =
+                rates.iter().copied().take(usize::try_from(total).unwrap_or(usize::MAX)).collect();
+            while rates.len() > 1 && rates[rates.len() - 1] == rates[rates.len() - 2] {
+                rates.pop();
+            }
+            rates
+        }
+    }
+}
+
+/// What the network has that theory takes otherwise, station by station.
+pub(super) fn caveats(network: &Network, demands: &Demands) -> Vec<Caveat> {
+    let exponential = exponential_stations(network, demands);
+    let mut caveats = Vec::new();
+    for (index, station) in network.stations.iter().enumerate() {
+        let id = StationId(index as u32);
+        // Where all come first, any service will do.
+        let any = matches!(station.servers, Servers::Infinite);
+        let queues = !any && first_come(network, index).is_none();
+        if queues && !exponential[index] {
+            caveats.push(Caveat::NotExponential(id));
+        }
+        if queues && unequal(network, demands, index) {
+            caveats.push(Caveat::UnequalService(id));
+        }
+        if station.reserve.is_some() {
+            caveats.push(Caveat::ReserveIgnored(id));
+        }
+    }
+    let gaps = network.classes.iter().zip(0..);
+    for (class, index) in gaps {
+        if let Source::Open { gap } = &class.source
+            && !gap.is_exponential()
+        {
+            caveats.push(Caveat::NotPoisson(ClassId(index)));
+        }
+    }
+    caveats
+}
+
+/// Whether all services of a station are exponential, those of one class with the same mean.
+fn exponential_stations(network: &Network, demands: &Demands) -> Vec<bool> {
+    let mut exponential = vec![true; network.stations.len()];
+    for (index, class) in network.classes.iter().enumerate() {
+        visits(&class.route, 1.0, &mut |visit, _| {
+            for at in visit.at.iter().map(|at| at.0 as usize) {
+                let usual = Service::exponential(demands.service_s(index, at));
+                exponential[at] &=
+                    visit.service.is_exponential() && nearly(usual.mean_s, visit.service.mean_s);
+            }
+        });
+    }
+    exponential
+}
+
+/// Whether classes differ in the mean of their services at a station.
+pub(super) fn unequal(network: &Network, demands: &Demands, station: usize) -> bool {
+    let classes = 0..network.classes.len();
+    let mut services = classes
+        .filter(|class| demands.visits(*class, station) > 0.0)
+        .map(|class| demands.service_s(class, station));
+    let first = services.next().unwrap_or(0.0);
+    services.any(|service| !nearly(first, service))
+}
+
+fn nearly(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}

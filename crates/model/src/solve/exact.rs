@@ -1,0 +1,242 @@
+//! Exact mean value analysis over all populations up to the one asked for.
+//!
+//! Reiser and Lavenberg 1980; stations whose speed depends on their load by their marginal
+//! probabilities (Bolch et al. 2006, section 8.2). The textbook takes the probability of an empty
+//! station as one less the sum of the others, which loses all digits near saturation. Here it comes
+//! from the network without that station, p(0|N) = p(0|N−1c) · Xc(N) / X'c(N): products of positive
+//! numbers only, which lose none. Hence the subnetworks, one for each choice of stations with load
+//! dependence that are left out; stations that are alike count once.
+
+use super::demand::{Center, Closed, Means};
+use crate::ModelError;
+
+/// Most numbers that a solution may hold: 64 MiB.
+const CELLS_MAX: u64 = 1 << 23;
+
+/// About how many multiplications an exact solution takes; saturates.
+pub(super) fn cost(closed: &Closed) -> u64 {
+    let plan = Plan::of(closed);
+    let width = plan.width.saturating_add(closed.centers.len() as u64);
+    plan.cells().saturating_mul(closed.classes.len() as u64).saturating_mul(width)
+        / plan.width.max(1)
+}
+
+/// Sizes of the tables.
+struct Plan {
+    points: u64,
+    subnets: u64,
+    /// Numbers kept for a population in a subnetwork: queues, marginals, one throughput.
+    width: u64,
+    /// Index of the centers that depend on their load.
+    dependent: Vec<usize>,
+}
+
+impl Plan {
+    fn of(closed: &Closed) -> Plan {
+        let product = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(1, u64::saturating_mul);
+        let centers = &closed.centers;
+        let dependent: Vec<usize> =
+            (0..centers.len()).filter(|k| centers[*k].speeds.len() > 1).collect();
+        let marginals: u64 = dependent.iter().map(|k| centers[*k].speeds.len() as u64 - 1).sum();
+        Plan {
+            points: product(&mut closed.population.iter().map(|n| u64::from(*n) + 1)),
+            subnets: product(&mut dependent.iter().map(|k| centers[*k].members.len() as u64 + 1)),
+            width: centers.len() as u64 + marginals + 1,
+            dependent,
+        }
+    }
+
+    fn cells(&self) -> u64 {
+        self.points.saturating_mul(self.subnets).saturating_mul(self.width)
+    }
+}
+
+/// # Errors
+///
+/// [`ModelError::TooLarge`] when there are too many populations.
+pub(super) fn solve(closed: &Closed) -> Result<Means, ModelError> {
+    let plan = Plan::of(closed);
+    if plan.cells() > CELLS_MAX {
+        let what = format!("a table of {} numbers for exact analysis", plan.cells());
+        let remedy = "use Linearizer, or simulate";
+        return Err(ModelError::TooLarge { what, limit: CELLS_MAX, remedy });
+    }
+    let mut tables = Tables::new(closed, plan);
+    let mut last = Point::new(closed);
+    for subnet in (0..tables.subnets).rev() {
+        let left = tables.left(subnet);
+        for at in 0..tables.points {
+            tables.point(closed, subnet, &left, at, &mut last);
+        }
+    }
+    Ok(Means { throughput_per_s: last.throughput_per_s, residence_s: last.residence_s })
+}
+
+/// Means at one population.
+struct Point {
+    throughput_per_s: Vec<f64>,
+    residence_s: Vec<Vec<f64>>,
+}
+
+impl Point {
+    fn new(closed: &Closed) -> Point {
+        let classes = closed.classes.len();
+        let residence_s = vec![vec![0.0; classes]; closed.centers.len()];
+        Point { throughput_per_s: vec![0.0; classes], residence_s }
+    }
+}
+
+struct Tables {
+    points: usize,
+    subnets: usize,
+    width: usize,
+    dependent: Vec<usize>,
+    /// Per class: distance of populations that differ by one of its requests.
+    strides: Vec<usize>,
+    /// Per dependent center: distance of subnetworks that differ by one of its members.
+    steps: Vec<usize>,
+    /// Per dependent center: where its marginals begin within a row.
+    marginals: Vec<usize>,
+    /// Row by row, a row per subnetwork and population: mean queue of a member of each center,
+    /// marginals of each dependent one, and the throughput of the first class that is present.
+    cells: Vec<f64>,
+}
+
+impl Tables {
+    fn new(closed: &Closed, plan: Plan) -> Tables {
+        let mut strides = Vec::new();
+        let mut points = 1;
+        for population in &closed.population {
+            strides.push(points);
+            points *= *population as usize + 1;
+        }
+        let (mut steps, mut marginals) = (Vec::new(), Vec::new());
+        let (mut subnets, mut width) = (1, closed.centers.len());
+        for k in &plan.dependent {
+            let center = &closed.centers[*k];
+            steps.push(subnets);
+            subnets *= center.members.len() + 1;
+            marginals.push(width);
+            width += center.speeds.len() - 1;
+        }
+        width += 1;
+        let cells = vec![0.0; points * subnets * width];
+        let dependent = plan.dependent;
+        Tables { points, subnets, width, dependent, strides, steps, marginals, cells }
+    }
+
+    /// How many members of each dependent center a subnetwork has left.
+    fn left(&self, subnet: usize) -> Vec<usize> {
+        let next = self.steps.iter().skip(1).copied().chain([self.subnets]);
+        let gone = self.steps.iter().zip(next).map(|(step, next)| subnet % next / step);
+        let all = self.steps.iter().zip(self.steps.iter().skip(1).chain([&self.subnets]));
+        all.zip(gone).map(|((step, next), gone)| next / step - 1 - gone).collect()
+    }
+
+    fn row(&self, subnet: usize, at: usize) -> usize {
+        (subnet * self.points + at) * self.width
+    }
+
+    /// Solves one population of one subnetwork from those with a request less.
+    fn point(
+        &mut self,
+        closed: &Closed,
+        subnet: usize,
+        left: &[usize],
+        at: usize,
+        found: &mut Point,
+    ) {
+        let row = self.row(subnet, at);
+        let mut pivot = None;
+        for class in 0..closed.classes.len() {
+            let present = at / self.strides[class] % (closed.population[class] as usize + 1);
+            if present == 0 {
+                found.throughput_per_s[class] = 0.0;
+                continue;
+            }
+            pivot = pivot.or(Some(class));
+            let before = self.row(subnet, at - self.strides[class]);
+            let mut sum = closed.delay_s[class];
+            for (k, center) in closed.centers.iter().enumerate() {
+                let (residence, count) = self.residence(center, k, before, class, left);
+                found.residence_s[k][class] = residence;
+                sum += residence * count as f64;
+            }
+            // A class without any time here stands for a network that cannot hold it.
+            found.throughput_per_s[class] =
+                if sum > 0.0 { present as f64 / sum } else { f64::INFINITY };
+        }
+        for k in 0..closed.centers.len() {
+            let throughputs = found.throughput_per_s.iter().zip(&found.residence_s[k]);
+            let present = throughputs.filter(|(x, r)| x.is_finite() && **r > 0.0);
+            self.cells[row + k] = present.map(|(x, r)| x * r).sum();
+        }
+        let throughput = pivot.map_or(0.0, |class| found.throughput_per_s[class]);
+        self.cells[row + self.width - 1] = throughput;
+        for index in 0..self.dependent.len() {
+            self.marginals(closed, subnet, index, at, pivot, &found.throughput_per_s);
+        }
+    }
+
+    /// Time at one member, and how many members there are; `before` is the row that an arriving
+    /// request finds.
+    fn residence(
+        &self,
+        center: &Center,
+        k: usize,
+        before: usize,
+        class: usize,
+        left: &[usize],
+    ) -> (f64, usize) {
+        let speeds = &center.speeds;
+        let last = speeds[speeds.len() - 1];
+        let mut wait = (1.0 + self.cells[before + k]) / last;
+        let mut count = center.members.len();
+        if speeds.len() > 1
+            && let Ok(index) = self.dependent.binary_search(&k)
+        {
+            count = left[index];
+            let marginals = &self.cells[before + self.marginals[index]..];
+            for ((place, speed), chance) in (1..).zip(speeds).zip(marginals).take(speeds.len() - 1)
+            {
+                wait += f64::from(place) * (1.0 / speed - 1.0 / last) * chance;
+            }
+        }
+        if count == 0 { (0.0, 0) } else { (center.demand_s[class] * wait, count) }
+    }
+
+    /// Probabilities of 0, 1, 2 … requests at a dependent center.
+    fn marginals(
+        &mut self,
+        closed: &Closed,
+        subnet: usize,
+        index: usize,
+        at: usize,
+        pivot: Option<usize>,
+        throughput_per_s: &[f64],
+    ) {
+        let center = &closed.centers[self.dependent[index]];
+        let begin = self.row(subnet, at) + self.marginals[index];
+        let Some(pivot) = pivot else {
+            self.cells[begin] = 1.0;
+            return;
+        };
+        if self.left(subnet)[index] == 0 {
+            return;
+        }
+        let without = self.row(subnet + self.steps[index], at) + self.width - 1;
+        let less = self.row(subnet, at - self.strides[pivot]) + self.marginals[index];
+        let ratio = throughput_per_s[pivot] / self.cells[without];
+        self.cells[begin] = if ratio.is_finite() { self.cells[less] * ratio } else { 0.0 };
+        for place in 1..center.speeds.len() - 1 {
+            let mut chance = 0.0;
+            for (class, x) in throughput_per_s.iter().enumerate() {
+                if *x > 0.0 && x.is_finite() {
+                    let less = self.row(subnet, at - self.strides[class]) + self.marginals[index];
+                    chance += center.demand_s[class] * x * self.cells[less + place - 1];
+                }
+            }
+            self.cells[begin + place] = chance / center.speeds[place - 1];
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Means by queueing theory.
+
+mod approximate;
+mod demand;
+mod exact;
+mod open;
+
+use crate::{ClassId, ModelError, Network, Servers, StationId, laws};
+use demand::{Center, Closed, Demands, Means};
+
+/// How a network is solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Exact where that is quick, Linearizer otherwise.
+    Auto,
+    /// Exact mean value analysis (Reiser and Lavenberg 1980), in product form.
+    Exact,
+    /// Linearizer (Chandy and Neuse 1982).
+    Linearizer,
+    /// Bard–Schweitzer.
+    Schweitzer,
+}
+
+/// Why the means of a solution are not exact for the network as it was described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caveat {
+    /// The method itself is an approximation.
+    Approximate,
+    /// Service at this station was taken as exponential, which it is not.
+    NotExponential(StationId),
+    /// Classes have different mean services at this first-come-first-served station.
+    UnequalService(StationId),
+    /// Waiting for one of several servers was taken as Erlang's formula has it.
+    SplitServers(StationId),
+    /// Arrivals of this class were taken as random, which they are not.
+    NotPoisson(ClassId),
+    /// The station's reserve was taken as never empty.
+    ReserveIgnored(StationId),
+}
+
+/// Means of a network: the same figures from theory and from a simulation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// The method that was used, never [`Method::Auto`]; `None` for a simulation.
+    pub method: Option<Method>,
+    /// In the order of [`Network::classes`].
+    pub classes: Vec<ClassResult>,
+    /// In the order of [`Network::stations`].
+    pub stations: Vec<StationResult>,
+    /// What keeps the figures from being exact; empty: they are.
+    pub caveats: Vec<Caveat>,
+}
+
+/// Means of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClassResult {
+    /// Requests done per second.
+    pub throughput_per_s: f64,
+    /// From issue to done, in seconds, thinking not included.
+    pub response_s: f64,
+    /// Requests between issue and done.
+    pub outstanding: f64,
+}
+
+/// Means of one station.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StationResult {
+    /// Share of its servers that are busy, or of its highest rate that is used, 0 to 1; for a delay
+    /// the mean number present.
+    pub utilisation: f64,
+    /// Requests waiting or in service.
+    pub present: f64,
+    /// Requests per second that leave it.
+    pub throughput_per_s: f64,
+    /// Time a request spends here over its whole way, per class, in seconds.
+    pub residence_s: Vec<f64>,
+}
+
+impl Solution {
+    /// Requests of all classes done per second.
+    pub fn throughput_per_s(&self) -> f64 {
+        self.classes.iter().map(|class| class.throughput_per_s).sum()
+    }
+
+    /// Mean response over the requests of all classes, in seconds.
+    pub fn response_s(&self) -> f64 {
+        let outstanding: f64 = self.classes.iter().map(|class| class.outstanding).sum();
+        outstanding / self.throughput_per_s()
+    }
+}
+
+/// Solves a network of closed classes, open classes, or both.
+///
+/// # Errors
+///
+/// What [`Network::check`] says; [`ModelError::NotProductForm`] for routes that hold or fork;
+/// [`ModelError::Overload`] for open classes; [`ModelError::TooLarge`] for [`Method::Exact`];
+/// [`ModelError::Diverged`] for the approximate methods.
+pub fn solve(network: &Network, method: Method) -> Result<Solution, ModelError> {
+    network.check()?;
+    let demands = Demands::of(network)?;
+    let load = open::load(network, &demands)?;
+    let slack: Vec<f64> = load.iter().map(|load| 1.0 - load.used).collect();
+    let closed = Closed::of(network, &demands, &slack);
+    let mut caveats = demand::caveats(network, &demands);
+    let method = choose(network, &closed, &load, method, &mut caveats)?;
+    let means = match method {
+        Method::Linearizer => approximate::linearizer(&closed)?,
+        Method::Schweitzer => approximate::schweitzer(&closed)?,
+        Method::Auto | Method::Exact => exact::solve(&closed)?,
+    };
+    let mut solution = assemble(network, &demands, &closed, &means);
+    open::add(network, &demands, &load, &mut solution);
+    totals(network, &demands, &mut solution);
+    (solution.method, solution.caveats) = (Some(method), caveats);
+    Ok(solution)
+}
+
+/// Work that [`Method::Auto`] spends on an exact solution: some milliseconds.
+const EXACT_COST: u64 = 2_000_000;
+
+/// The method to be used, and what it adds to the caveats.
+fn choose(
+    network: &Network,
+    closed: &Closed,
+    load: &[open::Load],
+    method: Method,
+    caveats: &mut Vec<Caveat>,
+) -> Result<Method, ModelError> {
+    // Open requests among several servers, and classes of different service in one line: the
+    // recursion does not know them.
+    let any = |test: &dyn Fn(&Center) -> bool| closed.centers.iter().any(test);
+    let shared = any(&|center| {
+        center.speeds.len() > 1 && center.members.iter().any(|k| load[*k].used > 0.0)
+    });
+    let refuse = |what| {
+        let class = network.classes[closed.classes[0]].name.clone();
+        Err(ModelError::NotProductForm { class, what })
+    };
+    let unequal = caveats.iter().any(|caveat| matches!(caveat, Caveat::UnequalService(_)));
+    let method = match method {
+        Method::Auto if shared || unequal || exact::cost(closed) > EXACT_COST => Method::Linearizer,
+        Method::Auto => Method::Exact,
+        Method::Exact if shared => {
+            return refuse("shares several servers with open classes");
+        }
+        given => given,
+    };
+    if method == Method::Exact {
+        return Ok(method);
+    }
+    if !closed.classes.is_empty() {
+        caveats.push(Caveat::Approximate);
+    }
+    if any(&|center| center.speeds.windows(2).any(|pair| pair[1] < pair[0])) {
+        return refuse("visits a station that slows down under load");
+    }
+    let split = closed.centers.iter().filter(|center| center.speeds.len() > 1);
+    let split = split.flat_map(|center| &center.members);
+    caveats.extend(split.map(|station| Caveat::SplitServers(StationId(*station as u32))));
+    Ok(method)
+}
+
+/// The closed classes, as figures of the network.
+fn assemble(network: &Network, demands: &Demands, closed: &Closed, means: &Means) -> Solution {
+    let classes = network.classes.len();
+    let mut solution = Solution {
+        method: None,
+        classes: vec![ClassResult::default(); classes],
+        stations: vec![StationResult::idle(classes); network.stations.len()],
+        caveats: Vec::new(),
+    };
+    for (index, class) in closed.classes.iter().enumerate() {
+        for (station, result) in solution.stations.iter_mut().enumerate() {
+            // Where nobody waits, the demand is the time; queues follow.
+            let speed = network.stations[station].servers.speed(1);
+            result.residence_s[*class] = demands.demand_s(*class, station) / speed;
+        }
+        for (center, residence_s) in closed.centers.iter().zip(&means.residence_s) {
+            for station in &center.members {
+                solution.stations[*station].residence_s[*class] = residence_s[index];
+            }
+        }
+        solution.classes[*class].throughput_per_s = means.throughput_per_s[index];
+    }
+    solution
+}
+
+/// Everything that follows from throughputs and residences by Little's law.
+fn totals(network: &Network, demands: &Demands, solution: &mut Solution) {
+    for (index, class) in solution.classes.iter_mut().enumerate() {
+        class.response_s = solution.stations.iter().map(|k| k.residence_s[index]).sum();
+        class.outstanding = laws::population(class.throughput_per_s, class.response_s);
+    }
+    for (station, result) in solution.stations.iter_mut().enumerate() {
+        let mut work = 0.0;
+        for (index, class) in solution.classes.iter().enumerate() {
+            work += class.throughput_per_s * demands.demand_s(index, station);
+            result.present += class.throughput_per_s * result.residence_s[index];
+            result.throughput_per_s += class.throughput_per_s * demands.visits(index, station);
+        }
+        result.utilisation = match &network.stations[station].servers {
+            Servers::Infinite => result.present,
+            servers => work / servers.speed_max(),
+        };
+    }
+}
+
+impl StationResult {
+    fn idle(classes: usize) -> StationResult {
+        let residence_s = vec![0.0; classes];
+        StationResult { utilisation: 0.0, present: 0.0, throughput_per_s: 0.0, residence_s }
+    }
+}

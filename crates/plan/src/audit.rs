@@ -1,0 +1,319 @@
+//! Whether a claim can be true, by laws that need no model: Little's law, what wires and parts can
+//! carry, units, sums.
+//!
+//! Every rule that has what it needs says one line with its arithmetic. A rule that breaks makes
+//! the claim impossible; one that lacks a unit, or touches on what nobody measured, leaves it
+//! unclear; so does a claim to which no rule applies. A claim is possible when a rule applies and
+//! all hold, which does not make it true.
+
+use serde::Serialize;
+
+use crate::catalogue::Catalogue;
+use crate::claim::{Claim, Document, bytes_of};
+
+mod across;
+mod parts;
+mod units;
+
+/// How a rule came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It holds.
+    Holds,
+    /// It cannot be decided.
+    Unclear,
+    /// It is broken.
+    Breaks,
+}
+
+impl Outcome {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Holds => "holds",
+            Outcome::Unclear => "unclear",
+            Outcome::Breaks => "breaks",
+        }
+    }
+}
+
+/// What one rule says about a claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// Name of the rule.
+    pub rule: &'static str,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// The arithmetic, and what it means.
+    pub line: String,
+}
+
+/// What a claim comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Rules apply, and all hold.
+    Possible,
+    /// No rule applies, or one cannot be decided.
+    Unclear,
+    /// A rule is broken.
+    Impossible,
+}
+
+impl Verdict {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Possible => "possible",
+            Verdict::Unclear => "unclear",
+            Verdict::Impossible => "impossible",
+        }
+    }
+
+    /// What these findings come to.
+    pub fn of(findings: &[Finding]) -> Verdict {
+        let any = |outcome| findings.iter().any(|finding| finding.outcome == outcome);
+        match () {
+            () if any(Outcome::Breaks) => Verdict::Impossible,
+            () if any(Outcome::Unclear) || findings.is_empty() => Verdict::Unclear,
+            () => Verdict::Possible,
+        }
+    }
+}
+
+/// Holds one claim against every rule.
+pub fn audit(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
+    let rules: [fn(&Claim, &Catalogue) -> Vec<Finding>; 4] =
+        [units::rules, laws, parts::rules, arithmetic];
+    rules.iter().flat_map(|rule| rule(claim, catalogue)).collect()
+}
+
+/// Holds documents against every rule, and their claims against each other: findings by document
+/// and claim, in their order.
+pub fn audit_all(documents: &[Document], catalogue: &Catalogue) -> Vec<Vec<Vec<Finding>>> {
+    let alone = |document: &Document| {
+        document.claims.iter().map(|claim| audit(claim, catalogue)).collect::<Vec<_>>()
+    };
+    let mut findings: Vec<_> = documents.iter().map(alone).collect();
+    for (document, claim, finding) in across::rules(documents) {
+        findings[document][claim].push(finding);
+    }
+    findings
+}
+
+fn finding(rule: &'static str, outcome: Outcome, line: String) -> Finding {
+    Finding { rule, outcome, line }
+}
+
+/// Whether two intervals meet.
+fn meet(a: (f64, f64), b: (f64, f64)) -> bool {
+    a.0 <= b.1 && b.0 <= a.1
+}
+
+fn holds_if(holds: bool) -> Outcome {
+    if holds { Outcome::Holds } else { Outcome::Breaks }
+}
+
+/// Laws that hold for every system.
+fn laws(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
+    [little(claim), queue(claim), one_by_one(claim), bandwidth(claim), processor(claim, catalogue)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Little's law: outstanding = IOPS × latency.
+fn little(claim: &Claim) -> Option<Finding> {
+    let (iops, latency) = (claim.amount("iops")?, claim.amount("latency")?);
+    let outstanding = claim.amount("outstanding")?;
+    let ((rate_low, rate_high), (time_low, time_high)) = (iops.interval(), latency.interval());
+    let needed = (
+        model::laws::population(rate_low, time_low),
+        model::laws::population(rate_high, time_high),
+    );
+    let exact = model::laws::population(iops.value, latency.value);
+    let outcome = holds_if(meet(needed, outstanding.interval()));
+    let line = format!(
+        "{} IOPS x {} = {} outstanding; claimed {}",
+        block::Rate(iops.value),
+        seconds(latency.value),
+        round(exact),
+        round(outstanding.value)
+    );
+    Some(finding("little", outcome, line))
+}
+
+/// What is under way has to fit into the drives' queues.
+fn queue(claim: &Claim) -> Option<Finding> {
+    let (drive, drives) = (claim.drive?, claim.count("drives")?);
+    let depth = drive.value("queue_depth")?;
+    let slots = depth * drives;
+    let (name, low, text) = match claim.amount("outstanding") {
+        Some(outstanding) => ("outstanding", outstanding.interval().0, round(outstanding.value)),
+        None => {
+            let (iops, latency) = (claim.amount("iops")?, claim.amount("latency")?);
+            let low = model::laws::population(iops.interval().0, latency.interval().0);
+            ("IOPS x latency", low, round(model::laws::population(iops.value, latency.value)))
+        }
+    };
+    let line = format!(
+        "{name} = {text}; {} x {} of queue depth {} take {}",
+        round(drives),
+        drive.id,
+        round(depth),
+        round(slots)
+    );
+    // What does not fit waits in the host, which is counted where the host counts it.
+    let outcome = if low <= slots { Outcome::Holds } else { Outcome::Unclear };
+    Some(finding("queue", outcome, line))
+}
+
+/// One I/O at a time gives one over the latency, which cannot exceed what the device does at most.
+fn one_by_one(claim: &Claim) -> Option<Finding> {
+    let latency = claim.amount("latency")?;
+    let alone = claim.value("outstanding") == Some(1.0);
+    if alone && let Some(rating) = claim.amount("rating").or_else(|| claim.amount("iops")) {
+        let slowest = model::laws::throughput_per_s(1.0, latency.interval().1);
+        let line = format!(
+            "one at a time in {} is {} IOPS; at most {} are claimed",
+            seconds(latency.value),
+            block::Rate(model::laws::throughput_per_s(1.0, latency.value)),
+            block::Rate(rating.value)
+        );
+        return Some(finding("depth-1", holds_if(slowest <= rating.interval().1), line));
+    }
+    // A busy drive is not quicker than an idle one.
+    let drive = claim.drive?;
+    let name = if claim.read_share() > 0.0 { "read_latency" } else { "write_latency" };
+    let idle = drive.known(name)?;
+    let line = format!(
+        "{} claimed; {} takes {} for one alone ({})",
+        seconds(latency.value),
+        drive.id,
+        seconds(idle.value),
+        idle.kind.word()
+    );
+    Some(finding("depth-1", holds_if(latency.interval().1 >= idle.low), line))
+}
+
+/// Bandwidth = IOPS × size.
+fn bandwidth(claim: &Claim) -> Option<Finding> {
+    let (iops, size) = (claim.amount("iops")?, claim.size_bytes?);
+    let bandwidth = claim.amount("bandwidth")?;
+    let (low, high) = iops.interval();
+    let bits = bandwidth.value / bytes_of(bandwidth);
+    let (claimed_low, claimed_high) = bandwidth.interval();
+    let claimed = (claimed_low / bits, claimed_high / bits);
+    let moved = (low * size, high * size);
+    let binary = match bandwidth.unit.chars().next() {
+        Some('M') => 1.048_576,
+        Some('G') => 1.073_741_824,
+        _ => 1.0,
+    };
+    let in_binary = (claimed.0 * binary, claimed.1 * binary);
+    let (outcome, note) = match () {
+        () if meet(moved, claimed) => (Outcome::Holds, ""),
+        () if bits == 1.0 && meet(moved, in_binary) => {
+            (Outcome::Unclear, "; it fits if the unit is binary")
+        }
+        () => (Outcome::Breaks, ""),
+    };
+    let line = format!(
+        "{} IOPS x {} B = {}; claimed {}{note}",
+        block::Rate(iops.value),
+        round(size),
+        per_second(iops.value * size),
+        per_second(bytes_of(bandwidth))
+    );
+    Some(finding("bandwidth", outcome, line))
+}
+
+/// Processor time per I/O, beside what stacks are known to need.
+fn processor(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
+    let used = claim.amount("cpu_percent")?;
+    let share = if used.unit == "%" || used.value <= 1.0 { used.value } else { used.value / 100.0 };
+    if share > 1.0 {
+        let line = format!("{:.0} % of all cores is more than there is", share * 100.0);
+        return Some(finding("processor", Outcome::Breaks, line));
+    }
+    let (iops, cores) = (claim.value("iops")?, claim.count("cores")?);
+    let each = share * cores / iops;
+    let stacks = catalogue.parts.values().filter_map(|part| Some((part, part.known("core_time")?)));
+    let (mut least, mut most) = ((f64::INFINITY, ""), (0.0f64, ""));
+    for (part, time) in stacks {
+        least = if time.low < least.0 { (time.low, part.id.as_str()) } else { least };
+        most = if time.high > most.0 { (time.high, part.id.as_str()) } else { most };
+    }
+    let known = least.0 <= each && each <= most.0;
+    let line = format!(
+        "{:.0} % of {} cores / {} IOPS = {} of a core each; known stacks need {} ({}) to {} ({})",
+        share * 100.0,
+        round(cores),
+        block::Rate(iops),
+        seconds(each),
+        seconds(least.0),
+        least.1,
+        seconds(most.0),
+        most.1
+    );
+    Some(finding("processor", if known { Outcome::Holds } else { Outcome::Unclear }, line))
+}
+
+/// The arithmetic that the claim does itself.
+fn arithmetic(claim: &Claim, _: &Catalogue) -> Vec<Finding> {
+    use crate::expression::Standing;
+    let check = |(text, equation): &(String, crate::expression::Equation)| {
+        let (outcome, note) = match equation.standing() {
+            Standing::Holds => (Outcome::Holds, ""),
+            Standing::HoldsInBinary => (Outcome::Holds, "; its unit is binary"),
+            Standing::MixedThousands => {
+                (Outcome::Breaks, "; its unit is neither decimal nor binary: thousands of 1024")
+            }
+            Standing::Breaks => (Outcome::Breaks, ""),
+            Standing::Units => (Outcome::Unclear, "; the sides are of different kinds: say units"),
+        };
+        let left = equation.left;
+        let value = show(left.value, left.dimension);
+        finding("arithmetic", outcome, format!("{text}: it is {value}{note}"))
+    };
+    claim.equations.iter().map(check).collect()
+}
+
+fn show(value: f64, dimension: crate::unit::Dimension) -> String {
+    use crate::unit::Dimension;
+    match dimension {
+        Dimension::BYTE_RATE => per_second(value),
+        Dimension::BIT_RATE => format!("{}b/s", block::Rate(value)),
+        Dimension::BYTES => format!("{}B", block::Rate(value)),
+        Dimension::TIME => seconds(value),
+        Dimension::MONEY => format!("${value:.0}"),
+        Dimension::RATE => format!("{}/s", block::Rate(value)),
+        _ => round(value),
+    }
+}
+
+/// A number without decimals that say nothing.
+fn round(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1e5 => block::Rate(value).to_string(),
+        v if v >= 100.0 || v == v.round() => format!("{value:.0}"),
+        _ => crate::catalogue::digits(value),
+    }
+}
+
+fn seconds(value: f64) -> String {
+    match value {
+        v if v >= 1.0 => format!("{} s", crate::catalogue::digits(v)),
+        v if v >= 1e-3 * 0.1 => format!("{} ms", crate::catalogue::digits(v * 1e3)),
+        v if v >= 1e-6 * 0.1 => format!("{} us", crate::catalogue::digits(v * 1e6)),
+        v => format!("{} ns", crate::catalogue::digits(v * 1e9)),
+    }
+}
+
+fn per_second(value: f64) -> String {
+    format!("{}B/s", block::Rate(value))
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,126 @@
+//! Claims against claims: the same figure said twice, and shares of the same best.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, Outcome, finding, holds_if, meet, per_second};
+use crate::claim::{Claim, Document};
+use crate::unit::{Amount, Hedge};
+
+/// Findings with the document and the claim that they belong to.
+pub(super) fn rules(documents: &[Document]) -> Vec<(usize, usize, Finding)> {
+    let mut all: Vec<Place> = Vec::new();
+    for (document, of) in documents.iter().enumerate() {
+        all.extend(of.claims.iter().enumerate().map(|(at, claim)| Place { document, at, claim }));
+    }
+    let mut findings = same(&all);
+    findings.extend(shares(&all));
+    findings
+}
+
+struct Place<'a> {
+    document: usize,
+    at: usize,
+    claim: &'a Claim<'a>,
+}
+
+impl Place<'_> {
+    fn name(&self) -> String {
+        match self.claim.text.number {
+            Some(number) => format!("claim {number}"),
+            None => format!("claim {} of its file", self.at + 1),
+        }
+    }
+}
+
+/// A figure that is said twice has to be the same. The one with more digits is believed; the finding
+/// stands at the other.
+fn same(all: &[Place]) -> Vec<(usize, usize, Finding)> {
+    let mut groups: BTreeMap<&str, Vec<(&Place, &Amount)>> = BTreeMap::new();
+    for place in all {
+        for (key, amount) in &place.claim.same {
+            groups.entry(key).or_default().push((place, amount));
+        }
+    }
+    let mut findings = Vec::new();
+    for (key, group) in groups {
+        // The most precise is believed; of equals, the one that hedges least, then the first.
+        let spread = |amount: &Amount| amount.half / amount.value;
+        let loose = |amount: &Amount| match amount.hedge {
+            Hedge::Plain => 0,
+            Hedge::About => 1,
+            Hedge::Nearly | Hedge::Over => 2,
+        };
+        let order = |a: &&(&Place, &Amount), b: &&(&Place, &Amount)| {
+            spread(a.1).total_cmp(&spread(b.1)).then(loose(a.1).cmp(&loose(b.1)))
+        };
+        let Some((best, believed)) = group.iter().min_by(order) else { continue };
+        for (place, amount) in &group {
+            if std::ptr::eq(*place, *best) {
+                continue;
+            }
+            let (outcome, note) = agree(amount, believed);
+            let line = format!(
+                "{key}: {} here, {} in {}{note}",
+                said(amount),
+                said(believed),
+                best.name()
+            );
+            findings.push((place.document, place.at, finding("same", outcome, line)));
+        }
+    }
+    findings
+}
+
+fn agree(amount: &Amount, believed: &Amount) -> (Outcome, &'static str) {
+    if amount.dimension != believed.dimension {
+        return (Outcome::Unclear, ": other units");
+    }
+    // "Over 2.7M" of what is "about 2.7M" elsewhere claims more than was seen.
+    let stronger = amount.hedge == Hedge::Over && believed.hedge == Hedge::About;
+    if stronger && amount.value == believed.value {
+        return (Outcome::Breaks, ": about is not over");
+    }
+    (holds_if(meet(amount.interval(), believed.interval())), "")
+}
+
+fn said(amount: &Amount) -> String {
+    let hedge = match amount.hedge {
+        Hedge::Plain => "",
+        Hedge::About => "about ",
+        Hedge::Over => "over ",
+        Hedge::Nearly => "nearly ",
+    };
+    format!("{hedge}{}", super::show(amount.value, amount.dimension))
+}
+
+/// Claims that are shares of one best imply it; what they imply has to meet.
+fn shares(all: &[Place]) -> Vec<(usize, usize, Finding)> {
+    let mut series: BTreeMap<&str, Vec<(&Place, (f64, f64))>> = BTreeMap::new();
+    for place in all {
+        let Some((of, share)) = &place.claim.share else { continue };
+        let (Some(iops), Some(size)) = (place.claim.amount("iops"), place.claim.size_bytes) else {
+            continue;
+        };
+        let (low, high) = iops.next_digit();
+        let (share_low, share_high) = share.interval();
+        let best = (low * size / share_high, high * size / share_low);
+        series.entry(of).or_default().push((place, best));
+    }
+    let mut findings = Vec::new();
+    for (of, members) in series {
+        let Some(((first, best), rest)) = members.split_first() else { continue };
+        for (place, other) in rest {
+            let line = format!(
+                "best of {of}: {} to {} by {}, {} to {} here",
+                per_second(best.0),
+                per_second(best.1),
+                first.name(),
+                per_second(other.0),
+                per_second(other.1)
+            );
+            let found = finding("shares", holds_if(meet(*best, *other)), line);
+            findings.push((place.document, place.at, found));
+        }
+    }
+    findings
+}

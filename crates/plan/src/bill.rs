@@ -1,0 +1,355 @@
+//! Bills of material: which parts make a system, and what it is asked to do.
+//!
+//! A bill is a TOML file or a few flags. It may bring figures of its own, for a part that the
+//! catalogue knows or one that it does not, under the same rules: unit, kind, source. What cannot
+//! be built is refused with its line: more cards than slots, more drives than ports.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::catalogue::{
+    Catalogue, Class, Own, Part, RawFigure, RawPart, RawSource, line_of, syntax,
+};
+
+/// A system of parts with its work.
+#[derive(Clone, Debug)]
+pub struct Bill {
+    /// What it is called.
+    pub name: String,
+    /// The server, if one is named.
+    pub server: Option<String>,
+    /// What an I/O costs in processor time, if that is named.
+    pub software: Option<String>,
+    /// What is asked of it.
+    pub work: Work,
+    /// Cards, drives and ports.
+    pub groups: Vec<Group>,
+    /// The catalogue, with the bill's own figures.
+    pub catalogue: Catalogue,
+    /// What the parts cost that no catalogue knows, in dollars: (what, how much).
+    pub extras: Vec<(String, f64)>,
+}
+
+/// What a system is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Work {
+    /// Bytes of each I/O.
+    pub size_bytes: f64,
+    /// Share of reads, 0 to 1.
+    pub read_share: f64,
+    /// I/Os under way for each drive, or for each port where there are no drives.
+    pub outstanding: u32,
+}
+
+/// Equal cards with what hangs on each. Without an adapter its drives are cards themselves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Adapter or network card.
+    pub adapter: Option<String>,
+    /// Number of such cards.
+    pub count: u32,
+    /// What hangs on it.
+    pub drive: Option<String>,
+    /// Number of drives on each card.
+    pub drives: u32,
+    /// Ports in use on each card; without drives.
+    pub ports: u32,
+    /// What the ports speak: a link of the catalogue.
+    pub link: Option<String>,
+    /// Which protocol goes over it: `iscsi` or `nvme-tcp`.
+    pub protocol: Option<String>,
+    /// Bytes of TCP options in each segment.
+    pub tcp_options: u32,
+    /// How a drive is seen.
+    pub view: View,
+    /// Share of the work of all devices of the group that they do one after the other.
+    pub contention: f64,
+    /// Most payload of a packet of PCI Express.
+    pub payload_max: u32,
+    /// Whether its packets carry 64-bit addresses.
+    pub long_addresses: bool,
+    /// Line in the file.
+    pub line: usize,
+}
+
+/// How a drive is seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// One server that meets its rating.
+    #[default]
+    Rated,
+    /// Channels that work side by side, each I/O at a random one.
+    Channels,
+    /// As fast as its slot: a device whose flash is faster than its link.
+    Link,
+}
+
+/// Why a bill was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {reason}")]
+pub struct BillError {
+    /// As the caller named it.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBill {
+    name: String,
+    server: Option<Spanned<String>>,
+    software: Option<Spanned<String>>,
+    size: Spanned<String>,
+    #[serde(default = "reads")]
+    read: f64,
+    outstanding: u32,
+    group: Vec<Spanned<RawGroup>>,
+    #[serde(default)]
+    extra: Vec<RawExtra>,
+    /// Sources, parts and figures of the bill's own.
+    #[serde(default)]
+    source: BTreeMap<String, RawSource>,
+    #[serde(default)]
+    part: Vec<RawPart>,
+    #[serde(default)]
+    figure: Vec<Spanned<RawFigure>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawExtra {
+    what: String,
+    price: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGroup {
+    adapter: Option<String>,
+    #[serde(default = "one")]
+    count: u32,
+    drive: Option<String>,
+    drives: Option<u32>,
+    ports: Option<u32>,
+    link: Option<String>,
+    protocol: Option<String>,
+    #[serde(default)]
+    tcp_options: u32,
+    #[serde(default)]
+    view: View,
+    #[serde(default)]
+    contention: f64,
+    #[serde(default = "payload")]
+    payload_max: u32,
+    #[serde(default)]
+    short_addresses: bool,
+}
+
+fn reads() -> f64 {
+    100.0
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What most chipsets allow.
+fn payload() -> u32 {
+    256
+}
+
+/// Most cards, drives and ports of a bill: as many classes as a network may have.
+pub const DEVICES_MAX: u32 = 1024;
+
+impl Group {
+    /// `count` cards of `adapter` with `drives` drives each.
+    pub fn of_drives(adapter: Option<&str>, count: u32, drive: &str, drives: u32) -> Group {
+        Group {
+            adapter: adapter.map(str::to_owned),
+            count,
+            drive: Some(drive.to_owned()),
+            drives,
+            ports: 0,
+            link: None,
+            protocol: None,
+            tcp_options: 0,
+            view: View::Rated,
+            contention: 0.0,
+            payload_max: payload(),
+            long_addresses: true,
+            line: 1,
+        }
+    }
+
+    /// Drives, or ports, of all its cards.
+    pub fn devices(&self) -> u32 {
+        let each = if self.drive.is_some() { self.drives } else { self.ports };
+        self.count.saturating_mul(each)
+    }
+}
+
+impl Bill {
+    /// Reads a bill, called `file` in messages. Tables `[[part]]` and `[source.x]` in it are added
+    /// to `catalogue` for this bill, and `[[figure]]` puts a figure before those of a known part.
+    ///
+    /// # Errors
+    ///
+    /// [`BillError`] with line and reason.
+    pub fn read(file: &str, text: &str, catalogue: &Catalogue) -> Result<Bill, BillError> {
+        let refuse = |line, reason| BillError { file: file.to_owned(), line, reason };
+        let unread = |error: toml::de::Error| {
+            let (line, reason) = syntax(text, &error);
+            refuse(line, reason)
+        };
+        let mut raw: RawBill = toml::from_str(text).map_err(unread)?;
+        let mut catalogue = catalogue.clone();
+        let (sources, parts) = (std::mem::take(&mut raw.source), std::mem::take(&mut raw.part));
+        let figures = std::mem::take(&mut raw.figure);
+        let own = Own { file, text, sources, parts, figures };
+        own.add(&mut catalogue).map_err(|error| refuse(error.line, error.reason))?;
+        let at = |spanned: &Spanned<String>| line_of(text, spanned.span().start);
+        let part = |name: &Option<Spanned<String>>, class| match name {
+            None => Ok(None),
+            Some(name) => named(&catalogue, name.get_ref(), class)
+                .map(|part| Some(part.id.clone()))
+                .map_err(|reason| refuse(at(name), reason)),
+        };
+        let server = part(&raw.server, Class::Server)?;
+        let software = part(&raw.software, Class::Software)?;
+        let size = block::parse_size(raw.size.get_ref());
+        let size = size.map_err(|error| refuse(at(&raw.size), error.to_string()))?;
+        let mut groups = Vec::new();
+        for group in raw.group {
+            let line = line_of(text, group.span().start);
+            let group = group.into_inner().checked(&catalogue, line);
+            groups.push(group.map_err(|reason| refuse(line, reason))?);
+        }
+        let work = Work {
+            size_bytes: size as f64,
+            read_share: raw.read / 100.0,
+            outstanding: raw.outstanding,
+        };
+        let extras = raw.extra.into_iter().map(|extra| (extra.what, extra.price)).collect();
+        let name = raw.name;
+        let bill = Bill { name, server, software, work, groups, catalogue, extras };
+        bill.check().map_err(|(line, reason)| refuse(line, reason))?;
+        Ok(bill)
+    }
+
+    /// Checks what can be built: the line and the reason are returned if it cannot.
+    ///
+    /// # Errors
+    ///
+    /// Line of the group, 1 for the bill itself, and reason.
+    pub fn check(&self) -> Result<(), (usize, String)> {
+        let Work { size_bytes, read_share, outstanding } = self.work;
+        if !(1.0..=1e9).contains(&size_bytes) {
+            return Err((1, format!("I/Os of {size_bytes} bytes: 1 to 1g are possible")));
+        }
+        if !(0.0..=1.0).contains(&read_share) {
+            return Err((1, format!("{} % of reads: 0 to 100 are possible", read_share * 100.0)));
+        }
+        if !(1..=65536).contains(&outstanding) {
+            return Err((1, format!("{outstanding} outstanding: 1 to 65536 are possible")));
+        }
+        let devices = self.groups.iter().fold(0u32, |sum, g| sum.saturating_add(g.devices()));
+        if !(1..=DEVICES_MAX).contains(&devices) {
+            let reason = format!("{devices} drives and ports: 1 to {DEVICES_MAX} are possible");
+            return Err((1, reason));
+        }
+        for group in &self.groups {
+            self.check_ports(group).map_err(|reason| (group.line, reason))?;
+        }
+        self.check_slots()
+    }
+
+    fn check_ports(&self, group: &Group) -> Result<(), String> {
+        let Some(adapter) = group.adapter.as_deref().and_then(|id| self.catalogue.parts.get(id))
+        else {
+            return Ok(());
+        };
+        let used = if group.drive.is_some() { group.drives } else { group.ports };
+        match adapter.value("ports") {
+            Some(ports) if f64::from(used) > ports => {
+                Err(format!("{used} on each {} with {ports} ports: add cards", adapter.id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_slots(&self) -> Result<(), (usize, String)> {
+        let Some(server) = self.server.as_deref().and_then(|id| self.catalogue.parts.get(id))
+        else {
+            return Ok(());
+        };
+        let Some(slots) = server.value("slots") else { return Ok(()) };
+        let mut cards = 0u32;
+        for group in &self.groups {
+            let each = if group.adapter.is_some() { 1 } else { group.drives.max(1) };
+            cards = cards.saturating_add(group.count.saturating_mul(each));
+            if f64::from(cards) > slots {
+                let reason = format!("{cards} cards so far in the {slots} slots of {}", server.id);
+                return Err((group.line, reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn named<'a>(catalogue: &'a Catalogue, name: &str, class: Class) -> Result<&'a Part, String> {
+    let part = catalogue.part(name).map_err(|error| error.to_string())?;
+    match part.class == class {
+        true => Ok(part),
+        false => Err(format!("{} is a {}, no {}", part.id, part.class.word(), class.word())),
+    }
+}
+
+impl RawGroup {
+    /// The group, with parts by their ids; the error is the reason.
+    fn checked(self, catalogue: &Catalogue, line: usize) -> Result<Group, String> {
+        let card = |name: &String| {
+            let part = catalogue.part(name).map_err(|error| error.to_string())?;
+            match part.class {
+                Class::Adapter | Class::Nic => Ok(part.id.clone()),
+                other => Err(format!("{} is a {}, no adapter", part.id, other.word())),
+            }
+        };
+        let adapter = self.adapter.as_ref().map(card).transpose()?;
+        let id = |name: &String, class| named(catalogue, name, class).map(|part| part.id.clone());
+        let drive = self.drive.as_ref().map(|name| id(name, Class::Drive)).transpose()?;
+        let link = self.link.as_ref().map(|name| id(name, Class::Link)).transpose()?;
+        if !(0.0..=1.0).contains(&self.contention) {
+            return Err(format!("contention {}: a share from 0 to 1", self.contention));
+        }
+        if !(64..=4096).contains(&self.payload_max) {
+            return Err(format!("payload_max {}: 64 to 4096", self.payload_max));
+        }
+        if drive.is_some() == self.ports.is_some() {
+            return Err("a group has either a drive or ports".to_owned());
+        }
+        if self.protocol.as_deref().is_some_and(|p| !["iscsi", "nvme-tcp"].contains(&p)) {
+            return Err("protocol: iscsi or nvme-tcp".to_owned());
+        }
+        Ok(Group {
+            adapter,
+            count: self.count,
+            drive,
+            drives: self.drives.unwrap_or(1),
+            ports: self.ports.unwrap_or(0),
+            link,
+            protocol: self.protocol,
+            tcp_options: self.tcp_options.min(40),
+            view: self.view,
+            contention: self.contention,
+            payload_max: self.payload_max,
+            long_addresses: !self.short_addresses,
+            line,
+        })
+    }
+}

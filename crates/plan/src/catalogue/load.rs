@@ -1,0 +1,238 @@
+//! Reads catalogue files and refuses what makes no sense, with file, line and reason.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Catalogue, Class, Figure, Kind, Part, Source, fits, quantity_named};
+use crate::unit::{Dimension, unit_named};
+
+/// Why a catalogue file was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {reason}")]
+pub struct CatalogueError {
+    /// As the caller named it.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    #[serde(default)]
+    source: BTreeMap<String, RawSource>,
+    #[serde(default)]
+    part: Vec<RawPart>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawSource {
+    title: String,
+    #[serde(default = "unknown")]
+    date: String,
+    #[serde(default)]
+    weak: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPart {
+    id: Spanned<String>,
+    name: String,
+    class: Class,
+    #[serde(default)]
+    aliases: Vec<String>,
+    #[serde(default)]
+    note: String,
+    figures: Vec<Spanned<RawFigure>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawFigure {
+    /// The part that it is about, where it stands outside of one.
+    part: Option<String>,
+    is: String,
+    value: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    #[serde(default)]
+    unit: String,
+    #[serde(default)]
+    condition: String,
+    kind: Kind,
+    source: Option<String>,
+    date: Option<String>,
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
+/// The line of a byte of `text`, from 1.
+pub(crate) fn line_of(text: &str, byte: usize) -> usize {
+    text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// Line and reason of a syntax error.
+pub(crate) fn syntax(text: &str, error: &toml::de::Error) -> (usize, String) {
+    let line = error.span().map_or(1, |span| line_of(text, span.start));
+    (line, error.message().lines().next().unwrap_or("not TOML").to_owned())
+}
+
+pub(super) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), CatalogueError> {
+    let raw: RawFile = toml::from_str(text).map_err(|error| {
+        let (line, reason) = syntax(text, &error);
+        CatalogueError { file: file.to_owned(), line, reason }
+    })?;
+    Own { file, text, sources: raw.source, parts: raw.part, figures: Vec::new() }.add(to)
+}
+
+/// Sources, parts and figures out of a file, before they are checked.
+pub(crate) struct Own<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
+    pub sources: BTreeMap<String, RawSource>,
+    pub parts: Vec<RawPart>,
+    /// About parts that are known, before whose figures they go.
+    pub figures: Vec<Spanned<RawFigure>>,
+}
+
+impl Own<'_> {
+    fn refuse(&self, byte: usize, reason: String) -> CatalogueError {
+        let line = line_of(self.text, byte);
+        CatalogueError { file: self.file.to_owned(), line, reason }
+    }
+
+    /// Checks everything and adds it; on an error nothing is added.
+    pub fn add(mut self, to: &mut Catalogue) -> Result<(), CatalogueError> {
+        let mut sources = to.sources.clone();
+        for (key, source) in std::mem::take(&mut self.sources) {
+            let RawSource { title, date, weak } = source;
+            sources.insert(key, Source { title, date, weak });
+        }
+        let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+        for raw in std::mem::take(&mut self.parts) {
+            let start = raw.id.span().start;
+            let part = self.part(raw, &sources)?;
+            if parts.contains_key(&part.id) {
+                return Err(self.refuse(start, format!("the part '{}' stands here twice", part.id)));
+            }
+            parts.insert(part.id.clone(), part);
+        }
+        for raw in std::mem::take(&mut self.figures) {
+            let start = raw.span().start;
+            let named = raw.get_ref().part.clone();
+            let named = named.ok_or_else(|| self.refuse(start, "part: which one?".to_owned()))?;
+            let known = parts.get(&named).map(Ok).unwrap_or_else(|| to.part(&named));
+            let mut part = known.map_err(|e| self.refuse(start, e.to_string()))?.clone();
+            let (name, figure) = self.figure(raw, &part.id, &sources)?;
+            part.figures.entry(name).or_default().insert(0, figure);
+            parts.insert(part.id.clone(), part);
+        }
+        to.sources = sources;
+        to.parts.extend(parts);
+        Ok(())
+    }
+
+    fn part(&self, raw: RawPart, sources: &Sources) -> Result<Part, CatalogueError> {
+        let start = raw.id.span().start;
+        let id = raw.id.get_ref().clone();
+        if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
+            let reason = format!("'{id}' is no id: letters, digits, - . _ only");
+            return Err(self.refuse(start, reason));
+        }
+        let mut figures: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
+        let RawPart { name, class, aliases, note, figures: given, .. } = raw;
+        for raw in given {
+            if raw.get_ref().part.is_some() {
+                let reason = "part: a figure that stands in a part belongs to it".to_owned();
+                return Err(self.refuse(raw.span().start, reason));
+            }
+            let (name, figure) = self.figure(raw, &id, sources)?;
+            figures.entry(name).or_default().push(figure);
+        }
+        Ok(Part { id, aliases, name, class, note, figures })
+    }
+
+    fn figure(
+        &self,
+        raw: Spanned<RawFigure>,
+        part: &str,
+        sources: &Sources,
+    ) -> Result<(String, Figure), CatalogueError> {
+        let start = raw.span().start;
+        let at = format!("{}:{}", self.file, line_of(self.text, start));
+        let name = raw.get_ref().is.clone();
+        let figure = figure(raw.into_inner(), sources, at)
+            .map_err(|reason| self.refuse(start, format!("{part}: {reason}")))?;
+        Ok((name, figure))
+    }
+}
+
+type Sources = BTreeMap<String, Source>;
+
+/// Checks one figure; the error is the reason.
+fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, String> {
+    let Some(quantity) = quantity_named(&raw.is) else {
+        return Err(format!("'{}' is no quantity; `drumfire catalogue check` lists them", raw.is));
+    };
+    let name = quantity.name;
+    let Some(unit) = unit_named(&raw.unit) else {
+        return Err(format!("{name}: '{}' is no unit", raw.unit));
+    };
+    if !fits(&unit, quantity) {
+        return Err(format!(
+            "{name}: {} where {} belongs",
+            if raw.unit.is_empty() { "no unit" } else { &raw.unit },
+            quantity.dimension
+        ));
+    }
+    let Some(source) = raw.source.filter(|source| !source.trim().is_empty()) else {
+        return Err(format!("{name}: a figure without a source; say where {} is from", raw.value));
+    };
+    let Some(known) = sources.get(&source) else {
+        return Err(format!("{name}: no [source.{source}] says what '{source}' is"));
+    };
+    let spread = if quantity.exact { 0.0 } else { raw.kind.default_spread() };
+    let low = raw.low.unwrap_or(raw.value * (1.0 - spread));
+    let high = raw.high.unwrap_or(raw.value * (1.0 + spread));
+    for (word, given) in [("value", raw.value), ("low", low), ("high", high)] {
+        let base = given * unit.factor;
+        if !given.is_finite() || given < 0.0 {
+            return Err(format!("{name}: {word} {given} is not a number above nought"));
+        }
+        if base < quantity.least * 0.5 || base > quantity.most {
+            return Err(format!(
+                "{name}: {word} {given} {} is absurd: {} to {} is possible; check the unit",
+                unit.name,
+                super::pretty(quantity.least, quantity),
+                super::pretty(quantity.most, quantity)
+            ));
+        }
+    }
+    let counted = quantity.exact && unit.dimension == Dimension::NUMBER;
+    if counted && raw.value.fract() != 0.0 {
+        return Err(format!("{name}: {} is counted, so it must be whole", raw.value));
+    }
+    if !(low <= raw.value && raw.value <= high) {
+        return Err(format!("{name}: {} is not between {low} and {high}", raw.value));
+    }
+    Ok(Figure {
+        value: raw.value * unit.factor,
+        low: low * unit.factor,
+        high: high * unit.factor,
+        given: raw.value,
+        unit: raw.unit,
+        condition: raw.condition,
+        kind: raw.kind,
+        date: raw.date.unwrap_or_else(|| known.date.clone()),
+        source,
+        at,
+    })
+}

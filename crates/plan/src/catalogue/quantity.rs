@@ -1,0 +1,106 @@
+//! What may be said about a part: names, dimensions and the range beyond which a value is absurd.
+
+use crate::unit::Dimension;
+
+/// Something that can be known about a part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantity {
+    /// As it is written in data files.
+    pub name: &'static str,
+    /// What its unit must measure.
+    pub dimension: Dimension,
+    /// Values below this, in base units, are refused as mistakes.
+    pub least: f64,
+    /// Values above this, in base units, are refused as mistakes.
+    pub most: f64,
+    /// Counted or defined: without an interval it is exact.
+    pub exact: bool,
+    /// In words.
+    pub meaning: &'static str,
+}
+
+const fn measured(
+    name: &'static str,
+    dimension: Dimension,
+    (least, most): (f64, f64),
+    meaning: &'static str,
+) -> Quantity {
+    Quantity { name, dimension, least, most, exact: false, meaning }
+}
+
+const fn counted(name: &'static str, most: f64, meaning: &'static str) -> Quantity {
+    Quantity { name, dimension: Dimension::NUMBER, least: 1.0, most, exact: true, meaning }
+}
+
+/// I/Os per second of one part: from a tape robot to a rack.
+const IOPS: (f64, f64) = (1.0, 1e9);
+/// Bytes per second of one part.
+const BANDWIDTH: (f64, f64) = (1e5, 1e13);
+/// From one clock cycle to a spun-down disk.
+const LATENCY: (f64, f64) = (1e-10, 60.0);
+/// Dollars.
+const PRICE: (f64, f64) = (0.5, 1e8);
+/// Watts.
+const POWER: (f64, f64) = (1e-3, 1e5);
+
+/// All of them.
+pub const QUANTITIES: &[Quantity] = &[
+    measured("read_iops", Dimension::RATE, IOPS, "reads per second"),
+    measured("write_iops", Dimension::RATE, IOPS, "writes per second"),
+    measured("mix_iops", Dimension::RATE, IOPS, "I/Os per second at 70 % reads, 30 % writes"),
+    measured("depth16_iops", Dimension::RATE, IOPS, "reads per second with 16 outstanding"),
+    measured("depth16_latency", Dimension::TIME, LATENCY, "mean of those reads"),
+    measured("depth16_p99", Dimension::TIME, LATENCY, "99 % of those reads are quicker"),
+    measured("read_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "sequential reads"),
+    measured("write_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "sequential writes"),
+    measured("read_latency", Dimension::TIME, LATENCY, "a read alone"),
+    measured("write_latency", Dimension::TIME, LATENCY, "a write alone"),
+    measured("mix_factor", Dimension::NUMBER, (0.1, 100.0), "weight of a write among reads"),
+    measured("iops", Dimension::RATE, IOPS, "I/Os per second through the whole part"),
+    measured("port_iops", Dimension::RATE, IOPS, "I/Os per second through one port"),
+    measured("bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "through the whole part"),
+    measured("port_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "payload through one port"),
+    measured("engine_time", Dimension::TIME, LATENCY, "of a port's engine for each I/O"),
+    measured("added_latency", Dimension::TIME, LATENCY, "that passing through adds"),
+    Quantity {
+        name: "capacity",
+        dimension: Dimension::BYTES,
+        least: 1e3,
+        most: 1e18,
+        exact: true,
+        meaning: "for data",
+    },
+    measured("price", Dimension::MONEY, PRICE, "of one, new unless noted"),
+    measured("power_active", Dimension::POWER, POWER, "at work"),
+    measured("power_idle", Dimension::POWER, POWER, "idle"),
+    measured("symbol_rate", Dimension::TRANSFERS, (1e8, 1e12), "of one lane, before coding"),
+    measured("coding", Dimension::NUMBER, (0.5, 1.0), "share of symbols that carries data"),
+    measured("nominal_rate", Dimension::BIT_RATE, (1e6, 1e13), "that the link is named after"),
+    measured("framing", Dimension::NUMBER, (0.5, 1.0), "share of the data rate left to payload"),
+    measured("clock", Dimension::RATE, (1e6, 1e11), "of the processor"),
+    measured("core_time", Dimension::TIME, LATENCY, "of a core for each I/O"),
+    measured("core_time_4k", Dimension::TIME, LATENCY, "of a core for each I/O of 4 KiB"),
+    counted("queue_depth", 65536.0, "commands that it takes at once"),
+    counted("channels", 65536.0, "dies or channels that work side by side"),
+    counted("modules", 64.0, "devices on the card"),
+    counted("ports", 1024.0, "for drives or links"),
+    counted("lanes", 1024.0, "of PCI Express"),
+    counted("generation", 7.0, "of PCI Express"),
+    counted("slots", 64.0, "for cards"),
+    counted("bays", 1024.0, "for drives"),
+    counted("sockets", 64.0, "for processors"),
+    counted("cores", 4096.0, "in all"),
+    Quantity {
+        name: "height",
+        dimension: Dimension::HEIGHT,
+        least: 0.5,
+        most: 60.0,
+        exact: true,
+        meaning: "in a rack",
+    },
+];
+
+/// The quantity of this name.
+pub fn quantity_named(name: &str) -> Option<&'static Quantity> {
+    QUANTITIES.iter().find(|quantity| quantity.name == name)
+}

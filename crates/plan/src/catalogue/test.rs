@@ -1,0 +1,126 @@
+use super::*;
+
+const SOURCE: &str = "[source.sheet]\ntitle = 'a data sheet'\ndate = '2009'\n";
+
+fn one(figure: &str) -> Result<Catalogue, String> {
+    let mut catalogue = Catalogue::default();
+    let head = "[[part]]\nid = 'x'\nname = 'X'\nclass = 'drive'\nfigures = [\n";
+    let text = format!("{SOURCE}{head}{figure}\n]\n");
+    catalogue.add("x.toml", &text).map_err(|error| error.to_string())?;
+    Ok(catalogue)
+}
+
+#[test]
+fn the_shipped_catalogue_loads_and_holds_the_known_parts() {
+    let catalogue = Catalogue::shipped();
+    assert!(catalogue.parts.len() >= 60, "{} parts", catalogue.parts.len());
+    let drive = catalogue.part("X25-M").unwrap();
+    assert_eq!(drive.value("read_iops"), Some(35_000.0));
+    assert_eq!(drive.known("read_iops").unwrap().kind, Kind::Spec);
+    // Two sources differ, and both stand.
+    assert_eq!(drive.figures["write_bandwidth"].len(), 2);
+    // What nobody published is absent.
+    assert_eq!(catalogue.part("ioscale2-none").unwrap_err().near, Vec::<String>::new());
+    assert_eq!(catalogue.part("iodrive-160-slc").unwrap().value("price"), None);
+    // Every source is used, and everything that is used exists.
+    let used: std::collections::BTreeSet<&str> = catalogue
+        .parts
+        .values()
+        .flat_map(|part| part.figures.values().flatten())
+        .map(|figure| figure.source.as_str())
+        .collect();
+    for key in catalogue.sources.keys() {
+        assert!(used.contains(key.as_str()), "source {key} is not used");
+    }
+    // No alias means two parts.
+    let mut names: Vec<String> = Vec::new();
+    for part in catalogue.parts.values() {
+        names.push(part.id.to_lowercase());
+        names.extend(part.aliases.iter().map(|alias| alias.to_lowercase()));
+    }
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn takes_a_figure_with_a_source() {
+    let text = "{ is = 'read_latency', value = 65, unit = 'us', kind = 'spec', source = 'sheet' },";
+    let catalogue = one(text).unwrap();
+    let known = catalogue.part("X").unwrap().known("read_latency").unwrap();
+    assert!((known.value - 65e-6).abs() < 1e-12);
+    assert!(known.low < known.value && known.value < known.high);
+    assert_eq!(catalogue.parts["x"].figures["read_latency"][0].date, "2009");
+}
+
+#[test]
+fn refuses_what_makes_no_sense_with_file_line_and_reason() {
+    let cases = [
+        ("{ is = 'read_iops', value = 35000, unit = 'IOPS', kind = 'spec' },", "without a source"),
+        (
+            "{ is = 'read_iops', value = 35, unit = 'IOPS', kind = 'spec', source = 'x' },",
+            "source.x",
+        ),
+        (
+            "{ is = 'read_iops', value = nan, unit = 'IOPS', kind = 'spec', source = 'sheet' },",
+            "NaN",
+        ),
+        (
+            "{ is = 'read_iops', value = inf, unit = 'IOPS', kind = 'spec', source = 'sheet' },",
+            "inf",
+        ),
+        ("{ is = 'read_iops', value = -1, unit = 'IOPS', kind = 'spec', source = 'sheet' },", "-1"),
+        (
+            "{ is = 'read_iops', value = 1e12, unit = 'IOPS', kind = 'spec', source = 'sheet' },",
+            "absurd",
+        ),
+        (
+            "{ is = 'read_iops', value = 100, unit = 'MB/s', kind = 'spec', source = 'sheet' },",
+            "MB/s where IOPS",
+        ),
+        (
+            "{ is = 'read_latency', value = 65, kind = 'spec', source = 'sheet' },",
+            "no unit where s",
+        ),
+        (
+            "{ is = 'read_latency', value = 65, unit = 'parsec', kind = 'spec', source = 'sheet' },",
+            "no unit",
+        ),
+        ("{ is = 'slots', value = 2.5, unit = '', kind = 'spec', source = 'sheet' },", "whole"),
+        (
+            "{ is = 'read_iops', value = 5, low = 6, unit = 'IOPS', kind = 'spec', \
+             source = 'sheet' },",
+            "between",
+        ),
+        ("{ is = 'colour', value = 1, kind = 'spec', source = 'sheet' },", "no quantity"),
+        ("{ is = 'slots', value = 1, kind = 'rumour', source = 'sheet' },", "rumour"),
+        ("{ is = 'slots', valeu = 1, kind = 'spec', source = 'sheet' },", "valeu"),
+    ];
+    for (figure, reason) in cases {
+        let error = one(figure).unwrap_err();
+        assert!(error.starts_with("x.toml:9: "), "{error}");
+        assert!(error.contains(reason), "'{error}' lacks '{reason}'");
+    }
+}
+
+#[test]
+fn a_refused_file_adds_nothing() {
+    let mut catalogue = Catalogue::default();
+    let text = format!("{SOURCE}[[part]]\nid = 'bad id'\nname = ''\nclass = 'drive'\nfigures = []");
+    let error = catalogue.add("x.toml", &text).unwrap_err();
+    assert_eq!(error.line, 5);
+    assert_eq!(catalogue, Catalogue::default());
+}
+
+#[test]
+fn prints_values_as_people_read_them() {
+    let show = |name, value| pretty(value, quantity_named(name).unwrap());
+    assert_eq!(show("read_iops", 35e3), "35.0k IOPS");
+    assert_eq!(show("read_latency", 65e-6), "65 µs");
+    assert_eq!(show("capacity", 1.2e12), "1.20 TB");
+    assert_eq!(show("bandwidth", 2.5e9), "2.50 GB/s");
+    assert_eq!(show("price", 440.0), "$440");
+    assert_eq!(show("clock", 3.2e9), "3.20 GHz");
+    assert_eq!(show("symbol_rate", 5e9), "5 GT/s");
+}

@@ -1,0 +1,418 @@
+//! Claims: what somebody says a system does, as flags or as a file of many.
+//!
+//! A claim is read loosely, because the texts are: an amount without its unit is a finding of the
+//! audit, not an error. Errors are for what nobody could have meant.
+
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+use crate::catalogue::{Catalogue, Part};
+use crate::expression::{Equation, ExpressionError};
+use crate::unit::{Amount, Dimension};
+
+/// A claim as it is written. Everything may be left out.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClaimText {
+    /// Its number in its document.
+    pub number: Option<u32>,
+    /// Page or section.
+    pub at: String,
+    /// What it says, in our own words.
+    pub says: String,
+    /// What it is to its document: input, output, arithmetic or context.
+    pub is: String,
+    /// I/Os per second: `1M`, `over 2.2M`.
+    #[serde(deserialize_with = "text")]
+    pub iops: Option<String>,
+    /// Bytes of each I/O, binary: `4k`.
+    #[serde(deserialize_with = "text")]
+    pub size: Option<String>,
+    /// Percentage of reads.
+    #[serde(deserialize_with = "text")]
+    pub read: Option<String>,
+    /// Mean response time: `0.88 ms`.
+    #[serde(deserialize_with = "text")]
+    pub latency: Option<String>,
+    /// I/Os under way.
+    #[serde(deserialize_with = "text")]
+    pub outstanding: Option<String>,
+    /// Payload per second: `4 GB/s`.
+    #[serde(deserialize_with = "text")]
+    pub bandwidth: Option<String>,
+    /// A link of the catalogue, with lanes if it has some: `10gbe`, `pcie-2 x8`.
+    #[serde(deserialize_with = "text")]
+    pub link: Option<String>,
+    /// What the claim says that link carries.
+    #[serde(deserialize_with = "text")]
+    pub link_rate: Option<String>,
+    /// `iscsi` or `nvme-tcp`; without one the leanest is taken.
+    #[serde(deserialize_with = "text")]
+    pub protocol: Option<String>,
+    /// Bytes of IP in a frame.
+    #[serde(deserialize_with = "text")]
+    pub mtu: Option<String>,
+    /// Number of links side by side.
+    #[serde(deserialize_with = "text")]
+    pub ports: Option<String>,
+    /// Number of drives.
+    #[serde(deserialize_with = "text")]
+    pub drives: Option<String>,
+    /// A drive of the catalogue.
+    #[serde(deserialize_with = "text")]
+    pub drive: Option<String>,
+    /// Number of adapters.
+    #[serde(deserialize_with = "text")]
+    pub adapters: Option<String>,
+    /// An adapter of the catalogue.
+    #[serde(deserialize_with = "text")]
+    pub adapter: Option<String>,
+    /// What the claim says one device does at most, in IOPS.
+    #[serde(deserialize_with = "text")]
+    pub rating: Option<String>,
+    /// Processor use, of all cores.
+    #[serde(deserialize_with = "text")]
+    pub cpu_percent: Option<String>,
+    /// Cores of the host.
+    #[serde(deserialize_with = "text")]
+    pub cores: Option<String>,
+    /// Room for data.
+    #[serde(deserialize_with = "text")]
+    pub capacity: Option<String>,
+    /// Price of all drives.
+    #[serde(deserialize_with = "text")]
+    pub price: Option<String>,
+    /// Arithmetic that the claim does: `6 * 423.72 MB/s over 3 GB/s`.
+    pub equations: Vec<String>,
+    /// Figures that stand elsewhere too, and must agree with what stands there.
+    pub same: Vec<Same>,
+    /// The share that this bandwidth, IOPS times size, is of the best of a series.
+    pub share: Option<ShareText>,
+    /// Day up to which something is said to be current, `2009-01-05`.
+    pub as_of: Option<String>,
+    /// Day of the test.
+    pub tested: Option<String>,
+}
+
+/// One figure under a name that other claims may use for the same figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Same {
+    /// Its name.
+    pub key: String,
+    /// What this claim says it is.
+    pub value: String,
+}
+
+/// A share of the best of a series.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShareText {
+    /// Name of the series.
+    pub of: String,
+    /// As `90 %`.
+    pub share: String,
+}
+
+/// Numbers may go without quotes.
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Text(String),
+        Whole(i64),
+        Number(f64),
+    }
+    Ok(Some(match Given::deserialize(from)? {
+        Given::Text(text) => text,
+        Given::Whole(number) => number.to_string(),
+        Given::Number(number) => number.to_string(),
+    }))
+}
+
+/// A claim that was read.
+#[derive(Clone, Debug)]
+pub struct Claim<'a> {
+    /// As it was written.
+    pub text: ClaimText,
+    /// Amounts by the name of their field, with the dimension that belongs there.
+    pub amounts: Vec<(&'static str, Dimension, Amount)>,
+    /// Bytes of each I/O.
+    pub size_bytes: Option<f64>,
+    /// The drive.
+    pub drive: Option<&'a Part>,
+    /// The adapter.
+    pub adapter: Option<&'a Part>,
+    /// The link, and how many lanes of it.
+    pub link: Option<(&'a Part, u32)>,
+    /// The arithmetic.
+    pub equations: Vec<(String, Equation)>,
+    /// Figures that stand elsewhere too.
+    pub same: Vec<(String, Amount)>,
+    /// Series and share.
+    pub share: Option<(String, Amount)>,
+}
+
+/// Why a claim cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimError {
+    /// One of its words.
+    #[error("{field}: {reason}")]
+    Field {
+        /// Its name.
+        field: &'static str,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+    /// The arithmetic.
+    #[error("equations: {0}")]
+    Equation(#[from] ExpressionError),
+    /// A file.
+    #[error("{file}:{line}: {reason}")]
+    File {
+        /// As the caller named it.
+        file: String,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl<'a> Claim<'a> {
+    /// Reads a claim, with parts from `catalogue`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClaimError`] for amounts, parts and sizes that do not exist.
+    pub fn read(text: ClaimText, catalogue: &'a Catalogue) -> Result<Claim<'a>, ClaimError> {
+        let part = |field, name: &Option<String>| match name {
+            None => Ok(None),
+            Some(name) => catalogue.part(name).map(Some).map_err(|e| wrong(field, e)),
+        };
+        let link = match &text.link {
+            None => None,
+            Some(name) => Some(link(name, catalogue)?),
+        };
+        let size = text.size.as_deref().map(block::parse_size).transpose();
+        let size = size.map_err(|error| wrong("size", error))?;
+        let equations = text
+            .equations
+            .iter()
+            .map(|line| Equation::parse(line).map(|equation| (line.clone(), equation)));
+        let same = text.same.iter().map(|same| {
+            let amount = Amount::parse(&same.value).map_err(|error| wrong("same", error))?;
+            Ok((same.key.clone(), amount))
+        });
+        let share = match &text.share {
+            None => None,
+            Some(ShareText { of, share }) => {
+                let amount = Amount::parse(share).map_err(|error| wrong("share", error))?;
+                Some((of.clone(), amount))
+            }
+        };
+        if size == Some(0) {
+            return Err(wrong("size", "an I/O has at least one byte"));
+        }
+        for (field, date) in [("as_of", &text.as_of), ("tested", &text.tested)] {
+            if date.as_deref().is_some_and(|date| day(date).is_none()) {
+                return Err(wrong(field, "write a day as 2009-01-05"));
+            }
+        }
+        Ok(Claim {
+            amounts: amounts(&text)?,
+            size_bytes: size.map(|bytes| bytes as f64),
+            drive: part("drive", &text.drive)?,
+            adapter: part("adapter", &text.adapter)?,
+            link,
+            equations: equations.collect::<Result<_, ExpressionError>>()?,
+            same: same.collect::<Result<_, ClaimError>>()?,
+            share,
+            text,
+        })
+    }
+
+    /// The amount in a field, if it has the unit that belongs there.
+    pub fn amount(&self, field: &str) -> Option<&Amount> {
+        let found = self.amounts.iter().find(|(name, ..)| *name == field);
+        found.filter(|(_, wanted, amount)| suits(*wanted, amount)).map(|(.., amount)| amount)
+    }
+
+    /// Its value in base units; bits are made bytes.
+    pub fn value(&self, field: &str) -> Option<f64> {
+        self.amount(field).map(bytes_of)
+    }
+
+    /// Number of things in a field, if it is said.
+    pub fn count(&self, field: &str) -> Option<f64> {
+        self.value(field)
+    }
+
+    /// Share of reads, 0 to 1; reads alone unless said otherwise.
+    pub fn read_share(&self) -> f64 {
+        self.value("read").map_or(1.0, |read| if read > 1.0 { read / 100.0 } else { read })
+    }
+}
+
+/// The value of an amount, in bytes where it is in bits.
+pub(crate) fn bytes_of(amount: &Amount) -> f64 {
+    let bits = amount.dimension == Dimension::BIT_RATE;
+    if bits { amount.value / 8.0 } else { amount.value }
+}
+
+/// Whether an amount has the unit that belongs to its field. IOPS and percentages may go without,
+/// and bandwidths may be in bits.
+pub(crate) fn suits(wanted: Dimension, amount: &Amount) -> bool {
+    let bare = [Dimension::RATE, Dimension::NUMBER].contains(&wanted);
+    amount.dimension == wanted
+        || (bare && amount.dimension == Dimension::NUMBER)
+        || (wanted == Dimension::BYTE_RATE && amount.dimension == Dimension::BIT_RATE)
+}
+
+fn wrong(field: &'static str, reason: impl std::fmt::Display) -> ClaimError {
+    ClaimError::Field { field, reason: reason.to_string() }
+}
+
+fn amounts(text: &ClaimText) -> Result<Vec<(&'static str, Dimension, Amount)>, ClaimError> {
+    let fields = [
+        ("iops", Dimension::RATE, &text.iops),
+        ("read", Dimension::NUMBER, &text.read),
+        ("latency", Dimension::TIME, &text.latency),
+        ("outstanding", Dimension::NUMBER, &text.outstanding),
+        ("bandwidth", Dimension::BYTE_RATE, &text.bandwidth),
+        ("link_rate", Dimension::BYTE_RATE, &text.link_rate),
+        ("mtu", Dimension::NUMBER, &text.mtu),
+        ("ports", Dimension::NUMBER, &text.ports),
+        ("drives", Dimension::NUMBER, &text.drives),
+        ("adapters", Dimension::NUMBER, &text.adapters),
+        ("rating", Dimension::RATE, &text.rating),
+        ("cpu_percent", Dimension::NUMBER, &text.cpu_percent),
+        ("cores", Dimension::NUMBER, &text.cores),
+        ("capacity", Dimension::BYTES, &text.capacity),
+        ("price", Dimension::MONEY, &text.price),
+    ];
+    let mut amounts = Vec::new();
+    for (field, dimension, given) in fields {
+        let Some(given) = given else { continue };
+        let amount = Amount::parse(given).map_err(|error| wrong(field, error))?;
+        if amount.value == 0.0 && field != "read" && field != "cpu_percent" {
+            return Err(wrong(field, "nought makes no claim"));
+        }
+        amounts.push((field, dimension, amount));
+    }
+    Ok(amounts)
+}
+
+fn link<'a>(name: &str, catalogue: &'a Catalogue) -> Result<(&'a Part, u32), ClaimError> {
+    let (id, lanes) = match name.rsplit_once(" x") {
+        Some((id, lanes)) => (id, lanes.trim().parse().ok().filter(|n| (1..=64).contains(n))),
+        None => (name, Some(1)),
+    };
+    let lanes = lanes.ok_or_else(|| wrong("link", "write lanes as in 'pcie-2 x8'"))?;
+    let part = catalogue.part(id).map_err(|error| wrong("link", error))?;
+    Ok((part, lanes))
+}
+
+/// Days since some day long ago; `None` for what is no date.
+pub(crate) fn day(date: &str) -> Option<i64> {
+    let mut fields = date.split('-').map(|field| field.parse::<i64>().ok());
+    let (year, month, day) = (fields.next()??, fields.next()??, fields.next()??);
+    let real =
+        (1900..=2200).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    // Years from March on, so that the leap day comes last; months of 30.6 days on average.
+    let (y, m) = if month <= 2 { (year - 1, month + 12) } else { (year, month) };
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m - 457) / 5 + day;
+    (real && fields.next().is_none()).then_some(days)
+}
+
+/// Claims of one document.
+#[derive(Clone, Debug)]
+pub struct Document<'a> {
+    /// Its title.
+    pub title: String,
+    /// In the order of the file.
+    pub claims: Vec<Claim<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDocument {
+    title: String,
+    claim: Vec<Spanned<ClaimText>>,
+}
+
+/// Most claims of a file.
+const CLAIMS_MAX: usize = 10_000;
+
+impl<'a> Document<'a> {
+    /// Reads a file of claims, called `file` in messages.
+    ///
+    /// # Errors
+    ///
+    /// [`ClaimError::File`] with line and reason.
+    pub fn read(
+        file: &str,
+        text: &str,
+        catalogue: &'a Catalogue,
+    ) -> Result<Document<'a>, ClaimError> {
+        let refuse = |line, reason| ClaimError::File { file: file.to_owned(), line, reason };
+        let raw: RawDocument = toml::from_str(text).map_err(|error| {
+            let (line, reason) = crate::catalogue::syntax(text, &error);
+            refuse(line, reason)
+        })?;
+        if raw.claim.len() > CLAIMS_MAX {
+            return Err(refuse(1, format!("more than {CLAIMS_MAX} claims: split the file")));
+        }
+        let claims = raw.claim.into_iter().map(|claim| {
+            let line = crate::catalogue::line_of(text, claim.span().start);
+            let read = Claim::read(claim.into_inner(), catalogue);
+            read.map_err(|error| refuse(line, error.to_string()))
+        });
+        Ok(Document { title: raw.title, claims: claims.collect::<Result<_, _>>()? })
+    }
+}
+
+/// The documents that the project was founded on, by short name.
+pub const FOUNDING: &[(&str, &str)] = &[
+    ("intel-ssd", include_str!("../claims/intel-ssd.toml")),
+    ("marvell-pcie", include_str!("../claims/marvell-pcie.toml")),
+    ("intel-iscsi", include_str!("../claims/intel-iscsi.toml")),
+    ("thirdio-fc", include_str!("../claims/thirdio-fc.toml")),
+    ("fusion-sql", include_str!("../claims/fusion-sql.toml")),
+];
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn reads_claims_and_names_what_nobody_meant() {
+        let catalogue = Catalogue::shipped();
+        let read = |text: &str| Document::read("c.toml", text, &catalogue);
+        let text = "title = 't'\n[[claim]]\niops = '1M'\ndrives = 28\ndrive = 'x25-m'\n";
+        let document = read(text).unwrap();
+        assert_eq!(document.claims[0].count("drives"), Some(28.0));
+        assert_eq!(document.claims[0].value("iops"), Some(1e6));
+        for (wrong, reason) in [
+            ("drive = 'nosuch'", "c.toml:2: drive: no part"),
+            ("iops = 'many'", "c.toml:2: iops: 'many' is no amount"),
+            ("size = 0", "c.toml:2: size"),
+            ("colour = 1", "c.toml:3: unknown field"),
+            ("tested = '2010-13-01'", "write a day as"),
+            ("equations = ['1 + 1']", "no comparison"),
+            ("link = 'pcie-2 x99'", "lanes"),
+        ] {
+            let text = format!("title = 't'\n[[claim]]\n{wrong}\n");
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.contains(reason), "'{error}' lacks '{reason}'");
+        }
+    }
+
+    #[test]
+    fn counts_days() {
+        assert_eq!(day("2010-01-06").unwrap() - day("2009-01-05").unwrap(), 366);
+        assert_eq!(day("2012-03-01").unwrap() - day("2012-02-28").unwrap(), 2);
+        assert_eq!(day("today"), None);
+        assert_eq!(day("2010-1-6-1"), None);
+    }
+}

@@ -1,0 +1,19 @@
+//! Predict: what parts are known to do, what a system of them will do, and whether a claim can be
+//! true.
+//!
+//! The [`catalogue`] holds figures, each with its source. An [`audit`] holds a claim against the
+//! laws that need no model. Everything that queues is solved by `model`; what stands here turns
+//! parts into stations and answers into words, and does no queueing arithmetic of its own.
+
+#![forbid(unsafe_code)]
+
+pub mod audit;
+pub mod bill;
+pub mod catalogue;
+pub mod claim;
+pub mod expression;
+pub mod predict;
+pub mod system;
+pub mod unit;
+pub mod verify;
+pub mod wire;

@@ -1,0 +1,189 @@
+//! What a system will do: rates, latency, who is busy, who limits, and why.
+
+use model::{Caveat, Method, Solution, solve};
+use serde::Serialize;
+
+use crate::bill::Bill;
+use crate::catalogue::Kind;
+use crate::system::{Input, Level, Load, PlanError, System, Tweak};
+
+/// What a system will do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// I/Os per second.
+    pub iops: f64,
+    /// Payload per second.
+    pub bytes_per_s: f64,
+    /// Mean time from issue to done, in seconds.
+    pub latency_s: f64,
+    /// Mean I/Os under way.
+    pub outstanding: f64,
+    /// Share of all cores in use; `None` if no software is named.
+    pub processor: Option<f64>,
+    /// How busy everything is, the busiest first.
+    pub uses: Vec<Use>,
+    /// How the network was solved.
+    pub method: &'static str,
+    /// What was left out or taken for granted.
+    pub remarks: Vec<String>,
+    /// The figures that it rests on.
+    pub inputs: Vec<Input>,
+}
+
+/// How busy a resource is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Use {
+    /// What it is.
+    pub name: String,
+    /// How far from the medium.
+    pub level: Level,
+    /// 0 to 1.
+    pub utilisation: f64,
+    /// How it is known what it does.
+    pub kind: Kind,
+}
+
+impl Prediction {
+    /// What limits it: the busiest resource.
+    pub fn bottleneck(&self) -> Option<&Use> {
+        self.uses.first()
+    }
+}
+
+/// Solves a bill.
+///
+/// # Errors
+///
+/// [`PlanError`] for missing figures, and what `model` says.
+pub fn predict(bill: &Bill, tweak: &Tweak) -> Result<Prediction, PlanError> {
+    predict_by(bill, tweak, Method::Auto)
+}
+
+/// As [`predict`], by a method of the caller's choice.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Prediction, PlanError> {
+    let system = System::build(bill, tweak)?;
+    let solution = solve(&system.network, method)?;
+    let iops = solution.throughput_per_s();
+    let mut uses: Vec<Use> = system.resources.iter().map(|r| used(r, &solution, iops)).collect();
+    // The sort is stable, so that equals keep their order and the answer is the same each time.
+    uses.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    let processor = uses.iter().find(|u| u.level == Level::Processor).map(|u| u.utilisation);
+    let mut remarks = system.remarks;
+    remarks.extend(solution.caveats.iter().filter_map(caveat).map(str::to_owned));
+    remarks.dedup();
+    Ok(Prediction {
+        iops,
+        bytes_per_s: iops * bill.work.size_bytes,
+        latency_s: solution.response_s(),
+        outstanding: solution.classes.iter().map(|class| class.outstanding).sum(),
+        processor,
+        uses,
+        method: match solution.method {
+            Some(Method::Exact) => "exact mean value analysis",
+            Some(Method::Linearizer) => "Linearizer",
+            _ => "Schweitzer",
+        },
+        remarks,
+        inputs: system.inputs,
+    })
+}
+
+fn used(resource: &crate::system::Resource, solution: &Solution, iops: f64) -> Use {
+    let utilisation = match &resource.load {
+        Load::Stations(stations) => {
+            let each = stations.iter().map(|at| solution.stations[at.0 as usize].utilisation);
+            each.fold(0.0, f64::max)
+        }
+        Load::PerIo(seconds) => iops * seconds,
+    };
+    let (name, level, kind) = (resource.name.clone(), resource.level, resource.kind);
+    Use { name, level, utilisation, kind }
+}
+
+fn caveat(caveat: &Caveat) -> Option<&'static str> {
+    match caveat {
+        Caveat::Approximate => Some("the means are approximate"),
+        Caveat::SplitServers(_) => None,
+        Caveat::UnequalService(_) => Some("different times in one queue are taken as their mean"),
+        _ => None,
+    }
+}
+
+/// One step of the way from ratings to the answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fall {
+    /// Up to which parts.
+    pub up_to: Level,
+    /// I/Os per second with these and nothing else.
+    pub iops: f64,
+}
+
+/// From the drives alone to the whole system, a level more at each step.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn waterfall(bill: &Bill) -> Result<Vec<Fall>, PlanError> {
+    let whole = System::build(bill, &Tweak::default())?;
+    let mut falls = Vec::new();
+    for level in Level::ALL {
+        if whole.resources.iter().any(|resource| resource.level == level) {
+            let tweak = Tweak { up_to: Some(level), ..Tweak::default() };
+            falls.push(Fall { up_to: level, iops: predict(bill, &tweak)?.iops });
+        }
+    }
+    Ok(falls)
+}
+
+/// What more of one level would bring.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// Which level is faster.
+    pub level: Level,
+    /// By how much: 1.1 is ten percent.
+    pub factor: f64,
+    /// I/Os per second then, relative to now.
+    pub gain: f64,
+    /// What limits then, and how busy it is.
+    pub next: Option<Use>,
+}
+
+/// Each level ten percent faster, one at a time, the most useful first.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn what_if(bill: &Bill) -> Result<Vec<WhatIf>, PlanError> {
+    let base = predict(bill, &Tweak::default())?;
+    let factor = 1.1;
+    let mut all = Vec::new();
+    for level in Level::ALL {
+        if base.uses.iter().any(|u| u.level == level) {
+            let tweak = Tweak { faster: Some((level, factor)), ..Tweak::default() };
+            let then = predict(bill, &tweak)?;
+            let gain = then.iops / base.iops;
+            all.push(WhatIf { level, factor, gain, next: then.bottleneck().cloned() });
+        }
+    }
+    all.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    Ok(all)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::catalogue::Catalogue;
+
+    #[test]
+    fn twenty_eight_drives() {
+        let catalogue = Catalogue::shipped();
+        let text = include_str!("../systems/intel-ssd.toml");
+        let bill = Bill::read("intel-ssd.toml", text, &catalogue).unwrap();
+        let found = predict(&bill, &Tweak::default()).unwrap();
+        assert!((970e3..981e3).contains(&found.iops), "{}", found.iops);
+    }
+}

@@ -1,0 +1,312 @@
+//! Units and amounts: `0.88 ms`, `about 900`, `over 2.2M`, `4 GB/s`.
+//!
+//! An [`Amount`] keeps what its text says beyond the number: how many digits were given, whether a
+//! word widens it, and whether it has a unit at all. Prefixes are decimal with `B` and binary with
+//! `iB`, bytes and bits are different things, and a transfer is neither.
+
+use std::fmt;
+
+/// Exponents of byte, bit, second, dollar, watt, transfer and rack unit: what an amount is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dimension(pub [i8; 7]);
+
+impl Dimension {
+    /// A number or a percentage.
+    pub const NUMBER: Dimension = Dimension([0; 7]);
+    /// Something per second: IOPS, Hz.
+    pub const RATE: Dimension = Dimension([0, 0, -1, 0, 0, 0, 0]);
+    /// Seconds.
+    pub const TIME: Dimension = Dimension([0, 0, 1, 0, 0, 0, 0]);
+    /// Bytes.
+    pub const BYTES: Dimension = Dimension([1, 0, 0, 0, 0, 0, 0]);
+    /// Bytes per second.
+    pub const BYTE_RATE: Dimension = Dimension([1, 0, -1, 0, 0, 0, 0]);
+    /// Bits per second.
+    pub const BIT_RATE: Dimension = Dimension([0, 1, -1, 0, 0, 0, 0]);
+    /// Transfers per second: symbols on a lane.
+    pub const TRANSFERS: Dimension = Dimension([0, 0, -1, 0, 0, 1, 0]);
+    /// Dollars.
+    pub const MONEY: Dimension = Dimension([0, 0, 0, 1, 0, 0, 0]);
+    /// Watts.
+    pub const POWER: Dimension = Dimension([0, 0, 0, 0, 1, 0, 0]);
+    /// Rack units.
+    pub const HEIGHT: Dimension = Dimension([0, 0, 0, 0, 0, 0, 1]);
+
+    /// That of a product (`sign` 1) or a quotient (`sign` −1); `None` beyond any sense.
+    pub fn times(self, other: Dimension, sign: i8) -> Option<Dimension> {
+        let mut all = self.0;
+        for (mine, theirs) in all.iter_mut().zip(other.0) {
+            *mine = mine.checked_add(theirs.checked_mul(sign)?)?;
+        }
+        Some(Dimension(all))
+    }
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = UNITS.iter().find(|unit| unit.dimension == *self && unit.factor == 1.0);
+        f.write_str(known.map_or("a mixture", |unit| match unit.name {
+            "" => "a number without unit",
+            name => name,
+        }))
+    }
+}
+
+/// A unit: its name, what it measures, and how much of the base unit it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unit {
+    /// As it is written.
+    pub name: &'static str,
+    /// What it measures.
+    pub dimension: Dimension,
+    /// Base units in one of it.
+    pub factor: f64,
+}
+
+const fn unit(name: &'static str, dimension: Dimension, factor: f64) -> Unit {
+    Unit { name, dimension, factor }
+}
+
+/// Every unit, the base unit of each dimension before its multiples.
+const UNITS: &[Unit] = &[
+    unit("", Dimension::NUMBER, 1.0),
+    unit("%", Dimension::NUMBER, 0.01),
+    unit("IOPS", Dimension::RATE, 1.0),
+    unit("Hz", Dimension::RATE, 1.0),
+    unit("MHz", Dimension::RATE, 1e6),
+    unit("GHz", Dimension::RATE, 1e9),
+    unit("s", Dimension::TIME, 1.0),
+    unit("ms", Dimension::TIME, 1e-3),
+    unit("us", Dimension::TIME, 1e-6),
+    unit("µs", Dimension::TIME, 1e-6),
+    unit("ns", Dimension::TIME, 1e-9),
+    unit("B", Dimension::BYTES, 1.0),
+    unit("kB", Dimension::BYTES, 1e3),
+    unit("KB", Dimension::BYTES, 1e3),
+    unit("MB", Dimension::BYTES, 1e6),
+    unit("GB", Dimension::BYTES, 1e9),
+    unit("TB", Dimension::BYTES, 1e12),
+    unit("PB", Dimension::BYTES, 1e15),
+    unit("KiB", Dimension::BYTES, 1024.0),
+    unit("MiB", Dimension::BYTES, 1048576.0),
+    unit("GiB", Dimension::BYTES, 1073741824.0),
+    unit("TiB", Dimension::BYTES, 1099511627776.0),
+    unit("B/s", Dimension::BYTE_RATE, 1.0),
+    unit("kB/s", Dimension::BYTE_RATE, 1e3),
+    unit("MB/s", Dimension::BYTE_RATE, 1e6),
+    unit("GB/s", Dimension::BYTE_RATE, 1e9),
+    unit("TB/s", Dimension::BYTE_RATE, 1e12),
+    unit("KiB/s", Dimension::BYTE_RATE, 1024.0),
+    unit("MiB/s", Dimension::BYTE_RATE, 1048576.0),
+    unit("GiB/s", Dimension::BYTE_RATE, 1073741824.0),
+    unit("b/s", Dimension::BIT_RATE, 1.0),
+    unit("Mb/s", Dimension::BIT_RATE, 1e6),
+    unit("Gb/s", Dimension::BIT_RATE, 1e9),
+    unit("Tb/s", Dimension::BIT_RATE, 1e12),
+    unit("Mbit/s", Dimension::BIT_RATE, 1e6),
+    unit("Gbit/s", Dimension::BIT_RATE, 1e9),
+    unit("T/s", Dimension::TRANSFERS, 1.0),
+    unit("GT/s", Dimension::TRANSFERS, 1e9),
+    unit("USD", Dimension::MONEY, 1.0),
+    unit("W", Dimension::POWER, 1.0),
+    unit("kW", Dimension::POWER, 1e3),
+    unit("U", Dimension::HEIGHT, 1.0),
+];
+
+/// The unit of this name.
+pub fn unit_named(name: &str) -> Option<Unit> {
+    UNITS.iter().find(|unit| unit.name == name).copied()
+}
+
+/// How a text hedges its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hedge {
+    /// The number, to the digits that are given.
+    Plain,
+    /// "about": within ten percent.
+    About,
+    /// "over": not below it.
+    Over,
+    /// "nearly": below it, by ten percent at most.
+    Nearly,
+}
+
+/// A number as a text gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Amount {
+    /// In base units: bytes, seconds, per second.
+    pub value: f64,
+    /// Half of the last digit that is given, in base units; 0 for whole numbers without a unit.
+    pub half: f64,
+    /// How the text hedges it.
+    pub hedge: Hedge,
+    /// What it measures.
+    pub dimension: Dimension,
+    /// The unit as it is written; empty if there is none.
+    pub unit: &'static str,
+}
+
+/// A text that is no amount.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no amount: write a number and a unit, such as 4 GB/s, 0.88 ms, 35K, over 2.2M")]
+pub struct AmountError(pub String);
+
+impl Amount {
+    /// Reads `[about|over|nearly] number[K|M|G|T][unit]`, with `~`, `>` and `<` for the words and
+    /// `$` before money.
+    ///
+    /// # Errors
+    ///
+    /// [`AmountError`] for what is none of it, and for numbers that are not finite or negative.
+    pub fn parse(text: &str) -> Result<Amount, AmountError> {
+        let error = || AmountError(text.chars().take(80).collect());
+        let (hedge, rest) = hedge(text.trim());
+        let money = rest.strip_prefix('$');
+        let rest = money.unwrap_or(rest);
+        let (digits, rest) = number(rest);
+        let plain: String = digits.chars().filter(|c| *c != ',' && *c != '_').collect();
+        let value: f64 = plain.parse().map_err(|_| error())?;
+        let (prefix, unit) = suffix(rest.trim()).ok_or_else(error)?;
+        let unit = match (money, unit.name) {
+            (Some(_), "") => unit_named("USD").unwrap_or(unit),
+            (Some(_), _) => return Err(error()),
+            (None, _) => unit,
+        };
+        let factor = prefix * unit.factor;
+        let value = value * factor;
+        if !value.is_finite() {
+            return Err(error());
+        }
+        let exact = unit.name.is_empty() && prefix == 1.0 && !plain.contains('.');
+        let half = if exact { 0.0 } else { half_digit(&plain) * factor };
+        Ok(Amount { value, half, hedge, dimension: unit.dimension, unit: unit.name })
+    }
+
+    /// What the text allows: its digits, widened by its hedge.
+    pub fn interval(&self) -> (f64, f64) {
+        let (v, half) = (self.value, self.half);
+        match self.hedge {
+            Hedge::Plain => (v - half, v + half),
+            Hedge::About => (v - half.max(0.1 * v), v + half.max(0.1 * v)),
+            Hedge::Over => (v, f64::INFINITY),
+            Hedge::Nearly => (0.9 * v, v),
+        }
+    }
+
+    /// As [`Amount::interval`], but "over" and "nearly" reach only to the next digit: who writes
+    /// "over 2.2M" would have written 2.3M.
+    pub fn next_digit(&self) -> (f64, f64) {
+        match self.hedge {
+            Hedge::Over => (self.value, self.value + self.half.max(0.025 * self.value)),
+            Hedge::Nearly => (self.value - self.half.max(0.025 * self.value), self.value),
+            Hedge::Plain | Hedge::About => self.interval(),
+        }
+    }
+}
+
+fn hedge(text: &str) -> (Hedge, &str) {
+    let words = [
+        ("about", Hedge::About),
+        ("~", Hedge::About),
+        ("over", Hedge::Over),
+        (">", Hedge::Over),
+        ("nearly", Hedge::Nearly),
+        ("<", Hedge::Nearly),
+        ("=", Hedge::Plain),
+    ];
+    let found = words.iter().find_map(|(word, hedge)| Some((*hedge, text.strip_prefix(word)?)));
+    let (hedge, rest) = found.unwrap_or((Hedge::Plain, text));
+    (hedge, rest.trim_start())
+}
+
+/// Splits digits, with point and thousands' commas, from the rest.
+pub(crate) fn number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || "._,".contains(c)));
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// A decimal prefix and a unit; a unit's own prefix goes before.
+pub(crate) fn suffix(text: &str) -> Option<(f64, Unit)> {
+    if let Some(unit) = unit_named(text) {
+        return Some((1.0, unit));
+    }
+    let (prefix, rest) = match text.chars().next()? {
+        'k' | 'K' => (1e3, &text[1..]),
+        'M' => (1e6, &text[1..]),
+        'G' => (1e9, &text[1..]),
+        'T' => (1e12, &text[1..]),
+        _ => return None,
+    };
+    let unit = unit_named(rest.trim_start())?;
+    ["", "IOPS", "USD"].contains(&unit.name).then_some((prefix, unit))
+}
+
+/// Half of the last digit that counts; two count at least, so that 1M means 0.95M to 1.05M.
+fn half_digit(plain: &str) -> f64 {
+    let (whole, decimals) = plain.split_once('.').unwrap_or((plain, ""));
+    let digits = whole.len() as i32;
+    let places = (0..).map(|at: i32| digits - 1 - at);
+    let all = || places.clone().zip(whole.chars().chain(decimals.chars()));
+    let mut counting = all().filter(|(_, digit)| *digit != '0').map(|(place, _)| place);
+    let Some(first) = counting.next() else { return 0.5 * 10f64.powi(-(decimals.len() as i32)) };
+    // Zeros after the point were given on purpose, zeros before it may be rounding.
+    let last = match decimals.len() {
+        0 => counting.last().unwrap_or(first),
+        given => -(given as i32),
+    };
+    0.5 * 10f64.powi(last.min(first - 1))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str) -> (f64, f64, Hedge, &'static str) {
+        let amount = Amount::parse(text).unwrap();
+        (amount.value, amount.half, amount.hedge, amount.unit)
+    }
+
+    #[test]
+    fn reads_what_texts_say() {
+        assert_eq!(read("28"), (28.0, 0.0, Hedge::Plain, ""));
+        assert_eq!(read("1M"), (1e6, 0.05e6, Hedge::Plain, ""));
+        assert_eq!(read("over 2.2M IOPS"), (2.2e6, 0.05e6, Hedge::Over, "IOPS"));
+        assert_eq!(read("about 900"), (900.0, 0.0, Hedge::About, ""));
+        assert_eq!(read("$20K"), (20e3, 500.0, Hedge::Plain, "USD"));
+        assert_eq!(read("4 GB/s"), (4e9, 0.05e9, Hedge::Plain, "GB/s"));
+        assert_eq!(read("10Gb/s"), (10e9, 0.5e9, Hedge::Plain, "Gb/s"));
+        assert_eq!(read("2,920 MB/s"), (2920e6, 5e6, Hedge::Plain, "MB/s"));
+        assert_eq!(read("0.5 IOPS"), (0.5, 0.005, Hedge::Plain, "IOPS"));
+        let (value, half, ..) = read("360.331 MB/s");
+        assert!((value - 360.331e6).abs() < 1e-3 && (half - 500.0).abs() < 1e-6);
+        let (value, half, ..) = read("0.88 ms");
+        assert!((value - 0.88e-3).abs() < 1e-12 && (half - 5e-6).abs() < 1e-12);
+        for wrong in ["", "GB/s", "4 QB/s", "1e400", "-3", "nan", "5 MGB", "$5 ms", "1.2.3"] {
+            assert!(Amount::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn hedges_widen() {
+        let within = |text: &str, value: f64| {
+            let (low, high) = Amount::parse(text).unwrap().interval();
+            low <= value && value <= high
+        };
+        assert!(within("about 900", 926.0) && !within("about 15", 13.0));
+        assert!(within("over 16", 16.35) && !within("over 3", 2.54));
+        assert!(within("nearly 8", 7.63) && !within("nearly 8", 8.19));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = Amount::parse(&text);
+        }
+
+        #[test]
+        fn no_number_panics(text in "[~<>$]?[0-9.,_]{0,12}[KMGT]?( ?(GB/s|ms|IOPS))?") {
+            let _ = Amount::parse(&text);
+        }
+    }
+}

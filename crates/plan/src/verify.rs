@@ -1,0 +1,351 @@
+//! The error table: every published figure that the model can be held against, with what it says.
+//!
+//! FIT means that the figure was used to choose a parameter, PRED that it was held out, ALT that
+//! another structure would say this, ARITH that the document's own arithmetic says it. A FIT is
+//! never counted as a prediction. Texts hedge: "nearly 1.3 million" is 1.25 to 1.3 million, and an
+//! error is taken against the middle of what the words allow, to the next digit; against the bare
+//! number it stands beside. Every model value is solved from the catalogue and the bills in
+//! `systems/` each time; the published values stand in `claims/` and in the catalogue. The errors
+//! of held-out figures are recorded in `data/errors.toml`, and one that grows is a failure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::bill::Bill;
+use crate::catalogue::Catalogue;
+use crate::claim::{Claim, Document, FOUNDING};
+use crate::predict::{Prediction, predict};
+use crate::system::{PlanError, Tweak};
+use crate::unit::Amount;
+
+mod founding;
+mod outside;
+
+/// What a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Tag {
+    /// Used to choose a parameter.
+    #[serde(rename = "FIT")]
+    Fit,
+    /// Held out.
+    #[serde(rename = "PRED")]
+    Pred,
+    /// What another structure, or another reading, would say.
+    #[serde(rename = "ALT")]
+    Alt,
+    /// The document's own arithmetic.
+    #[serde(rename = "ARITH")]
+    Arith,
+}
+
+impl Tag {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Tag::Fit => "FIT",
+            Tag::Pred => "PRED",
+            Tag::Alt => "ALT",
+            Tag::Arith => "ARITH",
+        }
+    }
+}
+
+/// Which bar a held-out row is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Set {
+    /// Rates and means of the founding documents.
+    Founding,
+    /// Processor use of the founding documents.
+    Processor,
+    /// Rates and means of others.
+    Outside,
+    /// Percentiles without calibration: shown, so that nobody relies on them.
+    Tails,
+}
+
+impl Set {
+    /// All of them.
+    pub const ALL: [Set; 4] = [Set::Founding, Set::Processor, Set::Outside, Set::Tails];
+
+    /// In words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Set::Founding => "founding documents, rates and means",
+            Set::Processor => "founding documents, processor use",
+            Set::Outside => "others, rates and means",
+            Set::Tails => "others, p99 without calibration",
+        }
+    }
+
+    /// Median and worst error that is tolerated.
+    pub fn bars(self) -> (f64, f64) {
+        match self {
+            Set::Founding => (0.015, 0.06),
+            Set::Processor => (0.15, 0.15),
+            Set::Outside => (0.04, 0.10),
+            Set::Tails => (f64::INFINITY, f64::INFINITY),
+        }
+    }
+}
+
+/// A published figure beside what the model says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Which system.
+    pub case: &'static str,
+    /// Which figure.
+    pub figure: String,
+    /// What it is.
+    pub tag: Tag,
+    /// What it is held to; `None` if to nothing.
+    pub set: Option<Set>,
+    /// As published, in base units.
+    pub published: f64,
+    /// The middle of what its words allow: "nearly 1.3M" is 1.25M to 1.3M.
+    pub meant: f64,
+    /// What the model says.
+    pub model: f64,
+    /// What must be known to read it.
+    pub note: String,
+}
+
+impl Row {
+    /// Relative error against the number as it was published.
+    pub fn error(&self) -> f64 {
+        self.model / self.published - 1.0
+    }
+
+    /// Relative error against the middle of what the words allow.
+    pub fn error_meant(&self) -> f64 {
+        self.model / self.meant - 1.0
+    }
+
+    /// Under which name its error is recorded.
+    pub fn key(&self) -> String {
+        format!("{}: {}", self.case, self.figure)
+    }
+}
+
+/// A parameter that was chosen to meet published figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fitted {
+    /// What it is.
+    pub name: String,
+    /// Its value, with unit.
+    pub value: String,
+    /// What it was chosen to meet.
+    pub to: String,
+    /// Whether it belongs to the founding documents.
+    pub founding: bool,
+}
+
+/// Median and worst of a set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Which.
+    pub set: Set,
+    /// Held-out rows in it.
+    pub rows: usize,
+    /// Median of their absolute errors, each against the middle of what its words allow.
+    pub median: f64,
+    /// Greatest of them.
+    pub worst: f64,
+    /// Median against the bare numbers, "nearly 1.3M" taken as 1.3M.
+    pub median_bare: f64,
+    /// Greatest against the bare numbers.
+    pub worst_bare: f64,
+    /// Whether the bars are met.
+    pub met: bool,
+}
+
+/// The error table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// All rows.
+    pub rows: Vec<Row>,
+    /// All fitted parameters.
+    pub fitted: Vec<Fitted>,
+    /// What it comes to.
+    pub summaries: Vec<Summary>,
+    /// Held-out rows whose error grew beyond what is recorded, or that are not recorded.
+    pub grown: Vec<String>,
+}
+
+impl Report {
+    /// Whether every bar is met and nothing grew.
+    pub fn passed(&self) -> bool {
+        self.grown.is_empty() && self.summaries.iter().all(|summary| summary.met)
+    }
+}
+
+/// Errors of held-out rows when they were last looked at.
+const RECORDED: &str = include_str!("../data/errors.toml");
+/// How much an error may move by the rounding of other compilers.
+const ROOM: f64 = 0.0005;
+
+/// Solves everything anew and compares.
+///
+/// # Errors
+///
+/// [`PlanError`] when a bill has no answer.
+pub fn verify(catalogue: &Catalogue) -> Result<Report, PlanError> {
+    let mut table =
+        Table { catalogue, rows: Vec::new(), fitted: Vec::new(), claims: claims(catalogue) };
+    founding::rows(&mut table)?;
+    outside::rows(&mut table)?;
+    arithmetic(&mut table);
+    let Table { rows, fitted, .. } = table;
+    let summaries = Set::ALL.into_iter().filter_map(|set| summary(&rows, set)).collect();
+    let grown = grown(&rows);
+    Ok(Report { rows, fitted, summaries, grown })
+}
+
+/// Held-out rows that are worse than recorded, or not recorded.
+fn grown(rows: &[Row]) -> Vec<String> {
+    let recorded: BTreeMap<String, f64> = toml::from_str(RECORDED).unwrap_or_default();
+    let grew = |row: &&Row| {
+        let now = row.error_meant().abs();
+        row.tag == Tag::Pred && recorded.get(&row.key()).is_none_or(|then| now > then + ROOM)
+    };
+    rows.iter().filter(grew).map(Row::key).collect()
+}
+
+fn summary(rows: &[Row], set: Set) -> Option<Summary> {
+    let held_out = || rows.iter().filter(|row| row.tag == Tag::Pred && row.set == Some(set));
+    let sorted = |error: fn(&Row) -> f64| {
+        let mut errors: Vec<f64> = held_out().map(|row| error(row).abs()).collect();
+        errors.sort_by(f64::total_cmp);
+        errors
+    };
+    let (plain, meant) = (sorted(Row::error), sorted(Row::error_meant));
+    let (median, worst) = (middle(&meant), *meant.last()?);
+    let (bar_median, bar_worst) = set.bars();
+    Some(Summary {
+        set,
+        rows: plain.len(),
+        median,
+        worst,
+        median_bare: middle(&plain),
+        worst_bare: *plain.last()?,
+        met: median <= bar_median && worst <= bar_worst,
+    })
+}
+
+/// The median of sorted numbers.
+fn middle(sorted: &[f64]) -> f64 {
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
+}
+
+struct Table<'a> {
+    catalogue: &'a Catalogue,
+    rows: Vec<Row>,
+    fitted: Vec<Fitted>,
+    claims: Vec<Claim<'a>>,
+}
+
+fn claims(catalogue: &Catalogue) -> Vec<Claim<'_>> {
+    let read = |(name, text): &(&str, &str)| Document::read(name, text, catalogue);
+    // A test reads them all.
+    FOUNDING.iter().filter_map(|file| read(file).ok()).flat_map(|file| file.claims).collect()
+}
+
+impl<'a> Table<'a> {
+    /// A figure of a founding document.
+    fn claim(&self, number: u32, field: &str) -> &Amount {
+        let found = self.claims.iter().find(|claim| claim.text.number == Some(number));
+        let amount = found.and_then(|claim| claim.amount(field));
+        amount.unwrap_or_else(|| panic!("claim {number} has no {field}"))
+    }
+
+    fn bill(&self, text: &str) -> Bill {
+        Bill::read("system", text, self.catalogue).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn row(
+        &mut self,
+        case: &'static str,
+        figure: &str,
+        (tag, set): (Tag, Option<Set>),
+        values: (&Amount, f64),
+        note: &str,
+    ) {
+        let (published, model) = values;
+        let (low, high) = published.next_digit();
+        let hedged =
+            matches!(published.hedge, crate::unit::Hedge::Over | crate::unit::Hedge::Nearly);
+        let meant = if hedged { (low + high) / 2.0 } else { published.value };
+        let row = Row {
+            case,
+            figure: figure.to_owned(),
+            tag,
+            set,
+            published: published.value,
+            meant,
+            model,
+            note: note.to_owned(),
+        };
+        self.rows.push(row);
+    }
+
+    fn fit(&mut self, name: &str, value: String, to: &str, founding: bool) {
+        let (name, to) = (name.to_owned(), to.to_owned());
+        self.fitted.push(Fitted { name, value, to, founding });
+    }
+}
+
+/// A bare number as an amount.
+fn plain(value: f64) -> Amount {
+    use crate::unit::{Dimension, Hedge};
+    Amount { value, half: 0.0, hedge: Hedge::Plain, dimension: Dimension::NUMBER, unit: "" }
+}
+
+fn solved(bill: &Bill, values: &[(&str, &'static str, f64)]) -> Result<Prediction, PlanError> {
+    let values =
+        values.iter().map(|(part, quantity, value)| (((*part).to_owned(), *quantity), *value));
+    predict(bill, &Tweak { values: values.collect(), ..Tweak::default() })
+}
+
+/// The value between `low` and `high` at which `error` is nought; it must change its sign there.
+/// False position after Illinois (Dowell and Jarratt 1971): some ten evaluations.
+fn root(
+    (low, high): (f64, f64),
+    mut error: impl FnMut(f64) -> Result<f64, PlanError>,
+) -> Result<f64, PlanError> {
+    let (mut a, mut b) = ((low, error(low)?), (high, error(high)?));
+    for _ in 0..100 {
+        let at = b.0 - b.1 * (b.0 - a.0) / (b.1 - a.1);
+        let new = (at, error(at)?);
+        if new.1 == 0.0 || (new.0 - b.0).abs() <= 1e-12 * high {
+            return Ok(new.0);
+        }
+        // The end that stays put counts half, or it would stay for ever.
+        a = if (new.1 < 0.0) == (b.1 < 0.0) { (a.0, a.1 / 2.0) } else { b };
+        b = new;
+    }
+    Ok(b.0)
+}
+
+/// Every equation of the founding documents.
+fn arithmetic(table: &mut Table) {
+    let equations: Vec<(u32, String, Amount, f64)> = table
+        .claims
+        .iter()
+        .flat_map(|claim| {
+            let number = claim.text.number.unwrap_or_default();
+            claim.equations.iter().map(move |(text, equation)| {
+                let text: String = text.chars().take(64).collect();
+                (number, text, equation.right.clone(), equation.left.value)
+            })
+        })
+        .collect();
+    for (number, text, right, left) in equations {
+        let figure = format!("claim {number}: {text}");
+        table.row("arithmetic", &figure, (Tag::Arith, None), (&right, left), "");
+    }
+}
+
+#[cfg(test)]
+mod test;

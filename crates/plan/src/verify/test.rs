@@ -1,0 +1,54 @@
+use super::*;
+
+#[test]
+fn the_error_table_meets_its_bars_and_no_error_grew() {
+    let report = verify(&Catalogue::shipped()).unwrap();
+    let lines: Vec<String> = report
+        .rows
+        .iter()
+        .filter(|row| row.tag == Tag::Pred)
+        .map(|row| format!("\"{}\" = {:.4}", row.key(), row.error_meant().abs()))
+        .collect();
+    assert!(report.grown.is_empty(), "grew: {:#?}\n{}", report.grown, lines.join("\n"));
+    for summary in &report.summaries {
+        assert!(summary.met, "{summary:#?}");
+    }
+    let rows = |set| report.summaries.iter().find(|s| s.set == set).unwrap().rows;
+    assert_eq!((rows(Set::Founding), rows(Set::Processor), rows(Set::Outside)), (17, 3, 8));
+    // No more than eight numbers were chosen to meet the founding documents.
+    assert_eq!(report.fitted.iter().filter(|fitted| fitted.founding).count(), 8);
+    // A figure is either fitted or held out.
+    for fit in report.rows.iter().filter(|row| row.tag == Tag::Fit) {
+        let held = report.rows.iter().any(|r| r.tag == Tag::Pred && r.key() == fit.key());
+        assert!(!held, "{} is fitted and held out", fit.key());
+        assert_eq!(fit.set, None);
+    }
+    // A worse answer is noticed, and one that nobody recorded.
+    let mut worse = report.rows.clone();
+    let first = worse.iter_mut().find(|row| row.tag == Tag::Pred).unwrap();
+    first.model *= 0.95;
+    let key = first.key();
+    assert_eq!(grown(&worse), [key]);
+    worse[0].figure = "another".to_owned();
+    assert_eq!(grown(&worse), ["Intel, 28 SSDs: another"]);
+    // Nothing is recorded that no row has.
+    let recorded: BTreeMap<String, f64> = toml::from_str(RECORDED).unwrap();
+    for key in recorded.keys() {
+        let known = report.rows.iter().any(|row| row.tag == Tag::Pred && row.key() == *key);
+        assert!(known, "{key} is recorded but not in the table");
+    }
+}
+
+#[test]
+fn the_middle_of_numbers() {
+    assert_eq!(middle(&[1.0, 2.0, 9.0]), 2.0);
+    assert_eq!(middle(&[1.0, 2.0, 3.0, 9.0]), 2.5);
+}
+
+#[test]
+fn roots() {
+    let square = root((0.0, 2.0), |x| Ok(x * x - 2.0)).unwrap();
+    assert!((square - 2f64.sqrt()).abs() < 1e-9);
+    let falling = root((0.5, 9.0), |x| Ok(1.0 / x - 0.25)).unwrap();
+    assert!((falling - 4.0).abs() < 1e-9);
+}

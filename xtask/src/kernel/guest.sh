@@ -1,0 +1,171 @@
+#!/bin/busybox sh
+# The guest's only program. It uses both protocols as the administrator of a Linux host would and
+# says what held: "drumfire: passed NAME" or "drumfire: failed NAME: WHY" on the console.
+#
+# From its environment: iscsi_port and nvme_port, where the target listens on the host's loopback;
+# iqn and nqn, the names of its one volume.
+
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+
+# Nothing that is asked may take longer than this many seconds.
+LIMIT=60
+
+say() { echo "drumfire: $*"; }
+
+# check NAME COMMAND…: says whether the command succeeded; shows what it said if not.
+check() {
+    local name=$1
+    shift
+    if "$@" >/tmp/said 2>&1; then
+        say "passed $name"
+    else
+        say "failed $name: exit code $?: $(grep -v '^+' /tmp/said | tail -n 1)"
+        cat /tmp/said
+        dmesg | tail -n 5
+    fi
+}
+
+# await COMMAND…: repeats it until it succeeds and says something; that is what is returned.
+await() {
+    local found
+    for _ in $(seq $((LIMIT * 5))); do
+        found=$("$@" 2>/dev/null) && [ -n "$found" ] && echo "$found" && return 0
+        sleep 0.2
+    done
+    echo "nothing came of: $*" >&2
+    return 1
+}
+
+bounded() { timeout $LIMIT "$@"; }
+
+# The target tells initiators to come to the address where they found it. There, 127.0.0.1 is the
+# host's: qemu's network carries it as any address, if the guest takes it for none of its own.
+set_up() {
+    for module in /modules/*; do insmod "$module" || return 1; done
+    echo 1 >/proc/sys/net/ipv4/conf/all/route_localnet
+    ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && ip route add default via 10.0.2.2
+    # The initiator's daemon takes orders only from a user with a name.
+    echo root:x:0:0::/:/bin/sh >/etc/passwd
+    mkdir -p /run/lock
+    echo "InitiatorName=$iqn-guest" >/etc/iscsi/initiatorname.iscsi
+    mkdir -p /etc/nvme
+    echo "$nqn-guest" >/etc/nvme/hostnqn
+    echo 6ad83e5e-1ba8-44a6-9c1a-3a2e7b9a0001 >/etc/nvme/hostid
+    iscsid -f &
+    sleep 0.5
+}
+
+# --- Files, on whichever block device there is
+
+# make_files DEVICE TAG: a new file system with files of odd lengths; remembers their sums.
+make_files() {
+    bounded mkfs.ext4 -q -F "$1" && bounded mount -t ext4 "$1" /mnt || return 1
+    for len in 0 1 511 4096 65537 1048576 5000001; do
+        head -c $len /dev/urandom >/mnt/$2-$len
+    done
+    # Several at a time, so that both of the initiator's queues have work.
+    local writers=
+    for i in 1 2 3 4; do
+        head -c 2000000 /dev/urandom >/mnt/$2-together-$i &
+        writers="$writers $!"
+    done
+    wait $writers
+    (cd /mnt && sha256sum $2-*) >/tmp/sums-$2
+    [ "$(wc -l </tmp/sums-$2)" = 11 ] && bounded umount /mnt
+}
+
+# check_files DEVICE TAG: the files of that tag are as they were, and so is the file system.
+check_files() {
+    bounded mount -t ext4 -o ro "$1" /mnt || return 1
+    (cd /mnt && sha256sum -c /tmp/sums-$2)
+    local same=$?
+    bounded umount /mnt && [ $same = 0 ] && bounded e2fsck -fn "$1"
+}
+
+# --- NVMe/TCP
+
+nvme_device() { ls -d /dev/nvme[0-9]*n1; }
+
+nvme_discover() { bounded nvme discover -t tcp -a 127.0.0.1 -s $nvme_port | grep "subnqn: *$nqn\$"; }
+
+nvme_connect() {
+    bounded nvme connect-all -t tcp -a 127.0.0.1 -s $nvme_port $nvme_flags && await nvme_device
+}
+
+nvme_disconnect() {
+    bounded nvme disconnect -n $nqn && ! nvme_device
+}
+
+nvme_reconnect() { nvme_disconnect && nvme_connect; }
+
+# --- iSCSI
+
+iscsi_device() {
+    local disk
+    disk=$(ls /sys/class/iscsi_session/session*/device/target*/*/block) && ls /dev/$disk
+}
+
+iscsi_discover() {
+    bounded iscsiadm -m discovery -t sendtargets -p 127.0.0.1:$iscsi_port | grep " $iqn\$"
+}
+
+iscsi_digests() {
+    for digest in HeaderDigest DataDigest; do
+        bounded iscsiadm -m node -T $iqn -o update -n node.conn[0].iscsi.$digest -v $1 || return 1
+    done
+}
+
+iscsi_login() {
+    iscsi_digests $iscsi_digest && bounded iscsiadm -m node -T $iqn --login && await iscsi_device
+}
+
+iscsi_logout() { bounded iscsiadm -m node -T $iqn --logout && ! iscsi_device; }
+
+iscsi_relogin() { iscsi_logout && iscsi_login; }
+
+# Whether the session speaks as it was told to.
+iscsi_speaks() {
+    [ "$(cat /sys/class/iscsi_connection/connection*/header_digest)" = $1 ] &&
+        [ "$(cat /sys/class/iscsi_connection/connection*/data_digest)" = $1 ]
+}
+
+# --- The order of things
+
+# both_protocols NAME: each makes a file system, and reads it after it came back and as the other.
+both_protocols() {
+    check $1-nvme-discovers nvme_discover
+    check $1-nvme-connects nvme_connect
+    check $1-nvme-writes make_files "$(nvme_device)" nvme
+    check $1-nvme-reconnects nvme_reconnect
+    check $1-nvme-reads-its-own check_files "$(nvme_device)" nvme
+    check $1-nvme-disconnects nvme_disconnect
+    check $1-iscsi-discovers iscsi_discover
+    check $1-iscsi-logs-in iscsi_login
+    check $1-iscsi-reads-what-nvme-wrote check_files "$(iscsi_device)" nvme
+    check $1-iscsi-writes make_files "$(iscsi_device)" iscsi
+    check $1-iscsi-logs-in-again iscsi_relogin
+    check $1-iscsi-reads-its-own check_files "$(iscsi_device)" iscsi
+    check $1-iscsi-digests iscsi_speaks $iscsi_bit
+    check $1-iscsi-logs-out iscsi_logout
+    check $1-nvme-connects-again nvme_connect
+    check $1-nvme-reads-what-iscsi-wrote check_files "$(nvme_device)" iscsi
+    check $1-nvme-disconnects-again nvme_disconnect
+}
+
+# The kernel found nothing wrong with the target.
+kernel_is_content() {
+    ! dmesg | grep -iE 'digest (error|mismatch)|i/o error|i/o timeout|timed out|call trace|conn error'
+}
+
+check sets-up set_up
+nvme_flags= iscsi_digest=None iscsi_bit=0
+both_protocols plain
+nvme_flags='--hdr-digest --data-digest' iscsi_digest=CRC32C iscsi_bit=1
+both_protocols digests
+check kernel-is-content kernel_is_content
+say ended
+poweroff -f

@@ -1,0 +1,356 @@
+//! Linux as the judge: `cargo xtask kernel`, and a step of `cargo xtask test`.
+//!
+//! A Debian kernel is started in a virtual machine, finds our target on the host's loopback, and
+//! uses it with its own NVMe/TCP host and iSCSI initiator: discovers, connects, makes file systems,
+//! reads them over the other protocol, with digests and without. What it is started from is made of
+//! Debian's packages and kept below the target folder. See `guest.sh` for what it does.
+
+mod cpio;
+mod initramfs;
+mod packages;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{self, Outcome, Show};
+use crate::target_folder;
+use crate::test::packages::{program, update};
+use crate::test::tally::Tally;
+
+/// What the guest runs.
+const SCRIPT: &str = include_str!("guest.sh");
+/// A target is ready in milliseconds; a busy machine may take longer.
+const READY_LIMIT: Duration = Duration::from_secs(20);
+/// So much of the console is shown when something failed.
+const TAIL_LINES: usize = 80;
+/// How a line of the console begins that is meant for us.
+const PREFIX: &str = "drumfire: ";
+
+/// What the guest checks once.
+const ONCE: [&str; 2] = ["sets-up", "kernel-is-content"];
+/// What the guest checks without digests and with them.
+const TWICE: [&str; 17] = [
+    "nvme-discovers",
+    "nvme-connects",
+    "nvme-writes",
+    "nvme-reconnects",
+    "nvme-reads-its-own",
+    "nvme-disconnects",
+    "iscsi-discovers",
+    "iscsi-logs-in",
+    "iscsi-reads-what-nvme-wrote",
+    "iscsi-writes",
+    "iscsi-logs-in-again",
+    "iscsi-reads-its-own",
+    "iscsi-digests",
+    "iscsi-logs-out",
+    "nvme-connects-again",
+    "nvme-reads-what-iscsi-wrote",
+    "nvme-disconnects-again",
+];
+
+/// `cargo xtask kernel`. True when nothing failed.
+pub fn main(args: &[String]) -> Result<bool> {
+    let install = match args {
+        [] => true,
+        [arg] if arg == "--no-install" => false,
+        _ => bail!("kernel knows --no-install, not `{}`", args.join(" ")),
+    };
+    let built = crate::test::build()?;
+    let tally = if built.failed.is_empty() { test(install)? } else { built };
+    for (name, reason) in &tally.skipped {
+        println!("skipped: {name}: {reason}");
+    }
+    tally.failed.iter().for_each(|name| println!("FAILED: {name}"));
+    let [passed, failed, skipped] = tally.counts();
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    Ok(failed == 0)
+}
+
+/// Runs the guest against the release build. What it cannot have is a skip of all its checks.
+pub fn test(install: bool) -> Result<Tally> {
+    match provide(install) {
+        Ok(guest) => {
+            let outcome = run(&guest)?;
+            let tally = judge(&outcome);
+            if !tally.failed.is_empty() {
+                println!("the end of the guest's console:");
+                tail(&outcome.stdout).for_each(|line| println!("    {line}"));
+            }
+            Ok(tally)
+        }
+        Err(Missing(why)) => {
+            println!("skipped: {why}");
+            let mut tally = Tally::default();
+            names().for_each(|name| tally.skip(format!("kernel {name}"), why.as_str()));
+            Ok(tally)
+        }
+    }
+}
+
+/// What the guest is started from.
+struct Guest {
+    qemu: PathBuf,
+    kernel: PathBuf,
+    initramfs: PathBuf,
+}
+
+/// What this machine cannot have, and the remedy.
+#[derive(Debug)]
+struct Missing(String);
+
+/// Brings together what the guest is started from, from what an earlier run kept where it can.
+fn provide(install: bool) -> Result<Guest, Missing> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Missing("the guest is made of packages for x86-64 only".to_owned()));
+    }
+    let qemu = program("qemu-system-x86", "qemu-system-x86_64", install).map_err(Missing)?;
+    let folder = target_folder().join("kernel");
+    let guest =
+        Guest { qemu, kernel: folder.join("vmlinuz"), initramfs: folder.join("initramfs.cpio") };
+    // Written last: what an interrupted run left behind is not taken for whole.
+    let (stamp, recipe) = (folder.join("recipe"), initramfs::recipe());
+    if fs::read_to_string(&stamp).is_ok_and(|kept| kept == recipe) {
+        return Ok(guest);
+    }
+    for program in ["apt-get", "apt-cache", "dpkg"] {
+        let why = "is missing: the guest is made of Debian's packages";
+        process::find(program).ok_or_else(|| Missing(format!("{program} {why}")))?;
+    }
+    let make = || -> Result<()> {
+        let unpacked = folder.join("packages");
+        let root = match packages::unpack(&unpacked) {
+            Ok(root) => root,
+            // The archive may have moved on from what this machine knows of it.
+            Err(_) if update(install)? => packages::unpack(&unpacked)?,
+            Err(error) => return Err(error),
+        };
+        fs::copy(initramfs::kernel(&root)?, &guest.kernel)?;
+        fs::write(&guest.initramfs, initramfs::pack(&root)?)?;
+        fs::write(&stamp, recipe)?;
+        // Half a gigabyte that nobody reads again.
+        Ok(fs::remove_dir_all(&unpacked)?)
+    };
+    make().map_err(|error| Missing(format!("the guest's packages cannot be had: {error:#}")))?;
+    Ok(guest)
+}
+
+/// How the guest's processor is made, as qemu names it, and how long the guest may take then.
+type Accelerator = (&'static [&'static str], Duration);
+
+const KVM: Accelerator = (&["-accel", "kvm", "-cpu", "host"], Duration::from_secs(2 * 60));
+/// Emulated, all by one thread: with one for each processor, qemu 7.2 stands still now and then on
+/// a busy host. Takes about 40 s.
+const TCG: Accelerator =
+    (&["-accel", "tcg,thread=single", "-cpu", "max"], Duration::from_secs(5 * 60));
+
+/// Starts the target, then the guest, and waits for the guest's end.
+fn run(guest: &Guest) -> Result<Outcome> {
+    let target = Target::start()?;
+    if Path::new("/dev/kvm").exists() {
+        let outcome = boot(guest, &target, KVM)?;
+        if lines(&outcome.stdout).next().is_some() {
+            return Ok(outcome);
+        }
+        // In a virtual machine it is often there and of no use.
+        println!("/dev/kvm does not work: {}", last_words(&outcome));
+    }
+    boot(guest, &target, TCG)
+}
+
+/// Runs the guest to its end.
+fn boot(guest: &Guest, target: &Target, (processor, limit): Accelerator) -> Result<Outcome> {
+    // Read behind the other archive, and so laid over it.
+    let mut script = cpio::Archive::default();
+    script.file("init", SCRIPT.as_bytes());
+    let mut archive = fs::read(&guest.initramfs)?;
+    archive.extend(script.finish());
+    let initramfs = guest.initramfs.with_file_name("initramfs-run.cpio");
+    fs::write(&initramfs, archive)?;
+    let volume = "2026-11.io.drumfire:disk";
+    let (iscsi_port, nvme_port) = (target.iscsi_port, target.nvme_port);
+    // What the kernel does not know it hands to its first program, as variables.
+    let settings = format!(
+        "console=ttyS0 quiet loglevel=1 panic=-1 iscsi_port={iscsi_port} nvme_port={nvme_port} \
+         iqn=iqn.{volume} nqn=nqn.{volume}"
+    );
+    let mut command = Command::new(&guest.qemu);
+    command.args(processor).args(["-smp", "2", "-m", "512"]);
+    command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+    command.args(["-serial", "stdio", "-netdev", "user,id=net"]);
+    // Without a file to boot from: that is in a package of its own.
+    command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
+    command.arg("-kernel").arg(&guest.kernel).arg("-initrd").arg(&initramfs);
+    command.args(["-append", &settings]);
+    let outcome = process::run(&mut command, limit, Show::Nothing)?;
+    lines(&outcome.stdout).for_each(|line| println!("{line}"));
+    println!("the guest ran for {:.1} s", outcome.took.as_secs_f64());
+    Ok(outcome)
+}
+
+/// Our target, ended when this is dropped.
+struct Target {
+    child: Child,
+    iscsi_port: u16,
+    nvme_port: u16,
+}
+
+impl Target {
+    fn start() -> Result<Target> {
+        let mut command = Command::new(target_folder().join("release/drumfire"));
+        command.args(["serve", "--iscsi", "127.0.0.1:0", "--nvme-tcp", "127.0.0.1:0"]);
+        command.args(["--volume", "disk=ram:64m"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("starting drumfire")?;
+        let stdout = child.stdout.take().expect("it was piped");
+        // Owned from here on, so that an error ends it.
+        let mut target = Target { child, iscsi_port: 0, nvme_port: 0 };
+        let line = first_line(stdout).context("drumfire did not get ready")?;
+        let ports = port(&line, "iscsi=").zip(port(&line, "nvme-tcp="));
+        (target.iscsi_port, target.nvme_port) =
+            ports.with_context(|| format!("drumfire said `{}`", line.trim_end()))?;
+        Ok(target)
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        process::end_tree(self.child.id());
+        let _ = self.child.wait();
+    }
+}
+
+/// The first line of a program's output, unless that takes too long.
+fn first_line(output: impl Read + Send + 'static) -> Result<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = BufReader::new(output).read_line(&mut line);
+        // Nobody listens after the limit.
+        let _ = sender.send(read.map(|_| line));
+    });
+    Ok(receiver.recv_timeout(READY_LIMIT)??)
+}
+
+/// A port in `ready iscsi=127.0.0.1:3260 nvme-tcp=127.0.0.1:4420`.
+fn port(line: &str, protocol: &str) -> Option<u16> {
+    let address = line.split_whitespace().find_map(|part| part.strip_prefix(protocol))?;
+    address.rsplit_once(':')?.1.parse().ok()
+}
+
+/// The names of all checks.
+fn names() -> impl Iterator<Item = String> {
+    let twice = ["plain", "digests"]
+        .into_iter()
+        .flat_map(|pass| TWICE.iter().map(move |name| format!("{pass}-{name}")));
+    ONCE.into_iter().map(str::to_owned).chain(twice)
+}
+
+/// What the guest said to us.
+fn lines(console: &str) -> impl Iterator<Item = &str> {
+    // A line of the kernel or firmware may stand in front without an end of its own.
+    console.lines().filter_map(|line| Some(line.split_once(PREFIX)?.1.trim_end()))
+}
+
+/// Reads the results. What the guest did not come to has failed.
+fn judge(outcome: &Outcome) -> Tally {
+    let mut tally = Tally::default();
+    let mut open: BTreeSet<String> = names().collect();
+    let mut ended = false;
+    for line in lines(&outcome.stdout) {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("passed", name) if open.remove(name) => tally.passed += 1,
+            ("failed", said) => {
+                open.remove(said.split(':').next().unwrap_or(said));
+                tally.failed.push(format!("kernel {said}"));
+            }
+            ("ended", "") => ended = true,
+            _ => tally.failed.push(format!("kernel: a line makes no sense: {line}")),
+        }
+    }
+    tally.failed.extend(open.iter().map(|name| format!("kernel {name}: it did not come to it")));
+    if !ended || !outcome.success() {
+        tally.failed.push(format!("kernel: the guest: {}", last_words(outcome)));
+    }
+    tally
+}
+
+/// How qemu ended, and what it said last.
+fn last_words(outcome: &Outcome) -> String {
+    let said = outcome.stderr.trim().lines().last().unwrap_or_default();
+    format!("{}: {said}", outcome.ending())
+}
+
+fn tail(console: &str) -> impl Iterator<Item = &str> {
+    let lines: Vec<&str> = console.lines().collect();
+    let skip = lines.len().saturating_sub(TAIL_LINES);
+    lines.into_iter().skip(skip)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    fn outcome(console: &str, code: i32) -> Outcome {
+        let status = Some(ExitStatus::from_raw(code << 8));
+        let (stderr, took) = ("it broke\n".to_owned(), Duration::ZERO);
+        Outcome { status, stdout: console.to_owned(), stderr, took }
+    }
+
+    fn all_passed() -> String {
+        let lines = names().map(|name| format!("{PREFIX}passed {name}\r\n"));
+        format!("SeaBIOS\r\n{}{PREFIX}ended\r\n", lines.collect::<String>())
+    }
+
+    #[test]
+    fn the_script_makes_every_check_once() {
+        let made = SCRIPT.lines().filter_map(|line| line.trim().strip_prefix("check "));
+        let made: Vec<&str> = made.filter_map(|rest| rest.split(' ').next()).collect();
+        let twice = TWICE.iter().map(|name| format!("$1-{name}"));
+        let known: BTreeSet<String> = ONCE.into_iter().map(str::to_owned).chain(twice).collect();
+        assert_eq!(made.len(), known.len(), "{made:?}");
+        assert!(made.iter().all(|name| known.contains(*name)), "{made:?}");
+    }
+
+    #[test]
+    fn a_console_is_read() {
+        let tally = judge(&outcome(&all_passed(), 0));
+        assert_eq!(tally.counts(), [names().count(), 0, 0], "{tally:?}");
+        // The kernel speaks in the middle of a line; a check fails.
+        let console =
+            all_passed().replace("drumfire: passed sets-up", "[1.0] drumfire: failed sets-up: why");
+        let tally = judge(&outcome(&console, 0));
+        assert_eq!(tally.failed, ["kernel sets-up: why"]);
+    }
+
+    #[test]
+    fn what_the_guest_did_not_come_to_has_failed() {
+        let tally = judge(&outcome("drumfire: passed sets-up\n", 1));
+        assert_eq!(tally.counts(), [1, names().count(), 0], "the rest, and the end");
+        assert!(tally.failed.last().unwrap().contains("it broke"), "{tally:?}");
+        // Nor does a check count twice, or one that nobody knows.
+        let twice =
+            all_passed().replace("drumfire: ended", "drumfire: passed sets-up\ndrumfire: ended");
+        assert_eq!(judge(&outcome(&twice, 0)).counts()[1], 1);
+        let cut = all_passed().replace("drumfire: ended", "");
+        assert_eq!(judge(&outcome(&cut, 0)).counts()[1], 1);
+    }
+
+    #[test]
+    fn the_ready_line_tells_the_ports() {
+        let line = "ready iscsi=127.0.0.1:3260 nvme-tcp=127.0.0.1:4420\n";
+        assert_eq!((port(line, "iscsi="), port(line, "nvme-tcp=")), (Some(3260), Some(4420)));
+        assert_eq!(port("ready iscsi=127.0.0.1:3260\n", "nvme-tcp="), None);
+        let line = first_line(&b"ready\nmore\n"[..]).unwrap();
+        assert_eq!(line, "ready\n");
+    }
+}
