@@ -36,6 +36,8 @@ pub enum Command {
     Discover(Discover),
     /// Say what a job file would run, and what of it is refused or ignored.
     Explain(crate::explain::Args),
+    /// Print the results of runs again, in another form.
+    Report(crate::report::Args),
     /// Say what on this host will spoil a measurement, and what mends it.
     Doctor,
     /// Look up what parts are known to do, and who says so.
@@ -110,6 +112,10 @@ pub struct Drive {
     /// Print one JSON document, the result, instead of the table.
     #[arg(long)]
     pub json: bool,
+    /// Append a JSON object for each second to this file while it runs; - is stdout, in place of
+    /// the table.
+    #[arg(long, value_name = "FILE")]
+    pub json_lines: Option<PathBuf>,
     /// Folder for the result [default: drumfire-runs/TIME-NAME].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -14,6 +14,7 @@ mod foreign;
 mod job;
 mod placement;
 mod race;
+mod report;
 mod run;
 mod serve;
 mod show;
@@ -31,6 +32,7 @@ fn main() -> std::process::ExitCode {
         Command::Run(run) => run::main(&run, args.color),
         Command::Discover(discover) => discover::main(&discover),
         Command::Explain(args) => explain::main(&args),
+        Command::Report(of) => crate::report::main(&of, args.color),
         Command::Doctor => doctor::main(),
         Command::Catalogue(args) => catalogue::main(&args),
         Command::Audit(args) => audit::main(&args),

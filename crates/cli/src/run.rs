@@ -55,7 +55,7 @@ fn one(
     let name = spec.job.name.clone();
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
-    let mut live = show::view(&run.drive, color);
+    let mut live = show::view(&run.drive, color)?;
     let mut result = engine.run(spec, &mut *live)?;
     drop(live);
     let alone = job.steps.len() == 1 || !run.drive.json;
