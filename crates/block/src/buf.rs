@@ -29,7 +29,7 @@ impl Arena {
             // SAFETY: index * stride + stride <= total, the length of the mapping.
             ptr: unsafe { pages.base().add(index * stride) },
             len,
-            _pages: Arc::clone(&pages),
+            pages: Arc::clone(&pages),
         };
         Ok((0..count).map(buf).collect())
     }
@@ -39,7 +39,7 @@ impl Arena {
 pub struct Buf {
     ptr: NonNull<u8>,
     len: u32,
-    _pages: Arc<Pages>,
+    pages: Arc<Pages>,
 }
 
 // SAFETY: a `Buf` is the only way to its bytes (`Arena::cut` makes each part once), so it may go
@@ -52,6 +52,25 @@ impl Buf {
     /// One buffer of its own.
     pub fn new(len_bytes: usize) -> io::Result<Buf> {
         Ok(Arena::cut(1, len_bytes)?.remove(0))
+    }
+}
+
+/// Keeps the mapping alive that a buffer is part of, after the buffer has gone too.
+#[derive(Clone, Debug)]
+pub struct ArenaHold(Arc<Pages>);
+
+impl ArenaHold {
+    /// Addresses of the mapping.
+    pub fn range(&self) -> std::ops::Range<usize> {
+        let base = self.0.base().as_ptr() as usize;
+        base..base + self.0.len()
+    }
+}
+
+impl Buf {
+    /// A hold on the arena that this is part of, for those who tell the kernel of it once.
+    pub fn arena(&self) -> ArenaHold {
+        ArenaHold(Arc::clone(&self.pages))
     }
 }
 

@@ -271,6 +271,10 @@ pub struct Run {
     /// Write every volume once with content that tells its place, then compare every read.
     #[arg(long)]
     pub verify: bool,
+    /// Write nothing: compare the volumes of a verified run, given by the job.toml in its folder,
+    /// with what it had written, after a crash perhaps.
+    #[arg(long, conflicts_with = "verify")]
+    pub verify_only: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub drive: Drive,

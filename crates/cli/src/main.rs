@@ -14,6 +14,7 @@ mod foreign;
 mod job;
 mod placement;
 mod race;
+mod recheck;
 mod report;
 mod run;
 mod serve;
