@@ -44,6 +44,8 @@ pub enum Command {
     Catalogue(crate::catalogue::Args),
     /// Hold a claim against the laws, links and parts that it names.
     Audit(crate::audit::Args),
+    /// Predict what a system of parts will do, or search for one that does it.
+    Plan(crate::plan::Args),
 }
 
 /// When to use colour.

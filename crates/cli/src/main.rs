@@ -13,6 +13,7 @@ mod folder;
 mod foreign;
 mod job;
 mod placement;
+mod plan;
 mod race;
 mod recheck;
 mod report;
@@ -37,6 +38,7 @@ fn main() -> std::process::ExitCode {
         Command::Doctor => doctor::main(),
         Command::Catalogue(args) => catalogue::main(&args),
         Command::Audit(args) => audit::main(&args),
+        Command::Plan(args) => plan::main(&args),
     };
     match outcome {
         Ok(exit) => exit.code(),
