@@ -74,6 +74,25 @@ impl Buf {
     }
 }
 
+/// Keeps the mapping alive that a buffer is part of, after the buffer has gone too.
+#[derive(Clone, Debug)]
+pub struct ArenaHold(Arc<Pages>);
+
+impl ArenaHold {
+    /// Addresses of the mapping.
+    pub fn range(&self) -> std::ops::Range<usize> {
+        let base = self.0.base().as_ptr() as usize;
+        base..base + self.0.len()
+    }
+}
+
+impl Buf {
+    /// A hold on the arena that this is part of, for those who tell the kernel of it once.
+    pub fn arena(&self) -> ArenaHold {
+        ArenaHold(Arc::clone(&self.pages))
+    }
+}
+
 impl Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {

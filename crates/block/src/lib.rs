@@ -15,7 +15,7 @@ mod pages;
 mod size;
 mod time;
 
-pub use buf::{Arena, Buf, Pool};
+pub use buf::{Arena, ArenaHold, Buf, Pool};
 pub use chain::{Chain, Piece};
 pub use geometry::Geometry;
 pub use io::{Done, Fault, Io, Op, Tag};

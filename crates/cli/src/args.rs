@@ -36,12 +36,16 @@ pub enum Command {
     Discover(Discover),
     /// Say what a job file would run, and what of it is refused or ignored.
     Explain(crate::explain::Args),
+    /// Print the results of runs again, in another form.
+    Report(crate::report::Args),
     /// Say what on this host will spoil a measurement, and what mends it.
     Doctor,
     /// Look up what parts are known to do, and who says so.
     Catalogue(crate::catalogue::Args),
     /// Hold a claim against the laws, links and parts that it names.
     Audit(crate::audit::Args),
+    /// Predict what a system of parts will do, or search for one that does it.
+    Plan(crate::plan::Args),
 }
 
 /// When to use colour.
@@ -110,6 +114,10 @@ pub struct Drive {
     /// Print one JSON document, the result, instead of the table.
     #[arg(long)]
     pub json: bool,
+    /// Append a JSON object for each second to this file while it runs; - is stdout, in place of
+    /// the table.
+    #[arg(long, value_name = "FILE")]
+    pub json_lines: Option<PathBuf>,
     /// Folder for the result [default: drumfire-runs/TIME-NAME].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -265,6 +273,10 @@ pub struct Run {
     /// Write every volume once with content that tells its place, then compare every read.
     #[arg(long)]
     pub verify: bool,
+    /// Write nothing: compare the volumes of a verified run, given by the job.toml in its folder,
+    /// with what it had written, after a crash perhaps.
+    #[arg(long, conflicts_with = "verify")]
+    pub verify_only: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub drive: Drive,

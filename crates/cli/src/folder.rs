@@ -38,9 +38,14 @@ pub fn write(folder: &Path, result: &RunResult) -> Result<()> {
         report::text::write(result, report::Paint::PLAIN, out)?;
         Ok(())
     })?;
+    write_job(folder, &result.spec)
+}
+
+/// Writes `job.toml`.
+pub fn write_job(folder: &Path, job: &serde_json::Value) -> Result<()> {
     write_file(&folder.join("job.toml"), |out| {
         writeln!(out, "# This run again: the job as it was, with every default filled in.")?;
-        let job = toml::to_string_pretty(&result.spec).context("the job as TOML")?;
+        let job = toml::to_string_pretty(job).context("the job as TOML")?;
         out.write_all(job.as_bytes())?;
         Ok(())
     })

@@ -13,7 +13,10 @@ mod folder;
 mod foreign;
 mod job;
 mod placement;
+mod plan;
 mod race;
+mod recheck;
+mod report;
 mod run;
 mod serve;
 mod show;
@@ -31,9 +34,11 @@ fn main() -> std::process::ExitCode {
         Command::Run(run) => run::main(&run, args.color),
         Command::Discover(discover) => discover::main(&discover),
         Command::Explain(args) => explain::main(&args),
+        Command::Report(of) => crate::report::main(&of, args.color),
         Command::Doctor => doctor::main(),
         Command::Catalogue(args) => catalogue::main(&args),
         Command::Audit(args) => audit::main(&args),
+        Command::Plan(args) => plan::main(&args),
     };
     match outcome {
         Ok(exit) => exit.code(),

@@ -28,7 +28,7 @@ pub fn main(race: &Race, color: Color) -> Result<Exit> {
     let place = placement::race(&os::cpu::allowed(), count);
     let (server, targets) = start_targets(race, &place.targets)?;
     let spec = spec(race, place, &server, &targets)?;
-    let mut live = show::view(&race.drive, color);
+    let mut live = show::view(&race.drive, color)?;
     let mut result = engine.run(spec, &mut *live)?;
     drop((live, server));
     show::finish(&mut result, &folder, &race.drive, color, "race", true)?;

@@ -12,7 +12,7 @@ use volume::{Purpose, Uri, Volume};
 use crate::args::{Color, Run};
 use crate::exit::Exit;
 use crate::job::Asked;
-use crate::{folder, job, placement, show, signal};
+use crate::{folder, job, placement, recheck, show, signal};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
@@ -23,6 +23,9 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let mut specs = Vec::new();
     for step in &job.steps {
         specs.push(spec(run, &job, step, &mut open)?);
+    }
+    if run.verify_only {
+        return recheck::main(run, &specs);
     }
     let folder = folder::make(run.drive.out.as_deref(), "run")?;
     let engine = Engine::default();
@@ -47,7 +50,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
 fn one(
     run: &Run,
     job: &JobSpec,
-    spec: RunSpec,
+    mut spec: RunSpec,
     engine: &Engine,
     folder: &Path,
     color: Color,
@@ -55,7 +58,12 @@ fn one(
     let name = spec.job.name.clone();
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
-    let mut live = show::view(&run.drive, color);
+    if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
+        // Kept from the start: a look after a crash needs both.
+        folder::write_job(folder, &spec.document)?;
+        spec.ledgers = Some(folder.to_owned());
+    }
+    let mut live = show::view(&run.drive, color)?;
     let mut result = engine.run(spec, &mut *live)?;
     drop(live);
     let alone = job.steps.len() == 1 || !run.drive.json;
@@ -120,7 +128,7 @@ fn purpose(run: &Run, job: &JobSpec, uri: &Uri) -> Purpose {
     let names = |text: &String| text.parse::<Uri>().as_ref() == Ok(uri);
     let mut groups = job.steps.iter().flat_map(|step| &step.groups);
     let writes = groups.any(|group| group.workload.writes() && group.volumes.iter().any(names));
-    match (writes, run.destroy) {
+    match (writes && !run.verify_only, run.destroy) {
         (false, _) => Purpose::Read,
         (true, false) => Purpose::Write,
         (true, true) => Purpose::Destroy,

@@ -1,22 +1,69 @@
 //! Views and the final word, the same for everything that drives.
 
+use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::Result;
-use report::Paint;
-use stats::live::Live;
+use anyhow::{Context, Result};
+use report::{JsonLines, Paint};
+use stats::live::{About, Action, Live, Snapshot};
 use stats::{RunResult, Tool};
 
 use crate::args::{Color, Drive};
 use crate::folder;
 
-/// The view while it runs: a full screen on a terminal, lines otherwise, nothing beside JSON.
-pub fn view(drive: &Drive, color: Color) -> Box<dyn Live> {
+/// The view while it runs, and JSON Lines beside it if they are wanted.
+pub fn view(drive: &Drive, color: Color) -> Result<Box<dyn Live>> {
+    let Some(path) = &drive.json_lines else { return Ok(view_alone(drive, color)) };
+    let out: Box<dyn Write> = match path.to_str() {
+        Some("-") => Box::new(io::stdout()),
+        // The steps of a job follow each other in one file.
+        _ => {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            Box::new(file.with_context(|| format!("cannot write {}", path.display()))?)
+        }
+    };
+    Ok(Box::new(Beside { view: view_alone(drive, color), lines: JsonLines::new(out) }))
+}
+
+/// A view, and JSON Lines of the same.
+struct Beside {
+    view: Box<dyn Live>,
+    lines: JsonLines<Box<dyn Write>>,
+}
+
+impl Live for Beside {
+    fn start(&mut self, about: &About) {
+        self.lines.start(about);
+        self.view.start(about);
+    }
+
+    fn update(&mut self, snapshot: &Snapshot) -> Action {
+        self.lines.update(snapshot);
+        self.view.update(snapshot)
+    }
+
+    fn poll(&mut self) -> Action {
+        self.view.poll()
+    }
+
+    fn end(&mut self) {
+        self.lines.end();
+        self.view.end();
+    }
+}
+
+/// Whether stdout belongs to the JSON Lines.
+fn lines_on_stdout(drive: &Drive) -> bool {
+    drive.json_lines.as_ref().is_some_and(|path| path.as_os_str() == "-")
+}
+
+/// A full screen on a terminal, lines otherwise, nothing beside JSON.
+fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
     if drive.json {
         return Box::new(report::Silent);
     }
-    if io::stdout().is_terminal() && io::stdin().is_terminal() {
+    if !lines_on_stdout(drive) && io::stdout().is_terminal() && io::stdin().is_terminal() {
         match report::FullScreen::open(paint(color)) {
             Ok(screen) => return Box::new(screen),
             Err(error) => eprintln!("drumfire: no full screen: {error}"),
@@ -28,8 +75,7 @@ pub fn view(drive: &Drive, color: Color) -> Box<dyn Live> {
 /// Prints the results of several steps as one document.
 pub fn print_steps(results: &[RunResult]) -> Result<()> {
     let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "steps": results }))?;
-    writeln!(out)?;
+    report::json::write_value(&serde_json::json!({ "steps": results }), &mut out)?;
     Ok(())
 }
 
@@ -52,7 +98,7 @@ pub fn finish(
     if let Some(partial) = &result.partial {
         eprintln!("drumfire: partial result: {partial}");
     }
-    if !print {
+    if !print || lines_on_stdout(drive) {
         return kept;
     }
     let mut out = io::stdout().lock();
@@ -70,7 +116,8 @@ pub fn finish(
     }
 }
 
-fn paint(color: Color) -> Paint {
+/// Colour for stdout.
+pub fn paint(color: Color) -> Paint {
     let choice = match color {
         Color::Auto => report::Color::Auto,
         Color::Always => report::Color::Always,

@@ -20,9 +20,28 @@ use crate::stamp::{self, SECTOR, Sector};
 #[derive(Debug)]
 pub(crate) struct Ledger {
     words: Words,
-    start: u64,
-    unit: u64,
+    frame: Frame,
     owner: u64,
+}
+
+/// Which blocks a ledger has words for.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    start: u64,
+    end: u64,
+    unit: u64,
+    count: usize,
+}
+
+impl Frame {
+    fn of(workloads: &[&Workload], geometry: Geometry) -> Frame {
+        let ranges = workloads.iter().map(|workload| workload.range.on(geometry));
+        let start = ranges.clone().map(|(start, _)| start).min().unwrap_or(0);
+        let end = ranges.map(|(start, bytes)| start + bytes).max().unwrap_or(0);
+        let unit = unit(workloads, geometry, start);
+        let count = (end - start).div_ceil(unit).max(1);
+        Frame { start, end, unit, count: usize::try_from(count).unwrap_or(usize::MAX) }
+    }
 }
 
 const GENERATION: u64 = (1 << 31) - 1;
@@ -106,32 +125,48 @@ impl fmt::Display for Finding {
 }
 
 impl Ledger {
-    /// For a volume and all workloads that are driven on it; in a file if it is to outlive us.
+    /// A new one, for a volume and all workloads that are driven on it; in a file if it is to
+    /// outlive us.
     pub(crate) fn new(
         workloads: &[&Workload],
         geometry: Geometry,
         seed: u64,
         path: Option<&Path>,
     ) -> io::Result<Ledger> {
-        let ranges = workloads.iter().map(|workload| workload.range.on(geometry));
-        let start = ranges.clone().map(|(start, _)| start).min().unwrap_or(0);
-        let end = ranges.map(|(start, bytes)| start + bytes).max().unwrap_or(0);
-        let unit = unit(workloads, geometry, start);
-        let count = ((end - start).div_ceil(unit)).max(1);
-        let count = usize::try_from(count).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let frame = Frame::of(workloads, geometry);
         let available = os::sample::memory_available_bytes().unwrap_or(u64::MAX);
-        if path.is_none() && count as u64 * 8 > available / 2 {
+        if frame.count as u64 * 8 > available / 2 {
             let message = format!(
-                "verification keeps 8 bytes for each of {count} blocks of {unit} bytes, and \
-                 {available} bytes of memory are available: verify a smaller range"
+                "verification keeps 8 bytes for each of {} blocks of {} bytes, and {available} \
+                 bytes of memory are available: verify a smaller range",
+                frame.count, frame.unit
             );
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, message));
         }
         let words = match path {
-            Some(path) => Words::in_file(path, count)?,
-            None => Words::new(count)?,
+            Some(path) => {
+                // That of an earlier run knows nothing of this one.
+                std::fs::write(path, [])?;
+                Words::in_file(path, frame.count)?
+            }
+            None => Words::new(frame.count)?,
         };
-        Ok(Ledger { words, start, unit, owner: stamp::owner(seed) })
+        Ok(Ledger { words, frame, owner: stamp::owner(seed) })
+    }
+
+    /// The one that a run with the same workloads and seed left in a file.
+    pub(crate) fn reopen(
+        workloads: &[&Workload],
+        geometry: Geometry,
+        seed: u64,
+        path: &Path,
+    ) -> io::Result<Ledger> {
+        let frame = Frame::of(workloads, geometry);
+        if std::fs::metadata(path)?.len() == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
+        }
+        let words = Words::in_file(path, frame.count)?;
+        Ok(Ledger { words, frame, owner: stamp::owner(seed) })
     }
 
     /// Claims a range for a write; false when another one is under way there.
@@ -178,8 +213,8 @@ impl Ledger {
     /// Compares what a read brought with what it noted when it began and with what was begun
     /// since. Blocks that were never written are not compared.
     pub(crate) fn check(&self, data: &[u8], offset: u64, notes: &[u32]) -> Option<Finding> {
-        let unit = self.unit as usize;
-        let places = (offset - (offset - self.start) % self.unit..).step_by(unit);
+        let unit = self.frame.unit as usize;
+        let places = (offset - (offset - self.frame.start) % self.frame.unit..).step_by(unit);
         let mut data = data;
         for ((place, block), least) in places.zip(self.blocks(offset, data.len() as u32)).zip(notes)
         {
@@ -202,7 +237,17 @@ impl Ledger {
 
     /// Length of its blocks.
     pub(crate) fn unit_bytes(&self) -> u64 {
-        self.unit
+        self.frame.unit
+    }
+
+    /// First byte of the volume that it is about, and the one behind the last.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        (self.frame.start, self.frame.end)
+    }
+
+    /// Whether a write to this place was ever begun.
+    pub(crate) fn is_written(&self, place: u64) -> bool {
+        begun(self.block(place).load(Ordering::Acquire)) > 0
     }
 
     fn judge(&self, data: &[u8], place: u64, least: u32, most: u32) -> Option<FindingKind> {
@@ -247,12 +292,12 @@ impl Ledger {
     }
 
     fn block(&self, place: u64) -> &AtomicU64 {
-        &self.words[((place - self.start) / self.unit) as usize]
+        &self.words[((place - self.frame.start) / self.frame.unit) as usize]
     }
 
     fn blocks(&self, offset: u64, len: u32) -> &[AtomicU64] {
-        let first = (offset - self.start) / self.unit;
-        let last = (offset - self.start + u64::from(len)).div_ceil(self.unit);
+        let first = (offset - self.frame.start) / self.frame.unit;
+        let last = (offset - self.frame.start + u64::from(len)).div_ceil(self.frame.unit);
         &self.words[first as usize..last as usize]
     }
 }

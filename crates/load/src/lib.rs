@@ -14,6 +14,7 @@ mod ledger;
 mod meter;
 mod pacing;
 mod pattern;
+mod recheck;
 mod rng;
 mod runner;
 pub mod spec;
@@ -21,5 +22,7 @@ mod stamp;
 mod worker;
 
 pub use crate::engine::Stop;
+pub use crate::ledger::{Finding, FindingKind};
+pub use crate::recheck::{Recheck, recheck};
 pub use crate::runner::{Engine, RunError};
 pub use crate::spec::{RunSpec, TargetThreads, WorkerSpec};

@@ -1,7 +1,7 @@
 //! What a run costs: processor time of its threads and of the host.
 
 use block::Nanos;
-use os::sample::{self, HostCpu};
+use os::sample::{self, HostCpu, ThreadUse};
 use stats::Cpu;
 use stats::live::LiveCpu;
 
@@ -16,6 +16,7 @@ pub(crate) struct Meter {
 pub(crate) struct Reading {
     at: Nanos,
     initiator: Nanos,
+    used: ThreadUse,
     target: Option<Nanos>,
     host: HostCpu,
     each: Vec<HostCpu>,
@@ -32,6 +33,7 @@ impl Meter {
         Reading {
             at: now,
             initiator: sum(&self.initiators),
+            used: used(&self.initiators),
             target: self.targets.as_deref().map(sum),
             host: HostCpu::now(),
             each: HostCpu::each_now(),
@@ -44,6 +46,17 @@ fn sum(threads: &[i32]) -> Nanos {
     used.fold(Nanos(0), |sum, used| sum + used)
 }
 
+/// What the system counts for all these threads.
+fn used(threads: &[i32]) -> ThreadUse {
+    let each = threads.iter().filter_map(|thread| ThreadUse::of(*thread));
+    each.fold(ThreadUse::default(), |sum, used| ThreadUse {
+        system_s: sum.system_s + used.system_s,
+        switches: sum.switches + used.switches,
+        minor_faults: sum.minor_faults + used.minor_faults,
+        major_faults: sum.major_faults + used.major_faults,
+    })
+}
+
 impl Reading {
     /// Cost between `earlier` and here.
     pub(crate) fn since(&self, earlier: &Reading, iops: f64) -> Cpu {
@@ -52,10 +65,20 @@ impl Reading {
         let host = self.host.since(&earlier.host);
         let share = |part: f64| (host.total() > 0.0).then(|| part / host.total() * 100.0);
         let target = self.target.zip(earlier.target);
+        let (used, before) = (self.used, earlier.used);
+        let minor = used.minor_faults.saturating_sub(before.minor_faults);
+        let major = used.major_faults.saturating_sub(before.major_faults);
         Cpu {
             host_percent: share(host.busy()),
+            user_percent: share(host.user),
+            system_percent: share(host.system),
+            irq_percent: share(host.irq),
+            softirq_percent: share(host.softirq),
             steal_percent: share(host.steal),
             initiator_cores: Some(cores(self.initiator, earlier.initiator)),
+            initiator_system_cores: Some(((used.system_s - before.system_s) / seconds).max(0.0)),
+            initiator_switches: Some(used.switches.saturating_sub(before.switches)),
+            initiator_faults: Some([minor, major]),
             target_cores: target.map(|(now, then)| cores(now, then)),
             ..Cpu::default()
         }

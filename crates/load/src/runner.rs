@@ -52,8 +52,13 @@ pub enum RunError {
     #[error("{0}")]
     Open(String),
     /// What volumes should hold cannot be kept.
-    #[error("cannot keep what was written: {0}")]
-    Ledger(std::io::Error),
+    #[error("the ledger of what was written, {path}: {error}")]
+    Ledger {
+        /// Where it is.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
     /// A thread could not be started.
     #[error("cannot start: {0}")]
     Start(#[from] std::io::Error),
@@ -86,27 +91,38 @@ fn check(spec: &RunSpec) -> Result<(), RunError> {
     Ok(())
 }
 
+/// The workers of each volume, in the order of the first of each.
+pub(crate) fn volumes(spec: &RunSpec) -> Vec<Vec<usize>> {
+    let mut numbers: HashMap<*const (), usize> = HashMap::new();
+    let mut all: Vec<Vec<usize>> = Vec::new();
+    for (index, worker) in spec.workers.iter().enumerate() {
+        let key = Arc::as_ptr(&worker.volume).cast::<()>();
+        let number = *numbers.entry(key).or_insert(all.len());
+        if number == all.len() {
+            all.push(Vec::new());
+        }
+        all[number].push(index);
+    }
+    all
+}
+
 /// The ledger of each worker's volume, if anything on it is compared.
 fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
-    let mut known: HashMap<*const (), Option<Arc<Ledger>>> = HashMap::new();
-    let key = |worker: &WorkerSpec| Arc::as_ptr(&worker.volume).cast::<()>();
-    let mut all = Vec::new();
-    for worker in &spec.workers {
-        if let Some(ledger) = known.get(&key(worker)) {
-            all.push(ledger.clone());
+    let mut all = vec![None; spec.workers.len()];
+    for (number, workers) in volumes(spec).into_iter().enumerate() {
+        let workloads: Vec<&Workload> =
+            workers.iter().map(|index| &*spec.workers[*index].workload).collect();
+        if workloads.iter().all(|workload| workload.verify.is_none()) {
             continue;
         }
-        let same = spec.workers.iter().filter(|other| key(other) == key(worker));
-        let workloads: Vec<&Workload> = same.map(|other| &*other.workload).collect();
-        let mut ledger = None;
-        if workloads.iter().any(|workload| workload.verify.is_some()) {
-            let path = spec.ledgers.as_ref().map(|folder| ledger_path(folder, known.len()));
-            let geometry = worker.volume.geometry();
-            let made = Ledger::new(&workloads, geometry, spec.seed, path.as_deref());
-            ledger = Some(Arc::new(made.map_err(RunError::Ledger)?));
-        }
-        known.insert(key(worker), ledger.clone());
-        all.push(ledger);
+        let path = spec.ledgers.as_ref().map(|folder| ledger_path(folder, number));
+        let geometry = spec.workers[workers[0]].volume.geometry();
+        let ledger = Ledger::new(&workloads, geometry, spec.seed, path.as_deref());
+        let ledger = Arc::new(ledger.map_err(|error| {
+            let path = path.map_or("memory".to_owned(), |path| path.display().to_string());
+            RunError::Ledger { path, error }
+        })?);
+        workers.iter().for_each(|index| all[*index] = Some(Arc::clone(&ledger)));
     }
     Ok(all)
 }

@@ -175,12 +175,16 @@ impl Worker {
     pub(crate) fn step(&mut self, now: Nanos, order: Order) -> Option<Nanos> {
         self.lane.poll(now, &mut self.done);
         self.count_outstanding(now);
-        self.finish(now);
+        let run = order == Order::Run;
         let mut wake = None;
-        if order == Order::Run && self.trouble.is_none() {
-            if self.plain {
+        if self.plain {
+            self.finish_plain(now);
+            if run && self.trouble.is_none() {
                 self.start_plain(now);
-            } else {
+            }
+        } else {
+            self.finish_planned(now);
+            if run && self.trouble.is_none() {
                 wake = self.start_planned(now);
             }
         }
@@ -254,43 +258,52 @@ impl Worker {
     }
 
     #[inline]
-    fn finish(&mut self, now: Nanos) {
-        if !self.plain && self.free.is_empty() && !self.done.is_empty() {
+    fn finish_plain(&mut self, now: Nanos) {
+        for done in self.done.drain(..) {
+            let slot = &mut self.slots[done.tag.0 as usize];
+            self.free.push(done.tag.0 as u32);
+            match done.result {
+                Ok(()) => self.interval.record(slot.op, slot.len, now.since(slot.start)),
+                Err(fault) => {
+                    self.interval.record_error(slot.op);
+                    self.trouble = self.trouble.take().or_else(|| lost(&*self.lane, fault));
+                }
+            }
+            slot.take_back(done.buf, self.lent.as_ref());
+        }
+    }
+
+    #[inline(never)]
+    fn finish_planned(&mut self, now: Nanos) {
+        if self.free.is_empty() && !self.done.is_empty() {
             self.plan.freed = now;
         }
         for mut done in self.done.drain(..) {
             let index = done.tag.0 as usize;
             let slot = &mut self.slots[index];
             self.free.push(index as u32);
+            let mut trouble = None;
             match done.result {
-                Ok(()) => self.interval.record(slot.op, slot.len, now.since(slot.start)),
-                Err(fault) => {
-                    self.interval.record_error(slot.op);
-                    if fault == Fault::Disconnected {
-                        let why = self.lane.broken().unwrap_or("connection lost").to_owned();
-                        self.trouble.get_or_insert(Trouble::Lost(why));
+                Ok(()) => {
+                    self.interval.record(slot.op, slot.len, now.since(slot.start));
+                    if let Some(paced) = &mut self.interval.paced {
+                        paced.service.record(now.since(slot.issued).0);
                     }
                 }
-            }
-            if !self.plain {
-                if let (Some(paced), Ok(())) = (&mut self.interval.paced, done.result) {
-                    paced.service.record(now.since(slot.issued).0);
-                }
-                if slot.reply > 0 {
-                    self.plan.replies.push_back((slot.op, slot.reply));
-                }
-                if let Some(verify) = &mut self.verify
-                    && let Some(finding) = verify.ended(index, slot, &mut done)
-                {
-                    self.trouble.get_or_insert(Trouble::Mismatch(finding));
+                Err(fault) => {
+                    self.interval.record_error(slot.op);
+                    trouble = lost(&*self.lane, fault);
                 }
             }
-            match (&self.lent, slot.op, done.buf) {
-                (Some(pool), Op::Read, Some(lent)) => pool.give(lent),
-                (_, _, Some(buf)) => slot.buf = Some(buf),
-                // It went without.
-                (_, _, None) => {}
+            if slot.reply > 0 {
+                self.plan.replies.push_back((slot.op, slot.reply));
             }
+            if let Some(verify) = &mut self.verify {
+                let finding = verify.ended(index, slot, &mut done);
+                trouble = trouble.or(finding.map(Trouble::Mismatch));
+            }
+            self.trouble = self.trouble.take().or(trouble);
+            slot.take_back(done.buf, self.lent.as_ref());
         }
     }
 
@@ -319,6 +332,7 @@ impl Worker {
     }
 
     /// Starts what is due while slots are free; returns when the next one is due.
+    #[inline(never)]
     fn start_planned(&mut self, now: Nanos) -> Option<Nanos> {
         while !self.free.is_empty() {
             match self.upcoming(now) {
@@ -449,10 +463,28 @@ enum Upcoming {
     Nothing,
 }
 
+/// The trouble that a fault means for the whole run, if it does.
+#[cold]
+fn lost(lane: &dyn Lane, fault: Fault) -> Option<Trouble> {
+    let why = || lane.broken().unwrap_or("connection lost").to_owned();
+    (fault == Fault::Disconnected).then(|| Trouble::Lost(why()))
+}
+
 impl Slot {
     fn new(len: u32, buf: Buf) -> Slot {
         let (op, buf) = (Op::Read, Some(buf));
         Slot { start: Nanos(0), op, len, offset: 0, issued: Nanos(0), reply: 0, buf }
+    }
+
+    /// Takes the buffer of an I/O that ended, unless it was lent for a read.
+    #[inline]
+    fn take_back(&mut self, buf: Option<Buf>, lent: Option<&Pool>) {
+        match (lent, self.op, buf) {
+            (Some(pool), Op::Read, Some(lent)) => pool.give(lent),
+            (_, _, Some(buf)) => self.buf = Some(buf),
+            // It went without.
+            (_, _, None) => {}
+        }
     }
 }
 

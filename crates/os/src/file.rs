@@ -123,7 +123,7 @@ pub(crate) struct FileState {
 
 impl FileState {
     /// The entry that does what is left of an operation. None when the buffer is missing.
-    fn entry(&mut self, index: u32, part: u32) -> squeue::Entry {
+    fn entry(&mut self, index: u32, part: u32, arena: Option<u16>) -> squeue::Entry {
         let fd = Fd(self.fd.as_raw_fd());
         let (op, sofar) = self.ops[part as usize].as_mut().expect("an operation under way");
         let (offset, len) = (op.offset + u64::from(*sofar), op.len - *sofar);
@@ -140,10 +140,19 @@ impl FileState {
             };
         }
         match op.kind {
-            FileOpKind::Read => on_file!(Read, data, len).offset(offset).build(),
+            FileOpKind::Read => match arena {
+                Some(arena) => on_file!(ReadFixed, data, len, arena).offset(offset).build(),
+                None => on_file!(Read, data, len).offset(offset).build(),
+            },
             FileOpKind::Write { durable } => {
-                let flags = if durable { libc::RWF_DSYNC } else { 0 };
-                on_file!(Write, data.cast_const(), len).offset(offset).rw_flags(flags).build()
+                let (flags, data) = (if durable { libc::RWF_DSYNC } else { 0 }, data.cast_const());
+                match arena {
+                    Some(arena) => {
+                        let write = on_file!(WriteFixed, data, len, arena);
+                        write.offset(offset).rw_flags(flags).build()
+                    }
+                    None => on_file!(Write, data, len).offset(offset).rw_flags(flags).build(),
+                }
             }
             FileOpKind::Sync => on_file!(Fsync).flags(FsyncFlags::DATASYNC).build(),
             FileOpKind::Punch => {
@@ -217,7 +226,11 @@ impl State {
             // not removed before.
             return unsafe { aio.push(op) };
         }
-        let entry = self.file(index).entry(index, part);
+        let buf = self.file(index).ops[part as usize].as_mut().and_then(|(op, _)| op.buf.take());
+        let arena = buf.as_ref().and_then(|buf| self.ring().arena_of(buf));
+        let file = self.file(index);
+        file.ops[part as usize].as_mut().expect("an operation under way").0.buf = buf;
+        let entry = file.entry(index, part, arena);
         // SAFETY: the buffer belongs to the slot's operation until the completion, and the slot is
         // not removed before.
         let pushed = unsafe { self.push(entry, Kind::File, index, part) };

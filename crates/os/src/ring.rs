@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::RawFd;
 
-use block::Nanos;
+use block::{ArenaHold, Buf, Nanos};
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
@@ -15,6 +15,11 @@ const SUBMISSIONS: u32 = 512;
 const COMPLETIONS: u32 = 4096;
 /// Descriptors that can be registered; beyond, plain ones are used.
 const REGISTERED_FILES: u32 = 4096;
+
+/// Arenas of buffers that can be registered; beyond, buffers are used plain.
+const REGISTERED_ARENAS: usize = 64;
+/// Longest arena that is registered: its pages stay in memory.
+const LONGEST_ARENA: usize = 256 << 20;
 
 /// What the kernel offers. `doctor` shows it; each missing one has a slower path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +94,9 @@ pub(crate) struct Ring {
     uring: IoUring,
     pub(crate) features: Features,
     registered_files: u32,
+    /// Held until the ring goes: the kernel knows their pages by these addresses.
+    arenas: Vec<ArenaHold>,
+    room_for_arenas: usize,
 }
 
 impl Ring {
@@ -111,7 +119,43 @@ impl Ring {
             features.registered_files = uring.submitter().register_files_sparse(limit).is_ok();
             registered_files = if features.registered_files { limit } else { 0 };
         }
-        Ok(Ring { uring, features, registered_files })
+        let sparse = uring.submitter().register_buffers_sparse(REGISTERED_ARENAS as u32);
+        let room_for_arenas = if sparse.is_ok() { REGISTERED_ARENAS } else { 0 };
+        let arenas = Vec::with_capacity(room_for_arenas);
+        Ok(Ring { uring, features, registered_files, arenas, room_for_arenas })
+    }
+
+    /// The number by which the kernel knows the arena of a buffer, so that it need not look up
+    /// and hold its pages for each I/O. Makes it known if it is not; `None` where that fails, as
+    /// for want of memory that may be locked.
+    pub(crate) fn arena_of(&mut self, buf: &Buf) -> Option<u16> {
+        let at = buf.as_ptr() as usize;
+        let known = self.arenas.iter().position(|arena| arena.range().contains(&at));
+        known.map(|index| index as u16).or_else(|| self.register_arena(buf))
+    }
+
+    #[cold]
+    fn register_arena(&mut self, buf: &Buf) -> Option<u16> {
+        let index = self.arenas.len();
+        if index >= self.room_for_arenas {
+            return None;
+        }
+        let arena = buf.arena();
+        let (base, len) = (arena.range().start as *mut libc::c_void, arena.range().len());
+        let part = libc::iovec { iov_base: base, iov_len: len };
+        // SAFETY: the arena is held as long as the ring, so no other memory comes to its
+        // addresses; the ring goes before the arenas.
+        let registered = len <= LONGEST_ARENA
+            && unsafe {
+                self.uring.submitter().register_buffers_update(index as u32, &[part], None)
+            }
+            .is_ok();
+        if !registered {
+            self.room_for_arenas = index;
+            return None;
+        }
+        self.arenas.push(arena);
+        Some(index as u16)
     }
 
     pub(crate) fn submitter(&self) -> io_uring::Submitter<'_> {
@@ -161,6 +205,11 @@ impl Ring {
 
     /// Submits what is queued and sleeps until a completion comes or `timeout` is over.
     pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> io::Result<()> {
+        self.wait_for(1, timeout)
+    }
+
+    /// Submits what is queued and sleeps until so many completions have come or `timeout` is over.
+    pub(crate) fn wait_for(&mut self, count: usize, timeout: Option<Nanos>) -> io::Result<()> {
         let span = timeout.map(|timeout| {
             Timespec::new().sec(timeout.0 / 1_000_000_000).nsec((timeout.0 % 1_000_000_000) as u32)
         });
@@ -168,7 +217,7 @@ impl Ring {
         if let Some(span) = &span {
             args = args.timespec(span);
         }
-        tolerate(self.uring.submitter().submit_with_args(1, &args).map(drop))
+        tolerate(self.uring.submitter().submit_with_args(count, &args).map(drop))
     }
 
     /// Moves all waiting completions to `batch` as (user data, result, flags).

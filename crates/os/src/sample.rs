@@ -26,6 +26,46 @@ pub fn thread_cpu(thread: i32) -> io::Result<Nanos> {
     Ok(Nanos(span.tv_sec as u64 * 1_000_000_000 + span.tv_nsec as u64))
 }
 
+/// What a thread of this process used since it began, as the system counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ThreadUse {
+    /// Seconds in the kernel; a multiple of a hundredth.
+    pub system_s: f64,
+    /// How often it gave its processor away, asked or not.
+    pub switches: u64,
+    /// Page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Page faults that waited for one.
+    pub major_faults: u64,
+}
+
+impl ThreadUse {
+    /// Of a thread; `None` when it is gone.
+    pub fn of(thread: i32) -> Option<ThreadUse> {
+        let read = |file| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
+        ThreadUse::parse(&read("stat")?, &read("status")?)
+    }
+
+    fn parse(stat: &str, status: &str) -> Option<ThreadUse> {
+        // The name in front may hold anything, so fields are counted behind it: proc(5) numbers
+        // them from 1, and the first one here is field 3.
+        let (_, fields) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let switches = status.lines().filter_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            let counts = key.ends_with("voluntary_ctxt_switches");
+            counts.then(|| value.trim().parse::<u64>().ok()).flatten()
+        });
+        Some(ThreadUse {
+            system_s: field(15)? as f64 / 100.0,
+            switches: switches.sum(),
+            minor_faults: field(10)?,
+            major_faults: field(12)?,
+        })
+    }
+}
+
 /// Time of all processors since boot, by what they did, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostCpu {
@@ -115,6 +155,17 @@ pub fn kernel_release() -> String {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn reads_the_files_of_a_thread() {
+        let stat = "7 (a) b) R 1 1 1 0 -1 64 100 0 3 0 250 50 0 0 20 0 1 0 5";
+        let status = "Name:\ta\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t2\n";
+        let used = ThreadUse::parse(stat, status).unwrap();
+        assert_eq!((used.system_s, used.switches), (0.5, 6));
+        assert_eq!((used.minor_faults, used.major_faults), (100, 3));
+        assert_eq!(ThreadUse::parse("7 (a) R", status), None);
+        assert!(ThreadUse::of(thread_id()).is_some());
+    }
 
     #[test]
     fn counts_what_a_thread_uses() {

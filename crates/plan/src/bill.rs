@@ -353,3 +353,68 @@ impl RawGroup {
         })
     }
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const HEAD: &str = "name = 'x'\nserver = 'sr2625urlx'\nsize = '4k'\noutstanding = 32\n";
+
+    fn read(text: &str) -> Result<Bill, String> {
+        let bill = Bill::read("b.toml", text, &Catalogue::shipped());
+        bill.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn reads_a_bill_with_a_part_of_its_own() {
+        let own = "[[group]]\ndrive = 'mine'\ncount = 3\n[source.me]\ntitle = 'measured here'\n\
+            [[part]]\nid = 'mine'\nname = 'Mine'\nclass = 'drive'\ninterface = 'pcie'\n\
+            figures = [{ is = 'read_iops', value = 5e5, unit = 'IOPS', kind = 'measured', \
+            source = 'me' }]\n[[figure]]\npart = 'mine'\nis = 'read_iops'\nvalue = 6e5\n\
+            unit = 'IOPS'\nkind = 'measured'\nsource = 'me'\n";
+        let bill = read(&format!("{HEAD}{own}")).unwrap();
+        assert_eq!(bill.groups[0].devices(), 3);
+        // The figure stands before the part's own, and both stay.
+        assert_eq!(bill.catalogue.parts["mine"].value("read_iops"), Some(6e5));
+        assert_eq!(bill.catalogue.parts["mine"].figures["read_iops"].len(), 2);
+        assert!(!Catalogue::shipped().parts.contains_key("mine"));
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_built_with_its_line() {
+        for (group, line, reason) in [
+            ("adapter = 'lsi-9210-8i'\ncount = 6\ndrive = 'x25-m'\ndrives = 4", 5, "6 cards"),
+            ("adapter = 'lsi-9210-8i'\ndrive = 'x25-m'\ndrives = 9", 5, "9 on each"),
+            ("drive = 'iodrive-duo'\ncount = 6", 5, "6 cards so far in the 5 slots"),
+            ("drive = 'nosuch'", 5, "no part is called"),
+            ("adapter = 'x25-m'\ndrive = 'x25-m'", 5, "no adapter"),
+            ("drive = 'lsi-9210-8i'", 5, "no drive"),
+            ("adapter = 'x520'", 5, "either a drive or ports"),
+            ("drive = 'x25-m'\nports = 1", 5, "either a drive or ports"),
+            ("drive = 'x25-m'\ncount = 0", 1, "0 drives and ports"),
+            ("drive = 'x25-m'\ncount = 4000000000\ndrives = 4000000000", 1, "drives and ports"),
+            ("drive = 'x25-m'\ncontention = nan", 5, "contention"),
+            ("drive = 'x25-m'\ncolour = 1", 7, "unknown field"),
+            ("drive = 'x25-m'\n[[figure]]\nis = 'price'\nvalue = 1\nkind = 'guess'", 7, "part"),
+        ] {
+            let error = read(&format!("{HEAD}[[group]]\n{group}\n")).unwrap_err();
+            assert!(error.starts_with(&format!("b.toml:{line}: ")), "{error}, not line {line}");
+            assert!(error.contains(reason), "'{error}' lacks '{reason}'");
+        }
+        let two = "[[group]]\nadapter = 'lsi-9210-8i'\ncount = 4\ndrive = 'x25-m'\n\
+            [[group]]\ndrive = 'iodrive-duo'\ncount = 2\n";
+        let error = read(&format!("{HEAD}{two}")).unwrap_err();
+        assert!(error.starts_with("b.toml:9: 6 cards so far"), "{error}");
+        for (from, to, reason) in [
+            ("size = '4k'", "size = '0'", "I/Os of 0 bytes"),
+            ("size = '4k'", "size = 'big'", "not a size"),
+            ("outstanding = 32", "outstanding = 0", "0 outstanding"),
+            ("outstanding = 32", "outstanding = 32\nread = 101", "101 % of reads"),
+            ("server = 'sr2625urlx'", "server = 'x25-m'", "no server"),
+        ] {
+            let text = format!("{}[[group]]\ndrive = 'x25-m'\n", HEAD.replace(from, to));
+            let error = read(&text).unwrap_err();
+            assert!(error.contains(reason), "'{error}' lacks '{reason}'");
+        }
+    }
+}

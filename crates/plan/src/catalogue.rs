@@ -139,6 +139,8 @@ pub struct Part {
     pub name: String,
     /// What it is.
     pub class: Class,
+    /// What a drive is connected by: `sata`, `sas` or `pcie`; empty for other parts.
+    pub interface: String,
     /// What must be known to read the figures.
     pub note: String,
     /// By quantity, the figure in use first.

@@ -187,6 +187,16 @@ pub enum Standing {
 }
 
 impl Equation {
+    /// The left side in the terms of the right: bits where bits are compared, binary units where
+    /// the digits prove them; `None` if the sides are of different kinds.
+    pub fn compared(&self) -> Option<f64> {
+        let left = alike(self.left, self.right.dimension)?;
+        Some(match self.standing() {
+            Standing::HoldsInBinary => left / 1.024f64.powi(thousands(self.right.unit)),
+            _ => left,
+        })
+    }
+
     /// Compares the sides.
     pub fn standing(&self) -> Standing {
         let right = &self.right;
@@ -202,13 +212,7 @@ impl Equation {
         }
         // "Nearly 8 GB/s" proves nothing about its unit; 360.331 MB/s does.
         let many_digits = right.hedge == Hedge::Plain && right.half <= 0.005 * right.value;
-        let step = match right.unit.chars().next() {
-            Some('k' | 'K') => 1,
-            Some('M') => 2,
-            Some('G') => 3,
-            Some('T') => 4,
-            _ => 0,
-        };
+        let step = thousands(right.unit);
         let bytes = right.unit.contains('B') && !right.unit.contains("iB");
         match () {
             () if !(bytes && many_digits) => Standing::Breaks,
@@ -216,6 +220,17 @@ impl Equation {
             () if (1..step).any(|some| within(1.024f64.powi(some))) => Standing::MixedThousands,
             () => Standing::Breaks,
         }
+    }
+}
+
+/// How many thousands a unit's prefix stands for.
+fn thousands(unit: &str) -> i32 {
+    match unit.chars().next() {
+        Some('k' | 'K') => 1,
+        Some('M') => 2,
+        Some('G') => 3,
+        Some('T') => 4,
+        _ => 0,
     }
 }
 

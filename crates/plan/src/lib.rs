@@ -10,9 +10,12 @@
 pub mod audit;
 pub mod bill;
 pub mod catalogue;
+pub mod chance;
 pub mod claim;
+pub mod cost;
 pub mod expression;
 pub mod predict;
+pub mod search;
 pub mod system;
 pub mod unit;
 pub mod verify;

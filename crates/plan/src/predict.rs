@@ -178,12 +178,81 @@ mod test {
     use super::*;
     use crate::catalogue::Catalogue;
 
+    fn read(text: &str) -> Bill {
+        Bill::read("b.toml", text, &Catalogue::shipped()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn intel() -> Bill {
+        read(include_str!("../systems/intel-ssd.toml"))
+    }
+
     #[test]
     fn twenty_eight_drives() {
-        let catalogue = Catalogue::shipped();
-        let text = include_str!("../systems/intel-ssd.toml");
-        let bill = Bill::read("intel-ssd.toml", text, &catalogue).unwrap();
-        let found = predict(&bill, &Tweak::default()).unwrap();
-        assert!((970e3..981e3).contains(&found.iops), "{}", found.iops);
+        let found = predict(&intel(), &Tweak::default()).unwrap();
+        assert!((975e3..980.5e3).contains(&found.iops), "{}", found.iops);
+        // Little's law ties the three means.
+        assert!((found.iops * found.latency_s / found.outstanding - 1.0).abs() < 1e-6);
+        assert_eq!(found.outstanding.round(), 896.0);
+        assert_eq!(found.bottleneck().unwrap().level, Level::Drive);
+        assert_eq!(found.bottleneck().unwrap().kind, Kind::Spec);
+        assert!((0.75..0.85).contains(&found.processor.unwrap()));
+        let again = predict(&intel(), &Tweak::default()).unwrap();
+        assert_eq!(found, again, "the same bits each time");
+    }
+
+    #[test]
+    fn each_level_takes_something_away_and_the_last_is_the_answer() {
+        let falls = waterfall(&intel()).unwrap();
+        let levels: Vec<Level> = falls.iter().map(|fall| fall.up_to).collect();
+        assert_eq!(levels, [Level::Drive, Level::Adapter, Level::Slot, Level::Processor]);
+        assert!((falls[0].iops / 980e3 - 1.0).abs() < 1e-3, "the rated sum");
+        let whole = predict(&intel(), &Tweak::default()).unwrap();
+        assert_eq!(falls.last().unwrap().iops, whole.iops);
+        let falls_down = |pair: &[Fall]| pair[1].iops <= pair[0].iops * 1.001;
+        assert!(falls.windows(2).all(falls_down), "{falls:?}");
+    }
+
+    #[test]
+    fn faster_drives_meet_the_adapters() {
+        let changes = what_if(&intel()).unwrap();
+        assert_eq!(changes[0].level, Level::Drive);
+        // 8 drives of 38.5K are more than an adapter of 300K passes.
+        assert!((1.07..1.095).contains(&changes[0].gain), "{}", changes[0].gain);
+        assert_eq!(changes[0].next.as_ref().unwrap().level, Level::Adapter);
+        assert!(changes[1..].iter().all(|change| change.gain < 1.002));
+    }
+
+    #[test]
+    fn depth_one_is_the_latency_of_the_drive() {
+        let text = "name = 'x'\nsize = '4k'\noutstanding = 1\n[[group]]\ndrive = 'x25-m'\n";
+        let found = predict(&read(text), &Tweak::default()).unwrap();
+        assert!((found.latency_s / 65e-6 - 1.0).abs() < 1e-9, "{}", found.latency_s);
+        assert!((found.iops * 65e-6 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn large_blocks_are_limited_by_bytes() {
+        let text = "name = 'x'\nsize = '1m'\noutstanding = 32\n[[group]]\ndrive = 'x25-m'\n";
+        let found = predict(&read(text), &Tweak::default()).unwrap();
+        assert!((found.bytes_per_s / 250e6 - 1.0).abs() < 1e-3, "{}", found.bytes_per_s);
+    }
+
+    #[test]
+    fn a_mix_on_flash_is_its_rated_mix() {
+        let drive = "name = 'x'\nread = 70\nsize = '4k'\noutstanding = 256\n[[group]]\n\
+            drive = 'micron-9550-max-6400'\n";
+        let found = predict(&read(drive), &Tweak::default()).unwrap();
+        assert!((found.iops / 720e3 - 1.0).abs() < 1e-3, "{}", found.iops);
+        // Where no mix is rated, the answer says what it took for granted.
+        let other = drive.replace("micron-9550-max-6400", "p3600-1600");
+        let found = predict(&read(&other), &Tweak::default()).unwrap();
+        assert!(found.remarks.iter().any(|remark| remark.contains("mix")), "{:?}", found.remarks);
+    }
+
+    #[test]
+    fn a_missing_figure_is_named_with_its_line() {
+        let text = "name = 'x'\nsize = '4k'\noutstanding = 1\n\n[[group]]\ndrive = 'exos-x20'\n";
+        let error = predict(&read(text), &Tweak::default()).unwrap_err().to_string();
+        assert!(error.starts_with("line 5: read_iops of exos-x20 is not known"), "{error}");
     }
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::bill::Bill;
 use crate::catalogue::Catalogue;
 use crate::claim::{Claim, Document, FOUNDING};
+use crate::expression::Standing;
 use crate::predict::{Prediction, predict};
 use crate::system::{PlanError, Tweak};
 use crate::unit::Amount;
@@ -330,20 +331,23 @@ fn root(
 
 /// Every equation of the founding documents.
 fn arithmetic(table: &mut Table) {
-    let equations: Vec<(u32, String, Amount, f64)> = table
-        .claims
-        .iter()
-        .flat_map(|claim| {
+    let mut found = Vec::new();
+    for claim in &table.claims {
+        for (text, equation) in &claim.equations {
             let number = claim.text.number.unwrap_or_default();
-            claim.equations.iter().map(move |(text, equation)| {
-                let text: String = text.chars().take(64).collect();
-                (number, text, equation.right.clone(), equation.left.value)
-            })
-        })
-        .collect();
-    for (number, text, right, left) in equations {
-        let figure = format!("claim {number}: {text}");
-        table.row("arithmetic", &figure, (Tag::Arith, None), (&right, left), "");
+            let short: String = text.chars().take(60).collect();
+            let note = match equation.standing() {
+                Standing::Holds => "",
+                Standing::HoldsInBinary => "its unit is binary",
+                Standing::MixedThousands => "its unit is thousands of 1024",
+                Standing::Breaks | Standing::Units => "wrong in the text",
+            };
+            let Some(left) = equation.compared() else { continue };
+            found.push((format!("claim {number}: {short}"), equation.right.clone(), left, note));
+        }
+    }
+    for (figure, right, left, note) in found {
+        table.row("arithmetic", &figure, (Tag::Arith, None), (&right, left), note);
     }
 }
 

@@ -2,12 +2,49 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use stats::RunResult;
 
 /// Writes the document, indented, with a line feed at its end.
 pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, result)?;
+    write_value(result, out)
+}
+
+/// Writes anything so.
+pub fn write_value(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(&mut *out, ListsInLine::default()))?;
     writeln!(out)
+}
+
+/// Objects over several lines, lists in one: histograms have long lists of numbers.
+#[derive(Default)]
+struct ListsInLine(PrettyFormatter<'static>);
+
+impl Formatter for ListsInLine {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { out.write_all(b", ") }
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object(out)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object(out)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_object_key(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object_value(out)
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object_value(out)
+    }
 }
 
 /// Reads a document back. Unknown names are ignored, so newer documents of the same layout pass.

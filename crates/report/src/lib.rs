@@ -7,8 +7,13 @@
 
 mod digits;
 mod figure;
+pub mod fio;
+mod group;
+pub mod hlog;
+pub mod iometer;
 mod job;
 pub mod json;
+mod jsonl;
 pub mod line;
 mod live;
 pub mod records;
@@ -20,6 +25,7 @@ mod style;
 pub mod targets;
 pub mod text;
 
+pub use crate::jsonl::JsonLines;
 pub use crate::line::Lines;
 pub use crate::live::FullScreen;
 pub use crate::silent::Silent;

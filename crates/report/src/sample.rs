@@ -1,9 +1,10 @@
 //! A fixed result and a fixed snapshot for the tests.
 
+use serde_json::json;
 use stats::live::{About, LiveCpu, Phase, Snapshot, TargetRate};
 use stats::{
-    Check, Class, Cpu, Direction, Host, Job, Latency, Origin, Placement, RunResult, SCHEMA_VERSION,
-    Second, Totals, Verdict, WorkerResult,
+    Buckets, Check, Class, Cpu, Direction, Histograms, Host, Job, Latencies, Latency, Origin,
+    Placement, RunResult, SCHEMA_VERSION, Second, Span, Totals, Verdict, WorkerResult,
 };
 
 pub fn job() -> Job {
@@ -53,6 +54,7 @@ fn worker(number: u64) -> WorkerResult {
         bytes_per_second: 436_780_236.8,
         mean_outstanding: 400.0,
         latency_ns: latency(),
+        ..WorkerResult::default()
     }
 }
 
@@ -63,6 +65,7 @@ pub fn race() -> RunResult {
         errors: 1,
         iops: 3_412_345.6,
         bytes_per_second: 1_747_120_947.2,
+        bytes: 17_471_209_472,
         latency_ns,
     };
     RunResult {
@@ -99,6 +102,74 @@ pub fn race() -> RunResult {
         .derive(3_412_345.6),
         workers: (1..=4).map(worker).collect(),
         intervals: vec![Second { t: 1.0, iops: 3_412_345.6, ..Second::default() }],
+        ..RunResult::default()
+    }
+}
+
+/// Two workers of one group, 2 s: each reads 1000 times 4 KiB in 100 µs, and writes 500 times in
+/// 8 ms.
+pub fn counted() -> RunResult {
+    let latencies = |ns, count| {
+        let mut latencies = Latencies::new();
+        latencies.record_n(ns, count);
+        latencies
+    };
+    let direction = |latencies: &Latencies| Direction {
+        ios: latencies.count(),
+        iops: latencies.count() as f64 / 2.0,
+        bytes: latencies.count() * 4096,
+        bytes_per_second: latencies.count() as f64 * 2048.0,
+        latency_ns: latencies.summary(),
+        errors: 0,
+    };
+    let (read, write) = (latencies(100_000, 1000), latencies(8_000_000, 500));
+    let histograms =
+        Histograms { read: Buckets::of(&read), write: Buckets::of(&write), ..Default::default() };
+    let worker = |number| WorkerResult {
+        name: format!("manager 1 worker {number}"),
+        volume: format!("ram:{number}g"),
+        ios: 1500,
+        read: direction(&read),
+        write: direction(&write),
+        histograms: histograms.clone(),
+        ..WorkerResult::default()
+    };
+    let (reads, writes) = (latencies(100_000, 2000), latencies(8_000_000, 1000));
+    let mut all = histograms.clone();
+    all.merge(&histograms);
+    let span = |second: u32, parts: [u64; 2]| {
+        let mut both = latencies(100_000, parts[0]);
+        both.merge(&latencies(8_000_000, parts[1]));
+        let (from_s, to_s) = (f64::from(second), f64::from(second + 1));
+        Span { from_s, to_s, max_ns: 8_000_000, buckets: Buckets::of(&both) }
+    };
+    let second = |t| Second {
+        t,
+        read_iops: 1000.0,
+        write_iops: 500.0,
+        read_bytes_per_second: 4_096_000.0,
+        write_bytes_per_second: 2_048_000.0,
+        ..Second::default()
+    };
+    let line = json!({ "size_bytes": 4096, "read_percent": 66.7, "random_percent": 100.0 });
+    let workload = json!({ "outstanding": 4, "access": { "lines": [line] } });
+    let group = json!({ "volumes": ["ram:1g", "ram:2g"], "workload": workload });
+    RunResult {
+        job: Job { volumes: 2, workers: 2, ..job() },
+        spec: json!({ "steps": [{ "seconds": 2.0, "groups": [group] }] }),
+        started: "2026-11-20T08:00:00Z".into(),
+        totals: Totals {
+            seconds: 2.0,
+            ios: 3000,
+            iops: 1500.0,
+            read: direction(&reads),
+            write: direction(&writes),
+            ..Totals::default()
+        },
+        workers: vec![worker(1), worker(2)],
+        intervals: vec![second(1.0), second(2.0)],
+        histograms: all,
+        spans: vec![span(0, [1500, 500]), span(1, [500, 500])],
         ..RunResult::default()
     }
 }

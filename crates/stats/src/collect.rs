@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use crate::buckets::{Buckets, Histograms, Span, Spans};
 use crate::histogram::{Latencies, Latency};
 use crate::interval::{Interval, Tally, per};
 use crate::live::{HISTORY_SECONDS, TargetRate};
@@ -32,6 +33,7 @@ pub struct Collector {
     second: Interval,
     whole: Interval,
     seconds: Vec<Second>,
+    spans: Spans,
     history: VecDeque<f64>,
 }
 
@@ -45,6 +47,7 @@ impl Collector {
             second: Interval::new(),
             whole: Interval::new(),
             seconds: Vec::new(),
+            spans: Spans::default(),
             history: VecDeque::with_capacity(HISTORY_SECONDS),
         }
     }
@@ -62,6 +65,7 @@ impl Collector {
         let latencies = self.second.latencies();
         let row = second(t_s, &self.second, &latencies);
         self.seconds.push(row);
+        self.spans.add(t_s, &latencies);
         if self.history.len() == HISTORY_SECONDS {
             self.history.pop_front();
         }
@@ -83,6 +87,7 @@ impl Collector {
         self.second.clear();
         self.whole.clear();
         self.seconds.clear();
+        self.spans = Spans::default();
     }
 
     /// I/Os per second of each target, or of each volume without one, by the latest intervals.
@@ -106,6 +111,16 @@ impl Collector {
     /// The closed seconds.
     pub fn seconds(&self) -> &[Second] {
         &self.seconds
+    }
+
+    /// The histograms of all closed seconds.
+    pub fn histograms(&self) -> Histograms {
+        histograms(&self.whole)
+    }
+
+    /// The histograms over time.
+    pub fn spans(&self) -> &[Span] {
+        self.spans.get()
     }
 
     /// The sums of all closed seconds.
@@ -155,11 +170,21 @@ fn direction(tally: &Tally, seconds: f64) -> Direction {
         errors: tally.errors,
         iops: per(tally.ios as f64, seconds),
         bytes_per_second: per(tally.bytes as f64, seconds),
+        bytes: tally.bytes,
         latency_ns: tally.latencies.summary(),
     }
 }
 
+fn histograms(done: &Interval) -> Histograms {
+    Histograms {
+        read: Buckets::of(&done.read.latencies),
+        write: Buckets::of(&done.write.latencies),
+        other: Buckets::of(&done.other.latencies),
+    }
+}
+
 fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
+    let seconds = done.seconds();
     WorkerResult {
         name: name.name.clone(),
         volume: name.volume.clone(),
@@ -170,6 +195,10 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
         bytes_per_second: done.bytes_per_second(),
         mean_outstanding: done.mean_outstanding(),
         latency_ns: done.latencies().summary(),
+        read: direction(&done.read, seconds),
+        write: direction(&done.write, seconds),
+        other: direction(&done.other, seconds),
+        histograms: histograms(done),
     }
 }
 
@@ -181,6 +210,8 @@ fn second(t: f64, done: &Interval, latencies: &Latencies) -> Second {
         bytes_per_second: done.bytes_per_second(),
         read_iops: per(done.read.ios as f64, seconds),
         write_iops: per(done.write.ios as f64, seconds),
+        read_bytes_per_second: per(done.read.bytes as f64, seconds),
+        write_bytes_per_second: per(done.write.bytes as f64, seconds),
         errors: done.errors(),
         mean_outstanding: done.mean_outstanding(),
         mean_ns: latencies.mean(),

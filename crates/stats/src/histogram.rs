@@ -6,7 +6,7 @@ use ::histogram::{Config, Histogram};
 use serde::{Deserialize, Serialize};
 
 /// 2⁷ buckets for each power of two: a percentile is at most 1/128 = 0.78 % too high.
-const GROUPING_POWER: u8 = 7;
+pub(crate) const GROUPING_POWER: u8 = 7;
 /// 2⁴² ns are 73 minutes; no I/O that anybody waits for takes longer.
 const MAX_VALUE_POWER: u8 = 42;
 /// Longest latency that has a bucket of its own; longer ones are counted there.

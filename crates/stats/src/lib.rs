@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod buckets;
 mod collect;
 mod histogram;
 mod interval;
@@ -14,6 +15,7 @@ pub mod live;
 mod run;
 pub mod verdict;
 
+pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
 pub use crate::histogram::{Bucket, Latencies, Latency};
 pub use crate::interval::{Interval, Paced, Tally};

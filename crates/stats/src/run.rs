@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::buckets::{Histograms, Span};
 use crate::histogram::Latency;
 use crate::verdict::{Check, Class};
 
@@ -72,6 +73,12 @@ pub struct RunResult {
     pub workers: Vec<WorkerResult>,
     /// The same for each second.
     pub intervals: Vec<Second>,
+    /// Every latency of the measured window, in buckets.
+    #[serde(default, skip_serializing_if = "Histograms::is_empty")]
+    pub histograms: Histograms,
+    /// The same over time, all directions together: seconds, or longer spans of a long run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<Span>,
     /// What a reader should know, in sentences.
     pub warnings: Vec<String>,
 }
@@ -206,6 +213,9 @@ pub struct Direction {
     pub iops: f64,
     /// Bytes per second.
     pub bytes_per_second: f64,
+    /// Bytes moved.
+    #[serde(default)]
+    pub bytes: u64,
     /// Latencies in nanoseconds.
     pub latency_ns: Latency,
 }
@@ -216,10 +226,24 @@ pub struct Direction {
 pub struct Cpu {
     /// Use of the whole host, 0 to 100.
     pub host_percent: Option<f64>,
+    /// Of it programs, 0 to 100.
+    pub user_percent: Option<f64>,
+    /// Of it the kernel on behalf of programs, 0 to 100.
+    pub system_percent: Option<f64>,
+    /// Of it interrupts, 0 to 100.
+    pub irq_percent: Option<f64>,
+    /// Of it deferred interrupt work, the network stack mostly, 0 to 100.
+    pub softirq_percent: Option<f64>,
     /// Time the hypervisor gave to others, 0 to 100.
     pub steal_percent: Option<f64>,
     /// Cores that the workers used.
     pub initiator_cores: Option<f64>,
+    /// Of them in the kernel; counted in hundredths of a second.
+    pub initiator_system_cores: Option<f64>,
+    /// How often the workers' threads gave their core away.
+    pub initiator_switches: Option<u64>,
+    /// Pages that the workers' threads had to wait for, without a disk and with one.
+    pub initiator_faults: Option<[u64; 2]>,
     /// Cores that the targets on this host used.
     pub target_cores: Option<f64>,
     /// Core time per I/O in microseconds, initiator and target together.
@@ -268,6 +292,18 @@ pub struct WorkerResult {
     pub mean_outstanding: f64,
     /// Latencies in nanoseconds, exact mean among them.
     pub latency_ns: Latency,
+    /// Reads.
+    #[serde(default)]
+    pub read: Direction,
+    /// Writes.
+    #[serde(default)]
+    pub write: Direction,
+    /// Flushes and trims.
+    #[serde(default)]
+    pub other: Direction,
+    /// Every latency, in buckets.
+    #[serde(default, skip_serializing_if = "Histograms::is_empty")]
+    pub histograms: Histograms,
 }
 
 /// What happened in one second, over all workers.
@@ -285,6 +321,12 @@ pub struct Second {
     /// Writes per second.
     #[serde(default)]
     pub write_iops: f64,
+    /// Bytes read per second.
+    #[serde(default)]
+    pub read_bytes_per_second: f64,
+    /// Bytes written per second.
+    #[serde(default)]
+    pub write_bytes_per_second: f64,
     /// I/Os that ended in a fault.
     #[serde(default)]
     pub errors: u64,

@@ -48,6 +48,8 @@ pub(crate) struct RawPart {
     #[serde(default)]
     aliases: Vec<String>,
     #[serde(default)]
+    interface: String,
+    #[serde(default)]
     note: String,
     figures: Vec<Spanned<RawFigure>>,
 }
@@ -148,7 +150,12 @@ impl Own<'_> {
             return Err(self.refuse(start, reason));
         }
         let mut figures: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
-        let RawPart { name, class, aliases, note, figures: given, .. } = raw;
+        let RawPart { name, class, aliases, interface, note, figures: given, .. } = raw;
+        let connects = ["sata", "sas", "pcie"].contains(&interface.as_str());
+        if connects != (class == Class::Drive) {
+            let reason = format!("{id}: interface is sata, sas or pcie, for drives only");
+            return Err(self.refuse(start, reason));
+        }
         for raw in given {
             if raw.get_ref().part.is_some() {
                 let reason = "part: a figure that stands in a part belongs to it".to_owned();
@@ -157,7 +164,7 @@ impl Own<'_> {
             let (name, figure) = self.figure(raw, &id, sources)?;
             figures.entry(name).or_default().push(figure);
         }
-        Ok(Part { id, aliases, name, class, note, figures })
+        Ok(Part { id, aliases, name, class, interface, note, figures })
     }
 
     fn figure(
@@ -216,7 +223,7 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
             ));
         }
     }
-    let counted = quantity.exact && unit.dimension == Dimension::NUMBER;
+    let counted = quantity.exact && quantity.most > 1.0 && unit.dimension == Dimension::NUMBER;
     if counted && raw.value.fract() != 0.0 {
         return Err(format!("{name}: {} is counted, so it must be whole", raw.value));
     }

@@ -32,6 +32,16 @@ const fn counted(name: &'static str, most: f64, meaning: &'static str) -> Quanti
     Quantity { name, dimension: Dimension::NUMBER, least: 1.0, most, exact: true, meaning }
 }
 
+/// Defined, by a standard or a design: without an interval it is exact.
+const fn defined(
+    name: &'static str,
+    dimension: Dimension,
+    (least, most): (f64, f64),
+    meaning: &'static str,
+) -> Quantity {
+    Quantity { name, dimension, least, most, exact: true, meaning }
+}
+
 /// I/Os per second of one part: from a tape robot to a rack.
 const IOPS: (f64, f64) = (1.0, 1e9);
 /// Bytes per second of one part.
@@ -62,22 +72,15 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("port_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "payload through one port"),
     measured("engine_time", Dimension::TIME, LATENCY, "of a port's engine for each I/O"),
     measured("added_latency", Dimension::TIME, LATENCY, "that passing through adds"),
-    Quantity {
-        name: "capacity",
-        dimension: Dimension::BYTES,
-        least: 1e3,
-        most: 1e18,
-        exact: true,
-        meaning: "for data",
-    },
+    defined("capacity", Dimension::BYTES, (1e3, 1e18), "for data"),
     measured("price", Dimension::MONEY, PRICE, "of one, new unless noted"),
     measured("power_active", Dimension::POWER, POWER, "at work"),
     measured("power_idle", Dimension::POWER, POWER, "idle"),
-    measured("symbol_rate", Dimension::TRANSFERS, (1e8, 1e12), "of one lane, before coding"),
-    measured("coding", Dimension::NUMBER, (0.5, 1.0), "share of symbols that carries data"),
-    measured("nominal_rate", Dimension::BIT_RATE, (1e6, 1e13), "that the link is named after"),
+    defined("symbol_rate", Dimension::TRANSFERS, (1e8, 1e12), "of one lane, before coding"),
+    defined("coding", Dimension::NUMBER, (0.5, 1.0), "share of symbols that carries data"),
+    defined("nominal_rate", Dimension::BIT_RATE, (1e6, 1e13), "that the link is named after"),
     measured("framing", Dimension::NUMBER, (0.5, 1.0), "share of the data rate left to payload"),
-    measured("clock", Dimension::RATE, (1e6, 1e11), "of the processor"),
+    defined("clock", Dimension::RATE, (1e6, 1e11), "of the processor"),
     measured("core_time", Dimension::TIME, LATENCY, "of a core for each I/O"),
     measured("core_time_4k", Dimension::TIME, LATENCY, "of a core for each I/O of 4 KiB"),
     counted("queue_depth", 65536.0, "commands that it takes at once"),
@@ -90,14 +93,7 @@ pub const QUANTITIES: &[Quantity] = &[
     counted("bays", 1024.0, "for drives"),
     counted("sockets", 64.0, "for processors"),
     counted("cores", 4096.0, "in all"),
-    Quantity {
-        name: "height",
-        dimension: Dimension::HEIGHT,
-        least: 0.5,
-        most: 60.0,
-        exact: true,
-        meaning: "in a rack",
-    },
+    defined("height", Dimension::HEIGHT, (0.5, 60.0), "in a rack"),
 ];
 
 /// The quantity of this name.

@@ -4,7 +4,7 @@ const SOURCE: &str = "[source.sheet]\ntitle = 'a data sheet'\ndate = '2009'\n";
 
 fn one(figure: &str) -> Result<Catalogue, String> {
     let mut catalogue = Catalogue::default();
-    let head = "[[part]]\nid = 'x'\nname = 'X'\nclass = 'drive'\nfigures = [\n";
+    let head = "[[part]]\nid = 'x'\nname = 'X'\nclass = 'drive'\ninterface = 'sata'\nfigures = [\n";
     let text = format!("{SOURCE}{head}{figure}\n]\n");
     catalogue.add("x.toml", &text).map_err(|error| error.to_string())?;
     Ok(catalogue)
@@ -99,7 +99,7 @@ fn refuses_what_makes_no_sense_with_file_line_and_reason() {
     ];
     for (figure, reason) in cases {
         let error = one(figure).unwrap_err();
-        assert!(error.starts_with("x.toml:9: "), "{error}");
+        assert!(error.starts_with("x.toml:10: "), "{error}");
         assert!(error.contains(reason), "'{error}' lacks '{reason}'");
     }
 }

@@ -1,0 +1,74 @@
+//! `drumfire run JOB.toml --verify-only`: is everything there that a run had written?
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Result;
+use load::{Recheck, RunSpec};
+use serde_json::{Value, json};
+
+use crate::args::Run;
+use crate::exit::{Exit, UsageError};
+
+/// Compares all verified volumes of a job with the ledgers beside its `job.toml`.
+pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
+    let [spec] = specs else {
+        let why = "--verify-only takes the job.toml of one step: it lies in the step's folder";
+        return Err(UsageError(why.to_owned()).into());
+    };
+    let job = Path::new(&run.volumes[0]);
+    let verified = spec.workers.iter().any(|worker| worker.workload.verify.is_some());
+    if job.extension().is_none_or(|end| end != "toml") || !verified {
+        let why = "--verify-only takes the job.toml in the folder of a run with --verify";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    let found = load::recheck(spec, job.parent().unwrap_or(Path::new("")))?;
+    let mut out = io::stdout().lock();
+    if run.drive.json {
+        let volumes: Vec<Value> = found.iter().map(to_json).collect();
+        serde_json::to_writer_pretty(&mut out, &json!({ "volumes": volumes }))?;
+        writeln!(out)?;
+    } else {
+        found.iter().try_for_each(|one| print(one, &mut out))?;
+    }
+    Ok(if found.iter().all(Recheck::is_right) { Exit::Good } else { Exit::Mismatch })
+}
+
+fn print(found: &Recheck, out: &mut impl Write) -> io::Result<()> {
+    let Recheck { uri, block_bytes, compared, never_written, unreadable, .. } = found;
+    writeln!(
+        out,
+        "{uri}: {compared} blocks of {block_bytes} bytes compared, {never_written} never written"
+    )?;
+    if *unreadable > 0 {
+        writeln!(out, "  unreadable  {unreadable}")?;
+    }
+    for (kind, count) in &found.found {
+        writeln!(out, "  {kind:<11} {count}")?;
+    }
+    for finding in &found.examples {
+        writeln!(out, "  {finding}")?;
+    }
+    let verdict = if found.is_right() { "everything acknowledged is there" } else { "data differ" };
+    writeln!(out, "  {verdict}")
+}
+
+fn to_json(found: &Recheck) -> Value {
+    let example = |finding: &load::Finding| {
+        json!({
+            "offset": finding.offset,
+            "kind": finding.kind.word(),
+            "text": finding.to_string(),
+        })
+    };
+    json!({
+        "volume": found.uri,
+        "block_bytes": found.block_bytes,
+        "compared": found.compared,
+        "never_written": found.never_written,
+        "unreadable": found.unreadable,
+        "found": found.found,
+        "examples": found.examples.iter().map(example).collect::<Vec<_>>(),
+        "right": found.is_right(),
+    })
+}

@@ -1,0 +1,105 @@
+//! `drumfire report`: a result again, in another form.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args as Flags, ValueEnum};
+use stats::RunResult;
+
+use crate::args::Color;
+use crate::exit::Exit;
+use crate::show;
+
+/// `drumfire report`.
+#[derive(Flags, Debug)]
+#[command(after_help = "Example: drumfire report drumfire-runs/* --as csv > runs.csv")]
+pub struct Args {
+    /// Folders of runs, or their result.json.
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// The form.
+    #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    pub form: Form,
+}
+
+/// Forms of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// The table that a run prints.
+    Text,
+    /// The document itself.
+    Json,
+    /// What fio prints with --output-format=json.
+    Fio,
+    /// The same with histograms: --output-format=json+.
+    #[value(name = "fio+")]
+    FioPlus,
+    /// Iometer's result file.
+    Csv,
+    /// A HdrHistogram log, a line for each second.
+    Hlog,
+}
+
+/// Longest document that is read: a run of thousands of workers has some ten megabytes.
+const DOCUMENT_MAX_BYTES: u64 = 1 << 30;
+
+/// Prints the results.
+pub fn main(args: &Args, color: Color) -> Result<Exit> {
+    let mut results = Vec::new();
+    for run in &args.runs {
+        results.extend(read(run)?);
+    }
+    let mut out = io::stdout().lock();
+    for result in &results {
+        let written = write(result, args.form, color, &mut out).and_then(|()| out.flush());
+        match written {
+            // Whoever read us has enough: that is no failure.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            written => written.context("cannot print the result")?,
+        }
+    }
+    Ok(Exit::Good)
+}
+
+fn write(result: &RunResult, form: Form, color: Color, out: &mut impl Write) -> io::Result<()> {
+    match form {
+        Form::Text => report::text::write(result, show::paint(color), out),
+        Form::Json => report::json::write(result, out),
+        Form::Fio => report::fio::write(result, false, out),
+        Form::FioPlus => report::fio::write(result, true, out),
+        Form::Csv => report::iometer::write(result, out),
+        Form::Hlog => report::hlog::write(result, out),
+    }
+}
+
+/// The results of a run: one, or one for each step in its order.
+fn read(run: &Path) -> Result<Vec<RunResult>> {
+    if run.is_file() {
+        return Ok(vec![read_document(run)?]);
+    }
+    let alone = run.join("result.json");
+    if alone.is_file() {
+        return Ok(vec![read_document(&alone)?]);
+    }
+    let steps = (1..).map(|number| run.join(format!("step-{number}/result.json")));
+    let results: Vec<RunResult> = steps
+        .take_while(|path| path.is_file())
+        .map(|path| read_document(&path))
+        .collect::<Result<_>>()?;
+    if results.is_empty() {
+        bail!("{} holds no result.json: name the folder of a run", run.display());
+    }
+    Ok(results)
+}
+
+fn read_document(path: &Path) -> Result<RunResult> {
+    use std::io::Read;
+    let read = || -> Result<RunResult> {
+        let mut text = Vec::new();
+        let file = std::fs::File::open(path)?;
+        file.take(DOCUMENT_MAX_BYTES).read_to_end(&mut text)?;
+        Ok(report::json::read(&text)?)
+    };
+    read().with_context(|| format!("cannot read {}", path.display()))
+}

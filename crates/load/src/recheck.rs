@@ -1,0 +1,175 @@
+//! A look at volumes at rest, after a crash perhaps: does each hold what a verified run wrote?
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{Arena, Buf, Fault, Io, Lane, Nanos, Op, Pool, Tag};
+use os::Core;
+
+use crate::ledger::{Finding, Ledger};
+use crate::runner::{RunError, ledger_path, volumes};
+use crate::spec::{RunSpec, Workload};
+
+/// Reads under way at once.
+const OUTSTANDING: usize = 32;
+/// Length of each, unless a block is longer.
+const READ_BYTES: u64 = 256 << 10;
+/// Findings that are told one by one.
+const EXAMPLES: usize = 20;
+/// How long nothing may come back.
+const PATIENCE: Nanos = Nanos::from_secs(60);
+
+/// What was found on one volume.
+#[derive(Clone, Debug, Default)]
+pub struct Recheck {
+    /// Which.
+    pub uri: String,
+    /// Length of a block: what every I/O of the run was a multiple of.
+    pub block_bytes: u64,
+    /// Blocks that were compared.
+    pub compared: u64,
+    /// Blocks that the run never wrote; anything may be in them.
+    pub never_written: u64,
+    /// Blocks that could not be read.
+    pub unreadable: u64,
+    /// How many were lost, stale, torn, foreign.
+    pub found: BTreeMap<&'static str, u64>,
+    /// The first of them.
+    pub examples: Vec<Finding>,
+}
+
+impl Recheck {
+    /// Whether everything that was acknowledged is there.
+    pub fn is_right(&self) -> bool {
+        self.found.is_empty() && self.unreadable == 0
+    }
+}
+
+/// Reads every block of the verified volumes of `spec` and compares it with the ledgers that its
+/// run left in `folder`.
+///
+/// What counts is what was acknowledged. On a volume with a volatile cache a power cut may take
+/// that legally, unless the run's writes were durable (`fua_percent = 100`).
+pub fn recheck(spec: &RunSpec, folder: &Path) -> Result<Vec<Recheck>, RunError> {
+    let core = Core::open(Pool::new(64, 64)).map_err(|error| RunError::Open(error.to_string()))?;
+    let mut all = Vec::new();
+    for (number, workers) in volumes(spec).into_iter().enumerate() {
+        let workloads: Vec<&Workload> =
+            workers.iter().map(|index| &*spec.workers[*index].workload).collect();
+        if workloads.iter().all(|workload| workload.verify.is_none()) {
+            continue;
+        }
+        let worker = &spec.workers[workers[0]];
+        let path = ledger_path(folder, number);
+        let geometry = worker.volume.geometry();
+        let ledger = Ledger::reopen(&workloads, geometry, spec.seed, &path);
+        let ledger =
+            ledger.map_err(|error| RunError::Ledger { path: path.display().to_string(), error })?;
+        let lane = worker.volume.lane(&core).map_err(|error| RunError::Open(error.to_string()))?;
+        let mut pass = Pass::new(lane, Arc::new(ledger), worker.uri.clone())
+            .map_err(|error| RunError::Open(format!("no memory for buffers: {error}")))?;
+        pass.run(&core)?;
+        all.push(pass.result);
+    }
+    Ok(all)
+}
+
+/// One pass over one volume.
+struct Pass {
+    lane: Box<dyn Lane>,
+    ledger: Arc<Ledger>,
+    bufs: Vec<Option<Buf>>,
+    /// First byte and length of the read of each slot.
+    reads: Vec<(u64, u32)>,
+    free: Vec<usize>,
+    next: u64,
+    end: u64,
+    read_bytes: u64,
+    result: Recheck,
+}
+
+impl Pass {
+    fn new(lane: Box<dyn Lane>, ledger: Arc<Ledger>, uri: String) -> std::io::Result<Pass> {
+        let unit = ledger.unit_bytes();
+        let read_bytes = (READ_BYTES / unit).max(1) * unit;
+        let (next, end) = ledger.range();
+        let bufs = Arena::cut(OUTSTANDING, read_bytes as usize)?.into_iter().map(Some).collect();
+        Ok(Pass {
+            lane,
+            ledger,
+            bufs,
+            reads: vec![(0, 0); OUTSTANDING],
+            free: (0..OUTSTANDING).collect(),
+            next,
+            end,
+            read_bytes,
+            result: Recheck { uri, block_bytes: unit, ..Recheck::default() },
+        })
+    }
+
+    fn run(&mut self, core: &Core) -> Result<(), RunError> {
+        let (mut batch, mut done, mut ready) = (VecDeque::new(), Vec::new(), Vec::new());
+        let mut last = core.now();
+        while self.next < self.end || self.free.len() < OUTSTANDING {
+            let now = core.now();
+            self.lane.poll(now, &mut done);
+            for one in done.drain(..) {
+                last = now;
+                let index = one.tag.0 as usize;
+                self.free.push(index);
+                if one.result == Err(Fault::Disconnected) {
+                    let why = self.lane.broken().unwrap_or("connection lost");
+                    return Err(RunError::Open(format!("{}: {why}", self.result.uri)));
+                }
+                self.compare(index, one.buf.as_deref().filter(|_| one.result.is_ok()));
+                self.bufs[index] = one.buf;
+            }
+            self.start(&mut batch);
+            self.lane.submit(now, &mut batch);
+            if now.since(last) > PATIENCE {
+                let why = "no answer for a minute";
+                return Err(RunError::Open(format!("{}: {why}", self.result.uri)));
+            }
+            let soon = now + Nanos::from_millis(100);
+            let wake = self.lane.wake().map_or(soon, |wake| wake.min(soon));
+            core.turn(Some(wake), &mut ready)
+                .map_err(|error| RunError::Open(format!("io_uring: {error}")))?;
+            ready.clear();
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, batch: &mut VecDeque<Io>) {
+        while self.next < self.end {
+            let Some(index) = self.free.pop() else { return };
+            let (offset, len) = (self.next, self.read_bytes.min(self.end - self.next) as u32);
+            self.next += u64::from(len);
+            self.reads[index] = (offset, len);
+            let (tag, buf) = (Tag(index as u64), self.bufs[index].take());
+            batch.push_back(Io { tag, op: Op::Read, offset, len, fua: false, buf });
+        }
+    }
+
+    fn compare(&mut self, index: usize, data: Option<&[u8]>) {
+        let (offset, len) = self.reads[index];
+        let unit = self.ledger.unit_bytes() as usize;
+        let Some(data) = data else {
+            self.result.unreadable += u64::from(len).div_ceil(unit as u64);
+            return;
+        };
+        for (place, block) in (offset..).step_by(unit).zip(data[..len as usize].chunks(unit)) {
+            if !self.ledger.is_written(place) {
+                self.result.never_written += 1;
+                continue;
+            }
+            self.result.compared += 1;
+            if let Some(finding) = self.ledger.check_at_rest(block, place) {
+                *self.result.found.entry(finding.kind.word()).or_default() += 1;
+                if self.result.examples.len() < EXAMPLES {
+                    self.result.examples.push(finding);
+                }
+            }
+        }
+    }
+}

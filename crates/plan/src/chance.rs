@@ -1,0 +1,136 @@
+//! How sure a prediction is: the figures' intervals, drawn many times.
+//!
+//! A Latin hypercube (McKay, Beckman and Conover 1979): the interval of each figure is cut into as
+//! many slices as there are draws, and each slice is used once, in an order of its own. Within an
+//! interval every value is as likely; nobody publishes more than the ends.
+
+use std::collections::BTreeMap;
+
+use model::Rng;
+use serde::Serialize;
+
+use crate::bill::Bill;
+use crate::predict::predict;
+use crate::system::{PlanError, System, Tweak};
+
+/// The middle and the ends of eight draws of ten.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// One draw of ten is below.
+    pub p10: f64,
+    /// Half are.
+    pub p50: f64,
+    /// One of ten is above.
+    pub p90: f64,
+}
+
+/// What the draws came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chance {
+    /// How many.
+    pub draws: u32,
+    /// What they were drawn from.
+    pub seed: u64,
+    /// I/Os per second.
+    pub iops: Spread,
+    /// Mean latency in seconds.
+    pub latency_s: Spread,
+    /// Which resource was the busiest, and in which share of the draws, the likeliest first.
+    pub limits: Vec<(String, f64)>,
+    /// Share of the draws that reach the goal, if there is one.
+    pub reaches: Option<f64>,
+}
+
+/// Most draws; more change nothing that intervals could tell.
+pub const DRAWS_MAX: u32 = 10_000;
+
+/// Draws the figures of a bill and predicts each time. The same bill and seed give the same bits.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn chance(bill: &Bill, draws: u32, seed: u64, goal: Option<f64>) -> Result<Chance, PlanError> {
+    let draws = draws.clamp(10, DRAWS_MAX);
+    let inputs = System::build(bill, &Tweak::default())?.inputs;
+    let columns: Vec<((String, &'static str), Vec<f64>)> = inputs
+        .iter()
+        .zip(0..)
+        .filter(|(input, _)| input.known.low < input.known.high)
+        .map(|(input, stream)| {
+            let (low, high) = (input.known.low, input.known.high);
+            let at = slices(draws, Rng::new(seed, stream));
+            let values = at.into_iter().map(|at| low + (high - low) * at).collect();
+            ((input.part.clone(), input.quantity), values)
+        })
+        .collect();
+    let (mut rates, mut latencies) = (Vec::new(), Vec::new());
+    let mut limits: BTreeMap<String, u32> = BTreeMap::new();
+    for draw in 0..draws as usize {
+        let values = columns.iter().map(|(key, values)| (key.clone(), values[draw]));
+        let tweak = Tweak { values: values.collect(), ..Tweak::default() };
+        let found = predict(bill, &tweak)?;
+        if let Some(limit) = found.bottleneck() {
+            *limits.entry(limit.level.word().to_owned()).or_default() += 1;
+        }
+        rates.push(found.iops);
+        latencies.push(found.latency_s);
+    }
+    let share = |count: usize| count as f64 / f64::from(draws);
+    let reaches = goal.map(|goal| share(rates.iter().filter(|rate| **rate >= goal).count()));
+    let mut limits: Vec<(String, f64)> =
+        limits.into_iter().map(|(name, count)| (name, share(count as usize))).collect();
+    limits.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (iops, latency_s) = (spread(rates), spread(latencies));
+    Ok(Chance { draws, seed, iops, latency_s, limits, reaches })
+}
+
+/// A number in each of `count` equal slices of 0 to 1, in random order.
+fn slices(count: u32, mut rng: Rng) -> Vec<f64> {
+    let mut order: Vec<u32> = (0..count).collect();
+    for at in (1..order.len()).rev() {
+        order.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+    let place = |slice: u32| (f64::from(slice) + rng.uniform()) / f64::from(count);
+    order.into_iter().map(place).collect()
+}
+
+fn spread(mut values: Vec<f64>) -> Spread {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
+    Spread { p10: at(0.1), p50: at(0.5), p90: at(0.9) }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::bill::Group;
+    use crate::catalogue::Catalogue;
+
+    #[test]
+    fn every_slice_is_used_once() {
+        let mut at = slices(50, Rng::new(3, 1));
+        assert!(at.windows(2).any(|pair| pair[0] > pair[1]), "in order");
+        at.sort_by(f64::total_cmp);
+        for (slice, value) in at.iter().enumerate() {
+            assert_eq!((value * 50.0) as usize, slice);
+        }
+    }
+
+    #[test]
+    fn the_middle_is_the_prediction_and_the_ends_are_the_intervals() {
+        let catalogue = Catalogue::shipped();
+        let text = "name = 'x'\nsize = '4k'\noutstanding = 32\n[[group]]\ndrive = 'x25-m'\n";
+        let bill = Bill::read("x.toml", text, &catalogue).unwrap();
+        assert_eq!(bill.groups[0].devices(), Group::of_drives(None, 1, "x25-m", 1).devices());
+        let found = chance(&bill, 100, 7, Some(35_000.0)).unwrap();
+        // One drive of 35,000 give or take five percent, as likely anywhere between.
+        let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 0.003;
+        assert!(near(found.iops.p10, 33_600.0), "{found:?}");
+        assert!(near(found.iops.p50, 35_000.0), "{found:?}");
+        assert!(near(found.iops.p90, 36_400.0), "{found:?}");
+        assert_eq!(found.limits[0], ("drives".to_owned(), 1.0));
+        assert!((0.45..0.55).contains(&found.reaches.unwrap()));
+        assert_eq!(found, chance(&bill, 100, 7, Some(35_000.0)).unwrap());
+        assert_ne!(found.iops, chance(&bill, 100, 8, None).unwrap().iops);
+    }
+}

@@ -1,0 +1,128 @@
+//! What a bill costs: money, watts, rack units. A total is a total only if every part is known;
+//! otherwise what is known is a lower bound, and the parts that are not are named.
+
+use serde::Serialize;
+
+use crate::bill::Bill;
+use crate::catalogue::Kind;
+
+/// Sum over the parts of a bill.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sum {
+    /// Of the parts that are known.
+    pub known: f64,
+    /// Lowest that sources allow.
+    pub low: f64,
+    /// Highest that sources allow.
+    pub high: f64,
+    /// Parts whose figure nobody published.
+    pub unknown: Vec<String>,
+}
+
+impl Sum {
+    /// The sum, if nothing is missing.
+    pub fn total(&self) -> Option<f64> {
+        self.unknown.is_empty().then_some(self.known)
+    }
+}
+
+/// A part of a bill.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// Its id.
+    pub part: String,
+    /// How many.
+    pub count: u32,
+    /// Price of one, and how it is known.
+    pub price: Option<(f64, Kind)>,
+    /// Power of one at work, and how it is known.
+    pub power: Option<(f64, Kind)>,
+}
+
+/// Parts, and what they come to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Part by part.
+    pub lines: Vec<Line>,
+    /// Dollars.
+    pub price: Sum,
+    /// Watts at work.
+    pub power: Sum,
+    /// Rack units of the servers.
+    pub height: Sum,
+}
+
+/// Adds up a bill.
+pub fn cost(bill: &Bill) -> Cost {
+    let mut counts: Vec<(String, u32)> = Vec::new();
+    let mut count = |id: &Option<String>, number: u32| {
+        let Some(id) = id else { return };
+        match counts.iter_mut().find(|(known, _)| known == id) {
+            Some((_, sum)) => *sum += number,
+            None => counts.push((id.clone(), number)),
+        }
+    };
+    count(&bill.server, 1);
+    for group in &bill.groups {
+        count(&group.adapter, group.count);
+        count(&group.drive, if group.drive.is_some() { group.devices() } else { 0 });
+    }
+    let parts = counts.iter().map(|(id, number)| (&bill.catalogue.parts[id], *number));
+    let sum = |quantity: &'static str, wanted: &dyn Fn(&str) -> bool| {
+        let mut sum = Sum::default();
+        for (part, number) in parts.clone().filter(|(part, _)| wanted(&part.id)) {
+            let number = f64::from(number);
+            match part.known(quantity) {
+                Some(known) => {
+                    sum.known += known.value * number;
+                    sum.low += known.low * number;
+                    sum.high += known.high * number;
+                }
+                None => sum.unknown.push(part.id.clone()),
+            }
+        }
+        sum
+    };
+    let mut price = sum("price", &|_| true);
+    for (_, dollars) in &bill.extras {
+        (price.known, price.low) = (price.known + dollars, price.low + dollars);
+        price.high += dollars;
+    }
+    let known = |id: &str, quantity| {
+        bill.catalogue.parts[id].known(quantity).map(|known| (known.value, known.kind))
+    };
+    let line = |(id, count): &(String, u32)| Line {
+        part: id.clone(),
+        count: *count,
+        price: known(id, "price"),
+        power: known(id, "power_active"),
+    };
+    let server = bill.server.clone().unwrap_or_default();
+    Cost {
+        lines: counts.iter().map(line).collect(),
+        price,
+        power: sum("power_active", &|_| true),
+        height: sum("height", &|id| id == server),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::catalogue::Catalogue;
+
+    #[test]
+    fn adds_up_what_is_known_and_names_the_rest() {
+        let text = "name = 'x'\nserver = 'sr2625urlx'\nsize = '4k'\noutstanding = 32\n\
+            [[group]]\nadapter = 'lsi-9210-8i'\ncount = 2\ndrive = 'x25-m'\ndrives = 8\n\
+            [[extra]]\nwhat = 'enclosure'\nprice = 100\n";
+        let bill = Bill::read("x.toml", text, &Catalogue::shipped()).unwrap();
+        let cost = cost(&bill);
+        assert_eq!(cost.price.known, 16.0 * 440.0 + 2.0 * 220.0 + 100.0);
+        assert_eq!(cost.price.unknown, ["sr2625urlx"]);
+        assert_eq!(cost.price.total(), None);
+        assert_eq!(cost.height.total(), Some(2.0));
+        assert!((cost.power.known - (16.0 * 3.0 + 2.0 * 7.3)).abs() < 1e-9);
+        assert!(cost.power.high > 16.0 * 3.0 + 2.0 * 14.0);
+    }
+}

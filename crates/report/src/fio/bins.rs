@@ -1,0 +1,94 @@
+//! fio's histogram: exact below 128 ns, then 64 buckets for each power of two, each called by the
+//! latency in its middle. Ours has 128 of them, so each of fio's is two of ours.
+
+use stats::Buckets;
+
+/// Bits of a latency that fio keeps.
+const BITS: u32 = 6;
+
+/// What was counted in each of fio's buckets, by the latency that fio calls it.
+pub(super) fn bins(buckets: &Buckets) -> Vec<(u64, u64)> {
+    let mut bins: Vec<(u64, u64)> = Vec::new();
+    for bucket in buckets.iter() {
+        let value = middle(bucket.from_ns);
+        match bins.last_mut() {
+            Some((last, count)) if *last == value => *count = count.saturating_add(bucket.count),
+            _ => bins.push((value, bucket.count)),
+        }
+    }
+    bins
+}
+
+/// The middle of the bucket that a latency falls into.
+fn middle(ns: u64) -> u64 {
+    let highest = 63 - (ns | 1).leading_zeros();
+    if highest <= BITS {
+        return ns;
+    }
+    let width = 1 << (highest - BITS);
+    let from = ns & !(width - 1);
+    from.saturating_add(width / 2)
+}
+
+/// Percentiles that fio shows unless told otherwise.
+const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
+
+/// fio's percentiles, by its own rule: the first bucket that reaches the share.
+pub(super) fn percentiles(bins: &[(u64, u64)]) -> Vec<(f64, u64)> {
+    let samples: u64 = bins.iter().map(|(_, count)| count).sum();
+    let mut found = Vec::new();
+    let (mut seen, mut wanted) = (0_u64, PERCENTILES.iter().peekable());
+    for (value, count) in bins {
+        seen += count;
+        while let Some(percent) = wanted.next_if(|p| seen as f64 >= **p / 100.0 * samples as f64) {
+            found.push((*percent, *value));
+        }
+    }
+    found
+}
+
+/// Standard deviation in nanoseconds around an exact mean, as far as the buckets tell.
+pub(super) fn deviation(bins: &[(u64, u64)], mean_ns: f64) -> f64 {
+    let samples: u64 = bins.iter().map(|(_, count)| count).sum();
+    if samples < 2 {
+        return 0.0;
+    }
+    let square = |(value, count): &(u64, u64)| (*value as f64 - mean_ns).powi(2) * *count as f64;
+    (bins.iter().map(square).sum::<f64>() / (samples - 1) as f64).sqrt()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use stats::Latencies;
+
+    #[test]
+    fn names_buckets_as_fio_does() {
+        // Keys of fio's own documents.
+        for (ns, name) in
+            [(17, 17), (127, 127), (128, 129), (130, 131), (141, 141), (182, 183), (256, 258)]
+        {
+            assert_eq!(middle(ns), name, "{ns}");
+        }
+        assert_eq!((middle(12_990), middle(1 << 20)), (12_992, (1 << 20) + 8192));
+        assert_eq!(middle(u64::MAX), u64::MAX - (1 << 56) + 1);
+    }
+
+    #[test]
+    fn counts_everything_once() {
+        let mut latencies = Latencies::new();
+        (0..10_000).for_each(|n| latencies.record(n));
+        let bins = bins(&Buckets::of(&latencies));
+        assert_eq!(bins.iter().map(|(_, count)| count).sum::<u64>(), 10_000);
+        assert!(bins.is_sorted_by(|a, b| a.0 < b.0));
+        let percentiles = percentiles(&bins);
+        assert_eq!(percentiles.len(), 17);
+        let (_, median) = percentiles[6];
+        assert!(median.abs_diff(5000) < 80, "{median}");
+        // Of 0 to 9999: √((10000² − 1) / 12).
+        assert!((deviation(&bins, 4999.5) - 2886.75).abs() < 10.0);
+    }
+}

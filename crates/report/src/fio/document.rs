@@ -1,0 +1,107 @@
+//! fio's result document, in its order and under its names.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// Pairs that are written as an object, in their order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Object<K, V>(pub Vec<(K, V)>);
+
+impl<K: Serialize, V: Serialize> Serialize for Object<K, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// The whole document. What fio says of disks is left out, as where fio finds none: only the I/Os
+/// of the run are counted here.
+#[derive(serde::Serialize)]
+pub(super) struct Document {
+    #[serde(rename = "fio version")]
+    pub version: String,
+    pub timestamp: i64,
+    pub timestamp_ms: i64,
+    pub time: String,
+    pub jobs: Vec<Job>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Job {
+    pub jobname: String,
+    pub groupid: u32,
+    pub error: u32,
+    pub eta: u64,
+    pub elapsed: u64,
+    #[serde(rename = "job options")]
+    pub options: Object<&'static str, String>,
+    pub read: Direction,
+    pub write: Direction,
+    pub trim: Direction,
+    pub sync: Sync,
+    pub job_runtime: u64,
+    pub usr_cpu: f64,
+    pub sys_cpu: f64,
+    pub ctx: u64,
+    pub majf: u64,
+    pub minf: u64,
+    pub iodepth_level: Object<&'static str, f64>,
+    pub iodepth_submit: Object<&'static str, f64>,
+    pub iodepth_complete: Object<&'static str, f64>,
+    pub latency_ns: Object<&'static str, f64>,
+    pub latency_us: Object<&'static str, f64>,
+    pub latency_ms: Object<&'static str, f64>,
+    pub latency_depth: u32,
+    pub latency_target: u64,
+    pub latency_percentile: f64,
+    pub latency_window: u64,
+}
+
+#[derive(Default, serde::Serialize)]
+pub(super) struct Direction {
+    pub io_bytes: u64,
+    pub io_kbytes: u64,
+    pub bw_bytes: u64,
+    pub bw: u64,
+    pub iops: f64,
+    pub runtime: u64,
+    pub total_ios: u64,
+    pub short_ios: u64,
+    pub drop_ios: u64,
+    pub slat_ns: Spread,
+    pub clat_ns: Spread,
+    pub lat_ns: Spread,
+    pub bw_min: u64,
+    pub bw_max: u64,
+    pub bw_agg: f64,
+    pub bw_mean: f64,
+    pub bw_dev: f64,
+    pub bw_samples: u64,
+    pub iops_min: u64,
+    pub iops_max: u64,
+    pub iops_mean: f64,
+    pub iops_stddev: f64,
+    pub iops_samples: u64,
+}
+
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub(super) struct Spread {
+    pub min: u64,
+    pub max: u64,
+    pub mean: f64,
+    pub stddev: f64,
+    #[serde(rename = "N")]
+    pub samples: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percentile: Option<Object<String, u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bins: Option<Object<String, u64>>,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct Sync {
+    pub total_ios: u64,
+    pub lat_ns: Spread,
+}

@@ -1,0 +1,341 @@
+//! The document that `fio --output-format=json` prints, of a result of ours: names, order, types
+//! and buckets are fio's, so that programs that read fio's results read these too.
+//!
+//! What is not measured is 0, as it is with fio where a clock was switched off: submission
+//! latencies (`slat_ns`, with N 0), and how I/Os were batched (`iodepth_submit`,
+//! `iodepth_complete`). Of an open loop the latencies count from the planned start.
+
+mod bins;
+mod document;
+mod options;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+use stats::{RunResult, Second};
+
+use self::document::{Direction, Document, Job, Object, Spread, Sync};
+use crate::group::{self, Group, Part};
+
+/// The version whose document this is.
+const VERSION: &str = "fio-3.33";
+
+/// Writes the document; with the histograms (`json+`) if `plus`.
+pub fn write(result: &RunResult, plus: bool, out: &mut impl Write) -> io::Result<()> {
+    let groups = group::groups(result);
+    let alone = groups.len() == 1;
+    let job = |(id, group): (u32, &Group<'_>)| job(result, group, id, alone, plus);
+    let (timestamp_ms, time) = ended(result);
+    let document = Document {
+        version: format!("{VERSION} ({} {})", result.tool.name, result.tool.version),
+        timestamp: timestamp_ms / 1000,
+        timestamp_ms,
+        time,
+        jobs: (0..).zip(&groups).map(job).collect(),
+    };
+    document.serialize(&mut Serializer::with_formatter(&mut *out, AsFio::default()))?;
+    writeln!(out)
+}
+
+/// When the window ended: in milliseconds, and in words.
+fn ended(result: &RunResult) -> (i64, String) {
+    let started: jiff::Timestamp = result.started.parse().unwrap_or_default();
+    let seconds = result.totals.seconds.clamp(0.0, 1e9);
+    let ended = started + jiff::SignedDuration::from_millis((seconds * 1000.0) as i64);
+    (ended.as_millisecond(), ended.strftime("%a %b %e %H:%M:%S %Y").to_string())
+}
+
+fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) -> Job {
+    let trims = options::trims(group.workload);
+    let none = Part::default();
+    let (trim, sync) = if trims { (&group.other, &none) } else { (&none, &group.other) };
+    let mut all = group.read.clone();
+    all.merge(&group.write);
+    all.merge(trim);
+    let runtime_ms = (result.totals.seconds * 1000.0).round() as u64;
+    let seconds: &[Second] = if alone { &result.intervals } else { &[] };
+    let read = |s: &Second| (s.read_bytes_per_second, s.read_iops);
+    let write = |s: &Second| (s.write_bytes_per_second, s.write_iops);
+    let cpu = &result.cpu;
+    // The share of the group's own I/Os: threads are shared by groups.
+    let share = all.iops / result.totals.iops.max(f64::MIN_POSITIVE);
+    let (system, whole) = (cpu.initiator_system_cores, cpu.initiator_cores);
+    let system = system.unwrap_or(0.0).min(whole.unwrap_or(0.0));
+    // Like fio's for a group: the mean over its jobs.
+    let per_job = share * 100.0 / group.workers.len().max(1) as f64;
+    let depth = group.workers.iter().map(|worker| worker.mean_outstanding);
+    let depth = depth.sum::<f64>() / group.workers.len().max(1) as f64;
+    let faults = cpu.initiator_faults.unwrap_or_default();
+    let of_group = |count: u64| (count as f64 * share.min(1.0)).round() as u64;
+    Job {
+        jobname: group.name.clone(),
+        groupid: id,
+        error: if all.errors > 0 { libc_eio() } else { 0 },
+        eta: 0,
+        elapsed: (result.totals.seconds + result.job.ramp_seconds).ceil() as u64,
+        options: Object(options::options(group)),
+        read: direction(&group.read, runtime_ms, seconds, read, plus),
+        write: direction(&group.write, runtime_ms, seconds, write, plus),
+        trim: direction(trim, runtime_ms, &[], read, plus),
+        sync: Sync { total_ios: sync.ios, lat_ns: spread(sync, plus, true) },
+        job_runtime: runtime_ms * group.workers.len() as u64,
+        usr_cpu: (whole.unwrap_or(0.0) - system) * per_job,
+        sys_cpu: system * per_job,
+        ctx: of_group(cpu.initiator_switches.unwrap_or(0)),
+        majf: of_group(faults[1]),
+        minf: of_group(faults[0]),
+        iodepth_level: level(depth, all.ios > 0),
+        iodepth_submit: zeroes(&["0", "4", "8", "16", "32", "64", ">=64"]),
+        iodepth_complete: zeroes(&["0", "4", "8", "16", "32", "64", ">=64"]),
+        latency_ns: shares(&all, &NANOS, 1, None),
+        latency_us: shares(&all, &MICROS, 1000, None),
+        latency_ms: shares(&all, &MILLIS, 1_000_000, Some(">=2000")),
+        latency_depth: options::depth(group),
+        latency_target: 0,
+        latency_percentile: 100.0,
+        latency_window: 0,
+    }
+}
+
+/// The error that a medium has.
+fn libc_eio() -> u32 {
+    5
+}
+
+fn direction(
+    part: &Part,
+    runtime_ms: u64,
+    seconds: &[Second],
+    of: impl Fn(&Second) -> (f64, f64),
+    plus: bool,
+) -> Direction {
+    if part.ios == 0 {
+        return Direction::default();
+    }
+    let bytes_per_second = part.bytes_per_second;
+    let latency = spread(part, plus, true);
+    let rates = |of: &dyn Fn(&Second) -> f64| Rates::of(seconds.iter().map(of).collect());
+    let (bw, iops) = (rates(&|s| of(s).0 / 1024.0), rates(&|s| of(s).1));
+    Direction {
+        io_bytes: part.bytes,
+        io_kbytes: part.bytes >> 10,
+        bw_bytes: bytes_per_second as u64,
+        bw: (bytes_per_second / 1024.0) as u64,
+        iops: part.iops,
+        runtime: runtime_ms,
+        total_ios: part.ios,
+        short_ios: 0,
+        drop_ios: 0,
+        slat_ns: Spread::default(),
+        lat_ns: Spread { percentile: None, bins: None, ..latency.clone() },
+        clat_ns: latency,
+        bw_min: bw.min as u64,
+        bw_max: bw.max as u64,
+        bw_agg: if bw.samples > 0 { 100.0 } else { 0.0 },
+        bw_mean: bw.mean,
+        bw_dev: bw.deviation,
+        bw_samples: bw.samples,
+        iops_min: iops.min as u64,
+        iops_max: iops.max as u64,
+        iops_mean: iops.mean,
+        iops_stddev: iops.deviation,
+        iops_samples: iops.samples,
+    }
+}
+
+/// Rates of the seconds.
+#[derive(Default)]
+struct Rates {
+    min: f64,
+    max: f64,
+    mean: f64,
+    deviation: f64,
+    samples: u64,
+}
+
+impl Rates {
+    fn of(rates: Vec<f64>) -> Rates {
+        if rates.is_empty() {
+            return Rates::default();
+        }
+        let count = rates.len() as f64;
+        let mean = rates.iter().sum::<f64>() / count;
+        let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+        Rates {
+            min: rates.iter().copied().fold(f64::INFINITY, f64::min),
+            max: rates.iter().copied().fold(0.0, f64::max),
+            mean,
+            deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
+            samples: rates.len() as u64,
+        }
+    }
+}
+
+fn spread(part: &Part, plus: bool, percentiles: bool) -> Spread {
+    if part.ios == 0 {
+        return Spread::default();
+    }
+    let bins = bins::bins(&part.buckets);
+    let named = |(percent, value): (f64, u64)| (format!("{percent:.6}"), value);
+    let shown = bins::percentiles(&bins).into_iter().map(named).collect();
+    Spread {
+        min: part.min_ns,
+        max: part.max_ns,
+        mean: part.mean_ns,
+        stddev: bins::deviation(&bins, part.mean_ns),
+        samples: part.ios,
+        percentile: (percentiles && !bins.is_empty()).then_some(Object(shown)),
+        bins: plus.then(|| {
+            Object(bins.iter().map(|(value, count)| (value.to_string(), *count)).collect())
+        }),
+    }
+}
+
+const NANOS: [&str; 10] = ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000"];
+const MICROS: [&str; 10] = NANOS;
+const MILLIS: [&str; 11] = ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000", "2000"];
+
+/// Share of I/Os below each edge and not below the one before it, in percent. The first edge of
+/// each unit begins at one of the unit; nanoseconds begin at 0. `beyond` is what lies above all.
+fn shares(
+    part: &Part,
+    edges: &[&'static str],
+    unit_ns: u64,
+    beyond: Option<&'static str>,
+) -> Object<&'static str, f64> {
+    let samples = part.buckets.samples().max(1) as f64;
+    let between = |from: u64, to: u64| -> f64 {
+        let inside = |bucket: &stats::Bucket| (from..to).contains(&bucket.from_ns);
+        part.buckets.iter().filter(inside).map(|bucket| bucket.count as f64).sum()
+    };
+    let mut from = if unit_ns == 1 { 0 } else { unit_ns };
+    let mut found = Vec::new();
+    for edge in edges {
+        let to = edge.parse::<u64>().expect("an edge is a number") * unit_ns;
+        found.push((*edge, between(from, to) / samples * 100.0));
+        from = to;
+    }
+    found.extend(beyond.map(|edge| (edge, between(from, u64::MAX) / samples * 100.0)));
+    Object(found)
+}
+
+/// All I/Os at the mean depth of a worker: how the depth was spread is not kept.
+fn level(depth: f64, any: bool) -> Object<&'static str, f64> {
+    let mut levels = zeroes(&["1", "2", "4", "8", "16", "32", ">=64"]);
+    let depth = depth.round().clamp(1.0, 64.0) as u32;
+    levels.0[depth.ilog2() as usize].1 = if any { 100.0 } else { 0.0 };
+    levels
+}
+
+fn zeroes(keys: &[&'static str]) -> Object<&'static str, f64> {
+    Object(keys.iter().map(|key| (*key, 0.0)).collect())
+}
+
+/// fio's way to set JSON: a blank before each colon, six places behind each point.
+#[derive(Default)]
+struct AsFio(PrettyFormatter<'static>);
+
+impl Formatter for AsFio {
+    fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
+        write!(out, "{value:.6}")
+    }
+
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_array(out)
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array(out)
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_array_value(out, first)
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array_value(out)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object(out)
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object(out)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_object_key(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b" : ")
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object_value(out)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::sample;
+
+    fn document(plus: bool) -> Value {
+        let mut out = Vec::new();
+        write(&sample::counted(), plus, &mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn what_was_counted_stands_where_fio_has_it() {
+        let document = document(true);
+        let job = &document["jobs"][0];
+        let (read, write) = (&job["read"], &job["write"]);
+        assert_eq!((&read["total_ios"], &write["total_ios"]), (&2000.into(), &1000.into()));
+        assert_eq!((&read["io_bytes"], &read["bw"]), (&8_192_000.into(), &4000.into()));
+        assert_eq!((&read["iops"], &read["runtime"]), (&1000.0.into(), &2000.into()));
+        let clat = &read["clat_ns"];
+        assert_eq!(
+            (&clat["min"], &clat["max"], &clat["N"]),
+            (&100_000.into(), &100_000.into(), &2000.into())
+        );
+        // The middle of fio's bucket from 99328 on, 1024 wide.
+        assert_eq!(clat["percentile"]["50.000000"], 99_840);
+        assert_eq!(clat["bins"]["99840"], 2000);
+        assert_eq!(clat["percentile"].as_object().unwrap().len(), 17);
+        assert_eq!(job["latency_us"]["100"], 66.666_667);
+        assert_eq!(job["latency_ms"]["10"], 33.333_333);
+        assert_eq!((&read["bw_samples"], &read["iops_mean"]), (&2.into(), &1000.0.into()));
+        assert_eq!(
+            (&job["job options"]["rw"], &job["job options"]["rwmixread"]),
+            (&"randrw".into(), &"67".into())
+        );
+        assert_eq!(job["trim"]["total_ios"], 0);
+        assert_eq!(job["trim"]["clat_ns"].get("percentile"), None);
+    }
+
+    #[test]
+    fn buckets_come_with_plus_only_and_the_text_looks_like_fios() {
+        assert_eq!(document(false)["jobs"][0]["read"]["clat_ns"].get("bins"), None);
+        let mut out = Vec::new();
+        write(&sample::counted(), false, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with("{\n  \"fio version\" : \"fio-3.33 ("), "{text}");
+        assert!(text.contains("\n        \"iops\" : 1000.000000,\n"), "{text}");
+    }
+
+    #[test]
+    fn a_result_without_histograms_has_no_percentiles() {
+        let mut out = Vec::new();
+        write(&sample::race(), true, &mut out).unwrap();
+        let document: Value = serde_json::from_slice(&out).unwrap();
+        let read = &document["jobs"][0]["read"];
+        assert_eq!(read["total_ios"], 34_123_456);
+        assert_eq!(read["clat_ns"].get("percentile"), None);
+    }
+}

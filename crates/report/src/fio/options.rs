@@ -1,0 +1,84 @@
+//! The job's settings in fio's words, as far as a reader wants them: what, how large, how deep.
+
+use serde_json::Value;
+
+use crate::group::Group;
+
+/// The settings of a group.
+pub(super) fn options(group: &Group<'_>) -> Vec<(&'static str, String)> {
+    let mut options = vec![("name", group.name.clone())];
+    let lines = lines(group.workload);
+    if !lines.is_empty() {
+        options.push(("rw", word(lines)));
+        let read = mean(lines, "read_percent");
+        if read > 0.0 && read < 100.0 {
+            options.push(("rwmixread", format!("{read:.0}")));
+        }
+        let size = |line: &Value| line.get("size_bytes").and_then(Value::as_u64);
+        let sizes: Vec<u64> = lines.iter().filter_map(size).collect();
+        match &sizes[..] {
+            [first, rest @ ..] if rest.iter().all(|size| size == first) => {
+                options.push(("bs", block::print_size(*first)));
+            }
+            _ => {
+                let entry = |(line, size): (&Value, &u64)| {
+                    format!("{}/{:.0}", block::print_size(*size), share(line))
+                };
+                let split: Vec<String> = lines.iter().zip(&sizes).map(entry).collect();
+                options.push(("bssplit", split.join(":")));
+            }
+        }
+        options.push(("iodepth", depth(group).to_string()));
+    }
+    let volumes: Vec<&str> = group.workers.iter().map(|worker| worker.volume.as_str()).collect();
+    if let [volume, ..] = volumes[..]
+        && volumes.iter().all(|other| *other == volume)
+    {
+        options.push(("filename", volume.replace(':', "\\:")));
+    }
+    if group.per_volume > 1 {
+        options.push(("numjobs", group.per_volume.to_string()));
+    }
+    options
+}
+
+/// I/Os that each worker may have under way.
+pub(super) fn depth(group: &Group<'_>) -> u32 {
+    let depth = group.workload.get("outstanding").and_then(Value::as_u64);
+    depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(1)
+}
+
+/// Whether the group trims: what is neither read nor written are trims then, not flushes.
+pub(super) fn trims(workload: &Value) -> bool {
+    lines(workload).iter().any(|line| number(line, "trim_percent", 0.0) > 0.0)
+}
+
+fn lines(workload: &Value) -> &[Value] {
+    let lines = workload.pointer("/access/lines").and_then(Value::as_array);
+    lines.map_or(&[], Vec::as_slice)
+}
+
+fn number(line: &Value, key: &str, default: f64) -> f64 {
+    line.get(key).and_then(Value::as_f64).unwrap_or(default)
+}
+
+fn share(line: &Value) -> f64 {
+    number(line, "share_percent", 100.0)
+}
+
+fn mean(lines: &[Value], key: &str) -> f64 {
+    let weighted = lines.iter().map(|line| share(line) * number(line, key, 100.0)).sum::<f64>();
+    weighted / lines.iter().map(share).sum::<f64>().max(f64::MIN_POSITIVE)
+}
+
+fn word(lines: &[Value]) -> String {
+    let random = if mean(lines, "random_percent") > 0.0 { "rand" } else { "" };
+    let trims = lines.iter().any(|line| number(line, "trim_percent", 0.0) > 0.0);
+    let what = match mean(lines, "read_percent") {
+        _ if trims => "trim",
+        read if read >= 100.0 => "read",
+        read if read <= 0.0 => "write",
+        _ => "rw",
+    };
+    format!("{random}{what}")
+}

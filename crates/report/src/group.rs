@@ -1,0 +1,148 @@
+//! What belongs together in a result: the workers of one group of the job, or all of them.
+
+use serde_json::Value;
+use stats::{Buckets, Direction, Histograms, RunResult, WorkerResult};
+
+/// Workers that did the same, and what they did together.
+pub(crate) struct Group<'a> {
+    /// Its name; that of the run where it has none.
+    pub name: String,
+    /// Its workers.
+    pub workers: &'a [WorkerResult],
+    /// Workers for each volume.
+    pub per_volume: usize,
+    /// Its workload as the document of the job has it; null where the document does not say.
+    pub workload: &'a Value,
+    /// Reads.
+    pub read: Part,
+    /// Writes.
+    pub write: Part,
+    /// Flushes and trims.
+    pub other: Part,
+}
+
+/// What was done in one direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    pub ios: u64,
+    pub errors: u64,
+    pub bytes: u64,
+    pub iops: f64,
+    pub bytes_per_second: f64,
+    /// Of those that are in the histogram.
+    pub min_ns: u64,
+    pub mean_ns: f64,
+    pub max_ns: u64,
+    pub buckets: Buckets,
+}
+
+/// The groups of a result, in the order of its job.
+pub(crate) fn groups(result: &RunResult) -> Vec<Group<'_>> {
+    let counted = |w: &WorkerResult| w.read.ios + w.write.ios + w.other.ios == w.ios;
+    let known = !result.workers.is_empty() && result.workers.iter().all(counted);
+    match planned(result).filter(|_| known) {
+        Some(groups) => groups,
+        None => vec![whole(result)],
+    }
+}
+
+/// By the document of the job, if its numbers of workers are those of the result.
+fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
+    let groups = result.spec.pointer("/steps/0/groups")?.as_array()?;
+    let mut rest = &result.workers[..];
+    let mut found = Vec::new();
+    for group in groups {
+        let volumes = group.get("volumes")?.as_array()?.len();
+        let per_volume =
+            usize::try_from(group.get("workers").map_or(Some(1), Value::as_u64)?).ok()?;
+        let (workers, after) = rest.split_at_checked(volumes.checked_mul(per_volume)?)?;
+        rest = after;
+        let name = group.get("name").and_then(Value::as_str).unwrap_or_default();
+        let name = if name.is_empty() { &result.job.name } else { name };
+        let workload = group.get("workload").unwrap_or(&Value::Null);
+        let histograms = |of: fn(&Histograms) -> &Buckets| {
+            move |worker: &WorkerResult| of(&worker.histograms).clone()
+        };
+        let part = |direction: fn(&WorkerResult) -> &Direction, of: fn(&Histograms) -> &Buckets| {
+            let mut part = Part::default();
+            workers.iter().for_each(|w| part.add(direction(w), histograms(of)(w)));
+            part
+        };
+        found.push(Group {
+            name: name.to_owned(),
+            workers,
+            per_volume,
+            workload,
+            read: part(|worker| &worker.read, |h| &h.read),
+            write: part(|worker| &worker.write, |h| &h.write),
+            other: part(|worker| &worker.other, |h| &h.other),
+        });
+    }
+    rest.is_empty().then_some(found)
+}
+
+/// Everything as one group.
+pub(crate) fn whole(result: &RunResult) -> Group<'_> {
+    let part = |direction: &Direction, buckets: &Buckets| {
+        let mut part = Part::default();
+        part.add(direction, buckets.clone());
+        part
+    };
+    let totals = &result.totals;
+    Group {
+        name: result.job.name.clone(),
+        workers: &result.workers,
+        per_volume: 1,
+        workload: result.spec.pointer("/steps/0/groups/0/workload").unwrap_or(&Value::Null),
+        read: part(&totals.read, &result.histograms.read),
+        write: part(&totals.write, &result.histograms.write),
+        other: part(&totals.other, &result.histograms.other),
+    }
+}
+
+impl Part {
+    /// Of one direction of one worker.
+    pub fn of(direction: &Direction, buckets: &Buckets) -> Part {
+        let mut part = Part::default();
+        part.add(direction, buckets.clone());
+        part
+    }
+
+    fn add(&mut self, direction: &Direction, buckets: Buckets) {
+        let latency = &direction.latency_ns;
+        let (samples, more) = (self.ios as f64, direction.ios as f64);
+        if let (Some(min), Some(mean), Some(max)) = (latency.min, latency.mean, latency.max) {
+            self.min_ns = if self.ios == 0 { min } else { self.min_ns.min(min) };
+            self.max_ns = self.max_ns.max(max);
+            self.mean_ns = (self.mean_ns * samples + mean * more) / (samples + more).max(1.0);
+        }
+        self.ios += direction.ios;
+        self.errors += direction.errors;
+        self.bytes += direction.bytes;
+        self.iops += direction.iops;
+        self.bytes_per_second += direction.bytes_per_second;
+        match self.buckets.is_empty() {
+            true => self.buckets = buckets,
+            false => self.buckets.merge(&buckets),
+        }
+    }
+
+    /// Adds what another one did.
+    pub fn merge(&mut self, other: &Part) {
+        let latency_ns = stats::Latency {
+            min: (other.ios > 0).then_some(other.min_ns),
+            mean: (other.ios > 0).then_some(other.mean_ns),
+            max: (other.ios > 0).then_some(other.max_ns),
+            ..stats::Latency::default()
+        };
+        let direction = Direction {
+            ios: other.ios,
+            errors: other.errors,
+            iops: other.iops,
+            bytes_per_second: other.bytes_per_second,
+            bytes: other.bytes,
+            latency_ns,
+        };
+        self.add(&direction, other.buckets.clone());
+    }
+}

@@ -1,0 +1,91 @@
+//! JSON Lines while a run is under way: one object per line and second, for programs.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use stats::live::{About, Action, Live, Snapshot};
+
+/// Writes a line when a run starts, one each second, and one at its end.
+#[derive(Debug)]
+pub struct JsonLines<W> {
+    out: W,
+}
+
+impl<W: Write> JsonLines<W> {
+    /// Writes to `out`; each line goes out at once.
+    pub fn new(out: W) -> JsonLines<W> {
+        JsonLines { out }
+    }
+
+    fn write(&mut self, line: &Value) {
+        // A reader that went away must not end the run.
+        let _ = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
+    }
+}
+
+impl<W: Write> Live for JsonLines<W> {
+    fn start(&mut self, about: &About) {
+        let origin = about.origin.word();
+        self.write(&json!({
+            "type": "start", "schema_version": stats::SCHEMA_VERSION, "origin": origin,
+            "job": about.job, "cores": about.cores,
+        }));
+    }
+
+    fn update(&mut self, snapshot: &Snapshot) -> Action {
+        self.write(&second(snapshot));
+        Action::Continue
+    }
+
+    fn end(&mut self) {
+        self.write(&json!({ "type": "end" }));
+    }
+}
+
+/// The object of one second.
+fn second(snapshot: &Snapshot) -> Value {
+    let targets = snapshot.targets.iter();
+    let targets: Vec<Value> =
+        targets.map(|target| json!({ "name": target.name, "iops": target.iops })).collect();
+    json!({
+        "type": "second",
+        "t": snapshot.t_s,
+        "phase": snapshot.phase.word(),
+        "iops": snapshot.iops,
+        "bytes_per_second": snapshot.bytes_per_second,
+        "outstanding": snapshot.outstanding,
+        "errors": snapshot.errors,
+        "latency_ns": snapshot.latency_ns,
+        "targets": targets,
+        "cpu": {
+            "initiator_cores": snapshot.cpu.initiator_cores,
+            "target_cores": snapshot.cpu.target_cores,
+            "host_percent": snapshot.cpu.host_percent,
+        },
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn each_line_is_an_object() {
+        let mut out = Vec::new();
+        let mut lines = JsonLines::new(&mut out);
+        lines.start(&sample::about());
+        assert_eq!(lines.update(&sample::snapshot()), Action::Continue);
+        lines.end();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let kinds: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
+        assert_eq!(kinds, ["start", "second", "end"]);
+        assert_eq!(lines[0]["job"]["size_bytes"], 512);
+        let second = &lines[1];
+        assert_eq!((&second["t"], &second["phase"]), (&json!(3.0), &json!("run")));
+        assert_eq!(second["latency_ns"]["p99"], 690_000);
+        assert_eq!(second["targets"][1]["name"], "target 2");
+    }
+}

@@ -1,0 +1,238 @@
+//! Histograms as they stand in a result: whole, so that percentiles of any kind can be taken from
+//! it later, and merged with those of other results.
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::{Bucket, GROUPING_POWER, Latencies};
+
+/// A histogram: what was counted in each bucket that is not empty, from short to long.
+///
+/// Buckets below 256 ns are one nanosecond wide; above, each power of two has 128 of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buckets {
+    /// Shortest latency of each bucket, in nanoseconds.
+    pub from_ns: Vec<u64>,
+    /// How many I/Os each counted.
+    pub count: Vec<u64>,
+}
+
+impl Buckets {
+    /// Of a histogram.
+    pub fn of(latencies: &Latencies) -> Buckets {
+        let mut buckets = Buckets::default();
+        for bucket in latencies.buckets() {
+            buckets.from_ns.push(bucket.from_ns);
+            buckets.count.push(bucket.count);
+        }
+        buckets
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.from_ns.is_empty()
+    }
+
+    /// How many I/Os were counted.
+    pub fn samples(&self) -> u64 {
+        self.count.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// The buckets. A document with lists of different length loses what has no partner.
+    pub fn iter(&self) -> impl Iterator<Item = Bucket> + '_ {
+        let buckets = self.from_ns.iter().zip(&self.count);
+        buckets.map(|(from_ns, count)| Bucket {
+            from_ns: *from_ns,
+            to_ns: from_ns.saturating_add(width_ns(*from_ns) - 1),
+            count: *count,
+        })
+    }
+
+    /// Adds what another one counted.
+    pub fn merge(&mut self, other: &Buckets) {
+        let mut all: Vec<(u64, u64)> =
+            self.iter().chain(other.iter()).map(|bucket| (bucket.from_ns, bucket.count)).collect();
+        all.sort_unstable_by_key(|(from_ns, _)| *from_ns);
+        *self = Buckets::default();
+        for (from_ns, count) in all {
+            match self.from_ns.last() {
+                Some(last) if *last == from_ns => {
+                    let sum = self.count.last_mut().expect("as many counts as buckets");
+                    *sum = sum.saturating_add(count);
+                }
+                _ => {
+                    self.from_ns.push(from_ns);
+                    self.count.push(count);
+                }
+            }
+        }
+    }
+}
+
+/// Width of the bucket that begins at `from_ns`.
+fn width_ns(from_ns: u64) -> u64 {
+    let exact = u32::from(GROUPING_POWER) + 1;
+    let bits = 64 - from_ns.leading_zeros();
+    1 << bits.saturating_sub(exact)
+}
+
+/// The histograms of one worker, or of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Histograms {
+    /// Reads.
+    #[serde(skip_serializing_if = "Buckets::is_empty")]
+    pub read: Buckets,
+    /// Writes.
+    #[serde(skip_serializing_if = "Buckets::is_empty")]
+    pub write: Buckets,
+    /// Flushes and trims.
+    #[serde(skip_serializing_if = "Buckets::is_empty")]
+    pub other: Buckets,
+}
+
+impl Histograms {
+    /// All directions in one.
+    pub fn all(&self) -> Buckets {
+        let mut all = self.read.clone();
+        all.merge(&self.write);
+        all.merge(&self.other);
+        all
+    }
+
+    /// Adds what another one counted.
+    pub fn merge(&mut self, other: &Histograms) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.other.merge(&other.other);
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.read.is_empty() && self.write.is_empty() && self.other.is_empty()
+    }
+}
+
+/// What happened in one part of the measured window, all directions together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// Where it begins, in seconds since the measured window began.
+    pub from_s: f64,
+    /// Where it ends.
+    pub to_s: f64,
+    /// The longest I/O, exactly, in nanoseconds; 0 without any.
+    pub max_ns: u64,
+    /// What was counted.
+    #[serde(flatten)]
+    pub buckets: Buckets,
+}
+
+/// Spans that are kept at most: beyond it neighbours become one, so that a run of a week has no
+/// larger result than one of half an hour.
+const SPANS_MAX: usize = 2048;
+
+/// Histograms over time in bounded memory.
+#[derive(Debug)]
+pub(crate) struct Spans {
+    spans: Vec<Span>,
+    /// Seconds that make one span by now.
+    seconds: usize,
+    /// Seconds in the last span.
+    filled: usize,
+}
+
+impl Default for Spans {
+    fn default() -> Spans {
+        Spans { spans: Vec::new(), seconds: 1, filled: 0 }
+    }
+}
+
+impl Spans {
+    /// Adds the second that ends at `to_s`.
+    pub fn add(&mut self, to_s: f64, latencies: &Latencies) {
+        let max_ns = latencies.max().unwrap_or(0);
+        let buckets = Buckets::of(latencies);
+        let open = self.filled > 0 && self.filled < self.seconds;
+        match self.spans.last_mut().filter(|_| open) {
+            Some(last) => {
+                last.to_s = to_s;
+                last.max_ns = last.max_ns.max(max_ns);
+                last.buckets.merge(&buckets);
+                self.filled += 1;
+            }
+            None => {
+                let from_s = self.spans.last().map_or(0.0, |last| last.to_s);
+                self.spans.push(Span { from_s, to_s, max_ns, buckets });
+                self.filled = 1;
+            }
+        }
+        if self.spans.len() == SPANS_MAX && self.filled == self.seconds {
+            self.halve();
+        }
+    }
+
+    /// The spans so far.
+    pub fn get(&self) -> &[Span] {
+        &self.spans
+    }
+
+    fn halve(&mut self) {
+        let pairs = self.spans.chunks_exact(2).map(|pair| {
+            let mut one = pair[0].clone();
+            one.to_s = pair[1].to_s;
+            one.max_ns = one.max_ns.max(pair[1].max_ns);
+            one.buckets.merge(&pair[1].buckets);
+            one
+        });
+        self.spans = pairs.collect();
+        self.seconds *= 2;
+        self.filled = self.seconds;
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(samples: &[u64]) -> Latencies {
+        let mut latencies = Latencies::new();
+        samples.iter().for_each(|ns| latencies.record(*ns));
+        latencies
+    }
+
+    proptest! {
+        #[test]
+        fn buckets_are_those_of_the_histogram(
+            samples in prop::collection::vec(0_u64..1 << 42, 0..200),
+        ) {
+            let latencies = of(&samples);
+            let kept: Vec<Bucket> = Buckets::of(&latencies).iter().collect();
+            prop_assert_eq!(kept, latencies.buckets().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn merging_is_concatenation(
+            a in prop::collection::vec(0_u64..1 << 20, 0..200),
+            b in prop::collection::vec(0_u64..1 << 20, 0..200),
+        ) {
+            let mut merged = Buckets::of(&of(&a));
+            merged.merge(&Buckets::of(&of(&b)));
+            prop_assert_eq!(merged, Buckets::of(&of(&[a, b].concat())));
+        }
+    }
+
+    #[test]
+    fn a_long_run_has_few_spans_and_loses_nothing() {
+        let mut spans = Spans::default();
+        for second in 1..=10_000 {
+            spans.add(f64::from(second), &of(&[u64::from(second as u32)]));
+        }
+        let kept = spans.get();
+        assert!(kept.len() < SPANS_MAX, "{}", kept.len());
+        assert_eq!(kept.iter().map(|span| span.buckets.samples()).sum::<u64>(), 10_000);
+        assert!(kept.windows(2).all(|pair| pair[0].to_s == pair[1].from_s));
+        assert_eq!((kept[0].from_s, kept[kept.len() - 1].to_s), (0.0, 10_000.0));
+        assert_eq!(kept[kept.len() - 1].max_ns, 10_000);
+        assert!(kept[..kept.len() - 1].windows(2).all(|p| p[1].to_s - p[0].to_s == 8.0), "equal");
+    }
+}
