@@ -30,7 +30,7 @@ pub enum Programs {
 pub struct Call<'a> {
     /// Its name.
     pub program: &'a str,
-    /// Separated by blanks.
+    /// Separated by single blanks; tabs are part of an argument.
     pub args: String,
     /// The only core that it may use.
     pub core: Option<usize>,
@@ -126,7 +126,8 @@ fn command(drumfire: &Path, call: &Call<'_>) -> Result<Command> {
     }
     command.arg(program);
     // Results are kept where they do not pile up in the repository.
-    command.args(call.args.split_whitespace()).current_dir(std::env::temp_dir());
+    let args = call.args.split(' ').filter(|arg| !arg.is_empty());
+    command.args(args).current_dir(std::env::temp_dir());
     Ok(command)
 }
 
@@ -138,6 +139,9 @@ fn canned(call: &Call<'_>) -> String {
                 "latency_ns": {"mean": 32000.0, "p99": 64000}}, "cpu": {"core_us_per_io": 1.9}}"#
         }
         "iscsi-perf" => "\r00:00:01 - lba 4\riops average 50000 (195 MB/s)   \nfinished.\n",
+        "spdk_nvme_perf" => {
+            "Total                    :  480000.00    1875.00     133.10      90.00     900.00\n"
+        }
         "fio" => r#"{"jobs": [{"read": {"iops": 2000000.0, "lat_ns": {"mean": 300.0}}}]}"#,
         _ => "",
     };

@@ -48,6 +48,17 @@ impl Sample {
         Ok(Sample::of(number.parse().context("the average of iscsi-perf is no number")?))
     }
 
+    /// Reads the last line of spdk_nvme_perf's table: I/Os a second, MiB/s, and the latencies
+    /// mean, least, most in microseconds.
+    pub fn of_spdk_perf(text: &str) -> Result<Sample> {
+        let total = text.lines().find(|line| line.starts_with("Total"));
+        let total = total.context("no total from spdk_nvme_perf")?;
+        let figures = total.split_whitespace().skip(2).map(str::parse);
+        let figures: Vec<f64> = figures.collect::<Result<_, _>>().context("SPDK's total")?;
+        let [iops, _, mean, ..] = figures[..] else { bail!("SPDK's total is short: {total}") };
+        Ok(Sample { mean_us: Some(mean), ..Sample::of(iops) })
+    }
+
     /// Reads `fio --output-format=json` of a job that reads.
     pub fn of_fio(json: &str) -> Result<Sample> {
         let result: Value = serde_json::from_str(json).context("fio printed no JSON")?;
@@ -111,6 +122,15 @@ mod test {
                     average 4 (1 MB/s)  \riops average 45582 (178 MB/s)    \nfinished.\n";
         assert_eq!(Sample::of_iscsi_perf(text).unwrap(), Sample::of(45582.0));
         assert!(Sample::of_iscsi_perf("failed to connect").is_err());
+    }
+
+    #[test]
+    fn reads_spdk_perf() {
+        let text = "Device Information  :  IOPS\nTCP ... : 4 5 6\n\
+                    Total                  :  482113.50    1883.26     132.68     91.03   961.19\n";
+        let sample = Sample::of_spdk_perf(text).unwrap();
+        assert_eq!((sample.value, sample.mean_us), (482113.5, Some(132.68)));
+        assert!(Sample::of_spdk_perf("Total : 5").is_err() && Sample::of_spdk_perf("").is_err());
     }
 
     #[test]

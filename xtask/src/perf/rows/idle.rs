@@ -19,6 +19,14 @@ pub const ROW: Row = Row {
     ],
 };
 
+/// The same over NVMe/TCP: the poll loop of SPDK is busy by design and not asked.
+pub const NVME: Row = Row {
+    name: "nvme-idle",
+    title: "NVMe/TCP: idle target, 50 queues connected",
+    unit: "% of a core",
+    contenders: &[Contender { name: "drumfire serve, 50 queues", run: ours_nvme }],
+};
+
 const SESSIONS: usize = 50;
 /// Long enough for all sessions to be logged in.
 const UNDER_WAY: Duration = Duration::from_secs(3);
@@ -26,7 +34,18 @@ const UNDER_WAY: Duration = Duration::from_secs(3);
 /// The initiator is stopped in the middle of its work: its sessions stay and fall silent.
 fn ours(bench: &Bench) -> Result<Sample> {
     let (target, uris) = servers::drumfire(&bench.programs, SESSIONS, "ram:1m", None)?;
-    let args = format!("run {} --size 4096 --seconds 60 --ramp 0 --json", uris.join(" "));
+    watch_silent(bench, &target, &uris.join(" "))
+}
+
+fn ours_nvme(bench: &Bench) -> Result<Sample> {
+    let (target, address) = servers::drumfire_nvme(&bench.programs, "ram:1m", None)?;
+    let servers::NvmeAddress { port, nqn } = address;
+    let uri = format!("nvme+tcp://127.0.0.1:{port}/{nqn}/1");
+    watch_silent(bench, &target, &[uri.as_str(); SESSIONS].join(" "))
+}
+
+fn watch_silent(bench: &Bench, target: &Service, uris: &str) -> Result<Sample> {
+    let args = format!("run {uris} --size 4096 --seconds 60 --ramp 0 --json");
     let initiator = bench.programs.start(&Call { program: "drumfire", args, core: None })?;
     if matches!(bench.programs, Programs::Real { .. }) {
         std::thread::sleep(UNDER_WAY);
@@ -34,7 +53,7 @@ fn ours(bench: &Bench) -> Result<Sample> {
         kill_process(id, Signal::STOP).context("stopping the initiator")?;
         std::thread::sleep(Duration::from_millis(500));
     }
-    watch(bench, &target)
+    watch(bench, target)
 }
 
 fn tgt(bench: &Bench) -> Result<Sample> {

@@ -4,6 +4,7 @@ mod generator;
 mod idle;
 mod initiator;
 mod memory;
+mod nvme;
 mod processes;
 mod race;
 mod servers;
@@ -42,8 +43,6 @@ pub const ROWS: &[Row] = &[
     race::DEFAULT,
     race::PAGES,
     race::MIXED,
-    race::NVME,
-    race::NVME_PAGES,
     race::ONE_SESSION,
     race::DEPTH_ONE,
     processes::ROW,
@@ -52,4 +51,13 @@ pub const ROWS: &[Row] = &[
     generator::ROW,
     idle::ROW,
     memory::ROW,
+    nvme::SESSION_PAGES,
+    nvme::MANY_PAGES,
+    nvme::SESSION,
+    nvme::MANY,
+    nvme::WRITES,
+    nvme::MIXED,
+    nvme::DEPTH_ONE,
+    nvme::CROSSED,
+    idle::NVME,
 ];

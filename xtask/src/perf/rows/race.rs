@@ -32,28 +32,6 @@ pub const MIXED: Row = Row {
     }],
 };
 
-/// The race over NVMe/TCP.
-pub const NVME: Row = Row {
-    name: "race-nvme-512",
-    title: "Race over NVMe/TCP: 512 B random reads, 50 queues, 32 outstanding each",
-    unit: "IOPS",
-    contenders: &[Contender {
-        name: "drumfire race",
-        run: |bench| race(bench, "--protocol nvme-tcp"),
-    }],
-};
-
-/// The same with pages.
-pub const NVME_PAGES: Row = Row {
-    name: "race-nvme-4k",
-    title: "Race over NVMe/TCP: 4 KiB random reads, 50 queues, 32 outstanding each",
-    unit: "IOPS",
-    contenders: &[Contender {
-        name: "drumfire race",
-        run: |bench| race(bench, "--protocol nvme-tcp --size 4096"),
-    }],
-};
-
 /// What a single session carries.
 pub const ONE_SESSION: Row = Row {
     name: "session-4k",

@@ -1,13 +1,17 @@
 //! Targets that run beside a measurement: ours and tgt's.
 
+use std::net::TcpStream;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 
 use super::super::programs::{Call, Programs, Service};
 use super::TARGET_CORE;
 
 const IQN: &str = "iqn.2026-11.io.drumfire";
+const NQN: &str = "nqn.2026-11.io.drumfire";
+const SPDK_NQN: &str = "nqn.2016-06.io.spdk:m0";
 const TGT_NAME: &str = "iqn.2026-11.org.example:tgt";
 
 /// Our target with `count` volumes of a kind, such as `ram:64m`, on one core or on all; their
@@ -21,15 +25,82 @@ pub fn drumfire(
     let volumes: Vec<String> = (0..count).map(|i| format!("--volume v{i}={kind}")).collect();
     let args = format!("serve --iscsi 127.0.0.1:0 {}", volumes.join(" "));
     let service = programs.start(&Call { program: "drumfire", args, core })?;
-    let port = programs.wait_until("drumfire serve was not ready", || port(&service.stdout()))?;
+    let port = programs
+        .wait_until("drumfire serve was not ready", || port(&service.stdout(), "iscsi="))?;
     let uri = |i: usize| format!("iscsi://127.0.0.1:{port}/{IQN}:v{i}/1");
     Ok((service, (0..count).map(uri).collect()))
 }
 
-/// The port in the line `ready iscsi=127.0.0.1:PORT …`.
-fn port(stdout: &str) -> Option<String> {
-    let address = stdout.lines().next()?.split(' ').find_map(|part| part.strip_prefix("iscsi="));
+/// The port behind a key in the line `ready iscsi=127.0.0.1:PORT …`.
+fn port(stdout: &str, key: &str) -> Option<String> {
+    let address = stdout.lines().next()?.split(' ').find_map(|part| part.strip_prefix(key));
     Some(address?.rsplit_once(':')?.1.to_string())
+}
+
+/// Where an NVMe/TCP subsystem is.
+pub struct NvmeAddress {
+    /// Of the loopback address.
+    pub port: String,
+    /// The subsystem's name.
+    pub nqn: String,
+}
+
+/// Our target with one volume over NVMe/TCP.
+pub fn drumfire_nvme(
+    programs: &Programs,
+    kind: &str,
+    core: Option<usize>,
+) -> Result<(Service, NvmeAddress)> {
+    let args = format!("serve --nvme-tcp 127.0.0.1:0 --volume v0={kind}");
+    let service = programs.start(&Call { program: "drumfire", args, core })?;
+    let port = programs
+        .wait_until("drumfire serve was not ready", || port(&service.stdout(), "nvme-tcp="))?;
+    Ok((service, NvmeAddress { port, nqn: format!("{NQN}:v0") }))
+}
+
+/// SPDK's target with one volume in memory.
+pub struct Nvmf {
+    /// The subsystem.
+    pub address: NvmeAddress,
+    _service: Service,
+    config: PathBuf,
+}
+
+/// Starts nvmf_tgt on a port of its own, without huge pages.
+pub fn nvmf(programs: &Programs) -> Result<Nvmf> {
+    let (port, nqn) = (free_port()?, SPDK_NQN);
+    let call = |method: &str, params: Value| json!({"method": method, "params": params});
+    let listen = json!({"trtype": "TCP", "adrfam": "IPv4", "traddr": "127.0.0.1",
+        "trsvcid": port.to_string()});
+    let memory = json!({"name": "m0", "num_blocks": 131_072, "block_size": 512});
+    let subsystem = json!({"nqn": nqn, "allow_any_host": true, "serial_number": "S1"});
+    let namespace = json!({"nqn": nqn, "namespace": {"bdev_name": "m0", "nsid": 1}});
+    let config = json!({"subsystems": [
+        {"subsystem": "bdev", "config": [call("bdev_malloc_create", memory)]},
+        {"subsystem": "nvmf", "config": [
+            call("nvmf_create_transport", json!({"trtype": "TCP", "io_unit_size": 16384})),
+            call("nvmf_create_subsystem", subsystem),
+            call("nvmf_subsystem_add_ns", namespace),
+            call("nvmf_subsystem_add_listener", json!({"nqn": nqn, "listen_address": listen})),
+        ]},
+    ]});
+    let folder = std::env::temp_dir();
+    let path = folder.join(format!("drumfire-perf-{}-{port}.json", std::process::id()));
+    std::fs::write(&path, config.to_string()).context("a configuration for nvmf_tgt")?;
+    let socket = path.with_extension("sock");
+    let (config, socket) = (path.display(), socket.display());
+    let args = format!("-m 0x1 --no-huge -s 1024 -r {socket} -c {config}");
+    let service = programs.start(&Call { program: "nvmf_tgt", args, core: None })?;
+    let listens = || TcpStream::connect(("127.0.0.1", port)).ok().map(drop);
+    programs.wait_until("nvmf_tgt did not listen", listens)?;
+    let address = NvmeAddress { port: port.to_string(), nqn: nqn.to_owned() };
+    Ok(Nvmf { address, _service: service, config: path })
+}
+
+impl Drop for Nvmf {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.config);
+    }
 }
 
 /// A tgtd with one volume in a file in memory.
@@ -88,7 +159,9 @@ mod test {
 
     #[test]
     fn reads_the_ready_line() {
-        assert_eq!(port("ready iscsi=127.0.0.1:4711 x=y\n").as_deref(), Some("4711"));
-        assert_eq!(port(""), None);
+        let line = "ready iscsi=127.0.0.1:4711 nvme-tcp=127.0.0.1:4712\n";
+        assert_eq!(port(line, "iscsi=").as_deref(), Some("4711"));
+        assert_eq!(port(line, "nvme-tcp=").as_deref(), Some("4712"));
+        assert_eq!(port("", "iscsi="), None);
     }
 }

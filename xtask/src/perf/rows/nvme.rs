@@ -1,0 +1,133 @@
+//! NVMe/TCP beside SPDK, shape by shape, and each end with the other's.
+//!
+//! SPDK's programs are looked for on the PATH: build it, and add its `build/bin`. Its poll loops
+//! get a core each, as ours choose by default for one connection. It takes the system's congestion
+//! control, of which ours is independent within one host: set cubic, or bbr slows it down.
+
+use anyhow::Result;
+
+use super::super::programs::Call;
+use super::race::race;
+use super::{Bench, Contender, INITIATOR_CORE, Row, Sample, TARGET_CORE, servers};
+
+const OURS: &str = "drumfire race";
+const SPDK: &str = "nvmf_tgt, spdk_nvme_perf";
+
+macro_rules! beside_spdk {
+    ($name:literal, $title:literal, $race:literal, $perf:literal) => {
+        Row {
+            name: $name,
+            title: concat!("NVMe/TCP: ", $title),
+            unit: "IOPS",
+            contenders: &[
+                Contender {
+                    name: OURS,
+                    run: |bench| race(bench, concat!("--protocol nvme-tcp ", $race)),
+                },
+                Contender { name: SPDK, run: |bench| spdk(bench, $perf) },
+            ],
+        }
+    };
+}
+
+// The depth of spdk_nvme_perf is that of all its connections together.
+
+/// One connection, pages.
+pub const SESSION_PAGES: Row = beside_spdk!(
+    "nvme-session-4k",
+    "4 KiB random reads, 1 connection, 64 outstanding",
+    "--targets 1 --volumes 1 --size 4096 --outstanding 64",
+    "-o 4096 -w randread -P 1 -q 64"
+);
+
+/// One connection, blocks.
+pub const SESSION: Row = beside_spdk!(
+    "nvme-session-512",
+    "512 B random reads, 1 connection, 64 outstanding",
+    "--targets 1 --volumes 1 --outstanding 64",
+    "-o 512 -w randread -P 1 -q 64"
+);
+
+/// The race with pages.
+pub const MANY_PAGES: Row = beside_spdk!(
+    "nvme-race-4k",
+    "4 KiB random reads, 50 connections, 32 outstanding each",
+    "--size 4096",
+    "-o 4096 -w randread -P 50 -q 1600"
+);
+
+/// The race.
+pub const MANY: Row = beside_spdk!(
+    "nvme-race-512",
+    "512 B random reads, 50 connections, 32 outstanding each",
+    "",
+    "-o 512 -w randread -P 50 -q 1600"
+);
+
+/// Nothing but writes.
+pub const WRITES: Row = beside_spdk!(
+    "nvme-write-4k",
+    "4 KiB random writes, 4 connections, 64 outstanding each",
+    "--targets 1 --volumes 4 --size 4096 --outstanding 64 --read 0",
+    "-o 4096 -w randwrite -P 4 -q 256"
+);
+
+/// A database's mix.
+pub const MIXED: Row = beside_spdk!(
+    "nvme-mixed-4k",
+    "4 KiB, 70 % reads, 16 connections, 32 outstanding each",
+    "--targets 4 --volumes 4 --size 4096 --outstanding 32 --read 70",
+    "-o 4096 -w randrw -M 70 -P 16 -q 512"
+);
+
+/// Latency with nothing to hide behind.
+pub const DEPTH_ONE: Row = beside_spdk!(
+    "nvme-depth-1",
+    "4 KiB random reads, 1 connection, 1 outstanding",
+    "--targets 1 --volumes 1 --size 4096 --outstanding 1",
+    "-o 4096 -w randread -P 1 -q 1"
+);
+
+/// Each end with the other's other end.
+pub const CROSSED: Row = Row {
+    name: "nvme-crossed",
+    title: "NVMe/TCP, ends crossed: 4 KiB random reads, 1 connection, 64 outstanding",
+    unit: "IOPS",
+    contenders: &[
+        Contender { name: SPDK, run: |bench| spdk(bench, "-o 4096 -w randread -P 1 -q 64") },
+        Contender { name: "drumfire serve, spdk_nvme_perf", run: our_target },
+        Contender { name: "nvmf_tgt, drumfire run", run: our_initiator },
+    ],
+};
+
+/// Both ends SPDK's.
+fn spdk(bench: &Bench, shape: &str) -> Result<Sample> {
+    let target = servers::nvmf(&bench.programs)?;
+    perf(bench, &target.address, shape)
+}
+
+fn our_target(bench: &Bench) -> Result<Sample> {
+    let (_target, address) = servers::drumfire_nvme(&bench.programs, "ram:64m", TARGET_CORE)?;
+    perf(bench, &address, "-o 4096 -w randread -P 1 -q 64")
+}
+
+fn our_initiator(bench: &Bench) -> Result<Sample> {
+    let target = servers::nvmf(&bench.programs)?;
+    let servers::NvmeAddress { port, nqn } = &target.address;
+    let (uri, seconds) = (format!("nvme+tcp://127.0.0.1:{port}/{nqn}/1"), bench.seconds);
+    let args =
+        format!("run {uri} --size 4096 --outstanding 64 --seconds {seconds} --ramp 1 --json");
+    let call = Call { program: "drumfire", args, core: INITIATOR_CORE };
+    Sample::of_drumfire(&bench.programs.run(&call, seconds)?)
+}
+
+/// One run of SPDK's initiator, on the second core.
+fn perf(bench: &Bench, address: &servers::NvmeAddress, shape: &str) -> Result<Sample> {
+    let (seconds, servers::NvmeAddress { port, nqn }) = (bench.seconds, address);
+    // One argument of several words.
+    let transport =
+        format!("trtype:TCP\tadrfam:IPv4\ttraddr:127.0.0.1\ttrsvcid:{port}\tsubnqn:{nqn}");
+    let args = format!("--no-huge -s 512 -c 0x2 {shape} -t {seconds} -a 1 -r {transport}");
+    let call = Call { program: "spdk_nvme_perf", args, core: None };
+    Sample::of_spdk_perf(&bench.programs.run(&call, seconds + 1)?)
+}
