@@ -6,6 +6,29 @@
 //! while others work, forks, state. Nothing here knows hardware, does I/O or reads a clock.
 //!
 //! The model in two pages, with its limits: `docs/model.md`.
+//!
+//! ```
+//! use model::{Class, Method, Network, Run, Service, Station, laws, simulate, solve};
+//!
+//! # fn main() -> Result<(), model::ModelError> {
+//! let mut network = Network::default();
+//! let cores = network.add_station(Station::servers("cores", 8));
+//! let drive = network.add_station(Station::servers("drive", 1));
+//! network.add_class(
+//!     Class::closed("read", 32)
+//!         .visit(cores, Service::exponential(6.6e-6))
+//!         .visit(drive, Service::exponential(1.0 / 35e3)),
+//! );
+//! let bounds = laws::bounds(&network)?;
+//! assert_eq!(bounds.classes[0].bottleneck, Some(drive));
+//! let theory = solve(&network, Method::Auto)?;
+//! assert!(theory.throughput_per_s() <= bounds.throughput_per_s_high);
+//! let run = Run { seed: 1, warmup: 1_000, requests: 20_000 };
+//! let simulated = simulate(&network, run, |_done| ())?;
+//! assert!(simulated.throughput_per_s[0].holds(theory.throughput_per_s()));
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
