@@ -1,9 +1,10 @@
 //! Queues: what a system of devices can do, and how long its users wait.
 //!
 //! A [`Network`] is stations (servers with a queue) and classes (who goes where, for how long). One
-//! description has three uses: [`bounds`](laws::bounds) in no time, [`solve`] for means by queueing
-//! theory, and [`simulate`] event by event for what theory cannot say: percentiles, stations held
-//! while others work, forks, state. Nothing here knows hardware, does I/O or reads a clock.
+//! description has several uses: [`bounds`](laws::bounds) in no time, [`solve`] for means by
+//! queueing theory, and [`simulate`] event by event for what theory cannot say: percentiles,
+//! stations held while others work, forks, state. An [`Emulation`] is that simulation in the
+//! caller's own time. Nothing here knows hardware, does I/O or reads a clock.
 //!
 //! The model in two pages, with its limits: `docs/model.md`.
 //!
@@ -53,6 +54,6 @@ pub use network::{
     Class, ClassId, Network, Reserve, Servers, Source, Station, StationId, Step, Visit,
 };
 pub use rng::Rng;
-pub use simulate::{Completion, Estimate, Run, Simulated, simulate};
+pub use simulate::{Completion, Emulation, Estimate, Run, Simulated, simulate};
 pub use solve::{Caveat, ClassResult, Method, Solution, StationResult, solve};
 pub use time::Picos;
