@@ -422,6 +422,8 @@ impl<'a> Run<'a> {
             cpu,
             workers: self.collected.workers(),
             intervals: self.collected.seconds().to_vec(),
+            histograms: self.collected.histograms(),
+            spans: self.collected.spans().to_vec(),
             ..RunResult::default()
         }
     }

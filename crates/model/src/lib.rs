@@ -1,11 +1,35 @@
 //! Queues: what a system of devices can do, and how long its users wait.
 //!
 //! A [`Network`] is stations (servers with a queue) and classes (who goes where, for how long). One
-//! description has three uses: [`bounds`](laws::bounds) in no time, [`solve`] for means by queueing
-//! theory, and [`simulate`] event by event for what theory cannot say: percentiles, stations held
-//! while others work, forks, state. Nothing here knows hardware, does I/O or reads a clock.
+//! description has several uses: [`bounds`](laws::bounds) in no time, [`solve`] for means by
+//! queueing theory, and [`simulate`] event by event for what theory cannot say: percentiles,
+//! stations held while others work, forks, state. An [`Emulation`] is that simulation in the
+//! caller's own time. Nothing here knows hardware, does I/O or reads a clock.
 //!
 //! The model in two pages, with its limits: `docs/model.md`.
+//!
+//! ```
+//! use model::{Class, Method, Network, Run, Service, Station, laws, simulate, solve};
+//!
+//! # fn main() -> Result<(), model::ModelError> {
+//! let mut network = Network::default();
+//! let cores = network.add_station(Station::servers("cores", 8));
+//! let drive = network.add_station(Station::servers("drive", 1));
+//! network.add_class(
+//!     Class::closed("read", 32)
+//!         .visit(cores, Service::exponential(6.6e-6))
+//!         .visit(drive, Service::exponential(1.0 / 35e3)),
+//! );
+//! let bounds = laws::bounds(&network)?;
+//! assert_eq!(bounds.classes[0].bottleneck, Some(drive));
+//! let theory = solve(&network, Method::Auto)?;
+//! assert!(theory.throughput_per_s() <= bounds.throughput_per_s_high);
+//! let run = Run { seed: 1, warmup: 1_000, requests: 20_000 };
+//! let simulated = simulate(&network, run, |_done| ())?;
+//! assert!(simulated.throughput_per_s[0].holds(theory.throughput_per_s()));
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +54,6 @@ pub use network::{
     Class, ClassId, Network, Reserve, Servers, Source, Station, StationId, Step, Visit,
 };
 pub use rng::Rng;
-pub use simulate::{Completion, Estimate, Run, Simulated, simulate};
+pub use simulate::{Completion, Emulation, Estimate, Run, Simulated, simulate};
 pub use solve::{Caveat, ClassResult, Method, Solution, StationResult, solve};
 pub use time::Picos;

@@ -448,4 +448,24 @@ mod test {
         }
         assert!(parse("").is_err() && parse(&"#".repeat(TEXT_MAX + 1)).is_err());
     }
+
+    #[test]
+    fn depth_and_size_have_their_limits() {
+        let head =
+            "[[station]]\nname = \"a\"\nservers = 1\n[[class]]\nname = \"c\"\npopulation = 1\n";
+        let nested = |depth: usize| {
+            let visit = "{ visit = \"a\", mean_s = 1e-6 }";
+            let (open, close) = ("{ fork = [[".repeat(depth), "]] }".repeat(depth));
+            parse(&format!("{head}route = [{open}{visit}{close}]\n"))
+        };
+        assert!(nested(15).is_ok());
+        for depth in [18, 100, 60_000] {
+            assert!(nested(depth).is_err(), "{depth}");
+        }
+        let visits = |count: usize| {
+            let visits = "{ visit = \"a\", mean_s = 1e-6 },".repeat(count);
+            parse(&format!("{head}route = [{visits}]\n"))
+        };
+        assert!(visits(4096).is_ok() && visits(4097).is_err());
+    }
 }

@@ -7,6 +7,7 @@
 //! never guessed.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
@@ -205,12 +206,16 @@ impl Catalogue {
     ///
     /// If it does not load, which a test of this crate rules out.
     pub fn shipped() -> Catalogue {
-        let mut catalogue = Catalogue::default();
-        for (name, text) in FILES {
-            let loaded = catalogue.add(name, text);
-            assert!(loaded.is_ok(), "{loaded:?}");
-        }
-        catalogue
+        static READ: OnceLock<Catalogue> = OnceLock::new();
+        let read = || {
+            let mut catalogue = Catalogue::default();
+            for (name, text) in FILES {
+                let loaded = catalogue.add(name, text);
+                assert!(loaded.is_ok(), "{loaded:?}");
+            }
+            catalogue
+        };
+        READ.get_or_init(read).clone()
     }
 
     /// Adds the sources and parts of a file, called `name` in messages. A part that is known

@@ -6,7 +6,7 @@
 use crate::catalogue::Part;
 
 /// Ethernet: header 14, FCS 4, preamble 8, gap 12.
-//= IEEE 802.3 §3.1.1: preamble and SFD 8, addresses and type 14, FCS 4; §4.4.2: gap 96 bits
+// IEEE 802.3 clauses 3.1.1 and 4.4.2.
 pub const ETHERNET_BYTES: f64 = 38.0;
 /// IPv4 and TCP headers without options.
 pub const TCP_IP_BYTES: f64 = 40.0;

@@ -57,15 +57,22 @@ impl Calendar {
     /// Takes the next event.
     #[inline]
     pub fn next(&mut self) -> Option<Event> {
+        let first = self.peek();
+        self.hole = first.is_some();
+        first
+    }
+
+    /// The next event.
+    #[inline]
+    pub fn peek(&mut self) -> Option<Event> {
         if self.hole {
+            self.hole = false;
             let last = self.heap.pop()?;
             if !self.heap.is_empty() {
                 self.sink(last);
             }
         }
-        let first = self.heap.first().copied();
-        self.hole = first.is_some();
-        first
+        self.heap.first().copied()
     }
 
     /// Puts `event` where the top is, and down from there to its place.

@@ -55,7 +55,8 @@ pub(super) struct Cell {
 #[derive(Debug)]
 pub(super) struct Line {
     entry: u32,
-    closed: bool,
+    /// Whether its requests begin anew when they are done.
+    pub closed: bool,
     gap: Option<Timer>,
     pub outstanding: u32,
     pub stayed: Balance,
@@ -86,22 +87,7 @@ pub(super) struct Engine {
 impl Engine {
     /// A checked network at time 0, its requests about to begin.
     pub fn new(network: &Network, seed: u64) -> Engine {
-        let mut program = Program::new(seed);
-        let lines = network.classes.iter().map(|class| line(&mut program, class)).collect();
-        let cells = vec![Cell::default(); network.classes.len() * network.stations.len()];
-        let mut engine = Engine {
-            now: Picos(0),
-            places: network.stations.iter().map(Place::new).collect(),
-            cells,
-            lines,
-            stop: None,
-            done: 0,
-            calendar: Calendar::default(),
-            ops: program.ops,
-            tokens: Vec::new(),
-            free: Vec::new(),
-            ready: Vec::new(),
-        };
+        let mut engine = Engine::empty(network, seed);
         for (index, class) in (0..).zip(&network.classes) {
             let (count, pc) = match class.source {
                 Source::Closed { population, .. } => (population, engine.lines[index].entry),
@@ -115,18 +101,58 @@ impl Engine {
         engine
     }
 
-    /// Goes on to the next event; false when there is none.
+    /// A checked network at time 0, without requests.
+    pub fn empty(network: &Network, seed: u64) -> Engine {
+        let mut program = Program::new(seed);
+        let lines = network.classes.iter().map(|class| line(&mut program, class)).collect();
+        let cells = vec![Cell::default(); network.classes.len() * network.stations.len()];
+        Engine {
+            now: Picos(0),
+            places: network.stations.iter().map(Place::new).collect(),
+            cells,
+            lines,
+            stop: None,
+            done: 0,
+            calendar: Calendar::default(),
+            ops: program.ops,
+            tokens: Vec::new(),
+            free: Vec::new(),
+            ready: Vec::new(),
+        }
+    }
+
+    /// Begins a request of `class` now, which must not be before any event that is over; the
+    /// answer is its token.
+    pub fn begin(&mut self, now: Picos, class: u32) -> u32 {
+        self.now = now;
+        let token = self.spawn(class, self.lines[class as usize].entry);
+        self.ready.push(token);
+        token
+    }
+
+    /// Time of the next event.
+    pub fn next(&mut self) -> Option<Picos> {
+        if self.ready.is_empty() { self.calendar.peek().map(|e| e.at) } else { Some(self.now) }
+    }
+
+    /// Lets all go on that can at this instant.
     #[inline]
-    pub fn step(&mut self, done: &mut impl FnMut(Completion)) -> bool {
+    pub fn settle(&mut self, done: &mut impl FnMut(u32, Completion)) {
         while let Some(token) = self.ready.pop() {
             self.run(token, done);
         }
+    }
+
+    /// Goes on to the next event; false when there is none.
+    #[inline]
+    pub fn step(&mut self, done: &mut impl FnMut(u32, Completion)) -> bool {
+        self.settle(done);
         let Some(event) = self.calendar.next() else { return false };
         self.wake(event, done);
         true
     }
 
-    fn wake(&mut self, event: Event, done: &mut impl FnMut(Completion)) {
+    fn wake(&mut self, event: Event, done: &mut impl FnMut(u32, Completion)) {
         let token = event.token();
         let Token { ticket, pc, class, .. } = self.tokens[token as usize];
         if ticket != event.ticket() {
@@ -153,7 +179,7 @@ impl Engine {
     }
 
     /// Follows the program of `token` until it has to wait.
-    fn run(&mut self, token: u32, done: &mut impl FnMut(Completion)) {
+    fn run(&mut self, token: u32, done: &mut impl FnMut(u32, Completion)) {
         let t = token as usize;
         loop {
             let pc = self.tokens[t].pc;
@@ -215,7 +241,7 @@ impl Engine {
     }
 
     /// A request is done: where it begins anew, if it does.
-    fn finish(&mut self, token: u32, done: &mut impl FnMut(Completion)) -> Option<u32> {
+    fn finish(&mut self, token: u32, done: &mut impl FnMut(u32, Completion)) -> Option<u32> {
         let Token { class, issued, .. } = self.tokens[token as usize];
         let latency = Picos(self.now.0 - issued.0);
         let line = &mut self.lines[class as usize];
@@ -224,7 +250,7 @@ impl Engine {
         line.done += 1;
         line.latency += u128::from(latency.0);
         self.done += 1;
-        done(Completion { class: ClassId(class), at: self.now, latency });
+        done(token, Completion { class: ClassId(class), at: self.now, latency });
         if line.closed {
             return Some(line.entry);
         }

@@ -1,6 +1,7 @@
 //! Event by event: what theory cannot say.
 
 mod calendar;
+mod emulate;
 mod engine;
 mod estimate;
 mod place;
@@ -9,6 +10,7 @@ mod program;
 use crate::check::POPULATION_MAX;
 use crate::solve::{ClassResult, StationResult};
 use crate::{ClassId, ModelError, Network, Picos, Servers, Solution, Source};
+pub use emulate::Emulation;
 use engine::{Engine, Stop, TOKENS_MAX};
 pub use estimate::Estimate;
 use estimate::{BATCHES, batch_means};
@@ -67,7 +69,8 @@ pub fn simulate(
     network.check()?;
     check_run(network, run)?;
     let mut engine = Engine::new(network, run.seed);
-    advance(&mut engine, run.warmup, &mut |_| ())?;
+    let mut done = |_: u32, completion| done(completion);
+    advance(&mut engine, run.warmup, &mut |_, _| ())?;
     let first = Totals::of(&engine);
     let mut marks = vec![first];
     for batch in 1..=BATCHES {
@@ -103,28 +106,31 @@ fn check_run(network: &Network, run: Run) -> Result<(), ModelError> {
 fn advance(
     engine: &mut Engine,
     target: u64,
-    done: &mut impl FnMut(Completion),
+    done: &mut impl FnMut(u32, Completion),
 ) -> Result<(), ModelError> {
     while engine.done < target {
         if !engine.step(done) {
             let problem = "all requests wait for each other: hold stations in one order";
             return Err(ModelError::invalid("network", problem));
         }
-        match engine.stop {
-            None => {}
-            Some(Stop::Tokens) => {
-                let what = "requests under way".to_owned();
-                let remedy = "the network is overloaded: lower the rate";
-                return Err(ModelError::TooLarge { what, limit: TOKENS_MAX as u64, remedy });
-            }
-            Some(Stop::Time) => {
-                let what = "simulated time in picoseconds".to_owned();
-                let remedy = "simulate fewer requests, or scale the times down";
-                return Err(ModelError::TooLarge { what, limit: u64::MAX, remedy });
-            }
-        }
+        check_stop(engine)?;
     }
     Ok(())
+}
+
+fn check_stop(engine: &Engine) -> Result<(), ModelError> {
+    let (what, limit, remedy) = match engine.stop {
+        None => return Ok(()),
+        Some(Stop::Tokens) => {
+            let remedy = "the network is overloaded: lower the rate";
+            ("requests under way", TOKENS_MAX as u64, remedy)
+        }
+        Some(Stop::Time) => {
+            let remedy = "simulate fewer requests, or scale the times down";
+            ("simulated time in picoseconds", u64::MAX, remedy)
+        }
+    };
+    Err(ModelError::TooLarge { what: what.to_owned(), limit, remedy })
 }
 
 /// Everything that was counted up to an instant. Spans in picoseconds.

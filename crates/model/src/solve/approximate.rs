@@ -88,7 +88,7 @@ pub(super) fn linearizer(closed: &Closed) -> Result<Means, ModelError> {
     let mut change = vec![vec![0.0; width]; classes];
     for tolerance in TOLERANCES_LESS {
         let drift = problem.drift(&change);
-        problem.core(None, &mut queue, &drift, TOLERANCE)?;
+        problem.core(None, &mut queue, &drift, tolerance * 0.1)?;
         let mut less = Vec::new();
         for (class, known) in change.iter().enumerate() {
             let drift = problem.drift_less(&drift, &change, class);

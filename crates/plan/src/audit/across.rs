@@ -32,8 +32,8 @@ impl Place<'_> {
     }
 }
 
-/// A figure that is said twice has to be the same. The one with more digits is believed; the finding
-/// stands at the other.
+/// A figure that is said twice has to be the same. The one with more digits is believed; the
+/// finding stands at the other.
 fn same(all: &[Place]) -> Vec<(usize, usize, Finding)> {
     let mut groups: BTreeMap<&str, Vec<(&Place, &Amount)>> = BTreeMap::new();
     for place in all {
@@ -93,9 +93,12 @@ fn said(amount: &Amount) -> String {
     format!("{hedge}{}", super::show(amount.value, amount.dimension))
 }
 
+/// A claim, and the best that it implies, from and to.
+type Implied<'a> = (&'a Place<'a>, (f64, f64));
+
 /// Claims that are shares of one best imply it; what they imply has to meet.
 fn shares(all: &[Place]) -> Vec<(usize, usize, Finding)> {
-    let mut series: BTreeMap<&str, Vec<(&Place, (f64, f64))>> = BTreeMap::new();
+    let mut series: BTreeMap<&str, Vec<Implied>> = BTreeMap::new();
     for place in all {
         let Some((of, share)) = &place.claim.share else { continue };
         let (Some(iops), Some(size)) = (place.claim.amount("iops"), place.claim.size_bytes) else {

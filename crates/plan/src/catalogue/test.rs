@@ -84,7 +84,7 @@ fn refuses_what_makes_no_sense_with_file_line_and_reason() {
             "no unit where s",
         ),
         (
-            "{ is = 'read_latency', value = 65, unit = 'parsec', kind = 'spec', source = 'sheet' },",
+            "{ is = 'read_latency', value = 65, unit = 'ells', kind = 'spec', source = 'sheet' },",
             "no unit",
         ),
         ("{ is = 'slots', value = 2.5, unit = '', kind = 'spec', source = 'sheet' },", "whole"),
@@ -107,7 +107,8 @@ fn refuses_what_makes_no_sense_with_file_line_and_reason() {
 #[test]
 fn a_refused_file_adds_nothing() {
     let mut catalogue = Catalogue::default();
-    let text = format!("{SOURCE}[[part]]\nid = 'bad id'\nname = ''\nclass = 'drive'\nfigures = []");
+    let part = "[[part]]\nid = 'bad id'\nname = ''\nclass = 'drive'\nfigures = []";
+    let text = format!("{SOURCE}{part}");
     let error = catalogue.add("x.toml", &text).unwrap_err();
     assert_eq!(error.line, 5);
     assert_eq!(catalogue, Catalogue::default());

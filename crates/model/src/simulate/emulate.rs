@@ -1,0 +1,147 @@
+//! A network in the caller's time: it is told when requests begin, and says when they are done.
+
+use super::check_stop;
+use super::engine::Engine;
+use crate::{ClassId, ModelError, Network, Picos, Service, Source};
+use block::Nanos;
+
+/// A network whose requests come from outside, for instance from a lane that holds each answer back
+/// until the model says that it is due.
+///
+/// The classes say ways, not sources: how many requests there are, and when, is the caller's part.
+/// Time counts from the first request, for 213 days; calls come in the order of time.
+#[derive(Debug)]
+pub struct Emulation {
+    engine: Engine,
+    origin: Option<Nanos>,
+    /// Keys of the requests under way, by token.
+    keys: Vec<u64>,
+    /// Keys of those that are done, and not fetched yet.
+    done: Vec<u64>,
+}
+
+impl Emulation {
+    /// An idle network; `seed` is that of its chance.
+    ///
+    /// # Errors
+    ///
+    /// What [`Network::check`] says.
+    pub fn new(network: &Network, seed: u64) -> Result<Emulation, ModelError> {
+        network.check()?;
+        let mut ways = network.clone();
+        for class in &mut ways.classes {
+            class.source = Source::Closed { population: 1, think: Service::fixed(0.0) };
+        }
+        let mut engine = Engine::empty(&ways, seed);
+        engine.lines.iter_mut().for_each(|line| line.closed = false);
+        Ok(Emulation { engine, origin: None, keys: Vec::new(), done: Vec::new() })
+    }
+
+    /// Begins a request; [`poll`](Self::poll) gives `key` back when it is done.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::Invalid`] for a class that the network does not have,
+    /// [`ModelError::TooLarge`] when too many are under way.
+    pub fn submit(&mut self, now: Nanos, class: ClassId, key: u64) -> Result<(), ModelError> {
+        if class.0 as usize >= self.engine.lines.len() {
+            let problem = format!("there is no class number {}", class.0);
+            return Err(ModelError::invalid("emulation", problem));
+        }
+        let now = self.advance(now);
+        let token = self.engine.begin(now, class.0) as usize;
+        if token >= self.keys.len() {
+            self.keys.resize(token + 1, 0);
+        }
+        self.keys[token] = key;
+        let (keys, done) = (&self.keys, &mut self.done);
+        self.engine.settle(&mut |token, _| done.push(keys[token as usize]));
+        check_stop(&self.engine)
+    }
+
+    /// Appends the keys of the requests that are done at `now`.
+    pub fn poll(&mut self, now: Nanos, done: &mut Vec<u64>) {
+        self.advance(now);
+        done.append(&mut self.done);
+    }
+
+    /// When a poll may bring news; `None` while nothing is under way.
+    pub fn wake(&mut self) -> Option<Nanos> {
+        let origin = self.origin?;
+        if !self.done.is_empty() {
+            return Some(Nanos(origin.0 + self.engine.now.0 / 1000));
+        }
+        self.engine.next().map(|at| Nanos(origin.0.saturating_add(at.0.div_ceil(1000))))
+    }
+
+    /// Lets everything happen up to `now`, which is the answer in the time of the network.
+    fn advance(&mut self, now: Nanos) -> Picos {
+        let origin = *self.origin.get_or_insert(now);
+        let now = Picos(now.since(origin).0.saturating_mul(1000)).max(self.engine.now);
+        let (keys, done) = (&self.keys, &mut self.done);
+        while self.engine.next().is_some_and(|at| at <= now) {
+            self.engine.step(&mut |token, _| done.push(keys[token as usize]));
+        }
+        now
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::{Class, Method, Station, solve};
+
+    fn drive(services: &[(u32, Service)]) -> Network {
+        let mut network = Network::default();
+        let mut class = Class::closed("read", 1);
+        for (index, (servers, service)) in services.iter().enumerate() {
+            let station = network.add_station(Station::servers(format!("{index}"), *servers));
+            class = class.visit(station, service.clone());
+        }
+        network.add_class(class);
+        network
+    }
+
+    #[test]
+    fn requests_wait_in_line() {
+        let mut emulation = Emulation::new(&drive(&[(1, Service::fixed(10e-6))]), 1).unwrap();
+        let (start, mut done) = (Nanos::from_secs(90 * 24 * 3600), Vec::new());
+        assert_eq!(emulation.wake(), None);
+        emulation.submit(start, ClassId(0), 7).unwrap();
+        emulation.submit(start + Nanos(4_000), ClassId(0), 8).unwrap();
+        assert_eq!(emulation.wake(), Some(start + Nanos(10_000)));
+        emulation.poll(start + Nanos(9_999), &mut done);
+        assert_eq!(done, []);
+        emulation.poll(start + Nanos(10_000), &mut done);
+        assert_eq!(done, [7]);
+        assert_eq!(emulation.wake(), Some(start + Nanos(20_000)));
+        // A late poll changes nothing about when things happened.
+        emulation.poll(start + Nanos(50_000), &mut done);
+        assert_eq!(done, [7, 8]);
+        assert_eq!(emulation.wake(), None);
+        assert!(emulation.submit(start, ClassId(1), 9).is_err());
+    }
+
+    #[test]
+    fn a_worker_in_virtual_time_meets_theory() {
+        let services = [(2, Service::exponential(2e-6)), (8, Service::exponential(80e-6))].to_vec();
+        let mut network = drive(&services);
+        let mut emulation = Emulation::new(&network, 1).unwrap();
+        let (mut now, mut done, mut count) = (Nanos(5), Vec::new(), 0_u64);
+        (0..32).for_each(|key| emulation.submit(now, ClassId(0), key).unwrap());
+        while count < 100_000 {
+            now = emulation.wake().unwrap().max(now);
+            emulation.poll(now, &mut done);
+            for key in done.drain(..) {
+                count += 1;
+                emulation.submit(now, ClassId(0), key).unwrap();
+            }
+        }
+        if let Source::Closed { population, .. } = &mut network.classes[0].source {
+            *population = 32;
+        }
+        let theory = solve(&network, Method::Exact).unwrap().throughput_per_s();
+        let found = count as f64 / now.as_secs_f64();
+        assert!((found / theory - 1.0).abs() < 0.015, "{found}, {theory}");
+    }
+}

@@ -1,0 +1,229 @@
+//! Drives, what they hang on, and the slots that those are in.
+
+use model::{Class, Service, Station, StationId, Step, Visit};
+
+use super::{Builder, Level, Load, PlanError, Stop, through};
+use crate::bill::{Group, View};
+use crate::catalogue::Part;
+use crate::wire::{self, Pcie};
+
+impl Builder<'_> {
+    /// Cards with their drives.
+    pub(super) fn drives(
+        &mut self,
+        index: usize,
+        group: &Group,
+        cpu: Option<Stop>,
+        fabric: Option<Stop>,
+    ) -> Result<(), PlanError> {
+        let drive = self.part(group.drive.as_deref().unwrap_or_default());
+        let medium = self.medium(group, drive)?;
+        let adapter = group.adapter.as_deref().map(|id| self.part(id));
+        let depth = match self.figure(drive, "queue_depth") {
+            Some(depth) => self.bill.work.outstanding.min(depth as u32),
+            None => self.bill.work.outstanding,
+        };
+        let (mut media, mut cards, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        for card in 0..group.count {
+            let passes = match adapter {
+                Some(adapter) => self.adapter(adapter, index, card)?,
+                None => None,
+            };
+            let slot = self.slot(group, adapter.unwrap_or(drive), index, card);
+            cards.extend(passes.map(|stop| stop.at));
+            slots.extend(slot.map(|stop| stop.at));
+            for number in 0..group.drives {
+                let name = format!("drive {index}.{card}.{number}");
+                let mut class = Class::closed(name.clone(), depth);
+                class = medium.visit(self, class, &name, &mut media);
+                for stop in [passes, slot, fabric, cpu] {
+                    class = through(class, stop);
+                }
+                self.add(class);
+            }
+        }
+        let full = format!("{} on each of {}", group.drives, group.count);
+        self.resource(
+            format!("drives, {} x {}", group.devices(), drive.id),
+            Level::Drive,
+            &drive.id,
+            Load::Stations(media),
+        );
+        if let Some(adapter) = adapter.filter(|_| !cards.is_empty()) {
+            let name = format!("adapters, {} x {} ({full})", group.count, adapter.id);
+            self.resource(name, Level::Adapter, &adapter.id, Load::Stations(cards));
+        }
+        if !slots.is_empty() {
+            let name = format!("slots of {}", adapter.unwrap_or(drive).id);
+            let id = &adapter.unwrap_or(drive).id;
+            self.resource(name, Level::Slot, id, Load::Stations(slots));
+        }
+        Ok(())
+    }
+
+    /// What an adapter needs for an I/O; `None` if nothing is known of it.
+    fn adapter(
+        &mut self,
+        adapter: &Part,
+        index: usize,
+        card: u32,
+    ) -> Result<Option<Stop>, PlanError> {
+        if !self.wanted(Level::Adapter) {
+            return Ok(None);
+        }
+        let by_rate = self.figure(adapter, "iops").map(|iops| 1.0 / iops);
+        let size = self.bill.work.size_bytes;
+        let by_bytes = self.figure(adapter, "bandwidth").map(|bandwidth| size / bandwidth);
+        let Some(seconds) = [by_rate, by_bytes].into_iter().flatten().reduce(f64::max) else {
+            self.remark(&format!("{}: no rate is known, taken as fast enough", adapter.id));
+            return Ok(None);
+        };
+        Ok(Some(self.server(format!("adapter {index}.{card}"), Level::Adapter, seconds)))
+    }
+
+    /// The slot that a card is in; `None` if its generation or width is not known.
+    fn slot(&mut self, group: &Group, card: &Part, index: usize, number: u32) -> Option<Stop> {
+        let own = card.id == group.drive.as_deref().unwrap_or_default();
+        if !self.wanted(Level::Slot) || (own && group.view == View::Link) {
+            return None;
+        }
+        let slot = self.pcie(group, card)?;
+        let seconds = self.slot_seconds(&slot);
+        Some(self.server(format!("slot {index}.{number}"), Level::Slot, seconds))
+    }
+
+    fn pcie(&mut self, group: &Group, card: &Part) -> Option<Pcie> {
+        let server = self.bill.server.as_deref().map(|id| self.part(id));
+        let narrowest = |of: &dyn Fn(&Part) -> Option<f64>| {
+            let theirs = server.and_then(of).unwrap_or(f64::INFINITY);
+            of(card).map(|ours| ours.min(theirs))
+        };
+        let generation = narrowest(&|part| part.value("generation"))? as u32;
+        let lanes = narrowest(&|part| part.value("lanes"))? as u32;
+        let link = self.bill.catalogue.parts.get(&format!("pcie-{generation}"))?;
+        Some(Pcie {
+            lane_bytes_per_s: wire::line_bytes_per_s(link, 1)?,
+            generation,
+            lanes,
+            payload_max: group.payload_max,
+            long_addresses: group.long_addresses,
+        })
+    }
+
+    /// Reads go one way, writes the other: the busier one counts.
+    fn slot_seconds(&self, slot: &Pcie) -> f64 {
+        let work = self.bill.work;
+        let one_way = work.read_share.max(1.0 - work.read_share);
+        slot.read_bytes(work.size_bytes) * one_way / slot.packet_bytes_per_s()
+    }
+
+    /// What the medium of a drive needs for an I/O.
+    fn medium(&mut self, group: &Group, drive: &Part) -> Result<Medium, PlanError> {
+        let devices = f64::from(group.devices());
+        match group.view {
+            View::Channels => {
+                let channels = self.need(drive, "channels")?.round().max(1.0) as u32;
+                let seconds = self.need(drive, "read_latency")?;
+                if self.bill.work.read_share < 1.0 {
+                    let reason = "by channels only reads are known".to_owned();
+                    return Err(PlanError::Part { line: self.line, reason });
+                }
+                let seconds = self.at(Level::Drive, seconds);
+                Ok(Medium { seconds, channels, delay_s: 0.0 })
+            }
+            View::Link => {
+                let slot = self.pcie(group, drive).ok_or_else(|| PlanError::Part {
+                    line: self.line,
+                    reason: format!("{}: generation and lanes are not known", drive.id),
+                })?;
+                let seconds = self.at(Level::Drive, self.slot_seconds(&slot));
+                Ok(Medium { seconds, channels: 1, delay_s: 0.0 })
+            }
+            View::Rated => {
+                let alone = self.rated(drive)?;
+                let law = model::usl::Scalability {
+                    single_per_s: 1.0 / alone,
+                    contention: group.contention,
+                    coherence: 0.0,
+                };
+                let seconds = self.at(Level::Drive, devices / law.throughput_per_s(devices));
+                // What a lone I/O takes beyond the time that it keeps others waiting.
+                let latency = match self.bill.work.read_share >= 0.5 {
+                    true => self.figure(drive, "read_latency"),
+                    false => self.figure(drive, "write_latency"),
+                };
+                let delay_s = latency.map_or(0.0, |latency| (latency - seconds).max(0.0));
+                Ok(Medium { seconds, channels: 1, delay_s })
+            }
+        }
+    }
+
+    /// Time of an I/O by rating and bandwidth; in a mix, writes weigh more among reads.
+    fn rated(&mut self, drive: &Part) -> Result<f64, PlanError> {
+        let work = self.bill.work;
+        let mut seconds = 0.0;
+        if work.read_share > 0.0 {
+            let rate = self.need(drive, "read_iops")?;
+            let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
+            seconds += work.read_share * (1.0 / rate).max(work.size_bytes / bandwidth);
+        }
+        if work.read_share < 1.0 {
+            let rate = self.need(drive, "write_iops")?;
+            let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
+            let weight = if work.read_share > 0.0 { self.mix_factor(drive)? } else { 1.0 };
+            let write = (1.0 / rate).max(work.size_bytes / bandwidth);
+            seconds += (1.0 - work.read_share) * weight * write;
+        }
+        Ok(seconds)
+    }
+
+    /// How much more a write costs among reads: as the catalogue says, or as its rated mix implies.
+    fn mix_factor(&mut self, drive: &Part) -> Result<f64, PlanError> {
+        if let Some(factor) = self.figure(drive, "mix_factor") {
+            return Ok(factor);
+        }
+        let Some(mixed) = self.figure(drive, "mix_iops") else {
+            self.remark(&format!(
+                "{}: no rated mix is known; reads and writes are taken as undisturbed by each \
+                 other, which flash drives are not: expect up to half of it",
+                drive.id
+            ));
+            return Ok(1.0);
+        };
+        let (reads, writes) = (self.need(drive, "read_iops")?, self.need(drive, "write_iops")?);
+        Ok(((1.0 / mixed - 0.7 / reads) / (0.3 / writes)).max(0.1))
+    }
+}
+
+/// What the medium of a drive needs for an I/O.
+struct Medium {
+    seconds: f64,
+    channels: u32,
+    delay_s: f64,
+}
+
+impl Medium {
+    /// Adds the stations of one drive and sends its class through them.
+    fn visit(
+        &self,
+        builder: &mut Builder,
+        mut class: Class,
+        name: &str,
+        stations: &mut Vec<StationId>,
+    ) -> Class {
+        let mut at = Vec::new();
+        for channel in 0..self.channels {
+            let name =
+                if self.channels == 1 { name.to_owned() } else { format!("{name}.{channel}") };
+            at.push(builder.network.add_station(Station::servers(name, 1)));
+        }
+        stations.extend(&at);
+        let service = Service::exponential(self.seconds);
+        class = class.step(Step::Visit(Visit { at, service, draws: 0.0 }));
+        if self.delay_s > 0.0 {
+            let delay = builder.network.add_station(Station::delay(format!("medium of {name}")));
+            class = class.visit(delay, Service::exponential(self.delay_s));
+        }
+        class
+    }
+}

@@ -1,0 +1,129 @@
+//! Ports: those of a network, each with its requests, and those whose engines wait for the fabric.
+
+use model::{Class, Method, Network, Servers, Service, Station, solve};
+
+use super::{Builder, Level, Load, PlanError, Stop, through};
+use crate::bill::Group;
+use crate::catalogue::Part;
+use crate::wire::{self, Tcp};
+
+impl<'a> Builder<'a> {
+    /// The adapter of a group whose ports are engines that wait for their transfer.
+    pub(super) fn engine_of(&self, group: &Group) -> Option<&'a Part> {
+        let adapter = self.part(group.adapter.as_deref()?);
+        (group.ports > 0 && adapter.known("engine_time").is_some()).then_some(adapter)
+    }
+
+    /// Groups of ports: those with engines all together, the others one by one.
+    pub(super) fn ports(
+        &mut self,
+        cpu: Option<Stop>,
+        fabric: Option<Stop>,
+    ) -> Result<(), PlanError> {
+        let bill = self.bill;
+        let (mut engines, mut time, mut count) = (None, 0.0, 0);
+        for (index, group) in bill.groups.iter().enumerate() {
+            self.line = group.line;
+            match self.engine_of(group) {
+                Some(adapter) if self.wanted(Level::Port) => {
+                    let this = self.need(adapter, "engine_time")?;
+                    if engines.is_some() && this != time {
+                        let reason = "its ports have another engine time than others: one kind \
+                            in a bill"
+                            .to_owned();
+                        return Err(PlanError::Part { line: group.line, reason });
+                    }
+                    (engines, time) = (Some(adapter), this);
+                    count += group.devices();
+                }
+                None if group.ports > 0 => self.network_ports(index, group, cpu, fabric)?,
+                _ => {}
+            }
+        }
+        if let Some(adapter) = engines {
+            self.engines(adapter, time, count, cpu, fabric)?;
+        }
+        Ok(())
+    }
+
+    /// Engines hold their port while the fabric transfers: a network of its own with as many
+    /// requests as ports, whose throughput is the speed of one station in ours.
+    fn engines(
+        &mut self,
+        adapter: &Part,
+        time: f64,
+        count: u32,
+        cpu: Option<Stop>,
+        fabric: Option<Stop>,
+    ) -> Result<(), PlanError> {
+        let time = self.at(Level::Port, time);
+        let mut speeds = Vec::new();
+        for busy in 1..=count {
+            let mut inner = Network::default();
+            let class = Class::closed("ports", busy).think(Service::exponential(time));
+            let transfer = fabric.map_or(0.0, |fabric| fabric.seconds);
+            let at = inner.add_station(Station::servers("fabric", 1));
+            inner.add_class(class.visit(at, Service::exponential(transfer.max(1e-15))));
+            speeds.push(solve(&inner, Method::Exact)?.throughput_per_s());
+        }
+        let one = speeds[0];
+        let rates = speeds.iter().map(|speed| speed / one).collect();
+        let servers = Servers::Rates(rates);
+        let name = "port engines".to_owned();
+        let at = self.network.add_station(Station { name, servers, reserve: None });
+        let population = count.saturating_mul(self.bill.work.outstanding);
+        let class = Class::closed("ports", population).visit(at, Service::exponential(1.0 / one));
+        let class = through(class, cpu);
+        self.network.add_class(class);
+        let load = Load::PerIo(time / f64::from(count));
+        let name = format!("{count} ports of {}", adapter.id);
+        self.resource(name, Level::Port, &adapter.id, load);
+        Ok(())
+    }
+
+    /// Ports of a network, each with its requests.
+    fn network_ports(
+        &mut self,
+        index: usize,
+        group: &Group,
+        cpu: Option<Stop>,
+        fabric: Option<Stop>,
+    ) -> Result<(), PlanError> {
+        let Some(link) = group.link.as_deref().map(|id| self.part(id)) else {
+            let reason = "ports without a link: name one, such as ethernet-10".to_owned();
+            return Err(PlanError::Part { line: group.line, reason });
+        };
+        let work = self.bill.work;
+        let one_way = work.read_share.max(1.0 - work.read_share);
+        let (bytes_per_s, wire) = if link.id.starts_with("fc") {
+            let line = wire::line_bytes_per_s(link, 1).unwrap_or(f64::NAN);
+            let framing = self.figure(link, "framing").unwrap_or(1.0);
+            (line * framing, wire::fc_wire_bytes(work.size_bytes))
+        } else {
+            let mut tcp = match group.protocol.as_deref() {
+                Some("nvme-tcp") => Tcp::NVME,
+                _ => Tcp::ISCSI,
+            };
+            tcp.options = f64::from(group.tcp_options);
+            (self.need(link, "nominal_rate")? / 8.0, tcp.wire_bytes(work.size_bytes))
+        };
+        let seconds = wire * one_way / bytes_per_s;
+        let mut stations = Vec::new();
+        for port in 0..group.devices() {
+            let mut class = Class::closed(format!("port {index}.{port}"), work.outstanding);
+            if self.wanted(Level::Port) {
+                let name = format!("port {index}.{port}");
+                let stop = self.server(name, Level::Port, seconds);
+                stations.push(stop.at);
+                class = through(class, Some(stop));
+            }
+            let class = through(through(class, fabric), cpu);
+            self.add(class);
+        }
+        if !stations.is_empty() {
+            let name = format!("{} x {}", group.devices(), link.id);
+            self.resource(name, Level::Port, &link.id, Load::Stations(stations));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! Job files of fio and Iometer: what is run, what is refused, and results in fio's and Iometer's
+//! own forms, beside the real fio where it is installed.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Finished, Folder, require, run};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A folder with one file.
+fn with(name: &str, text: &str) -> Folder {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join(name), text).unwrap();
+    folder
+}
+
+/// Runs a fio job with us, and returns the result as fio would print it.
+fn ours(drumfire: &Drumfire, folder: &Path, args: &str) -> Value {
+    drumfire.run(folder, &format!("run {args} --out out"), LIMIT).ok();
+    drumfire.run(folder, "report out --as fio+", LIMIT).ok().json()
+}
+
+fn theirs(fio: &Path, folder: &Path, file: &str) -> Value {
+    let mut command = Command::new(fio);
+    command.args([file, "--output-format=json+"]).current_dir(folder);
+    run(&mut command, LIMIT).ok().json()
+}
+
+/// The first jobs of both documents for the same file.
+fn both(text: &str) -> Option<(Value, Value)> {
+    let (drumfire, fio) = (Drumfire::find()?, require("fio")?);
+    let folder = with("job.fio", text);
+    let ours = ours(&drumfire, folder.path(), "job.fio");
+    let theirs = theirs(&fio, folder.path(), "job.fio");
+    Some((ours, theirs))
+}
+
+/// Every place where two documents differ in names or types; numbers may differ in value.
+fn differences(at: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
+    // Names that are values: buckets that were hit, settings that were given.
+    let free = ["/bins", "/job options", "/global options"].iter().any(|end| at.ends_with(end));
+    match (ours, theirs) {
+        (Value::Object(_), Value::Object(_)) if free => {}
+        (Value::Object(a), Value::Object(b)) => {
+            found
+                .extend(a.keys().filter(|key| !b.contains_key(*key)).map(|k| format!("+{at}/{k}")));
+            for (key, theirs) in b {
+                match a.get(key) {
+                    Some(ours) => differences(&format!("{at}/{key}"), ours, theirs, found),
+                    None => found.push(format!("-{at}/{key}")),
+                }
+            }
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            for (index, (ours, theirs)) in a.iter().zip(b).enumerate() {
+                differences(&format!("{at}/{index}"), ours, theirs, found);
+            }
+            if a.len() != b.len() {
+                found.push(format!("{at} has {} for {}", a.len(), b.len()));
+            }
+        }
+        (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => {}
+        (Value::String(_), Value::String(_)) => {}
+        _ => found.push(format!("{at}: {ours} for {theirs}")),
+    }
+}
+
+#[test]
+fn our_document_has_the_shape_of_fios() {
+    let text = "[one]\nioengine=null\nsize=64m\nrw=randrw\niodepth=4\n\
+        [two]\nstonewall\nioengine=null\nsize=8m\nrw=write\nbs=8k\n";
+    let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
+    let folder = with("job.fio", text);
+    drumfire.run(folder.path(), "run job.fio --out out", LIMIT).ok();
+    let theirs = theirs(&fio, folder.path(), "job.fio");
+    for step in 0..2 {
+        let args = format!("report out/step-{} --as fio+", step + 1);
+        let ours = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+        let mut found = Vec::new();
+        differences("", &ours["jobs"][0], &theirs["jobs"][step], &mut found);
+        for (key, value) in theirs.as_object().unwrap() {
+            match ours.get(key) {
+                Some(ours) if key != "jobs" => differences(key, ours, value, &mut found),
+                None => found.push(format!("-{key}")),
+                Some(_) => {}
+            }
+        }
+        // Disks are not watched. Newer fios say when a job began.
+        found.retain(|at| {
+            !["disk_util", "job_start", "global options"].iter().any(|k| at.contains(k))
+        });
+        assert!(found.is_empty(), "{found:#?}");
+        let names: Vec<&str> =
+            ours["jobs"][0].as_object().unwrap().keys().map(String::as_str).collect();
+        assert!(names.contains(&"latency_us"), "{names:?}");
+    }
+}
+
+#[test]
+fn we_do_the_work_that_fio_does() {
+    let same = |what: &str, a: f64, b: f64, tolerance: f64| {
+        assert!((a - b).abs() <= tolerance * b.max(1.0), "{what}: {a} for {b}");
+    };
+    for (words, exact) in [
+        ("rw=randread\nsize=32m", true),
+        ("rw=write\nbs=64k\nsize=32m\nloops=3", true),
+        ("rw=read\nbs=4k\nsize=64m\nio_size=16m", true),
+        ("rw=read:12k\nbs=4k\nsize=64m\nio_size=8m", true),
+        ("rw=randrw\nrwmixread=70\nsize=256m\nnorandommap", false),
+        ("rw=randread\nbssplit=512/10:4k/60:64k/30\nsize=1g\nnorandommap", false),
+        ("rw=randread\nbsrange=4k-10k\nsize=512m\nnorandommap", false),
+        ("rw=randwrite\nnumjobs=2\nbs=8k,16k\nsize=32m\nnorandommap\ngroup_reporting", true),
+    ] {
+        let Some((ours, theirs)) = both(&format!("[a]\nioengine=null\n{words}\n")) else { return };
+        let tolerance = if exact { 0.0 } else { 0.03 };
+        for direction in ["read", "write"] {
+            for key in ["total_ios", "io_bytes"] {
+                let of = |document: &Value| document["jobs"][0][direction][key].as_f64().unwrap();
+                let what = format!("{words:?}: {direction} {key}");
+                same(&what, of(&ours), of(&theirs), tolerance);
+            }
+        }
+    }
+}
+
+#[test]
+fn fio_reads_what_we_write() {
+    let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
+    let text = "[global]\nioengine=io_uring\nfilename=x.img\nsize=64m\ndirect=0\nruntime=1500ms\n\
+        time_based\n[a]\nrw=randrw\nrwmixread=80\nbssplit=512/10:4k/90,8k\niodepth=4\nrate=8m,2m\n\
+        [b]\nstonewall\nrw=read:12k\nthinktime=50\nsync=dsync\n[c]\nstonewall\nrw=randwrite\n\
+        random_distribution=zipf:1.2\nverify=0\nfsync=8\npercentage_random=50\n";
+    let folder = with("job.fio", text);
+    let written = drumfire.run(folder.path(), "explain job.fio --as fio", LIMIT).ok().stdout;
+    std::fs::write(folder.path().join("again.fio"), &written).unwrap();
+    let mut command = Command::new(fio);
+    command.args(["--parse-only", "again.fio"]).current_dir(folder.path());
+    let parsed = run(&mut command, LIMIT).ok();
+    assert!(!parsed.stderr.contains("fio:"), "{parsed:?}\n{written}");
+    let explain = |name: &str| {
+        let explained = drumfire.run(folder.path(), &format!("explain {name} --as toml"), LIMIT);
+        explained.ok().stdout
+    };
+    assert_eq!(explain("again.fio"), explain("job.fio"));
+}
+
+fn refused(finished: &Finished, word: &str) {
+    assert_eq!(finished.code, Some(2), "{finished:?}");
+    let said = format!("{}{}", finished.stdout, finished.stderr);
+    assert!(said.contains(word) && !said.contains("panicked"), "{word} in {finished:?}");
+}
+
+#[test]
+fn what_is_refused_is_refused_by_run_and_named_by_explain() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let text = "[a]\nioengine=psync\niodepth=16\nsize=1m\nhipri\ngtod_reduce=1\n";
+    let folder = with("job.fio", text);
+    let explained = drumfire.run(folder.path(), "explain job.fio", LIMIT);
+    refused(&explained, "refused job.fio:3: `iodepth=16`: this engine does one I/O at a time");
+    assert!(explained.stdout.contains("refused job.fio:5: `hipri`"), "{explained:?}");
+    assert!(explained.stdout.contains("ignored job.fio:6: `gtod_reduce=1`"), "{explained:?}");
+    let ran = drumfire.run(folder.path(), "run job.fio", LIMIT);
+    refused(&ran, "job.fio:3");
+    assert_eq!(ran.stdout, "");
+    assert!(folder.result().is_none(), "nothing was run");
+    refused(&drumfire.run(folder.path(), "run job.fio --size 4k", LIMIT), "--size does not go");
+    refused(&drumfire.run(folder.path(), "explain job.fio --as icf", LIMIT), "would not be run");
+}
+
+#[test]
+fn hostile_files_are_refused_in_one_line() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    for (name, text, word) in [
+        ("self.fio", "[a]\ninclude self.fio\n", "settings only, no sections"),
+        ("text.fio", "\u{1b}[2Jhello\n", "outside of a section"),
+        ("empty.icf", "", "no access specification"),
+        ("cut.icf", "Version 1.1.0\n'TEST SETUP\n'Run Time\n", "before a value"),
+        ("endless.fio", "[a]\nsize=(((((((((((((((((((((((((((((((((((1\n", "cannot be calculated"),
+    ] {
+        let folder = with(name, text);
+        let finished = drumfire.run(folder.path(), &format!("run {name} null:1t"), LIMIT);
+        refused(&finished, word);
+        assert!(finished.stderr.contains(name), "{finished:?}");
+        assert!(!finished.stderr.contains('\u{1b}'), "nothing for the terminal: {finished:?}");
+        assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
+    }
+    let folder = Folder::new();
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("zero.fio")).unwrap();
+    let finished = drumfire.run(folder.path(), "run zero.fio", LIMIT);
+    assert!(finished.stderr.contains("longer than 1 MiB"), "{finished:?}");
+}
+
+const ICF: &str = "Version 2006.07.27\n'TEST SETUP ====\n\
+    'Run Time\n'\thours minutes seconds\n\t0 0 1\n\
+    'Queue Depth Cycling\n'\tstart      end        step       step type\n\t2 4 2 EXPONENTIAL\n\
+    'Test Type\n\tCYCLE_OUTSTANDING_IOS\n'END test setup\n\
+    'ACCESS SPECIFICATIONS ====\n'Access specification name,default assignment\n\tmix,NONE\n\
+    'size,% of size,% reads,% random,delay,burst,align,reply\n\t4096,50,50,100,0,1,0,0\n\
+    \t8192,50,100,0,0,1,0,0\n'END access specifications\n'MANAGER LIST ====\n\
+    'Manager ID, manager name\n\t1,HOST\n'Manager network address\n\n'Worker\n\tWorker 1\n\
+    'Worker type\n\tDISK\n'Assigned access specs\n\tmix\n'End assigned access specs\n\
+    'Target assignments\n'Target\n\tC: \"System\"\n'Target type\n\tDISK\n'End target\n'Target\n\
+    \tD: \"Data\"\n'Target type\n\tDISK\n'End target\n'End target assignments\n'End worker\n\
+    'End manager\n'END manager list\nVersion 2006.07.27\n";
+
+#[test]
+fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = with("spec.icf", ICF);
+    refused(&drumfire.run(folder.path(), "run spec.icf", LIMIT), "which volume is that?");
+    let one = drumfire.run(folder.path(), "run spec.icf ram:16m", LIMIT);
+    refused(&one, "2 targets, and 1 volumes are given");
+    let args = "run spec.icf ram:16m ram:32m --json --out out";
+    let steps = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    let outstanding: Vec<f64> = steps["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["totals"]["mean_outstanding"].as_f64().unwrap())
+        .collect();
+    // Two and four on each of two targets.
+    assert!((3.2..4.1).contains(&outstanding[0]), "{outstanding:?}");
+    assert!((6.4..8.1).contains(&outstanding[1]), "{outstanding:?}");
+    let csv = drumfire.run(folder.path(), "report out --as csv", LIMIT).ok().stdout;
+    let rows: Vec<Vec<&str>> = csv
+        .lines()
+        .filter(|line| line.starts_with("ALL,") || line.starts_with("DISK,"))
+        .map(|line| line.split(',').collect())
+        .collect();
+    assert_eq!(rows.len(), 6, "{csv}");
+    for row in &rows {
+        assert_eq!(row.len(), 80, "{row:?}");
+        let ios: Vec<u64> = row[32..34].iter().map(|field| field.parse().unwrap()).collect();
+        let bins: u64 = row[59..].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+        assert_eq!(bins, ios.iter().sum::<u64>(), "{row:?}");
+        let reads = ios[0] as f64 / bins as f64;
+        assert!((reads - 0.75).abs() < 0.02, "{reads}");
+    }
+}
+
+#[test]
+fn seconds_come_as_lines_and_logs() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "run ram:16m --seconds 2 --ramp 0 --json-lines - --out out";
+    let lines = drumfire.run(folder.path(), args, LIMIT).ok().stdout;
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
+    assert_eq!(kinds, ["start", "second", "second", "end"]);
+    let kept = std::fs::read(folder.path().join("out/result.json")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    let sum = |buckets: &Value| -> u64 {
+        buckets["count"].as_array().map_or(0, |c| c.iter().filter_map(Value::as_u64).sum())
+    };
+    let ios = kept["totals"]["ios"].as_u64().unwrap();
+    assert_eq!(sum(&kept["histograms"]["read"]), ios);
+    assert_eq!(kept["spans"].as_array().unwrap().iter().map(sum).sum::<u64>(), ios);
+    let log = drumfire.run(folder.path(), "report out --as hlog", LIMIT).ok().stdout;
+    assert_eq!(log.lines().filter(|line| !line.starts_with('#')).count(), 2, "{log}");
+    let text = drumfire.run(folder.path(), "report out", LIMIT).ok().stdout;
+    let report = std::fs::read_to_string(folder.path().join("out/report.txt")).unwrap();
+    assert_eq!(text, report);
+}

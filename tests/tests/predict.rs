@@ -1,0 +1,105 @@
+//! The commands that predict, as a user calls them: answers, exit codes, refusals.
+
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Finished, Folder};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// The million of 28 drives.
+const MILLION: &str = "audit --iops 1M --size 4k --latency 0.88ms --outstanding 896 --drives 28 \
+    --drive x25-m --cpu-percent 82 --cores 8 --bandwidth 4GB/s";
+
+fn drumfire(args: &str) -> Option<Finished> {
+    let drumfire = Drumfire::find()?;
+    let folder = Folder::new();
+    Some(drumfire.run(folder.path(), args, LIMIT))
+}
+
+fn ends(args: &str, code: i32, last: &str) {
+    let Some(done) = drumfire(args) else { return };
+    assert_eq!((done.code, done.stdout.lines().last()), (Some(code), Some(last)), "{done:?}");
+}
+
+#[test]
+fn audits_end_with_a_verdict_and_its_code() {
+    ends(MILLION, 0, "possible");
+    ends(&format!("{MILLION} --link 10gbe"), 4, "impossible");
+    ends("audit --iops 2.44M --size 512 --link 10gbe", 4, "impossible");
+    ends("audit --iops 2M --size 512 --link 10gbe --protocol iscsi", 0, "possible");
+    ends("audit --iops 1M", 0, "unclear");
+    ends("audit --iops 1M --latency 0.88 --outstanding 896", 0, "unclear");
+    ends("audit founding", 4, "impossible");
+}
+
+#[test]
+fn every_rule_shows_its_arithmetic() {
+    let Some(done) = drumfire(MILLION) else { return };
+    let little = done.stdout.lines().find(|line| line.contains(" little ")).unwrap();
+    assert!(little.starts_with("holds") && little.contains("= 880 outstanding"), "{little}");
+    assert_eq!(done.stdout.lines().count(), 8, "{}", done.stdout);
+}
+
+#[test]
+fn a_file_of_claims_is_refused_with_its_line() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let file = folder.path().join("claims.toml");
+    std::fs::write(&file, "title = 'x'\n[[claim]]\niops = 'many'\n").unwrap();
+    let done = drumfire.run(folder.path(), "audit claims.toml", LIMIT);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.stderr.contains("claims.toml:2: iops: 'many'"), "{done:?}");
+}
+
+#[test]
+fn the_catalogue_shows_sources_and_refuses_figures_without_one() {
+    let Some(shown) = drumfire("catalogue show x25-m") else { return };
+    assert!(shown.ok().stdout.contains("35.0k IOPS"));
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let text = "[[part]]\nid = 'x'\nname = 'x'\nclass = 'server'\nfigures = [\n\
+        { is = 'slots', value = 5, kind = 'spec' },\n]\n";
+    std::fs::write(folder.path().join("parts.toml"), text).unwrap();
+    let done = drumfire.run(folder.path(), "catalogue check parts.toml", LIMIT);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.stderr.contains("parts.toml:6: x: slots: a figure without a source"), "{done:?}");
+    let json = drumfire.run(folder.path(), "catalogue list --json", LIMIT).ok();
+    let parts: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert!(parts["parts"].as_object().unwrap().len() >= 60);
+}
+
+#[test]
+fn plans_answer_the_same_each_time_and_refuse_what_cannot_be_built() {
+    let bill = "plan --drive x25-m --drives 28 --adapter lsi-9210-8i --adapters 5 \
+        --server sr2625urlx --software windows-lsi-iometer --draws 20 --json";
+    let Some(first) = drumfire(bill) else { return };
+    let document: Value = serde_json::from_str(&first.ok().stdout).unwrap();
+    let iops = document["prediction"]["iops"].as_f64().unwrap();
+    assert!((970e3..985e3).contains(&iops), "{iops}");
+    let again = drumfire(bill).unwrap().ok();
+    assert_eq!(serde_json::from_str::<Value>(&again.stdout).unwrap(), document);
+    let missed = drumfire(&format!("{bill} --goal 1.2M")).unwrap();
+    assert_eq!(missed.code, Some(4));
+    for (args, word) in [
+        ("plan --drive x25-m --drives 28 --adapter lsi-9210-8i --adapters 3", "9"),
+        ("plan --drive iodrive-duo --drives 6 --server sr2625urlx", "5 slots"),
+        ("plan --drive exos-x20", "read_iops of exos-x20 is not known"),
+        ("plan --drive x25-m --adapter sr2625urlx", "is a server"),
+        ("plan --drive x25-m --drives 0", "0 drives"),
+        ("plan", "Usage"),
+    ] {
+        let done = drumfire(args).unwrap();
+        assert_eq!(done.code, Some(2), "{done:?}");
+        assert!(done.stderr.contains(word), "`{word}` in {done:?}");
+    }
+}
+
+#[test]
+fn the_error_table_passes() {
+    let Some(done) = drumfire("plan verify --json") else { return };
+    let document: Value = serde_json::from_str(&done.ok().stdout).unwrap();
+    assert_eq!(document["passed"], true);
+    let rows = document["report"]["rows"].as_array().unwrap();
+    let held_out = rows.iter().filter(|row| row["tag"] == "PRED").count();
+    assert_eq!(held_out, 31);
+}
