@@ -1,5 +1,6 @@
 //! The questions that a measurement answers, a file each.
 
+mod after_idle;
 mod generator;
 mod idle;
 mod initiator;
@@ -60,4 +61,5 @@ pub const ROWS: &[Row] = &[
     nvme::DEPTH_ONE,
     nvme::CROSSED,
     idle::NVME,
+    after_idle::ROW,
 ];
