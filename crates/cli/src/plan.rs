@@ -68,6 +68,12 @@ pub struct Args {
     /// I/Os under way on each drive.
     #[arg(long, alias = "iodepth", default_value_t = 32, value_name = "N")]
     pub outstanding: u32,
+    /// Most dollars for drives and adapters of a search.
+    #[arg(long, value_name = "DOLLARS", requires = "goal")]
+    pub price_max: Option<f64>,
+    /// Most watts of drives and adapters of a search.
+    #[arg(long, value_name = "WATTS", requires = "goal")]
+    pub power_max: Option<f64>,
     /// How often the figures are drawn from their intervals.
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub draws: u32,
@@ -337,6 +343,8 @@ fn searched(args: &Args, iops: f64, catalogue: Catalogue) -> Result<Exit> {
         server: bill.server,
         software: bill.software,
         adapter: args.adapter.as_ref().map(|_| adapter_id(args, &bill.catalogue)).transpose()?,
+        price_max: args.price_max,
+        power_max: args.power_max,
     };
     if !(1.0..=1e12).contains(&iops) {
         bail!(UsageError("--goal: 1 to 1T IOPS".to_owned()));

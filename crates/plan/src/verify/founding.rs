@@ -158,6 +158,18 @@ fn thirdio(table: &mut Table) -> Result<(), PlanError> {
             table.row(CASE, &figure, rate, (&plain(share), of_best), note);
         }
         if shown {
+            for contexts in [2, 4] {
+                let mut other = bill.clone();
+                other.work.size_bytes = 4096.0;
+                other.groups.iter_mut().for_each(|group| group.contexts = contexts);
+                let engines =
+                    [("lpe12004", "engine_time", engine), ("lpe12002", "engine_time", engine)];
+                let values = [engines[0], engines[1], ("dl370-g6", "bandwidth", fabric)];
+                let found = solved(&other, &values)?.iops;
+                let published = table.claim(75, "iops").clone();
+                let note = format!("{contexts} transfers under way at each port");
+                table.row(CASE, "mix of 4 KiB", ALT, (&published, found), &note);
+            }
             processor(table, &at)?;
             let figure = "mean latency of 1 KiB";
             let published = table.claim(72, "latency").clone();
