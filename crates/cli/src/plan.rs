@@ -297,6 +297,7 @@ fn parts(text: &mut String, costs: &Cost) -> Result<()> {
     }
     let said = |sum: &Sum, before: &str, after: &str| match sum.total() {
         Some(total) => format!("{before}{total:.0}{after}"),
+        None if sum.known == 0.0 => "not known".to_owned(),
         None => {
             format!("at least {before}{:.0}{after}, without {}", sum.known, sum.unknown.join(", "))
         }

@@ -250,6 +250,27 @@ mod test {
     }
 
     #[test]
+    fn every_bill_that_comes_along_has_an_answer_with_its_chance() {
+        for text in [
+            include_str!("../systems/marvell-read.toml"),
+            include_str!("../systems/marvell-write.toml"),
+            include_str!("../systems/marvell-link.toml"),
+            include_str!("../systems/intel-iscsi.toml"),
+            include_str!("../systems/iscsi-wire.toml"),
+            include_str!("../systems/thirdio-fc.toml"),
+            include_str!("../systems/p4800x.toml"),
+            include_str!("../systems/fc-port.toml"),
+            include_str!("../systems/spdk-24.toml"),
+        ] {
+            let bill = read(text);
+            let found = predict(&bill, &Tweak::default()).unwrap();
+            let sure = crate::chance::chance(&bill, 10, 1, None).unwrap();
+            assert!(sure.iops.p10 <= sure.iops.p90 && found.iops > 0.0, "{}", bill.name);
+            assert!(!waterfall(&bill).unwrap().is_empty() && !what_if(&bill).unwrap().is_empty());
+        }
+    }
+
+    #[test]
     fn a_missing_figure_is_named_with_its_line() {
         let text = "name = 'x'\nsize = '4k'\noutstanding = 1\n\n[[group]]\ndrive = 'exos-x20'\n";
         let error = predict(&read(text), &Tweak::default()).unwrap_err().to_string();

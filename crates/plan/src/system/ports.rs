@@ -27,14 +27,18 @@ impl<'a> Builder<'a> {
             match self.engine_of(group) {
                 Some(adapter) if self.wanted(Level::Port) => {
                     let this = self.need(adapter, "engine_time")?;
-                    if engines.is_some() && (this, group.contexts) != (time, contexts) {
+                    if engines.is_some() && group.contexts != contexts {
                         let reason = "its ports have other engines than others: one kind \
                             in a bill"
                             .to_owned();
                         return Err(PlanError::Part { line: group.line, reason });
                     }
-                    (engines, time, contexts) = (Some(adapter), this, group.contexts);
-                    count += group.devices();
+                    (engines, contexts) = (Some(adapter), group.contexts);
+                    let devices = group.devices();
+                    // Engines of several kinds are taken as their mean.
+                    time = (time * f64::from(count) + this * f64::from(devices))
+                        / f64::from(count + devices);
+                    count += devices;
                 }
                 None if group.ports > 0 => self.network_ports(index, group, cpu, fabric)?,
                 _ => {}
