@@ -69,7 +69,9 @@ impl<'a> Builder<'a> {
             let transfer = fabric.map_or(0.0, |fabric| fabric.seconds);
             let at = inner.add_station(Station::servers("fabric", 1));
             inner.add_class(class.visit(at, Service::exponential(transfer.max(1e-15))));
-            speeds.push(solve(&inner, Method::Exact)?.throughput_per_s());
+            // More requests never do less; near saturation the last digits might say so.
+            let least = speeds.last().copied().unwrap_or(0.0);
+            speeds.push(solve(&inner, Method::Exact)?.throughput_per_s().max(least));
         }
         let one = speeds[0];
         let rates = speeds.iter().map(|speed| speed / one).collect();
