@@ -58,7 +58,8 @@ fn closed() -> impl Strategy<Value = Network> {
 
 /// A number over all magnitudes that are allowed, and nought.
 fn magnitude(low: i32, high: i32) -> impl Strategy<Value = f64> {
-    prop_oneof![1 => Just(0.0), 9 => (low..high, 1.0..10.0_f64).prop_map(|(e, m)| m * 10_f64.powi(e))]
+    let number = (low..high, 1.0..10.0_f64).prop_map(|(e, m)| m * 10_f64.powi(e));
+    prop_oneof![1 => Just(0.0), 9 => number]
 }
 
 /// Networks whose every value is allowed, however absurd.

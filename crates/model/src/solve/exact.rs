@@ -57,9 +57,9 @@ impl Plan {
 
 /// How many marginal probabilities a center needs, for 0 requests, 1, 2 …
 ///
-/// Up to the last speed, because beyond it all are alike, and the queue says what they add up to. But
-/// where the last speed is not the highest that sum would be a difference of large numbers; then
-/// all are kept.
+/// Up to the last speed, because beyond it all are alike, and the queue says what they add up to.
+/// But where the last speed is not the highest, that sum would be a difference of large numbers;
+/// then all are kept.
 fn kept(center: &Center, total: u64) -> u64 {
     if falls(center) { total } else { center.speeds.len() as u64 - 1 }
 }
