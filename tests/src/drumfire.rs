@@ -50,12 +50,16 @@ impl Drumfire {
         run(&mut self.command(folder, args), limit)
     }
 
-    /// Serves volumes, each `NAME=URI`, on a free port.
+    /// Serves volumes, each `NAME=URI`, on free ports.
     pub fn serve(&self, volumes: &[&str]) -> Served {
         let volumes: Vec<String> =
             volumes.iter().map(|volume| format!("--volume {volume}")).collect();
-        let portals = "--iscsi 127.0.0.1:0 --nvme-tcp 127.0.0.1:0";
-        let args = format!("serve {portals} {}", volumes.join(" "));
+        self.serve_with(&volumes.join(" "))
+    }
+
+    /// Serves what these arguments say on free ports.
+    pub fn serve_with(&self, args: &str) -> Served {
+        let args = format!("serve --iscsi 127.0.0.1:0 --nvme-tcp 127.0.0.1:0 {args}");
         let mut running = Running::start(&mut self.command(&std::env::temp_dir(), &args));
         let (port, nvme_port) = running.await_stdout(READY_LIMIT, |stdout| {
             Some((port(stdout, "iscsi=")?, port(stdout, "nvme-tcp=")?))

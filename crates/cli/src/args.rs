@@ -43,7 +43,7 @@ pub enum Command {
     /// Look up what parts are known to do, and who says so.
     Catalogue(crate::catalogue::Args),
     /// Hold a claim against the laws, links and parts that it names.
-    Audit(crate::audit::Args),
+    Audit(Box<crate::audit::Args>),
     /// Predict what a system of parts will do, or search for one that does it.
     Plan(crate::plan::Args),
 }

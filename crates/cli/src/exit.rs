@@ -96,6 +96,8 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
                 Some(
                     serve::ServeError::Names(_)
                         | serve::ServeError::Subsystems(_)
+                        | serve::ServeError::HostsOfNothing(_)
+                        | serve::ServeError::HostName(..)
                         | serve::ServeError::NamespaceZero(_)
                         | serve::ServeError::DoubleLun(..)
                 )

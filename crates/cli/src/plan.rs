@@ -11,7 +11,7 @@ use plan::bill::{Bill, Group, Work};
 use plan::catalogue::{Catalogue, Class};
 use plan::chance::{Chance, chance};
 use plan::cost::{Cost, Sum, cost};
-use plan::predict::{Fall, Prediction, WhatIf, predict, waterfall, what_if};
+use plan::predict::{Fall, Prediction, WhatIf, bound, predict, waterfall, what_if};
 use plan::search::{Found, Goal, search, spread};
 use plan::system::Tweak;
 use plan::unit::Amount;
@@ -68,6 +68,12 @@ pub struct Args {
     /// I/Os under way on each drive.
     #[arg(long, alias = "iodepth", default_value_t = 32, value_name = "N")]
     pub outstanding: u32,
+    /// Most dollars for drives and adapters of a search.
+    #[arg(long, value_name = "DOLLARS", requires = "goal")]
+    pub price_max: Option<f64>,
+    /// Most watts of drives and adapters of a search.
+    #[arg(long, value_name = "WATTS", requires = "goal")]
+    pub power_max: Option<f64>,
     /// How often the figures are drawn from their intervals.
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub draws: u32,
@@ -175,6 +181,7 @@ fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     let falls = waterfall(bill).map_err(usage)?;
     let what_ifs = what_if(bill).map_err(usage)?;
     let sure = chance(bill, args.draws, args.seed, goal).map_err(usage)?;
+    let most = bound(bill).map_err(usage)?;
     let costs = cost(bill);
     let text = if args.json {
         let document = json!({
@@ -182,6 +189,7 @@ fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
             "origin": "simulated",
             "work": bill.work,
             "prediction": found,
+            "bound_iops": most,
             "chance": sure,
             "waterfall": falls,
             "what_if": what_ifs,
@@ -192,8 +200,9 @@ fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     } else {
         let mut text = String::new();
         summary(&mut text, bill, &found, &sure, goal)?;
+        writeln!(text, "  bound      {} IOPS, whatever the distributions", Rate(most))?;
         reasons(&mut text, &found, &falls, &what_ifs)?;
-        parts(&mut text, &costs)?;
+        parts(&mut text, &costs, &bill.extras)?;
         basis(&mut text, bill, &found)?;
         text
     };
@@ -212,7 +221,7 @@ fn summary(
     let reads = read_share * 100.0;
     writeln!(
         text,
-        "{}: {size_bytes} B, {reads:.0} % reads, {outstanding} under way on each",
+        "{}: {size_bytes} B, {reads:.0} % reads, {outstanding} under way on each; predicted",
         bill.name
     )?;
     let (low, high) = (Rate(sure.iops.p10), Rate(sure.iops.p90));
@@ -276,7 +285,7 @@ fn reasons(
     Ok(())
 }
 
-fn parts(text: &mut String, costs: &Cost) -> Result<()> {
+fn parts(text: &mut String, costs: &Cost, extras: &[(String, f64)]) -> Result<()> {
     writeln!(text, "parts")?;
     for line in &costs.lines {
         let price = match line.price {
@@ -289,8 +298,12 @@ fn parts(text: &mut String, costs: &Cost) -> Result<()> {
         };
         writeln!(text, "  {:>4} x {:<24} {price:<20} {power}", line.count, line.part)?;
     }
+    for (what, price) in extras {
+        writeln!(text, "         {what:<24} ${price:.0} (the bill says so)")?;
+    }
     let said = |sum: &Sum, before: &str, after: &str| match sum.total() {
         Some(total) => format!("{before}{total:.0}{after}"),
+        None if sum.known == 0.0 => "not known".to_owned(),
         None => {
             format!("at least {before}{:.0}{after}, without {}", sum.known, sum.unknown.join(", "))
         }
@@ -337,6 +350,8 @@ fn searched(args: &Args, iops: f64, catalogue: Catalogue) -> Result<Exit> {
         server: bill.server,
         software: bill.software,
         adapter: args.adapter.as_ref().map(|_| adapter_id(args, &bill.catalogue)).transpose()?,
+        price_max: args.price_max,
+        power_max: args.power_max,
     };
     if !(1.0..=1e12).contains(&iops) {
         bail!(UsageError("--goal: 1 to 1T IOPS".to_owned()));

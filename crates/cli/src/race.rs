@@ -1,5 +1,6 @@
 //! `drumfire race`: targets and workers in one process, over real sockets.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -85,6 +86,7 @@ fn start_targets(race: &Race, cores: &[usize]) -> Result<(Server, Vec<(String, u
         iscsi,
         nvme_tcp,
         exports: exports.collect(),
+        nvme_hosts: BTreeMap::new(),
         cores: cores.to_vec(),
         limits: Limits {
             // NVMe/TCP has an admin queue for each volume besides.

@@ -1,5 +1,6 @@
 //! `drumfire serve`: be a target.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ struct Config {
     nvme_tcp: Vec<SocketAddr>,
     volume: Vec<String>,
     cores: Vec<usize>,
+    /// By the NAME of a volume: NQNs of the only hosts that may use it over NVMe/TCP.
+    nvme_hosts: BTreeMap<String, Vec<String>>,
 }
 
 /// Serves until it is asked to stop.
@@ -50,7 +53,10 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let cores = placement::chosen(cores, usize::MAX)?;
     let exports = volumes.into_iter().map(|text| export(text)).collect::<Result<Vec<_>>>()?;
     let signals = signal::on_signal()?;
-    let config = ServeConfig { iscsi, nvme_tcp, exports, cores, limits: Limits::default() };
+    let by_name = file.nvme_hosts.into_iter();
+    let nvme_hosts = by_name.map(|(name, hosts)| (subsystem_of(&name), hosts)).collect();
+    let limits = Limits::default();
+    let config = ServeConfig { iscsi, nvme_tcp, exports, nvme_hosts, cores, limits };
     let server = Server::start(config, Log::new(|line| eprintln!("drumfire: {line}")))?;
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
@@ -84,8 +90,17 @@ fn export(text: &str) -> Result<Export> {
     // A full name stands for itself.
     let full = ["iqn.", "eui.", "naa."].iter().any(|prefix| name.starts_with(prefix));
     let target = if full { name.to_owned() } else { format!("iqn.{NAMING_AUTHORITY}:{name}") };
-    let short = name.rsplit(':').next().unwrap_or(name);
-    let subsystem = format!("nqn.{NAMING_AUTHORITY}:{short}");
-    let serial = format!("{short}-{lun}");
+    let subsystem = subsystem_of(name);
+    let serial = format!("{}-{lun}", short(name));
     Ok(Export { target, subsystem, lun, volume: Arc::clone(&volume), serial })
+}
+
+/// The subsystem of volumes of this name.
+fn subsystem_of(name: &str) -> String {
+    format!("nqn.{NAMING_AUTHORITY}:{}", short(name))
+}
+
+/// A name without its naming authority.
+fn short(name: &str) -> &str {
+    name.rsplit(':').next().unwrap_or(name)
 }

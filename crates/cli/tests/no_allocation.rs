@@ -3,6 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,6 +93,7 @@ fn run(size_bytes: u32, read_percent: f64) {
             iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             nvme_tcp: Vec::new(),
             exports: exports.clone(),
+            nvme_hosts: BTreeMap::new(),
             cores: cores.clone(),
             limits: Limits::default(),
         },

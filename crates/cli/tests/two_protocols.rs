@@ -1,6 +1,6 @@
 //! One volume over two protocols at once: what is written through one is read through the other.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use block::{Done, Io, Lane, Nanos, Op, Pool, Tag};
@@ -23,6 +23,7 @@ fn server(volume: &str) -> Server {
         iscsi: any_port.clone(),
         nvme_tcp: any_port,
         exports: vec![export],
+        nvme_hosts: BTreeMap::new(),
         cores: os::cpu::allowed(),
         limits: Limits::default(),
     };
@@ -93,4 +94,44 @@ fn a_file_is_one_volume_to_both() {
     let path = std::env::temp_dir().join(format!("drumfire-both-{}", std::process::id()));
     exchange(&format!("file:{}?size=16m", path.display()));
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn numbers_of_queues_are_used_again() {
+    let server = server("ram:1m");
+    let core = Core::open(Pool::new(64, 64)).unwrap();
+    let uri = format!("nvme+tcp://{}/nqn.2026-11.io.drumfire:both/1", server.nvme_tcp()[0]);
+    let volume = volume::open(&uri.parse().unwrap(), Purpose::Store).unwrap();
+    let mut lanes = Vec::new();
+    // More than there are, one at a time.
+    for _ in 0..80 {
+        let mut lane = volume.lane(&core).unwrap();
+        one(&core, &mut *lane, Op::Flush, 0, &[]).result.unwrap();
+    }
+    // As many as there are, then one more, then one after one has gone.
+    let refused = loop {
+        match volume.lane(&core) {
+            Ok(lane) => lanes.push(lane),
+            Err(refused) => break refused,
+        }
+        assert!(lanes.len() <= 64, "there is no end of them");
+    };
+    assert!(refused.to_string().contains("I/O queues"), "{refused}");
+    let all = lanes.len();
+    assert!(all > 1, "{refused}");
+    lanes.pop();
+    // The other end may not have noticed yet.
+    let mut again = volume.lane(&core);
+    for _ in 0..100 {
+        if again.is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        again = volume.lane(&core);
+    }
+    lanes.push(again.unwrap());
+    for lane in &mut lanes {
+        one(&core, &mut **lane, Op::Flush, 0, &[]).result.unwrap();
+    }
+    assert_eq!(lanes.len(), all);
 }

@@ -157,3 +157,22 @@ fn classes_of_unequal_service_wait_in_one_line() {
         assert!(found.caveats.contains(&model::Caveat::UnequalService(drive)));
     }
 }
+
+#[test]
+fn a_station_that_chokes_is_solved_to_the_last_digit() {
+    // One station and thinking: the chances of n present are a product, p(n) ~ Π (N − n) S / (Z α).
+    let (population, think_s, service_s) = (30_u32, 1e-3, 1e-4);
+    let rates = vec![1.0, 50.0, 1e-3, 1e-5];
+    let mut network = repairman(population, think_s, service_s);
+    network.stations[0].servers = Servers::Rates(rates.clone());
+    let speed = |n: u32| rates[(n as usize).min(rates.len()) - 1];
+    let (mut chance, mut sum, mut rate) = (1.0, 1.0, 0.0);
+    for n in 1..=population {
+        chance *= f64::from(population - n + 1) / think_s * service_s / speed(n);
+        sum += chance;
+        rate += chance * speed(n) / service_s;
+    }
+    let solution = solve(&network, Method::Exact).unwrap();
+    near(solution.throughput_per_s(), rate / sum, 1e-10);
+    assert!(solve(&network, Method::Linearizer).is_err());
+}

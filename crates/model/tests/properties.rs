@@ -56,6 +56,52 @@ fn closed() -> impl Strategy<Value = Network> {
     })
 }
 
+/// A number over all magnitudes that are allowed, and nought.
+fn magnitude(low: i32, high: i32) -> impl Strategy<Value = f64> {
+    let number = (low..high, 1.0..10.0_f64).prop_map(|(e, m)| m * 10_f64.powi(e));
+    prop_oneof![1 => Just(0.0), 9 => number]
+}
+
+/// Networks whose every value is allowed, however absurd.
+fn extreme() -> impl Strategy<Value = Network> {
+    let servers = prop_oneof![
+        (0..17_u32).prop_map(|e| Servers::Count(1 << e)),
+        Just(Servers::Infinite),
+        proptest::collection::vec((-6..6_i32).prop_map(|e| 10_f64.powi(e)), 1..6)
+            .prop_map(Servers::Rates),
+    ];
+    let visit = (any::<prop::sample::Index>(), magnitude(-15, 6), shape());
+    let class = (
+        (0..12_u32).prop_map(|e| 1 << e),
+        any::<bool>(),
+        magnitude(-15, 6),
+        proptest::collection::vec(visit, 0..5),
+    );
+    let stations = proptest::collection::vec(servers, 1..6);
+    (stations, proptest::collection::vec(class, 1..5)).prop_map(|(servers, classes)| {
+        let mut network = Network::default();
+        for (index, servers) in servers.into_iter().enumerate() {
+            let mut station = Station::servers(format!("station {index}"), 1);
+            station.servers = servers;
+            network.add_station(station);
+        }
+        for (index, (population, open, pace_s, route)) in classes.into_iter().enumerate() {
+            let name = format!("class {index}");
+            let pace = Service { mean_s: pace_s, shape: Shape::Exponential };
+            let mut class = Class::closed(name, population).think(pace.clone());
+            if open {
+                class.source = Source::Open { gap: pace };
+            }
+            for (at, mean_s, shape) in route {
+                let at = StationId(at.index(network.stations.len()) as u32);
+                class = class.visit(at, Service { mean_s, shape });
+            }
+            network.add_class(class);
+        }
+        network
+    })
+}
+
 /// The same network, its stations in another order.
 fn rotated(network: &Network, by: usize) -> Network {
     let mut other = network.clone();
@@ -201,6 +247,26 @@ proptest! {
             let more = solve(&faster, method).unwrap().throughput_per_s();
             prop_assert!(more >= fast * (1.0 - 1e-6), "{method:?}: {more} after {fast}");
         }
+    }
+
+    #[test]
+    fn the_absurd_ends_in_numbers_or_errors(network in extreme()) {
+        for method in [Method::Auto, Method::Exact, Method::Linearizer, Method::Schweitzer] {
+            let Ok(solution) = solve(&network, method) else { continue };
+            let finite = |x: f64| (0.0..f64::INFINITY).contains(&x);
+            for class in &solution.classes {
+                let all = [class.throughput_per_s, class.response_s, class.outstanding];
+                prop_assert!(all.into_iter().all(finite), "{method:?}: {class:?}");
+            }
+            for station in &solution.stations {
+                let all = [station.utilisation, station.present, station.throughput_per_s];
+                prop_assert!(all.into_iter().all(finite), "{method:?}: {station:?}");
+            }
+        }
+        if let Ok(bounds) = laws::bounds(&network) {
+            prop_assert!(!bounds.throughput_per_s_high.is_nan(), "{bounds:?}");
+        }
+        let _ = simulate(&network, Run { seed: 1, warmup: 0, requests: 300 }, |_| ());
     }
 
     #[test]

@@ -147,7 +147,8 @@ fn little(claim: &Claim) -> Option<Finding> {
 /// What is under way has to fit into the drives' queues.
 fn queue(claim: &Claim) -> Option<Finding> {
     let (drive, drives) = (claim.drive?, claim.count("drives")?);
-    let depth = drive.value("queue_depth")?;
+    let known = drive.known("queue_depth")?;
+    let (depth, kind) = (known.value, known.kind.word());
     let slots = depth * drives;
     let (name, low, text) = match claim.amount("outstanding") {
         Some(outstanding) => ("outstanding", outstanding.interval().0, round(outstanding.value)),
@@ -158,7 +159,7 @@ fn queue(claim: &Claim) -> Option<Finding> {
         }
     };
     let line = format!(
-        "{name} = {text}; {} x {} of queue depth {} take {}",
+        "{name} = {text}; {} x {} of queue depth {} ({kind}) take {}",
         round(drives),
         drive.id,
         round(depth),

@@ -66,6 +66,8 @@ pub struct Group {
     pub view: View,
     /// Share of the work of all devices of the group that they do one after the other.
     pub contention: f64,
+    /// Transfers that an engine of a port has under way at once.
+    pub contexts: u32,
     /// Most payload of a packet of PCI Express.
     pub payload_max: u32,
     /// Whether its packets carry 64-bit addresses.
@@ -145,6 +147,8 @@ struct RawGroup {
     view: View,
     #[serde(default)]
     contention: f64,
+    #[serde(default = "one")]
+    contexts: u32,
     #[serde(default = "payload")]
     payload_max: u32,
     #[serde(default)]
@@ -181,6 +185,7 @@ impl Group {
             tcp_options: 0,
             view: View::Rated,
             contention: 0.0,
+            contexts: 1,
             payload_max: payload(),
             long_addresses: true,
             line: 1,
@@ -264,9 +269,15 @@ impl Bill {
             return Err((1, reason));
         }
         for group in &self.groups {
+            if group.devices() == 0 || !(1..=DEVICES_MAX).contains(&group.count) {
+                let reason = format!("1 to {DEVICES_MAX} cards with drives or ports on each");
+                return Err((group.line, reason));
+            }
             self.check_ports(group).map_err(|reason| (group.line, reason))?;
         }
-        self.check_slots()
+        self.check_slots()?;
+        self.check_lanes()?;
+        self.check_bays()
     }
 
     fn check_ports(&self, group: &Group) -> Result<(), String> {
@@ -300,6 +311,42 @@ impl Bill {
         }
         Ok(())
     }
+
+    /// What has no slots to count, but lanes in all.
+    fn check_lanes(&self) -> Result<(), (usize, String)> {
+        let Some(server) = self.server.as_deref().and_then(|id| self.catalogue.parts.get(id))
+        else {
+            return Ok(());
+        };
+        let Some(lanes) = server.value("lanes").filter(|_| server.value("slots").is_none()) else {
+            return Ok(());
+        };
+        let mut used = 0.0;
+        for group in &self.groups {
+            let card = group.adapter.as_ref().or(group.drive.as_ref());
+            let width = card.and_then(|id| self.catalogue.parts[id].value("lanes"));
+            let each = if group.adapter.is_some() { 1 } else { group.drives };
+            used += width.unwrap_or(0.0) * f64::from(group.count) * f64::from(each);
+            if used > lanes {
+                let reason = format!("{used} lanes so far of the {lanes} of {}", server.id);
+                return Err((group.line, reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_bays(&self) -> Result<(), (usize, String)> {
+        let server = self.server.as_deref().and_then(|id| self.catalogue.parts.get(id));
+        let Some(bays) = server.and_then(|server| server.value("bays")) else { return Ok(()) };
+        let mut drives = 0;
+        for group in self.groups.iter().filter(|group| group.adapter.is_some()) {
+            drives += if group.drive.is_some() { group.devices() } else { 0 };
+            if f64::from(drives) > bays {
+                return Err((group.line, format!("{drives} drives so far in {bays} bays")));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn named<'a>(catalogue: &'a Catalogue, name: &str, class: Class) -> Result<&'a Part, String> {
@@ -327,6 +374,9 @@ impl RawGroup {
         if !(0.0..=1.0).contains(&self.contention) {
             return Err(format!("contention {}: a share from 0 to 1", self.contention));
         }
+        if !(1..=16).contains(&self.contexts) {
+            return Err(format!("contexts {}: 1 to 16", self.contexts));
+        }
         if !(64..=4096).contains(&self.payload_max) {
             return Err(format!("payload_max {}: 64 to 4096", self.payload_max));
         }
@@ -347,6 +397,7 @@ impl RawGroup {
             tcp_options: self.tcp_options.min(40),
             view: self.view,
             contention: self.contention,
+            contexts: self.contexts,
             payload_max: self.payload_max,
             long_addresses: !self.short_addresses,
             line,
@@ -381,6 +432,28 @@ mod test {
     }
 
     #[test]
+    fn lanes_and_bays_are_counted() {
+        let wide = "name = 'x'\nserver = 'm50cyp'\nsize = '4k'\noutstanding = 32\n[[group]]\n\
+            drive = 'micron-9550-max-3200'\ncount = ";
+        assert!(read(&format!("{wide}32\n")).is_ok());
+        let error = read(&format!("{wide}33\n")).unwrap_err();
+        assert!(error.starts_with("b.toml:5: 132 lanes so far of the 128"), "{error}");
+        let bays = "[[group]]\nadapter = 'lsi-9210-8i'\ncount = 4\ndrive = 'x25-m'\ndrives = 8\n\
+            [[figure]]\npart = 'sr2625urlx'\nis = 'bays'\nvalue = 24\nkind = 'spec'\n\
+            source = 'ark-intel'\n";
+        let error = read(&format!("{HEAD}{bays}")).unwrap_err();
+        assert!(error.contains("32 drives so far in 24 bays"), "{error}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = read(&text);
+            let _ = read(&format!("{HEAD}[[group]]\n{text}"));
+        }
+    }
+
+    #[test]
     fn refuses_what_cannot_be_built_with_its_line() {
         for (group, line, reason) in [
             ("adapter = 'lsi-9210-8i'\ncount = 6\ndrive = 'x25-m'\ndrives = 4", 5, "6 cards"),
@@ -392,6 +465,12 @@ mod test {
             ("adapter = 'x520'", 5, "either a drive or ports"),
             ("drive = 'x25-m'\nports = 1", 5, "either a drive or ports"),
             ("drive = 'x25-m'\ncount = 0", 1, "0 drives and ports"),
+            (
+                "drive = 'x25-m'\n[[group]]\ncount = 4000000000\ndrive = 'x25-m'\ndrives = 0",
+                7,
+                "cards",
+            ),
+            ("drive = 'x25-m'\ncontexts = 99", 5, "contexts"),
             ("drive = 'x25-m'\ncount = 4000000000\ndrives = 4000000000", 1, "drives and ports"),
             ("drive = 'x25-m'\ncontention = nan", 5, "contention"),
             ("drive = 'x25-m'\ncolour = 1", 7, "unknown field"),

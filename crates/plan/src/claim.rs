@@ -337,6 +337,7 @@ pub struct Document<'a> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawDocument {
+    #[serde(default)]
     title: String,
     claim: Vec<Spanned<ClaimText>>,
 }
@@ -368,7 +369,8 @@ impl<'a> Document<'a> {
             let read = Claim::read(claim.into_inner(), catalogue);
             read.map_err(|error| refuse(line, error.to_string()))
         });
-        Ok(Document { title: raw.title, claims: claims.collect::<Result<_, _>>()? })
+        let title = if raw.title.is_empty() { file.to_owned() } else { raw.title };
+        Ok(Document { title, claims: claims.collect::<Result<_, _>>()? })
     }
 }
 
@@ -405,6 +407,15 @@ mod test {
             let text = format!("title = 't'\n[[claim]]\n{wrong}\n");
             let error = read(&text).unwrap_err().to_string();
             assert!(error.contains(reason), "'{error}' lacks '{reason}'");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text: String) {
+            let catalogue = Catalogue::shipped();
+            let _ = Document::read("c.toml", &text, &catalogue);
+            let _ = Document::read("c.toml", &format!("[[claim]]\n{text}"), &catalogue);
         }
     }
 

@@ -113,6 +113,17 @@ fn caveat(caveat: &Caveat) -> Option<&'static str> {
     }
 }
 
+/// The most I/Os per second that the bill can do, whatever the distributions of its times: the
+/// asymptotic bound of `model`, which needs means only.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn bound(bill: &Bill) -> Result<f64, PlanError> {
+    let system = System::build(bill, &Tweak::default())?;
+    Ok(model::laws::bounds(&system.network)?.throughput_per_s_high)
+}
+
 /// One step of the way from ratings to the answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fall {
@@ -196,6 +207,8 @@ mod test {
         assert_eq!(found.bottleneck().unwrap().level, Level::Drive);
         assert_eq!(found.bottleneck().unwrap().kind, Kind::Spec);
         assert!((0.75..0.85).contains(&found.processor.unwrap()));
+        let most = bound(&intel()).unwrap();
+        assert!(found.iops <= most * 1.001 && (most / 980e3 - 1.0).abs() < 1e-6, "{most}");
         let again = predict(&intel(), &Tweak::default()).unwrap();
         assert_eq!(found, again, "the same bits each time");
     }
@@ -247,6 +260,28 @@ mod test {
         let other = drive.replace("micron-9550-max-6400", "p3600-1600");
         let found = predict(&read(&other), &Tweak::default()).unwrap();
         assert!(found.remarks.iter().any(|remark| remark.contains("mix")), "{:?}", found.remarks);
+    }
+
+    #[test]
+    fn every_bill_that_comes_along_has_an_answer_with_its_chance() {
+        for text in [
+            include_str!("../systems/marvell-read.toml"),
+            include_str!("../systems/marvell-write.toml"),
+            include_str!("../systems/marvell-link.toml"),
+            include_str!("../systems/intel-iscsi.toml"),
+            include_str!("../systems/iscsi-wire.toml"),
+            include_str!("../systems/thirdio-fc.toml"),
+            include_str!("../systems/p4800x.toml"),
+            include_str!("../systems/fc-port.toml"),
+            include_str!("../systems/spdk-24.toml"),
+        ] {
+            let bill = read(text);
+            let found = predict(&bill, &Tweak::default()).unwrap();
+            let sure = crate::chance::chance(&bill, 10, 1, None).unwrap();
+            assert!(found.iops <= bound(&bill).unwrap() * 1.001, "{}", bill.name);
+            assert!(sure.iops.p10 <= sure.iops.p90 && found.iops > 0.0, "{}", bill.name);
+            assert!(!waterfall(&bill).unwrap().is_empty() && !what_if(&bill).unwrap().is_empty());
+        }
     }
 
     #[test]

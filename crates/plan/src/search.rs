@@ -21,6 +21,10 @@ pub struct Goal {
     pub software: Option<String>,
     /// The adapter for drives that need one.
     pub adapter: Option<String>,
+    /// Most dollars for drives and adapters.
+    pub price_max: Option<f64>,
+    /// Most watts of drives and adapters.
+    pub power_max: Option<f64>,
 }
 
 /// A bill that reaches the goal.
@@ -108,6 +112,8 @@ fn candidate(goal: &Goal, catalogue: &Catalogue, drive: &Part) -> Result<Candida
         if found.iops >= goal.iops * 0.999 {
             // The server is given, so that only what goes into it is bought.
             let cost = cost(&Bill { server: None, ..bill });
+            within("price", cost.price.total(), goal.price_max)?;
+            within("power", cost.power.total(), goal.power_max)?;
             return Ok(Candidate {
                 drive: drive.id.clone(),
                 drives: number,
@@ -130,6 +136,17 @@ fn candidate(goal: &Goal, catalogue: &Catalogue, drive: &Part) -> Result<Candida
         }
     }
     Err(format!("not reached with {drives:.0} drives"))
+}
+
+/// A limit can only be kept by what is known.
+fn within(what: &str, total: Option<f64>, most: Option<f64>) -> Result<(), String> {
+    match (total, most) {
+        (Some(total), Some(most)) if total > most => {
+            Err(format!("{what} {total:.0} is above {most:.0}"))
+        }
+        (None, Some(_)) => Err(format!("its {what} is not known, so no limit can be kept")),
+        _ => Ok(()),
+    }
 }
 
 /// What one drive does in this work with nothing around it; the error says what is not known.
@@ -213,6 +230,8 @@ mod test {
             server: None,
             software: None,
             adapter: Some("lsi-9210-8i".to_owned()),
+            price_max: None,
+            power_max: None,
         }
     }
 
@@ -256,6 +275,18 @@ mod test {
         assert!(found.candidates.is_empty(), "{:?}", found.candidates);
         let limit = |(_, reason): &&(String, String)| reason.contains("processor ends at");
         assert!(found.refused.iter().any(|refused| limit(&refused)), "{:?}", found.refused);
+    }
+
+    #[test]
+    fn limits_of_money_and_power_are_kept() {
+        let catalogue = Catalogue::shipped();
+        let cheap = Goal { price_max: Some(10_000.0), power_max: Some(50.0), ..goal(1.0) };
+        let found = search(&cheap, &catalogue);
+        let drives: Vec<&str> = found.candidates.iter().map(|c| c.drive.as_str()).collect();
+        assert_eq!(drives, ["p4800x-375"]);
+        let reason = |drive: &str| &found.refused.iter().find(|(id, _)| id == drive).unwrap().1;
+        assert!(reason("x25-m").starts_with("price 13"), "{}", reason("x25-m"));
+        assert!(reason("pm1743").contains("price is not known"), "{}", reason("pm1743"));
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub struct Resource {
     pub name: String,
     /// How far from the medium.
     pub level: Level,
-    /// How it is known what it does: the weakest of its figures.
+    /// How it is known what it does: the kind of the figure that decides.
     pub kind: Kind,
     /// How its use is told.
     pub load: Load,
@@ -209,10 +209,11 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The weakest kind among the figures of a part that were used so far.
-    fn kind(&self, part: &str) -> Kind {
-        let used = self.inputs.iter().filter(|input| input.part == part);
-        used.map(|input| input.known.kind).max().unwrap_or(Kind::Derived)
+    /// The kind of the figures that decide what a resource does; arithmetic if there are none.
+    fn kind(&self, part: &str, quantities: &[&str]) -> Kind {
+        let decides = |input: &&Input| input.part == part && quantities.contains(&input.quantity);
+        let kinds = self.inputs.iter().filter(decides).map(|input| input.known.kind);
+        kinds.max().unwrap_or(Kind::Derived)
     }
 
     fn wanted(&self, level: Level) -> bool {
@@ -238,8 +239,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn resource(&mut self, name: String, level: Level, part: &str, load: Load) {
-        let kind = self.kind(part);
+    /// `from` is the part whose figures, of these quantities, say what the resource does.
+    fn resource(&mut self, name: String, level: Level, from: (&str, &[&str]), load: Load) {
+        let kind = self.kind(from.0, from.1);
         self.resources.push(Resource { name, level, kind, load });
     }
 

@@ -93,6 +93,7 @@ const UNITS: &[Unit] = &[
     unit("TiB", Dimension::BYTES, 1099511627776.0),
     unit("B/s", Dimension::BYTE_RATE, 1.0),
     unit("kB/s", Dimension::BYTE_RATE, 1e3),
+    unit("KB/s", Dimension::BYTE_RATE, 1e3),
     unit("MB/s", Dimension::BYTE_RATE, 1e6),
     unit("GB/s", Dimension::BYTE_RATE, 1e9),
     unit("TB/s", Dimension::BYTE_RATE, 1e12),

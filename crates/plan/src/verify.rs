@@ -261,6 +261,20 @@ impl<'a> Table<'a> {
         amount.unwrap_or_else(|| panic!("claim {number} has no {field}"))
     }
 
+    /// The share of the best that a founding document gives.
+    fn share(&self, number: u32) -> Amount {
+        let found = self.claims.iter().find(|claim| claim.text.number == Some(number));
+        let share = found.and_then(|claim| claim.share.clone());
+        share.unwrap_or_else(|| panic!("claim {number} has no share")).1
+    }
+
+    /// A figure of a founding document under its own name.
+    fn said(&self, number: u32, key: &str) -> Amount {
+        let found = self.claims.iter().find(|claim| claim.text.number == Some(number));
+        let same = found.and_then(|claim| claim.same.iter().find(|(name, _)| name == key));
+        same.unwrap_or_else(|| panic!("claim {number} has no {key}")).1.clone()
+    }
+
     fn bill(&self, text: &str) -> Bill {
         Bill::read("system", text, self.catalogue).unwrap_or_else(|error| panic!("{error}"))
     }

@@ -1,5 +1,6 @@
 //! What to serve, where and how much of it.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -14,6 +15,9 @@ pub struct ServeConfig {
     pub nvme_tcp: Vec<SocketAddr>,
     /// What is served, by every protocol.
     pub exports: Vec<Export>,
+    /// Who may use a subsystem: NQNs of hosts, by the name of the subsystem. One that is not named
+    /// here is open to every host. iSCSI has no such list: its targets are open to every initiator.
+    pub nvme_hosts: BTreeMap<String, Vec<String>>,
     /// Processors that serve, one thread on each.
     pub cores: Vec<usize>,
     /// How much of everything.

@@ -7,12 +7,12 @@ use block::Nanos;
 use proto::iscsi::{Directory, IscsiTarget, TargetConfig, TargetEntry};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Portal, Subsystem,
-    Subsystems,
+    Subsystems, check_nqn,
 };
 use proto::scsi::{Identity, Unit};
 use proto::{Target, UnitId};
 
-use crate::config::{Export, Limits};
+use crate::config::{Export, ServeConfig};
 use crate::server::ServeError;
 
 /// A protocol.
@@ -34,13 +34,13 @@ pub(crate) struct Protocols {
 }
 
 impl Protocols {
-    /// For these exports; a unit's id is its place in the list. `nvme_tcp` is where NVMe/TCP will
-    /// be spoken, which its discovery tells.
+    /// For the exports of `config`; a unit's id is its place in their list. `nvme_tcp` is where
+    /// NVMe/TCP will be spoken, which its discovery tells.
     pub(crate) fn new(
-        exports: &[Export],
-        limits: &Limits,
+        config: &ServeConfig,
         nvme_tcp: &[SocketAddr],
     ) -> Result<Protocols, ServeError> {
+        let ServeConfig { exports, limits, nvme_hosts, .. } = config;
         let iscsi = TargetConfig {
             max_commands: limits.commands,
             login_timeout: limits.login_timeout,
@@ -58,6 +58,7 @@ impl Protocols {
         });
         let subsystems = if with_nvme { subsystems(exports)? } else { Vec::new() };
         let subsystems = Subsystems::new(subsystems)?.with_portals(portals.collect());
+        let subsystems = nvme_hosts.iter().try_fold(subsystems, restrict)?;
         Ok(Protocols {
             iscsi: Arc::new(iscsi),
             directory: Arc::new(directory(exports)?),
@@ -95,6 +96,20 @@ impl Protocols {
             )),
         }
     }
+}
+
+/// Lets only these hosts use a subsystem.
+fn restrict(
+    subsystems: Subsystems,
+    (nqn, hosts): (&String, &Vec<String>),
+) -> Result<Subsystems, ServeError> {
+    if !subsystems.list().iter().any(|subsystem| subsystem.nqn == *nqn) {
+        return Err(ServeError::HostsOfNothing(nqn.clone()));
+    }
+    for host in hosts {
+        check_nqn(host).map_err(|error| ServeError::HostName(host.clone(), error))?;
+    }
+    Ok(subsystems.allow_only(nqn, hosts.clone()))
 }
 
 /// The iSCSI targets that `exports` name.

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use block::Pool;
 use os::{Core, Listener, OpenRingError, Waker};
 use proto::iscsi::DirectoryError;
-use proto::nvme::SubsystemsError;
+use proto::nvme::{NqnError, SubsystemsError};
 
 use crate::config::ServeConfig;
 use crate::log::Log;
@@ -49,6 +49,12 @@ pub enum ServeError {
     /// The names of the subsystems.
     #[error(transparent)]
     Subsystems(#[from] SubsystemsError),
+    /// Hosts are listed for a subsystem that is not there.
+    #[error("hosts are listed for '{0}', which is not served over NVMe/TCP")]
+    HostsOfNothing(String),
+    /// A host's name that no host can have.
+    #[error("host '{0}': {1}")]
+    HostName(String, #[source] NqnError),
     /// NVMe counts from one.
     #[error("unit 0 of '{0}' cannot be an NVMe namespace: they count from 1")]
     NamespaceZero(String),
@@ -73,7 +79,7 @@ impl Server {
         };
         let iscsi = bind(&config.iscsi, Protocol::Iscsi)?;
         let nvme_tcp = bind(&config.nvme_tcp, Protocol::NvmeTcp)?;
-        let protocols = Protocols::new(&config.exports, &config.limits, &nvme_tcp)?;
+        let protocols = Protocols::new(&config, &nvme_tcp)?;
         let volumes = config.exports.iter().map(|export| Arc::clone(&export.volume)).collect();
         let shared = Shared::new(protocols, volumes, config.limits, log, config.cores.len());
         let shared = Arc::new(shared);

@@ -37,8 +37,9 @@ impl<D: Dial> Volume for Remote<D> {
             Socket::new(core, stream).map_err(error)
         })?;
         let refused = |ending| OpenError::Refused { uri: self.dial.uri(), ending };
+        let (end, place) = self.dial.initiator(core.now()).map_err(refused)?;
         let mut lane = RemoteLane {
-            end: self.dial.initiator(core.now()).map_err(refused)?,
+            end,
             socket,
             out: Outbox::new(core.pool().clone()),
             chain: Chain::default(),
@@ -46,6 +47,7 @@ impl<D: Dial> Volume for Remote<D> {
             finished: Vec::new(),
             closing: false,
             broken: None,
+            _place: place,
         };
         lane.wait_until_ready(core).map_err(refused)?;
         Ok(Box::new(lane))
@@ -60,7 +62,7 @@ impl<D: Dial> Volume for Remote<D> {
     }
 }
 
-struct RemoteLane<I> {
+struct RemoteLane<I, P> {
     end: I,
     socket: Socket,
     out: Outbox,
@@ -72,9 +74,11 @@ struct RemoteLane<I> {
     /// The end was asked for from here.
     closing: bool,
     broken: Option<String>,
+    /// Given back last, when the connection is closed.
+    _place: P,
 }
 
-impl<I: Initiator> RemoteLane<I> {
+impl<I: Initiator, P> RemoteLane<I, P> {
     fn wait_until_ready(&mut self, core: &Core) -> Result<(), String> {
         let give_up = core.now() + OPENING;
         let mut ready = Vec::new();
@@ -126,7 +130,7 @@ impl<I: Initiator> RemoteLane<I> {
     }
 }
 
-impl<I> Drop for RemoteLane<I> {
+impl<I, P> Drop for RemoteLane<I, P> {
     /// Gives the buffers of what was sent, or never will be, back to the core.
     fn drop(&mut self) {
         let pool = self.out.pool().clone();
@@ -135,7 +139,7 @@ impl<I> Drop for RemoteLane<I> {
     }
 }
 
-impl<I: Initiator> Lane for RemoteLane<I> {
+impl<I: Initiator, P> Lane for RemoteLane<I, P> {
     fn geometry(&self) -> Geometry {
         self.geometry
     }

@@ -23,6 +23,8 @@ pub(super) fn cost(closed: &Closed) -> u64 {
 
 /// Sizes of the tables.
 struct Plan {
+    /// Requests of all classes.
+    total: u64,
     points: u64,
     subnets: u64,
     /// Numbers kept for a population in a subnetwork: queues, marginals, one throughput.
@@ -37,8 +39,10 @@ impl Plan {
         let centers = &closed.centers;
         let dependent: Vec<usize> =
             (0..centers.len()).filter(|k| centers[*k].speeds.len() > 1).collect();
-        let marginals: u64 = dependent.iter().map(|k| centers[*k].speeds.len() as u64 - 1).sum();
+        let total = closed.population.iter().map(|n| u64::from(*n)).sum();
+        let marginals: u64 = dependent.iter().map(|k| kept(&centers[*k], total)).sum();
         Plan {
+            total,
             points: product(&mut closed.population.iter().map(|n| u64::from(*n) + 1)),
             subnets: product(&mut dependent.iter().map(|k| centers[*k].members.len() as u64 + 1)),
             width: centers.len() as u64 + marginals + 1,
@@ -49,6 +53,25 @@ impl Plan {
     fn cells(&self) -> u64 {
         self.points.saturating_mul(self.subnets).saturating_mul(self.width)
     }
+}
+
+/// How many marginal probabilities a center needs, for 0 requests, 1, 2 …
+///
+/// Up to the last speed, because beyond it all are alike, and the queue says what they add up to.
+/// But where the last speed is not the highest, that sum would be a difference of large numbers;
+/// then all are kept.
+fn kept(center: &Center, total: u64) -> u64 {
+    if falls(center) { total } else { center.speeds.len() as u64 - 1 }
+}
+
+fn falls(center: &Center) -> bool {
+    let last = center.speeds[center.speeds.len() - 1];
+    center.speeds.iter().any(|speed| *speed > last)
+}
+
+/// Speed with `present` requests, at least one.
+fn speed(center: &Center, present: usize) -> f64 {
+    center.speeds[present.min(center.speeds.len()) - 1]
 }
 
 /// # Errors
@@ -97,6 +120,8 @@ struct Tables {
     steps: Vec<usize>,
     /// Per dependent center: where its marginals begin within a row.
     marginals: Vec<usize>,
+    /// Per dependent center: how many marginals it has.
+    kept: Vec<usize>,
     /// Row by row, a row per subnetwork and population: mean queue of a member of each center,
     /// marginals of each dependent one, and the throughput of the first class that is present.
     cells: Vec<f64>,
@@ -110,19 +135,20 @@ impl Tables {
             strides.push(points);
             points *= *population as usize + 1;
         }
-        let (mut steps, mut marginals) = (Vec::new(), Vec::new());
+        let (mut steps, mut marginals, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         let (mut subnets, mut width) = (1, closed.centers.len());
         for k in &plan.dependent {
             let center = &closed.centers[*k];
             steps.push(subnets);
             subnets *= center.members.len() + 1;
             marginals.push(width);
-            width += center.speeds.len() - 1;
+            kept.push(self::kept(center, plan.total) as usize);
+            width += kept[kept.len() - 1];
         }
         width += 1;
         let cells = vec![0.0; points * subnets * width];
         let dependent = plan.dependent;
-        Tables { points, subnets, width, dependent, strides, steps, marginals, cells }
+        Tables { points, subnets, width, dependent, strides, steps, marginals, kept, cells }
     }
 
     /// How many members of each dependent center a subnetwork has left.
@@ -196,11 +222,14 @@ impl Tables {
             && let Ok(index) = self.dependent.binary_search(&k)
         {
             count = left[index];
-            let marginals = &self.cells[before + self.marginals[index]..];
-            for ((place, speed), chance) in (1..).zip(speeds).zip(marginals).take(speeds.len() - 1)
-            {
-                wait += f64::from(place) * (1.0 / speed - 1.0 / last) * chance;
-            }
+            let begin = before + self.marginals[index];
+            let marginals = (1..).zip(&self.cells[begin..begin + self.kept[index]]);
+            // What a request finds, place by place; or what differs there from the last speed.
+            let (all, beyond) = if falls(center) { (0.0, 0.0) } else { (wait, 1.0 / last) };
+            let place_s = |(place, chance): (usize, &f64)| {
+                place as f64 * (1.0 / speed(center, place) - beyond) * chance
+            };
+            wait = all + marginals.map(place_s).sum::<f64>();
         }
         if count == 0 { (0.0, 0) } else { (center.demand_s[class] * wait, count) }
     }
@@ -228,7 +257,7 @@ impl Tables {
         let less = self.row(subnet, at - self.strides[pivot]) + self.marginals[index];
         let ratio = throughput_per_s[pivot] / self.cells[without];
         self.cells[begin] = if ratio.is_finite() { self.cells[less] * ratio } else { 0.0 };
-        for place in 1..center.speeds.len() - 1 {
+        for place in 1..self.kept[index] {
             let mut chance = 0.0;
             for (class, x) in throughput_per_s.iter().enumerate() {
                 if *x > 0.0 && x.is_finite() {
@@ -236,7 +265,7 @@ impl Tables {
                     chance += center.demand_s[class] * x * self.cells[less + place - 1];
                 }
             }
-            self.cells[begin + place] = chance / center.speeds[place - 1];
+            self.cells[begin + place] = chance / speed(center, place);
         }
     }
 }

@@ -127,9 +127,10 @@ fn adapters(claim: &Claim) -> Option<Finding> {
 /// Drives need ports.
 fn ports(claim: &Claim) -> Option<Finding> {
     let (adapter, drives) = (claim.adapter?, claim.count("drives")?);
-    let (count, ports) = (claim.count("adapters")?, adapter.value("ports")?);
+    let known = adapter.known("ports")?;
+    let (count, ports, kind) = (claim.count("adapters")?, known.value, known.kind.word());
     let line = format!(
-        "{} x {} has {} ports for {} drives",
+        "{} x {} has {} ports ({kind}) for {} drives",
         round(count),
         adapter.id,
         round(count * ports),
@@ -154,7 +155,7 @@ fn link(claim: &Claim) -> Option<Finding> {
         None => String::new(),
     };
     let line = format!(
-        "{} x {} carries {} of payload{per_io} ({how}); claimed {}",
+        "{} x {} carries {} of payload{per_io} (derived: {how}); claimed {}",
         round(count),
         part.id,
         per_second(most),

@@ -22,6 +22,7 @@ fn the_shipped_catalogue_loads_and_holds_the_known_parts() {
     // What nobody published is absent.
     assert_eq!(catalogue.part("ioscale2-none").unwrap_err().near, Vec::<String>::new());
     assert_eq!(catalogue.part("iodrive-160-slc").unwrap().value("price"), None);
+    assert_eq!(catalogue.part("p5800x").unwrap().value("price"), None);
     // Every source is used, and everything that is used exists.
     let used: std::collections::BTreeSet<&str> = catalogue
         .parts

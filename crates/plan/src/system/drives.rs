@@ -7,6 +7,9 @@ use crate::bill::{Group, View};
 use crate::catalogue::Part;
 use crate::wire::{self, Pcie};
 
+/// Most channels of all drives of a group: as many stations as a network may have.
+const CHANNELS_MAX: u32 = 2048;
+
 impl Builder<'_> {
     /// Cards with their drives.
     pub(super) fn drives(
@@ -46,17 +49,22 @@ impl Builder<'_> {
         self.resource(
             format!("drives, {} x {}", group.devices(), drive.id),
             Level::Drive,
-            &drive.id,
+            (&drive.id, medium.decides),
             Load::Stations(media),
         );
         if let Some(adapter) = adapter.filter(|_| !cards.is_empty()) {
             let name = format!("adapters, {} x {} ({full})", group.count, adapter.id);
-            self.resource(name, Level::Adapter, &adapter.id, Load::Stations(cards));
+            let decides: &[&str] = match self.adapter_times(adapter) {
+                (Some(by_rate), Some(by_bytes)) if by_bytes > by_rate => &["bandwidth"],
+                (None, _) => &["bandwidth"],
+                _ => &["iops"],
+            };
+            self.resource(name, Level::Adapter, (&adapter.id, decides), Load::Stations(cards));
         }
         if !slots.is_empty() {
             let name = format!("slots of {}", adapter.unwrap_or(drive).id);
             let id = &adapter.unwrap_or(drive).id;
-            self.resource(name, Level::Slot, id, Load::Stations(slots));
+            self.resource(name, Level::Slot, (id, &[]), Load::Stations(slots));
         }
         Ok(())
     }
@@ -71,14 +79,19 @@ impl Builder<'_> {
         if !self.wanted(Level::Adapter) {
             return Ok(None);
         }
-        let by_rate = self.figure(adapter, "iops").map(|iops| 1.0 / iops);
-        let size = self.bill.work.size_bytes;
-        let by_bytes = self.figure(adapter, "bandwidth").map(|bandwidth| size / bandwidth);
+        let (by_rate, by_bytes) = self.adapter_times(adapter);
         let Some(seconds) = [by_rate, by_bytes].into_iter().flatten().reduce(f64::max) else {
             self.remark(&format!("{}: no rate is known, taken as fast enough", adapter.id));
             return Ok(None);
         };
         Ok(Some(self.server(format!("adapter {index}.{card}"), Level::Adapter, seconds)))
+    }
+
+    /// Time of an I/O by the rating of an adapter, and by its bandwidth.
+    fn adapter_times(&mut self, adapter: &Part) -> (Option<f64>, Option<f64>) {
+        let size = self.bill.work.size_bytes;
+        let by_rate = self.figure(adapter, "iops").map(|iops| 1.0 / iops);
+        (by_rate, self.figure(adapter, "bandwidth").map(|bandwidth| size / bandwidth))
     }
 
     /// The slot that a card is in; `None` if its generation or width is not known.
@@ -123,13 +136,22 @@ impl Builder<'_> {
         match group.view {
             View::Channels => {
                 let channels = self.need(drive, "channels")?.round().max(1.0) as u32;
+                if channels.saturating_mul(group.devices()) > CHANNELS_MAX {
+                    let reason = format!("more than {CHANNELS_MAX} channels: use fewer drives");
+                    return Err(PlanError::Part { line: self.line, reason });
+                }
                 let seconds = self.need(drive, "read_latency")?;
                 if self.bill.work.read_share < 1.0 {
                     let reason = "by channels only reads are known".to_owned();
                     return Err(PlanError::Part { line: self.line, reason });
                 }
                 let seconds = self.at(Level::Drive, seconds);
-                Ok(Medium { seconds, channels, delay_s: 0.0 })
+                Ok(Medium {
+                    seconds,
+                    channels,
+                    delay_s: 0.0,
+                    decides: &["read_latency", "channels"],
+                })
             }
             View::Link => {
                 let slot = self.pcie(group, drive).ok_or_else(|| PlanError::Part {
@@ -137,7 +159,7 @@ impl Builder<'_> {
                     reason: format!("{}: generation and lanes are not known", drive.id),
                 })?;
                 let seconds = self.at(Level::Drive, self.slot_seconds(&slot));
-                Ok(Medium { seconds, channels: 1, delay_s: 0.0 })
+                Ok(Medium { seconds, channels: 1, delay_s: 0.0, decides: &[] })
             }
             View::Rated => {
                 let alone = self.rated(drive)?;
@@ -153,7 +175,11 @@ impl Builder<'_> {
                     false => self.figure(drive, "write_latency"),
                 };
                 let delay_s = latency.map_or(0.0, |latency| (latency - seconds).max(0.0));
-                Ok(Medium { seconds, channels: 1, delay_s })
+                let decides: &[&str] = match self.bill.work.size_bytes > 4096.0 {
+                    true => &["read_bandwidth", "write_bandwidth"],
+                    false => &["read_iops", "write_iops", "mix_iops", "mix_factor"],
+                };
+                Ok(Medium { seconds, channels: 1, delay_s, decides })
             }
         }
     }
@@ -200,6 +226,8 @@ struct Medium {
     seconds: f64,
     channels: u32,
     delay_s: f64,
+    /// The quantities that say how fast it is.
+    decides: &'static [&'static str],
 }
 
 impl Medium {

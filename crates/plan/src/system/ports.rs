@@ -21,50 +21,57 @@ impl<'a> Builder<'a> {
         fabric: Option<Stop>,
     ) -> Result<(), PlanError> {
         let bill = self.bill;
-        let (mut engines, mut time, mut count) = (None, 0.0, 0);
+        let (mut engines, mut time, mut count, mut contexts) = (None, 0.0, 0, 1);
         for (index, group) in bill.groups.iter().enumerate() {
             self.line = group.line;
             match self.engine_of(group) {
                 Some(adapter) if self.wanted(Level::Port) => {
                     let this = self.need(adapter, "engine_time")?;
-                    if engines.is_some() && this != time {
-                        let reason = "its ports have another engine time than others: one kind \
+                    if engines.is_some() && group.contexts != contexts {
+                        let reason = "its ports have other engines than others: one kind \
                             in a bill"
                             .to_owned();
                         return Err(PlanError::Part { line: group.line, reason });
                     }
-                    (engines, time) = (Some(adapter), this);
-                    count += group.devices();
+                    (engines, contexts) = (Some(adapter), group.contexts);
+                    let devices = group.devices();
+                    // Engines of several kinds are taken as their mean.
+                    time = (time * f64::from(count) + this * f64::from(devices))
+                        / f64::from(count + devices);
+                    count += devices;
                 }
                 None if group.ports > 0 => self.network_ports(index, group, cpu, fabric)?,
                 _ => {}
             }
         }
         if let Some(adapter) = engines {
-            self.engines(adapter, time, count, cpu, fabric)?;
+            self.engines(adapter, (time, count, contexts), cpu, fabric)?;
         }
         Ok(())
     }
 
     /// Engines hold their port while the fabric transfers: a network of its own with as many
-    /// requests as ports, whose throughput is the speed of one station in ours.
+    /// requests as ports have contexts, whose throughput is the speed of one station in ours.
     fn engines(
         &mut self,
         adapter: &Part,
-        time: f64,
-        count: u32,
+        (time, count, contexts): (f64, u32, u32),
         cpu: Option<Stop>,
         fabric: Option<Stop>,
     ) -> Result<(), PlanError> {
         let time = self.at(Level::Port, time);
+        // An engine that serves several transfers in turn comes to each as much later.
+        let between = time * f64::from(contexts);
         let mut speeds = Vec::new();
-        for busy in 1..=count {
+        for busy in 1..=count * contexts {
             let mut inner = Network::default();
-            let class = Class::closed("ports", busy).think(Service::exponential(time));
+            let class = Class::closed("ports", busy).think(Service::exponential(between));
             let transfer = fabric.map_or(0.0, |fabric| fabric.seconds);
             let at = inner.add_station(Station::servers("fabric", 1));
             inner.add_class(class.visit(at, Service::exponential(transfer.max(1e-15))));
-            speeds.push(solve(&inner, Method::Exact)?.throughput_per_s());
+            // More requests never do less; near saturation the last digits might say so.
+            let least = speeds.last().copied().unwrap_or(0.0);
+            speeds.push(solve(&inner, Method::Exact)?.throughput_per_s().max(least));
         }
         let one = speeds[0];
         let rates = speeds.iter().map(|speed| speed / one).collect();
@@ -77,7 +84,7 @@ impl<'a> Builder<'a> {
         self.network.add_class(class);
         let load = Load::PerIo(time / f64::from(count));
         let name = format!("{count} ports of {}", adapter.id);
-        self.resource(name, Level::Port, &adapter.id, load);
+        self.resource(name, Level::Port, (&adapter.id, &["engine_time"]), load);
         Ok(())
     }
 
@@ -122,7 +129,7 @@ impl<'a> Builder<'a> {
         }
         if !stations.is_empty() {
             let name = format!("{} x {}", group.devices(), link.id);
-            self.resource(name, Level::Port, &link.id, Load::Stations(stations));
+            self.resource(name, Level::Port, (&link.id, &["framing"]), Load::Stations(stations));
         }
         Ok(())
     }

@@ -15,19 +15,20 @@ const INITIATOR_NAME: &str = "iqn.2026-11.io.drumfire:initiator";
 
 impl Dial for IscsiUri {
     type End = IscsiInitiator;
+    type Place = ();
 
     fn geometry(&self) -> Result<Geometry, OpenError> {
         learn_geometry(self)
     }
 
-    fn initiator(&self, now: Nanos) -> Result<IscsiInitiator, String> {
+    fn initiator(&self, now: Nanos) -> Result<(IscsiInitiator, ()), String> {
         let config = InitiatorConfig {
             header_digest: self.header_digest,
             data_digest: self.data_digest,
             max_outstanding: 1024,
             ..InitiatorConfig::new(INITIATOR_NAME, &self.target, self.lun)
         };
-        Ok(IscsiInitiator::new(config, now))
+        Ok((IscsiInitiator::new(config, now), ()))
     }
 
     fn address(&self) -> &str {
@@ -48,7 +49,7 @@ fn learn_geometry(dial: &IscsiUri) -> Result<Geometry, OpenError> {
     let stream = connect(dial.address())?;
     let clock = Clock::get();
     let refused = |ending: String| OpenError::Refused { uri: dial.uri(), ending };
-    let mut end = dial.initiator(clock.now()).map_err(refused)?;
+    let (mut end, ()) = dial.initiator(clock.now()).map_err(refused)?;
     let mut wire = Wire::new(stream).map_err(|error| connect_error(dial.address(), error))?;
     let mut geometry = None;
     loop {

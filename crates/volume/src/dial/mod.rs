@@ -27,8 +27,11 @@ pub(crate) trait Dial: Clone + Send + Sync + 'static {
     /// The shape of the volume, learned from the other end.
     fn geometry(&self) -> Result<Geometry, OpenError>;
 
+    /// What an end takes up as long as its connection lives, such as a number. Dropped behind it.
+    type Place: 'static;
+
     /// A fresh end. An error in words for the user if the other end allows no more.
-    fn initiator(&self, now: Nanos) -> Result<Self::End, String>;
+    fn initiator(&self, now: Nanos) -> Result<(Self::End, Self::Place), String>;
 
     /// Host and port.
     fn address(&self) -> &str;

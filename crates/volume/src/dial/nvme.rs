@@ -1,8 +1,9 @@
 //! NVMe/TCP: an association is an admin queue, kept alive here, and a queue for each lane.
 
+use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use block::{Geometry, Nanos};
@@ -32,7 +33,9 @@ struct Inner {
     uri: NvmeUri,
     config: NvmeInitiatorConfig,
     association: Association,
-    next_queue: AtomicU16,
+    /// Numbers of queues that no lane has, the longest unused first: the controller may still be
+    /// busy with the end of the last.
+    free_queues: Mutex<VecDeque<u16>>,
     keeper: Keeper,
 }
 
@@ -47,8 +50,8 @@ impl NvmeDial {
             ..NvmeInitiatorConfig::new(HOST_NQN, host_id(), &uri.subsystem, uri.nsid)
         };
         let (keeper, association) = Keeper::start(uri, &config)?;
-        let next_queue = AtomicU16::new(1);
-        let inner = Inner { uri: uri.clone(), config, association, next_queue, keeper };
+        let free_queues = Mutex::new((1..=association.queues).collect());
+        let inner = Inner { uri: uri.clone(), config, association, free_queues, keeper };
         Ok(NvmeDial(Arc::new(inner)))
     }
 }
@@ -62,21 +65,22 @@ fn host_id() -> [u8; 16] {
 
 impl Dial for NvmeDial {
     type End = NvmeQueue;
+    type Place = QueueNumber;
 
     fn geometry(&self) -> Result<Geometry, OpenError> {
         Ok(self.0.association.geometry)
     }
 
-    fn initiator(&self, now: Nanos) -> Result<NvmeQueue, String> {
-        let Inner { config, association, next_queue, keeper, .. } = &*self.0;
+    fn initiator(&self, now: Nanos) -> Result<(NvmeQueue, QueueNumber), String> {
+        let Inner { config, association, keeper, .. } = &*self.0;
         if let Some(why) = keeper.ended() {
             return Err(why);
         }
-        let queue = next_queue.fetch_add(1, Ordering::Relaxed);
-        if queue > association.queues {
-            return Err(format!("the controller allows {} I/O queues", association.queues));
-        }
-        Ok(NvmeQueue::new(config, association, queue, now))
+        let number = self.0.free_queues().pop_front();
+        let too_many = || format!("the controller allows {} I/O queues", association.queues);
+        let number = number.ok_or_else(too_many)?;
+        let place = QueueNumber { inner: Arc::clone(&self.0), number };
+        Ok((NvmeQueue::new(config, association, number, now), place))
     }
 
     fn address(&self) -> &str {
@@ -89,6 +93,24 @@ impl Dial for NvmeDial {
 
     fn transport(&self) -> &'static str {
         "NVMe/TCP"
+    }
+}
+
+impl Inner {
+    fn free_queues(&self) -> MutexGuard<'_, VecDeque<u16>> {
+        self.free_queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number of a queue, free for another when this is dropped.
+pub(crate) struct QueueNumber {
+    inner: Arc<Inner>,
+    number: u16,
+}
+
+impl Drop for QueueNumber {
+    fn drop(&mut self) {
+        self.inner.free_queues().push_back(self.number);
     }
 }
 
