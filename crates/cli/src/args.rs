@@ -13,7 +13,7 @@ use crate::exit::UsageError;
 #[derive(Parser)]
 #[command(name = "drumfire", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 honesty check failed under \
-    --strict, 5 data differ, 6 partial result, 130 interrupted.")]
+    --strict, 4 missed or impossible, 5 data differ, 6 partial result, 130 interrupted.")]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
