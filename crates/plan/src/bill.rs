@@ -168,8 +168,9 @@ fn payload() -> u32 {
     256
 }
 
-/// Most cards, drives and ports of a bill: as many classes as a network may have.
-pub const DEVICES_MAX: u32 = 1024;
+/// Most drives and ports of a bill. Each is a class with stations of its own, and `model` takes a
+/// million of their pairs.
+pub const DEVICES_MAX: u32 = 512;
 
 impl Group {
     /// `count` cards of `adapter` with `drives` drives each.
