@@ -144,9 +144,8 @@ fn spec(
         Protocol::NvmeTcp => ("nvme+tcp", server.nvme_tcp()[0]),
     };
     let per_manager = count.div_ceil(MANAGERS);
-    let worker = |(index, (target, lun)): (usize, &(String, u8))| -> Result<WorkerSpec> {
-        let number = index as u64;
-        let index = index as u32;
+    let worker = |(number, (target, lun)): (u64, &(String, u8))| -> Result<WorkerSpec> {
+        let index = number as u32;
         let name = match race.protocol {
             Protocol::Iscsi => target.clone(),
             Protocol::NvmeTcp => subsystem_name(target),
@@ -163,7 +162,7 @@ fn spec(
             part: Part::WHOLE,
         })
     };
-    let workers = targets.iter().enumerate().map(worker).collect::<Result<Vec<_>>>()?;
+    let workers = (0..).zip(targets).map(worker).collect::<Result<Vec<_>>>()?;
     let rate = match drive.rate {
         None => None,
         Some(Rate::Ios(rate)) => Some(rate),

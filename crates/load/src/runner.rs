@@ -230,6 +230,8 @@ struct Run<'a> {
     errors: u64,
     trouble: Option<String>,
     mismatch: bool,
+    /// Workers whose last numbers did not come in time.
+    late: usize,
 }
 
 impl<'a> Run<'a> {
@@ -249,6 +251,7 @@ impl<'a> Run<'a> {
             errors: 0,
             trouble: None,
             mismatch: false,
+            late: 0,
         }
     }
 
@@ -258,7 +261,7 @@ impl<'a> Run<'a> {
         live.start(&About { job: spec.job.clone(), origin: Origin::Measured, cores });
         crew.command(Command::Run);
         let mut begin = self.clock.now();
-        if verifies(spec) {
+        if fills(spec) {
             begin = self.fill(begin, crew, live);
         }
         if spec.ramp_seconds > 0.0 {
@@ -372,6 +375,7 @@ impl<'a> Run<'a> {
                 std::thread::sleep(Duration::from_micros(200));
             }
         }
+        self.late = missing;
     }
 
     fn note(&mut self, worker: usize, trouble: Trouble) {
@@ -400,6 +404,11 @@ impl<'a> Run<'a> {
         let partial = self.trouble.clone().or_else(|| {
             let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
             (!whole).then(cut)
+        });
+        let partial = partial.or_else(|| {
+            let of = spec.workers.len();
+            let late = || format!("{} of {of} workers did not report in time", self.late);
+            (self.late > 0).then(late)
         });
         let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
         RunResult {
@@ -431,6 +440,12 @@ impl<'a> Run<'a> {
     fn verdict_of_data(&self) -> Option<bool> {
         verifies(self.spec).then_some(!self.mismatch)
     }
+}
+
+/// Whether any volume is written once before the run.
+fn fills(spec: &RunSpec) -> bool {
+    let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
+    verified.any(|verify| verify.fill)
 }
 
 fn verifies(spec: &RunSpec) -> bool {

@@ -139,8 +139,12 @@ impl Worker {
         let (size, outstanding) = (workload.access.longest_bytes(), workload.outstanding);
         let mut writer = Writer::new(&workload.content, seed, number);
         let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
-        if workload.writes() {
-            bufs.iter_mut().for_each(|buf| writer.fill(buf));
+        for buf in &mut bufs {
+            match workload.writes() {
+                true => writer.fill(buf),
+                // The system gives the memory now, not in the first I/Os.
+                false => buf.chunks_mut(4096).for_each(|page| page[0] = 0),
+            }
         }
         let lends = lane.lends() && size as usize <= Pool::LARGE_BYTES;
         let slots: Vec<Slot> = bufs.into_iter().map(|buf| Slot::new(size, buf)).collect();

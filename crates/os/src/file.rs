@@ -234,9 +234,13 @@ impl State {
         // SAFETY: the buffer belongs to the slot's operation until the completion, and the slot is
         // not removed before.
         let pushed = unsafe { self.push(entry, Kind::File, index, part) };
-        if let Err(error) = pushed {
-            self.file(index).finish(part, Err(error));
-            self.mark_ready(index);
+        match pushed {
+            // What the kernel does not take now stays queued.
+            Ok(()) => drop(self.submit_some()),
+            Err(error) => {
+                self.file(index).finish(part, Err(error));
+                self.mark_ready(index);
+            }
         }
     }
 

@@ -203,13 +203,13 @@ impl Ring {
         tolerate(entered.map(drop))
     }
 
-    /// Submits what is queued and sleeps until a completion comes or `timeout` is over.
-    pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> io::Result<()> {
-        self.wait_for(1, timeout)
+    /// Submits what is queued, and nothing else.
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
+        tolerate(self.uring.submitter().submit().map(drop))
     }
 
-    /// Submits what is queued and sleeps until so many completions have come or `timeout` is over.
-    pub(crate) fn wait_for(&mut self, count: usize, timeout: Option<Nanos>) -> io::Result<()> {
+    /// Submits what is queued and sleeps until a completion comes or `timeout` is over.
+    pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> io::Result<()> {
         let span = timeout.map(|timeout| {
             Timespec::new().sec(timeout.0 / 1_000_000_000).nsec((timeout.0 % 1_000_000_000) as u32)
         });
@@ -217,7 +217,7 @@ impl Ring {
         if let Some(span) = &span {
             args = args.timespec(span);
         }
-        tolerate(self.uring.submitter().submit_with_args(count, &args).map(drop))
+        tolerate(self.uring.submitter().submit_with_args(1, &args).map(drop))
     }
 
     /// Moves all waiting completions to `batch` as (user data, result, flags).

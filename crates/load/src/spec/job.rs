@@ -373,6 +373,17 @@ mod test {
     }
 
     #[test]
+    fn the_job_of_the_manual_is_one() {
+        let manual = include_str!("../../../../docs/load.md");
+        let text = manual.split("```toml").nth(1).unwrap().split("```").next().unwrap();
+        let job: JobSpec = toml::from_str(text).unwrap();
+        job.check().unwrap();
+        let access = &job.steps[0].groups[0].workload.access;
+        assert_eq!((job.steps[0].workers(), access.lines.len()), (4, 2));
+        assert_eq!(access.random, Places::Zipf { exponent: 1.1 });
+    }
+
+    #[test]
     fn everything_survives_being_kept() {
         let mut job: JobSpec = toml::from_str(SHORT).unwrap();
         let line = Line {
