@@ -8,6 +8,8 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(30);
 /// Long enough for a run to be under way.
 const UNDER_WAY: Duration = Duration::from_millis(2500);
+/// How long a target is gone that comes back.
+const AWAY: Duration = Duration::from_millis(700);
 const PARTIAL: i32 = 6;
 const INTERRUPTED: i32 = 130;
 
@@ -51,6 +53,61 @@ fn a_dead_target_leaves_a_partial_result_over_iscsi() {
 #[test]
 fn a_dead_target_leaves_a_partial_result_over_nvme_tcp() {
     a_dead_target_leaves_a_partial_result(Served::nvme_uri);
+}
+
+/// A run that was asked to comes back to a target that was away, and loses nothing: every block is
+/// compared with what was last written to it.
+fn a_run_comes_back(way: Way) {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let (store, folder) = (Folder::new(), Folder::new());
+    let volume = format!("disk=file:{}/disk?size=4m", store.path().display());
+    let served = drumfire.serve(&[&volume]);
+    let uri = format!("{}?reconnect=20s", way(&served, "disk"));
+    let ports = format!(
+        "serve --iscsi 127.0.0.1:{} --nvme-tcp 127.0.0.1:{} --volume {volume}",
+        served.port, served.nvme_port
+    );
+    let args = format!("run {uri} --size 4k --read 50 --verify --seconds 7 --ramp 0 --json");
+    let args = format!("{args} --destroy");
+    let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
+    std::thread::sleep(UNDER_WAY);
+    assert!(running.alive(), "{running:?}");
+    served.running.signal(Signal::KILL);
+    std::thread::sleep(AWAY);
+    drop(served);
+    let mut back = Running::start(&mut drumfire.command(store.path(), &ports));
+    back.await_stdout(LIMIT, |stdout| stdout.starts_with("ready ").then_some(()));
+    let finished = running.finish(LIMIT);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let result = finished.json();
+    assert_eq!(result["totals"]["errors"], 0, "{result}");
+    // Those under way waited for the target: what they took is not hidden.
+    let longest = result["totals"]["latency_ns"]["max"].as_u64().unwrap_or(0);
+    assert!(u128::from(longest) >= AWAY.as_nanos(), "{longest} ns");
+}
+
+#[test]
+fn a_run_comes_back_over_iscsi() {
+    a_run_comes_back(Served::uri);
+}
+
+#[test]
+fn a_run_comes_back_over_nvme_tcp() {
+    a_run_comes_back(Served::nvme_uri);
+}
+
+/// Nobody comes back: the run ends when its patience does, with what it has.
+#[test]
+fn a_run_gives_up_when_nobody_comes_back() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let served = drumfire.serve(&["disk=ram:64m"]);
+    let folder = Folder::new();
+    let uri = format!("{}?reconnect=2s", served.uri("disk"));
+    let running = under_way(&drumfire, &folder, &uri);
+    drop(served);
+    let finished = running.finish(LIMIT);
+    assert_eq!(finished.code, Some(PARTIAL), "{finished:?}");
+    result_is_kept(&folder);
 }
 
 fn an_interrupt_stops_drains_and_keeps(way: Way) {

@@ -2,6 +2,7 @@
 //! uses it a [`Lane`](block::Lane).
 #![forbid(unsafe_code)]
 
+mod again;
 mod dial;
 mod file;
 mod null;

@@ -1,11 +1,13 @@
 //! A volume elsewhere, through our own initiator. Written once for all protocols.
 
 use std::collections::VecDeque;
+use std::net::TcpStream;
 
 use block::{Chain, Done, Fault, Geometry, Io, Lane, Nanos};
 use os::{Core, Socket};
-use proto::{Ending, Initiator, Outbox, Phase};
+use proto::{Ending, Endpoint, Initiator, Outbox, Phase};
 
+use crate::again::{Again, Step};
 use crate::dial::{self, Dial};
 use crate::{OpenError, Volume};
 
@@ -32,24 +34,21 @@ impl<D: Dial> Volume for Remote<D> {
     }
 
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
-        let socket = dial::connect(self.dial.address()).and_then(|stream| {
-            let error = |error| dial::connect_error(self.dial.address(), error);
-            Socket::new(core, stream).map_err(error)
-        })?;
+        let stream = dial::connect(self.dial.address())?;
         let refused = |ending| OpenError::Refused { uri: self.dial.uri(), ending };
-        let (end, place) = self.dial.initiator(core.now()).map_err(refused)?;
+        let link = Link::<D>::new(core, &self.dial, stream).map_err(refused)?;
         let mut lane = RemoteLane {
-            end,
-            socket,
-            out: Outbox::new(core.pool().clone()),
-            chain: Chain::default(),
+            link,
+            core: core.clone(),
             geometry: self.geometry,
             finished: Vec::new(),
             closing: false,
             broken: None,
-            _place: place,
+            again: None,
         };
         lane.wait_until_ready(core).map_err(refused)?;
+        let again = |patience| Box::new(Again::new(self.dial.clone(), patience));
+        lane.again = self.dial.patience().map(again);
         Ok(Box::new(lane))
     }
 
@@ -62,44 +61,23 @@ impl<D: Dial> Volume for Remote<D> {
     }
 }
 
-struct RemoteLane<I, P> {
-    end: I,
+/// A connection and our end of it.
+struct Link<D: Dial> {
+    end: D::End,
     socket: Socket,
     out: Outbox,
     /// What was sent last; exchanged for what to send next.
     chain: Chain,
-    geometry: Geometry,
-    /// Answers that no peer gave: the connection is gone.
-    finished: Vec<Done>,
-    /// The end was asked for from here.
-    closing: bool,
-    broken: Option<String>,
     /// Given back last, when the connection is closed.
-    _place: P,
+    _place: D::Place,
 }
 
-impl<I: Initiator, P> RemoteLane<I, P> {
-    fn wait_until_ready(&mut self, core: &Core) -> Result<(), String> {
-        let give_up = core.now() + OPENING;
-        let mut ready = Vec::new();
-        loop {
-            let now = core.now();
-            self.poll(now, &mut Vec::new());
-            self.submit(now, &mut VecDeque::new());
-            if let Some(broken) = &self.broken {
-                return Err(broken.clone());
-            }
-            match self.end.phase() {
-                Phase::Ready(geometry) if geometry == self.geometry => return Ok(()),
-                Phase::Ready(_) => return Err("the volume has changed its shape".to_owned()),
-                Phase::Closing | Phase::Closed => return Err("closed by the other end".to_owned()),
-                Phase::Opening if now > give_up => return Err("no answer in time".to_owned()),
-                Phase::Opening => {}
-            }
-            ready.clear();
-            let wake = self.wake().unwrap_or(give_up).min(give_up);
-            core.turn(Some(wake), &mut ready).map_err(|error| error.to_string())?;
-        }
+impl<D: Dial> Link<D> {
+    fn new(core: &Core, dial: &D, stream: TcpStream) -> Result<Link<D>, String> {
+        let socket = Socket::new(core, stream).map_err(|error| error.to_string())?;
+        let (end, place) = dial.initiator(core.now())?;
+        let (out, chain) = (Outbox::new(core.pool().clone()), Chain::default());
+        Ok(Link { end, socket, out, chain, _place: place })
     }
 
     fn take(&mut self, now: Nanos) -> Result<(), Ending> {
@@ -113,7 +91,7 @@ impl<I: Initiator, P> RemoteLane<I, P> {
     }
 
     fn flush(&mut self) {
-        if !self.out.is_empty() && self.broken.is_none() && self.socket.can_send() {
+        if !self.out.is_empty() && self.socket.can_send() {
             self.out.exchange(&mut self.chain);
             if !self.out.lends()
                 && let Some(bytes) = self.socket.lap_bytes(&self.chain)
@@ -123,14 +101,9 @@ impl<I: Initiator, P> RemoteLane<I, P> {
             self.socket.send(&mut self.chain);
         }
     }
-
-    fn break_off(&mut self, why: String) {
-        self.end.abandon();
-        self.broken.get_or_insert(why);
-    }
 }
 
-impl<I, P> Drop for RemoteLane<I, P> {
+impl<D: Dial> Drop for Link<D> {
     /// Gives the buffers of what was sent, or never will be, back to the core.
     fn drop(&mut self) {
         let pool = self.out.pool().clone();
@@ -139,7 +112,115 @@ impl<I, P> Drop for RemoteLane<I, P> {
     }
 }
 
-impl<I: Initiator, P> Lane for RemoteLane<I, P> {
+struct RemoteLane<D: Dial> {
+    link: Link<D>,
+    core: Core,
+    geometry: Geometry,
+    /// Answers that no peer gave: the connection is gone.
+    finished: Vec<Done>,
+    /// The end was asked for from here.
+    closing: bool,
+    broken: Option<String>,
+    /// For lanes that come back when their connection breaks.
+    again: Option<Box<Again<D>>>,
+}
+
+impl<D: Dial> RemoteLane<D> {
+    fn wait_until_ready(&mut self, core: &Core) -> Result<(), String> {
+        let give_up = core.now() + OPENING;
+        let mut ready = Vec::new();
+        loop {
+            let now = core.now();
+            self.poll(now, &mut Vec::new());
+            self.submit(now, &mut VecDeque::new());
+            if let Some(broken) = &self.broken {
+                return Err(broken.clone());
+            }
+            if self.is_let_in()? {
+                return Ok(());
+            }
+            if now > give_up {
+                return Err("no answer in time".to_owned());
+            }
+            ready.clear();
+            let wake = self.wake().unwrap_or(give_up).min(give_up);
+            core.turn(Some(wake), &mut ready).map_err(|error| error.to_string())?;
+        }
+    }
+
+    /// Whether the other end is ready for I/Os, and why it will never be.
+    fn is_let_in(&self) -> Result<bool, String> {
+        match self.link.end.phase() {
+            Phase::Ready(geometry) if geometry == self.geometry => Ok(true),
+            Phase::Ready(_) => Err(CHANGED.to_owned()),
+            Phase::Closing | Phase::Closed => Err("closed by the other end".to_owned()),
+            Phase::Opening => Ok(false),
+        }
+    }
+
+    /// The connection is of no more use.
+    #[cold]
+    fn lose(&mut self, now: Nanos, why: String) {
+        self.link.end.abandon();
+        let closing = self.closing;
+        let goes_on = self.again.as_mut().is_some_and(|again| !closing && again.failed(now));
+        if goes_on { self.collect() } else { self.break_off(why) }
+    }
+
+    #[cold]
+    fn break_off(&mut self, why: String) {
+        self.link.end.abandon();
+        self.collect();
+        if let Some(again) = &mut self.again {
+            self.finished.append(&mut again.give_up());
+        }
+        self.broken.get_or_insert(why);
+    }
+
+    /// Takes what is finished from our end of the connection.
+    #[inline]
+    fn collect(&mut self) {
+        match &mut self.again {
+            None => self.finished.append(self.link.end.done()),
+            Some(again) => {
+                let done = self.link.end.done().drain(..);
+                self.finished.extend(done.filter_map(|done| again.settle(done)));
+            }
+        }
+    }
+
+    /// Works on a new connection.
+    #[cold]
+    fn come_back(&mut self, now: Nanos) {
+        let let_in = self.is_let_in();
+        let Some(again) = &mut self.again else { return };
+        let opening = again.is_opening();
+        match again.step(now) {
+            Step::Failed(why) => self.lose(now, why),
+            Step::Begin(stream) => match Link::new(&self.core, &again.dial, stream) {
+                Ok(link) => self.link = link,
+                Err(why) => self.lose(now, why),
+            },
+            Step::None if opening => match let_in {
+                Ok(false) => {}
+                Ok(true) => again.opened(),
+                Err(why) if why == CHANGED => self.break_off(why),
+                Err(why) => self.lose(now, why),
+            },
+            Step::None => {}
+        }
+    }
+
+    /// Whether the connection may be worked on.
+    fn is_linked(&self) -> bool {
+        self.again.as_ref().is_none_or(|again| again.is_up() || again.is_opening())
+    }
+}
+
+/// Reconnecting helps no more.
+const CHANGED: &str = "the volume has changed its shape";
+
+impl<D: Dial> Lane for RemoteLane<D> {
     fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -150,38 +231,61 @@ impl<I: Initiator, P> Lane for RemoteLane<I, P> {
             self.finished.extend(ios.drain(..).map(lost));
             return;
         }
-        let room = self.end.room().min(ios.len());
-        for io in ios.drain(..room) {
-            self.end.submit(now, io, &mut self.out);
+        let queue = match &mut self.again {
+            None => ios,
+            Some(again) => {
+                again.take(ios);
+                if !again.is_up() {
+                    // A login has words to send, too.
+                    if again.is_opening() {
+                        self.link.flush();
+                    }
+                    return;
+                }
+                &mut again.waiting
+            }
+        };
+        let room = self.link.end.room().min(queue.len());
+        for io in queue.drain(..room) {
+            self.link.end.submit(now, io, &mut self.link.out);
         }
-        self.flush();
+        self.link.flush();
         // What was refused at once must not wait for an event.
-        self.finished.append(self.end.done());
+        self.collect();
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
         if self.broken.is_none() {
-            if let Err(ending) = self.take(now) {
-                self.flush();
-                self.break_off(ending.to_string());
-            } else if self.end.phase() == Phase::Closed {
-                if !self.closing {
-                    self.break_off("the other end asked us to leave".to_owned());
+            if self.is_linked() {
+                if let Err(ending) = self.link.take(now) {
+                    self.link.flush();
+                    self.lose(now, ending.to_string());
+                } else if self.link.end.phase() == Phase::Closed {
+                    if !self.closing {
+                        self.lose(now, "the other end asked us to leave".to_owned());
+                    }
+                } else if let Some(end) = self.link.socket.ended() {
+                    self.lose(now, end.to_string());
                 }
-            } else if let Some(end) = self.socket.ended() {
-                self.break_off(end.to_string());
+            }
+            if self.again.as_ref().is_some_and(|again| !again.is_up()) {
+                self.come_back(now);
             }
         }
+        self.collect();
         done.append(&mut self.finished);
-        done.append(self.end.done());
     }
 
     fn wake(&self) -> Option<Nanos> {
-        match (&self.broken, self.finished.is_empty()) {
-            (_, false) => Some(Nanos(0)),
-            (Some(_), true) => None,
-            (None, true) => self.end.deadline(),
+        if !self.finished.is_empty() {
+            return Some(Nanos(0));
         }
+        if self.broken.is_some() {
+            return None;
+        }
+        let deadline = self.is_linked().then(|| self.link.end.deadline()).flatten();
+        let again = self.again.as_ref().and_then(|again| again.wake());
+        deadline.into_iter().chain(again).min()
     }
 
     fn lends(&self) -> bool {
@@ -193,13 +297,14 @@ impl<I: Initiator, P> Lane for RemoteLane<I, P> {
     }
 
     fn close(&mut self, now: Nanos) -> bool {
-        if self.broken.is_some() || self.end.phase() == Phase::Closed {
+        let up = self.again.as_ref().is_none_or(|again| again.is_up());
+        if self.broken.is_some() || !up || self.link.end.phase() == Phase::Closed {
             return true;
         }
         self.closing = true;
-        if self.end.phase() != Phase::Closing {
-            self.end.close(now, &mut self.out);
-            self.flush();
+        if self.link.end.phase() != Phase::Closing {
+            self.link.end.close(now, &mut self.link.out);
+            self.link.flush();
         }
         false
     }

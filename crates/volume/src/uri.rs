@@ -60,6 +60,8 @@ pub struct IscsiUri {
     pub header_digest: bool,
     /// CRC-32C over data.
     pub data_digest: bool,
+    /// Try so long to come back when a connection breaks.
+    pub reconnect_seconds: Option<u32>,
 }
 
 /// Names a namespace of an NVMe subsystem.
@@ -75,6 +77,8 @@ pub struct NvmeUri {
     pub header_digest: bool,
     /// CRC-32C over data.
     pub data_digest: bool,
+    /// Try so long to come back when a connection breaks.
+    pub reconnect_seconds: Option<u32>,
 }
 
 /// A name that cannot be read.
@@ -166,8 +170,9 @@ fn parse_iscsi(rest: &str) -> Result<Uri, String> {
     let far = Far::parse(rest, "write iscsi://HOST[:PORT]/IQN/LUN", ISCSI_PORT)?;
     proto::iscsi::check_name(far.name).map_err(|error| format!("target name: {error}"))?;
     let lun = far.number.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is 0 to 16383")?;
-    let Far { address, name, header_digest, data_digest, .. } = far;
-    Ok(Uri::Iscsi(IscsiUri { address, target: name.to_owned(), lun, header_digest, data_digest }))
+    let Far { address, name, header_digest, data_digest, reconnect_seconds, .. } = far;
+    let target = name.to_owned();
+    Ok(Uri::Iscsi(IscsiUri { address, target, lun, header_digest, data_digest, reconnect_seconds }))
 }
 
 fn parse_nvme(rest: &str) -> Result<Uri, String> {
@@ -175,9 +180,16 @@ fn parse_nvme(rest: &str) -> Result<Uri, String> {
     proto::nvme::check_nqn(far.name).map_err(|error| format!("subsystem name: {error}"))?;
     let nsid = far.number.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
     let nsid = nsid.ok_or("a namespace identifier is 1 or more")?;
-    let Far { address, name, header_digest, data_digest, .. } = far;
+    let Far { address, name, header_digest, data_digest, reconnect_seconds, .. } = far;
     let subsystem = name.to_owned();
-    Ok(Uri::Nvme(NvmeUri { address, subsystem, nsid, header_digest, data_digest }))
+    Ok(Uri::Nvme(NvmeUri {
+        address,
+        subsystem,
+        nsid,
+        header_digest,
+        data_digest,
+        reconnect_seconds,
+    }))
 }
 
 /// What follows the kind of a volume on another host: `//HOST[:PORT]/NAME/NUMBER?options`.
@@ -187,6 +199,7 @@ struct Far<'a> {
     number: &'a str,
     header_digest: bool,
     data_digest: bool,
+    reconnect_seconds: Option<u32>,
 }
 
 impl<'a> Far<'a> {
@@ -203,9 +216,17 @@ impl<'a> Far<'a> {
         }
         let header_digest = options.switch("header-digest")?.unwrap_or(false);
         let data_digest = options.switch("data-digest")?.unwrap_or(false);
+        let reconnect_seconds = match options.take("reconnect") {
+            None => None,
+            Some(text) => {
+                let seconds = text.strip_suffix('s').unwrap_or(text).parse();
+                let seconds = seconds.ok().filter(|seconds| (1..=86_400).contains(seconds));
+                Some(seconds.ok_or("reconnect= wants 1 to 86400 seconds, such as 30s")?)
+            }
+        };
         options.end()?;
         let address = with_port(host, port)?;
-        Ok(Far { address, name, number, header_digest, data_digest })
+        Ok(Far { address, name, number, header_digest, data_digest, reconnect_seconds })
     }
 }
 
@@ -291,10 +312,12 @@ impl fmt::Display for Uri {
             Uri::Iscsi(iscsi) => {
                 write!(f, "iscsi://{}/{}/{}", iscsi.address, iscsi.target, iscsi.lun)?;
                 options.extend(digest_options(iscsi.header_digest, iscsi.data_digest));
+                options.extend(reconnect_option(iscsi.reconnect_seconds));
             }
             Uri::Nvme(nvme) => {
                 write!(f, "nvme+tcp://{}/{}/{}", nvme.address, nvme.subsystem, nvme.nsid)?;
                 options.extend(digest_options(nvme.header_digest, nvme.data_digest));
+                options.extend(reconnect_option(nvme.reconnect_seconds));
             }
         }
         let mark = if options.is_empty() { "" } else { "?" };
@@ -305,6 +328,10 @@ impl fmt::Display for Uri {
 fn digest_options(header: bool, data: bool) -> impl Iterator<Item = String> {
     let header = header.then(|| "header-digest=1".to_owned());
     header.into_iter().chain(data.then(|| "data-digest=1".to_owned()))
+}
+
+fn reconnect_option(seconds: Option<u32>) -> Option<String> {
+    Some(format!("reconnect={}s", seconds?))
 }
 
 fn block_option(block_bytes: Option<u32>) -> Option<String> {
@@ -325,6 +352,10 @@ mod test {
             ("/dev/sdb?direct=no", "file:/dev/sdb?direct=0"),
             ("file:a b.img?size=1g&block=512", "file:a b.img?block=512&size=1g"),
             ("iscsi://h/iqn.2026-11.x:d/1", "iscsi://h:3260/iqn.2026-11.x:d/1"),
+            (
+                "iscsi://h/iqn.1999-01.x/1?reconnect=9",
+                "iscsi://h:3260/iqn.1999-01.x/1?reconnect=9s",
+            ),
             ("iscsi://[::1]:99/iqn.2026-11.x:d/0", "iscsi://[::1]:99/iqn.2026-11.x:d/0"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1", "nvme+tcp://h:4420/nqn.2026-11.x:d/1"),
             (

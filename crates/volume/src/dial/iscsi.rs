@@ -31,6 +31,14 @@ impl Dial for IscsiUri {
         Ok((IscsiInitiator::new(config, now), ()))
     }
 
+    fn renew(&self) -> Result<(), OpenError> {
+        Ok(())
+    }
+
+    fn patience(&self) -> Option<Nanos> {
+        self.reconnect_seconds.map(|seconds| Nanos::from_secs(seconds.into()))
+    }
+
     fn address(&self) -> &str {
         &self.address
     }

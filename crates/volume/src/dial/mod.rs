@@ -33,6 +33,12 @@ pub(crate) trait Dial: Clone + Send + Sync + 'static {
     /// A fresh end. An error in words for the user if the other end allows no more.
     fn initiator(&self, now: Nanos) -> Result<(Self::End, Self::Place), String>;
 
+    /// Gets ready for a new connection after one broke. May take seconds.
+    fn renew(&self) -> Result<(), OpenError>;
+
+    /// How long a lane tries to come back when its connection breaks; `None`: not at all.
+    fn patience(&self) -> Option<Nanos>;
+
     /// Host and port.
     fn address(&self) -> &str;
 

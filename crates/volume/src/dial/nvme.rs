@@ -25,13 +25,20 @@ const QUEUES: u16 = 64;
 /// I/Os under way on a queue.
 const QUEUE_DEPTH: u16 = 1023;
 
-/// An open association. Clones are the same one; the last to go ends it.
+/// A subsystem with an open association. Clones are the same one; the last to go ends it.
 #[derive(Clone)]
 pub(crate) struct NvmeDial(Arc<Inner>);
 
 struct Inner {
     uri: NvmeUri,
     config: NvmeInitiatorConfig,
+    open: Mutex<Arc<Open>>,
+    /// Held while a new association is made, which takes longer than a core may wait.
+    renewing: Mutex<()>,
+}
+
+/// An association.
+struct Open {
     association: Association,
     /// Numbers of queues that no lane has, the longest unused first: the controller may still be
     /// busy with the end of the last.
@@ -49,10 +56,27 @@ impl NvmeDial {
             queue_depth: QUEUE_DEPTH,
             ..NvmeInitiatorConfig::new(HOST_NQN, host_id(), &uri.subsystem, uri.nsid)
         };
-        let (keeper, association) = Keeper::start(uri, &config)?;
-        let free_queues = Mutex::new((1..=association.queues).collect());
-        let inner = Inner { uri: uri.clone(), config, association, free_queues, keeper };
+        let open = Mutex::new(Arc::new(Open::new(uri, &config)?));
+        let inner = Inner { uri: uri.clone(), config, open, renewing: Mutex::new(()) };
         Ok(NvmeDial(Arc::new(inner)))
+    }
+}
+
+impl Inner {
+    fn open(&self) -> MutexGuard<'_, Arc<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn new(uri: &NvmeUri, config: &NvmeInitiatorConfig) -> Result<Open, OpenError> {
+        let (keeper, association) = Keeper::start(uri, config)?;
+        let free_queues = Mutex::new((1..=association.queues).collect());
+        Ok(Open { association, free_queues, keeper })
+    }
+
+    fn free_queues(&self) -> MutexGuard<'_, VecDeque<u16>> {
+        self.free_queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,19 +92,37 @@ impl Dial for NvmeDial {
     type Place = QueueNumber;
 
     fn geometry(&self) -> Result<Geometry, OpenError> {
-        Ok(self.0.association.geometry)
+        Ok(self.0.open().association.geometry)
     }
 
     fn initiator(&self, now: Nanos) -> Result<(NvmeQueue, QueueNumber), String> {
-        let Inner { config, association, keeper, .. } = &*self.0;
-        if let Some(why) = keeper.ended() {
+        let open = Arc::clone(&self.0.open());
+        if let Some(why) = open.keeper.ended() {
             return Err(why);
         }
-        let number = self.0.free_queues().pop_front();
-        let too_many = || format!("the controller allows {} I/O queues", association.queues);
-        let number = number.ok_or_else(too_many)?;
-        let place = QueueNumber { inner: Arc::clone(&self.0), number };
-        Ok((NvmeQueue::new(config, association, number, now), place))
+        let queues = open.association.queues;
+        let number = open.free_queues().pop_front();
+        let number = number.ok_or_else(|| format!("the controller allows {queues} I/O queues"))?;
+        let end = NvmeQueue::new(&self.0.config, &open.association, number, now);
+        Ok((end, QueueNumber { open, number }))
+    }
+
+    /// Opens a new association if the old one has ended. The lanes of a volume break together:
+    /// the first that comes here does it, the others wait for it.
+    fn renew(&self) -> Result<(), OpenError> {
+        let _renewing = self.0.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.0.open().keeper.ended().is_some();
+        if ended {
+            let fresh = Arc::new(Open::new(&self.0.uri, &self.0.config)?);
+            let stale = std::mem::replace(&mut *self.0.open(), fresh);
+            // Its thread is joined here, not under the lock.
+            drop(stale);
+        }
+        Ok(())
+    }
+
+    fn patience(&self) -> Option<Nanos> {
+        self.0.uri.reconnect_seconds.map(|seconds| Nanos::from_secs(seconds.into()))
     }
 
     fn address(&self) -> &str {
@@ -96,21 +138,15 @@ impl Dial for NvmeDial {
     }
 }
 
-impl Inner {
-    fn free_queues(&self) -> MutexGuard<'_, VecDeque<u16>> {
-        self.free_queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The number of a queue, free for another when this is dropped.
 pub(crate) struct QueueNumber {
-    inner: Arc<Inner>,
+    open: Arc<Open>,
     number: u16,
 }
 
 impl Drop for QueueNumber {
     fn drop(&mut self) {
-        self.inner.free_queues().push_back(self.number);
+        self.open.free_queues().push_back(self.number);
     }
 }
 

@@ -1,0 +1,204 @@
+//! Coming back: what a lane does about a connection that broke, when it was asked to.
+
+use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use block::{Done, Fault, Io, Nanos, Op, Tag};
+
+use crate::dial::{self, Dial};
+
+/// The pause before the second attempt; each is twice as long as the one before.
+const FIRST_PAUSE: Nanos = Nanos::from_millis(50);
+const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
+/// How often a thread that connects is looked after.
+const LOOK: Nanos = Nanos::from_millis(10);
+/// How long the other end has to let us in.
+const OPENING: Nanos = Nanos::from_secs(20);
+
+/// How far a lane is that comes back.
+enum State {
+    /// The connection works.
+    Up,
+    /// The next attempt is due then.
+    Pausing(Nanos),
+    /// A thread connects.
+    Dialling(Receiver<Result<TcpStream, String>>, Nanos),
+    /// The other end is to let us in by then.
+    Opening(Nanos),
+}
+
+/// What to do next.
+pub(crate) enum Step {
+    /// Nothing.
+    None,
+    /// A connection is there: begin anew on it.
+    Begin(TcpStream),
+    /// An attempt failed.
+    Failed(String),
+}
+
+/// Keeps I/Os for the next connection, and makes it.
+pub(crate) struct Again<D> {
+    pub(crate) dial: D,
+    /// After so long the lane gives up.
+    patience: Nanos,
+    state: State,
+    /// When the connection broke, and the pause after the next failure.
+    since: Nanos,
+    pause: Nanos,
+    ledger: Ledger,
+    /// I/Os that are to be sent, first or again.
+    pub(crate) waiting: VecDeque<Io>,
+}
+
+impl<D: Dial> Again<D> {
+    pub(crate) fn new(dial: D, patience: Nanos) -> Again<D> {
+        let (state, ledger, waiting) = (State::Up, Ledger::default(), VecDeque::new());
+        Again { dial, patience, state, since: Nanos(0), pause: FIRST_PAUSE, ledger, waiting }
+    }
+
+    /// Whether I/Os flow.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up)
+    }
+
+    /// Whether the other end is about to let us in.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.state, State::Opening(_))
+    }
+
+    /// The other end let us in.
+    pub(crate) fn opened(&mut self) {
+        self.state = State::Up;
+    }
+
+    /// Takes I/Os, to be sent when that is possible.
+    pub(crate) fn take(&mut self, ios: &mut VecDeque<Io>) {
+        for mut io in ios.drain(..) {
+            io.tag = self.ledger.enter(&io);
+            self.waiting.push_back(io);
+        }
+    }
+
+    /// What came back: an answer for the caller, or an I/O that has to be sent again.
+    pub(crate) fn settle(&mut self, done: Done) -> Option<Done> {
+        if done.result == Err(Fault::Disconnected) {
+            self.waiting.push_back(self.ledger.io(done));
+            return None;
+        }
+        Some(self.ledger.leave(done))
+    }
+
+    /// The connection broke, or an attempt to make one did. False when it is time to give up.
+    pub(crate) fn failed(&mut self, now: Nanos) -> bool {
+        if self.is_up() {
+            (self.since, self.pause) = (now, FIRST_PAUSE);
+            // At once: the other end may be there, and only the connection gone.
+            self.state = State::Pausing(now);
+            return true;
+        }
+        self.state = State::Pausing(now + self.pause);
+        self.pause = Nanos(self.pause.0 * 2).min(LONGEST_PAUSE);
+        now.since(self.since) < self.patience
+    }
+
+    /// Does what is due.
+    pub(crate) fn step(&mut self, now: Nanos) -> Step {
+        match &mut self.state {
+            State::Pausing(until) if now >= *until => match self.connect() {
+                Ok(receiver) => {
+                    self.state = State::Dialling(receiver, now + LOOK);
+                    Step::None
+                }
+                Err(error) => Step::Failed(error),
+            },
+            State::Dialling(receiver, look) => match receiver.try_recv() {
+                Ok(Ok(stream)) => {
+                    self.state = State::Opening(now + OPENING);
+                    Step::Begin(stream)
+                }
+                Ok(Err(error)) => Step::Failed(error),
+                Err(TryRecvError::Empty) => {
+                    *look = now + LOOK;
+                    Step::None
+                }
+                Err(TryRecvError::Disconnected) => Step::Failed("no connection".to_owned()),
+            },
+            State::Opening(until) if now >= *until => Step::Failed("no answer in time".to_owned()),
+            State::Up | State::Pausing(_) | State::Opening(_) => Step::None,
+        }
+    }
+
+    /// When [`step`](Self::step) has something to do.
+    pub(crate) fn wake(&self) -> Option<Nanos> {
+        match self.state {
+            State::Up => None,
+            State::Pausing(until) | State::Dialling(_, until) | State::Opening(until) => {
+                Some(until)
+            }
+        }
+    }
+
+    /// Every I/O that waits, answered: there will be no connection.
+    pub(crate) fn give_up(&mut self) -> Vec<Done> {
+        let lost = |io: Io| Done { tag: io.tag, result: Err(Fault::Disconnected), buf: io.buf };
+        self.waiting.drain(..).map(|io| self.ledger.leave(lost(io))).collect()
+    }
+
+    /// Connects in a thread of its own: that may take seconds, and the core has other lanes.
+    fn connect(&self) -> Result<Receiver<Result<TcpStream, String>>, String> {
+        let (sender, receiver) = channel();
+        let dial = self.dial.clone();
+        let body = move || {
+            let stream = dial.renew().and_then(|()| dial::connect(dial.address()));
+            // The lane may be gone.
+            let _ = sender.send(stream.map_err(|error| error.to_string()));
+        };
+        let thread = std::thread::Builder::new().name("reconnect".to_owned()).spawn(body);
+        thread.map(|_| receiver).map_err(|error| error.to_string())
+    }
+}
+
+/// I/Os between the caller and the initiator, so that they can be sent again.
+#[derive(Default)]
+struct Ledger {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    tag: Tag,
+    op: Op,
+    offset: u64,
+    len: u32,
+    fua: bool,
+}
+
+impl Ledger {
+    fn enter(&mut self, io: &Io) -> Tag {
+        let Io { tag, op, offset, len, fua, .. } = *io;
+        let entry = Entry { tag, op, offset, len, fua };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(entry);
+            self.entries.len() as u32 - 1
+        });
+        self.entries[index as usize] = entry;
+        Tag(u64::from(index))
+    }
+
+    /// The answer under the name that the caller knows.
+    fn leave(&mut self, mut done: Done) -> Done {
+        let index = done.tag.0 as u32;
+        done.tag = self.entries[index as usize].tag;
+        self.free.push(index);
+        done
+    }
+
+    /// The I/O that an answer was for, to be sent again.
+    fn io(&self, done: Done) -> Io {
+        let Entry { op, offset, len, fua, .. } = self.entries[done.tag.0 as usize];
+        Io { tag: done.tag, op, offset, len, fua, buf: done.buf }
+    }
+}
