@@ -99,7 +99,7 @@ fn open_worker(
 ) -> Result<Worker, String> {
     let this = &spec.workers[index];
     let lane = this.volume.lane(core).map_err(|error| error.to_string())?;
-    let who = Identity { seed: spec.seed, number: this.number, part: this.part };
+    let who = Identity { seed: spec.seed, number: this.number, part: this.part, data: true };
     Worker::new(lane, &this.workload, who, ledger, core.pool())
         .map_err(|error| format!("no memory for buffers: {error}"))
 }

@@ -3,6 +3,20 @@
 use stats::verdict::{self, Wire};
 use stats::{Check, Collector, Cpu, Job, Verdict};
 
+/// The checks of a run in virtual time: those of numbers, and none of a host.
+pub(crate) fn of_simulation(collected: &Collector) -> Vec<Check> {
+    let rates: Vec<f64> = collected.seconds().iter().map(|second| second.iops).collect();
+    let totals = collected.totals();
+    let mut checks = vec![
+        verdict::steady_state(&rates),
+        verdict::littles_law(&collected.flows()),
+        verdict::percentiles_supported(totals.ios),
+    ];
+    checks.extend(verdict::schedule_kept(&totals));
+    checks.sort_by(|a, b| a.code.cmp(&b.code));
+    checks
+}
+
 /// Every check that can be made from the numbers of a run. `data_right` is what comparing every
 /// read came to, if reads were compared.
 pub(crate) fn checks(

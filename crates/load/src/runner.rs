@@ -77,7 +77,8 @@ impl Engine {
     }
 }
 
-fn check(spec: &RunSpec) -> Result<(), RunError> {
+/// Whether a spec can be run at all.
+pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {
     if spec.workers.is_empty() || spec.cores.is_empty() {
         return Err(RunError::Nothing("a run needs a volume and a core"));
     }
@@ -258,7 +259,7 @@ impl<'a> Run<'a> {
     fn go(mut self, crew: &Crew, live: &mut dyn Live) -> RunResult {
         let spec = self.spec;
         let cores = os::cpu::allowed().len() as u32;
-        live.start(&About { job: spec.job.clone(), origin: Origin::Measured, cores });
+        live.start(&About { job: spec.job.clone(), origin: origin(spec), cores });
         crew.command(Command::Run);
         let mut begin = self.clock.now();
         if fills(spec) {
@@ -413,7 +414,7 @@ impl<'a> Run<'a> {
         let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
         RunResult {
             schema_version: SCHEMA_VERSION,
-            origin: Origin::Measured,
+            origin: origin(spec),
             class: Class::of(&checks),
             checks,
             job: spec.job.clone(),
@@ -433,6 +434,7 @@ impl<'a> Run<'a> {
             intervals: self.collected.seconds().to_vec(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans().to_vec(),
+            warnings: emulated(spec).map(str::to_owned).collect(),
             ..RunResult::default()
         }
     }
@@ -440,6 +442,18 @@ impl<'a> Run<'a> {
     fn verdict_of_data(&self) -> Option<bool> {
         verifies(self.spec).then_some(!self.mismatch)
     }
+}
+
+/// What of it is emulated, each drive once.
+fn emulated(spec: &RunSpec) -> impl Iterator<Item = &str> {
+    let all: std::collections::BTreeSet<&str> =
+        spec.workers.iter().filter_map(|worker| worker.volume.emulates()).collect();
+    all.into_iter()
+}
+
+/// One emulated volume among others makes the sum a number that nothing real has.
+fn origin(spec: &RunSpec) -> Origin {
+    if emulated(spec).next().is_some() { Origin::Emulated } else { Origin::Measured }
 }
 
 /// Whether any volume is written once before the run.

@@ -14,12 +14,15 @@ use crate::ledger::{Finding, Ledger};
 use crate::pacing::Schedule;
 use crate::pattern::{Next, Pattern};
 use crate::rng::Rng;
-use crate::spec::{Part, Workload};
+use crate::spec::{Content, Part, Workload};
 
 /// How often another place is tried for a write that another one is in the way of.
 const TRIES: u32 = 16;
 /// When to look again for an I/O that found no place.
 const SOON: Nanos = Nanos(20_000);
+
+/// What is written where no bytes move: nothing is random in it, so that no buffer is touched.
+const NO_CONTENT: Content = Content { compress_percent: 100.0, dedupe_percent: 0.0 };
 
 /// A worker on its core.
 pub(crate) struct Worker {
@@ -121,6 +124,8 @@ pub(crate) struct Identity {
     pub(crate) seed: u64,
     pub(crate) number: u64,
     pub(crate) part: Part,
+    /// Bytes move. Where they do not, its buffers are never touched and use no memory.
+    pub(crate) data: bool,
 }
 
 impl Worker {
@@ -133,13 +138,14 @@ impl Worker {
         ledger: Option<Arc<Ledger>>,
         pool: &Pool,
     ) -> std::io::Result<Worker> {
-        let Identity { seed, number, part } = who;
+        let Identity { seed, number, part, data } = who;
         let geometry = lane.geometry();
         let pattern = Pattern::new(workload, geometry, seed, number, part);
         let (size, outstanding) = (workload.access.longest_bytes(), workload.outstanding);
-        let mut writer = Writer::new(&workload.content, seed, number);
+        let content = if data { workload.content } else { NO_CONTENT };
+        let mut writer = Writer::new(&content, seed, number);
         let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
-        for buf in &mut bufs {
+        for buf in bufs.iter_mut().filter(|_| data) {
             match workload.writes() {
                 true => writer.fill(buf),
                 // The system gives the memory now, not in the first I/Os.

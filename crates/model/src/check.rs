@@ -57,6 +57,14 @@ impl Network {
         Ok(())
     }
 
+    /// Checks the class that was added last, when the others are known to be right. Its name is
+    /// not held against theirs, and there may be as many as books can be kept for.
+    pub(crate) fn check_added(&self, id: ClassId) -> Result<(), ModelError> {
+        let cells = self.classes.len() * self.stations.len();
+        between("network", "classes times stations", cells, 1, CELLS_MAX)?;
+        self.check_class(id, &self.classes[id.0 as usize])
+    }
+
     /// Mean work of one request of `class` at `station` over its whole way, in seconds of one
     /// server: visits times service, the demand of the literature. What a request holds a station
     /// for beyond its own service is not in it.

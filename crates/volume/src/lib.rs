@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod again;
+pub mod delay;
 mod dial;
 mod file;
 mod null;
@@ -34,6 +35,12 @@ pub trait Volume: Send + Sync {
     /// How I/Os get there: "local", "iSCSI", "NVMe/TCP".
     fn transport(&self) -> &'static str {
         "local"
+    }
+
+    /// Which drive it emulates, and how well that is known, in a sentence; `None` for a volume that
+    /// is what it seems.
+    fn emulates(&self) -> Option<&str> {
+        None
     }
 
     /// Its lanes have memory: reads may be answered in place.
@@ -70,6 +77,9 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
             Arc::new(ram::Ram::new(*bytes, *block_bytes, *fill)?)
         }
         Uri::File(file) => Arc::new(file::FileVolume::open(file, purpose)?),
+        Uri::Delay { profile, inner } => {
+            Arc::new(delay::Delay::open(profile, open(inner, purpose)?)?)
+        }
         Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(iscsi.clone())?),
         Uri::Nvme(nvme) => Arc::new(remote::Remote::open(dial::NvmeDial::open(nvme)?)?),
     })
@@ -92,6 +102,9 @@ pub enum OpenError {
         path = .0.display()
     )]
     HoldsData(PathBuf),
+    /// The profile of an emulated drive cannot be read.
+    #[error(transparent)]
+    Profile(delay::ProfileError),
     /// Smaller than a block.
     #[error("{0} is smaller than one block of {1} bytes")]
     TooSmall(String, u32),

@@ -24,12 +24,17 @@ impl Volume for Null {
     }
 
     fn lane(&self, _: &Core) -> Result<Box<dyn Lane>, OpenError> {
-        Ok(Box::new(NullLane { geometry: self.geometry, ready: Vec::with_capacity(1024) }))
+        Ok(lane(self.geometry))
     }
 
     fn kind(&self) -> &'static str {
         "null"
     }
+}
+
+/// A way to nothing.
+pub(crate) fn lane(geometry: Geometry) -> Box<dyn Lane> {
+    Box::new(NullLane { geometry, ready: Vec::with_capacity(1024) })
 }
 
 struct NullLane {

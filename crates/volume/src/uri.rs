@@ -32,6 +32,13 @@ pub enum Uri {
     Iscsi(IscsiUri),
     /// `nvme+tcp://HOST[:PORT]/NQN/NSID`.
     Nvme(NvmeUri),
+    /// `delay:PROFILE(URI)`: another volume, as slow as a modelled drive.
+    Delay {
+        /// A profile that comes along, or the file of one.
+        profile: String,
+        /// Where the data are.
+        inner: Box<Uri>,
+    },
 }
 
 /// Names a file or block device.
@@ -89,8 +96,10 @@ pub struct UriError {
     reason: String,
 }
 
-const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN or \
-                     nvme+tcp://HOST[:PORT]/NQN/NSID";
+const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN, \
+                     nvme+tcp://HOST[:PORT]/NQN/NSID or delay:PROFILE(URI)";
+/// Volumes within volumes.
+const NESTED_MAX: usize = 8;
 const ISCSI_PORT: u16 = 3260;
 const NVME_PORT: u16 = 4420;
 
@@ -100,6 +109,7 @@ impl Uri {
         match self {
             Uri::Iscsi(iscsi) => Some(&iscsi.address),
             Uri::Nvme(nvme) => Some(&nvme.address),
+            Uri::Delay { inner, .. } => inner.address(),
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -109,6 +119,7 @@ impl Uri {
         match self {
             Uri::Iscsi(iscsi) => Some(&iscsi.target),
             Uri::Nvme(nvme) => Some(&nvme.subsystem),
+            Uri::Delay { inner, .. } => inner.target(),
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -118,11 +129,11 @@ impl FromStr for Uri {
     type Err = UriError;
 
     fn from_str(text: &str) -> Result<Uri, UriError> {
-        parse(text).map_err(|reason| UriError { uri: text.to_owned(), reason })
+        parse(text, 0).map_err(|reason| UriError { uri: text.to_owned(), reason })
     }
 }
 
-fn parse(text: &str) -> Result<Uri, String> {
+fn parse(text: &str, nested: usize) -> Result<Uri, String> {
     if text.starts_with(['/', '.']) {
         return parse_file(text);
     }
@@ -149,8 +160,23 @@ fn parse(text: &str) -> Result<Uri, String> {
         "file" => parse_file(rest),
         "iscsi" => parse_iscsi(rest),
         "nvme+tcp" => parse_nvme(rest),
+        "delay" => parse_delay(rest, nested),
         _ => Err(format!("unknown kind '{kind}'; {KINDS}")),
     }
+}
+
+fn parse_delay(rest: &str, nested: usize) -> Result<Uri, String> {
+    let shape = "write delay:PROFILE(URI), as in delay:x25-m(ram:8g)";
+    let (profile, inner) = rest.split_once('(').ok_or(shape)?;
+    let inner = inner.strip_suffix(')').ok_or(shape)?;
+    if profile.is_empty() {
+        return Err(shape.to_owned());
+    }
+    if nested >= NESTED_MAX {
+        return Err(format!("more than {NESTED_MAX} volumes within each other"));
+    }
+    let inner = Box::new(parse(inner, nested + 1)?);
+    Ok(Uri::Delay { profile: profile.to_owned(), inner })
 }
 
 fn parse_file(rest: &str) -> Result<Uri, String> {
@@ -319,6 +345,7 @@ impl fmt::Display for Uri {
                 options.extend(digest_options(nvme.header_digest, nvme.data_digest));
                 options.extend(reconnect_option(nvme.reconnect_seconds));
             }
+            Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
         }
         let mark = if options.is_empty() { "" } else { "?" };
         write!(f, "{mark}{}", options.join("&"))
@@ -362,6 +389,8 @@ mod test {
                 "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=crc32c",
                 "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=1",
             ),
+            ("delay:x25-m(ram:1G?fill=1)", "delay:x25-m(ram:1g?fill=1)"),
+            ("delay:./a.toml(delay:x(null:1t))", "delay:./a.toml(delay:x(null:1t))"),
         ] {
             let uri: Uri = text.parse().unwrap();
             assert_eq!(uri.to_string(), printed, "{text}");
@@ -385,16 +414,22 @@ mod test {
             ("iscsi://h:x/iqn.2026-11.x:d/1", "not a port"),
             ("nvme+tcp://h/nqn.2026-11.x:d/0", "1 or more"),
             ("nvme+tcp://h/d/1", "subsystem name"),
+            ("delay:x25-m", "delay:PROFILE(URI)"),
+            ("delay:(ram:1g)", "delay:PROFILE(URI)"),
+            ("delay:x(ram:1g", "delay:PROFILE(URI)"),
+            ("delay:x(tape:1g)", "unknown kind 'tape'"),
             ("iscsi://me@h/iqn.2026-11.x:d/1", "secrets"),
         ] {
             let error = text.parse::<Uri>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
+        let deep = "delay:a(".repeat(100_000) + "ram:1g" + &")".repeat(100_000);
+        assert!(deep.parse::<Uri>().unwrap_err().to_string().contains("more than 8"));
     }
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "(null|ram|file|iscsi)?:?/?/?[a-z0-9:/?&=.@\\[\\]é]*") {
+        fn no_text_panics(text in "(null|ram|file|iscsi|delay)?:?/?/?[a-z0-9:/?&=.@()\\[\\]é]*") {
             let _ = text.parse::<Uri>();
         }
     }

@@ -19,6 +19,8 @@ pub(super) struct Zipf {
     span: f64,
     /// A result this near below its rank is taken without a look.
     near: f64,
+    /// e(e + 1) / 12: how much narrower than 1/2 that is for higher ranks, times their square.
+    curve: f64,
 }
 
 impl Zipf {
@@ -34,6 +36,7 @@ impl Zipf {
             from: 0.0,
             span: 0.0,
             near: 0.0,
+            curve: exponent * (exponent + 1.0) / 12.0,
         };
         zipf.from = zipf.integral(1.5) - 1.0;
         zipf.span = zipf.integral(ranks + 0.5) - zipf.from;
@@ -48,7 +51,13 @@ impl Zipf {
             let area = self.from + rng.unit() * self.span;
             let x = self.inverse(area);
             let rank = (x + 0.5).floor().clamp(1.0, self.ranks);
-            if rank - x <= self.near || area >= self.integral(rank + 0.5) - self.weight(rank) {
+            // The first rank is never refused; of another only what lies within e(e + 1) / 24k² of
+            // its lower end, and twice that leaves room for the rest of the series.
+            let sure = 0.5 - self.curve / (rank * rank);
+            if rank == 1.0
+                || rank - x <= self.near.max(sure)
+                || area >= self.integral(rank + 0.5) - self.weight(rank)
+            {
                 return rank as u64;
             }
         }

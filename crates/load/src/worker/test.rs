@@ -119,7 +119,7 @@ fn worker(lane: Lane, workload: &Workload) -> Worker {
     let ledger =
         || Arc::new(Ledger::new(&[workload], geometry, 1, None).expect("memory for a ledger"));
     let ledger = workload.verify.map(|_| ledger());
-    let who = Identity { seed: 1, number: 0, part: Part::WHOLE };
+    let who = Identity { seed: 1, number: 0, part: Part::WHOLE, data: true };
     Worker::new(Box::new(lane), workload, who, ledger, &Pool::new(4, 4)).unwrap()
 }
 

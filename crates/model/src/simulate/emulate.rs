@@ -2,7 +2,7 @@
 
 use super::check_stop;
 use super::engine::Engine;
-use crate::{ClassId, ModelError, Network, Picos, Service, Source};
+use crate::{Class, ClassId, ModelError, Network, Picos, Service, Source};
 use block::Nanos;
 
 /// A network whose requests come from outside, for instance from a lane that holds each answer back
@@ -13,6 +13,9 @@ use block::Nanos;
 #[derive(Debug)]
 pub struct Emulation {
     engine: Engine,
+    /// The network with all its classes, to check new ones by.
+    network: Network,
+    seed: u64,
     origin: Option<Nanos>,
     /// Keys of the requests under way, by token.
     keys: Vec<u64>,
@@ -28,13 +31,31 @@ impl Emulation {
     /// What [`Network::check`] says.
     pub fn new(network: &Network, seed: u64) -> Result<Emulation, ModelError> {
         network.check()?;
-        let mut ways = network.clone();
-        for class in &mut ways.classes {
-            class.source = Source::Closed { population: 1, think: Service::fixed(0.0) };
-        }
-        let mut engine = Engine::empty(&ways, seed);
+        let mut network = network.clone();
+        network.classes.iter_mut().for_each(only_a_way);
+        let mut engine = Engine::empty(&network, seed);
         engine.lines.iter_mut().for_each(|line| line.closed = false);
-        Ok(Emulation { engine, origin: None, keys: Vec::new(), done: Vec::new() })
+        let (keys, done) = (Vec::new(), Vec::new());
+        Ok(Emulation { engine, network, seed, origin: None, keys, done })
+    }
+
+    /// Adds a class while others are under way: a way that nobody could foresee, such as that of an
+    /// I/O of unusual length. Its chance depends on the order in which classes were added.
+    ///
+    /// # Errors
+    ///
+    /// What [`Network::check`] says of it, and of how many there are.
+    pub fn add_class(&mut self, class: Class) -> Result<ClassId, ModelError> {
+        let mut class = class;
+        only_a_way(&mut class);
+        let id = self.network.add_class(class);
+        if let Err(error) = self.network.check_added(id) {
+            self.network.classes.pop();
+            return Err(error);
+        }
+        self.engine.add(&self.network.classes[id.0 as usize], self.seed);
+        self.engine.lines[id.0 as usize].closed = false;
+        Ok(id)
     }
 
     /// Begins a request; [`poll`](Self::poll) gives `key` back when it is done.
@@ -86,6 +107,11 @@ impl Emulation {
     }
 }
 
+/// Takes the source of a class away: the caller is it.
+fn only_a_way(class: &mut Class) {
+    class.source = Source::Closed { population: 1, think: Service::fixed(0.0) };
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
@@ -120,6 +146,23 @@ mod test {
         assert_eq!(done, [7, 8]);
         assert_eq!(emulation.wake(), None);
         assert!(emulation.submit(start, ClassId(1), 9).is_err());
+    }
+
+    #[test]
+    fn a_class_may_come_later() {
+        let mut emulation = Emulation::new(&drive(&[(1, Service::fixed(10e-6))]), 1).unwrap();
+        let (mut done, at) = (Vec::new(), crate::StationId(0));
+        emulation.submit(Nanos(0), ClassId(0), 1).unwrap();
+        let longer = Class::closed("longer", 1).visit(at, Service::fixed(30e-6));
+        let longer = emulation.add_class(longer).unwrap();
+        emulation.submit(Nanos(0), longer, 2).unwrap();
+        emulation.poll(Nanos(39_999), &mut done);
+        assert_eq!(done, [1]);
+        emulation.poll(Nanos(40_000), &mut done);
+        assert_eq!(done, [1, 2]);
+        let nowhere = Class::closed("x", 1).visit(crate::StationId(9), Service::fixed(1.0));
+        assert!(emulation.add_class(nowhere).is_err());
+        assert!(emulation.submit(Nanos(40_000), ClassId(2), 3).is_err());
     }
 
     #[test]

@@ -130,6 +130,15 @@ impl Engine {
         token
     }
 
+    /// Adds a class to a running network; `seed` as at its start.
+    pub fn add(&mut self, class: &Class, seed: u64) {
+        let mut program = Program::new(seed);
+        program.ops = std::mem::take(&mut self.ops);
+        self.lines.push(line(&mut program, class));
+        self.ops = program.ops;
+        self.cells.resize(self.lines.len() * self.places.len(), Cell::default());
+    }
+
     /// Time of the next event.
     pub fn next(&mut self) -> Option<Picos> {
         if self.ready.is_empty() { self.calendar.peek().map(|e| e.at) } else { Some(self.now) }

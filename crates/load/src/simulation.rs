@@ -1,0 +1,276 @@
+//! A run in virtual time: the same workers, on lanes of storage that exists as a model only.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use block::{Lane, Nanos, Pool};
+use stats::live::{About, Action, Live, LiveCpu, Phase, Snapshot};
+use stats::{Class, Collector, Cpu, Interval, Origin, RunResult, SCHEMA_VERSION, WorkerName};
+
+use crate::engine::Stop;
+use crate::judge;
+use crate::runner::{RunError, check};
+use crate::spec::RunSpec;
+use crate::worker::{Identity, Order, Trouble, Worker};
+
+/// Steps after which the view and the user are asked, beside the ends of seconds.
+const STEPS: u32 = 1 << 16;
+/// Instants in a row at which everybody wants to go on without time passing: then it never will.
+const STUCK: u32 = 1 << 22;
+/// When a virtual run begins: there is no other time in it.
+const STARTED: &str = "1970-01-01T00:00:00Z";
+
+/// What goes on between the steps of workers: storage that exists as a model.
+pub trait Storage {
+    /// When something happens next by itself; `None` while nothing is under way.
+    fn next(&mut self) -> Option<Nanos>;
+
+    /// Lets everything happen up to `now`, and appends the workers whose lanes have news, as
+    /// indices into the spec's.
+    fn advance(&mut self, now: Nanos, workers: &mut Vec<usize>);
+}
+
+/// Runs specs without a clock. Nothing but the spec, its seed and the storage decides the result,
+/// to the last bit.
+#[derive(Clone, Debug, Default)]
+pub struct Simulation {
+    /// Ends the run early.
+    pub stop: Stop,
+}
+
+impl Simulation {
+    /// Runs `spec`, whose workers drive `lanes`, one each in their order. The volumes of the spec
+    /// say shape and kind only: no I/O goes there, and nothing is compared.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] as for a real run, and when I/Os take no time at all.
+    pub fn run(
+        &self,
+        spec: &RunSpec,
+        lanes: Vec<Box<dyn Lane>>,
+        storage: &mut dyn Storage,
+        live: &mut dyn Live,
+    ) -> Result<RunResult, RunError> {
+        check(spec)?;
+        if lanes.len() != spec.workers.len() {
+            return Err(RunError::Nothing("a simulated worker needs a lane"));
+        }
+        if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
+            return Err(RunError::Nothing("simulated storage keeps no data to be compared"));
+        }
+        let mut workers = Vec::new();
+        let pool = Pool::new(1, 1);
+        for (this, lane) in spec.workers.iter().zip(lanes) {
+            let (seed, number, part) = (spec.seed, this.number, this.part);
+            let who = Identity { seed, number, part, data: false };
+            workers.push(Worker::new(lane, &this.workload, who, None, &pool)?);
+        }
+        let names = spec.workers.iter().map(|worker| WorkerName {
+            name: worker.name.clone(),
+            volume: worker.uri.clone(),
+            target: worker.target.clone(),
+        });
+        let mut run = Run {
+            spec,
+            stop: self.stop.clone(),
+            planned: vec![None; workers.len()],
+            workers,
+            wakes: BinaryHeap::new(),
+            awake: Vec::new(),
+            collected: Collector::new(names.collect()),
+            empty: None,
+            now: Nanos(0),
+            stuck: 0,
+            errors: 0,
+            trouble: None,
+        };
+        live.start(&About { job: spec.job.clone(), origin: Origin::Simulated, cores: 0 });
+        let outcome = run.go(storage, live);
+        live.end();
+        outcome?;
+        Ok(run.result())
+    }
+}
+
+/// One run under way.
+struct Run<'a> {
+    spec: &'a RunSpec,
+    stop: Stop,
+    workers: Vec<Worker>,
+    /// When workers want to be stepped, and for each the entry that counts.
+    wakes: BinaryHeap<Reverse<(Nanos, usize)>>,
+    planned: Vec<Option<Nanos>>,
+    /// Workers that have a reason to be stepped now.
+    awake: Vec<usize>,
+    collected: Collector,
+    empty: Option<Box<Interval>>,
+    now: Nanos,
+    stuck: u32,
+    errors: u64,
+    trouble: Option<String>,
+}
+
+impl Run<'_> {
+    fn go(&mut self, storage: &mut dyn Storage, live: &mut dyn Live) -> Result<(), RunError> {
+        for worker in &mut self.workers {
+            let paced = worker.is_paced();
+            let interval = || Box::new(if paced { Interval::paced() } else { Interval::new() });
+            self.empty.get_or_insert_with(interval);
+            worker.begin(Nanos(0), interval());
+        }
+        self.awake.extend(0..self.workers.len());
+        let ramp = Nanos((self.spec.ramp_seconds * 1e9) as u64);
+        if ramp > Nanos(0) {
+            self.phase(Phase::Ramp, ramp, storage, live)?;
+        }
+        self.collected.restart();
+        let seconds = Nanos((self.spec.seconds * 1e9) as u64);
+        self.phase(Phase::Run, self.now + seconds, storage, live)
+    }
+
+    /// Goes on until `end`, a second at a time.
+    fn phase(
+        &mut self,
+        phase: Phase,
+        end: Nanos,
+        storage: &mut dyn Storage,
+        live: &mut dyn Live,
+    ) -> Result<(), RunError> {
+        let begin = self.now;
+        while self.now < end && self.stop.asked() == 0 && self.trouble.is_none() {
+            // A rest shorter than half a second joins the last second.
+            let next = self.now + Nanos::from_secs(1);
+            let tick = if next + Nanos::from_millis(500) > end { end } else { next };
+            self.until(tick, storage, live)?;
+            self.collect();
+            let t_s = self.now.since(begin).as_secs_f64();
+            let (second, latency_ns) = self.collected.end_second(t_s);
+            self.errors += second.errors;
+            let snapshot = Snapshot {
+                t_s,
+                phase,
+                seconds_left: Some(end.since(self.now).as_secs_f64()),
+                iops: second.iops,
+                bytes_per_second: second.bytes_per_second,
+                latency_ns,
+                targets: self.collected.target_rates(),
+                cpu: LiveCpu::default(),
+                errors: self.errors,
+                outstanding: second.mean_outstanding,
+                history: self.collected.history(),
+            };
+            if live.update(&snapshot) == Action::Stop {
+                self.stop.ask();
+            }
+            if self.workers.iter().all(Worker::is_finished) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on until `tick`, or until the user has seen enough.
+    fn until(
+        &mut self,
+        tick: Nanos,
+        storage: &mut dyn Storage,
+        live: &mut dyn Live,
+    ) -> Result<(), RunError> {
+        let mut steps = 0_u32;
+        loop {
+            self.step_awake();
+            let planned = self.wakes.peek().map(|Reverse((at, _))| *at);
+            let next = match (storage.next(), planned) {
+                (Some(a), Some(b)) => a.min(b),
+                (a, b) => a.or(b).unwrap_or(tick),
+            };
+            if next >= tick {
+                self.now = tick;
+                return Ok(());
+            }
+            self.stuck = if next > self.now { 0 } else { self.stuck + 1 };
+            if self.stuck > STUCK {
+                return Err(RunError::Nothing("simulated I/Os take no time: give them some"));
+            }
+            self.now = self.now.max(next);
+            storage.advance(self.now, &mut self.awake);
+            while let Some(Reverse((at, worker))) = self.wakes.peek().copied()
+                && at <= self.now
+            {
+                self.wakes.pop();
+                self.planned[worker] = self.planned[worker].filter(|planned| *planned != at);
+                self.awake.push(worker);
+            }
+            steps += 1;
+            if steps.is_multiple_of(STEPS) {
+                if live.poll() == Action::Stop {
+                    self.stop.ask();
+                }
+                if self.stop.asked() > 0 {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The step of each worker that has a reason.
+    fn step_awake(&mut self) {
+        for index in self.awake.drain(..) {
+            let wake = self.workers[index].step(self.now, Order::Run);
+            if let Some(at) = wake
+                && self.planned[index] != Some(at)
+            {
+                self.planned[index] = Some(at);
+                self.wakes.push(Reverse((at, index)));
+            }
+        }
+    }
+
+    fn collect(&mut self) {
+        for (index, worker) in self.workers.iter_mut().enumerate() {
+            let empty = self.empty.take().expect("one is always there");
+            let mut full = worker.take_interval(self.now, empty);
+            self.collected.add(index, &full);
+            full.clear();
+            self.empty = Some(full);
+            if let Some(trouble) = worker.take_trouble() {
+                let this = &self.spec.workers[index];
+                let why = match trouble {
+                    Trouble::Lost(why) => why,
+                    Trouble::Mismatch(finding) => finding.to_string(),
+                };
+                self.trouble.get_or_insert(format!("{} lost {}: {why}", this.name, this.uri));
+            }
+        }
+    }
+
+    fn result(self) -> RunResult {
+        let spec = self.spec;
+        let totals = self.collected.totals();
+        let checks = judge::of_simulation(&self.collected);
+        let cut = || format!("ended after {:.1} of {} s", totals.seconds, spec.seconds);
+        let partial = self.trouble.or_else(|| (self.stop.asked() > 0).then(cut));
+        RunResult {
+            schema_version: SCHEMA_VERSION,
+            origin: Origin::Simulated,
+            class: Class::of(&checks),
+            checks,
+            job: spec.job.clone(),
+            spec: spec.document.clone(),
+            started: STARTED.to_owned(),
+            seed: spec.seed,
+            partial,
+            totals,
+            cpu: Cpu::default(),
+            workers: self.collected.workers(),
+            intervals: self.collected.seconds().to_vec(),
+            histograms: self.collected.histograms(),
+            spans: self.collected.spans().to_vec(),
+            ..RunResult::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod test;

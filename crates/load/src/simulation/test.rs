@@ -1,0 +1,171 @@
+//! Runs without a clock, on lanes that take a fixed time.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use block::{Done, Geometry, Io};
+use serde_json::Value;
+use stats::Job;
+use volume::{Purpose, Uri};
+
+use super::*;
+use crate::spec::{Access, Arrivals, Pacing, Part, Verify, WorkerSpec, Workload};
+
+/// What is under way on all lanes: when it is done, on which lane, and the I/O.
+type Shared = Rc<RefCell<VecDeque<(Nanos, usize, Io)>>>;
+
+/// Every I/O takes as long as every other: the first one in is the first one out.
+struct Fixed {
+    number: usize,
+    service: Nanos,
+    shared: Shared,
+    ready: Rc<RefCell<Vec<Vec<Done>>>>,
+}
+
+impl Lane for Fixed {
+    fn geometry(&self) -> Geometry {
+        Geometry::new(1 << 30, 512)
+    }
+    fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        let number = self.number;
+        let due = ios.drain(..).map(|io| (now + self.service, number, io));
+        self.shared.borrow_mut().extend(due);
+    }
+    fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
+        done.append(&mut self.ready.borrow_mut()[self.number]);
+    }
+    fn wake(&self) -> Option<Nanos> {
+        None
+    }
+}
+
+struct Medium(Shared, Rc<RefCell<Vec<Vec<Done>>>>);
+
+impl Storage for Medium {
+    fn next(&mut self) -> Option<Nanos> {
+        self.0.borrow().front().map(|(at, _, _)| *at)
+    }
+    fn advance(&mut self, now: Nanos, workers: &mut Vec<usize>) {
+        while self.next().is_some_and(|at| at <= now) {
+            let (_, lane, io) = self.0.borrow_mut().pop_front().unwrap();
+            let result = Ok(());
+            self.1.borrow_mut()[lane].push(Done { tag: io.tag, result, buf: io.buf });
+            workers.push(lane);
+        }
+    }
+}
+
+/// Nothing to look at; ends the run after so many seconds.
+struct Ends(u32);
+
+impl Live for Ends {
+    fn start(&mut self, about: &About) {
+        assert_eq!(about.origin, Origin::Simulated);
+    }
+    fn update(&mut self, _: &Snapshot) -> Action {
+        self.0 -= 1;
+        if self.0 == 0 { Action::Stop } else { Action::Continue }
+    }
+    fn end(&mut self) {}
+}
+
+fn spec(workers: u64, workload: &Workload, seconds: f64, ramp_seconds: f64) -> RunSpec {
+    let uri: Uri = "null:1g".parse().unwrap();
+    let volume = volume::open(&uri, Purpose::Read).unwrap();
+    let worker = |number| WorkerSpec {
+        name: format!("worker {number}"),
+        volume: volume.clone(),
+        uri: "null:1g".to_owned(),
+        target: String::new(),
+        workload: Arc::new(workload.clone()),
+        number,
+        part: Part::WHOLE,
+    };
+    RunSpec {
+        job: Job::default(),
+        document: Value::Null,
+        workers: (0..workers).map(worker).collect(),
+        seconds,
+        ramp_seconds,
+        seed: 3,
+        cores: vec![0],
+        ledgers: None,
+        targets: None,
+    }
+}
+
+fn run(spec: &RunSpec, service_ns: u64, live: u32) -> Result<RunResult, RunError> {
+    let (shared, count) = (Shared::default(), spec.workers.len());
+    let ready = Rc::new(RefCell::new((0..count).map(|_| Vec::new()).collect::<Vec<_>>()));
+    let lane = |number| -> Box<dyn Lane> {
+        let (shared, ready) = (shared.clone(), ready.clone());
+        Box::new(Fixed { number, service: Nanos(service_ns), shared, ready })
+    };
+    let lanes = (0..count).map(lane).collect();
+    let mut storage = Medium(shared.clone(), ready.clone());
+    Simulation::default().run(spec, lanes, &mut storage, &mut Ends(live))
+}
+
+fn reads(outstanding: u32) -> Workload {
+    Workload::new(Access::new(4096, 100.0, 100.0), outstanding)
+}
+
+#[test]
+fn a_closed_loop_does_what_arithmetic_says() {
+    let found = run(&spec(3, &reads(4), 2.0, 1.0), 100_000, 99).unwrap();
+    // 12 under way for 100 µs each.
+    assert_eq!((found.totals.seconds, found.totals.iops), (2.0, 120_000.0));
+    assert_eq!(found.totals.mean_outstanding, 12.0);
+    assert_eq!(found.totals.latency_ns.mean, Some(100_000.0));
+    assert_eq!((found.origin, found.intervals.len()), (Origin::Simulated, 2));
+    assert_eq!((found.workers[2].ios, found.partial), (80_000, None));
+    assert!(found.checks.iter().any(|check| check.code == "H11"));
+    assert_eq!(found.class, Class::Indicative);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bits_and_buffers_are_not_touched() {
+    // 2 GiB of buffers, of which not a page is used.
+    let mut workload = Workload::new(Access::new(1 << 20, 30.0, 100.0), 256);
+    workload.pacing = Pacing::Ios { per_second: 5000.0, arrivals: Arrivals::Poisson };
+    let one = run(&spec(8, &workload, 1.0, 0.5), 50_000, 99).unwrap();
+    assert_eq!(one, run(&spec(8, &workload, 1.0, 0.5), 50_000, 99).unwrap());
+    let other = RunSpec { seed: 4, ..spec(8, &workload, 1.0, 0.5) };
+    assert_ne!(one.totals, run(&other, 50_000, 99).unwrap().totals);
+    assert!((one.totals.iops / 40_000.0 - 1.0).abs() < 0.02, "{}", one.totals.iops);
+    assert!((one.totals.read.iops / one.totals.iops - 0.3).abs() < 0.02);
+}
+
+#[test]
+fn open_loops_count_from_the_plan() {
+    // One at a time takes 100 µs, and 20,000 a second are asked for: half of them cannot be done,
+    // and the queue in front grows.
+    let mut workload = reads(1);
+    workload.pacing = Pacing::Ios { per_second: 20_000.0, arrivals: Arrivals::Constant };
+    let found = run(&spec(1, &workload, 1.0, 0.0), 100_000, 99).unwrap();
+    assert!((found.totals.iops - 10_000.0).abs() <= 1.0, "{}", found.totals.iops);
+    let mean = found.totals.latency_ns.mean.unwrap();
+    assert!((mean / 0.25e9 - 1.0).abs() < 0.01, "{mean}");
+    assert_eq!(found.totals.paced.unwrap().service_ns.mean, Some(100_000.0));
+}
+
+#[test]
+fn ends_when_told_and_says_so() {
+    let found = run(&spec(1, &reads(1), 1000.0, 0.0), 100_000, 2).unwrap();
+    assert_eq!(found.totals.seconds, 2.0);
+    assert!(found.partial.unwrap().contains("2.0 of 1000 s"));
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused() {
+    let error = run(&spec(1, &reads(1), 1.0, 0.0), 0, 99).unwrap_err().to_string();
+    assert!(error.contains("no time"), "{error}");
+    let verified = Workload { verify: Some(Verify::default()), ..reads(1) };
+    let error = run(&spec(1, &verified, 1.0, 0.0), 1, 99).unwrap_err().to_string();
+    assert!(error.contains("keeps no data"), "{error}");
+    assert!(run(&spec(1, &reads(1), f64::NAN, 0.0), 1, 99).is_err());
+    let write = Workload::new(Access::new(512, 0.0, 0.0), 1);
+    assert!(write.writes() && run(&spec(1, &write, 0.1, 0.0), 1000, 99).is_ok());
+}

@@ -1,0 +1,172 @@
+//! A modelled system that lanes share: each I/O that a lane begins is done when the model says so.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use block::{Nanos, Op};
+use model::{Class, ClassId, Emulation, ModelError, Network, Step};
+
+/// Different lengths of each drive and operation that have ways of their own; any further length
+/// takes that of the next power of two.
+const LENGTHS_MAX: usize = 256;
+
+/// An I/O as the model sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Way {
+    /// Which drive of the system.
+    pub drive: u32,
+    /// What it does.
+    pub op: Op,
+    /// Length in bytes.
+    pub len_bytes: u32,
+}
+
+/// Says through which stations an I/O goes, and how long it takes there.
+pub type Ways = Box<dyn FnMut(Way) -> Vec<Step> + Send>;
+
+/// A modelled system in somebody's time, real or virtual.
+///
+/// Its lanes share one queueing network, as the drives of a host share its links. They take turns
+/// by a lock, once for each batch; there is no other way for several cores to share one queue.
+pub struct Machine {
+    inside: Mutex<Inside>,
+}
+
+struct Inside {
+    emulation: Emulation,
+    ways: Ways,
+    known: HashMap<Way, ClassId>,
+    /// How many lengths each drive and operation has.
+    lengths: HashMap<(u32, Op), usize>,
+    /// I/Os that are due, for each lane.
+    mail: Vec<Vec<u32>>,
+    /// Lanes that got mail since the last [`Machine::advance`].
+    news: Vec<usize>,
+    told: Vec<bool>,
+    keys: Vec<u64>,
+}
+
+impl Machine {
+    /// `stations` is a network of which the classes do not matter; `seed` is that of its chance.
+    ///
+    /// # Errors
+    ///
+    /// What `model` refuses about the stations.
+    pub fn new(stations: Network, mut ways: Ways, seed: u64) -> Result<Machine, ModelError> {
+        let first = Way { drive: 0, op: Op::Read, len_bytes: 4096 };
+        let mut network = Network { classes: Vec::new(), ..stations };
+        network.add_class(class(first, ways(first)));
+        let emulation = Emulation::new(&network, seed)?;
+        let known = HashMap::from([(first, ClassId(0))]);
+        let inside = Inside {
+            emulation,
+            ways,
+            known,
+            lengths: HashMap::from([((0, Op::Read), 1)]),
+            mail: Vec::new(),
+            news: Vec::new(),
+            told: Vec::new(),
+            keys: Vec::new(),
+        };
+        Ok(Machine { inside: Mutex::new(inside) })
+    }
+
+    /// When something happens next by itself; `None` while nothing is under way.
+    pub fn next(&self) -> Option<Nanos> {
+        self.lock().emulation.wake()
+    }
+
+    /// Lets everything happen up to `now`, and appends the numbers of the lanes whose I/Os are due,
+    /// in the order of their making. For those who step lanes only when there is a reason.
+    pub fn advance(&self, now: Nanos, lanes: &mut Vec<usize>) {
+        let inside = &mut *self.lock();
+        inside.advance(now);
+        for lane in inside.news.drain(..) {
+            inside.told[lane] = false;
+            lanes.push(lane);
+        }
+    }
+
+    /// The number of a new lane.
+    pub(super) fn join(&self) -> usize {
+        let inside = &mut *self.lock();
+        inside.mail.push(Vec::new());
+        inside.told.push(false);
+        inside.mail.len() - 1
+    }
+
+    /// Begins I/Os of a lane, each with the number of its slot there.
+    pub(super) fn begin(
+        &self,
+        now: Nanos,
+        lane: usize,
+        ios: impl Iterator<Item = (u32, Way)>,
+    ) -> Result<(), ModelError> {
+        let inside = &mut *self.lock();
+        for (slot, way) in ios {
+            let class = inside.class(way)?;
+            inside.emulation.submit(now, class, (lane as u64) << 32 | u64::from(slot))?;
+        }
+        Ok(())
+    }
+
+    /// Appends the slots of a lane whose I/Os are due.
+    pub(super) fn due(&self, now: Nanos, lane: usize, slots: &mut Vec<u32>) {
+        let inside = &mut *self.lock();
+        inside.advance(now);
+        slots.append(&mut inside.mail[lane]);
+    }
+
+    /// When a lane should look again: a time that has passed, if it has mail.
+    pub(super) fn wake(&self, lane: usize) -> Option<Nanos> {
+        let inside = &mut *self.lock();
+        if inside.mail[lane].is_empty() { inside.emulation.wake() } else { Some(Nanos(0)) }
+    }
+
+    /// How many ways there are.
+    #[cfg(test)]
+    pub(super) fn ways(&self) -> usize {
+        self.lock().known.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Whoever panicked meanwhile has said so; the books are whole between any two calls.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    fn advance(&mut self, now: Nanos) {
+        self.emulation.poll(now, &mut self.keys);
+        for key in self.keys.drain(..) {
+            let lane = (key >> 32) as usize;
+            self.mail[lane].push(key as u32);
+            if !std::mem::replace(&mut self.told[lane], true) {
+                self.news.push(lane);
+            }
+        }
+    }
+
+    fn class(&mut self, way: Way) -> Result<ClassId, ModelError> {
+        if let Some(id) = self.known.get(&way) {
+            return Ok(*id);
+        }
+        let lengths = self.lengths.entry((way.drive, way.op)).or_default();
+        if *lengths >= LENGTHS_MAX && !way.len_bytes.is_power_of_two() {
+            // At most 32 of these.
+            let len_bytes = way.len_bytes.checked_next_power_of_two().unwrap_or(1 << 31);
+            return self.class(Way { len_bytes, ..way });
+        }
+        *lengths += 1;
+        let id = self.emulation.add_class(class(way, (self.ways)(way)))?;
+        self.known.insert(way, id);
+        Ok(id)
+    }
+}
+
+fn class(way: Way, route: Vec<Step>) -> Class {
+    let Way { drive, op, len_bytes } = way;
+    let mut class = Class::closed(format!("{op:?} of {len_bytes} at {drive}"), 1);
+    class.route = route;
+    class
+}

@@ -1,0 +1,280 @@
+//! An emulated drive: real data of another volume, answered no sooner than a model says.
+//!
+//! The same [`DelayLane`] over a volume that keeps nothing, in virtual time, is the simulated
+//! drive.
+
+mod machine;
+mod profile;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::{Done, Fault, Geometry, Io, Lane, Nanos, Tag};
+use os::Core;
+
+pub use machine::{Machine, Way, Ways};
+pub use profile::{Calibration, Cost, Infinite, Profile, ProfileError, Scatter, Stage, Width};
+
+use crate::{OpenError, Volume, null};
+
+/// Every emulated volume begins with the same chance.
+const SEED: u64 = 1;
+
+/// A volume behind a modelled drive.
+pub(crate) struct Delay {
+    inner: Arc<dyn Volume>,
+    machine: Arc<Machine>,
+    depth: u32,
+    about: String,
+}
+
+impl Delay {
+    pub(crate) fn open(name: &str, inner: Arc<dyn Volume>) -> Result<Delay, OpenError> {
+        let profile = Profile::load(name).map_err(OpenError::Profile)?;
+        let ways = profile.clone();
+        let machine = Machine::new(
+            profile.network(1),
+            Box::new(move |way| ways.route(1, way.drive, way.op, way.len_bytes)),
+            SEED,
+        );
+        let machine = machine.map_err(|error| {
+            OpenError::Profile(ProfileError { name: name.to_owned(), reason: error.to_string() })
+        })?;
+        let depth = profile.queue_depth.unwrap_or(u32::MAX);
+        let about = match &profile.calibration {
+            Some(fitted) => format!("emulates {}, calibrated by {}", profile.name, fitted.source),
+            None => format!(
+                "emulates {}, which is not calibrated: its percentiles say nothing about the drive",
+                profile.name
+            ),
+        };
+        Ok(Delay { inner, machine: Arc::new(machine), depth, about })
+    }
+}
+
+impl Volume for Delay {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        let inner = self.inner.lane(core)?;
+        let lane = DelayLane::new(self.machine.clone(), 0, self.depth, inner);
+        Ok(Box::new(DelayLane { wakes: true, ..lane }))
+    }
+
+    fn kind(&self) -> &'static str {
+        "emulated drive"
+    }
+
+    fn transport(&self) -> &'static str {
+        self.inner.transport()
+    }
+
+    fn emulates(&self) -> Option<&str> {
+        Some(&self.about)
+    }
+}
+
+/// A lane to one drive of `machine` that keeps nothing. At most `depth` I/Os are in the drive at
+/// once. It never asks to be woken: [`Machine::advance`] says when it has news.
+pub fn simulated(
+    machine: &Arc<Machine>,
+    drive: u32,
+    depth: u32,
+    geometry: Geometry,
+) -> Box<dyn Lane> {
+    let inner = null::lane(geometry);
+    Box::new(DelayLane::new(machine.clone(), drive, depth, inner))
+}
+
+/// A lane that holds each answer of another one back until the model says that it is due.
+///
+/// Faults too: a drive needs its time to find out. The queue depth of the model holds for each
+/// lane; what is beyond it stays with the owner.
+struct DelayLane {
+    machine: Arc<Machine>,
+    /// Its number there.
+    number: usize,
+    drive: u32,
+    depth: usize,
+    inner: Box<dyn Lane>,
+    /// Asks for the times of the model; otherwise somebody else watches them.
+    wakes: bool,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// On their way to the inner lane, with what the model is told of each.
+    batch: VecDeque<Io>,
+    ways: Vec<(u32, Way)>,
+    finished: Vec<Done>,
+    due: Vec<u32>,
+    /// Done and due.
+    ready: Vec<Done>,
+    broken: Option<String>,
+}
+
+/// An I/O under way.
+struct Slot {
+    /// The owner's.
+    tag: Tag,
+    /// The model lets it go.
+    due: bool,
+    done: Option<Done>,
+}
+
+impl DelayLane {
+    fn new(machine: Arc<Machine>, drive: u32, depth: u32, inner: Box<dyn Lane>) -> DelayLane {
+        DelayLane {
+            number: machine.join(),
+            machine,
+            drive,
+            depth: depth as usize,
+            inner,
+            wakes: false,
+            slots: Vec::new(),
+            free: Vec::new(),
+            batch: VecDeque::new(),
+            ways: Vec::new(),
+            finished: Vec::new(),
+            due: Vec::new(),
+            ready: Vec::new(),
+            broken: None,
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn take_slot(&mut self, tag: Tag) -> u32 {
+        let slot = Slot { tag, due: false, done: None };
+        match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = slot;
+                index
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Takes what the inner lane has finished.
+    fn gather(&mut self, now: Nanos) {
+        self.inner.poll(now, &mut self.finished);
+        let mut finished = std::mem::take(&mut self.finished);
+        for done in finished.drain(..) {
+            let index = done.tag.0 as u32;
+            self.slots[index as usize].done = Some(done);
+            self.answer(index);
+        }
+        self.finished = finished;
+    }
+
+    /// Answers an I/O that is both done and due.
+    fn answer(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if slot.due
+            && let Some(done) = slot.done.take()
+        {
+            self.ready.push(Done { tag: slot.tag, ..done });
+            self.free.push(index);
+        }
+    }
+
+    /// The model cannot go on: nothing that it would say is worth waiting for.
+    #[cold]
+    fn give_up(&mut self, why: String) {
+        self.broken = Some(why);
+        for index in 0..self.slots.len() as u32 {
+            if !self.free.contains(&index) {
+                self.slots[index as usize].due = true;
+                self.answer(index);
+            }
+        }
+    }
+
+    fn refuse(&mut self, ios: &mut VecDeque<Io>) {
+        let gone = |io: Io| Done { tag: io.tag, result: Err(Fault::Disconnected), buf: io.buf };
+        self.ready.extend(ios.drain(..).map(gone));
+    }
+}
+
+impl Lane for DelayLane {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        if self.broken.is_some() {
+            self.refuse(ios);
+        }
+        while self.under_way() < self.depth
+            && let Some(mut io) = ios.pop_front()
+        {
+            let way = Way { drive: self.drive, op: io.op, len_bytes: io.len };
+            let index = self.take_slot(io.tag);
+            self.ways.push((index, way));
+            io.tag = Tag(u64::from(index));
+            self.batch.push_back(io);
+        }
+        self.inner.submit(now, &mut self.batch);
+        // What the inner lane has no room for stays with the owner, as if it had not been seen.
+        while let Some(mut io) = self.batch.pop_back() {
+            let index = io.tag.0 as u32;
+            io.tag = self.slots[index as usize].tag;
+            self.free.push(index);
+            self.ways.pop();
+            ios.push_front(io);
+        }
+        if !self.ways.is_empty() {
+            let begun = self.machine.begin(now, self.number, self.ways.drain(..));
+            if let Err(error) = begun {
+                self.give_up(error.to_string());
+            }
+        }
+        // Answers that are here already need no further turn.
+        if self.inner.wake().is_some_and(|at| at <= now) {
+            self.gather(now);
+        }
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
+        self.gather(now);
+        self.machine.due(now, self.number, &mut self.due);
+        let mut due = std::mem::take(&mut self.due);
+        for index in due.drain(..) {
+            self.slots[index as usize].due = true;
+            self.answer(index);
+        }
+        self.due = due;
+        done.append(&mut self.ready);
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        if !self.ready.is_empty() {
+            return Some(Nanos(0));
+        }
+        let model = if self.wakes { self.machine.wake(self.number) } else { None };
+        match (self.inner.wake(), model) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn lends(&self) -> bool {
+        self.inner.lends()
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.broken.as_deref().or_else(|| self.inner.broken())
+    }
+
+    fn close(&mut self, now: Nanos) -> bool {
+        self.inner.close(now) && self.under_way() == 0
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,428 @@
+//! Profiles: what a drive takes for an I/O, stage by stage.
+//!
+//! ```toml
+//! name = "a drive on a shared link"
+//! queue_depth = 32                 # more I/Os wait in front; without it there is no such limit
+//!
+//! [[stage]]
+//! name = "medium"
+//! servers = 10                     # or "infinite": nobody waits
+//! read = { each_s = 65e-6 }
+//! write = { each_s = 85e-6, per_byte_s = 1e-9 }
+//! shape = { erlang = 4 }           # or "fixed", or "exponential", which is the default
+//!
+//! [[stage]]
+//! name = "link"
+//! servers = 1
+//! shared = true                    # one for all drives; otherwise each drive has its own
+//! read = { per_byte_s = 4e-9 }
+//! write = { per_byte_s = 4e-9 }
+//! ```
+//!
+//! A stage may lose by the universal scalability law: `contention = 0.02, coherence = 0.0`. The
+//! table `[calibration]` stands in profiles that were fitted to measurements and says to which.
+//! Percentiles mean something with it, and nothing without.
+
+use std::path::Path;
+
+use block::Op;
+use model::usl::Scalability;
+use model::{Class, Network, Servers, Service, Shape, Station, StationId, Step, Visit};
+use serde::{Deserialize, Serialize};
+
+/// Longest text that is read, in bytes.
+const TEXT_MAX: u64 = 1 << 16;
+/// Most stages.
+const STAGES_MAX: usize = 16;
+/// Most servers of a stage.
+const SERVERS_MAX: u32 = 4096;
+/// Most I/Os in a drive at once.
+const DEPTH_MAX: u32 = 65_536;
+/// Longest time that a command or a byte takes: what longer takes is a mistake in units.
+const TIME_S_MAX: f64 = 1000.0;
+/// Least time of an I/O over all stages: without any, a simulation would not get on.
+const TOTAL_S_MIN: f64 = 1e-9;
+
+/// Profiles that come along, by name.
+const SHIPPED: [(&str, &str); 1] = [("x25-m", include_str!("../../profiles/x25-m.toml"))];
+
+/// What a drive takes for an I/O.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// What it is called.
+    pub name: String,
+    /// Where its figures come from, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// Most I/Os in the drive at once, 1 to 65536; further ones wait in front.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<u32>,
+    /// What it was fitted to; absent in what nobody has measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
+    /// The way of an I/O, 1 to 16.
+    #[serde(rename = "stage")]
+    pub stages: Vec<Stage>,
+}
+
+/// How a profile was fitted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// The runs.
+    pub source: String,
+    /// Points that it was fitted to.
+    pub fitted: u32,
+    /// Their median error, in percent.
+    pub fit_error_percent: f64,
+    /// Points that were held out.
+    pub held_out: u32,
+    /// Their median error, in percent.
+    pub held_out_error_percent: f64,
+}
+
+/// A station on the way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stage {
+    /// Unique within the profile.
+    pub name: String,
+    /// I/Os that it serves at once.
+    pub servers: Width,
+    /// One for all drives; otherwise each has its own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shared: bool,
+    /// Share of its work that its servers do one after the other, 0 to 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub contention: f64,
+    /// What each server costs each other one, 0 to 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub coherence: f64,
+    /// What a read takes.
+    #[serde(default)]
+    pub read: Cost,
+    /// What a write takes.
+    #[serde(default)]
+    pub write: Cost,
+    /// How times scatter around their mean.
+    #[serde(default)]
+    pub shape: Scatter,
+}
+
+/// How many I/Os a stage serves at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a number of servers, or \"infinite\"")]
+pub enum Width {
+    /// So many, 1 to 4096.
+    Count(u32),
+    /// All.
+    Word(Infinite),
+}
+
+/// The word for a stage without a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Infinite {
+    /// Nobody waits.
+    Infinite,
+}
+
+/// Time of an I/O at a stage: a part for the command, and one for each byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// Seconds, whatever the length.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub each_s: f64,
+    /// Seconds for each byte.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub per_byte_s: f64,
+}
+
+/// A distribution by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scatter {
+    /// Always the mean.
+    Fixed,
+    /// Without memory.
+    #[default]
+    Exponential,
+    /// Sum of so many exponential parts, 1 to 1000.
+    Erlang(u32),
+}
+
+/// Why a profile was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("profile {name}: {reason}")]
+pub struct ProfileError {
+    /// As it was named.
+    pub name: String,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+impl Profile {
+    /// The profile that comes along under this name, or that of a file.
+    ///
+    /// # Errors
+    ///
+    /// With the remedy, when there is none or it makes no sense.
+    pub fn load(name: &str) -> Result<Profile, ProfileError> {
+        let refuse = |reason: String| ProfileError { name: name.to_owned(), reason };
+        if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+            return Profile::parse(text).map_err(refuse);
+        }
+        let text = read_short(Path::new(name)).map_err(|error| {
+            let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+            refuse(format!("{error}; name a file, or one of {}", known.join(", ")))
+        })?;
+        Profile::parse(&text).map_err(refuse)
+    }
+
+    /// Reads a profile.
+    ///
+    /// # Errors
+    ///
+    /// The reason, with line or key.
+    pub fn parse(text: &str) -> Result<Profile, String> {
+        let profile: Profile = toml::from_str(text).map_err(|error| error.to_string())?;
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// Writes it so that [`parse`](Self::parse) reads the same one.
+    ///
+    /// # Errors
+    ///
+    /// The reason, when [`check`](Self::check) refuses it.
+    pub fn print(&self) -> Result<String, String> {
+        self.check()?;
+        toml::to_string(self).map_err(|error| error.to_string())
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    ///
+    /// Key and range.
+    pub fn check(&self) -> Result<(), String> {
+        if !(1..=STAGES_MAX).contains(&self.stages.len()) {
+            return Err(format!("{} stages: 1 to {STAGES_MAX}", self.stages.len()));
+        }
+        if self.queue_depth.is_some_and(|depth| !(1..=DEPTH_MAX).contains(&depth)) {
+            return Err(format!("queue_depth: 1 to {DEPTH_MAX}"));
+        }
+        for (index, stage) in self.stages.iter().enumerate() {
+            stage.check().map_err(|reason| format!("stage '{}': {reason}", stage.name))?;
+            if self.stages[..index].iter().any(|other| other.name == stage.name) {
+                return Err(format!("two stages are called '{}'", stage.name));
+            }
+        }
+        for op in [Op::Read, Op::Write] {
+            let total: f64 = self.stages.iter().map(|stage| stage.cost(op).seconds(512)).sum();
+            if total < TOTAL_S_MIN {
+                let word = if op == Op::Read { "read" } else { "write" };
+                return Err(format!("a {word} takes {total} s: {TOTAL_S_MIN} is the least"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The stations of so many drives, without classes.
+    pub fn network(&self, drives: u32) -> Network {
+        let mut network = Network::default();
+        for stage in &self.stages {
+            let copies = if stage.shared { 1 } else { drives };
+            for copy in 0..copies {
+                let name = match stage.shared {
+                    true => stage.name.clone(),
+                    false => format!("{} {copy}", stage.name),
+                };
+                network.add_station(Station { name, servers: stage.station(), reserve: None });
+            }
+        }
+        network
+    }
+
+    /// The way of an I/O of one of `drives` drives through the stations of their
+    /// [`network`](Self::network). What moves no data takes as long as a write of no bytes.
+    pub fn route(&self, drives: u32, drive: u32, op: Op, len_bytes: u32) -> Vec<Step> {
+        let mut first = 0;
+        let mut route = Vec::new();
+        for stage in &self.stages {
+            let at = if stage.shared { first } else { first + drive };
+            first += if stage.shared { 1 } else { drives };
+            let len_bytes = if matches!(op, Op::Read | Op::Write) { len_bytes } else { 0 };
+            let mean_s = stage.cost(op).seconds(len_bytes);
+            if mean_s > 0.0 {
+                let service = Service { mean_s, shape: stage.shape.shape() };
+                route.push(Step::Visit(Visit { at: vec![StationId(at)], service, draws: 0.0 }));
+            }
+        }
+        route
+    }
+
+    /// The network of `drives` drives with so many reads outstanding on each, `read_share` of them
+    /// reads, all of one length.
+    pub fn closed(
+        &self,
+        drives: u32,
+        outstanding: u32,
+        read_share: f64,
+        len_bytes: u32,
+    ) -> Network {
+        let mut network = self.network(drives);
+        let inside = self.queue_depth.map_or(outstanding, |depth| depth.min(outstanding));
+        for drive in 0..drives {
+            let mut class = Class::closed(format!("drive {drive}"), inside);
+            let way = |op| self.route(drives, drive, op, len_bytes);
+            class.route = match read_share {
+                1.0 => way(Op::Read),
+                0.0 => way(Op::Write),
+                share => {
+                    let ways = vec![(share, way(Op::Read)), (1.0 - share, way(Op::Write))];
+                    vec![Step::Choose(ways)]
+                }
+            };
+            network.add_class(class);
+        }
+        network
+    }
+}
+
+impl Stage {
+    /// What an operation takes; all that is no read is paid for as a write.
+    pub fn cost(&self, op: Op) -> Cost {
+        if op == Op::Read { self.read } else { self.write }
+    }
+
+    fn station(&self) -> Servers {
+        let Width::Count(count) = self.servers else { return Servers::Infinite };
+        if self.contention == 0.0 && self.coherence == 0.0 {
+            return Servers::Count(count);
+        }
+        let (contention, coherence) = (self.contention, self.coherence);
+        let law = Scalability { single_per_s: 1.0, contention, coherence };
+        Servers::Rates((1..=count).map(|n| law.throughput_per_s(f64::from(n))).collect())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if matches!(self.servers, Width::Count(count) if !(1..=SERVERS_MAX).contains(&count)) {
+            return Err(format!("servers: 1 to {SERVERS_MAX}, or \"infinite\""));
+        }
+        for (key, value) in [("contention", self.contention), ("coherence", self.coherence)] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(format!("{key} = {value}: 0 to 1"));
+            }
+        }
+        for (key, cost) in [("read", self.read), ("write", self.write)] {
+            for (part, value) in [("each_s", cost.each_s), ("per_byte_s", cost.per_byte_s)] {
+                if !(0.0..=TIME_S_MAX).contains(&value) {
+                    return Err(format!("{key}.{part} = {value}: 0 to {TIME_S_MAX} s"));
+                }
+            }
+        }
+        match self.shape {
+            Scatter::Erlang(stages) if !(1..=1000).contains(&stages) => {
+                Err(format!("erlang = {stages}: 1 to 1000"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Cost {
+    /// Mean time of an I/O of this length, at most what a service may take.
+    pub fn seconds(&self, len_bytes: u32) -> f64 {
+        (self.each_s + self.per_byte_s * f64::from(len_bytes)).min(TIME_S_MAX)
+    }
+}
+
+impl Scatter {
+    fn shape(self) -> Shape {
+        match self {
+            Scatter::Fixed => Shape::Deterministic,
+            Scatter::Exponential => Shape::Exponential,
+            Scatter::Erlang(stages) => Shape::Erlang(stages),
+        }
+    }
+}
+
+fn read_short(path: &Path) -> std::io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(TEXT_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &str = "name = 'x'\nqueue_depth = 32\n[[stage]]\nname = 'medium'\nservers = 4\n\
+        read = { each_s = 80e-6 }\nwrite = { each_s = 20e-6, per_byte_s = 1e-9 }\n\
+        shape = { erlang = 4 }\n[[stage]]\nname = 'link'\nservers = 1\nshared = true\n\
+        read = { per_byte_s = 4e-9 }\nwrite = { per_byte_s = 4e-9 }\nshape = 'fixed'\n";
+
+    #[test]
+    fn what_comes_along_is_right_and_what_is_written_is_read_again() {
+        for (name, _) in SHIPPED {
+            let profile = Profile::load(name).unwrap();
+            assert_eq!(profile.name, name);
+            assert_eq!(Profile::parse(&profile.print().unwrap()), Ok(profile));
+        }
+        let profile = Profile::parse(TEXT).unwrap();
+        assert_eq!(Profile::parse(&profile.print().unwrap()), Ok(profile));
+    }
+
+    #[test]
+    fn drives_share_what_is_shared() {
+        let profile = Profile::parse(TEXT).unwrap();
+        let network = profile.closed(3, 64, 0.7, 4096);
+        network.check().unwrap();
+        let names: Vec<&str> = network.stations.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["medium 0", "medium 1", "medium 2", "link"]);
+        let [Step::Visit(medium), Step::Visit(link)] = &profile.route(3, 2, Op::Write, 4096)[..]
+        else {
+            panic!("another way")
+        };
+        assert_eq!((medium.at[0], link.at[0]), (StationId(2), StationId(3)));
+        assert!((medium.service.mean_s - 24.096e-6).abs() < 1e-15);
+        // What moves no data waits for the command only, and not for the link.
+        assert_eq!(profile.route(3, 0, Op::Trim, 1 << 30).len(), 1);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_key() {
+        let says = |from: &str, to: &str| Profile::parse(&TEXT.replace(from, to)).unwrap_err();
+        assert!(says("80e-6", "nan").contains("read.each_s"));
+        assert!(says("80e-6", "-1.0").contains("stage 'medium': read.each_s = -1"));
+        assert!(says("servers = 4", "servers = 0").contains("1 to 4096"));
+        assert!(says("'link'", "'medium'").contains("two stages"));
+        assert!(says("shared", "sharing").contains("sharing"));
+        assert!(says("= 32", "= 0").contains("queue_depth"));
+        assert!(says("erlang = 4", "erlang = 0").contains("1 to 1000"));
+        let nothing = "name = 'x'\n[[stage]]\nname = 'a'\nservers = 1\n";
+        assert!(Profile::parse(nothing).unwrap_err().contains("a read takes 0 s"));
+        let error = Profile::load("/nowhere").unwrap_err().to_string();
+        assert!(error.contains("/nowhere") && error.contains("x25-m"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(name|stage|read|servers|\\[\\[|\\]\\]|[={}'0-9e.\n-])*") {
+            let _ = Profile::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Emulated drives in virtual time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use block::Op;
+use model::{Method, Run, simulate, solve};
+
+use super::*;
+
+const FIXED: &str = "name = 'x'\nqueue_depth = 4\n[[stage]]\nname = 'medium'\nservers = 2\n\
+    read = { each_s = 10e-6 }\nwrite = { each_s = 30e-6 }\nshape = 'fixed'\n";
+const GEOMETRY: fn() -> Geometry = || Geometry::new(1 << 20, 512);
+
+fn machine(profile: &Profile, drives: u32) -> Arc<Machine> {
+    let ways = profile.clone();
+    let ways = Box::new(move |way: Way| ways.route(drives, way.drive, way.op, way.len_bytes));
+    Arc::new(Machine::new(profile.network(drives), ways, 7).unwrap())
+}
+
+/// A lane over one that keeps nothing, which asks to be woken.
+fn lane(text: &str) -> DelayLane {
+    over(text, null::lane(GEOMETRY()))
+}
+
+fn over(text: &str, inner: Box<dyn Lane>) -> DelayLane {
+    let profile = Profile::parse(text).unwrap();
+    let depth = profile.queue_depth.unwrap_or(u32::MAX);
+    DelayLane { wakes: true, ..DelayLane::new(machine(&profile, 1), 0, depth, inner) }
+}
+
+fn io(tag: u64, op: Op, offset: u64) -> Io {
+    Io { tag: Tag(tag), op, fua: false, len: 512, offset, buf: None }
+}
+
+fn submit(lane: &mut dyn Lane, now: u64, ios: impl IntoIterator<Item = Io>) -> VecDeque<Io> {
+    let mut ios: VecDeque<Io> = ios.into_iter().collect();
+    lane.submit(Nanos(now), &mut ios);
+    ios
+}
+
+fn polled(lane: &mut dyn Lane, now: u64) -> Vec<(u64, Result<(), Fault>)> {
+    let mut done = Vec::new();
+    lane.poll(Nanos(now), &mut done);
+    done.into_iter().map(|done| (done.tag.0, done.result)).collect()
+}
+
+#[test]
+fn an_answer_comes_when_the_model_says_and_not_before() {
+    let mut lane = lane(FIXED);
+    assert_eq!(lane.wake(), None);
+    // Equal tags are the owner's business; two servers, and a write that takes longer.
+    let ios = [io(5, Op::Write, 0), io(5, Op::Read, 0), io(6, Op::Read, 512)];
+    assert!(submit(&mut lane, 1000, ios).is_empty());
+    assert_eq!(lane.wake(), Some(Nanos(11_000)));
+    assert_eq!(polled(&mut lane, 10_999), []);
+    assert_eq!(polled(&mut lane, 11_000), [(5, Ok(()))]);
+    assert_eq!(lane.wake(), Some(Nanos(21_000)));
+    // The write began first, and is the last to be done.
+    assert_eq!(polled(&mut lane, 50_000), [(6, Ok(())), (5, Ok(()))]);
+    assert_eq!(lane.wake(), None);
+}
+
+#[test]
+fn faults_take_their_time_and_a_lane_closes_when_all_are_back() {
+    let mut lane = lane(FIXED);
+    submit(&mut lane, 0, [io(1, Op::Read, 1 << 20), io(2, Op::Flush, 0)]);
+    assert!(!lane.close(Nanos(0)));
+    assert_eq!(polled(&mut lane, 9_999), []);
+    assert_eq!(polled(&mut lane, 10_000), [(1, Err(Fault::OutOfRange))]);
+    assert!(!lane.close(Nanos(10_000)));
+    assert_eq!(polled(&mut lane, 30_000), [(2, Ok(()))]);
+    assert!(lane.close(Nanos(30_000)));
+    assert!(lane.broken().is_none());
+}
+
+#[test]
+fn what_the_drive_has_no_room_for_stays_with_the_owner() {
+    let mut lane = lane(FIXED);
+    let left = submit(&mut lane, 0, (0..7).map(|tag| io(tag, Op::Read, 0)));
+    assert_eq!(left.iter().map(|io| io.tag.0).collect::<Vec<_>>(), [4, 5, 6]);
+    assert_eq!(polled(&mut lane, 10_000).len(), 2);
+    assert_eq!(submit(&mut lane, 10_000, left).len(), 1);
+}
+
+/// A lane that takes two I/Os at once and is done with them when the test says so.
+struct Slow(Rc<RefCell<Vec<Io>>>, Rc<RefCell<Vec<Done>>>);
+
+impl Lane for Slow {
+    fn geometry(&self) -> Geometry {
+        GEOMETRY()
+    }
+    fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+        while self.0.borrow().len() < 2
+            && let Some(io) = ios.pop_front()
+        {
+            self.0.borrow_mut().push(io);
+        }
+    }
+    fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
+        done.append(&mut self.1.borrow_mut());
+    }
+    fn wake(&self) -> Option<Nanos> {
+        None
+    }
+}
+
+#[test]
+fn an_answer_waits_for_the_data_too() {
+    let (taken, done) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
+    let mut lane = over(FIXED, Box::new(Slow(taken.clone(), done.clone())));
+    let left = submit(&mut lane, 0, (10..13).map(|tag| io(tag, Op::Read, 0)));
+    assert_eq!(left.iter().map(|io| io.tag.0).collect::<Vec<_>>(), [12], "its own tag again");
+    // Due, but the second one alone is done.
+    let second = taken.borrow_mut().remove(1);
+    done.borrow_mut().push(Done { tag: second.tag, result: Ok(()), buf: None });
+    assert_eq!(polled(&mut lane, 10_000), [(11, Ok(()))]);
+    assert_eq!(lane.wake(), None);
+    let first = taken.borrow_mut().remove(0);
+    done.borrow_mut().push(Done { tag: first.tag, result: Err(Fault::Medium), buf: None });
+    assert_eq!(polled(&mut lane, 12_345), [(10, Err(Fault::Medium))]);
+    // The third one counts from when it was taken.
+    assert!(submit(&mut lane, 20_000, left).is_empty());
+    let third = taken.borrow_mut().remove(0);
+    done.borrow_mut().push(Done { tag: third.tag, result: Ok(()), buf: None });
+    assert_eq!(polled(&mut lane, 29_999), []);
+    assert_eq!(polled(&mut lane, 30_000), [(12, Ok(()))]);
+}
+
+/// Keeps `outstanding` reads of 512 bytes on each lane for so many I/Os; I/Os per second and mean
+/// latency in seconds.
+fn closed_loop(machine: &Machine, lanes: &mut [Box<dyn Lane>], outstanding: u64) -> (f64, f64) {
+    let (mut now, mut news) = (Nanos(0), Vec::new());
+    let (mut count, mut sum_ns, mut done) = (0_u64, 0_u64, Vec::new());
+    for lane in lanes.iter_mut() {
+        submit(&mut **lane, 0, (0..outstanding).map(|_| io(0, Op::Read, 0)));
+    }
+    while count < 40_000 {
+        now = machine.next().unwrap().max(now);
+        machine.advance(now, &mut news);
+        for lane in news.drain(..) {
+            lanes[lane].poll(now, &mut done);
+            for done in done.drain(..) {
+                (count, sum_ns) = (count + 1, sum_ns + now.0 - done.tag.0);
+                // The tag says when it began.
+                submit(&mut *lanes[lane], now.0, [io(now.0, Op::Read, 0)]);
+            }
+        }
+    }
+    (count as f64 / now.as_secs_f64(), sum_ns as f64 / 1e9 / count as f64)
+}
+
+#[test]
+fn rates_and_latencies_are_those_of_theory() {
+    let text = "name = 'x'\n[[stage]]\nname = 'medium'\nservers = 4\nread = { each_s = 80e-6 }\n\
+        write = { each_s = 20e-6 }\n[[stage]]\nname = 'link'\nservers = 1\nshared = true\n\
+        read = { each_s = 2e-6, per_byte_s = 4e-9 }\n";
+    let profile = Profile::parse(text).unwrap();
+    for (drives, outstanding) in [(1, 1), (1, 8), (3, 16)] {
+        let machine = machine(&profile, drives);
+        let mut lanes: Vec<_> =
+            (0..drives).map(|d| simulated(&machine, d, u32::MAX, GEOMETRY())).collect();
+        let (rate, latency_s) = closed_loop(&machine, &mut lanes, outstanding);
+        let network = profile.closed(drives, outstanding as u32, 1.0, 512);
+        let theory = solve(&network, Method::Exact).unwrap();
+        let run = Run { seed: 3, warmup: 4_000, requests: 40_000 };
+        let simulated = simulate(&network, run, |_| ()).unwrap();
+        // Two simulations of the same length differ by √2 of their interval.
+        let each = &simulated.throughput_per_s[0];
+        let interval = 1.5 * each.half_width / each.mean;
+        assert!(interval < 0.05, "{interval}");
+        let of = (rate / theory.throughput_per_s(), latency_s / theory.response_s());
+        assert!((of.0 - 1.0).abs() < interval, "{drives} x {outstanding}: {of:?}, {interval}");
+        assert!((of.1 - 1.0).abs() < interval, "{drives} x {outstanding}: {of:?}, {interval}");
+    }
+}
+
+#[test]
+fn any_length_has_a_way_within_a_limit() {
+    let profile = Profile::parse(FIXED).unwrap();
+    let machine = machine(&profile, 1);
+    let number = machine.join();
+    let way = |len_bytes| Way { drive: 0, op: Op::Read, len_bytes };
+    machine.begin(Nanos(0), number, (0..5000).map(|n| (n, way(512 * n)))).unwrap();
+    machine.begin(Nanos(0), number, [(5000, way(u32::MAX))].into_iter()).unwrap();
+    assert!(machine.ways() < 300);
+    let mut due = Vec::new();
+    machine.due(Nanos::from_secs(1), number, &mut due);
+    assert_eq!(due.len(), 5001);
+}
