@@ -6,12 +6,14 @@
 
 mod cut;
 mod initiator;
+mod job_file;
 mod login;
 mod stream;
 mod target;
 
 pub use cut::Cut;
 pub use initiator::Asking;
+pub use job_file::{read_fio, read_icf};
 pub use login::{TARGET_NAME, login_request};
 pub use stream::{next_status, polite_iscsi, polite_nvme};
 pub use target::{NvmeServer, Serving};
@@ -36,6 +38,7 @@ pub fn take(out: &mut Outbox, sent: &mut Chain) -> Vec<u8> {
     for piece in sent.pieces() {
         match piece {
             Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
+            Piece::Lent(buf) => bytes.extend_from_slice(buf),
             Piece::Shared { memory, offset, len } => {
                 let at = bytes.len();
                 bytes.resize(at + len, 0);

@@ -242,6 +242,24 @@ fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
 }
 
 #[test]
+fn what_is_only_written_is_compared_at_the_end() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let text = "[a]\nfilename=disk.img\nsize=8m\nioengine=io_uring\niodepth=8\nrw=randwrite\n\
+        bs=4k\nverify=crc32c\n";
+    let folder = with("job.fio", text);
+    let finished = drumfire.run(folder.path(), "run job.fio --out out --json", LIMIT).ok();
+    assert_eq!(finished.json()["totals"]["write"]["ios"], 2048);
+    assert!(finished.stderr.contains("2048 blocks of 4096 bytes compared"), "{finished:?}");
+    // Of what was written, something else is there now.
+    let path = folder.path().join("disk.img");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[5 * 4096 + 100] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let again = drumfire.run(folder.path(), "run out/job.toml --verify-only --destroy", LIMIT);
+    assert_eq!(again.code, Some(5), "{again:?}");
+}
+
+#[test]
 fn seconds_come_as_lines_and_logs() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();

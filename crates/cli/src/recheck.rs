@@ -34,6 +34,17 @@ pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
     Ok(if found.iter().all(Recheck::is_right) { Exit::Good } else { Exit::Mismatch })
 }
 
+/// Compares what a run that has just ended wrote. Whether all is right; if not, stderr says why.
+pub fn after(spec: &RunSpec, folder: &Path) -> Result<bool> {
+    let found = load::recheck(spec, folder)?;
+    for one in &found {
+        let mut text = Vec::new();
+        print(one, &mut text)?;
+        eprint!("{}", String::from_utf8_lossy(&text));
+    }
+    Ok(found.iter().all(Recheck::is_right))
+}
+
 fn print(found: &Recheck, out: &mut impl Write) -> io::Result<()> {
     let Recheck { uri, block_bytes, compared, never_written, unreadable, .. } = found;
     writeln!(

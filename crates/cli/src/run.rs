@@ -31,12 +31,19 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let engine = Engine::default();
     signal::stop_on_signal(&engine.stop)?;
     let mut results: Vec<RunResult> = Vec::new();
+    let mut right = true;
     for (index, spec) in specs.into_iter().enumerate() {
         if engine.stop.asked() > 0 {
             break;
         }
         let folder = if many { folder.join(format!("step-{}", index + 1)) } else { folder.clone() };
+        let unread = only_writes(&spec);
         results.push(one(run, &job, spec, &engine, &folder, color)?);
+        if unread && engine.stop.asked() == 0 {
+            // Nothing was compared yet.
+            let spec = self::spec(run, &job, &job.steps[index], &mut open)?;
+            right &= recheck::after(&spec, &folder)?;
+        }
     }
     if many && run.drive.json {
         show::print_steps(&results)?;
@@ -44,7 +51,15 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let exits = results
         .iter()
         .map(|result| Exit::of_result(result, engine.stop.asked() > 0, run.drive.strict));
-    Ok(exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted))
+    let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
+    Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
+}
+
+/// Whether a worker stamps what it writes and reads nothing of it.
+fn only_writes(spec: &RunSpec) -> bool {
+    let workloads = spec.workers.iter().map(|worker| &worker.workload);
+    let mut verified = workloads.filter(|workload| workload.verify.is_some());
+    verified.any(|workload| workload.access.read_percent() == 0.0)
 }
 
 fn one(

@@ -1,5 +1,6 @@
 //! What a reader says about a file: where it stands, what it means, what is not done.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ impl FormatError {
 }
 
 /// What becomes of a setting that is not taken as it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Treatment {
     /// The file is not run because of it.
     Refused,
@@ -63,7 +64,7 @@ impl Treatment {
 }
 
 /// A setting that is not taken as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
     /// Where it stands.
     pub at: Place,
@@ -85,6 +86,35 @@ impl Note {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: `{}`: {}", self.treatment.word(), self.at, self.text, self.why)
+    }
+}
+
+/// Notes in the order in which they were taken, each once.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    all: Vec<Note>,
+    seen: HashSet<Note>,
+}
+
+impl Notes {
+    /// Takes a note, unless it was taken before.
+    pub fn take(&mut self, note: Note) {
+        if self.seen.insert(note.clone()) {
+            self.all.push(note);
+        }
+    }
+
+    /// All of them.
+    pub fn into_vec(self) -> Vec<Note> {
+        self.all
+    }
+}
+
+impl FromIterator<Note> for Notes {
+    fn from_iter<I: IntoIterator<Item = Note>>(notes: I) -> Notes {
+        let mut all = Notes::default();
+        notes.into_iter().for_each(|note| all.take(note));
+        all
     }
 }
 

@@ -6,7 +6,7 @@ use super::job::FioJob;
 use super::settings::{Engine, Settings};
 use super::value::Amount;
 use super::{access, storage};
-use crate::formats::note::{Note, Treatment};
+use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::spec::{
     Arrivals, Content, Extent, Group, JobSpec, Pacing, Range, Step, Verify, Workload,
@@ -29,10 +29,12 @@ pub(super) const NO_LIMIT_SECONDS: f64 = 30.0 * 86400.0;
 
 /// Most workers of one file, over all clones: beyond it is a slip of the pen.
 const WORKERS_MAX: u64 = 65536;
+/// Most lines of access specifications of one file.
+const LINES_MAX: usize = 1 << 18;
 
 /// Makes a job of ours from those of a file.
-pub fn convert(jobs: &[FioJob], notes: Vec<Note>, options: &Options<'_>) -> Reading {
-    let mut converter = Converter { options, notes, workers: 0, named: Vec::new() };
+pub fn convert(jobs: &[FioJob], notes: Notes, options: &Options<'_>) -> Reading {
+    let mut converter = Converter { options, notes, workers: 0, lines: 0, named: Vec::new() };
     let mut steps: Vec<Step> = Vec::new();
     for job in jobs {
         let groups = converter.groups(job);
@@ -65,8 +67,9 @@ pub fn convert(jobs: &[FioJob], notes: Vec<Note>, options: &Options<'_>) -> Read
 /// Converts and takes notes.
 pub(super) struct Converter<'a> {
     pub(super) options: &'a Options<'a>,
-    notes: Vec<Note>,
+    notes: Notes,
     workers: u64,
+    lines: usize,
     /// What the file names, each once.
     named: Vec<Storage>,
 }
@@ -75,10 +78,7 @@ impl Converter<'_> {
     /// Notes that a setting of a job is not done as it stands.
     pub(super) fn note(&mut self, job: &FioJob, key: &str, treatment: Treatment, why: &str) {
         let (at, text) = job.line_of(key);
-        let note = Note::new(at, text, treatment, why);
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
+        self.notes.take(Note::new(at, text, treatment, why));
     }
 
     /// Notes that a job is refused because of a setting.
@@ -112,9 +112,10 @@ impl Converter<'_> {
         let seed = seeds.0.unwrap_or(1) & (u64::MAX >> 1);
         let (command, name) = (String::new(), String::new());
         let job = JobSpec { command, name, seed, steps };
-        self.notes.sort_by(|a, b| (&a.at.file, a.at.line).cmp(&(&b.at.file, b.at.line)));
-        let refused = self.notes.iter().any(|note| note.treatment == Treatment::Refused);
-        let mut reading = Reading { job: None, cores: seeds.1, notes: self.notes };
+        let mut notes = self.notes.into_vec();
+        notes.sort_by(|a, b| (&a.at.file, a.at.line).cmp(&(&b.at.file, b.at.line)));
+        let refused = notes.iter().any(|note| note.treatment == Treatment::Refused);
+        let mut reading = Reading { job: None, cores: seeds.1, notes };
         if !refused && let Some(first) = jobs.first() {
             match job.check() {
                 Ok(()) => reading.job = Some(job),
@@ -152,6 +153,11 @@ impl Converter<'_> {
             let name = if apart { format!("{}.{part}", job.name) } else { job.name.clone() };
             let shared = if apart || place.own_files { 1 } else { clones };
             let workload = self.workload(job, &place);
+            self.lines += workload.access.lines.len();
+            if self.lines > LINES_MAX {
+                self.refuse(job, "bsrange", "more than 262144 sizes over all jobs and clones");
+                return Vec::new();
+            }
             groups.push(Group { name, volumes: place.volumes, workers: shared, workload });
         }
         groups
@@ -173,7 +179,10 @@ impl Converter<'_> {
                 },
                 dedupe_percent: f64::from(data.dedupe_percent),
             },
-            verify: settings.verify.then(Verify::default),
+            // What a job reads must have been written; what it only writes is read at the end.
+            verify: settings
+                .verify
+                .then(|| Verify { fill: settings.mix.reads, ..Verify::default() }),
             limit_bytes: self.limit_bytes(job, place),
         }
     }
@@ -197,6 +206,15 @@ impl Converter<'_> {
         if whole.is_none_or(|bytes| bytes == 0) {
             let why = "when it ends is not known: give time_based and runtime, or a size in bytes";
             self.refuse(job, "size", why);
+        }
+        let (key, before) = match settings.verify && settings.mix.reads {
+            true => ("verify", true),
+            false => ("ramp_time", settings.ramp_us > 0),
+        };
+        if before {
+            let why = "what is done before the measured window would count against the size: give \
+                       time_based and runtime";
+            self.refuse(job, key, why);
         }
         whole
     }
@@ -266,14 +284,15 @@ impl Converter<'_> {
         if settings.verify && settings.mix.trims {
             self.refuse(job, "verify", "trims are not verified");
         }
-        if settings.verify && !settings.mix.reads {
-            let why = "a job that only writes compares nothing: take rw=randrw or rw=rw";
-            self.refuse(job, "verify", why);
-        } else if settings.verify {
-            let why = "the range is written once before the run; stamps are our own";
+        if settings.verify {
+            let why = match settings.mix.reads {
+                true => "the range is written once before the run; stamps are our own",
+                false => "blocks are compared when the run is over; stamps are our own",
+            };
             self.note(job, "verify", Treatment::Differs, why);
         }
-        if settings.clones > 1 && settings.verify && settings.mix.writes {
+        let shared = settings.clones > 1 && !settings.files.is_empty();
+        if shared && settings.verify && settings.mix.writes {
             self.refuse(job, "numjobs", "clones that write cannot verify each other's blocks");
         }
     }

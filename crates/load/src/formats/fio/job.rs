@@ -1,12 +1,12 @@
 //! From sections to jobs: defaults are inherited, everything is typed, nothing is judged.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::lines::{Section, Setting};
 use super::option;
 use super::settings::Settings;
 use super::value::{self, KbBase};
-use crate::formats::note::{FormatError, Note, Place};
+use crate::formats::note::{FormatError, Notes, Place};
 
 /// A job as it stands in the file.
 #[derive(Clone, Debug)]
@@ -20,31 +20,41 @@ pub struct FioJob {
     /// The lines of its own section, for messages that blame one of them.
     lines: Vec<Setting>,
     /// The lines of the defaults above it.
-    inherited: Vec<Setting>,
+    inherited: Option<Arc<Inherited>>,
+}
+
+/// The lines of a section of defaults, and those above it: shared by the jobs that follow.
+#[derive(Debug)]
+struct Inherited {
+    lines: Vec<Setting>,
+    above: Option<Arc<Inherited>>,
 }
 
 impl FioJob {
     /// The line that sets `key`, or the section where it is a default.
     pub fn line_of(&self, key: &str) -> (&Place, &str) {
-        let mut all = self.lines.iter().rev().chain(self.inherited.iter().rev());
-        let found = all.find(|setting| setting.key == key);
+        let sections =
+            std::iter::successors(self.inherited.as_deref(), |section| section.above.as_deref());
+        let inherited = sections.flat_map(|section| section.lines.iter().rev());
+        let found = self.lines.iter().rev().chain(inherited).find(|setting| setting.key == key);
         found.map_or((&self.at, self.name.as_str()), |setting| (&setting.at, &setting.text))
     }
 }
 
 /// Reads the jobs of all sections, and the notes on them.
-pub fn jobs(sections: &[Section]) -> Result<(Vec<FioJob>, Vec<Note>), FormatError> {
+pub fn jobs(sections: &[Section]) -> Result<(Vec<FioJob>, Notes), FormatError> {
     let mut defaults = Settings::default();
-    let mut inherited: Vec<Setting> = Vec::new();
+    let mut inherited: Option<Arc<Inherited>> = None;
     let mut jobs = Vec::new();
-    let mut notes = Vec::new();
+    let mut notes = Notes::default();
     for section in sections {
         let mut settings = defaults.clone();
         settings.notes.clear();
         take(&section.settings, &mut settings)?;
-        notes.append(&mut settings.notes);
+        settings.notes.drain(..).for_each(|note| notes.take(note));
         if section.is_global() {
-            inherited.extend(section.settings.iter().cloned());
+            let lines = section.settings.clone();
+            inherited = Some(Arc::new(Inherited { lines, above: inherited.take() }));
             defaults = settings;
             continue;
         }
@@ -52,9 +62,6 @@ pub fn jobs(sections: &[Section]) -> Result<(Vec<FioJob>, Vec<Note>), FormatErro
         let (at, lines) = (section.at.clone(), section.settings.clone());
         jobs.push(FioJob { name, at, settings, lines, inherited: inherited.clone() });
     }
-    // An included file that is named twice is noted once.
-    let mut seen = HashSet::new();
-    notes.retain(|note| seen.insert((note.at.clone(), note.text.clone())));
     Ok((jobs, notes))
 }
 

@@ -14,9 +14,9 @@ const LINE_MAX_BYTES: usize = 8192;
 /// Files within files within files; nobody nests deeper, and a file that includes itself ends here.
 const NESTED_MAX: usize = 8;
 /// Settings of one job file, those of included files among them.
-const SETTINGS_MAX: usize = 1 << 16;
+const SETTINGS_MAX: usize = 1 << 14;
 /// Sections of one job file.
-const SECTIONS_MAX: usize = 4096;
+const SECTIONS_MAX: usize = 1024;
 /// Longest name of a section in bytes; fio's own limit.
 const NAME_MAX_BYTES: usize = 255;
 
@@ -70,7 +70,7 @@ pub fn split(
     for (at, line) in lines(&name, text)? {
         if let Some(rest) = line.strip_prefix('[') {
             if sections.len() == SECTIONS_MAX {
-                return Err(FormatError::new(&at, line, "more than 4096 sections"));
+                return Err(FormatError::new(&at, line, "more than 1024 sections"));
             }
             sections.push(Section { name: section_name(rest, &at, line)?, at, settings: vec![] });
             continue;
@@ -131,7 +131,7 @@ impl Splitter<'_> {
         }
         self.settings += 1;
         if self.settings > SETTINGS_MAX {
-            return Err(FormatError::new(at, line, "more than 65536 settings"));
+            return Err(FormatError::new(at, line, "more than 16384 settings"));
         }
         let (key, value) = match line.split_once('=') {
             Some((key, value)) => (key.trim(), Some(value.trim())),

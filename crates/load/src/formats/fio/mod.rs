@@ -175,12 +175,15 @@ mod test {
         for (words, line, part) in [
             ("iodepth=16\nioengine=psync\nfilename=/dev/a", 7, "one I/O at a time"),
             ("hipri", 7, "polled"),
+            ("ioengine=rdma", 7, "the engine rdma is not supported"),
+            ("verify=meta\nrw=trimwrite", 8, "trim and write apart"),
             ("no_such_option=1", 7, "not an option"),
             ("rate_iops=100\nthinktime=5", 8, "exclude"),
             ("rw=randrw\nrate_iops=100,300", 8, "ratio of rwmixread"),
             ("latency_target=5ms", 7, "searched"),
             ("nrfiles=2", 7, "one volume"),
-            ("rw=randwrite\nverify=crc32c", 8, "only writes"),
+            ("ramp_time=5\ntime_based=0", 7, "count against the size"),
+            ("rw=randrw\nverify=md5\ntime_based=0", 8, "count against the size"),
         ] {
             let said = refused(&format!("{NULL}[a]\n{words}\n"));
             assert!(said.contains(part) && said.contains(&format!("x.fio:{line}")), "{said}");
@@ -247,6 +250,7 @@ mod test {
             "rw=randwrite\nrandom_distribution=zoned_abs:60/256m:40/768m\nrate=10m\nkb_base=1000",
             "rw=randread\nba=512\nbs=4k\nrate_iops=500\nrate_process=poisson\niodepth=32",
             "rw=randrw\nverify=crc32c\nrandseed=77",
+            "rw=randwrite\nverify=md5",
             "rw=read:-8k\nruntime=1500ms",
             "rw=trim\noffset=1m\nsize=2m\ntime_based=0\nio_size=8m",
         ] {

@@ -45,6 +45,12 @@ pub fn apply(setting: &Setting, settings: &mut Settings) -> Result<(), FormatErr
     }
     match taken {
         Some(Ok(())) => Ok(()),
+        // Right for fio, only not built here: the other settings are worth reading all the same.
+        Some(Err(why)) if why.contains("is not supported") => {
+            let note = Note::new(&setting.at, &setting.text, Treatment::Refused, why);
+            settings.notes.push(note);
+            Ok(())
+        }
         Some(Err(why)) => Err(setting.error(why)),
         None => {
             let (treatment, why) = match treated::treat(name, value) {
@@ -117,6 +123,8 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "direct" => put(&mut settings.direct, value::switch(value)),
         "buffered" => put(&mut settings.direct, value::switch(value).map(|buffered| !buffered)),
         "size" => put(&mut settings.size, amount.map(Some)),
+        // One file has it all.
+        "filesize" => amount.map(|amount| *settings.size.get_or_insert(amount)).map(drop),
         "io_size" => put(&mut settings.io_size, amount.map(Some)),
         "offset" => put(&mut settings.offset, amount),
         "offset_increment" => put(&mut settings.offset_increment, amount),

@@ -177,7 +177,7 @@ fn unsupported(name: &str) -> Option<&'static str> {
         | "read_beyond_wp"
         | "zone_reset_threshold"
         | "zone_reset_frequency" => "zoned devices are not supported",
-        "nrfiles" | "filesize" | "directory_count" | "opendir" | "filename_format" | "lockfile" => {
+        "nrfiles" | "directory_count" | "opendir" | "filename_format" | "lockfile" => {
             "a worker drives one volume: name each file in a job of its own"
         }
         "end_fsync" | "fsync_on_close" | "sync_file_range" | "write_barrier" | "end_syncfs" => {

@@ -313,8 +313,13 @@ fn content(text: &mut String, workload: &Workload) -> Result<(), String> {
     }
     match workload.verify {
         None => {}
-        Some(verify) if verify == Verify::default() => set(text, "verify", "crc32c"),
-        Some(_) => return Err("comparing a part of all reads is not fio's".to_owned()),
+        Some(verify) => {
+            let fill = workload.access.read_percent() > 0.0;
+            if verify != (Verify { fill, ..Verify::default() }) {
+                return Err("comparing a part of all reads is not fio's".to_owned());
+            }
+            set(text, "verify", "crc32c");
+        }
     }
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! From an Iometer configuration to a job of ours: a step for each test, a group for each worker.
 
+use std::collections::{HashMap, HashSet};
+
 use super::cycle::{self, Test};
 use super::file::{Icf, Spec, SpecLine, Worker};
 use super::scan::Text;
-use crate::formats::note::{FormatError, Note, Place, Treatment};
+use crate::formats::note::{FormatError, Note, Notes, Place, Treatment};
 use crate::formats::reading::Reading;
 use crate::spec::{Access, Extent, Group, JobSpec, Line, Range, Step, Workload};
 
@@ -22,10 +24,13 @@ pub struct Options<'a> {
 
 /// Bytes of the sectors that positions are counted in.
 const SECTOR_BYTES: u64 = 512;
+/// Most volumes of one file, over all tests.
+const PLACED_MAX: usize = 1 << 18;
 
 /// Makes a job of ours from a configuration.
 pub fn convert(icf: &Icf, options: &Options<'_>) -> Result<Reading, FormatError> {
-    let mut converter = Converter { icf, options, notes: icf.notes.clone() };
+    let mut converter =
+        Converter { icf, options, notes: icf.notes.iter().cloned().collect(), placed: 0 };
     let targets = converter.targets();
     let steps = match icf.managers.iter().all(|manager| manager.workers.is_empty()) {
         true => converter.specs_only(),
@@ -37,15 +42,14 @@ pub fn convert(icf: &Icf, options: &Options<'_>) -> Result<Reading, FormatError>
 struct Converter<'a> {
     icf: &'a Icf,
     options: &'a Options<'a>,
-    notes: Vec<Note>,
+    notes: Notes,
+    /// Volumes over all steps.
+    placed: usize,
 }
 
 impl<'a> Converter<'a> {
     fn note(&mut self, at: &Place, text: &str, treatment: Treatment, why: impl Into<String>) {
-        let note = Note::new(at, text, treatment, why);
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
+        self.notes.take(Note::new(at, text, treatment, why));
     }
 
     fn finish(mut self, steps: Vec<Step>) -> Reading {
@@ -62,7 +66,7 @@ impl<'a> Converter<'a> {
             seed: seed.unwrap_or(1) & (u64::MAX >> 1),
             steps,
         };
-        let mut reading = Reading { job: None, cores: Vec::new(), notes: self.notes };
+        let mut reading = Reading { job: None, cores: Vec::new(), notes: self.notes.into_vec() };
         let refused = reading.notes_of(Treatment::Refused).next().is_some();
         match job.check() {
             _ if refused => {}
@@ -77,14 +81,15 @@ impl<'a> Converter<'a> {
     }
 
     /// Names of all targets in order, each once, with the volume that each stands for.
-    fn targets(&mut self) -> Vec<(String, String)> {
+    fn targets(&mut self) -> HashMap<String, String> {
         let mut names: Vec<Text> = Vec::new();
+        let mut known = HashSet::new();
         for manager in &self.icf.managers {
             for target in manager.workers.iter().flat_map(|worker| &worker.targets) {
                 // Managers are hosts of their own: the same name is another disk there.
                 let name =
                     Text { text: format!("{}\0{}", manager.name, target.text), ..target.clone() };
-                if !names.iter().any(|known| known.text == name.text) {
+                if known.insert(name.text.clone()) {
                     names.push(name);
                 }
             }
@@ -148,7 +153,7 @@ impl<'a> Converter<'a> {
     }
 
     /// The k-th specification of every worker runs at the same time, in all tests of the cycle.
-    fn steps(&mut self, targets: &[(String, String)]) -> Result<Vec<Step>, FormatError> {
+    fn steps(&mut self, targets: &HashMap<String, String>) -> Result<Vec<Step>, FormatError> {
         let icf = self.icf;
         let workers = || icf.managers.iter().flat_map(|manager| &manager.workers);
         for worker in workers().filter(|worker| !worker.disk) {
@@ -189,7 +194,7 @@ impl<'a> Converter<'a> {
         &mut self,
         round: usize,
         test: &Test,
-        targets: &[(String, String)],
+        targets: &HashMap<String, String>,
     ) -> Result<Option<Step>, FormatError> {
         let icf = self.icf;
         let mut groups = Vec::new();
@@ -203,9 +208,13 @@ impl<'a> Converter<'a> {
                 name.get_or_insert_with(|| (spec.name.clone(), spec.at.clone()));
                 let volume = |target: &Text| {
                     let key = format!("{}\0{}", manager.name, target.text);
-                    let found = targets.iter().find(|(name, _)| *name == key);
-                    found.map(|(_, volume)| volume.clone())
+                    targets.get(&key).cloned()
                 };
+                self.placed += count;
+                if self.placed > PLACED_MAX {
+                    let why = "more than 262144 targets over all tests";
+                    return Err(FormatError::new(&worker.at, &worker.name, why));
+                }
                 let volumes = worker.targets[..*count].iter().filter_map(volume).collect();
                 let name = format!("{} {}", manager.name, worker.name);
                 let workload = self.workload(worker, spec, test.outstanding);

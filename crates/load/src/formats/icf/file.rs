@@ -6,6 +6,11 @@
 use super::scan::{Scanner, Text};
 use crate::formats::note::{FormatError, Note, Place, Treatment};
 
+/// Most workers of a file; Iometer has 128 for each host.
+const WORKERS_MAX: usize = 1024;
+/// Most access specifications of a file; Iometer brings some thirty along.
+const SPECS_MAX: usize = 1024;
+
 /// A configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Icf {
@@ -282,16 +287,21 @@ fn specs(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
                 let assigned = assigned.trim().to_ascii_uppercase();
                 let by_default = matches!(assigned.as_str(), "ALL" | "DISK");
                 let name = name.trim().to_owned();
+                if icf.specs.len() == SPECS_MAX {
+                    return Err(value.error("more than 1024 access specifications"));
+                }
                 icf.specs.push(Spec { name, at: value.at, by_default, lines: Vec::new() });
                 named = true;
             }
             name if name.starts_with("size") => {
                 for text in scanner.values() {
                     let line = spec_line(text, &mut icf.notes)?;
+                    let room = icf.specs.len() < SPECS_MAX;
                     match icf.specs.last_mut() {
                         // The oldest versions have no names: each line is a specification.
                         Some(spec) if named => spec.lines.push(line),
-                        _ => icf.specs.push(unnamed(line)),
+                        _ if room => icf.specs.push(unnamed(line)),
+                        _ => return Err(line.text.error("more than 1024 access specifications")),
                     }
                 }
             }
@@ -347,6 +357,7 @@ fn spec_line(text: Text, notes: &mut Vec<Note>) -> Result<SpecLine, FormatError>
 }
 
 fn managers(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
+    let mut workers = 0;
     while let Some((name, key)) = next(scanner, "end manager list")? {
         match name.as_str() {
             "manager id, manager name" | "manager id,manager name" => {
@@ -357,6 +368,10 @@ fn managers(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError>
             "manager network address" => drop(scanner.values()),
             "end manager" => {}
             "worker" => {
+                workers += 1;
+                if workers > WORKERS_MAX {
+                    return Err(key.error("more than 1024 workers"));
+                }
                 let worker = worker(scanner)?;
                 let manager = icf.managers.last_mut();
                 let manager = manager.ok_or_else(|| key.error("a worker without a manager"))?;

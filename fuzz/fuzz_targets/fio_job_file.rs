@@ -1,0 +1,14 @@
+//! Anything as a fio job file, with anything in the files that it includes.
+#![no_main]
+
+use drumfire_fuzz::read_fio;
+use libfuzzer_sys::fuzz_target;
+
+/// What stands between a file and the one that it includes.
+const CUT: &str = "\n---\n";
+
+fuzz_target!(|input: &[u8]| {
+    let text = String::from_utf8_lossy(input);
+    let (text, included) = text.split_once(CUT).unwrap_or((&text, ""));
+    read_fio(text, included);
+});

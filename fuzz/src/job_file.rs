@@ -1,0 +1,101 @@
+//! Job files as no good author writes them.
+
+use std::path::Path;
+
+use load::formats::{FormatError, Reading, Storage, Surroundings, fio, icf};
+use load::spec::JobSpec;
+
+/// Reads a fio job file; `included` is what any file holds that it includes.
+///
+/// What it is read as makes sense, and is the same job when it is written and read again.
+pub fn read_fio(text: &str, included: &str) {
+    let around = Surroundings {
+        read: Box::new(|_: &Path| Ok(included.to_owned())),
+        variable: Box::new(|name| (name.len() < 3).then(|| "4k:$ncpus".to_owned())),
+        ..Surroundings::none()
+    };
+    let longest = text.lines().count().max(included.lines().count());
+    let job = check(fio_of(text, &around), longest.max(1));
+    let Some(written) = job.as_ref().and_then(|job| fio::write(job, &storage_of).ok()) else {
+        return;
+    };
+    // Not everything that can be written is the same, but it can be read.
+    check(fio_of(&written, &Surroundings::none()), written.lines().count());
+}
+
+/// Reads an Iometer configuration.
+pub fn read_icf(text: &str) {
+    let job = check(icf_of(text), text.lines().count() + 1);
+    let Some(written) = job.as_ref().and_then(|job| icf::write(job).ok()) else { return };
+    let again = check(icf_of(&written), written.lines().count() + 1);
+    let again = again.unwrap_or_else(|| panic!("cannot be read: {written}"));
+    assert_eq!(plain(&again), plain(&job.expect("it was written")), "{written}");
+}
+
+fn fio_of(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError> {
+    let options = fio::Options {
+        volumes: &[],
+        volume: &name,
+        capacity: &|uri| uri.contains("/dev").then_some(1 << 30),
+        seconds: None,
+    };
+    fio::read("noise.fio", text, around, &options)
+}
+
+fn icf_of(text: &str) -> Result<Reading, FormatError> {
+    let options =
+        icf::Options { volumes: &[], is_volume: &|_| true, seconds: None, sector_bytes: 512 };
+    icf::read("noise.icf", text, &options)
+}
+
+/// What is said names a line of the file and nothing for the terminal; a job makes sense.
+fn check(read: Result<Reading, FormatError>, lines: usize) -> Option<JobSpec> {
+    let said = |line: u32, text: &str| {
+        assert!((1..=lines + 1).contains(&(line as usize)), "line {line} of {lines}");
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+    };
+    match read {
+        Err(error) => {
+            said(error.at.line, &error.text);
+            None
+        }
+        Ok(reading) => {
+            reading.notes.iter().for_each(|note| said(note.at.line, &note.text));
+            if let Some(job) = &reading.job {
+                assert_eq!(job.check(), Ok(()));
+            }
+            reading.job
+        }
+    }
+}
+
+/// Without the names, which are for people.
+fn plain(job: &JobSpec) -> JobSpec {
+    let mut job = JobSpec { name: String::new(), ..job.clone() };
+    for step in &mut job.steps {
+        step.name.clear();
+        step.groups.iter_mut().for_each(|group| group.name.clear());
+    }
+    job
+}
+
+fn name(storage: &Storage) -> Result<String, String> {
+    match storage {
+        Storage::File { path, .. } if path.len() > 4000 => Err("too long".to_owned()),
+        Storage::File { path, size_bytes, direct } => {
+            Ok(format!("file:{direct}:{}:{path}", size_bytes.unwrap_or(0)))
+        }
+        Storage::Nothing { size_bytes } => Ok(format!("null:{size_bytes}")),
+        Storage::Uri(uri) => Ok(uri.clone()),
+    }
+}
+
+fn storage_of(uri: &str) -> Option<Storage> {
+    if let Some(size) = uri.strip_prefix("null:") {
+        return Some(Storage::Nothing { size_bytes: size.parse().ok()? });
+    }
+    let mut parts = uri.strip_prefix("file:")?.splitn(3, ':');
+    let direct = parts.next()?.parse().ok()?;
+    let size_bytes = parts.next()?.parse().ok().filter(|size| *size > 0);
+    Some(Storage::File { path: parts.next()?.to_owned(), size_bytes, direct })
+}
