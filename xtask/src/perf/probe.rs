@@ -106,7 +106,7 @@ fn await_value(line: &Line, value: u64) {
     }
 }
 
-fn pin(core: usize) {
+pub(super) fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);
     // Without, the probe measures wherever it runs; that is still a number.

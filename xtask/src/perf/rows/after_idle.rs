@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::super::probe;
 use super::super::programs::{Call, Programs};
 use super::{Bench, Contender, Row, Sample};
 
-/// One I/O at a time, a tenth of a second apart; what two threads with nothing but blocking system
-/// calls take is what the machine allows.
+/// One I/O at a time, a tenth of a second apart; what two threads on two cores with nothing but
+/// blocking system calls take is what the machine allows.
 pub const ROW: Row = Row {
     name: "nvme-after-idle",
     title: "NVMe/TCP: a 4 KiB read after 100 ms of idling, mean service time",
@@ -47,20 +48,27 @@ fn bare(bench: &Bench) -> Result<Sample> {
     near.set_nodelay(true)?;
     far.set_nodelay(true)?;
     let echo = std::thread::spawn(move || {
+        probe::pin(0);
         let (mut asked, answer) = ([0; THERE], [0; BACK]);
         while far.read_exact(&mut asked).and_then(|()| far.write_all(&answer)).is_ok() {}
     });
-    let (mut taken, mut count) = (Duration::ZERO, 0);
-    let end = Instant::now() + Duration::from_secs(bench.seconds);
-    while Instant::now() < end {
-        std::thread::sleep(PAUSE);
-        let begin = Instant::now();
-        near.write_all(&[0; THERE])?;
-        near.read_exact(&mut [0; BACK])?;
-        taken += begin.elapsed();
-        count += 1;
-    }
-    drop(near);
+    let seconds = bench.seconds;
+    // A thread of its own: the pinning ends with it.
+    let asking = std::thread::spawn(move || -> std::io::Result<f64> {
+        probe::pin(1);
+        let (mut taken, mut count) = (Duration::ZERO, 0);
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < end {
+            std::thread::sleep(PAUSE);
+            let begin = Instant::now();
+            near.write_all(&[0; THERE])?;
+            near.read_exact(&mut [0; BACK])?;
+            taken += begin.elapsed();
+            count += 1;
+        }
+        Ok(taken.as_secs_f64() * 1e6 / f64::from(count))
+    });
+    let mean = asking.join().map_err(|_| anyhow::anyhow!("the asking thread failed"))??;
     let _ = echo.join();
-    Ok(Sample::of(taken.as_secs_f64() * 1e6 / f64::from(count)))
+    Ok(Sample::of(mean))
 }

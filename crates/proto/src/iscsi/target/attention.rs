@@ -8,6 +8,8 @@ use super::super::pdu::Command;
 #[derive(Debug, Default)]
 pub(super) struct Attentions {
     pending: Vec<([u8; 8], Sense)>,
+    /// A bit for each pending unit, by the low bits of its number.
+    concerned: u64,
 }
 
 /// Operation codes that are answered in spite of a unit attention.
@@ -22,17 +24,25 @@ const DESCRIPTOR: u8 = 0x01;
 /// So many are kept for one session; units beyond 64 with news each are told less of it.
 const PENDING_MAX: usize = 512;
 
+/// The bit of a LUN field: that of the low bits of the number, wherever its method puts the rest.
+#[inline(always)]
+fn bit(lun: [u8; 8]) -> u64 {
+    1 << (lun[1] % 64)
+}
+
 impl Attentions {
-    /// Whether no command needs to be told anything.
+    /// Whether commands for the unit with that LUN field surely need not be told anything. A
+    /// session that uses one of many units has news of the others pending for ever.
     #[inline(always)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.pending.is_empty()
+    pub(super) fn spare(&self, lun: [u8; 8]) -> bool {
+        self.concerned & bit(lun) == 0
     }
 
     /// The unit with that LUN field has news. The same twice is told once.
     pub(super) fn establish(&mut self, lun: [u8; 8], sense: Sense) {
         if self.pending.len() < PENDING_MAX && !self.pending.contains(&(lun, sense)) {
             self.pending.push((lun, sense));
+            self.concerned |= bit(lun);
         }
     }
 
@@ -49,6 +59,7 @@ impl Attentions {
         let found = self.pending.iter().position(|(lun, _)| *lun == command.lun);
         let Some(at) = found else { return plan };
         let (_, sense) = self.pending.remove(at);
+        self.concerned = self.pending.iter().fold(0, |bits, (lun, _)| bits | bit(*lun));
         if command.cdb[0] != REQUEST_SENSE {
             return Err(sense);
         }
@@ -57,5 +68,26 @@ impl Attentions {
             if descriptor { sense.encode_descriptor() } else { sense.encode_fixed().to_vec() };
         bytes.truncate(command.cdb[4].into());
         Ok(Plan::Data(bytes))
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn news_of_one_unit_does_not_concern_another() {
+        let mut attentions = Attentions::default();
+        let lun = |number: u8| [0, number, 0, 0, 0, 0, 0, 0];
+        attentions.establish(lun(1), Sense::POWER_ON_RESET);
+        attentions.establish(lun(2), Sense::POWER_ON_RESET);
+        attentions.establish(lun(2), Sense::LUN_RESET);
+        assert_eq!([1, 2, 3].map(|number| attentions.spare(lun(number))), [false, false, true]);
+        let read = Command { lun: lun(2), cdb: [0x88; 16], ..Command::default() };
+        let mut told = || attentions.before(&read, Err(Sense::INTERNAL_TARGET_FAILURE)).err();
+        assert_eq!(told(), Some(Sense::POWER_ON_RESET));
+        assert_eq!(told(), Some(Sense::LUN_RESET));
+        assert_eq!(told(), Some(Sense::INTERNAL_TARGET_FAILURE), "nothing more to tell");
+        assert_eq!([1, 2].map(|number| attentions.spare(lun(number))), [false, true]);
     }
 }

@@ -29,7 +29,7 @@ impl IscsiTarget {
     #[inline(always)]
     pub(super) fn command(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         let next = command_number(header) == self.expected && self.tasks.room() != 0;
-        let told = self.attentions.is_empty() && self.aborted_ahead.is_empty();
+        let told = self.attentions.spare(lun(header)) && self.aborted_ahead.is_empty();
         if !next || !told || is_immediate(header) {
             return self.odd_command(header, out);
         }
