@@ -42,8 +42,17 @@ impl Memory {
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
     }
 
-    /// Asks for the first lines of a range, which will soon be copied out. Panics when it lies
-    /// outside.
+    /// Copies `from` in at `offset`, and asks meanwhile for the lines at `next`, where the next
+    /// write goes. Panics when the first range lies outside; `next` is a hint.
+    pub fn write_ahead(&self, offset: u64, from: &[u8], next: u64) {
+        let to = self.at(offset, from.len());
+        let next = self.pages.base().as_ptr().wrapping_add(next as usize);
+        // SAFETY: as in `write`; a hint may be any address.
+        unsafe { copy_with_prefetch(from.as_ptr(), to, from.len(), next) }
+    }
+
+    /// Asks for the first lines of a range, which will soon be copied out or written to. Panics
+    /// when it lies outside.
     ///
     /// A random place misses the cache and the TLB. The processor overlaps such misses only as
     /// far as it can look ahead, so ask for a whole batch in one short loop, before anything else
@@ -251,6 +260,20 @@ mod test {
         let mut back = [9; 6];
         memory.read(4095, &mut back);
         assert_eq!(back, [0, 1, 0, 3, 4, 0]);
+    }
+
+    #[test]
+    fn writes_ahead_whatever_comes_next() {
+        let memory = Memory::new(1 << 16).unwrap();
+        let pattern: Vec<u8> = (0..9000).map(|i| ((i * 13) >> 2) as u8).collect();
+        for (len, next) in [(1, 0), (512, 4096), (4096, u64::MAX), (4097, 1 << 40), (9000, 65_535)]
+        {
+            memory.zero(0, 1 << 16);
+            memory.write_ahead(777, &pattern[..len], next);
+            let mut back = vec![9; len + 2];
+            memory.read(776, &mut back);
+            assert!(back[0] == 0 && back[1..=len] == pattern[..len] && back[len + 1] == 0);
+        }
     }
 
     #[test]

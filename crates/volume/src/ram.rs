@@ -78,7 +78,8 @@ struct RamLane {
 }
 
 impl RamLane {
-    fn execute(&mut self, mut io: Io) -> Done {
+    /// Does an I/O; `next` is where the one after it goes.
+    fn execute(&mut self, mut io: Io, next: u64) -> Done {
         let result = self.geometry.check(&io);
         if result.is_ok() {
             let len = io.len as usize;
@@ -86,7 +87,7 @@ impl RamLane {
                 // Without a buffer the data are read in place.
                 (Op::Read, None) | (Op::Flush, _) => {}
                 (Op::Read, Some(buf)) => self.memory.read(io.offset, &mut buf[..len]),
-                (Op::Write, Some(buf)) => self.memory.write(io.offset, &buf[..len]),
+                (Op::Write, Some(buf)) => self.memory.write_ahead(io.offset, &buf[..len], next),
                 (Op::Write, None) => unreachable!("a write brings its data"),
                 (Op::Trim | Op::WriteZeroes, _) => self.memory.zero(io.offset, u64::from(io.len)),
             }
@@ -102,12 +103,13 @@ impl Lane for RamLane {
 
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
         for io in ios.iter() {
-            if io.op == Op::Read && self.geometry.check(io).is_ok() {
+            if matches!(io.op, Op::Read | Op::Write) && self.geometry.check(io).is_ok() {
                 self.memory.prefetch(io.offset, io.len as usize);
             }
         }
         while let Some(io) = ios.pop_front() {
-            let done = self.execute(io);
+            let next = ios.front().map_or(io.offset, |next| next.offset);
+            let done = self.execute(io, next);
             self.ready.push(done);
         }
     }
