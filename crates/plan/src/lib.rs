@@ -16,6 +16,7 @@ pub mod cost;
 pub mod expression;
 pub mod predict;
 pub mod search;
+pub mod simulate;
 pub mod system;
 pub mod unit;
 pub mod verify;

@@ -16,6 +16,7 @@
 
 use std::collections::BTreeMap;
 
+use block::Op;
 use model::{Class, ModelError, Network, Service, Station, StationId};
 use serde::Serialize;
 
@@ -104,6 +105,8 @@ pub struct Tweak {
     pub up_to: Option<Level>,
     /// A level of which everything is faster by this factor.
     pub faster: Option<(Level, f64)>,
+    /// What one read, or one write, of the mix takes, in place of the mean of both.
+    pub only: Option<Op>,
 }
 
 /// A bill as a network.
@@ -225,6 +228,25 @@ impl<'a> Builder<'a> {
         match self.tweak.faster {
             Some((faster, factor)) if faster == level => seconds / factor,
             _ => seconds,
+        }
+    }
+
+    /// Shares of reads and writes in what is asked about.
+    fn shares(&self) -> (f64, f64) {
+        match self.tweak.only {
+            None => (self.bill.work.read_share, 1.0 - self.bill.work.read_share),
+            Some(Op::Read) => (1.0, 0.0),
+            Some(_) => (0.0, 1.0),
+        }
+    }
+
+    /// Share of the bytes that go the way of the busier direction: reads go one way, writes the
+    /// other, at the same time.
+    fn one_way(&self) -> f64 {
+        let reads = self.bill.work.read_share;
+        match self.tweak.only {
+            None => reads.max(1.0 - reads),
+            Some(op) => f64::from(u8::from((op == Op::Read) == (reads >= 0.5))),
         }
     }
 

@@ -123,11 +123,8 @@ impl Builder<'_> {
         })
     }
 
-    /// Reads go one way, writes the other: the busier one counts.
     fn slot_seconds(&self, slot: &Pcie) -> f64 {
-        let work = self.bill.work;
-        let one_way = work.read_share.max(1.0 - work.read_share);
-        slot.read_bytes(work.size_bytes) * one_way / slot.packet_bytes_per_s()
+        slot.read_bytes(self.bill.work.size_bytes) * self.one_way() / slot.packet_bytes_per_s()
     }
 
     /// What the medium of a drive needs for an I/O.
@@ -170,7 +167,7 @@ impl Builder<'_> {
                 };
                 let seconds = self.at(Level::Drive, devices / law.throughput_per_s(devices));
                 // What a lone I/O takes beyond the time that it keeps others waiting.
-                let latency = match self.bill.work.read_share >= 0.5 {
+                let latency = match self.shares().0 >= 0.5 {
                     true => self.figure(drive, "read_latency"),
                     false => self.figure(drive, "write_latency"),
                 };
@@ -187,18 +184,19 @@ impl Builder<'_> {
     /// Time of an I/O by rating and bandwidth; in a mix, writes weigh more among reads.
     fn rated(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let work = self.bill.work;
+        let (reads, writes) = self.shares();
         let mut seconds = 0.0;
-        if work.read_share > 0.0 {
+        if reads > 0.0 {
             let rate = self.need(drive, "read_iops")?;
             let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
-            seconds += work.read_share * (1.0 / rate).max(work.size_bytes / bandwidth);
+            seconds += reads * (1.0 / rate).max(work.size_bytes / bandwidth);
         }
-        if work.read_share < 1.0 {
+        if writes > 0.0 {
             let rate = self.need(drive, "write_iops")?;
             let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
             let weight = if work.read_share > 0.0 { self.mix_factor(drive)? } else { 1.0 };
             let write = (1.0 / rate).max(work.size_bytes / bandwidth);
-            seconds += (1.0 - work.read_share) * weight * write;
+            seconds += writes * weight * write;
         }
         Ok(seconds)
     }

@@ -101,7 +101,6 @@ impl<'a> Builder<'a> {
             return Err(PlanError::Part { line: group.line, reason });
         };
         let work = self.bill.work;
-        let one_way = work.read_share.max(1.0 - work.read_share);
         let (bytes_per_s, wire) = if link.id.starts_with("fc") {
             let line = wire::line_bytes_per_s(link, 1).unwrap_or(f64::NAN);
             let framing = self.figure(link, "framing").unwrap_or(1.0);
@@ -114,7 +113,7 @@ impl<'a> Builder<'a> {
             tcp.options = f64::from(group.tcp_options);
             (self.need(link, "nominal_rate")? / 8.0, tcp.wire_bytes(work.size_bytes))
         };
-        let seconds = wire * one_way / bytes_per_s;
+        let seconds = wire * self.one_way() / bytes_per_s;
         let mut stations = Vec::new();
         for port in 0..group.devices() {
             let mut class = Class::closed(format!("port {index}.{port}"), work.outstanding);

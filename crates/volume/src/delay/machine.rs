@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use block::{Nanos, Op};
-use model::{Class, ClassId, Emulation, ModelError, Network, Step};
+use model::{Class, ClassId, Emulation, ModelError, Network, Service, StationId, Step};
 
 /// Different lengths of each drive and operation that have ways of their own; any further length
 /// takes that of the next power of two.
@@ -22,7 +22,7 @@ pub struct Way {
 }
 
 /// Says through which stations an I/O goes, and how long it takes there.
-pub type Ways = Box<dyn FnMut(Way) -> Vec<Step> + Send>;
+pub type Ways = Box<dyn FnMut(Way) -> Result<Vec<Step>, ModelError> + Send>;
 
 /// A modelled system in somebody's time, real or virtual.
 ///
@@ -52,17 +52,16 @@ impl Machine {
     /// # Errors
     ///
     /// What `model` refuses about the stations.
-    pub fn new(stations: Network, mut ways: Ways, seed: u64) -> Result<Machine, ModelError> {
-        let first = Way { drive: 0, op: Op::Read, len_bytes: 4096 };
+    pub fn new(stations: Network, ways: Ways, seed: u64) -> Result<Machine, ModelError> {
         let mut network = Network { classes: Vec::new(), ..stations };
-        network.add_class(class(first, ways(first)));
+        // A network has a class; those of I/Os come when they are first seen.
+        network.add_class(Class::closed("none", 1).visit(StationId(0), Service::fixed(1.0)));
         let emulation = Emulation::new(&network, seed)?;
-        let known = HashMap::from([(first, ClassId(0))]);
         let inside = Inside {
             emulation,
             ways,
-            known,
-            lengths: HashMap::from([((0, Op::Read), 1)]),
+            known: HashMap::new(),
+            lengths: HashMap::new(),
             mail: Vec::new(),
             news: Vec::new(),
             told: Vec::new(),
@@ -151,14 +150,14 @@ impl Inside {
         if let Some(id) = self.known.get(&way) {
             return Ok(*id);
         }
-        let lengths = self.lengths.entry((way.drive, way.op)).or_default();
-        if *lengths >= LENGTHS_MAX && !way.len_bytes.is_power_of_two() {
+        let lengths = self.lengths.get(&(way.drive, way.op)).copied().unwrap_or(0);
+        if lengths >= LENGTHS_MAX && !way.len_bytes.is_power_of_two() {
             // At most 32 of these.
             let len_bytes = way.len_bytes.checked_next_power_of_two().unwrap_or(1 << 31);
             return self.class(Way { len_bytes, ..way });
         }
-        *lengths += 1;
-        let id = self.emulation.add_class(class(way, (self.ways)(way)))?;
+        let id = self.emulation.add_class(class(way, (self.ways)(way)?))?;
+        *self.lengths.entry((way.drive, way.op)).or_default() += 1;
         self.known.insert(way, id);
         Ok(id)
     }

@@ -34,15 +34,15 @@ impl Delay {
         let ways = profile.clone();
         let machine = Machine::new(
             profile.network(1),
-            Box::new(move |way| ways.route(1, way.drive, way.op, way.len_bytes)),
+            Box::new(move |way| Ok(ways.route(1, way.drive, way.op, way.len_bytes))),
             SEED,
         );
         let machine = machine.map_err(|error| {
             OpenError::Profile(ProfileError { name: name.to_owned(), reason: error.to_string() })
         })?;
         let depth = profile.queue_depth.unwrap_or(u32::MAX);
-        let about = match &profile.calibration {
-            Some(fitted) => format!("emulates {}, calibrated by {}", profile.name, fitted.source),
+        let about = match profile.scatter_is_known() {
+            Some(source) => format!("emulates {}, calibrated by {source}", profile.name),
             None => format!(
                 "emulates {}, which is not calibrated: its percentiles say nothing about the drive",
                 profile.name

@@ -21,7 +21,7 @@
 //!
 //! A stage may lose by the universal scalability law: `contention = 0.02, coherence = 0.0`. The
 //! table `[calibration]` stands in profiles that were fitted to measurements and says to which.
-//! Percentiles mean something with it, and nothing without.
+//! Percentiles mean something with `scatter = true` in it, and nothing without.
 
 use std::path::Path;
 
@@ -80,6 +80,8 @@ pub struct Calibration {
     pub held_out: u32,
     /// Their median error, in percent.
     pub held_out_error_percent: f64,
+    /// How times scatter was measured too, and percentiles mean something.
+    pub scatter: bool,
 }
 
 /// A station on the way.
@@ -181,6 +183,11 @@ impl Profile {
         Profile::parse(&text).map_err(refuse)
     }
 
+    /// What its percentiles rest on; `None` if on nothing that was measured.
+    pub fn scatter_is_known(&self) -> Option<&str> {
+        self.calibration.as_ref().filter(|fitted| fitted.scatter).map(|fitted| &*fitted.source)
+    }
+
     /// Reads a profile.
     ///
     /// # Errors
@@ -264,7 +271,7 @@ impl Profile {
         route
     }
 
-    /// The network of `drives` drives with so many reads outstanding on each, `read_share` of them
+    /// The network of `drives` drives with so many I/Os outstanding on each, `read_share` of them
     /// reads, all of one length.
     pub fn closed(
         &self,

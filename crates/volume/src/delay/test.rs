@@ -14,7 +14,7 @@ const GEOMETRY: fn() -> Geometry = || Geometry::new(1 << 20, 512);
 
 fn machine(profile: &Profile, drives: u32) -> Arc<Machine> {
     let ways = profile.clone();
-    let ways = Box::new(move |way: Way| ways.route(drives, way.drive, way.op, way.len_bytes));
+    let ways = Box::new(move |way: Way| Ok(ways.route(drives, way.drive, way.op, way.len_bytes)));
     Arc::new(Machine::new(profile.network(drives), ways, 7).unwrap())
 }
 

@@ -1,0 +1,179 @@
+//! A bill for every kind of access: the same stations, and for each operation and length what it
+//! takes there.
+
+use std::collections::HashMap;
+
+use block::Op;
+use load::spec::Access;
+use model::{ModelError, Network, Servers, Source, Station, StationId, Step};
+use volume::delay::{Machine, Way};
+
+use super::{Cores, Drive, for_each_stop};
+use crate::bill::{Bill, Work};
+use crate::system::{PlanError, System, Tweak};
+
+/// More than any queue: what a class then has under way is what its drive takes.
+const DEEP: u32 = 65_536;
+/// Stations where nobody waits are all the same one.
+const DELAY: StationId = StationId(0);
+
+/// A bill, ready to be asked what an I/O takes.
+pub(super) struct Parts {
+    bill: Bill,
+    stations: Network,
+    names: HashMap<String, StationId>,
+    /// Routes of all classes for an operation and length, in the stations above.
+    routes: HashMap<(bool, u32), Vec<Vec<Step>>>,
+    pub drives: Vec<Drive>,
+    pub remarks: Vec<String>,
+}
+
+impl Parts {
+    /// Asks for all accesses at once, so that a missing figure is found before the run.
+    pub fn new(bill: &Bill, access: &Access) -> Result<Parts, PlanError> {
+        let read_share = access.read_percent() / 100.0;
+        let mut bill = bill.clone();
+        bill.work = Work { size_bytes: access.mean_bytes(), read_share, outstanding: DEEP };
+        let first = System::build(&bill, &Tweak::default())?;
+        bill.work.outstanding = 1;
+        let copies = System::build(&bill, &Tweak::default())?;
+        let drives = first.network.classes.iter().zip(&copies.network.classes).zip(0..);
+        let drives = drives.flat_map(|((deep, one), at)| {
+            let (deep, copies) = (population(&deep.source), population(&one.source));
+            let name = |copy: u32| match copies {
+                1 => one.name.clone(),
+                _ => format!("{} {copy}", one.name),
+            };
+            let drive = |copy| Drive { name: name(copy), at, depth: deep / copies };
+            (0..copies).map(drive).collect::<Vec<_>>()
+        });
+        let mut parts = Parts {
+            drives: drives.collect(),
+            remarks: first.remarks,
+            stations: Network { stations: vec![Station::delay("delay")], classes: Vec::new() },
+            names: HashMap::new(),
+            routes: HashMap::new(),
+            bill,
+        };
+        for line in &access.lines {
+            let mut lengths = vec![line.size_bytes];
+            lengths.extend(Some(line.reply_bytes).filter(|bytes| *bytes > 0));
+            for length in lengths {
+                if read_share > 0.0 {
+                    parts.routes(Op::Read, length)?;
+                }
+                if read_share < 1.0 {
+                    parts.routes(Op::Write, length)?;
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The routes of all drives for an operation and length.
+    fn routes(&mut self, op: Op, len_bytes: u32) -> Result<&[Vec<Step>], PlanError> {
+        let key = (op == Op::Read, len_bytes);
+        if !self.routes.contains_key(&key) {
+            let size_bytes = f64::from(len_bytes.max(1));
+            self.bill.work = Work { size_bytes, ..self.bill.work };
+            let tweak = Tweak { only: Some(op), ..Tweak::default() };
+            let System { network, .. } = System::build(&self.bill, &tweak)?;
+            let ids = self.places(&network.stations)?;
+            let routes = network.classes.into_iter().map(|class| {
+                let mut route = class.route;
+                // Where the other direction is the busy one, it takes no time and waits for nobody.
+                route.retain(|step| !matches!(step, Step::Visit(v) if v.service.mean_s == 0.0));
+                for_each_stop(&mut route, &mut |at| {
+                    at.iter_mut().for_each(|at| *at = ids[at.0 as usize]);
+                });
+                route
+            });
+            let routes = routes.collect();
+            self.routes.insert(key, routes);
+        }
+        Ok(&self.routes[&key])
+    }
+
+    /// Where stations of another build of the bill stand here.
+    fn places(&mut self, stations: &[Station]) -> Result<Vec<StationId>, PlanError> {
+        let mut ids = Vec::new();
+        for station in stations {
+            if station.servers == Servers::Infinite {
+                ids.push(DELAY);
+                continue;
+            }
+            let known = self.names.get(&station.name).copied();
+            if let Some(known) = known {
+                if self.stations.stations[known.0 as usize].servers != station.servers {
+                    let reason = "ports whose engines wait for the fabric are simulated with one \
+                                  length and direction at a time"
+                        .to_owned();
+                    return Err(PlanError::Part { line: 1, reason });
+                }
+                ids.push(known);
+                continue;
+            }
+            let id = self.stations.add_station(station.clone());
+            self.names.insert(station.name.clone(), id);
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+
+    /// What I/Os of mean length cost the cores; exact for one length.
+    pub fn cores(&self, access: &Access) -> Result<Cores, PlanError> {
+        let Some(processor) = self.names.get("processor") else {
+            return Ok(Cores { count: 0, read: (0.0, 0.0), write: (0.0, 0.0) });
+        };
+        let count = match self.stations.stations[processor.0 as usize].servers {
+            Servers::Count(count) => count,
+            _ => 0,
+        };
+        let mean = |op: Op| {
+            let mut sum = (0.0, 0.0);
+            for line in &access.lines {
+                let routes = self.routes.get(&(op == Op::Read, line.size_bytes));
+                let first = routes.and_then(|routes| routes.first());
+                let steps = first.into_iter().flatten().filter_map(|step| match step {
+                    Step::Visit(visit) if visit.at == [*processor] => Some(visit.service.mean_s),
+                    _ => None,
+                });
+                let share = line.share_percent;
+                sum = (sum.0 + share * steps.sum::<f64>(), sum.1 + share);
+            }
+            (if sum.1 > 0.0 { sum.0 / sum.1 } else { 0.0 }, 0.0)
+        };
+        Ok(Cores { count, read: mean(Op::Read), write: mean(Op::Write) })
+    }
+
+    /// The stations in motion.
+    pub fn machine(mut self, seed: u64) -> Result<Machine, ModelError> {
+        let stations = self.stations.clone();
+        Machine::new(stations, Box::new(move |way| self.way(way)), seed)
+    }
+
+    fn way(&mut self, way: Way) -> Result<Vec<Step>, ModelError> {
+        let Way { drive, op, len_bytes } = way;
+        let op = if op == Op::Read { Op::Read } else { Op::Write };
+        let before = self.stations.stations.len();
+        let routes = self.routes(op, len_bytes).map_err(as_model)?;
+        let route = routes[drive as usize].clone();
+        // Stations follow from the bill, not from lengths: all were there at the start.
+        debug_assert_eq!(before, self.stations.stations.len());
+        Ok(route)
+    }
+}
+
+fn population(source: &Source) -> u32 {
+    match source {
+        Source::Closed { population, .. } => (*population).max(1),
+        Source::Open { .. } => 1,
+    }
+}
+
+fn as_model(error: PlanError) -> ModelError {
+    match error {
+        PlanError::Model(error) => error,
+        other => ModelError::Invalid { place: "bill".to_owned(), problem: other.to_string() },
+    }
+}

@@ -1,0 +1,184 @@
+//! Bills and profiles in virtual time, against theory.
+
+use load::WorkerSpec;
+use load::spec::{Arrivals, Pacing, Part, Workload};
+use model::{Method, solve};
+use serde_json::Value;
+use stats::live::{About, Action, Snapshot};
+use stats::{Job, Origin};
+use volume::{Purpose, Uri};
+
+use super::*;
+use crate::catalogue::Catalogue;
+use crate::predict::predict;
+use crate::system::Tweak;
+
+struct Nobody;
+
+impl Live for Nobody {
+    fn start(&mut self, _: &About) {}
+    fn update(&mut self, _: &Snapshot) -> Action {
+        Action::Continue
+    }
+    fn end(&mut self) {}
+}
+
+/// One worker for each drive.
+pub(crate) fn run(simulator: &Simulator, workload: &Workload, seconds: f64) -> RunResult {
+    let uri: Uri = "null:1t".parse().unwrap();
+    let volume = volume::open(&uri, Purpose::Destroy).unwrap();
+    let workers = (0..).zip(simulator.drives()).map(|(number, drive)| WorkerSpec {
+        name: format!("worker {number}"),
+        volume: volume.clone(),
+        uri: drive.name.clone(),
+        target: String::new(),
+        workload: Arc::new(workload.clone()),
+        number,
+        part: Part::WHOLE,
+    });
+    let access = &workload.access;
+    let count = simulator.drives().len();
+    let job = Job {
+        size_bytes: access.size_bytes(),
+        read_percent: access.read_percent(),
+        random_percent: access.random_percent(),
+        outstanding: Some(u64::from(workload.outstanding) * count as u64),
+        workers: count as u32,
+        volumes: count as u32,
+        ..Job::default()
+    };
+    let spec = RunSpec {
+        job,
+        document: Value::Null,
+        workers: workers.collect(),
+        seconds,
+        ramp_seconds: seconds / 10.0,
+        seed: 1,
+        cores: vec![0],
+        ledgers: None,
+        targets: None,
+    };
+    let drive_of: Vec<usize> = (0..count).collect();
+    simulator.run(&spec, &drive_of, &Stop::default(), &mut Nobody).unwrap()
+}
+
+pub(crate) fn workload(size: u32, read_percent: f64, outstanding: u32) -> Workload {
+    Workload::new(Access::new(size, read_percent, 100.0), outstanding)
+}
+
+fn bill(text: &str) -> Bill {
+    Bill::read("b.toml", text, &Catalogue::shipped()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn near(found: f64, expected: f64, share: f64) -> bool {
+    (found / expected - 1.0).abs() < share
+}
+
+#[test]
+fn a_bill_does_what_theory_says() {
+    for (text, seconds) in [
+        (include_str!("../../systems/intel-ssd.toml"), 0.05),
+        (include_str!("../../systems/p4800x.toml"), 0.1),
+        (include_str!("../../systems/marvell-write.toml"), 0.1),
+        (include_str!("../../systems/thirdio-fc.toml"), 0.05),
+        (include_str!("../../systems/iscsi-wire.toml"), 0.1),
+    ] {
+        let bill = bill(text);
+        let work = bill.work;
+        let theory = predict(&bill, &Tweak::default()).unwrap();
+        let workload = workload(work.size_bytes as u32, work.read_share * 100.0, work.outstanding);
+        let simulator = Simulator::of_bill(&bill, &workload.access, 1).unwrap();
+        let found = run(&simulator, &workload, seconds);
+        let name = &bill.name;
+        assert!(found.totals.ios > 1000, "{name}: {}", found.totals.ios);
+        let iops = found.totals.iops;
+        assert!(near(iops, theory.iops, 0.03), "{name}: {iops} for {}", theory.iops);
+        if let (Some(percent), Some(share)) = (found.cpu.host_percent, theory.processor) {
+            assert!(near(percent, share * 100.0, 0.03), "{name}: {percent} for {share}");
+        }
+        assert_eq!(found.origin, Origin::Simulated);
+    }
+}
+
+#[test]
+fn a_mix_of_lengths_takes_the_time_of_its_parts() {
+    let text =
+        "name = 'x'\nsize = '4k'\noutstanding = 8\n[[group]]\ndrive = 'micron-9550-max-6400'\n";
+    let bill = bill(text);
+    let small = workload(4096, 70.0, 256);
+    let found = run(&Simulator::of_bill(&bill, &small.access, 1).unwrap(), &small, 0.1);
+    // Its rated mix, though each I/O is either a read or a write.
+    assert!(near(found.totals.iops, 720e3, 0.02), "{}", found.totals.iops);
+    // Half of it at twenty times the length: bytes limit, and the mean time is that of both.
+    let mut both = workload(4096, 100.0, 64);
+    let long =
+        load::spec::Line { share_percent: 50.0, ..load::spec::Line::new(1 << 20, 100.0, 100.0) };
+    both.access.lines[0].share_percent = 50.0;
+    both.access.lines.push(long);
+    let alone = |size: u32| {
+        let w = workload(size, 100.0, 64);
+        1.0 / run(&Simulator::of_bill(&bill, &w.access, 1).unwrap(), &w, 0.2).totals.iops
+    };
+    let expected = 2.0 / (alone(4096) + alone(1 << 20));
+    let found = run(&Simulator::of_bill(&bill, &both.access, 1).unwrap(), &both, 0.5);
+    assert!(near(found.totals.iops, expected, 0.05), "{} {expected}", found.totals.iops);
+}
+
+#[test]
+fn without_calibration_there_are_no_percentiles_and_the_same_seed_gives_the_same_bits() {
+    let profile = Profile::load("x25-m").unwrap();
+    let mut workload = workload(4096, 70.0, 32);
+    workload.pacing = Pacing::Ios { per_second: 8000.0, arrivals: Arrivals::Poisson };
+    let one = run(&Simulator::of_profile(&profile, 2, 5).unwrap(), &workload, 0.5);
+    let two = run(&Simulator::of_profile(&profile, 2, 5).unwrap(), &workload, 0.5);
+    assert_eq!(one, two);
+    let other = run(&Simulator::of_profile(&profile, 2, 6).unwrap(), &workload, 0.5);
+    assert_ne!(one.totals, other.totals);
+    assert!(one.totals.latency_ns.mean.is_some() && one.totals.latency_ns.p99.is_none());
+    assert!(one.histograms.is_empty() && one.spans.is_empty());
+    assert!(one.warnings.iter().any(|warning| warning.contains("not calibrated")));
+    let calibrated = Profile {
+        calibration: Some(volume::delay::Calibration {
+            source: "runs of a test".to_owned(),
+            fitted: 1,
+            fit_error_percent: 0.0,
+            held_out: 1,
+            held_out_error_percent: 0.0,
+            scatter: true,
+        }),
+        ..profile
+    };
+    let found = run(&Simulator::of_profile(&calibrated, 2, 5).unwrap(), &workload, 0.5);
+    assert_eq!(found.totals.iops, one.totals.iops);
+    assert!(found.totals.latency_ns.p50.is_some() && !found.histograms.is_empty());
+    assert!(found.warnings.iter().any(|warning| warning == "calibrated by runs of a test"));
+}
+
+#[test]
+fn a_profile_does_what_theory_says() {
+    let profile = Profile::load("x25-m").unwrap();
+    for (read_percent, outstanding) in [(100.0, 1), (100.0, 8), (0.0, 4)] {
+        let workload = workload(4096, read_percent, outstanding);
+        let found = run(&Simulator::of_profile(&profile, 2, 1).unwrap(), &workload, 0.8);
+        let network = profile.closed(2, outstanding, read_percent / 100.0, 4096);
+        let exact = solve(&network, Method::Exact).unwrap().throughput_per_s();
+        assert!(near(found.totals.iops, exact, 0.03), "{} {exact}", found.totals.iops);
+        let read_share = read_percent / 100.0;
+        let work = crate::bill::Work { size_bytes: 4096.0, read_share, outstanding };
+        assert!(near(theory(&profile, 2, &work).unwrap().iops, exact, 0.01));
+    }
+}
+
+#[test]
+fn what_no_figure_tells_is_refused() {
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 8\n[[group]]\ndrive = 'x25-m'\n";
+    let mut access = Access::new(4096, 50.0, 100.0);
+    access.lines[0].trim_percent = 1.0;
+    let refused = |text: &str, access: &Access| {
+        Simulator::of_bill(&bill(text), access, 1).err().map(|error| error.to_string()).unwrap()
+    };
+    assert!(refused(text, &access).contains("trims"));
+    let text = text.replace("x25-m", "p3700-800");
+    assert!(refused(&text, &Access::new(4096, 50.0, 100.0)).contains("read_iops of p3700-800"));
+    assert!(Simulator::of_profile(&Profile::load("x25-m").unwrap(), 0, 1).is_err());
+}

@@ -1,0 +1,44 @@
+//! What queueing theory says about drives of a profile.
+
+use model::{Method, ModelError, solve};
+use serde::Serialize;
+use volume::delay::Profile;
+
+use crate::bill::{DEVICES_MAX, Work};
+
+/// Means of a closed loop.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Theory {
+    /// I/Os per second of all drives.
+    pub iops: f64,
+    /// Payload per second.
+    pub bytes_per_s: f64,
+    /// Mean time from issue to done, in seconds.
+    pub latency_s: f64,
+    /// How busy each station is, 0 to 1, the busiest first.
+    pub uses: Vec<(String, f64)>,
+}
+
+/// Solves `drives` drives under `work`, whose outstanding I/Os are those of each drive.
+///
+/// # Errors
+///
+/// What `model` says; nothing above 512 drives is solved.
+pub fn theory(profile: &Profile, drives: u32, work: &Work) -> Result<Theory, ModelError> {
+    if !(1..=DEVICES_MAX).contains(&drives) {
+        let problem = format!("{drives} drives: 1 to {DEVICES_MAX} are possible");
+        return Err(ModelError::Invalid { place: "profile".to_owned(), problem });
+    }
+    let size = work.size_bytes.clamp(1.0, f64::from(u32::MAX)) as u32;
+    let network = profile.closed(drives, work.outstanding, work.read_share, size);
+    let solution = solve(&network, Method::Auto)?;
+    let stations = network.stations.iter().zip(&solution.stations);
+    let mut uses: Vec<(String, f64)> = stations
+        .map(|(station, solved)| (station.name.clone(), solved.utilisation))
+        .filter(|(_, used)| used.is_finite())
+        .collect();
+    uses.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let iops = solution.throughput_per_s();
+    let bytes_per_s = iops * work.size_bytes;
+    Ok(Theory { iops, bytes_per_s, latency_s: solution.response_s(), uses })
+}
