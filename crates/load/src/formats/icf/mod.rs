@@ -187,5 +187,8 @@ mod test {
             }
         }
         assert_eq!(again, first, "{written}");
+        let mut odd = first;
+        odd.steps.iter_mut().for_each(|step| step.groups[0].volumes[0] = "'key".into());
+        assert!(write(&odd).unwrap_err().contains("name of a target"));
     }
 }

@@ -158,6 +158,10 @@ fn managers(text: &mut String, job: &JobSpec, first: &Step) -> Result<(), String
         }
         line(text, "'End assigned access specs\n'Target assignments");
         for volume in &group.volumes {
+            let odd = volume.starts_with('\'') || volume.contains(['\n', '\r']);
+            if odd || volume.trim() != volume || volume.is_empty() {
+                return Err(format!("'{volume}' cannot be the name of a target"));
+            }
             line(text, &format!("'Target\n\t{volume}\n'Target type\n\tDISK\n'End target"));
         }
         line(text, "'End target assignments\n'End worker");
