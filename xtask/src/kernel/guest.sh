@@ -47,7 +47,7 @@ bounded() { timeout $LIMIT "$@"; }
 set_up() {
     for module in /modules/*; do insmod "$module" || return 1; done
     echo 1 >/proc/sys/net/ipv4/conf/all/route_localnet
-    ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && ip route add default via 10.0.2.2
+    ip addr add 10.0.2.15/24 dev eth0 && plug_in || return 1
     # The initiator's daemon takes orders only from a user with a name.
     echo root:x:0:0::/:/bin/sh >/etc/passwd
     mkdir -p /run/lock
@@ -58,6 +58,8 @@ set_up() {
     iscsid -f &
     sleep 0.5
 }
+
+plug_in() { ip link set eth0 up && ip route add default via 10.0.2.2; }
 
 # --- Files, on whichever block device there is
 
@@ -86,6 +88,28 @@ check_files() {
     bounded umount /mnt && [ $same = 0 ] && bounded e2fsck -fn "$1"
 }
 
+# survives DEVICE TAG COMMAND…: makes files, and does the command again and again meanwhile.
+survives() {
+    local device=$1 tag=$2 times=0
+    shift 2
+    make_files "$device" $tag &
+    local writer=$!
+    while [ $times -lt 3 ] || kill -0 $writer; do
+        sleep 0.3
+        "$@" || return 1
+        times=$((times + 1))
+    done
+    wait $writer
+}
+
+# survives_cut DEVICE TAG: makes files while the network is away for longer than both ends wait.
+survives_cut() {
+    make_files "$1" $2 &
+    local writer=$!
+    sleep 1
+    ip link set eth0 down && sleep 9 && plug_in && wait $writer
+}
+
 # --- NVMe/TCP
 
 nvme_device() { ls -d /dev/nvme[0-9]*n1; }
@@ -100,6 +124,8 @@ nvme_disconnect() {
     bounded nvme disconnect -n $nqn && ! nvme_device
 }
 
+nvme_reset() { bounded nvme reset "$(ls -d /dev/nvme[0-9])"; }
+
 nvme_reconnect() { nvme_disconnect && nvme_connect; }
 
 # --- iSCSI
@@ -113,15 +139,17 @@ iscsi_discover() {
     bounded iscsiadm -m discovery -t sendtargets -p 127.0.0.1:$iscsi_port | grep " $iqn\$"
 }
 
-iscsi_digests() {
-    for digest in HeaderDigest DataDigest; do
-        bounded iscsiadm -m node -T $iqn -o update -n node.conn[0].iscsi.$digest -v $1 || return 1
-    done
-}
+iscsi_set() { bounded iscsiadm -m node -T $iqn -o update -n "$1" -v "$2"; }
 
 iscsi_login() {
-    iscsi_digests $iscsi_digest && bounded iscsiadm -m node -T $iqn --login && await iscsi_device
+    iscsi_set node.conn[0].iscsi.HeaderDigest $iscsi_digest &&
+        iscsi_set node.conn[0].iscsi.DataDigest $iscsi_digest &&
+        iscsi_set node.conn[0].timeo.noop_out_interval 2 &&
+        iscsi_set node.conn[0].timeo.noop_out_timeout 2 &&
+        bounded iscsiadm -m node -T $iqn --login && await iscsi_device
 }
+
+iscsi_reset() { bounded sg_reset $1 "$(iscsi_device)"; }
 
 iscsi_logout() { bounded iscsiadm -m node -T $iqn --logout && ! iscsi_device; }
 
@@ -156,6 +184,24 @@ both_protocols() {
     check $1-nvme-disconnects-again nvme_disconnect
 }
 
+# What breaks while data is written: the controller or the unit is reset, the network goes away.
+# Both come back by themselves, and nothing is lost.
+breaks() {
+    check nvme-connects-to-break nvme_connect
+    check nvme-survives-resets survives "$(nvme_device)" nvme nvme_reset
+    check nvme-survives-a-cut survives_cut "$(nvme_device)" nvme
+    check nvme-reconnects-whole nvme_reconnect
+    check nvme-lost-nothing check_files "$(nvme_device)" nvme
+    check nvme-disconnects-whole nvme_disconnect
+    check iscsi-logs-in-to-break iscsi_login
+    check iscsi-survives-unit-resets survives "$(iscsi_device)" iscsi iscsi_reset --device
+    check iscsi-survives-target-resets survives "$(iscsi_device)" iscsi iscsi_reset --target
+    check iscsi-survives-a-cut survives_cut "$(iscsi_device)" iscsi
+    check iscsi-logs-in-whole iscsi_relogin
+    check iscsi-lost-nothing check_files "$(iscsi_device)" iscsi
+    check iscsi-logs-out-whole iscsi_logout
+}
+
 # The kernel found nothing wrong with the target.
 kernel_is_content() {
     ! dmesg | grep -iE 'digest (error|mismatch)|i/o error|i/o timeout|timed out|call trace|conn error'
@@ -167,5 +213,7 @@ both_protocols plain
 nvme_flags='--hdr-digest --data-digest' iscsi_digest=CRC32C iscsi_bit=1
 both_protocols digests
 check kernel-is-content kernel_is_content
+nvme_flags="$nvme_flags --keep-alive-tmo=4 --reconnect-delay=1"
+breaks
 say ended
 poweroff -f

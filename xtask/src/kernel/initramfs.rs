@@ -13,8 +13,15 @@ use super::cpio::Archive;
 use crate::process::{self, Show};
 
 /// Programs, by where a package has them below `/` or `/usr`.
-const PROGRAMS: &[&str] =
-    &["bin/busybox", "sbin/nvme", "sbin/iscsid", "sbin/iscsiadm", "sbin/mke2fs", "sbin/e2fsck"];
+const PROGRAMS: &[&str] = &[
+    "bin/busybox",
+    "sbin/nvme",
+    "sbin/iscsid",
+    "sbin/iscsiadm",
+    "sbin/mke2fs",
+    "sbin/e2fsck",
+    "bin/sg_reset",
+];
 
 /// Settings that packages bring.
 const SETTINGS: &[&str] = &["etc/iscsi/iscsid.conf", "etc/mke2fs.conf"];

@@ -34,7 +34,23 @@ const TAIL_LINES: usize = 80;
 const PREFIX: &str = "drumfire: ";
 
 /// What the guest checks once.
-const ONCE: [&str; 2] = ["sets-up", "kernel-is-content"];
+const ONCE: [&str; 15] = [
+    "sets-up",
+    "kernel-is-content",
+    "nvme-connects-to-break",
+    "nvme-survives-resets",
+    "nvme-survives-a-cut",
+    "nvme-reconnects-whole",
+    "nvme-lost-nothing",
+    "nvme-disconnects-whole",
+    "iscsi-logs-in-to-break",
+    "iscsi-survives-unit-resets",
+    "iscsi-survives-target-resets",
+    "iscsi-survives-a-cut",
+    "iscsi-logs-in-whole",
+    "iscsi-lost-nothing",
+    "iscsi-logs-out-whole",
+];
 /// What the guest checks without digests and with them.
 const TWICE: [&str; 17] = [
     "nvme-discovers",

@@ -16,7 +16,8 @@ const LIMIT: Duration = Duration::from_secs(5 * 60);
 /// A package that only depends on the newest kernel.
 const KERNEL: &str = "linux-image-amd64";
 /// Whose programs the guest runs, with the packages of their libraries.
-pub const PROGRAMS: &[&str] = &["busybox-static", "nvme-cli", "open-iscsi", "e2fsprogs"];
+pub const PROGRAMS: &[&str] =
+    &["busybox-static", "nvme-cli", "open-iscsi", "e2fsprogs", "sg3-utils"];
 
 /// Downloads the packages into `folder` and unpacks them below its `root`, which is returned.
 pub fn unpack(folder: &Path) -> Result<PathBuf> {

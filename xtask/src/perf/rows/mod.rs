@@ -6,6 +6,7 @@ mod idle;
 mod initiator;
 mod memory;
 mod nvme;
+mod predict;
 mod processes;
 mod race;
 mod servers;
@@ -62,4 +63,7 @@ pub const ROWS: &[Row] = &[
     nvme::CROSSED,
     idle::NVME,
     after_idle::ROW,
+    predict::SOLVE,
+    predict::DRAW,
+    predict::SIMULATE,
 ];
