@@ -39,7 +39,7 @@ pub enum Command {
     /// Print the results of runs again, in another form.
     Report(crate::report::Args),
     /// Say what on this host will spoil a measurement, and what mends it.
-    Doctor,
+    Doctor(crate::doctor::Args),
     /// Look up what parts are known to do, and who says so.
     Catalogue(crate::catalogue::Args),
     /// Hold a claim against the laws, links and parts that it names.
@@ -267,9 +267,11 @@ pub struct Run {
     /// Processors to drive from [default: as many as there are workers, the first ones].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,
-    /// Overwrite volumes that hold data.
-    #[arg(long)]
-    pub destroy: bool,
+    /// Overwrite volumes that hold data. A device wants its path or serial number with it, as
+    /// --destroy=/dev/sdx; may be given several times.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "")]
+    pub destroy: Vec<String>,
     /// Write every volume once with content that tells its place, then compare every read.
     #[arg(long)]
     pub verify: bool,

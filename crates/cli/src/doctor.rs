@@ -1,15 +1,103 @@
-//! `drumfire doctor`: what on this host will spoil a measurement.
+//! `drumfire doctor`: what on this host, and on the volumes that are named, will spoil a
+//! measurement, and the commands that mend it.
 
-use anyhow::Result;
-use os::{Clock, Features};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use os::sample::HostCpu;
+use os::{Clock, Features, counters};
+use stats::verdict::{self, Wire};
+use stats::{Check, Verdict};
+use volume::{Purpose, Uri, Volume};
 
 use crate::exit::Exit;
 
-/// Prints what it finds; fails if nothing can run here.
-pub fn main() -> Result<Exit> {
+/// `drumfire doctor`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Volumes that are to be measured: they are looked at, and nothing is written.
+    #[arg(value_name = "URI")]
+    volumes: Vec<String>,
+    /// Print one JSON document, the list of checks.
+    #[arg(long)]
+    json: bool,
+    /// Exit with 3 if a check fails.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// How long the host is watched.
+const WATCHED: Duration = Duration::from_secs(1);
+
+/// Prints what it finds; fails if nothing can run here, or a volume cannot be opened.
+pub fn main(args: &Args) -> Result<Exit> {
     let features = Features::probe()?;
-    println!("kernel     Linux {}", os::sample::kernel_release());
-    println!("processor  {}, {} usable", os::cpu::model(), os::cpu::allowed().len());
+    let mut opened: Vec<(String, Arc<dyn Volume>)> = Vec::new();
+    let (mut wire, mut closed) = (Wire::None, 0);
+    for text in &args.volumes {
+        let uri: Uri = text.parse()?;
+        let volume = match volume::open(&uri, Purpose::Read) {
+            Ok(volume) => volume,
+            Err(error) => {
+                eprintln!("drumfire: {error}");
+                closed += 1;
+                continue;
+            }
+        };
+        if volume.transport() != "local" {
+            wire = if crate::run::is_loopback(&uri) { Wire::Loopback } else { remote(wire) };
+        }
+        opened.push((uri.to_string(), volume));
+    }
+    let mut checks = load::inspect(&opened);
+    checks.extend(watch());
+    if wire != Wire::None {
+        checks.push(verdict::wire(wire));
+    }
+    checks.sort_by(|a, b| a.code.cmp(&b.code));
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &checks).context("the list of checks")?;
+        writeln!(out)?;
+    } else {
+        print_host(&features, &mut out)?;
+        checks.iter().try_for_each(|check| print(check, &mut out))?;
+    }
+    let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
+    Ok(match () {
+        () if closed > 0 => Exit::Failed,
+        () if failed && args.strict => Exit::Dishonest,
+        () => Exit::Good,
+    })
+}
+
+/// A network, unless something that is worse is known already.
+fn remote(known: Wire) -> Wire {
+    match known {
+        Wire::Loopback => Wire::Loopback,
+        _ => Wire::Network { retransmitted_percent: None },
+    }
+}
+
+/// Watches the host for a moment without any load of ours: whatever is busy now will disturb.
+fn watch() -> [Check; 2] {
+    let (before, stopped) = (HostCpu::now(), counters::throttled());
+    std::thread::sleep(WATCHED);
+    let used = HostCpu::now().since(&before);
+    let share = |part: f64| (used.total() > 0.0).then(|| part / used.total() * 100.0);
+    let stopped = counters::throttled().zip(stopped).map(|(now, then)| now.saturating_sub(then));
+    let cores = os::cpu::allowed().len() as u32;
+    [
+        verdict::cpu_was_ours(share(used.steal), stopped),
+        verdict::nobody_else(share(used.busy()), Some(0.0), cores),
+    ]
+}
+
+fn print_host(features: &Features, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "kernel     Linux {}", os::sample::kernel_release())?;
+    writeln!(out, "processor  {}, {} usable", os::cpu::model(), os::cpu::allowed().len())?;
     for (name, has, since) in [
         ("deferred task work", features.defer_taskrun, "6.1"),
         ("cooperative task work", features.coop_taskrun, "5.19"),
@@ -21,12 +109,23 @@ pub fn main() -> Result<Exit> {
             true => "yes".to_owned(),
             false => format!("no: a slower path is used; Linux {since} or newer has it"),
         };
-        println!("kernel     {name}: {state}");
+        writeln!(out, "io_uring   {name}: {state}")?;
     }
     let clock = match Clock::get().uses_counter() {
-        true => "time-stamp counter".to_owned(),
-        false => "system call, slower: the kernel's clock source is not tsc".to_owned(),
+        true => "time-stamp counter",
+        false => "system call, slower: the kernel's clock source is not tsc",
     };
-    println!("clock      {clock}");
-    Ok(Exit::Good)
+    writeln!(out, "clock      {clock}")
+}
+
+fn print(check: &Check, out: &mut impl Write) -> io::Result<()> {
+    let Check { code, name, verdict, evidence, mend } = check;
+    let verdict = match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Warn => "WARN",
+        Verdict::Fail => "FAIL",
+        Verdict::Unknown => "unknown",
+    };
+    writeln!(out, "{code} {verdict:<7} {name}: {evidence}")?;
+    mend.iter().try_for_each(|command| writeln!(out, "            mend: {command}"))
 }

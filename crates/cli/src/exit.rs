@@ -104,7 +104,12 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
             )
             || matches!(
                 cause.downcast_ref::<volume::OpenError>(),
-                Some(volume::OpenError::HoldsData(_) | volume::OpenError::TooSmall(..))
+                Some(
+                    volume::OpenError::HoldsData(_)
+                        | volume::OpenError::Precious { .. }
+                        | volume::OpenError::InUse { .. }
+                        | volume::OpenError::TooSmall(..)
+                )
             )
     });
     if usage { Exit::Usage } else { Exit::Failed }

@@ -35,7 +35,7 @@ fn main() -> std::process::ExitCode {
         Command::Discover(discover) => discover::main(&discover),
         Command::Explain(args) => explain::main(&args),
         Command::Report(of) => crate::report::main(&of, args.color),
-        Command::Doctor => doctor::main(),
+        Command::Doctor(args) => doctor::main(&args),
         Command::Catalogue(args) => catalogue::main(&args),
         Command::Audit(args) => audit::main(&args),
         Command::Plan(args) => plan::main(&args),

@@ -143,7 +143,7 @@ fn purpose(run: &Run, job: &JobSpec, uri: &Uri) -> Purpose {
     let names = |text: &String| text.parse::<Uri>().as_ref() == Ok(uri);
     let mut groups = job.steps.iter().flat_map(|step| &step.groups);
     let writes = groups.any(|group| group.workload.writes() && group.volumes.iter().any(names));
-    match (writes && !run.verify_only, run.destroy) {
+    match (writes && !run.verify_only, volume::may_destroy(uri, &run.destroy)) {
         (false, _) => Purpose::Read,
         (true, false) => Purpose::Write,
         (true, true) => Purpose::Destroy,
@@ -204,7 +204,8 @@ fn rate_of(workload: &Workload) -> Option<f64> {
     }
 }
 
-fn is_loopback(uri: &Uri) -> bool {
+/// Whether it is reached without any wire.
+pub fn is_loopback(uri: &Uri) -> bool {
     use std::net::ToSocketAddrs;
     let addresses = uri.address().and_then(|address| address.to_socket_addrs().ok());
     addresses.is_some_and(|mut all| all.any(|address| address.ip().is_loopback()))

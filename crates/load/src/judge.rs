@@ -3,6 +3,8 @@
 use stats::verdict::{self, Wire};
 use stats::{Check, Collector, Cpu, Job, Verdict};
 
+use crate::witness::Testimony;
+
 /// The checks of a run in virtual time: those of numbers, and none of a host.
 pub(crate) fn of_simulation(collected: &Collector) -> Vec<Check> {
     let rates: Vec<f64> = collected.seconds().iter().map(|second| second.iops).collect();
@@ -17,19 +19,20 @@ pub(crate) fn of_simulation(collected: &Collector) -> Vec<Check> {
     checks
 }
 
-/// Every check that can be made from the numbers of a run. `data_right` is what comparing every
-/// read came to, if reads were compared.
+/// Every check that can be made from the numbers of a run and what the host said of it.
+/// `data_right` is what comparing every read came to, if reads were compared.
 pub(crate) fn checks(
     job: &Job,
     collected: &Collector,
     cpu: &Cpu,
+    testimony: &Testimony,
     data_right: Option<bool>,
 ) -> Vec<Check> {
     let rates: Vec<f64> = collected.seconds().iter().map(|second| second.iops).collect();
     let wire = match job.transport.as_str() {
         "local" => Wire::None,
         _ if job.loopback => Wire::Loopback,
-        _ => Wire::Network { retransmitted_percent: None },
+        _ => Wire::Network { retransmitted_percent: testimony.retransmitted_percent },
     };
     // A target on this host that is not ours to count would pass for somebody else.
     let whole = cpu.target_cores.is_some() || !job.loopback;
@@ -47,10 +50,11 @@ pub(crate) fn checks(
         verdict::generator_ceiling(totals.iops, None, None),
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(totals.ios),
-        verdict::cpu_was_ours(cpu.steal_percent, None),
+        verdict::cpu_was_ours(cpu.steal_percent, testimony.throttled),
         verdict::nobody_else(cpu.host_percent, ours, os::cpu::allowed().len() as u32),
         verdict::wire(wire),
     ];
+    checks.extend(testimony.checks.iter().cloned());
     checks.extend(verdict::schedule_kept(&totals));
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     checks

@@ -20,6 +20,7 @@ mod runner;
 mod simulation;
 pub mod spec;
 mod stamp;
+mod witness;
 mod worker;
 
 pub use crate::engine::Stop;
@@ -28,3 +29,4 @@ pub use crate::recheck::{Recheck, recheck};
 pub use crate::runner::{Engine, RunError};
 pub use crate::simulation::{Simulation, Storage};
 pub use crate::spec::{RunSpec, TargetThreads, WorkerSpec};
+pub use crate::witness::inspect;

@@ -2,8 +2,8 @@
 
 use block::Nanos;
 use os::sample::{self, HostCpu, ThreadUse};
-use stats::Cpu;
 use stats::live::LiveCpu;
+use stats::{Cpu, Processor};
 
 /// Reads the counters of a run's threads and of the host.
 pub(crate) struct Meter {
@@ -87,6 +87,22 @@ impl Reading {
 }
 
 impl Reading {
+    /// What each processor did between `earlier` and here.
+    pub(crate) fn processors_since(&self, earlier: &Reading) -> Vec<Processor> {
+        let used = self.each.iter().zip(&earlier.each).map(|(now, then)| now.since(then));
+        let shares = used.map(|used| {
+            let share = |part: f64| part / used.total().max(1e-9) * 100.0;
+            Processor {
+                user_percent: share(used.user),
+                system_percent: share(used.system),
+                irq_percent: share(used.irq),
+                softirq_percent: share(used.softirq),
+                steal_percent: share(used.steal),
+            }
+        });
+        shares.collect()
+    }
+
     /// The same for a live view.
     pub(crate) fn live_since(&self, earlier: &Reading, cpu: &Cpu) -> LiveCpu {
         let used = self.each.iter().zip(&earlier.each).map(|(now, then)| now.since(then));

@@ -18,6 +18,7 @@ use crate::judge;
 use crate::ledger::Ledger;
 use crate::meter::{Meter, Reading};
 use crate::spec::{AccessError, Pacing, RunSpec, WorkerSpec, Workload};
+use crate::witness::{Moment, Witness};
 use crate::worker::Trouble;
 
 /// How often the view may answer keys.
@@ -260,31 +261,36 @@ impl<'a> Run<'a> {
         let spec = self.spec;
         let cores = os::cpu::allowed().len() as u32;
         live.start(&About { job: spec.job.clone(), origin: origin(spec), cores });
+        // What is read must be there before the first read, or after the filling.
+        let mut witness = (!fills(spec)).then(|| Witness::look(spec));
         crew.command(Command::Run);
         let mut begin = self.clock.now();
         if fills(spec) {
-            begin = self.fill(begin, crew, live);
+            self.fill(begin, crew, live);
+            witness = Some(Witness::look(spec));
+            begin = self.clock.now();
         }
+        let witness = witness.expect("looked before or after the filling");
         if spec.ramp_seconds > 0.0 {
             begin = self.phase(Phase::Ramp, spec.ramp_seconds, begin, crew, live).1;
         }
         self.collected.restart();
         let started = jiff::Timestamp::now().to_string();
-        let before = self.meter.read(self.clock.now());
+        let before = (self.meter.read(self.clock.now()), witness.now());
         let end = self.phase(Phase::Run, spec.seconds, begin, crew, live);
-        let after = self.meter.read(self.clock.now());
+        let after = (self.meter.read(self.clock.now()), witness.now());
         crew.command(Command::Drain);
         live.end();
-        self.result(started, &before, &after, end)
+        self.result(started, &witness, &before, &after, end)
     }
 
     /// Runs until every volume was written once.
-    fn fill(&mut self, mut begin: Nanos, crew: &Crew, live: &mut dyn Live) -> Nanos {
+    fn fill(&mut self, mut begin: Nanos, crew: &Crew, live: &mut dyn Live) {
         loop {
             begin = self.phase(Phase::Ramp, 1.0, begin, crew, live).1;
             let filling = crew.handovers.iter().any(|handover| handover.is_filling());
             if !filling || self.stop.asked() > 0 || self.trouble.is_some() {
-                return begin;
+                return;
             }
         }
     }
@@ -394,14 +400,17 @@ impl<'a> Run<'a> {
     fn result(
         self,
         started: String,
-        before: &Reading,
-        after: &Reading,
+        witness: &Witness,
+        (before, first): &(Reading, Moment),
+        (after, last): &(Reading, Moment),
         (whole, _): (bool, Nanos),
     ) -> RunResult {
         let spec = self.spec;
         let totals = self.collected.totals();
         let cpu = after.since(before, totals.iops);
-        let checks = judge::checks(&spec.job, &self.collected, &cpu, self.verdict_of_data());
+        let testimony = witness.testify(first, last, &self.collected, &cpu);
+        let data = self.verdict_of_data();
+        let checks = judge::checks(&spec.job, &self.collected, &cpu, &testimony, data);
         let partial = self.trouble.clone().or_else(|| {
             let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
             (!whole).then(cut)
@@ -430,6 +439,8 @@ impl<'a> Run<'a> {
             partial,
             totals,
             cpu,
+            processors: after.processors_since(before),
+            kernel_threads: testimony.threads,
             workers: self.collected.workers(),
             intervals: self.collected.seconds().to_vec(),
             histograms: self.collected.histograms(),

@@ -8,8 +8,11 @@
 mod aio;
 mod clock;
 mod core;
+pub mod counters;
 pub mod cpu;
+mod device;
 mod direct;
+mod extents;
 mod file;
 mod listener;
 mod open;
@@ -24,9 +27,11 @@ mod words;
 
 pub use crate::clock::Clock;
 pub use crate::core::{Core, Token};
+pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};
+pub use crate::extents::{Extents, cached_bytes};
 pub use crate::file::{File, FileDone, FileOp, FileOpKind};
 pub use crate::listener::{Listener, is_taken, listen};
-pub use crate::open::OpenFile;
+pub use crate::open::{O_DIRECT, OpenFile};
 pub use crate::ring::{Features, OpenRingError};
 pub use crate::socket::{Chunk, End, Socket, connect};
 pub use crate::waker::Waker;

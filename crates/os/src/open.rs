@@ -5,6 +5,9 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+/// The flag of an open file that goes around the page cache; its number depends on the processor.
+pub const O_DIRECT: i32 = libc::O_DIRECT;
+
 /// An open file or block device and its shape.
 #[derive(Debug)]
 pub struct OpenFile {
@@ -58,6 +61,15 @@ impl OpenFile {
         let block_bytes = if device { logical_block(file.metadata()?.rdev()) } else { 512 };
         let bytes = file.seek(SeekFrom::End(0))?;
         Ok(OpenFile { file, bytes, block_bytes, direct, device })
+    }
+
+    /// Opens a block device so that nobody else can mount it or claim it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::ResourceBusy`] when somebody has.
+    pub fn claim(path: &Path) -> io::Result<fs::File> {
+        OpenOptions::new().read(true).custom_flags(libc::O_EXCL | libc::O_CLOEXEC).open(path)
     }
 
     /// Whether overwriting it could lose something: a device always, a file with any data.

@@ -147,7 +147,7 @@ fn write_checks(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::R
 }
 
 fn check_line(check: &Check, paint: Paint) -> String {
-    let Check { code, name, verdict, evidence } = check;
+    let Check { code, name, verdict, evidence, .. } = check;
     let verdict = match verdict {
         Verdict::Pass => paint.green("pass   "),
         Verdict::Warn => paint.yellow("warn   "),

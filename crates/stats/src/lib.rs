@@ -20,7 +20,7 @@ pub use crate::collect::{Collector, WorkerName};
 pub use crate::histogram::{Bucket, Latencies, Latency};
 pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::run::{
-    Cpu, Direction, Host, Job, Origin, PacedTotals, Placement, RunResult, SCHEMA_VERSION, Second,
-    Tool, Totals, WorkerResult,
+    Cpu, Direction, Host, Job, KernelThread, Origin, PacedTotals, Placement, Processor, RunResult,
+    SCHEMA_VERSION, Second, Tool, Totals, WorkerResult,
 };
 pub use crate::verdict::{Check, Class, Verdict};

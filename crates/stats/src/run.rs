@@ -69,6 +69,12 @@ pub struct RunResult {
     pub totals: Totals,
     /// Cost in processor time.
     pub cpu: Cpu,
+    /// What each logical processor did, in ascending order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<Processor>,
+    /// Threads of the kernel that worked, the busiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_threads: Vec<KernelThread>,
     /// The same for each worker.
     pub workers: Vec<WorkerResult>,
     /// The same for each second.
@@ -264,6 +270,34 @@ impl Cpu {
         self.iops_per_core = used.map(|cores| iops / cores);
         self
     }
+}
+
+/// What one logical processor did in the measured window. Shares are 0 to 100 of its time; the rest
+/// it was idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Processor {
+    /// Programs.
+    pub user_percent: f64,
+    /// The kernel on behalf of programs.
+    pub system_percent: f64,
+    /// Interrupts.
+    pub irq_percent: f64,
+    /// Deferred interrupt work, the network stack mostly.
+    pub softirq_percent: f64,
+    /// Taken by the hypervisor for others.
+    pub steal_percent: f64,
+}
+
+/// A thread of the kernel that worked in the measured window: for polls, interrupts and writeback
+/// no program is charged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelThread {
+    /// As `ksoftirqd/1`.
+    pub name: String,
+    /// Cores that it used; counted in hundredths of a second.
+    pub cores: f64,
 }
 
 /// What one worker did.

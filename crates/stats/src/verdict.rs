@@ -8,11 +8,15 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::supports;
 use crate::run::Totals;
 
+mod host;
 mod little;
 mod steady;
+mod storage;
 
+pub use host::{Asked, Queue, block_layer, clock, repeats};
 pub use little::{Flow, littles_law};
 pub use steady::steady_state;
+pub use storage::{Counted, Existence, Opened, Readable, counters_agree, data_exists, direct_io};
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +31,22 @@ pub enum Verdict {
     /// Could not be checked.
     #[default]
     Unknown,
+}
+
+impl Verdict {
+    /// Of two, the one that says more against a result.
+    pub fn worse(self, other: Verdict) -> Verdict {
+        if other.rank() > self.rank() { other } else { self }
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            Verdict::Pass => 0,
+            Verdict::Unknown => 1,
+            Verdict::Warn => 2,
+            Verdict::Fail => 3,
+        }
+    }
 }
 
 /// How far to believe a result.
@@ -78,12 +98,26 @@ pub struct Check {
     pub verdict: Verdict,
     /// The arithmetic, in words.
     pub evidence: String,
+    /// Commands that mend it, where there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mend: Vec<String>,
 }
 
 impl Check {
     /// A check with its verdict.
     pub fn new(code: &str, name: &str, verdict: Verdict, evidence: impl Into<String>) -> Check {
-        Check { code: code.into(), name: name.into(), verdict, evidence: evidence.into() }
+        let (code, name) = (code.into(), name.into());
+        Check { code, name, verdict, evidence: evidence.into(), mend: Vec::new() }
+    }
+
+    /// The same with a command that mends it, each said once.
+    #[must_use]
+    pub fn mend(mut self, command: impl Into<String>) -> Check {
+        let command = command.into();
+        if !self.mend.contains(&command) {
+            self.mend.push(command);
+        }
+        self
     }
 }
 

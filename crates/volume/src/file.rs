@@ -7,7 +7,7 @@ use block::{Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use os::{Core, File, FileDone, FileOp, FileOpKind, OpenFile};
 
 use crate::uri::FileUri;
-use crate::{OpenError, Purpose, Volume};
+use crate::{FileGround, Ground, OpenError, Purpose, Volume, guard};
 
 /// I/Os that one lane gives to the kernel at once.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -18,6 +18,8 @@ pub(crate) struct FileVolume {
     geometry: Geometry,
     purpose: Purpose,
     direct: bool,
+    /// Keeps others from a device that is written.
+    _claim: Option<std::fs::File>,
 }
 
 impl FileVolume {
@@ -26,6 +28,8 @@ impl FileVolume {
         if let (Some(bytes), true) = (uri.size_bytes, purpose.writes()) {
             OpenFile::create(&uri.path, bytes).map_err(fail)?;
         }
+        // Before the device is opened for writing: that alone wakes some who watch devices.
+        let claim = guard::claim(&uri.path, purpose)?;
         let found = OpenFile::open(&uri.path, purpose.writes(), uri.direct).map_err(fail)?;
         if purpose == Purpose::Write && found.holds_data().map_err(fail)? {
             return Err(OpenError::HoldsData(uri.path.clone()));
@@ -40,7 +44,8 @@ impl FileVolume {
             volatile: true,
             ..Geometry::new(found.bytes, block_bytes)
         };
-        Ok(FileVolume { uri: uri.clone(), geometry, purpose, direct: found.direct })
+        let direct = found.direct;
+        Ok(FileVolume { uri: uri.clone(), geometry, purpose, direct, _claim: claim })
     }
 
     fn path(&self) -> &Path {
@@ -68,6 +73,14 @@ impl Volume for FileVolume {
 
     fn kind(&self) -> &'static str {
         "file"
+    }
+
+    fn ground(&self) -> Ground {
+        let asked = self.uri.direct != Some(false);
+        match FileGround::open(self.uri.path.clone(), asked, self.direct) {
+            Ok(ground) => Ground::File(ground),
+            Err(_) => Ground::Elsewhere,
+        }
     }
 }
 

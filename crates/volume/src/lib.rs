@@ -6,6 +6,8 @@ mod again;
 pub mod delay;
 mod dial;
 mod file;
+mod ground;
+mod guard;
 mod null;
 mod ram;
 mod remote;
@@ -19,6 +21,8 @@ use block::{Geometry, Lane};
 use os::Core;
 
 pub use crate::dial::{discover_iscsi, discover_nvme};
+pub use crate::ground::{FileGround, Ground, SAMPLES};
+pub use crate::guard::may_destroy;
 pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Uri, UriError};
 
 /// Something that stores.
@@ -41,6 +45,11 @@ pub trait Volume: Send + Sync {
     /// is what it seems.
     fn emulates(&self) -> Option<&str> {
         None
+    }
+
+    /// What its data rest on.
+    fn ground(&self) -> Ground {
+        Ground::Elsewhere
     }
 
     /// Its lanes have memory: reads may be answered in place.
@@ -102,6 +111,32 @@ pub enum OpenError {
         path = .0.display()
     )]
     HoldsData(PathBuf),
+    /// The device holds something that the job would overwrite, or might.
+    #[error(
+        "{path} is a device that holds {what}, and the job would overwrite it: give \
+         --destroy={path} if that is wanted{serial}",
+        path = path.display(),
+        serial = serial.as_ref().map(|s| format!(", or --destroy={s}")).unwrap_or_default()
+    )]
+    Precious {
+        /// The device.
+        path: PathBuf,
+        /// As "a GPT partition table".
+        what: String,
+        /// Its serial number.
+        serial: Option<String>,
+    },
+    /// Somebody uses the device.
+    #[error(
+        "{path} is in use and will not be written: {by}; unmount it or end what has it open",
+        path = path.display()
+    )]
+    InUse {
+        /// The device.
+        path: PathBuf,
+        /// Who uses it.
+        by: String,
+    },
     /// The profile of an emulated drive cannot be read.
     #[error(transparent)]
     Profile(delay::ProfileError),

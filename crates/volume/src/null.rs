@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use block::{Done, Geometry, Io, Lane, Nanos};
 use os::Core;
 
-use crate::{OpenError, Volume};
+use crate::{Ground, OpenError, Volume};
 
 /// Takes every write and forgets it; a read returns its buffer untouched.
 pub(crate) struct Null {
@@ -25,6 +25,10 @@ impl Volume for Null {
 
     fn lane(&self, _: &Core) -> Result<Box<dyn Lane>, OpenError> {
         Ok(lane(self.geometry))
+    }
+
+    fn ground(&self) -> Ground {
+        Ground::Nothing
     }
 
     fn kind(&self) -> &'static str {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use block::{Done, Geometry, Io, Lane, Memory, Nanos, Op};
 use os::Core;
 
-use crate::{OpenError, Volume};
+use crate::{Ground, OpenError, Volume};
 
 /// Bytes in the memory of this process, shared by all cores without locks.
 pub(crate) struct Ram {
@@ -60,6 +60,10 @@ impl Volume for Ram {
         let memory = self.memory.clone();
         let ready = Vec::with_capacity(1024);
         Ok(Box::new(RamLane { geometry: self.geometry, memory, ready }))
+    }
+
+    fn ground(&self) -> Ground {
+        Ground::Memory
     }
 
     fn kind(&self) -> &'static str {

@@ -15,7 +15,7 @@ use os::Core;
 pub use machine::{Machine, Way, Ways};
 pub use profile::{Calibration, Cost, Infinite, Profile, ProfileError, Scatter, Stage, Width};
 
-use crate::{OpenError, Volume, null};
+use crate::{Ground, OpenError, Volume, null};
 
 /// Every emulated volume begins with the same chance.
 const SEED: u64 = 1;
@@ -69,6 +69,10 @@ impl Volume for Delay {
 
     fn transport(&self) -> &'static str {
         self.inner.transport()
+    }
+
+    fn ground(&self) -> Ground {
+        self.inner.ground()
     }
 
     fn emulates(&self) -> Option<&str> {

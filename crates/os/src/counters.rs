@@ -1,0 +1,133 @@
+//! Counters beside those of processors: what this process moved, how often it was held back, what
+//! the network sent again, and which threads of the kernel worked.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+/// Bytes that this process moved to and from storage since it began. Reads that the page cache or
+/// a hole answered are not among them. `None` where the kernel does not count.
+pub fn process_io() -> Option<[u64; 2]> {
+    let text = fs::read_to_string("/proc/self/io").ok()?;
+    Some([keyed(&text, "read_bytes:")?, keyed(&text, "write_bytes:")?])
+}
+
+/// How often a processor quota stopped this process's control group, or one above it, since the
+/// group was made; `None` where no group has counters.
+pub fn throttled() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let files = quota_files(&groups);
+    let texts = files.into_iter().filter_map(|file| fs::read_to_string(file).ok());
+    let counts: Vec<u64> = texts.filter_map(|text| keyed(&text, "nr_throttled ")).collect();
+    (!counts.is_empty()).then(|| counts.into_iter().sum())
+}
+
+/// Files that may hold the counters, from the group of the process up to the root.
+fn quota_files(groups: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        // "0::/a/b" in the unified tree, "3:cpu,cpuacct:/a/b" in the older ones.
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else { continue };
+        if !controllers.is_empty() && !controllers.split(',').any(|one| one == "cpu") {
+            continue;
+        }
+        let root = PathBuf::from("/sys/fs/cgroup").join(controllers);
+        let levels: Vec<&str> = group.split('/').filter(|level| !level.is_empty()).collect();
+        for depth in 0..=levels.len().min(64) {
+            let folder = levels[..depth].iter().fold(root.clone(), |path, level| path.join(level));
+            files.push(folder.join("cpu.stat"));
+        }
+    }
+    files
+}
+
+/// TCP segments of the whole host since boot: sent, and of them sent again (RFC 4022
+/// `tcpOutSegs` and `tcpRetransSegs`; Linux does not count the second among the first).
+pub fn tcp_segments() -> Option<[u64; 2]> {
+    tcp_of(&fs::read_to_string("/proc/net/snmp").ok()?)
+}
+
+fn tcp_of(text: &str) -> Option<[u64; 2]> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let all: BTreeMap<&str, &str> =
+        names.split_whitespace().zip(values.split_whitespace()).collect();
+    let number = |name: &str| all.get(name)?.parse::<u64>().ok();
+    Some([number("OutSegs")?, number("RetransSegs")?])
+}
+
+/// The clock source that the kernel uses, as `tsc`.
+pub fn clock_source() -> Option<String> {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// Processor time of each thread of the kernel since boot in seconds, by number, with its name.
+/// It is theirs that softirqs, block layers and file systems work in behind a program's back.
+pub fn kernel_threads() -> BTreeMap<u32, (String, f64)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers
+        .filter_map(|number| {
+            let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+            Some((number, kernel_thread(&stat)?))
+        })
+        .collect()
+}
+
+/// Name and seconds of a thread of the kernel; `None` for a program.
+fn kernel_thread(stat: &str) -> Option<(String, f64)> {
+    /// `PF_KTHREAD` of linux/sched.h.
+    const KERNEL: u64 = 0x0020_0000;
+    let (front, back) = stat.rsplit_once(')')?;
+    let name = front.split_once('(')?.1;
+    // proc(5) numbers fields from 1, and the first one behind the name is field 3.
+    let fields: Vec<&str> = back.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let used = (field(14)? + field(15)?) as f64 / 100.0;
+    (field(9)? & KERNEL != 0).then(|| (name.to_owned(), used))
+}
+
+fn keyed(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn finds_the_groups() {
+        let paths = |text| -> Vec<String> {
+            quota_files(text).iter().map(|path| path.display().to_string()).collect()
+        };
+        assert_eq!(
+            paths("0::/a/b\n"),
+            ["", "a/", "a/b/"].map(|group| format!("/sys/fs/cgroup/{group}cpu.stat"))
+        );
+        assert_eq!(
+            paths("9:name=x:/\n3:cpu,cpuacct:/a\n2:cpuset:/"),
+            ["", "a/"].map(|group| format!("/sys/fs/cgroup/cpu,cpuacct/{group}cpu.stat"))
+        );
+        assert!(paths("nonsense").is_empty());
+        assert_eq!(keyed("nr_periods 4\nnr_throttled 3\n", "nr_throttled "), Some(3));
+    }
+
+    #[test]
+    fn reads_segments_and_threads() {
+        let text = "Ip: A\nIp: 1\nTcp: InSegs OutSegs RetransSegs\nTcp: 5 70 2\nUdp: x\n";
+        assert_eq!(tcp_of(text), Some([70, 2]));
+        assert_eq!(tcp_of("Tcp: OutSegs\n"), None);
+        let stat = "15 (ksoftirqd/0) S 2 0 0 0 -1 69238848 0 0 0 0 150 50 0 0 20";
+        assert_eq!(kernel_thread(stat), Some(("ksoftirqd/0".to_owned(), 2.0)));
+        assert_eq!(kernel_thread(&stat.replace("69238848", "4194304")), None);
+        assert_eq!(kernel_thread("1 (a"), None);
+    }
+
+    #[test]
+    fn this_host_counts() {
+        assert!(kernel_threads().values().all(|(_, seconds)| *seconds >= 0.0));
+        assert!(clock_source().is_none_or(|source| !source.is_empty()));
+    }
+}

@@ -1,0 +1,261 @@
+//! Block devices as the system shows them: which one a file lies on, what it counted, how it is
+//! set, and who uses it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A block device or a partition of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// The kernel's name, as `vda` or `vda1`.
+    pub name: String,
+    /// Name of the whole disk.
+    pub disk: String,
+    folder: PathBuf,
+}
+
+/// What a device did since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounters {
+    /// Reads that it finished.
+    pub reads: u64,
+    /// Bytes of them.
+    pub read_bytes: u64,
+    /// Writes that it finished.
+    pub writes: u64,
+    /// Bytes of them.
+    pub written_bytes: u64,
+    /// Flushes that it finished.
+    pub flushes: u64,
+}
+
+/// How the kernel's block layer treats a disk. `None` where the system does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceSettings {
+    /// The I/O scheduler in use.
+    pub scheduler: Option<String>,
+    /// 0 merges neighbouring I/Os, 1 only simple ones, 2 none.
+    pub nomerges: Option<u64>,
+    /// Where completions run: 0 anywhere, 1 in the group of cores that asked, 2 on the core.
+    pub rq_affinity: Option<u64>,
+    /// Latency to which writeback is throttled in microseconds; 0 is never.
+    pub wbt_us: Option<u64>,
+    /// Read ahead of sequential buffered reads in bytes.
+    pub read_ahead_bytes: Option<u64>,
+    /// Longest I/O before it is split, in bytes.
+    pub most_bytes: Option<u64>,
+    /// It turns.
+    pub rotational: Option<bool>,
+    /// It has a cache that loses writes without power, unless flushed.
+    pub volatile_cache: Option<bool>,
+}
+
+impl Device {
+    /// The device that `file` is, or that its file system lies on; `None` for memory, networks and
+    /// file systems over several devices.
+    pub fn under(file: &File) -> Option<Device> {
+        let about = file.metadata().ok()?;
+        let is_device = about.file_type().is_block_device();
+        let number = if is_device { about.rdev() } else { about.dev() };
+        Device::of_number(number).or_else(|| {
+            // A file system with numbers of its own says in the table of mounts where it lies.
+            let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+            let (_, source) = mount_of(&table, &pair(number))?;
+            Device::of_number(fs::metadata(source).ok()?.rdev())
+        })
+    }
+
+    fn of_number(number: u64) -> Option<Device> {
+        if libc::major(number) == 0 {
+            return None;
+        }
+        Device::of_folder(fs::canonicalize(format!("/sys/dev/block/{}", pair(number))).ok()?)
+    }
+
+    fn of_folder(folder: PathBuf) -> Option<Device> {
+        let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+        let whole = match folder.join("partition").exists() {
+            true => folder.parent()?,
+            false => &folder,
+        };
+        Some(Device { name: name(&folder)?, disk: name(whole)?, folder })
+    }
+
+    fn whole(&self) -> &Path {
+        let parent = self.folder.parent().unwrap_or(&self.folder);
+        if self.name == self.disk { &self.folder } else { parent }
+    }
+
+    /// What it counted up to now.
+    pub fn counters(&self) -> Option<DeviceCounters> {
+        DeviceCounters::parse(&fs::read_to_string(self.folder.join("stat")).ok()?)
+    }
+
+    /// How its disk is set.
+    pub fn settings(&self) -> DeviceSettings {
+        DeviceSettings::read(|file| fs::read_to_string(self.whole().join("queue").join(file)).ok())
+    }
+
+    /// The serial number of its disk.
+    pub fn serial(&self) -> Option<String> {
+        let read = |file: &str| fs::read_to_string(self.whole().join(file)).ok();
+        let text = read("serial").or_else(|| read("device/serial"))?;
+        Some(text.trim().to_owned()).filter(|serial| !serial.is_empty())
+    }
+
+    /// Who else has it: mounts of it or its partitions, and devices that are made of it.
+    pub fn users(&self) -> Vec<String> {
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mut found = Vec::new();
+        for part in self.parts() {
+            let number = fs::read_to_string(part.join("dev")).unwrap_or_default();
+            let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let Some((point, _)) = mount_of(&table, number.trim()) {
+                found.push(format!("{name} is mounted on {point}"));
+            }
+            for holder in entries(&part.join("holders")) {
+                found.push(format!("{name} is part of {holder}"));
+            }
+        }
+        found
+    }
+
+    /// Its folder and those of its partitions.
+    fn parts(&self) -> Vec<PathBuf> {
+        let names = entries(&self.folder);
+        let inner = names.into_iter().map(|name| self.folder.join(name));
+        let parts = inner.filter(|folder| folder.join("partition").exists());
+        std::iter::once(self.folder.clone()).chain(parts).collect()
+    }
+}
+
+/// Names in a folder, sorted; none where there is no such folder.
+fn entries(folder: &Path) -> Vec<String> {
+    let read = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        read.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// As `8:1`.
+fn pair(number: u64) -> String {
+    format!("{}:{}", libc::major(number), libc::minor(number))
+}
+
+/// Where the device of a number is mounted and what the mount's source is, by proc(5).
+fn mount_of<'a>(table: &'a str, number: &str) -> Option<(&'a str, &'a str)> {
+    table.lines().find_map(|line| {
+        let (front, back) = line.split_once(" - ")?;
+        let mut front = front.split(' ').skip(2);
+        let (found, point) = (front.next()?, front.nth(1)?);
+        (found == number).then_some((point, back.split(' ').nth(1)?))
+    })
+}
+
+/// The file system that a file lies on, as `ext4`, by the table of mounts.
+pub fn file_system(file: &File) -> Option<String> {
+    let number = pair(file.metadata().ok()?.dev());
+    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    table.lines().find_map(|line| {
+        let (front, back) = line.split_once(" - ")?;
+        let found = front.split(' ').nth(2)? == number;
+        found.then(|| back.split(' ').next().unwrap_or_default().to_owned())
+    })
+}
+
+impl DeviceCounters {
+    fn parse(text: &str) -> Option<DeviceCounters> {
+        // Fields of Documentation/block/stat.rst; sectors have 512 bytes whatever the device.
+        let fields: Vec<u64> =
+            text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let field = |index: usize| fields.get(index).copied();
+        Some(DeviceCounters {
+            reads: field(0)?,
+            read_bytes: field(2)?.checked_mul(512)?,
+            writes: field(4)?,
+            written_bytes: field(6)?.checked_mul(512)?,
+            flushes: field(15).unwrap_or(0),
+        })
+    }
+
+    /// What was done since `earlier`.
+    pub fn since(&self, earlier: &DeviceCounters) -> DeviceCounters {
+        DeviceCounters {
+            reads: self.reads.saturating_sub(earlier.reads),
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            writes: self.writes.saturating_sub(earlier.writes),
+            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+            flushes: self.flushes.saturating_sub(earlier.flushes),
+        }
+    }
+}
+
+impl DeviceSettings {
+    fn read(file: impl Fn(&str) -> Option<String>) -> DeviceSettings {
+        let number = |name: &str| file(name)?.trim().parse::<u64>().ok();
+        let kib = |name: &str| number(name)?.checked_mul(1024);
+        let scheduler = file("scheduler").map(|text| {
+            // "none [mq-deadline] kyber": the one in brackets, or the only one.
+            let chosen = text.split(['[', ']']).nth(1).unwrap_or(text.trim());
+            chosen.to_owned()
+        });
+        DeviceSettings {
+            scheduler,
+            nomerges: number("nomerges"),
+            rq_affinity: number("rq_affinity"),
+            wbt_us: number("wbt_lat_usec"),
+            read_ahead_bytes: kib("read_ahead_kb"),
+            most_bytes: kib("max_sectors_kb"),
+            rotational: number("rotational").map(|turns| turns != 0),
+            volatile_cache: file("write_cache").map(|text| text.trim() == "write back"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn reads_counters() {
+        let old = DeviceCounters::parse("5 1 80 9 3 0 24 1 0 2 3").unwrap();
+        assert_eq!((old.reads, old.read_bytes, old.writes), (5, 40_960, 3));
+        let new = DeviceCounters::parse("  9 1 88 9 4 0 32 1 0 2 3 0 0 0 0 7 1\n").unwrap();
+        let since = new.since(&old);
+        assert_eq!((since.reads, since.read_bytes), (4, 4096));
+        assert_eq!((since.written_bytes, since.flushes), (4096, 7));
+        assert_eq!(DeviceCounters::parse("1 2 x"), None);
+        assert_eq!(DeviceCounters::parse(""), None);
+    }
+
+    #[test]
+    fn reads_settings() {
+        let settings = DeviceSettings::read(|file| {
+            let text = match file {
+                "scheduler" => "none [mq-deadline] kyber\n",
+                "nomerges" => "0\n",
+                "wbt_lat_usec" => "75000\n",
+                "read_ahead_kb" => "128\n",
+                "write_cache" => "write through\n",
+                _ => return None,
+            };
+            Some(text.to_owned())
+        });
+        assert_eq!(settings.scheduler.as_deref(), Some("mq-deadline"));
+        assert_eq!((settings.wbt_us, settings.read_ahead_bytes), (Some(75_000), Some(131_072)));
+        assert_eq!((settings.volatile_cache, settings.rotational), (Some(false), None));
+        let none = DeviceSettings::read(|_| Some("none\n".to_owned()));
+        assert_eq!(none.scheduler.as_deref(), Some("none"));
+    }
+
+    #[test]
+    fn finds_mounts() {
+        let table = "22 27 0:21 / /proc rw - proc proc rw\n\
+                     27 1 254:0 / /a\\040b rw,noatime shared:1 - ext4 /dev/vda rw\n";
+        assert_eq!(mount_of(table, "254:0"), Some(("/a\\040b", "/dev/vda")));
+        assert_eq!(mount_of(table, "254:1"), None);
+        assert_eq!(mount_of("nonsense", "254:1"), None);
+    }
+}

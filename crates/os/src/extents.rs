@@ -1,0 +1,197 @@
+//! Which bytes of a file were ever written. A hole, or a place that was only reserved, reads as
+//! zeroes without any device being asked: such reads are no measurement.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// What a range of a file consists of, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extents {
+    /// Written, as far as the file system tells.
+    pub written: u64,
+    /// Reserved on the device and never written.
+    pub unwritten: u64,
+    /// Without a place on the device.
+    pub holes: u64,
+    /// The file system tells what is reserved from what is written; otherwise both count as
+    /// written.
+    pub exact: bool,
+}
+
+impl Extents {
+    /// Bytes that a read answers with zeroes out of nothing.
+    pub fn missing(&self) -> u64 {
+        self.unwritten + self.holes
+    }
+}
+
+/// Extents asked for in one call.
+const BATCH: usize = 256;
+/// Most extents that are looked at: more tell nothing new and take seconds.
+const MOST: usize = 1 << 20;
+
+/// `FS_IOC_FIEMAP` of linux/fs.h: `_IOWR('f', 11, struct fiemap)`.
+const FIEMAP: libc::c_ulong = 0xc020_660b;
+/// What is still to be written is written first.
+const SYNC: u32 = 1;
+/// The last extent of the file.
+const LAST: u32 = 1;
+/// Reserved and never written.
+const UNWRITTEN: u32 = 0x800;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved: [u64; 2],
+    flags: u32,
+    reserved_too: [u32; 3],
+}
+
+/// `struct fiemap` of linux/fiemap.h with its array.
+#[repr(C)]
+struct Map {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [Extent; BATCH],
+}
+
+impl Extents {
+    /// Looks at `length` bytes of a file from `start` on. Flushes the file first. A file system
+    /// without a map of extents is asked for data and holes.
+    pub fn of(file: &File, start: u64, length: u64) -> io::Result<Extents> {
+        match Extents::by_map(file, start, length) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => {
+                Extents::by_seek(file, start, length)
+            }
+            other => other,
+        }
+    }
+
+    fn by_map(file: &File, start: u64, length: u64) -> io::Result<Extents> {
+        let end = start.saturating_add(length);
+        let mut found = Extents { exact: true, ..Extents::default() };
+        let mut at = start;
+        let mut map = Box::new(Map {
+            start: 0,
+            length: 0,
+            flags: SYNC,
+            mapped: 0,
+            count: BATCH as u32,
+            reserved: 0,
+            extents: [Extent::default(); BATCH],
+        });
+        for _ in 0..MOST / BATCH {
+            if at >= end {
+                break;
+            }
+            (map.start, map.length, map.mapped) = (at, end - at, 0);
+            // SAFETY: the kernel reads the head and fills at most `count` extents, which is the
+            // length of the array behind it; we own both for the whole call.
+            let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, &raw mut *map) };
+            if result != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let extents = &map.extents[..(map.mapped as usize).min(BATCH)];
+            for extent in extents {
+                at = found.add(at, extent.logical, extent.length, extent.flags, end);
+            }
+            if extents.last().is_none_or(|extent| extent.flags & LAST != 0) {
+                found.holes += end.saturating_sub(at);
+                at = end;
+            }
+        }
+        if at < end {
+            return Err(io::Error::other("more than a million extents"));
+        }
+        Ok(found)
+    }
+
+    /// Adds an extent, and the hole between `at` and it; returns where it ends.
+    fn add(&mut self, at: u64, logical: u64, length: u64, flags: u32, end: u64) -> u64 {
+        let first = logical.clamp(at, end);
+        let last = logical.saturating_add(length).clamp(first, end);
+        self.holes += first - at;
+        let kind = if flags & UNWRITTEN != 0 { &mut self.unwritten } else { &mut self.written };
+        *kind += last - first;
+        last
+    }
+
+    fn by_seek(file: &File, start: u64, length: u64) -> io::Result<Extents> {
+        let end = start.saturating_add(length);
+        let mut found = Extents::default();
+        let mut at = start;
+        for _ in 0..MOST {
+            if at >= end {
+                return Ok(found);
+            }
+            let data = seek(file, at, libc::SEEK_DATA)?.unwrap_or(end).clamp(at, end);
+            found.holes += data - at;
+            at = data;
+            if at < end {
+                let hole = seek(file, at, libc::SEEK_HOLE)?.unwrap_or(end).clamp(at, end);
+                found.written += hole - at;
+                at = hole;
+            }
+        }
+        Err(io::Error::other("more than a million extents"))
+    }
+}
+
+/// The next place of a kind; `None` when there is none up to the end of the file.
+fn seek(file: &File, from: u64, kind: libc::c_int) -> io::Result<Option<u64>> {
+    // SAFETY: moves the offset of a file that is open as long as we borrow it.
+    let at = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, kind) };
+    if at >= 0 {
+        return Ok(Some(at as u64));
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::ENXIO) { Ok(None) } else { Err(error) }
+}
+
+/// Bytes of a file that stand in the page cache; `None` before Linux 6.5.
+pub fn cached_bytes(file: &File) -> Option<u64> {
+    /// The same on every architecture.
+    const SYS_CACHESTAT: libc::c_long = 451;
+    // `struct cachestat_range` (offset, length; 0 is to the end) and `struct cachestat` (pages in
+    // the cache, dirty, in writeback, evicted, recently evicted) of linux/mman.h.
+    let range = [0_u64; 2];
+    let mut found = [0_u64; 5];
+    // SAFETY: the kernel reads the range and fills the counters, which we own for the whole call.
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), found.as_mut_ptr(), 0)
+    };
+    (result == 0).then(|| found[0] * page_bytes())
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: asks for a constant of the system.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn adds_up_what_extents_say() {
+        let mut found = Extents { exact: true, ..Extents::default() };
+        // A hole, data, reserved space, and an extent that goes on beyond the range.
+        let mut at = found.add(100, 0, 50, 0, 1000);
+        assert_eq!(at, 100);
+        at = found.add(at, 200, 300, 0, 1000);
+        at = found.add(at, 500, 100, UNWRITTEN, 1000);
+        at = found.add(at, 700, u64::MAX, 0, 1000);
+        assert_eq!(at, 1000);
+        assert_eq!((found.written, found.unwritten, found.holes), (600, 100, 200));
+        assert_eq!(found.missing(), 300);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a volume's data rest on: what can be known of it without driving it, and again while it is
+//! driven.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use block::Nanos;
+use os::{Clock, Device, Extents};
+
+/// What a volume's data rest on.
+#[derive(Debug)]
+pub enum Ground {
+    /// Nothing is stored.
+    Nothing,
+    /// Memory of this process.
+    Memory,
+    /// A file or device of this host.
+    File(FileGround),
+    /// Another host.
+    Elsewhere,
+}
+
+/// A file or device of this host that a volume is kept in.
+#[derive(Debug)]
+pub struct FileGround {
+    /// Its path.
+    pub path: PathBuf,
+    /// It was to go around the page cache.
+    pub asked_direct: bool,
+    /// It does.
+    pub direct: bool,
+    /// The device that it is or lies on; `None` for file systems in memory or elsewhere.
+    pub device: Option<Device>,
+    /// It is that device.
+    pub is_device: bool,
+    /// The file system that it lies on, as `ext4`.
+    pub file_system: Option<String>,
+    file: File,
+}
+
+/// Blocks of a device that are looked at.
+pub const SAMPLES: u32 = 64;
+/// Bytes of each.
+const SAMPLE_BYTES: usize = 4096;
+/// A slow disk is asked no longer than this.
+const PATIENCE: Nanos = Nanos::from_millis(2_000);
+
+impl FileGround {
+    /// Of the file at a path.
+    pub(crate) fn open(path: PathBuf, asked_direct: bool, direct: bool) -> std::io::Result<Self> {
+        let file = File::open(&path)?;
+        let is_device = file.metadata()?.file_type().is_block_device();
+        let device = Device::under(&file);
+        let file_system = if is_device { None } else { os::file_system(&file) };
+        Ok(FileGround { path, asked_direct, direct, device, is_device, file_system, file })
+    }
+
+    /// What of a range was ever written. A block device has no map: it is an error to ask for one.
+    pub fn extents(&self, start: u64, length: u64) -> std::io::Result<Extents> {
+        if self.is_device {
+            return Err(std::io::Error::other("a block device has no map of extents"));
+        }
+        Extents::of(&self.file, start, length)
+    }
+
+    /// Bytes of it that stand in the page cache; `None` before Linux 6.5.
+    pub fn cached_bytes(&self) -> Option<u64> {
+        os::cached_bytes(&self.file)
+    }
+
+    /// Looks at up to [`SAMPLES`] blocks spread over a range, around the page cache: how many, and
+    /// how many of them hold only zeroes. A disk that is too slow is asked for fewer.
+    pub fn sample(&self, start: u64, length: u64) -> std::io::Result<(u32, u32)> {
+        let direct =
+            std::fs::OpenOptions::new().read(true).custom_flags(os::O_DIRECT).open(&self.path);
+        let file = direct.or_else(|_| self.file.try_clone())?;
+        // Direct reads want memory at a multiple of the device's block.
+        let mut memory = vec![0_u8; 2 * SAMPLE_BYTES];
+        let at = memory.as_ptr().align_offset(SAMPLE_BYTES);
+        let block = &mut memory[at..at + SAMPLE_BYTES];
+        let clock = Clock::get();
+        let end = clock.now() + PATIENCE;
+        let (mut looked, mut zero) = (0, 0);
+        let blocks = length / SAMPLE_BYTES as u64;
+        for index in 0..u64::from(SAMPLES).min(blocks) {
+            // In the middle of equal parts, so that a table at the beginning does not stand for all.
+            let parts = u128::from(SAMPLES).min(u128::from(blocks));
+            let place = (u128::from(blocks) * (2 * u128::from(index) + 1) / (2 * parts)) as u64;
+            let begin = start - start % SAMPLE_BYTES as u64;
+            file.read_exact_at(block, begin + place * SAMPLE_BYTES as u64)?;
+            looked += 1;
+            zero += u32::from(block.iter().all(|byte| *byte == 0));
+            if clock.now() > end {
+                break;
+            }
+        }
+        Ok((looked, zero))
+    }
+}

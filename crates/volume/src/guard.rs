@@ -1,0 +1,74 @@
+//! What keeps a device of this host from being overwritten by mistake. Files are kept by the rule
+//! that one with data wants a word; here are devices, where a slip costs a system.
+
+mod signature;
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+
+use os::{Device, OpenFile};
+
+use crate::{OpenError, Purpose, Uri};
+
+/// Refuses a device that is in use, and one that a job would overwrite without having been told to.
+/// What it returns keeps others from mounting the device; `None` for what is no device or will not
+/// be written.
+pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<Option<File>, OpenError> {
+    let fail = |error| OpenError::File { path: path.to_owned(), error };
+    let is_device = std::fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device());
+    if !purpose.writes() || !is_device {
+        return Ok(None);
+    }
+    let plain = File::open(path).map_err(fail)?;
+    let device = Device::under(&plain);
+    let users = device.as_ref().map(Device::users).unwrap_or_default();
+    let in_use = |by| OpenError::InUse { path: path.to_owned(), by };
+    if !users.is_empty() {
+        return Err(in_use(users.join(", ")));
+    }
+    let claim = OpenFile::claim(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::ResourceBusy => in_use("somebody has claimed it".to_owned()),
+        _ => fail(error),
+    })?;
+    if purpose == Purpose::Write {
+        let what = holds(&plain).map_err(fail)?;
+        let serial = device.and_then(|device| device.serial());
+        return Err(OpenError::Precious { path: path.to_owned(), what, serial });
+    }
+    Ok(Some(claim))
+}
+
+/// What a device holds, in words.
+fn holds(device: &File) -> std::io::Result<String> {
+    let bytes = { device }.seek(SeekFrom::End(0))?;
+    let found = signature::find(bytes, |at, into| device.read_exact_at(into, at))?;
+    Ok(match found.is_empty() {
+        true => "nothing that has a name here, but perhaps data".to_owned(),
+        false => found.join(" and "),
+    })
+}
+
+/// Whether `named` allows the volume's data to be lost. An empty name stands for every volume but
+/// devices; a device must be named by its path, by whichever link, or by its serial number.
+pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
+    let path = match uri {
+        Uri::Delay { inner, .. } => return may_destroy(inner, named),
+        Uri::File(file) => &file.path,
+        _ => return !named.is_empty(),
+    };
+    let about = std::fs::metadata(path);
+    if !about.is_ok_and(|about| about.file_type().is_block_device()) {
+        let is = |name: &String| name.is_empty() || same(Path::new(name), path);
+        return named.iter().any(is);
+    }
+    let serial = File::open(path).ok().and_then(|file| Device::under(&file)?.serial());
+    let mut names = named.iter().filter(|name| !name.is_empty());
+    names.any(|name| Some(name) == serial.as_ref() || same(Path::new(name), path))
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    let real = |path| std::fs::canonicalize(path).ok();
+    one == other || real(one).is_some_and(|one| Some(one) == real(other))
+}

@@ -1,0 +1,227 @@
+//! Numbers that are not what they seem, and devices that are not ours to write: the program must
+//! notice by itself.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Finished, Folder, require, run, skip};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(180);
+/// An honesty check failed under `--strict`.
+const DISHONEST: i32 = 3;
+/// It was asked wrongly.
+const USAGE: i32 = 2;
+/// Bytes of a file under test.
+const BYTES: u64 = 64 << 20;
+/// Reads of a second.
+const READS: &str = "--size 4k --seconds 1 --ramp 0 --json --strict";
+
+/// The verdict of a check and its evidence; empty words if it was not made.
+fn check(result: &Value, code: &str) -> (String, String) {
+    let checks = result["checks"].as_array().expect("a list of checks");
+    let found = checks.iter().find(|check| check["code"] == code);
+    let text =
+        |name: &str| found.and_then(|check| check[name].as_str()).unwrap_or_default().to_owned();
+    (text("verdict"), text("evidence"))
+}
+
+fn sparse(folder: &Folder) -> PathBuf {
+    let path = folder.file("sparse", b"");
+    File::options().write(true).open(&path).unwrap().set_len(BYTES).unwrap();
+    path
+}
+
+fn written(folder: &Folder) -> PathBuf {
+    let path = folder.file("written", &vec![0xa5; BYTES as usize]);
+    File::open(&path).unwrap().sync_all().unwrap();
+    path
+}
+
+fn read(drumfire: &Drumfire, folder: &Folder, path: &Path) -> Finished {
+    drumfire.run(folder.path(), &format!("run file:{} {READS}", path.display()), LIMIT)
+}
+
+#[test]
+fn a_hole_is_no_measurement() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let finished = read(&drumfire, &folder, &sparse(&folder));
+    assert_eq!(finished.code, Some(DISHONEST), "{finished:?}");
+    let result = finished.json();
+    assert_eq!(result["class"], "invalid");
+    let (verdict, evidence) = check(&result, "H02");
+    assert_eq!(verdict, "fail", "{evidence}");
+    assert!(evidence.contains("100.0 %"), "{evidence}");
+    // Where a device lies below and the file system goes around the page cache, it saw nothing.
+    if check(&result, "H01").0 == "pass" && check(&result, "H03").0 != "unknown" {
+        assert_eq!(check(&result, "H03").0, "fail", "{result}");
+    }
+}
+
+#[test]
+fn reserved_space_is_no_measurement() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(fallocate) = require("fallocate") else { return };
+    let folder = Folder::new();
+    let path = folder.file("reserved", b"");
+    let bytes = BYTES.to_string();
+    run(Command::new(fallocate).args(["-l", &bytes]).arg(&path), LIMIT).ok();
+    let finished = read(&drumfire, &folder, &path);
+    let (verdict, evidence) = check(&finished.json(), "H02");
+    if verdict == "pass" && evidence.contains("SEEK_HOLE") {
+        return skip("this file system does not tell reserved from written");
+    }
+    assert_eq!(finished.code, Some(DISHONEST), "{finished:?}");
+    assert!(evidence.contains("64.0 MiB reserved only"), "{evidence}");
+}
+
+#[test]
+fn what_was_written_can_be_measured() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let finished = read(&drumfire, &folder, &written(&folder));
+    let result = finished.json();
+    assert_eq!(check(&result, "H02").0, "pass", "{result}");
+    assert_ne!(check(&result, "H01").0, "fail", "{result}");
+    // Somebody else may use the device too: then it counts more, never much less.
+    assert_ne!(check(&result, "H03").0, "fail", "{result}");
+    assert_eq!(check(&result, "H20").0, "unknown", "{result}");
+    assert!(!result["processors"].as_array().unwrap().is_empty(), "{result}");
+}
+
+#[test]
+fn what_holds_no_data_says_so() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    for (uri, verdict, word) in [("null:1g", "warn", "no data"), ("ram:16m", "pass", "memory")] {
+        let finished = drumfire.run(folder.path(), &format!("run {uri} {READS}"), LIMIT).ok();
+        let (found, evidence) = check(&finished.json(), "H02");
+        assert_eq!(found, verdict, "{uri}: {evidence}");
+        assert!(evidence.contains(word), "{uri}: {evidence}");
+    }
+}
+
+/// fio reads the same hole around the page cache and has no doubt: rates that no device gave.
+#[test]
+fn fio_believes_a_hole() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(fio) = require("fio") else { return };
+    let folder = Folder::new();
+    let path = sparse(&folder);
+    let mut command = Command::new(fio);
+    command.args(["--name=hole", "--direct=1", "--rw=randread", "--bs=4k", "--iodepth=32"]);
+    command.args(["--ioengine=libaio", "--runtime=1", "--time_based", "--output-format=json"]);
+    command.arg(format!("--size={BYTES}")).arg(format!("--filename={}", path.display()));
+    let finished = run(&mut command, LIMIT);
+    if finished.stderr.contains("Invalid argument") || finished.stdout.contains("Invalid argument")
+    {
+        return skip("the temporary folder's file system refuses O_DIRECT");
+    }
+    let said = finished.ok().json();
+    let job = &said["jobs"][0];
+    assert_eq!(job["error"], 0, "{said}");
+    let ios = job["read"]["total_ios"].as_u64().unwrap();
+    // The whole hole, read several times over.
+    assert!(ios > BYTES / 4096, "{said}");
+    let ours = read(&drumfire, &folder, &path);
+    assert_eq!(ours.code, Some(DISHONEST), "fio: {ios} reads; {ours:?}");
+}
+
+/// A loop device over a file. It is taken away when this is dropped.
+struct Loop {
+    path: String,
+    losetup: PathBuf,
+}
+
+impl Loop {
+    /// Without root or loop devices, the calling test is recorded as skipped.
+    fn over(file: &Path) -> Option<Loop> {
+        let losetup = require("losetup")?;
+        let made = run(Command::new(&losetup).args(["--find", "--show"]).arg(file), LIMIT);
+        if made.code != Some(0) {
+            skip(&format!("no loop device: {}", made.stderr.trim()));
+            return None;
+        }
+        Some(Loop { path: made.stdout.trim().to_owned(), losetup })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let gone = Command::new(&self.losetup).args(["--detach", &self.path]).status();
+        assert!(gone.is_ok_and(|status| status.success()), "{} stays", self.path);
+    }
+}
+
+fn write(drumfire: &Drumfire, folder: &Folder, device: &Loop, destroy: &str) -> Finished {
+    let args = format!("run file:{} --read 0 --size 4k --seconds 1 --ramp 0", device.path);
+    drumfire.run(folder.path(), &format!("{args} --json {destroy}"), LIMIT)
+}
+
+/// It was refused with this word, and the device still holds what it held.
+fn refused(finished: &Finished, word: &str, device: &Loop, held: &[u8]) {
+    assert_eq!(finished.code, Some(USAGE), "{finished:?}");
+    assert!(finished.stderr.contains(word), "{word}: {finished:?}");
+    assert!(std::fs::read(&device.path).unwrap() == held, "it was written all the same");
+}
+
+#[test]
+fn a_device_is_overwritten_by_name_only() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let mut held = vec![0; 8 << 20];
+    held[512..520].copy_from_slice(b"EFI PART");
+    held[1536..1544].copy_from_slice(b"LABELONE");
+    let Some(device) = Loop::over(&folder.file("disk", &held)) else { return };
+    let refused = |destroy: &str, word: &str| {
+        refused(&write(&drumfire, &folder, &device, destroy), word, &device, &held);
+    };
+    refused("", "a GPT partition table and an LVM physical volume");
+    refused("--destroy", &format!("--destroy={}", device.path));
+    refused("--destroy=/dev/null", "GPT");
+    // Somebody has claimed it: no name helps.
+    const O_EXCL: i32 = 0o200;
+    let claimed = OpenOptions::new().read(true).custom_flags(O_EXCL).open(&device.path).unwrap();
+    refused(&format!("--destroy={}", device.path), "in use");
+    drop(claimed);
+    write(&drumfire, &folder, &device, &format!("--destroy={}", device.path)).ok();
+    assert!(std::fs::read(&device.path).unwrap() != held, "nothing was written");
+}
+
+#[test]
+fn a_mounted_device_is_never_written() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let (Some(mkfs), Some(mount)) = (require("mkfs.ext4"), require("mount")) else { return };
+    let Some(umount) = require("umount") else { return };
+    let folder = Folder::new();
+    let Some(device) = Loop::over(&folder.file("disk", &vec![0; 8 << 20])) else { return };
+    run(Command::new(mkfs).args(["-q", &device.path]), LIMIT).ok();
+    let held = std::fs::read(&device.path).unwrap();
+    refused(&write(&drumfire, &folder, &device, ""), "ext4 file system", &device, &held);
+    let point = folder.path().join("mounted");
+    std::fs::create_dir(&point).unwrap();
+    let mounted = run(Command::new(mount).args(["-o", "ro", &device.path]).arg(&point), LIMIT);
+    if mounted.code != Some(0) {
+        return skip(&format!("cannot mount: {}", mounted.stderr.trim()));
+    }
+    let finished = write(&drumfire, &folder, &device, &format!("--destroy={}", device.path));
+    run(Command::new(umount).arg(&point), LIMIT).ok();
+    refused(&finished, "is mounted on", &device, &held);
+}
+
+#[test]
+fn the_doctor_looks_at_volumes() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let uri = format!("file:{}", sparse(&folder).display());
+    let said = drumfire.run(folder.path(), &format!("doctor {uri}"), LIMIT).ok().stdout;
+    assert!(said.contains("H02 FAIL"), "{said}");
+    assert!(said.contains("mend: drumfire run"), "{said}");
+    let strict = drumfire.run(folder.path(), &format!("doctor {uri} --strict --json"), LIMIT);
+    assert_eq!(strict.code, Some(DISHONEST), "{strict:?}");
+    assert!(strict.json().as_array().is_some_and(|checks| checks.len() > 3), "{strict:?}");
+}
