@@ -9,6 +9,7 @@
 
 pub mod audit;
 pub mod bill;
+pub mod calibrate;
 pub mod catalogue;
 pub mod chance;
 pub mod claim;

@@ -12,7 +12,7 @@ use block::{Geometry, Lane, Nanos, Op};
 use load::spec::Access;
 use load::{RunError, RunSpec, Simulation, Stop, Storage};
 use model::{ModelError, StationId, Step};
-use stats::live::Live;
+use stats::live::{About, Action, Live, Snapshot};
 use stats::{Check, Class, Cpu, Direction, Latency, RunResult, Verdict};
 use volume::delay::{Machine, Profile, Way, Width, simulated};
 
@@ -161,7 +161,8 @@ impl Simulator {
         };
         let lanes = drive_of.iter().zip(&spec.workers).map(lane).collect();
         let simulation = Simulation { stop: stop.clone() };
-        let mut result = simulation.run(spec, lanes, &mut Shared(&self.machine), live)?;
+        let mut live = Seen { live, percentiles: self.calibrated.is_some() };
+        let mut result = simulation.run(spec, lanes, &mut Shared(&self.machine), &mut live)?;
         result.cpu = self.cores.used(&result);
         result.host.cores = self.cores.count;
         result.warnings.extend(self.remarks.iter().cloned());
@@ -184,6 +185,34 @@ impl Storage for Shared<'_> {
     fn advance(&mut self, now: Nanos, workers: &mut Vec<usize>) {
         // Lanes were made in the order of the workers.
         self.0.advance(now, workers);
+    }
+}
+
+/// A view that is shown percentiles only if they mean something.
+struct Seen<'a> {
+    live: &'a mut dyn Live,
+    percentiles: bool,
+}
+
+impl Live for Seen<'_> {
+    fn start(&mut self, about: &About) {
+        self.live.start(about);
+    }
+
+    fn update(&mut self, snapshot: &Snapshot) -> Action {
+        if self.percentiles {
+            return self.live.update(snapshot);
+        }
+        let latency_ns = Latency { mean: snapshot.latency_ns.mean, ..Latency::default() };
+        self.live.update(&Snapshot { latency_ns, ..snapshot.clone() })
+    }
+
+    fn poll(&mut self) -> Action {
+        self.live.poll()
+    }
+
+    fn end(&mut self) {
+        self.live.end();
     }
 }
 

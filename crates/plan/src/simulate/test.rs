@@ -4,7 +4,6 @@ use load::WorkerSpec;
 use load::spec::{Arrivals, Pacing, Part, Workload};
 use model::{Method, solve};
 use serde_json::Value;
-use stats::live::{About, Action, Snapshot};
 use stats::{Job, Origin};
 use volume::{Purpose, Uri};
 
@@ -13,11 +12,13 @@ use crate::catalogue::Catalogue;
 use crate::predict::predict;
 use crate::system::Tweak;
 
-struct Nobody;
+/// Whether it was shown a percentile.
+struct Viewer(bool);
 
-impl Live for Nobody {
+impl Live for Viewer {
     fn start(&mut self, _: &About) {}
-    fn update(&mut self, _: &Snapshot) -> Action {
+    fn update(&mut self, snapshot: &Snapshot) -> Action {
+        self.0 |= snapshot.latency_ns.p50.is_some();
         Action::Continue
     }
     fn end(&mut self) {}
@@ -59,7 +60,10 @@ pub(crate) fn run(simulator: &Simulator, workload: &Workload, seconds: f64) -> R
         targets: None,
     };
     let drive_of: Vec<usize> = (0..count).collect();
-    simulator.run(&spec, &drive_of, &Stop::default(), &mut Nobody).unwrap()
+    let mut viewer = Viewer(false);
+    let result = simulator.run(&spec, &drive_of, &Stop::default(), &mut viewer).unwrap();
+    assert!(simulator.calibrated.is_some() || !viewer.0, "a percentile that means nothing");
+    result
 }
 
 pub(crate) fn workload(size: u32, read_percent: f64, outstanding: u32) -> Workload {

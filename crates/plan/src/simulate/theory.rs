@@ -1,6 +1,6 @@
 //! What queueing theory says about drives of a profile.
 
-use model::{Method, ModelError, solve};
+use model::{Method, ModelError, Servers, solve};
 use serde::Serialize;
 use volume::delay::Profile;
 
@@ -15,7 +15,7 @@ pub struct Theory {
     pub bytes_per_s: f64,
     /// Mean time from issue to done, in seconds.
     pub latency_s: f64,
-    /// How busy each station is, 0 to 1, the busiest first.
+    /// How busy each station with a queue is, 0 to 1, the busiest first.
     pub uses: Vec<(String, f64)>,
 }
 
@@ -34,8 +34,8 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work) -> Result<Theory, Mod
     let solution = solve(&network, Method::Auto)?;
     let stations = network.stations.iter().zip(&solution.stations);
     let mut uses: Vec<(String, f64)> = stations
+        .filter(|(station, _)| station.servers != Servers::Infinite)
         .map(|(station, solved)| (station.name.clone(), solved.utilisation))
-        .filter(|(_, used)| used.is_finite())
         .collect();
     uses.sort_by(|a, b| b.1.total_cmp(&a.1));
     let iops = solution.throughput_per_s();

@@ -1,0 +1,112 @@
+//! What a result says about a drive, in a few numbers.
+
+use serde::Serialize;
+use stats::RunResult;
+
+use super::CalibrateError;
+use crate::bill::DEVICES_MAX;
+
+/// Most I/Os under way on a drive.
+const OUTSTANDING_MAX: u64 = 65_536;
+/// Longest I/O, in bytes.
+const SIZE_MAX: u32 = 1 << 30;
+/// Most I/Os per second that anybody believes.
+const IOPS_MAX: f64 = 1e12;
+
+/// One run of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Where it came from.
+    pub name: String,
+    /// What stores.
+    pub storage: String,
+    /// Bytes of each I/O.
+    pub size_bytes: u32,
+    /// Share of reads, 0 to 1.
+    pub read_share: f64,
+    /// Drives in use.
+    pub drives: u32,
+    /// I/Os under way on each.
+    pub outstanding: u32,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Cores that could be used; 0 if it is not known.
+    pub cores: u32,
+    /// Core seconds of an I/O, if they were counted.
+    pub core_s: Option<f64>,
+    /// Squared coefficient of variation of the latencies of a lone I/O.
+    pub alone_scv: Option<f64>,
+}
+
+impl Point {
+    /// The point of a result, called `name` in messages.
+    ///
+    /// # Errors
+    ///
+    /// [`CalibrateError::Run`] when it is not that of a whole closed loop of one length.
+    pub fn of(name: &str, result: &RunResult) -> Result<Point, CalibrateError> {
+        let refuse = |reason: &str| {
+            let (name, reason) = (name.to_owned(), reason.to_owned());
+            Err(CalibrateError::Run { name, reason })
+        };
+        let (job, totals) = (&result.job, &result.totals);
+        if let Some(partial) = &result.partial {
+            return refuse(&format!("{partial}: only whole runs are used"));
+        }
+        if totals.errors > 0 {
+            return refuse("some of its I/Os failed");
+        }
+        let Some(size_bytes) = job.size_bytes.filter(|size| (1..=SIZE_MAX).contains(size)) else {
+            return refuse("its I/Os have no single length: sweep one length at a time");
+        };
+        let Some(outstanding) = job.outstanding.filter(|_| job.rate_per_s.is_none()) else {
+            return refuse("a paced run tells rates that were asked for: sweep closed loops");
+        };
+        let drives = job.volumes;
+        if !(1..=DEVICES_MAX).contains(&drives) {
+            return refuse(&format!("{drives} volumes: 1 to {DEVICES_MAX} are possible"));
+        }
+        let each = outstanding / u64::from(drives);
+        if !(1..=OUTSTANDING_MAX).contains(&each) || each * u64::from(drives) != outstanding {
+            return refuse("its volumes have not equally many I/Os outstanding, 1 to 65536");
+        }
+        if !(totals.iops > 0.0 && totals.iops <= IOPS_MAX) {
+            return refuse(&format!("{} I/Os per second", totals.iops));
+        }
+        if !(0.0..=100.0).contains(&job.read_percent) {
+            return refuse(&format!("{} % of reads", job.read_percent));
+        }
+        let cores = match result.placement.initiator.len() {
+            0 => result.host.cores,
+            used => used as u32,
+        };
+        let core_s = result.cpu.core_us_per_io.map(|us| us * 1e-6);
+        Ok(Point {
+            name: name.to_owned(),
+            storage: job.storage.clone(),
+            size_bytes,
+            read_share: job.read_percent / 100.0,
+            drives,
+            outstanding: each as u32,
+            iops: totals.iops,
+            cores: cores.min(4096),
+            core_s: core_s.filter(|s| *s > 0.0 && *s < 1.0),
+            alone_scv: (outstanding == 1).then(|| scv(result)).flatten(),
+        })
+    }
+}
+
+/// Squared coefficient of variation of all latencies, by the buckets of the histogram.
+fn scv(result: &RunResult) -> Option<f64> {
+    let mut sums = (0.0, 0.0, 0.0);
+    for buckets in [&result.histograms.read, &result.histograms.write] {
+        for bucket in buckets.iter() {
+            let middle = (bucket.from_ns as f64 + bucket.to_ns as f64) / 2.0;
+            let count = bucket.count as f64;
+            sums = (sums.0 + count, sums.1 + count * middle, sums.2 + count * middle * middle);
+        }
+    }
+    let (count, mean) = (sums.0, sums.1 / sums.0);
+    let scv = sums.2 / count / (mean * mean) - 1.0;
+    (count >= 1000.0 && scv.is_finite()).then_some(scv.max(0.0))
+}
