@@ -44,6 +44,10 @@ pub enum Command {
     Catalogue(crate::catalogue::Args),
     /// Hold a claim against the laws, links and parts that it names.
     Audit(Box<crate::audit::Args>),
+    /// Run a system of parts, or a profile, event by event in virtual time.
+    Simulate(Box<crate::simulate::Args>),
+    /// Fit a profile of a drive to the results of sweeps.
+    Calibrate(crate::calibrate::Args),
     /// Predict what a system of parts will do, or search for one that does it.
     Plan(crate::plan::Args),
 }
@@ -254,7 +258,7 @@ pub struct Serve {
 /// `drumfire run`.
 #[derive(Flags, Clone, Debug)]
 #[command(after_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
-    nvme+tcp://HOST[:PORT]/NQN/NSID.\n\
+    nvme+tcp://HOST[:PORT]/NQN/NSID, delay:PROFILE(URI): as slow as a modelled drive.\n\
     Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]
 pub struct Run {
     /// Volumes to drive. Or a job: the job.toml of an earlier run, a job file of fio (.fio) or a

@@ -4,6 +4,7 @@
 
 mod args;
 mod audit;
+mod calibrate;
 mod catalogue;
 mod discover;
 mod doctor;
@@ -21,6 +22,7 @@ mod run;
 mod serve;
 mod show;
 mod signal;
+mod simulate;
 
 use clap::Parser;
 
@@ -38,6 +40,8 @@ fn main() -> std::process::ExitCode {
         Command::Doctor(args) => doctor::main(&args),
         Command::Catalogue(args) => catalogue::main(&args),
         Command::Audit(args) => audit::main(&args),
+        Command::Simulate(of) => simulate::main(&of, args.color),
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::Plan(args) => plan::main(&args),
     };
     match outcome {

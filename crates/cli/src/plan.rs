@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::catalogue::{read, say};
 use crate::exit::{Exit, UsageError};
+use crate::simulate::{self, System};
 
 /// `drumfire plan`.
 #[derive(Flags, Debug)]
@@ -35,7 +36,7 @@ pub struct Args {
     #[command(subcommand)]
     #[allow(missing_docs)]
     pub command: Option<Command>,
-    /// A bill of material.
+    /// A bill of material, or a profile as `calibrate` writes it (then --drives is how many).
     #[arg(value_name = "BILL.toml", conflicts_with_all = ["drive", "server", "adapter"])]
     pub bill: Option<PathBuf>,
     /// I/Os per second that are wanted. Without a drive or a bill: search for what does it.
@@ -100,6 +101,11 @@ pub fn main(args: &Args) -> Result<Exit> {
     let catalogue = read(&args.parts)?;
     if args.command.is_some() {
         return verified(&catalogue, args.json);
+    }
+    if let Some(file) = &args.bill
+        && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &args.parts)?
+    {
+        return simulate::theory(&profile, args.drives, &work(args)?, args.json);
     }
     let goal = match args.goal.as_deref().map(Amount::parse).transpose() {
         Ok(goal) => goal.map(|goal| goal.value),

@@ -73,8 +73,8 @@ fn write(result: &RunResult, form: Form, color: Color, out: &mut impl Write) -> 
     }
 }
 
-/// The results of a run: one, or one for each step in its order.
-fn read(run: &Path) -> Result<Vec<RunResult>> {
+/// The results of a run, read from its folder or document: one, or one for each step in its order.
+pub fn read(run: &Path) -> Result<Vec<RunResult>> {
     if run.is_file() {
         return Ok(vec![read_document(run)?]);
     }

@@ -1,0 +1,117 @@
+//! `drumfire calibrate`: a profile from the results of sweeps.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use block::Rate;
+use clap::Args as Flags;
+use plan::calibrate::{Calibrated, Point, calibrate};
+use serde_json::json;
+
+use crate::catalogue::{read, say};
+use crate::exit::{Exit, UsageError};
+
+/// `drumfire calibrate`.
+#[derive(Flags, Debug)]
+#[command(
+    after_help = "Example: sweep --outstanding 1, 4, 16, 64 with --size 4k and 64k and --read 100 \
+    and 0 into folders runs/*, then drumfire calibrate runs/* --out drive.toml\n\
+    `simulate`, `plan` and delay:drive.toml(URI) read the profile."
+)]
+pub struct Args {
+    /// Folders of runs, or their result.json: closed loops of one length each.
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Where the profile goes.
+    #[arg(long, value_name = "PROFILE.toml")]
+    pub out: PathBuf,
+    /// A drive of the catalogue: its intervals are what is believed beforehand.
+    #[arg(long, value_name = "PART")]
+    pub part: Option<String>,
+    /// Parts of your own, beside those of the catalogue.
+    #[arg(long, value_name = "FILE")]
+    pub parts: Vec<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Fits, writes the profile and says how good it is.
+pub fn main(args: &Args) -> Result<Exit> {
+    let catalogue = read(&args.parts)?;
+    let part = args.part.as_deref().map(|name| catalogue.part(name)).transpose();
+    let part = part.map_err(|error| UsageError(format!("--part: {error}")))?;
+    let mut points = Vec::new();
+    for run in &args.runs {
+        for result in crate::report::read(run)? {
+            let point = Point::of(&run.display().to_string(), &result);
+            points.push(point.map_err(|error| UsageError(error.to_string()))?);
+        }
+    }
+    let name = args.out.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let source = source(&args.runs, points.len());
+    let found = calibrate(&name, &source, &points, part);
+    let found = found.map_err(|error| UsageError(error.to_string()))?;
+    let text = found.profile.print().map_err(anyhow::Error::msg)?;
+    let out = &args.out;
+    std::fs::write(out, text).with_context(|| format!("cannot write {}", out.display()))?;
+    say(&match args.json {
+        true => {
+            let document = json!({
+                "profile": found.profile,
+                "parameters": found.parameters,
+                "points": found.rows,
+                "remarks": found.remarks,
+                "out": out,
+            });
+            serde_json::to_string_pretty(&document)? + "\n"
+        }
+        false => table(&found, out)?,
+    })?;
+    Ok(Exit::Good)
+}
+
+fn source(runs: &[PathBuf], points: usize) -> String {
+    let first = runs.first().map_or_else(String::new, |run| run.display().to_string());
+    let last = runs.last().map_or_else(String::new, |run| run.display().to_string());
+    format!("{points} runs, {first} to {last}")
+}
+
+fn table(found: &Calibrated, out: &Path) -> Result<String> {
+    let mut text = String::new();
+    for row in &found.rows {
+        let point = &row.point;
+        writeln!(
+            text,
+            "{:<5} {:>3} x {:>5} outstanding, {:>8} B, {:>3.0} % reads  measured {:>8} model {:>8} \
+             {:+6.1} %  {}",
+            if row.held_out { "PRED" } else { "FIT" },
+            point.drives,
+            point.outstanding,
+            point.size_bytes,
+            point.read_share * 100.0,
+            Rate(point.iops).to_string(),
+            Rate(row.model_iops).to_string(),
+            row.error * 100.0,
+            point.name,
+        )?;
+    }
+    for p in &found.parameters {
+        let error = p.error.map_or(String::new(), |error| format!(" ± {error:.2e}"));
+        let prior = p.prior.map_or(String::new(), |(mean, _)| format!(", catalogue {mean:.3e}"));
+        writeln!(text, "{:<24} {:.4e}{error}{prior}", p.name, p.value)?;
+    }
+    if let Some(fitted) = &found.profile.calibration {
+        writeln!(
+            text,
+            "median error: FIT {:.2} % of {} runs, PRED {:.2} % of {} held out",
+            fitted.fit_error_percent, fitted.fitted, fitted.held_out_error_percent, fitted.held_out
+        )?;
+    }
+    for remark in &found.remarks {
+        writeln!(text, "note: {remark}")?;
+    }
+    writeln!(text, "kept in {}", out.display())?;
+    Ok(text)
+}

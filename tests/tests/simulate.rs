@@ -1,0 +1,85 @@
+//! Simulated and emulated drives, and what is fitted to them, as a user calls them.
+
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+const KNOWN: &str = "name = 'known'\n[calibration]\nsource = 'a test'\nfitted = 1\nheld_out = 1\n\
+    fit_error_percent = 0\nheld_out_error_percent = 0\nscatter = true\n\
+    [[stage]]\nname = 'medium'\nservers = 8\nread = { each_s = 80e-6 }\nwrite = { each_s = 40e-6 }\n\
+    [[stage]]\nname = 'controller'\nservers = 1\nread = { each_s = 8e-6 }\nwrite = { each_s = 12e-6 }\n\
+    [[stage]]\nname = 'link'\nservers = 1\nread = { per_byte_s = 1e-9 }\nwrite = { per_byte_s = 1e-9 }\n";
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_sweep_is_simulated_fitted_and_predicted() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("known.toml"), KNOWN).unwrap();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let mut runs = String::new();
+    for size in ["4k", "64k"] {
+        for read in [100, 0] {
+            for outstanding in [1, 4, 16, 64] {
+                let out = format!("{size}-{read}-{outstanding}");
+                let args = format!(
+                    "simulate known.toml --size {size} --read {read} --outstanding {outstanding} \
+                     --seconds 0.5 --ramp 0.1 --json --out {out}"
+                );
+                let result = json(&run(&args).ok().stdout);
+                assert_eq!(result["origin"], "simulated", "{out}");
+                assert!(result["totals"]["latency_ns"]["p90"].is_u64(), "{out}");
+                runs += &format!(" {out}");
+            }
+        }
+    }
+    // The same seed, the same numbers; but for the command, which names another folder.
+    let again = |out: &str| {
+        let args =
+            format!("simulate known.toml --read 70 --rate 20k --seconds 0.2 --json --out {out}");
+        let mut result = json(&run(&args).ok().stdout);
+        result["spec"]["command"] = Value::Null;
+        result
+    };
+    assert_eq!(again("a"), again("b"));
+    assert!(run("report 4k-100-16").ok().stdout.contains("simulated"));
+    let fitted = json(&run(&format!("calibrate{runs} --out fitted.toml --json")).ok().stdout);
+    let error = &fitted["profile"]["calibration"]["held_out_error_percent"];
+    assert!(error.as_f64().unwrap() < 2.0, "{fitted}");
+    let of = |profile: &str| {
+        let done = run(&format!("plan {profile} --size 16k --outstanding 32 --json"));
+        json(&done.ok().stdout)["prediction"]["iops"].as_f64().unwrap()
+    };
+    let (known, found) = (of("known.toml"), of("fitted.toml"));
+    assert!((found / known - 1.0).abs() < 0.03, "{found} for {known}");
+    let done =
+        run("run delay:fitted.toml(ram:64m) --size 4k --outstanding 4 --seconds 1 --ramp 0 --json");
+    let emulated = json(&done.ok().stdout);
+    assert_eq!(emulated["origin"], "emulated");
+    // Four at a time of 88 µs and more: no drive is faster than its model.
+    assert!(emulated["totals"]["iops"].as_f64().unwrap() < 4.0 / 85e-6, "{emulated}");
+}
+
+#[test]
+fn what_is_not_calibrated_says_so_and_what_is_wrong_is_refused() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let done = run("simulate x25-m --size 4k --seconds 0.5 --ramp 0.1").ok();
+    assert!(done.stdout.contains("not calibrated"), "{}", done.stdout);
+    for (args, says) in [
+        ("simulate nothing.toml", "nothing.toml"),
+        ("simulate x25-m --drives 0", "1 to 512"),
+        ("run delay:nothing(ram:1m)", "profile nothing"),
+        ("calibrate . --out x.toml", "no result.json"),
+    ] {
+        let done = run(args);
+        assert!(matches!(done.code, Some(1 | 2)), "{args}: {done:?}");
+        assert!(done.stderr.contains(says), "{args}: {done:?}");
+    }
+}
