@@ -1,10 +1,12 @@
 //! Show: renderings of a result, and of a run under way.
 //!
 //! Every rendering is a pure function of a [`stats::RunResult`] or a [`stats::live::Snapshot`]
-//! into a given writer. What the result does not hold cannot be shown.
+//! into a given writer. What the result does not hold cannot be shown. [`chart`] and [`page`] show
+//! figures of any origin.
 
 #![forbid(unsafe_code)]
 
+pub mod chart;
 mod digits;
 mod figure;
 pub mod fio;
@@ -16,6 +18,7 @@ pub mod json;
 mod jsonl;
 pub mod line;
 mod live;
+pub mod page;
 pub mod records;
 #[cfg(test)]
 mod sample;

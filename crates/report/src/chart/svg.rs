@@ -1,0 +1,92 @@
+//! A chart as inline SVG: colours are the page's, every figure stands in words, and the whole is
+//! one image with a title and a description for those who cannot see it.
+
+use std::fmt::Write as _;
+
+use super::{Bar, Chart};
+use crate::page::escape;
+
+/// Width of the drawing; the page scales it.
+const WIDTH: f64 = 720.0;
+/// A bar with the line of words above it.
+const ROW: f64 = 44.0;
+/// Where a bar begins and how high it is, within its row.
+const BAR: (f64, f64) = (20.0, 14.0);
+
+impl Chart {
+    /// The drawing. `number` tells the charts of a page apart.
+    pub(crate) fn svg(&self, number: usize) -> String {
+        let height = ROW * self.bars.len() as f64;
+        let mut svg = format!(
+            "<svg role=\"img\" aria-labelledby=\"t{number} d{number}\" \
+             viewBox=\"0 0 {WIDTH} {height}\">\n<title id=\"t{number}\">{}</title>\n\
+             <desc id=\"d{number}\">{}</desc>\n",
+            escape(&self.title),
+            escape(&self.description())
+        );
+        for (bar, row) in self.bars.iter().zip(0..) {
+            self.bar(&mut svg, bar, ROW * f64::from(row));
+        }
+        svg + "</svg>\n"
+    }
+
+    fn description(&self) -> String {
+        let said = |bar: &Bar| format!("{}: {}", bar.label, bar.text);
+        let bars: Vec<String> = self.bars.iter().map(said).collect();
+        format!("{}. {}", self.about, bars.join("; "))
+    }
+
+    fn bar(&self, svg: &mut String, bar: &Bar, top: f64) {
+        let at = |value: f64| WIDTH * self.share(value);
+        let (y, high) = (top + BAR.0, BAR.1);
+        let class = if bar.marked { "bar marked" } else { "bar" };
+        // Writing to a string cannot fail.
+        let _ = write!(
+            svg,
+            "<text x=\"0\" y=\"{}\">{}</text>\
+             <text x=\"{WIDTH}\" y=\"{}\" class=\"figure\">{}</text>\n\
+             <rect class=\"{class}\" x=\"0\" y=\"{y}\" width=\"{:.1}\" height=\"{high}\"/>\n",
+            top + 14.0,
+            escape(&bar.label),
+            top + 14.0,
+            escape(&bar.text),
+            at(bar.value)
+        );
+        if let Some((low, top)) = bar.range {
+            let (from, to, middle) = (at(low), at(top), y + high / 2.0);
+            let (above, below) = (y + 3.0, y + high - 3.0);
+            let _ = writeln!(
+                svg,
+                "<path class=\"range\" d=\"M{from:.1} {above}V{below}M{from:.1} {middle}H{to:.1}\
+                 M{to:.1} {above}V{below}\"/>"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn lengths_words_and_nothing_that_closes_a_tag() {
+        let bar = |label: &str, value, range| Bar {
+            label: label.to_owned(),
+            value,
+            range,
+            text: format!("{value} kg"),
+            marked: value == 4.0,
+        };
+        let bars = vec![bar("<a> & \"b\"", 4.0, None), bar("c", 2.0, Some((1.0, 3.0)))];
+        let title = "Weight </svg>".to_owned();
+        let svg = Chart { title, about: "a pound".to_owned(), full: None, bars }.svg(3);
+        assert!(svg.contains("&lt;a&gt; &amp; &quot;b&quot;") && !svg.contains("<a>"), "{svg}");
+        assert_eq!(svg.matches("</svg>").count(), 1, "{svg}");
+        assert!(svg.contains("class=\"bar marked\" x=\"0\" y=\"20\" width=\"720.0\""), "{svg}");
+        assert!(svg.contains("class=\"bar\" x=\"0\" y=\"64\" width=\"360.0\""), "{svg}");
+        assert!(svg.contains("d=\"M180.0 67V75M180.0 71H540.0M540.0 67V75\""), "{svg}");
+        assert!(
+            svg.contains("<desc id=\"d3\">a pound. &lt;a&gt; &amp; &quot;b&quot;: 4 kg; c: 2 kg")
+        );
+    }
+}
