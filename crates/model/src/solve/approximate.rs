@@ -3,7 +3,8 @@
 //! Schweitzer 1979: one request less leaves the others' shares of queues as they are. Linearizer
 //! (Chandy and Neuse 1982) estimates how the shares change, from the networks with one request
 //! less of each class; the sums are arranged after de Souza e Silva and Muntz 1990, which takes the
-//! work from cubic to square in the classes. Only stations that a class visits are gone through.
+//! work from cubic to square in the classes. Only stations that a class visits are gone through,
+//! and of classes that differ by their names alone one is solved for all.
 //!
 //! Both weigh those who wait ahead by *their* service, as first come, first served does (Reiser
 //! 1979); when all classes have the same service, this is the usual formula. At c servers a request
@@ -84,13 +85,18 @@ pub(super) fn linearizer(closed: &Closed) -> Result<Means, ModelError> {
         return Err(ModelError::TooLarge { what, limit: CELLS_MAX as u64, remedy });
     }
     let mut queue = problem.start();
+    let twins = problem.twins();
     // How the shares change when one request of a class is taken away, by class.
     let mut change = vec![vec![0.0; width]; classes];
     for tolerance in TOLERANCES_LESS {
         let drift = problem.drift(&change);
         problem.core(None, &mut queue, &drift, tolerance * 0.1)?;
-        let mut less = Vec::new();
+        let mut less: Vec<Vec<f64>> = Vec::new();
         for (class, known) in change.iter().enumerate() {
+            if twins[class] < class {
+                less.push(problem.exchanged(&less[twins[class]], twins[class], class));
+                continue;
+            }
             let drift = problem.drift_less(&drift, &change, class);
             let mut queue = problem.less(&queue, known, class);
             problem.core(Some(class), &mut queue, &drift, tolerance)?;
@@ -140,6 +146,11 @@ impl Crowd {
         let regular = (1..).zip(speeds).all(|(n, speed)| *speed == f64::from(n));
         let counted = regular.then_some(speeds.len() as u32);
         Crowd { servers, counted, seen: 1.0 - 1.0 / visitors, strain: 1.0 }
+    }
+
+    /// Whether it is the same to a class that is alone there.
+    fn is_like(&self, other: &Crowd) -> bool {
+        (self.servers, self.counted, self.seen) == (other.servers, other.counted, other.seen)
     }
 
     /// Probability that all servers are busy when `busy` are on average.
@@ -235,6 +246,44 @@ impl Problem {
             (left * (queue / full + change)).max(0.0)
         };
         self.entries.iter().zip(queue).zip(change).map(less).collect()
+    }
+
+    /// Per class, the first one that it may be exchanged with, stations of its own included, and
+    /// nothing changes: a request less of either is the same network under other names.
+    fn twins(&self) -> Vec<usize> {
+        let mut firsts: Vec<usize> = Vec::new();
+        let twin = |class: usize| {
+            let known = firsts.iter().copied().find(|first| self.are_twins(*first, class));
+            if known.is_none() {
+                firsts.push(class);
+            }
+            known.unwrap_or(class)
+        };
+        (0..self.population.len()).map(twin).collect()
+    }
+
+    fn are_twins(&self, one: usize, other: usize) -> bool {
+        let (a, b) = (&self.entries[self.entries_of(one)], &self.entries[self.entries_of(other)]);
+        let alone = |entry: &Entry| self.at[entry.center].len() == 1;
+        let times = |entry: &Entry| (entry.members, entry.visits, entry.alone_s, entry.service_s);
+        let pairs = a.iter().zip(b).all(|(a, b)| {
+            let same = a.center == b.center
+                || (alone(a) && alone(b) && self.crowds[a.center].is_like(&self.crowds[b.center]));
+            same && times(a) == times(b)
+        });
+        pairs
+            && a.len() == b.len()
+            && self.population[one] == self.population[other]
+            && self.delay_s[one] == self.delay_s[other]
+    }
+
+    /// Queues in which twins have changed their places.
+    fn exchanged(&self, queue: &[f64], one: usize, other: usize) -> Vec<f64> {
+        let mut queue = queue.to_vec();
+        for (a, b) in self.entries_of(one).zip(self.entries_of(other)) {
+            queue.swap(a, b);
+        }
+        queue
     }
 
     /// By how much the work that a request finds changes because it is gone from the others, beyond
