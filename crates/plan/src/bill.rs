@@ -276,6 +276,11 @@ impl Bill {
             }
             self.check_ports(group).map_err(|reason| (group.line, reason))?;
         }
+        if let Some((what, price)) =
+            self.extras.iter().find(|(_, price)| !(0.0..=1e9).contains(price))
+        {
+            return Err((1, format!("extra '{what}': price {price}: 0 to 1e9 dollars")));
+        }
         self.check_slots()?;
         self.check_lanes()?;
         self.check_bays()
@@ -381,6 +386,15 @@ impl RawGroup {
         if !(64..=4096).contains(&self.payload_max) {
             return Err(format!("payload_max {}: 64 to 4096", self.payload_max));
         }
+        if self.tcp_options > 40 {
+            return Err(format!("tcp_options {}: 0 to 40 bytes", self.tcp_options));
+        }
+        if drive.is_some() && (self.link.is_some() || self.protocol.is_some()) {
+            return Err("link and protocol belong to ports, not to drives".to_owned());
+        }
+        if drive.is_none() && self.drives.is_some() {
+            return Err("drives without a drive: name one".to_owned());
+        }
         if drive.is_some() == self.ports.is_some() {
             return Err("a group has either a drive or ports".to_owned());
         }
@@ -395,7 +409,7 @@ impl RawGroup {
             ports: self.ports.unwrap_or(0),
             link,
             protocol: self.protocol,
-            tcp_options: self.tcp_options.min(40),
+            tcp_options: self.tcp_options,
             view: self.view,
             contention: self.contention,
             contexts: self.contexts,
@@ -472,6 +486,11 @@ mod test {
                 "cards",
             ),
             ("drive = 'x25-m'\ncontexts = 99", 5, "contexts"),
+            ("drive = 'x25-m'\ntcp_options = 41", 5, "0 to 40 bytes"),
+            ("drive = 'x25-m'\nlink = 'fc-8'", 5, "belong to ports"),
+            ("drives = 2\nports = 1", 5, "without a drive"),
+            ("drive = 'x25-m'\n[[extra]]\nwhat = 'rack'\nprice = nan", 1, "extra 'rack'"),
+            ("drive = 'x25-m'\n[[extra]]\nwhat = 'gift'\nprice = -1", 1, "extra 'gift'"),
             ("drive = 'x25-m'\ncount = 4000000000\ndrives = 4000000000", 1, "drives and ports"),
             ("drive = 'x25-m'\ncontention = nan", 5, "contention"),
             ("drive = 'x25-m'\ncolour = 1", 7, "unknown field"),

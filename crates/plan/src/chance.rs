@@ -63,18 +63,20 @@ pub fn chance(bill: &Bill, draws: u32, seed: u64, goal: Option<f64>) -> Result<C
             ((input.part.clone(), input.quantity), values)
         })
         .collect();
-    let (mut rates, mut latencies) = (Vec::new(), Vec::new());
-    let mut limits: BTreeMap<String, u32> = BTreeMap::new();
-    for draw in 0..draws as usize {
+    let one = |draw: usize| {
         let values = columns.iter().map(|(key, values)| (key.clone(), values[draw]));
         let tweak = Tweak { values: values.collect(), ..Tweak::default() };
         let found = predict(bill, &tweak)?;
-        if let Some(limit) = found.bottleneck() {
-            *limits.entry(limit.level.word().to_owned()).or_default() += 1;
-        }
-        rates.push(found.iops);
-        latencies.push(found.latency_s);
+        let limit = found.bottleneck().map(|limit| limit.level);
+        Ok((found.iops, found.latency_s, limit))
+    };
+    let found = on_all_cores(draws as usize, one)?;
+    let mut limits: BTreeMap<String, u32> = BTreeMap::new();
+    for level in found.iter().filter_map(|(.., limit)| *limit) {
+        *limits.entry(level.word().to_owned()).or_default() += 1;
     }
+    let rates: Vec<f64> = found.iter().map(|(iops, ..)| *iops).collect();
+    let latencies = found.iter().map(|(_, latency_s, _)| *latency_s).collect();
     let share = |count: usize| count as f64 / f64::from(draws);
     let reaches = goal.map(|goal| share(rates.iter().filter(|rate| **rate >= goal).count()));
     let mut limits: Vec<(String, f64)> =
@@ -82,6 +84,28 @@ pub fn chance(bill: &Bill, draws: u32, seed: u64, goal: Option<f64>) -> Result<C
     limits.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (iops, latency_s) = (spread(rates), spread(latencies));
     Ok(Chance { draws, seed, iops, latency_s, limits, reaches })
+}
+
+/// Answers 0 to `count`, in this order, from all cores at once.
+fn on_all_cores<T: Send>(
+    count: usize,
+    one: impl Fn(usize) -> Result<T, PlanError> + Sync,
+) -> Result<Vec<T>, PlanError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = count.div_ceil(cores).max(1);
+    std::thread::scope(|scope| {
+        let stretch = |first: usize| {
+            let one = &one;
+            scope.spawn(move || (first..count.min(first + each)).map(one).collect())
+        };
+        let threads: Vec<_> = (0..count).step_by(each).map(stretch).collect();
+        let mut all = Vec::with_capacity(count);
+        for thread in threads {
+            let found: Result<Vec<T>, PlanError> = thread.join().expect("no panic in a prediction");
+            all.extend(found?);
+        }
+        Ok(all)
+    })
 }
 
 /// A number in each of `count` equal slices of 0 to 1, in random order.

@@ -15,6 +15,8 @@ pub struct Sum {
     pub low: f64,
     /// Highest that sources allow.
     pub high: f64,
+    /// The least sure kind of the figures in it; `None` if there are none.
+    pub kind: Option<Kind>,
     /// Parts whose figure nobody published.
     pub unknown: Vec<String>,
 }
@@ -77,6 +79,7 @@ pub fn cost(bill: &Bill) -> Cost {
                     sum.known += known.value * number;
                     sum.low += known.low * number;
                     sum.high += known.high * number;
+                    sum.kind = sum.kind.max(Some(known.kind));
                 }
                 None => sum.unknown.push(part.id.clone()),
             }
@@ -120,6 +123,7 @@ mod test {
         let cost = cost(&bill);
         assert_eq!(cost.price.known, 16.0 * 440.0 + 2.0 * 220.0 + 100.0);
         assert_eq!(cost.price.unknown, ["sr2625urlx"]);
+        assert_eq!(cost.price.kind, Some(Kind::Spec));
         assert_eq!(cost.price.total(), None);
         assert_eq!(cost.height.total(), Some(2.0));
         assert!((cost.power.known - (16.0 * 3.0 + 2.0 * 7.3)).abs() < 1e-9);

@@ -13,6 +13,7 @@ pub mod calibrate;
 pub mod catalogue;
 pub mod chance;
 pub mod claim;
+pub mod compare;
 pub mod cost;
 pub mod expression;
 pub mod predict;

@@ -71,6 +71,8 @@ pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Predicti
     let mut uses: Vec<Use> = system.resources.iter().map(|r| used(r, &solution, iops)).collect();
     // The sort is stable, so that equals keep their order and the answer is the same each time.
     uses.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    // An approximate solution may be beyond what there is in the last digits.
+    uses.iter_mut().for_each(|used| used.utilisation = used.utilisation.min(1.0));
     let processor = uses.iter().find(|u| u.level == Level::Processor).map(|u| u.utilisation);
     let mut remarks = system.remarks;
     remarks.extend(solution.caveats.iter().filter_map(caveat).map(str::to_owned));

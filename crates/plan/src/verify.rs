@@ -22,6 +22,7 @@ use crate::unit::Amount;
 
 mod founding;
 mod outside;
+mod simulated;
 
 /// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -324,16 +325,25 @@ fn solved(bill: &Bill, values: &[(&str, &'static str, f64)]) -> Result<Predictio
 }
 
 /// The value between `low` and `high` at which `error` is nought; it must change its sign there.
-/// False position after Illinois (Dowell and Jarratt 1971): some ten evaluations.
 fn root(
+    range: (f64, f64),
+    error: impl FnMut(f64) -> Result<f64, PlanError>,
+) -> Result<f64, PlanError> {
+    root_within(range, 1e-12, error)
+}
+
+/// The same to a share of `high`. False position after Illinois (Dowell and Jarratt 1971): some
+/// ten evaluations.
+fn root_within(
     (low, high): (f64, f64),
+    share: f64,
     mut error: impl FnMut(f64) -> Result<f64, PlanError>,
 ) -> Result<f64, PlanError> {
     let (mut a, mut b) = ((low, error(low)?), (high, error(high)?));
     for _ in 0..100 {
         let at = b.0 - b.1 * (b.0 - a.0) / (b.1 - a.1);
         let new = (at, error(at)?);
-        if new.1 == 0.0 || (new.0 - b.0).abs() <= 1e-12 * high {
+        if new.1 == 0.0 || (new.0 - b.0).abs() <= share * high {
             return Ok(new.0);
         }
         // The end that stays put counts half, or it would stay for ever.

@@ -1,6 +1,6 @@
 //! The systems of the founding documents.
 
-use super::{PlanError, Set, Table, Tag, plain, root, solved};
+use super::{PlanError, Set, Table, Tag, plain, root, simulated, solved};
 use crate::bill::Bill;
 
 const RATE: (Tag, Option<Set>) = (Tag::Pred, Some(Set::Founding));
@@ -24,6 +24,11 @@ fn intel_ssd(table: &mut Table) -> Result<(), PlanError> {
     let cpu = table.claim(21, "cpu_percent").clone();
     table.row(CASE, "IOPS", RATE, (&iops, found.iops), "drives at their rating");
     table.row(CASE, "mean latency", RATE, (&latency, found.latency_s), "32 under way on each");
+    for (what, found) in simulated::shapes(&bill)? {
+        let note = format!("simulated, {what}");
+        table.row(CASE, "IOPS", ALT, (&iops, found.iops), &note);
+        table.row(CASE, "mean latency", ALT, (&latency, found.latency_s), &note);
+    }
     let used = found.processor.unwrap_or_default();
     table.row(CASE, "processor", FIT, (&cpu, used), "6.6 us of a core from this very figure");
     table.fit("core time, Windows and Iometer", "6.6 us".to_owned(), "82.5 % of 8 cores", true);
@@ -169,6 +174,12 @@ fn thirdio(table: &mut Table) -> Result<(), PlanError> {
                 let found = solved(&other, &values)?.iops;
                 let published = table.claim(75, "iops").clone();
                 let note = format!("{contexts} transfers under way at each port");
+                table.row(CASE, "mix of 4 KiB", ALT, (&published, found), &note);
+            }
+            for (what, engine, found) in simulated::engines(&bill, best.value, fabric)? {
+                let published = table.claim(75, "iops").clone();
+                let micros = engine * 1e6;
+                let note = format!("simulated, {what}, engines fitted anew: {micros:.2} us");
                 table.row(CASE, "mix of 4 KiB", ALT, (&published, found), &note);
             }
             processor(table, &at)?;

@@ -2,7 +2,7 @@
 
 use model::{Run, Service, Step, simulate};
 
-use super::{PlanError, Set, Table, Tag, plain, root, solved};
+use super::{PlanError, Set, Table, Tag, plain, root, simulated, solved};
 use crate::bill::Bill;
 use crate::system::{System, Tweak};
 
@@ -40,6 +40,10 @@ fn depth(table: &mut Table) -> Result<(), PlanError> {
         let published = table.catalogue.parts[part].value("depth16_iops").unwrap_or_default();
         let found = solved(&bill, &[])?;
         table.row(CASE, &format!("IOPS, {part}"), tag, (&plain(published), found.iops), note);
+        for (what, found) in simulated::shapes(&bill)? {
+            let note = format!("simulated, {what}");
+            table.row(CASE, &format!("IOPS, {part}"), ALT, (&plain(published), found.iops), &note);
+        }
         if tag == FIT {
             let channels = table.catalogue.parts[part].value("channels").unwrap_or_default();
             let name = format!("dies of {part}");

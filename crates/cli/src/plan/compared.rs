@@ -1,0 +1,128 @@
+//! Systems beside each other.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use block::Rate;
+use plan::bill::Bill;
+use plan::compare::{Alternative, CompareError, Comparison, Equal, compare};
+use plan::predict::Use;
+use report::chart::Chart;
+use serde_json::json;
+
+use super::predicted::total;
+use super::{Args, blame, charts, page, write_page};
+use crate::catalogue::say;
+use crate::exit::{Exit, UsageError};
+
+/// Compares bills for the same money, for the same I/Os, or as they are.
+pub fn compared(
+    args: &Args,
+    (money, goal): (Option<f64>, Option<f64>),
+    bills: &[Bill],
+) -> Result<Exit> {
+    let equal = match (money, goal) {
+        (Some(money), _) => Equal::Money(money),
+        (None, Some(goal)) => Equal::Iops(goal),
+        (None, None) => Equal::Systems,
+    };
+    let found = compare(bills, equal, (args.draws, args.seed)).map_err(|error| match error {
+        CompareError::Plan { index, source, .. } => {
+            blame(args.compare.get(index).map(|file| file.as_path()), source)
+        }
+        other => UsageError(other.to_string()).into(),
+    })?;
+    write_page(args, || page::comparison(&found, bills))?;
+    say(&match args.json {
+        true => {
+            let document = json!({ "origin": "simulated", "comparison": found });
+            serde_json::to_string_pretty(&document)? + "\n"
+        }
+        false => text(&found)?,
+    })?;
+    let nothing = |one: &Alternative| one.systems.is_some_and(|number| number == 0.0);
+    Ok(if found.alternatives.iter().all(nothing) { Exit::Missed } else { Exit::Good })
+}
+
+/// What is equal, in a line.
+pub fn lead(found: &Comparison) -> String {
+    let count = found.alternatives.len();
+    let how = match found.equal {
+        Equal::Systems => "one system of each".to_owned(),
+        Equal::Money(sum) => format!("as many whole systems as ${sum:.0} buys"),
+        Equal::Iops(goal) => format!("as many whole systems as {} IOPS take", Rate(goal)),
+    };
+    let reads = found.work.read_share * 100.0;
+    let size = found.work.size_bytes;
+    format!("{count} alternatives, {size} B, {reads:.0} % reads: {how}; predicted")
+}
+
+/// All charts that something is known for.
+pub fn all_charts(found: &Comparison) -> Vec<Chart> {
+    let yields = [
+        charts::yields(found, "IOPS for a dollar", |one| one.yields.per_dollar),
+        charts::yields(found, "IOPS for a watt", |one| one.yields.per_watt),
+        charts::yields(found, "IOPS for a rack unit", |one| one.yields.per_unit),
+    ];
+    [charts::ranks(found)].into_iter().chain(yields.into_iter().flatten()).collect()
+}
+
+fn text(found: &Comparison) -> Result<String> {
+    let mut text = lead(found) + "; * is beaten by none\n";
+    for chart in all_charts(found) {
+        text += &chart.text(charts::COLUMNS);
+    }
+    for one in &found.alternatives {
+        writeln!(text, "{}", one.name)?;
+        for (what, said) in lines(one) {
+            writeln!(text, "  {what:<10} {said}")?;
+        }
+    }
+    Ok(text)
+}
+
+/// What is told of an alternative: what it is, and the words for it.
+pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
+    let (rate, latency) = (one.chance.iops, one.chance.latency_s);
+    let micros = |seconds: f64| seconds * 1e6;
+    let limit = one.one.bottleneck().map_or("nothing known".to_owned(), |limit: &Use| {
+        format!("{} (known by {})", limit.name, limit.kind.word())
+    });
+    let (p10, p90) = (Rate(rate.p10), Rate(rate.p90));
+    let mut lines = vec![
+        ("number", charts::systems(one)),
+        ("each does", format!("{} IOPS, p10 {p10}, p90 {p90}", Rate(one.one.iops))),
+        (
+            "latency",
+            format!(
+                "{:.1} us on average, p10 {:.1}, p90 {:.1} of the draws",
+                micros(one.one.latency_s),
+                micros(latency.p10),
+                micros(latency.p90)
+            ),
+        ),
+        ("limited by", limit),
+        ("each costs", total(&one.cost.price, "$", "")),
+        ("each takes", total(&one.cost.power, "", " W")),
+    ];
+    let height = &one.cost.height;
+    if height.known > 0.0 || !height.unknown.is_empty() {
+        lines.push(("each is", total(height, "", " U")));
+    }
+    if let Some(all) = &one.all {
+        lines.push(("all cost", total(&all.price, "$", "")));
+        lines.push(("all take", total(&all.power, "", " W")));
+    }
+    if let Some(reaches) = one.chance.reaches {
+        lines.push(("reached", format!("in {:.0} % of the draws", reaches * 100.0)));
+    }
+    if let Some(even) = one.break_even {
+        let missing = one.cost.price.unknown.join(", ");
+        lines.push(match even > 0.0 {
+            true => ("even", format!("with the cheapest if {missing} cost ${even:.0} in each")),
+            false => ("even", format!("never: dearer than the cheapest even if {missing} is free")),
+        });
+    }
+    lines.extend(one.one.remarks.iter().map(|remark| ("note", remark.clone())));
+    lines
+}

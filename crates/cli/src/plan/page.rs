@@ -1,0 +1,147 @@
+//! Predictions and comparisons as pages with charts.
+
+use block::Rate;
+use plan::bill::Bill;
+use plan::catalogue::{Catalogue, pretty, quantity_named};
+use plan::compare::Comparison;
+use plan::predict::Prediction;
+use report::page::{Content, Page, Section, Table};
+
+use super::charts;
+use super::compared::{all_charts, lead, lines};
+use super::predicted::{Answer, total};
+
+/// Who made it.
+const FOOT: &str = concat!(
+    "Predicted, not measured, by drumfire ",
+    env!("CARGO_PKG_VERSION"),
+    " from the figures below. Spec: the maker or a standard says so. Measured: somebody measured \
+     it. Derived: it follows by arithmetic. Fit: chosen so that the model meets a published result. \
+     Guess: somebody supposes it."
+);
+
+/// One system.
+pub fn prediction(answer: &Answer) -> Page {
+    let Answer { bill, found, sure, .. } = answer;
+    let (p10, p90) = (Rate(sure.iops.p10), Rate(sure.iops.p90));
+    let mut lead = format!(
+        "{} IOPS predicted, p10 {p10}, p90 {p90} of {} draws, seed {}; {:.1} us on average; {}B/s.",
+        Rate(found.iops),
+        sure.draws,
+        sure.seed,
+        found.latency_s * 1e6,
+        Rate(found.bytes_per_s)
+    );
+    if let (Some(goal), Some(reaches)) = (answer.goal, sure.reaches) {
+        let percent = reaches * 100.0;
+        lead += &format!(" The goal of {} IOPS is reached in {percent:.0} % of them.", Rate(goal));
+    }
+    let charts = [
+        charts::falls(found, &answer.falls, sure),
+        charts::busy(found),
+        charts::gains(&answer.what_ifs),
+    ];
+    let mut sections = vec![asked(bill)];
+    sections.extend(
+        charts.map(|chart| Section {
+            title: chart.title.clone(),
+            content: vec![Content::Chart(chart)],
+        }),
+    );
+    sections.push(parts(answer));
+    sections.push(figures([(&bill.catalogue, found)]));
+    sections.push(notes(found));
+    Page { title: bill.name.clone(), lead, sections, foot: FOOT.to_owned() }
+}
+
+fn asked(bill: &Bill) -> Section {
+    let work = bill.work;
+    let asked = format!(
+        "I/Os of {} B, {:.0} % reads, {} under way on each drive or port.",
+        work.size_bytes,
+        work.read_share * 100.0,
+        work.outstanding
+    );
+    Section { title: "what is asked".to_owned(), content: vec![Content::Text(asked)] }
+}
+
+fn parts(answer: &Answer) -> Section {
+    let costs = &answer.costs;
+    let said = |known: Option<(f64, plan::catalogue::Kind)>, before: &str, after: &str| match known
+    {
+        Some((value, kind)) => format!("{before}{value:.1}{after} ({})", kind.word()),
+        None => "not known".to_owned(),
+    };
+    let row = |line: &plan::cost::Line| {
+        let (price, power) = (said(line.price, "$", ""), said(line.power, "", " W"));
+        vec![line.count.to_string(), line.part.clone(), price, power]
+    };
+    let mut rows: Vec<Vec<String>> = costs.lines.iter().map(row).collect();
+    let extra = |(what, price): &(String, f64)| {
+        vec![String::new(), what.clone(), format!("${price:.1} (the bill says so)"), String::new()]
+    };
+    rows.extend(answer.bill.extras.iter().map(extra));
+    let (price, power) = (total(&costs.price, "$", ""), total(&costs.power, "", " W"));
+    rows.push(vec![String::new(), "in all".to_owned(), price, power]);
+    let table = Table { head: vec!["number", "part", "price of one", "power of one"], rows };
+    Section { title: "parts".to_owned(), content: vec![Content::Table(table)] }
+}
+
+/// The figures that predictions rest on, each once.
+fn figures<'a>(of: impl IntoIterator<Item = (&'a Catalogue, &'a Prediction)>) -> Section {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (catalogue, found) in of {
+        for input in &found.inputs {
+            let Some(quantity) = quantity_named(input.quantity) else { continue };
+            let known = &input.known;
+            let show = |value| pretty(value, quantity);
+            let range = match known.low < known.high {
+                true => format!("{} to {}", show(known.low), show(known.high)),
+                false => "exact".to_owned(),
+            };
+            let source = catalogue.sources.get(&known.source);
+            let title = source.map_or(known.source.as_str(), |source| &source.title);
+            let row = vec![
+                input.part.clone(),
+                quantity.name.replace('_', " "),
+                show(known.value),
+                range,
+                known.kind.word().to_owned(),
+                title.to_owned(),
+            ];
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+    }
+    let head = vec!["part", "figure", "value", "may be", "kind", "source"];
+    let table = Content::Table(Table { head, rows });
+    Section { title: "figures".to_owned(), content: vec![table] }
+}
+
+fn notes(found: &Prediction) -> Section {
+    let solved = Content::Text(format!("Solved by {}.", found.method));
+    let remarks = found.remarks.iter().map(|remark| Content::Text(remark.clone()));
+    Section { title: "notes".to_owned(), content: [solved].into_iter().chain(remarks).collect() }
+}
+
+/// Several systems.
+pub fn comparison(found: &Comparison, bills: &[Bill]) -> Page {
+    let mut sections: Vec<Section> = Vec::new();
+    for chart in all_charts(found) {
+        sections.push(Section { title: chart.title.clone(), content: vec![Content::Chart(chart)] });
+    }
+    for one in &found.alternatives {
+        let rows = lines(one).into_iter().map(|(what, said)| vec![what.to_owned(), said]).collect();
+        let table = Content::Table(Table { head: vec!["what", "predicted"], rows });
+        sections.push(Section { title: one.name.clone(), content: vec![table] });
+    }
+    // Bills of one name may bring figures of their own, which only they rest on.
+    let of = found.alternatives.iter().filter_map(|one| {
+        let bill = bills.get(one.bill)?;
+        Some((&bill.catalogue, &one.one))
+    });
+    sections.push(figures(of));
+    let title = found.alternatives.iter().map(|one| one.name.as_str()).collect::<Vec<_>>();
+    Page { title: title.join(" or "), lead: lead(found), sections, foot: FOOT.to_owned() }
+}

@@ -1,0 +1,78 @@
+//! From a goal to systems: the listing of a search.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use block::Rate;
+use plan::catalogue::Catalogue;
+use plan::search::{Found, Goal, search};
+
+use super::{Args, bill};
+use crate::catalogue::say;
+use crate::exit::{Exit, UsageError};
+
+/// Looks through all drives.
+pub fn searched(args: &Args, iops: f64, catalogue: Catalogue) -> Result<Exit> {
+    let bill = bill(&args.system, catalogue)?;
+    let goal = Goal {
+        iops,
+        work: bill.work,
+        server: bill.server,
+        software: bill.software,
+        adapter: args
+            .system
+            .adapter
+            .as_ref()
+            .map(|_| adapter_id(args, &bill.catalogue))
+            .transpose()?,
+        price_max: args.price_max,
+        power_max: args.power_max,
+    };
+    let found = search(&goal, &bill.catalogue);
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&found)? + "\n",
+        false => listing(&goal, &found)?,
+    };
+    say(&text)?;
+    Ok(if found.candidates.is_empty() { Exit::Missed } else { Exit::Good })
+}
+
+fn adapter_id(args: &Args, catalogue: &Catalogue) -> Result<String> {
+    let name = args.system.adapter.as_deref().unwrap_or_default();
+    let part = catalogue.part(name).map_err(|error| UsageError(format!("--adapter: {error}")))?;
+    Ok(part.id.clone())
+}
+
+fn listing(goal: &Goal, found: &Found) -> Result<String> {
+    let mut text = String::new();
+    let reads = goal.work.read_share * 100.0;
+    let size = goal.work.size_bytes;
+    writeln!(
+        text,
+        "{} IOPS of {size} B, {reads:.0} % reads; * is beaten by none",
+        Rate(goal.iops)
+    )?;
+    for c in &found.candidates {
+        let price = match (c.price, c.break_even) {
+            (Some(price), _) => format!("${price:.0}"),
+            (None, Some(even)) => format!("not known; even at ${even:.0} each"),
+            (None, None) => "not known".to_owned(),
+        };
+        let power = c.power.map_or("power not known".to_owned(), |power| format!("{power:.0} W"));
+        let mark = if c.pareto { '*' } else { ' ' };
+        writeln!(
+            text,
+            "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS, limit {:<9} {price}, {power}",
+            c.drives,
+            c.drive,
+            c.cards,
+            Rate(c.iops),
+            c.limit
+        )?;
+    }
+    writeln!(text, "not:")?;
+    for (drive, reason) in &found.refused {
+        writeln!(text, "  {drive:<24} {reason}")?;
+    }
+    Ok(text)
+}

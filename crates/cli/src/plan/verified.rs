@@ -1,0 +1,93 @@
+//! The error table.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use block::Rate;
+use plan::catalogue::Catalogue;
+use plan::verify::{Report, Row, verify};
+use serde_json::json;
+
+use crate::catalogue::say;
+use crate::exit::Exit;
+
+/// Solves every published figure anew.
+pub fn verified(catalogue: &Catalogue, json: bool) -> Result<Exit> {
+    let report = verify(catalogue)?;
+    let text = match json {
+        true => {
+            serde_json::to_string_pretty(&json!({
+                "passed": report.passed(),
+                "report": report,
+            }))? + "\n"
+        }
+        false => table(&report)?,
+    };
+    say(&text)?;
+    Ok(if report.passed() { Exit::Good } else { Exit::Missed })
+}
+
+fn table(report: &Report) -> Result<String> {
+    let mut text = String::new();
+    let mut case = "";
+    for row in &report.rows {
+        if row.case != case {
+            case = row.case;
+            writeln!(text, "{case}")?;
+        }
+        writeln!(text, "  {:<5} {}", row.tag.word(), line(row))?;
+    }
+    writeln!(text, "fitted, never counted as predictions")?;
+    for fitted in &report.fitted {
+        let of = if fitted.founding { "founding" } else { "others" };
+        writeln!(text, "  {:<34} {:<12} to {} ({of})", fitted.name, fitted.value, fitted.to)?;
+    }
+    writeln!(text, "held out (PRED); in brackets against bare numbers, 'nearly 1.3M' as 1.3M")?;
+    for s in &report.summaries {
+        let (median, worst) = s.set.bars();
+        let bars = match median.is_finite() {
+            true => format!(
+                "bars {:.1} % and {:.1} %: {}",
+                median * 100.0,
+                worst * 100.0,
+                if s.met { "met" } else { "MISSED" }
+            ),
+            false => "no bar: do not rely on them".to_owned(),
+        };
+        writeln!(
+            text,
+            "  {:<38} {:>2} rows, median {:.2} % ({:.2} %), worst {:.1} % ({:.1} %); {bars}",
+            s.set.title(),
+            s.rows,
+            s.median * 100.0,
+            s.median_bare * 100.0,
+            s.worst * 100.0,
+            s.worst_bare * 100.0
+        )?;
+    }
+    for key in &report.grown {
+        writeln!(text, "grew beyond what is recorded: {key}")?;
+    }
+    Ok(text)
+}
+
+fn line(row: &Row) -> String {
+    let number = |value: f64| match value.abs() {
+        v if v >= 1e4 => Rate(value).to_string(),
+        v if v >= 1.0 => format!("{value:.2}"),
+        v if v >= 0.01 => format!("{value:.4}"),
+        _ => format!("{:.1}u", value * 1e6),
+    };
+    let bare = match row.meant == row.published {
+        true => String::new(),
+        false => format!(" ({:+.1} % of {})", row.error() * 100.0, number(row.published)),
+    };
+    format!(
+        "{:<44} published {:>8} model {:>8} {:+6.1} %{bare}  {}",
+        row.figure,
+        number(row.meant),
+        number(row.model),
+        row.error_meant() * 100.0,
+        row.note
+    )
+}

@@ -1,0 +1,29 @@
+//! How long predictions take: 28 drives on five adapters, solved once, and drawn 10,000 times.
+//!
+//! `cargo run --release -p drumfire-plan --example plan_speed`
+
+use std::time::Instant;
+
+use plan::bill::Bill;
+use plan::catalogue::Catalogue;
+use plan::chance::{DRAWS_MAX, chance};
+use plan::predict::predict;
+use plan::system::Tweak;
+
+fn main() {
+    let text = include_str!("../systems/intel-ssd.toml");
+    let bill = Bill::read("intel-ssd.toml", text, &Catalogue::shipped()).expect("it comes along");
+    let mut times: Vec<f64> = (0..51).map(|_| solve_ms(&bill)).collect();
+    times.sort_by(f64::total_cmp);
+    println!("solve: {:.3} ms, the median of {}", times[times.len() / 2], times.len());
+    let started = Instant::now();
+    let sure = chance(&bill, DRAWS_MAX, 1, None).expect("it has an answer");
+    println!("draw: {:.3} s for {} draws", started.elapsed().as_secs_f64(), sure.draws);
+}
+
+fn solve_ms(bill: &Bill) -> f64 {
+    let started = Instant::now();
+    let found = predict(bill, &Tweak::default()).expect("it has an answer");
+    assert!(found.iops > 0.0);
+    started.elapsed().as_secs_f64() * 1e3
+}

@@ -1,0 +1,101 @@
+//! What other distributions of service times would say: the same systems, event by event.
+//!
+//! Theory takes times as exponential. Where fixed times, or an Erlang distribution between both,
+//! meet a published figure as well, that figure does not tell which is right, and the table says so.
+
+use model::{Class, Network, Run, Service, Shape, Station, Step, Visit, simulate};
+
+use super::{PlanError, root_within};
+use crate::bill::Bill;
+use crate::system::{System, Tweak};
+
+const SHAPES: [(&str, Shape); 3] = [
+    ("fixed times", Shape::Deterministic),
+    ("Erlang of 4", Shape::Erlang(4)),
+    ("exponential times", Shape::Exponential),
+];
+/// Requests per second are within some tenths of a percent then.
+const RUN: Run = Run { seed: 1, warmup: 20_000, requests: 150_000 };
+/// Nor need a parameter that is fitted to them be closer.
+const CLOSE: f64 = 1e-3;
+
+/// Means of a simulation.
+pub(super) struct Means {
+    /// I/Os per second.
+    pub iops: f64,
+    /// From issue to done, in seconds.
+    pub latency_s: f64,
+}
+
+/// A bill with every time of each shape.
+pub(super) fn shapes(bill: &Bill) -> Result<Vec<(&'static str, Means)>, PlanError> {
+    let network = System::build(bill, &Tweak::default())?.network;
+    let one = |(what, shape): (&'static str, Shape)| {
+        let mut network = network.clone();
+        for step in network.classes.iter_mut().flat_map(|class| &mut class.route) {
+            if let Step::Visit(visit) = step {
+                visit.service.shape = shape.clone();
+            }
+        }
+        Ok((what, means(&network)?))
+    };
+    SHAPES.into_iter().map(one).collect()
+}
+
+fn means(network: &Network) -> Result<Means, PlanError> {
+    let solution = simulate(network, RUN, |_| ())?.solution;
+    Ok(Means { iops: solution.throughput_per_s(), latency_s: solution.response_s() })
+}
+
+/// Ports whose engines wait for the fabric, each engine by itself: the time of an engine that does
+/// `reads` of 1 KiB, and the I/Os of 4 KiB that follow, for each shape.
+pub(super) fn engines(
+    bill: &Bill,
+    reads: f64,
+    fabric: f64,
+) -> Result<Vec<(&'static str, f64, f64)>, PlanError> {
+    let one = |(what, shape): (&'static str, Shape)| {
+        let at = |size: f64, engine_s: f64| {
+            let mut bill = bill.clone();
+            bill.work.size_bytes = size;
+            Ok::<f64, PlanError>(means(&holding(&bill, engine_s, size / fabric, &shape)?)?.iops)
+        };
+        let engine = root_within((2e-6, 20e-6), CLOSE, |engine| Ok(reads - at(1024.0, engine)?))?;
+        Ok((what, engine, at(4096.0, engine)?))
+    };
+    SHAPES.into_iter().map(one).collect()
+}
+
+/// A class for each port, whose engine is held during the transfer; then the cores of the bill.
+fn holding(
+    bill: &Bill,
+    engine_s: f64,
+    transfer_s: f64,
+    shape: &Shape,
+) -> Result<Network, PlanError> {
+    let built = System::build(bill, &Tweak::default())?.network;
+    let mut network = Network::default();
+    let service = |mean_s| Service { mean_s, shape: shape.clone() };
+    let fabric = network.add_station(Station::servers("fabric", 1));
+    let cores = built.classes.iter().flat_map(|class| &class.route).find_map(|step| match step {
+        Step::Visit(visit) => {
+            let station = built.stations.get(visit.at.first()?.0 as usize)?;
+            (station.name == "processor").then(|| (station.clone(), visit.service.mean_s))
+        }
+        _ => None,
+    });
+    let cores = cores.map(|(station, mean_s)| (network.add_station(station), mean_s));
+    let visit = |at, mean_s| Visit { at: vec![at], service: service(mean_s), draws: 0.0 };
+    let ports: u32 = bill.groups.iter().map(crate::bill::Group::devices).sum();
+    for port in 0..ports {
+        let engine = network.add_station(Station::servers(format!("engine {port}"), 1));
+        let transfer = vec![Step::Visit(visit(fabric, transfer_s))];
+        let mut class = Class::closed(format!("port {port}"), bill.work.outstanding)
+            .step(Step::Hold(visit(engine, engine_s), transfer));
+        if let Some((cores, mean_s)) = cores {
+            class = class.visit(cores, service(mean_s));
+        }
+        network.add_class(class);
+    }
+    Ok(network)
+}
