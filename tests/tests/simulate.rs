@@ -8,9 +8,12 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 const KNOWN: &str = "name = 'known'\n[calibration]\nsource = 'a test'\nfitted = 1\nheld_out = 1\n\
     fit_error_percent = 0\nheld_out_error_percent = 0\nscatter = true\n\
-    [[stage]]\nname = 'medium'\nservers = 8\nread = { each_s = 80e-6 }\nwrite = { each_s = 40e-6 }\n\
-    [[stage]]\nname = 'controller'\nservers = 1\nread = { each_s = 8e-6 }\nwrite = { each_s = 12e-6 }\n\
-    [[stage]]\nname = 'link'\nservers = 1\nread = { per_byte_s = 1e-9 }\nwrite = { per_byte_s = 1e-9 }\n";
+    [[stage]]\nname = 'medium'\nservers = 8\n\
+    read = { each_s = 80e-6 }\nwrite = { each_s = 40e-6 }\n\
+    [[stage]]\nname = 'controller'\nservers = 1\n\
+    read = { each_s = 8e-6 }\nwrite = { each_s = 12e-6 }\n\
+    [[stage]]\nname = 'link'\nservers = 1\n\
+    read = { per_byte_s = 1e-9 }\nwrite = { per_byte_s = 1e-9 }\n";
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))

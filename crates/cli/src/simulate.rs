@@ -211,34 +211,7 @@ fn spec(
             });
         }
     }
-    let access = &workload.access;
-    let rate_per_s = match workload.pacing {
-        load::spec::Pacing::Closed => None,
-        load::spec::Pacing::Ios { per_second, .. } => Some(per_second),
-        load::spec::Pacing::Bytes { per_second, .. } => Some(per_second / access.mean_bytes()),
-    };
-    let count = workers.len() as u32;
-    let job = Job {
-        name: "simulate".to_owned(),
-        size_bytes: access.size_bytes(),
-        read_percent: access.read_percent(),
-        random_percent: access.random_percent(),
-        outstanding: rate_per_s
-            .is_none()
-            .then(|| u64::from(workload.outstanding) * u64::from(count)),
-        rate_per_s: rate_per_s.map(|rate| rate * f64::from(count)),
-        workers: count,
-        volumes: simulator.drives().len() as u32,
-        targets: 0,
-        transport: "local".to_owned(),
-        loopback: false,
-        storage: match system {
-            System::Profile(profile) => profile.name.clone(),
-            System::Bill(bill) => bill.name.clone(),
-        },
-        seconds: drive.seconds(),
-        ramp_seconds: drive.ramp,
-    };
+    let job = job_of(simulator, drive, system, &workload, workers.len() as u32);
     // Enough to do it again: the workload, and the system in its own words.
     let text = match system {
         System::Profile(profile) => profile.print().map_err(anyhow::Error::msg)?,
@@ -264,4 +237,40 @@ fn spec(
         ledgers: None,
         targets: None,
     })
+}
+
+fn job_of(
+    simulator: &Simulator,
+    drive: &Drive,
+    system: &System,
+    workload: &Workload,
+    count: u32,
+) -> Job {
+    let access = &workload.access;
+    let rate_per_s = match workload.pacing {
+        load::spec::Pacing::Closed => None,
+        load::spec::Pacing::Ios { per_second, .. } => Some(per_second),
+        load::spec::Pacing::Bytes { per_second, .. } => Some(per_second / access.mean_bytes()),
+    };
+    Job {
+        name: "simulate".to_owned(),
+        size_bytes: access.size_bytes(),
+        read_percent: access.read_percent(),
+        random_percent: access.random_percent(),
+        outstanding: rate_per_s
+            .is_none()
+            .then(|| u64::from(workload.outstanding) * u64::from(count)),
+        rate_per_s: rate_per_s.map(|rate| rate * f64::from(count)),
+        workers: count,
+        volumes: simulator.drives().len() as u32,
+        targets: 0,
+        transport: "local".to_owned(),
+        loopback: false,
+        storage: match system {
+            System::Profile(profile) => profile.name.clone(),
+            System::Bill(bill) => bill.name.clone(),
+        },
+        seconds: drive.seconds(),
+        ramp_seconds: drive.ramp,
+    }
 }

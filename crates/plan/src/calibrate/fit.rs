@@ -135,19 +135,8 @@ impl Shape {
             });
             all.fold(f64::INFINITY, f64::min)
         };
-        let known = |quantity: &str| part.and_then(|part| part.known(quantity));
-        // A figure's interval is taken as two standard deviations to either side, of its inverse.
-        let inverse = |quantity: &str| {
-            let known = known(quantity)?;
-            let error = (1.0 / known.low - 1.0 / known.high) / 4.0;
-            Some((1.0 / known.value, error.max(1e-3 / known.value)))
-        };
-        let alone = |latency: &str, rate: &str| {
-            let known = known(latency)?;
-            let busy = inverse(rate).map_or(0.0, |(busy, _)| busy);
-            let error = (known.high - known.low) / 4.0;
-            Some(((known.value - busy).max(0.0), error.max(1e-3 * known.value)))
-        };
+        let inverse = |quantity: &str| inverse(part, quantity);
+        let alone = |latency: &str, rate: &str| alone(part, latency, rate);
         let mut parameters = Vec::new();
         let mut add = |name: &'static str, start: f64, prior: Option<(f64, f64)>| {
             let start = prior.map_or(start, |(mean, _)| mean).clamp(1e-12, TIME_S_MAX);
@@ -335,6 +324,22 @@ impl Shape {
         say(self.cores.is_none(), "no processor time was counted: cores are not in the profile");
         remarks
     }
+}
+
+/// What a part's rate says about the time of an I/O: its interval is taken as two standard
+/// deviations to either side.
+fn inverse(part: Option<&Part>, quantity: &str) -> Option<(f64, f64)> {
+    let known = part?.known(quantity)?;
+    let error = (1.0 / known.low - 1.0 / known.high) / 4.0;
+    Some((1.0 / known.value, error.max(1e-3 / known.value)))
+}
+
+/// What a lone I/O takes beyond the time that it keeps others waiting.
+fn alone(part: Option<&Part>, latency: &str, rate: &str) -> Option<(f64, f64)> {
+    let known = part?.known(latency)?;
+    let busy = inverse(part, rate).map_or(0.0, |(busy, _)| busy);
+    let error = (known.high - known.low) / 4.0;
+    Some(((known.value - busy).max(0.0), error.max(1e-3 * known.value)))
 }
 
 /// Core seconds of an I/O on a line: read, write, and per byte. A core that waits may spin, so that

@@ -2,14 +2,14 @@
 //!
 //! | sweep | tells |
 //! |---|---|
-//! | outstanding 1, 2, 4 … | time of the medium, how many I/Os it does at once, time of the controller |
+//! | outstanding 1, 2, 4 … | times of medium and controller, how wide the medium is |
 //! | sizes | time of the link for a byte |
 //! | reads and writes | both for either direction |
 //! | drives | what they share: the link |
 //! | cores | time of the processor, and its contention |
 //!
-//! Means decide, by queueing theory; the scatter of times is that of lone I/Os. Every third point is
-//! held out, and its error stands beside that of the fit.
+//! Means decide, by queueing theory; the scatter of times is that of lone I/Os. Every third point
+//! is held out, and its error stands beside that of the fit.
 
 mod fit;
 mod point;

@@ -137,8 +137,8 @@ impl Simulator {
         &self.drives
     }
 
-    /// Runs `spec`, of which each worker drives the drive that `drive_of` names. Percentiles stay in
-    /// the result only if the drives are calibrated.
+    /// Runs `spec`, of which each worker drives the drive that `drive_of` names. Percentiles stay
+    /// in the result only if the drives are calibrated.
     ///
     /// # Errors
     ///
