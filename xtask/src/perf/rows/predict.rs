@@ -1,0 +1,88 @@
+//! How fast predictions are: the examples of `plan` and `model` say. No peer does the like.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::super::programs::Programs;
+use super::{Bench, Contender, Row, Sample};
+use crate::process::{self, Show};
+
+/// One solution.
+pub const SOLVE: Row = Row {
+    name: "plan-solve",
+    title: "Prediction: 28 drives on five adapters, solved once",
+    unit: "ms",
+    contenders: &[Contender { name: "plan::predict", run: |bench| plan(bench, "solve: ") }],
+};
+
+/// As many as `--draws` takes.
+pub const DRAW: Row = Row {
+    name: "plan-draw",
+    title: "Prediction: the same with 10,000 draws of all figures",
+    unit: "s",
+    contenders: &[Contender { name: "plan::chance", run: |bench| plan(bench, "draw: ") }],
+};
+
+/// Event by event.
+pub const SIMULATE: Row = Row {
+    name: "simulate",
+    title: "Simulation: I/Os through three stations, on one core",
+    unit: "million/s",
+    contenders: &[
+        Contender { name: "exponential times", run: |bench| simulation(bench, "Exponential: ") },
+        Contender { name: "fixed times", run: |bench| simulation(bench, "Deterministic: ") },
+    ],
+};
+
+/// Builds take as long as they take.
+const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
+const RUN_LIMIT: Duration = Duration::from_secs(120);
+
+fn plan(bench: &Bench, line: &str) -> Result<Sample> {
+    number_behind(line, &example(bench, "drumfire-plan", "plan_speed")?)
+}
+
+fn simulation(bench: &Bench, line: &str) -> Result<Sample> {
+    number_behind(line, &example(bench, "drumfire-model", "sim_speed")?)
+}
+
+/// What an example prints; it is built first, which is nothing after the first time.
+fn example(bench: &Bench, package: &str, name: &str) -> Result<String> {
+    if matches!(bench.programs, Programs::Dry) {
+        return Ok("solve: 0.5 ms\ndraw: 1.5 s\nExponential: 5 m\nDeterministic: 9 m\n".into());
+    }
+    let mut build = Command::new("cargo");
+    build.args(["build", "--release", "-p", package, "--example", name]);
+    let built = process::run(build.current_dir(crate::root()), BUILD_LIMIT, Show::Lines)?;
+    if !built.success() {
+        bail!("build of {name}: {}", built.ending());
+    }
+    let program = crate::target_folder().join("release/examples").join(name);
+    let ended = process::run(&mut Command::new(program), RUN_LIMIT, Show::Nothing)?;
+    if !ended.success() {
+        bail!("{name}: {}", ended.ending());
+    }
+    Ok(ended.stdout)
+}
+
+/// The number of the line that begins so.
+fn number_behind(start: &str, text: &str) -> Result<Sample> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(start));
+    let number = rest.and_then(|rest| rest.split(' ').next()?.parse().ok());
+    Ok(Sample::of(number.with_context(|| format!("no number behind `{start}`"))?))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn reads_the_line_that_is_asked_for() {
+        let text = "solve: 0.250 ms, the median of 51\ndraw: 1.5 s for 10000 draws\n";
+        assert_eq!(number_behind("draw: ", text).unwrap(), Sample::of(1.5));
+        assert_eq!(number_behind("solve: ", text).unwrap(), Sample::of(0.25));
+        assert!(number_behind("other: ", text).is_err() && number_behind("", "x y").is_err());
+    }
+}
