@@ -86,10 +86,61 @@ fn plans_answer_the_same_each_time_and_refuse_what_cannot_be_built() {
         ("plan --drive exos-x20", "read_iops of exos-x20 is not known"),
         ("plan --drive x25-m --adapter sr2625urlx", "is a server"),
         ("plan --drive x25-m --drives 0", "0 drives"),
+        ("plan --drive x25-m --draws 0", "--draws: 10 to 10000"),
+        ("plan --drive x25-m --read nan", "--read: 0 to 100"),
+        ("plan --goal 1M --price-max nan", "--price-max: a number"),
+        ("plan --goal 4GB/s", "GB/s where IOPS belongs"),
+        ("plan --goal 1M --html page.html", "--html: give a bill"),
+        ("plan --drive x25-m --money 20K", "--money"),
         ("plan", "Usage"),
     ] {
         let done = drumfire(args).unwrap();
         assert_eq!(done.code, Some(2), "{done:?}");
+        assert!(done.stderr.contains(word), "`{word}` in {done:?}");
+    }
+}
+
+#[test]
+fn alternatives_stand_beside_each_other_for_the_same_money_and_the_same_iops() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let bill = |name: &str, group: &str| {
+        let work = "size = '4k'\noutstanding = 32\n[[group]]\n";
+        let text = format!("name = '{name} <b>'\n{work}{group}\n");
+        std::fs::write(folder.path().join(format!("{name}.toml")), text).unwrap();
+    };
+    bill("sata", "adapter = 'lsi-9210-8i'\ndrive = 'x25-m'\ndrives = 4");
+    bill("optane", "drive = 'p4800x-375'");
+    bill("unknown", "drive = 'pm1743'");
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let compare = "plan --compare sata.toml optane.toml unknown.toml --draws 20";
+    let json = run(&format!("{compare} --money 4000 --json --html page.html")).ok();
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    let found = document["comparison"]["alternatives"].as_array().unwrap();
+    let of = |name: &str| found.iter().find(|one| one["name"] == format!("{name} <b>")).unwrap();
+    // Four drives and an adapter cost 1980, a P4800X 1520.
+    assert_eq!(
+        (of("sata")["systems"].as_f64(), of("optane")["systems"].as_f64()),
+        (Some(2.0), Some(2.0))
+    );
+    assert!(of("unknown")["systems"].is_null() && of("unknown")["break_even"].is_number());
+    assert_eq!(found[0]["name"], "optane <b>");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("<svg role=\"img\"") && page.contains("sata &lt;b&gt;"), "{page}");
+    assert!(!page.contains("<b>") && !page.contains("http:") && !page.contains("NaN"), "{page}");
+    let text = run(&format!("{compare} --goal 1M")).ok().stdout;
+    assert!(text.contains("for 8 systems") && text.contains("for 2 systems"), "{text}");
+    assert_eq!(run(&format!("{compare} --money 100")).code, Some(0), "no price, no verdict");
+    assert_eq!(run("plan --compare sata.toml optane.toml --money 100").code, Some(4));
+    for (args, word) in [
+        ("plan --compare sata.toml", "2 values"),
+        ("plan --compare sata.toml optane.toml --size 8k", "--size"),
+        ("plan --compare sata.toml optane.toml --money 5GB", "GB where USD belongs"),
+        ("plan sata.toml --size 8k", "--size: sata.toml says that"),
+        ("plan sata.toml --money 5", "--money"),
+    ] {
+        let done = run(args);
+        assert_eq!(done.code, Some(2), "{args}: {done:?}");
         assert!(done.stderr.contains(word), "`{word}` in {done:?}");
     }
 }

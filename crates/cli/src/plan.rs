@@ -39,7 +39,7 @@ pub struct Args {
     #[allow(missing_docs)]
     pub command: Option<Command>,
     /// A bill of material, or a profile as `calibrate` writes it (then --drives is how many).
-    #[arg(value_name = "BILL.toml", conflicts_with_all = SYSTEM)]
+    #[arg(value_name = "BILL.toml", conflicts_with_all = PARTS)]
     pub bill: Option<PathBuf>,
     /// Bills beside each other: one system of each, or as many as --money buys or --goal takes.
     #[arg(long, value_name = "BILL.toml", num_args = 2..=16, conflicts_with = "bill")]
@@ -78,18 +78,11 @@ pub struct Args {
     pub json: bool,
 }
 
-/// A system by flags, which a bill says itself.
-const SYSTEM: [&str; 9] = [
-    "drive",
-    "drives",
-    "adapter",
-    "adapters",
-    "server",
-    "software",
-    "size",
-    "read",
-    "outstanding",
-];
+/// What every file names itself.
+const PARTS: [&str; 5] = ["drive", "adapter", "adapters", "server", "software"];
+/// What a bill says itself, and a profile does not.
+const SYSTEM: [&str; 9] =
+    ["drive", "drives", "adapter", "adapters", "server", "software", "size", "read", "outstanding"];
 /// What leaves nothing to search for.
 const GIVEN: [&str; 3] = ["bill", "compare", "drive"];
 
@@ -99,9 +92,9 @@ pub struct Flagged {
     /// A drive of the catalogue.
     #[arg(long, value_name = "PART")]
     pub drive: Option<String>,
-    /// How many.
-    #[arg(long, default_value_t = 1, value_name = "N", requires = "drive")]
-    pub drives: u32,
+    /// How many [default: 1].
+    #[arg(long, value_name = "N")]
+    pub drives: Option<u32>,
     /// What they hang on; without one they are cards themselves.
     #[arg(long, value_name = "PART")]
     pub adapter: Option<String>,
@@ -114,15 +107,15 @@ pub struct Flagged {
     /// What an I/O costs in processor time.
     #[arg(long, value_name = "PART")]
     pub software: Option<String>,
-    /// Length of each I/O.
-    #[arg(long, alias = "bs", default_value = "4k")]
-    pub size: String,
-    /// Percentage of reads.
-    #[arg(long, alias = "rwmixread", default_value_t = 100.0, value_name = "PERCENT")]
-    pub read: f64,
-    /// I/Os under way on each drive.
-    #[arg(long, alias = "iodepth", default_value_t = 32, value_name = "N")]
-    pub outstanding: u32,
+    /// Length of each I/O [default: 4k].
+    #[arg(long, alias = "bs")]
+    pub size: Option<String>,
+    /// Percentage of reads [default: 100].
+    #[arg(long, alias = "rwmixread", value_name = "PERCENT")]
+    pub read: Option<f64>,
+    /// I/Os under way on each drive [default: 32].
+    #[arg(long, alias = "iodepth", value_name = "N")]
+    pub outstanding: Option<u32>,
 }
 
 /// What else can be done.
@@ -148,8 +141,12 @@ pub fn main(args: &Args) -> Result<Exit> {
     if let Some(file) = &args.bill
         && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &args.parts)?
     {
-        let Flagged { drives, .. } = args.system;
+        let drives = args.system.drives.unwrap_or(1);
         return simulate::theory(&profile, drives, &work(&args.system)?, args.json);
+    }
+    if let (Some(file), Some(flag)) = (&args.bill, args.system.work()) {
+        let file = file.display();
+        return Err(UsageError(format!("{flag}: {file} says that; change it there")).into());
     }
     match (&args.bill, &args.system.drive, goal) {
         (None, None, Some(goal)) => searched::searched(args, goal, catalogue),
@@ -195,7 +192,23 @@ fn check(args: &Args) -> Result<(), UsageError> {
     if args.html.is_some() && !given {
         return Err(UsageError("--html: give a bill, --compare or --drive".to_owned()));
     }
+    if !given && args.system.drives.is_some() {
+        return Err(UsageError("--drives: say of which --drive".to_owned()));
+    }
     Ok(())
+}
+
+impl Flagged {
+    /// The first flag that is given of those that say how many, or what is asked of them.
+    fn work(&self) -> Option<&'static str> {
+        let given = [
+            ("--drives", self.drives.is_some()),
+            ("--size", self.size.is_some()),
+            ("--read", self.read.is_some()),
+            ("--outstanding", self.outstanding.is_some()),
+        ];
+        given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
+    }
 }
 
 fn read_bill(file: &Path, catalogue: &Catalogue) -> Result<Bill> {
@@ -238,6 +251,7 @@ fn bill(args: &Flagged, catalogue: Catalogue) -> Result<Bill> {
             }
         }
     };
+    let drives = args.drives.unwrap_or(1);
     let drive = part("--drive", &args.drive, &[Class::Drive])?;
     let adapter = part("--adapter", &args.adapter, &[Class::Adapter, Class::Nic])?;
     let server = part("--server", &args.server, &[Class::Server])?;
@@ -246,15 +260,15 @@ fn bill(args: &Flagged, catalogue: Catalogue) -> Result<Bill> {
         return Err(UsageError("--adapters: 1 at least".to_owned()).into());
     }
     let groups = match (&adapter, &drive) {
-        (Some(adapter), Some(drive)) => spread(adapter, args.adapters, drive, args.drives),
-        (None, Some(drive)) => vec![Group::of_drives(None, args.drives, drive, 1)],
+        (Some(adapter), Some(drive)) => spread(adapter, args.adapters, drive, drives),
+        (None, Some(drive)) => vec![Group::of_drives(None, drives, drive, 1)],
         _ => Vec::new(),
     };
     let name = match (&drive, &adapter) {
         (Some(drive), Some(adapter)) => {
-            format!("{} x {drive} on {} x {adapter}", args.drives, args.adapters)
+            format!("{} x {drive} on {} x {adapter}", drives, args.adapters)
         }
-        (Some(drive), None) => format!("{} x {drive}", args.drives),
+        (Some(drive), None) => format!("{} x {drive}", drives),
         _ => "a search".to_owned(),
     };
     let work = work(args)?;
@@ -266,10 +280,11 @@ fn bill(args: &Flagged, catalogue: Catalogue) -> Result<Bill> {
 }
 
 fn work(args: &Flagged) -> Result<Work, UsageError> {
-    let size = block::parse_size(&args.size).map_err(|error| UsageError(error.to_string()))?;
-    let (size_bytes, outstanding) = (size as f64, args.outstanding);
-    if !(0.0..=100.0).contains(&args.read) {
+    let size = block::parse_size(args.size.as_deref().unwrap_or("4k"));
+    let size = size.map_err(|error| UsageError(format!("--size: {error}")))?;
+    let (read, outstanding) = (args.read.unwrap_or(100.0), args.outstanding.unwrap_or(32));
+    if !(0.0..=100.0).contains(&read) {
         return Err(UsageError("--read: 0 to 100".to_owned()));
     }
-    Ok(Work { size_bytes, read_share: args.read / 100.0, outstanding })
+    Ok(Work { size_bytes: size as f64, read_share: read / 100.0, outstanding })
 }

@@ -15,7 +15,7 @@ const SHAPES: [(&str, Shape); 3] = [
     ("exponential times", Shape::Exponential),
 ];
 /// Requests per second are within some tenths of a percent then.
-const RUN: Run = Run { seed: 1, warmup: 20_000, requests: 150_000 };
+const RUN: Run = Run { seed: 1, warmup: 10_000, requests: 60_000 };
 /// Nor need a parameter that is fitted to them be closer.
 const CLOSE: f64 = 1e-3;
 
