@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use block::parse_size;
 use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
-use load::spec::{Access, Arrivals, Line, Pacing, Places, Workload};
+use load::spec::{Access, Arrivals, Line, Pacing, Places, Rate, Workload};
 
 use crate::exit::UsageError;
 
@@ -32,6 +32,10 @@ pub enum Command {
     Serve(Serve),
     /// Drive storage.
     Run(Run),
+    /// Drive storage with settings that vary, and find where it bends.
+    Sweep(Box<crate::sweep::Args>),
+    /// Say what changed between two runs or sweeps, and whether that is more than their spread.
+    Compare(crate::compare::Args),
     /// List the targets of a portal.
     Discover(Discover),
     /// Say what a job file would run, and what of it is refused or ignored.
@@ -93,14 +97,13 @@ pub struct Drive {
     /// Which places random accesses take: uniform, once (each once before any again), zipf:1.2,
     /// pareto:0.2, normal:10 (standard deviation in percent of the volume).
     #[arg(long, alias = "random_distribution", value_name = "LAW", default_value = "uniform")]
-    #[arg(value_parser = places)]
     pub places: Places,
     /// I/Os that each worker keeps under way; with --rate, at most.
     #[arg(long, alias = "iodepth", default_value_t = 32, value_name = "N")]
     pub outstanding: u32,
     /// Begin so many I/Os per second by the clock, over all workers: 50k, 1.2M; or so many bytes:
     /// 200MB. Response times then count from the planned start.
-    #[arg(long, alias = "rate_iops", value_parser = rate, value_name = "RATE")]
+    #[arg(long, alias = "rate_iops", value_name = "RATE")]
     pub rate: Option<Rate>,
     /// How the planned starts of --rate are spread.
     #[arg(long, alias = "rate_process", value_enum, default_value_t = Spread::Constant)]
@@ -138,15 +141,6 @@ pub enum Spread {
     Constant,
     /// Independent of each other.
     Poisson,
-}
-
-/// A rate over all workers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rate {
-    /// I/Os per second.
-    Ios(f64),
-    /// Bytes per second.
-    Bytes(f64),
 }
 
 /// What fio calls a mix.
@@ -265,6 +259,9 @@ pub struct Run {
     /// configuration of Iometer (.icf), and behind it volumes for the targets that it names.
     #[arg(required = true, value_name = "URI")]
     pub volumes: Vec<String>,
+    /// A job by its name: oltp-4k, oltp-8k, file-server, web-server, backup, steady-state.
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
     /// Workers for each volume.
     #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub workers: u32,
@@ -299,46 +296,6 @@ fn size64(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|error| error.to_string())
 }
 
-/// Reads `50k` and `1.2M` as I/Os per second, `200MB` and `1GB/s` as bytes per second; all decimal.
-fn rate(text: &str) -> Result<Rate, String> {
-    let error = || format!("'{text}' is not a rate: write 50k or 1.2M for I/Os, 200MB for bytes");
-    let plain = text.trim().trim_end_matches("/s");
-    let (plain, bytes) = match plain.strip_suffix(['B', 'b']) {
-        Some(plain) => (plain, true),
-        None => (plain, false),
-    };
-    let digits = plain.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &plain[digits.len()..] {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "m" | "M" => 1e6,
-        "g" | "G" => 1e9,
-        _ => return Err(error()),
-    };
-    let value = digits.trim().parse::<f64>().map_err(|_| error())? * unit;
-    match value > 0.0 && value.is_finite() {
-        true if bytes => Ok(Rate::Bytes(value)),
-        true => Ok(Rate::Ios(value)),
-        false => Err(error()),
-    }
-}
-
-fn places(text: &str) -> Result<Places, String> {
-    let (law, number) = text.split_once(':').map_or((text, None), |(law, n)| (law, Some(n)));
-    let number = |default: f64| match number {
-        None => Ok(default),
-        Some(text) => text.parse::<f64>().map_err(|_| format!("'{text}' is not a number")),
-    };
-    match law {
-        "uniform" | "random" => Ok(Places::Uniform),
-        "once" => Ok(Places::Once),
-        "zipf" => Ok(Places::Zipf { exponent: number(1.1)? }),
-        "pareto" => Ok(Places::Pareto { hot: number(0.2)? }),
-        "normal" => Ok(Places::Normal { deviation_percent: number(15.0)? }),
-        _ => Err(format!("'{law}' is none of uniform, once, zipf:N, pareto:N, normal:N")),
-    }
-}
-
 fn size32(text: &str) -> Result<u32, String> {
     let bytes = size64(text)?;
     u32::try_from(bytes).map_err(|_| format!("{text} is too long for one I/O"))
@@ -371,11 +328,11 @@ mod test {
 
     #[test]
     fn reads_rates_and_laws() {
-        assert_eq!(rate("50k"), Ok(Rate::Ios(50e3)));
-        assert_eq!(rate("1.2M"), Ok(Rate::Ios(1.2e6)));
-        assert_eq!(rate("200MB/s"), Ok(Rate::Bytes(2e8)));
+        assert_eq!("50k".parse(), Ok(Rate::Ios(50e3)));
+        assert_eq!("1.2M".parse(), Ok(Rate::Ios(1.2e6)));
+        assert_eq!("200MB/s".parse(), Ok(Rate::Bytes(2e8)));
         for wrong in ["", "0", "-1", "4x", "k", "inf", "NaN", "é"] {
-            assert!(rate(wrong).is_err(), "{wrong}");
+            assert!(wrong.parse::<Rate>().is_err(), "{wrong}");
         }
         assert_eq!(access("--places zipf:1.3").unwrap().random, Places::Zipf { exponent: 1.3 });
         assert_eq!(access("--random_distribution once").unwrap().random, Places::Once);

@@ -1,7 +1,7 @@
 //! The folder of a run: the result first, then its renderings.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -51,8 +51,19 @@ pub fn write_job(folder: &Path, job: &serde_json::Value) -> Result<()> {
     })
 }
 
+/// Copies a file: a reader never sees half of it.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    write_file(to, |out| {
+        io::copy(&mut File::open(from)?, out)?;
+        Ok(())
+    })
+}
+
 /// Writes beside and renames: a reader never sees half a file.
-fn write_file(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
+pub fn write_file(
+    path: &Path,
+    content: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
+) -> Result<()> {
     let beside = path.with_extension("part");
     let write = || -> Result<()> {
         let mut out = BufWriter::new(File::create(&beside)?);

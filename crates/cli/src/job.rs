@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use load::formats::Treatment;
+use load::presets;
 use load::spec::{Group, JobSpec, Places, Verify, Workload};
 
 use crate::args::Run;
@@ -23,6 +24,7 @@ pub struct Asked {
 pub fn of(run: &Run) -> Result<Asked> {
     let [first, volumes @ ..] = &run.volumes[..] else { unreachable!("a volume is required") };
     let asked = match Format::of(first) {
+        _ if run.preset.is_some() => Asked { job: of_preset(run)?, cores: run.cores.clone() },
         None => Asked { job: of_flags(run)?, cores: run.cores.clone() },
         Some(Format::Toml) if volumes.is_empty() => {
             Asked { job: read(Path::new(first))?, cores: run.cores.clone() }
@@ -39,7 +41,7 @@ pub fn of(run: &Run) -> Result<Asked> {
 
 /// The job of a file of another tool. What it would do otherwise goes to stderr.
 fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Result<Asked> {
-    if let Some(flag) = flag_beside(run) {
+    if let Some(flag) = flags_beside(run).next() {
         let why = format!("{flag} does not go with {file}: change it there");
         return Err(UsageError(why).into());
     }
@@ -56,8 +58,8 @@ fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Resu
     Ok(Asked { job: JobSpec { command: command(), name, ..job }, cores })
 }
 
-/// A flag that a job file decides for itself, if one is given.
-fn flag_beside(run: &Run) -> Option<&'static str> {
+/// The flags that are given of those that a job decides for itself.
+fn flags_beside(run: &Run) -> impl Iterator<Item = &'static str> {
     let drive = &run.drive;
     [
         ("--size", drive.size != 512),
@@ -74,7 +76,56 @@ fn flag_beside(run: &Run) -> Option<&'static str> {
         ("--verify", run.verify),
     ]
     .into_iter()
-    .find_map(|(flag, given)| given.then_some(flag))
+    .filter_map(|(flag, given)| given.then_some(flag))
+}
+
+/// The job of a preset on the volumes that are named. Flags may change how much of it there is,
+/// not its shape.
+fn of_preset(run: &Run) -> Result<JobSpec> {
+    let name = run.preset.as_deref().unwrap_or_default();
+    let Some(preset) = presets::preset(name) else {
+        let says = |preset: &presets::Preset| format!("\n  {}: {}", preset.name, preset.says);
+        let all: String = presets::PRESETS.iter().map(says).collect();
+        return Err(UsageError(format!("'{name}' is no preset; there are{all}")).into());
+    };
+    let drive = &run.drive;
+    let amounts = ["--outstanding", "--rate", "--ramp", "--seed", "--workers"];
+    if let Some(flag) = flags_beside(run).find(|flag| !amounts.contains(flag)) {
+        return Err(UsageError(format!("{flag} does not go with --preset {name}")).into());
+    }
+    let mut job: JobSpec = toml::from_str(preset.job).context("the preset")?;
+    let workers = (run.volumes.len() as u32).saturating_mul(run.workers);
+    let given = drive.workload(workers)?;
+    for step in &mut job.steps {
+        for group in &mut step.groups {
+            group.volumes.clone_from(&run.volumes);
+            group.workers = run.workers;
+        }
+        if step.name == presets::PRECONDITION {
+            let limit = 2 * smallest(&run.volumes)?.div_ceil(u64::from(run.workers.max(1)));
+            step.groups.iter_mut().for_each(|group| group.workload.limit_bytes = Some(limit));
+            continue;
+        }
+        step.seconds = drive.seconds.unwrap_or(step.seconds);
+        step.ramp_seconds = if drive.ramp == 2.0 { step.ramp_seconds } else { drive.ramp };
+        for group in &mut step.groups {
+            group.workload.pacing = given.pacing.clone();
+            if drive.outstanding != 32 {
+                group.workload.outstanding = drive.outstanding;
+            }
+        }
+    }
+    Ok(JobSpec { command: command(), seed: drive.seed, ..job })
+}
+
+/// Bytes of the smallest volume.
+fn smallest(volumes: &[String]) -> Result<u64> {
+    let mut smallest = u64::MAX;
+    for text in volumes {
+        let uri: volume::Uri = text.parse()?;
+        smallest = smallest.min(volume::open(&uri, volume::Purpose::Read)?.geometry().bytes());
+    }
+    Ok(smallest)
 }
 
 /// The name of a file without folder and ending.

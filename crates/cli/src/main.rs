@@ -6,6 +6,7 @@ mod args;
 mod audit;
 mod calibrate;
 mod catalogue;
+mod compare;
 mod discover;
 mod doctor;
 mod exit;
@@ -23,6 +24,7 @@ mod serve;
 mod show;
 mod signal;
 mod simulate;
+mod sweep;
 
 use clap::Parser;
 
@@ -34,6 +36,8 @@ fn main() -> std::process::ExitCode {
         Command::Race(race) => race::main(&race, args.color),
         Command::Serve(serve) => serve::main(&serve),
         Command::Run(run) => run::main(&run, args.color),
+        Command::Sweep(sweep) => sweep::main(&sweep, args.color),
+        Command::Compare(of) => compare::main(&of, args.color),
         Command::Discover(discover) => discover::main(&discover),
         Command::Explain(args) => explain::main(&args),
         Command::Report(of) => crate::report::main(&of, args.color),

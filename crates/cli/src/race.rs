@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use block::print_size;
-use load::spec::{Group, JobSpec, Part, Range, Workload};
+use load::spec::{Group, JobSpec, Part, Range, Rate, Workload};
 use load::{Engine, RunSpec, TargetThreads, WorkerSpec};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::Job;
 use volume::{Purpose, Uri, Volume};
 
-use crate::args::{Color, Drive, Protocol, Race, Rate};
+use crate::args::{Color, Drive, Protocol, Race};
 use crate::exit::{Exit, UsageError};
 use crate::{folder, job, placement, show, signal};
 

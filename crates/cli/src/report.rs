@@ -93,7 +93,8 @@ pub fn read(run: &Path) -> Result<Vec<RunResult>> {
     Ok(results)
 }
 
-fn read_document(path: &Path) -> Result<RunResult> {
+/// Reads one `result.json`.
+pub fn read_document(path: &Path) -> Result<RunResult> {
     use std::io::Read;
     let read = || -> Result<RunResult> {
         let mut text = Vec::new();

@@ -87,10 +87,10 @@ fn one(
 }
 
 /// Volumes that are open: workers and steps that name the same one share it.
-type Open = Vec<(Uri, Arc<dyn Volume>)>;
+pub type Open = Vec<(Uri, Arc<dyn Volume>)>;
 
 /// A step with its volumes open.
-fn spec(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<RunSpec> {
+pub fn spec(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<RunSpec> {
     let mut uris: Vec<Uri> = Vec::new();
     let mut workers: Vec<WorkerSpec> = Vec::new();
     for group in &step.groups {

@@ -79,6 +79,15 @@ pub fn print_steps(results: &[RunResult]) -> Result<()> {
     Ok(())
 }
 
+/// This program.
+pub fn tool() -> Tool {
+    Tool {
+        name: "drumfire".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        git: option_env!("DRUMFIRE_GIT").map(str::to_owned),
+    }
+}
+
 /// Keeps the result in its folder, then prints it if that is wanted now.
 pub fn finish(
     result: &mut RunResult,
@@ -88,11 +97,7 @@ pub fn finish(
     name: &str,
     print: bool,
 ) -> Result<()> {
-    result.tool = Tool {
-        name: "drumfire".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        git: option_env!("DRUMFIRE_GIT").map(str::to_owned),
-    };
+    result.tool = tool();
     result.job.name = name.to_owned();
     let kept = folder::write(folder, result);
     if let Some(partial) = &result.partial {

@@ -28,6 +28,16 @@ const DRAINING: Nanos = Nanos::from_secs(10);
 /// How long workers may take to hand their numbers over.
 const LATE: Nanos = Nanos::from_secs(2);
 
+/// Runs specs: on this host, or in a model of one.
+pub trait Runner {
+    /// Runs `spec` and shows it in `live`.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] when there is no result at all.
+    fn run(&mut self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError>;
+}
+
 /// Runs specs on the cores of this host.
 #[derive(Clone, Debug, Default)]
 pub struct Engine {
@@ -75,6 +85,12 @@ impl Engine {
         let result = Run::new(&spec, &crew, self.stop.clone()).go(&crew, live);
         crew.join(&self.stop);
         Ok(result)
+    }
+}
+
+impl Runner for Engine {
+    fn run(&mut self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
+        Engine::run(self, spec, live)
     }
 }
 

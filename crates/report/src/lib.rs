@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod compare;
 mod digits;
 mod figure;
 pub mod fio;
@@ -25,6 +26,7 @@ mod sample;
 mod screen;
 mod silent;
 mod style;
+pub mod sweep;
 pub mod targets;
 pub mod text;
 

@@ -13,6 +13,8 @@ mod histogram;
 mod interval;
 pub mod live;
 mod run;
+mod spread;
+pub mod sweep;
 pub mod verdict;
 
 pub use crate::buckets::{Buckets, Histograms, Span};
@@ -23,4 +25,5 @@ pub use crate::run::{
     Cpu, Direction, Host, Job, KernelThread, Origin, PacedTotals, Placement, Processor, RunResult,
     SCHEMA_VERSION, Second, Tool, Totals, WorkerResult,
 };
+pub use crate::spread::Spread;
 pub use crate::verdict::{Check, Class, Verdict};

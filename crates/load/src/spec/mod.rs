@@ -8,8 +8,10 @@ mod access;
 mod job;
 mod run;
 mod size;
+mod words;
 
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
 pub use job::{Arrivals, Content, Group, JobSpec, Pacing, SpecError, Step, Verify, Workload};
 pub use run::{Part, RunSpec, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};
+pub use words::Rate;

@@ -1,0 +1,343 @@
+//! Sweeps: the same job with settings that vary, one run after the other.
+//!
+//! A [`Sweep`] is a pure function of its document: [`next_run`](Sweep::next_run) says what is to be
+//! measured now, [`record`](Sweep::record) takes what came of it. Whoever holds it runs the job by
+//! any [`Runner`](crate::Runner), measured or simulated, and keeps the document: a sweep that was
+//! cut goes on where its document ends.
+
+mod axis;
+mod knee;
+mod search;
+mod words;
+
+use stats::sweep::{Axis, Cell, CellRun, Search, Setting, SweepPlan, SweepResult};
+use stats::{RunResult, SCHEMA_VERSION, Spread};
+
+use crate::rng::Rng;
+use crate::spec::{JobSpec, Rate, SpecError};
+
+pub use self::axis::parse as parse_axis;
+pub use self::words::{WORDS, Word};
+
+/// Most cells of a sweep: at a second each they take a day.
+const MAX_CELLS: usize = 100_000;
+/// Most runs of a cell.
+const MAX_REPEATS: u32 = 1000;
+
+/// What is wrong with a sweep.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// No such setting.
+    #[error("'{0}' is no setting: there are {names}, and workload.KEY…", names = names())]
+    Word(String),
+    /// Not `WORD=VALUE,VALUE…`.
+    #[error("'{0}' is not WORD=VALUE,VALUE…, as size=512,4k")]
+    Axis(String),
+    /// The same setting or value twice.
+    #[error("{0} stands there twice")]
+    Twice(String),
+    /// A value that the setting does not take.
+    #[error("{word}={value}: {why}")]
+    Value {
+        /// The setting.
+        word: String,
+        /// The value.
+        value: String,
+        /// Why.
+        why: String,
+    },
+    /// A combination of settings that makes no job.
+    #[error("{settings}: {error}")]
+    Job {
+        /// The combination.
+        settings: String,
+        /// Why.
+        error: SpecError,
+    },
+    /// A job of several steps.
+    #[error("a sweep takes a job of one step, not {0}")]
+    Steps(usize),
+    /// Too many cells or repeats, or none.
+    #[error("{what} must be {range}, not {count}")]
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// What it may be.
+        range: &'static str,
+        /// How many there are.
+        count: usize,
+    },
+    /// A search for a rate beside a rate.
+    #[error("a search sets the rate itself: leave --rate and the axis away")]
+    Rate,
+    /// The document is another sweep's.
+    #[error("the document of the sweep: {0}")]
+    Document(String),
+}
+
+fn names() -> String {
+    WORDS.map(|word| word.name).join(", ")
+}
+
+/// A sweep under way.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    job: JobSpec,
+    document: SweepResult,
+}
+
+/// A run that is to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ticket {
+    /// The cell, an index into the document's.
+    pub cell: usize,
+    /// Which repeat, from 1.
+    pub repeat: u32,
+    /// The job.
+    pub job: JobSpec,
+    /// Its folder inside that of the sweep.
+    pub folder: String,
+}
+
+impl Sweep {
+    /// Checks every combination before anything runs.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError`] for a setting, value or combination that makes no job.
+    pub fn new(
+        job: JobSpec,
+        axes: Vec<Axis>,
+        repeats: u32,
+        seed: u64,
+        search: Search,
+    ) -> Result<Sweep, SweepError> {
+        let to_document = |error: serde_json::Error| SweepError::Document(error.to_string());
+        let plan = SweepPlan {
+            job: serde_json::to_value(&job).map_err(to_document)?,
+            axes,
+            repeats,
+            seed,
+            search,
+        };
+        check(&job, &plan)?;
+        let document =
+            SweepResult { schema_version: SCHEMA_VERSION, plan, ..SweepResult::default() };
+        let mut sweep = Sweep { job, document };
+        for settings in axis::combinations(&sweep.document.plan.axes) {
+            sweep.job_of(&settings, None)?;
+            match search {
+                Search::Nothing => sweep.add_cell(settings, None),
+                Search::Ladder | Search::P99 { .. } => sweep.add_cell(search::top(settings), None),
+            }
+        }
+        Ok(sweep)
+    }
+
+    /// Takes a sweep up again. Runs that failed are made once more.
+    ///
+    /// # Errors
+    ///
+    /// [`SweepError`] for a document that is not one of a sweep.
+    pub fn resume(document: SweepResult) -> Result<Sweep, SweepError> {
+        let read = |job| serde_json::from_value(job);
+        let job: JobSpec = read(document.plan.job.clone())
+            .map_err(|error: serde_json::Error| SweepError::Document(error.to_string()))?;
+        let plan = document.plan.clone();
+        let mut sweep = Sweep::new(job, plan.axes, plan.repeats, plan.seed, plan.search)?;
+        sweep.document.tool = document.tool;
+        for cell in document.cells {
+            let known = sweep.document.cells.iter().position(|c| c.settings == cell.settings);
+            if known.is_none() && plan.search == Search::Nothing {
+                return Err(SweepError::Document(format!("{} is no cell of it", cell.folder)));
+            }
+            let index = known.unwrap_or_else(|| {
+                sweep.add_cell(cell.settings.clone(), cell.rate_per_s);
+                sweep.document.cells.len() - 1
+            });
+            let finished = cell.runs.into_iter().filter(|run| run.failed.is_none());
+            sweep.document.cells[index].runs = finished.collect();
+        }
+        sweep.summarise();
+        Ok(sweep)
+    }
+
+    /// What is known so far.
+    pub fn document(&self) -> &SweepResult {
+        &self.document
+    }
+
+    /// The jobs of all cells that are known by now. A search changes their rate only.
+    pub fn jobs(&self) -> impl Iterator<Item = JobSpec> {
+        let job = |cell: &Cell| self.job_of(&cell.settings, cell.rate_per_s).ok();
+        self.document.cells.iter().filter_map(job)
+    }
+
+    /// Says what makes the runs.
+    pub fn set_tool(&mut self, tool: stats::Tool) {
+        self.document.tool = tool;
+    }
+
+    /// Whether `other` is to measure the same; the command lines may differ.
+    pub fn has_plan_of(&self, other: &Sweep) -> bool {
+        let plan = |sweep: &Sweep| {
+            let mut plan = sweep.document.plan.clone();
+            if let Some(job) = plan.job.as_object_mut() {
+                job.remove("command");
+            }
+            plan
+        };
+        plan(self) == plan(other)
+    }
+
+    /// Runs that went through, and those that are planned by now; a search may plan more.
+    pub fn progress(&self) -> (usize, usize) {
+        let cells = &self.document.cells;
+        let done = cells.iter().map(|cell| cell.runs.len()).sum();
+        (done, cells.len() * self.document.plan.repeats as usize)
+    }
+
+    /// What is to be measured now; `None` at the end.
+    ///
+    /// Every cell is measured once before any is measured again, in an order that differs from
+    /// round to round: what drifts meanwhile is not mistaken for an effect of a setting.
+    pub fn next_run(&mut self) -> Option<Ticket> {
+        self.next_planned().or_else(|| {
+            search::extend(self);
+            self.next_planned()
+        })
+    }
+
+    fn next_planned(&self) -> Option<Ticket> {
+        let cells = &self.document.cells;
+        for repeat in 1..=self.document.plan.repeats {
+            let mut order: Vec<usize> = (0..cells.len())
+                .filter(|index| !cells[*index].runs.iter().any(|run| run.repeat == repeat))
+                .collect();
+            // By a number of its own for each cell and round: what is left keeps its order when
+            // the sweep is taken up again.
+            let key = |index: &usize| {
+                let stream = (u64::from(repeat) << 32) | *index as u64;
+                Rng::new(self.document.plan.seed, stream).next()
+            };
+            order.sort_by_cached_key(key);
+            if let Some(cell) = order.first() {
+                return Some(self.ticket(*cell, repeat));
+            }
+        }
+        None
+    }
+
+    fn ticket(&self, index: usize, repeat: u32) -> Ticket {
+        let cell = &self.document.cells[index];
+        let mut job = self
+            .job_of(&cell.settings, cell.rate_per_s)
+            .expect("every combination was checked at the start");
+        // Repeats differ in what is random, too: one order of places is one sample.
+        job.seed = (job.seed + u64::from(repeat - 1)) & i64::MAX as u64;
+        let folder = match self.document.plan.repeats {
+            1 => cell.folder.clone(),
+            _ => format!("{}/repeat-{repeat}", cell.folder),
+        };
+        Ticket { cell: index, repeat, job, folder }
+    }
+
+    /// Takes the result of a run.
+    pub fn record(&mut self, ticket: &Ticket, result: &RunResult) {
+        let run = CellRun::of(result, ticket.repeat, ticket.folder.clone());
+        self.keep(ticket, run);
+    }
+
+    /// Takes the news that a run could not be made.
+    pub fn record_failure(&mut self, ticket: &Ticket, why: String) {
+        let (repeat, folder) = (ticket.repeat, ticket.folder.clone());
+        self.keep(ticket, CellRun { repeat, folder, failed: Some(why), ..CellRun::default() });
+    }
+
+    fn keep(&mut self, ticket: &Ticket, run: CellRun) {
+        self.document.cells[ticket.cell].runs.push(run);
+        self.summarise();
+    }
+
+    /// Derives what follows from the runs.
+    fn summarise(&mut self) {
+        for cell in &mut self.document.cells {
+            cell.runs.sort_by_key(|run| run.repeat);
+            cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
+        }
+        self.document.series = knee::series(&self.document);
+        self.document.found = search::found(&self.document);
+    }
+
+    /// The job of a combination, checked.
+    fn job_of(&self, settings: &[Setting], rate_per_s: Option<f64>) -> Result<JobSpec, SweepError> {
+        let mut job = self.job.clone();
+        for setting in settings.iter().filter(|setting| setting.word != search::LOAD) {
+            words::set(&mut job, &setting.word, &setting.value)?;
+        }
+        if let Some(rate) = rate_per_s {
+            words::set_rate(&mut job.steps[0], Rate::Ios(rate));
+        }
+        job.steps[0].name = words_of(settings);
+        job.check().map_err(|error| SweepError::Job { settings: words_of(settings), error })?;
+        Ok(job)
+    }
+
+    fn add_cell(&mut self, settings: Vec<Setting>, rate_per_s: Option<f64>) {
+        let number = self.document.cells.len() + 1;
+        let folder = folder_name(number, &settings);
+        let cell = Cell { settings, folder, rate_per_s, ..Cell::default() };
+        self.document.cells.push(cell);
+    }
+}
+
+fn check(job: &JobSpec, plan: &SweepPlan) -> Result<(), SweepError> {
+    let job_error = |error| SweepError::Job { settings: "the job".to_owned(), error };
+    job.check().map_err(job_error)?;
+    if job.steps.len() != 1 {
+        return Err(SweepError::Steps(job.steps.len()));
+    }
+    let count = |what, range, count| Err(SweepError::Count { what, range, count });
+    if !(1..=MAX_REPEATS).contains(&plan.repeats) {
+        return count("the number of repeats", "1 to 1000", plan.repeats as usize);
+    }
+    let sizes = plan.axes.iter().map(|axis| axis.values.len());
+    let cells = sizes.fold(1_usize, usize::saturating_mul);
+    if !(1..=MAX_CELLS).contains(&cells) {
+        return count("the number of cells", "1 to 100000", cells);
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for axis in &plan.axes {
+        if words::name(&axis.word)? != axis.word {
+            return Err(SweepError::Word(axis.word.clone()));
+        }
+        if seen.contains(&axis.word.as_str()) {
+            return Err(SweepError::Twice(axis.word.clone()));
+        }
+        seen.push(&axis.word);
+    }
+    let paced = |group: &crate::spec::Group| group.workload.pacing != crate::spec::Pacing::Closed;
+    let rate = job.steps[0].groups.iter().any(paced) || seen.contains(&"rate");
+    if rate && plan.search != Search::Nothing {
+        return Err(SweepError::Rate);
+    }
+    Ok(())
+}
+
+/// As "size=4k outstanding=8".
+pub fn words_of(settings: &[Setting]) -> String {
+    let words = settings.iter().map(|setting| format!("{}={}", setting.word, setting.value));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A name that every file system takes, unlike any other of the sweep by its number.
+fn folder_name(number: usize, settings: &[Setting]) -> String {
+    const LONGEST: usize = 100;
+    let words = words_of(settings).replace(' ', "-");
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "=-.".contains(c) { c } else { '_' };
+    let words: String = words.chars().map(plain).take(LONGEST).collect();
+    format!("{number:03}-{words}").trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod test;

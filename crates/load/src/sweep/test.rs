@@ -1,0 +1,195 @@
+use std::collections::BTreeSet;
+
+use stats::{Latency, Origin, Totals};
+
+use super::*;
+use crate::spec::{Access, Group, Pacing, Workload};
+
+/// A device that takes 100 µs for an I/O, eight at a time: it bends at eight outstanding. Its p99
+/// is the response time of a queue that grows towards 80,000 a second.
+fn device(job: &JobSpec) -> RunResult {
+    let workload = &job.steps[0].groups[0].workload;
+    let (iops, mean_us) = match workload.pacing {
+        Pacing::Ios { per_second, .. } => {
+            let busy = (per_second / 80e3).min(0.999);
+            (per_second.min(80e3), 100.0 + 20.0 * busy / (1.0 - busy))
+        }
+        _ => {
+            let depth = f64::from(workload.outstanding);
+            (depth.min(8.0) * 10e3, 100.0 * (depth / 8.0).max(1.0))
+        }
+    };
+    let ns = (mean_us * 1e3) as u64;
+    let latency_ns = Latency {
+        samples: 100_000,
+        mean: Some(ns as f64),
+        p99: Some(2 * ns),
+        ..Latency::default()
+    };
+    let totals = Totals { iops, latency_ns, ..Totals::default() };
+    RunResult { origin: Origin::Simulated, totals, seed: job.seed, ..RunResult::default() }
+}
+
+fn sweep(axes: &[&str], repeats: u32, search: Search) -> Result<Sweep, SweepError> {
+    let group = Group {
+        name: String::new(),
+        volumes: vec!["null:1g".to_owned()],
+        workers: 1,
+        workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
+    };
+    let axes = axes.iter().map(|axis| parse_axis(axis)).collect::<Result<_, _>>()?;
+    Sweep::new(JobSpec::of(1, 1.0, 0.0, group), axes, repeats, 7, search)
+}
+
+/// Makes at most so many runs; returns their folders in order.
+fn go(sweep: &mut Sweep, at_most: usize) -> Vec<String> {
+    let mut made = Vec::new();
+    while made.len() < at_most
+        && let Some(ticket) = sweep.next_run()
+    {
+        sweep.record(&ticket, &device(&ticket.job));
+        made.push(ticket.folder);
+    }
+    made
+}
+
+const DEPTHS: &str = "outstanding=1,2,4,8,16,32";
+
+#[test]
+fn every_cell_runs_once_before_any_runs_again_in_an_order_of_its_own() {
+    let mut whole = sweep(&["size=512,4k", DEPTHS], 3, Search::Nothing).unwrap();
+    assert_eq!(whole.progress(), (0, 36));
+    let made = go(&mut whole, usize::MAX);
+    assert_eq!((made.len(), whole.progress()), (36, (36, 36)));
+    let cell = |folder: &String| folder.split('/').next().unwrap().to_owned();
+    let rounds: Vec<Vec<String>> =
+        made.chunks(12).map(|round| round.iter().map(cell).collect()).collect();
+    for round in &rounds {
+        assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 12, "{round:?}");
+        assert!(!round.is_sorted());
+    }
+    assert_ne!(rounds[0], rounds[1]);
+    assert_eq!(made, go(&mut sweep(&["size=512,4k", DEPTHS], 3, Search::Nothing).unwrap(), 99));
+}
+
+#[test]
+fn a_sweep_that_was_cut_goes_on_where_its_document_ends() {
+    for (axes, search) in [
+        (vec!["size=512,4k", DEPTHS], Search::Nothing),
+        (vec!["size=512,4k"], Search::Ladder),
+        (vec![], Search::P99 { ns: 400_000 }),
+    ] {
+        let fresh = || sweep(&axes, 2, search).unwrap();
+        let mut whole = fresh();
+        let made = go(&mut whole, usize::MAX);
+        for cut in [0, 1, 5, made.len() - 1, made.len()] {
+            let mut first = fresh();
+            let mut parts = go(&mut first, cut);
+            let text = serde_json::to_string(first.document()).unwrap();
+            let mut second = Sweep::resume(serde_json::from_str(&text).unwrap()).unwrap();
+            assert!(second.has_plan_of(&whole));
+            parts.extend(go(&mut second, usize::MAX));
+            assert_eq!(parts, made, "cut after {cut}");
+            assert_eq!(second.document(), whole.document());
+        }
+    }
+    let other = sweep(&[DEPTHS], 2, Search::Nothing).unwrap();
+    assert!(!other.has_plan_of(&sweep(&[DEPTHS], 3, Search::Nothing).unwrap()));
+}
+
+#[test]
+fn a_failed_run_is_made_again_when_the_sweep_is_taken_up() {
+    let mut broken = sweep(&["size=512,4k"], 1, Search::Nothing).unwrap();
+    let ticket = broken.next_run().unwrap();
+    broken.record_failure(&ticket, "unplugged".to_owned());
+    assert_ne!(broken.next_run().unwrap().folder, ticket.folder);
+    go(&mut broken, 9);
+    assert_eq!(broken.document().cells[ticket.cell].iops, None);
+    let mut again = Sweep::resume(broken.document().clone()).unwrap();
+    assert_eq!(go(&mut again, 9), [ticket.folder]);
+}
+
+#[test]
+fn the_knee_is_where_a_queue_begins() {
+    let mut sweep = sweep(&["size=512,4k", DEPTHS], 2, Search::Nothing).unwrap();
+    go(&mut sweep, usize::MAX);
+    let series = &sweep.document().series;
+    assert_eq!((series.len(), series[0].points), (2, 6));
+    let knee = series[1].knee.clone().unwrap();
+    assert_eq!((knee.value.as_str(), knee.iops, knee.at_end), ("8", 80e3, false));
+    assert_eq!(words_of(&series[1].settings), "size=4k");
+}
+
+#[test]
+fn a_ladder_climbs_to_the_highest_rate() {
+    let mut sweep = sweep(&[], 1, Search::Ladder).unwrap();
+    assert_eq!(go(&mut sweep, usize::MAX).len(), 11);
+    let rates: Vec<f64> =
+        sweep.document().cells.iter().filter_map(|cell| cell.rate_per_s).collect();
+    let wanted: Vec<f64> = (1..=10).map(|step| f64::from(step) * 8e3).collect();
+    assert_eq!(rates, wanted);
+    assert_eq!(sweep.document().series[0].points, 10);
+}
+
+#[test]
+fn finds_the_highest_rate_within_a_bound() {
+    let found = |ns| {
+        let mut sweep = sweep(&[], 2, Search::P99 { ns }).unwrap();
+        let runs = go(&mut sweep, usize::MAX).len();
+        assert!(runs <= 2 * 8, "{runs} runs");
+        sweep.document().found[0].clone()
+    };
+    // p99 ≤ 400 µs: 100 + 20 b / (1 − b) ≤ 200, so b ≤ 5/6 = 83.3 %, and 82 % on the grid.
+    let inside = found(400_000);
+    assert_eq!((inside.rate_per_s, inside.missed_rate_per_s), (Some(65_600.0), Some(67_200.0)));
+    assert!(inside.p99_ns.unwrap() <= 400_000);
+    let none = found(100);
+    assert_eq!((none.rate_per_s, none.missed_rate_per_s), (None, Some(1600.0)));
+    assert!(!none.too_short);
+    let all = found(u64::MAX);
+    assert_eq!((all.rate_per_s, all.missed_rate_per_s), (Some(80e3), None));
+}
+
+#[test]
+fn a_rate_too_low_for_a_p99_is_said_to_be() {
+    let mut sweep = sweep(&[], 1, Search::P99 { ns: u64::MAX }).unwrap();
+    while let Some(ticket) = sweep.next_run() {
+        let mut result = device(&ticket.job);
+        result.totals.latency_ns.p99 = None;
+        sweep.record(&ticket, &result);
+    }
+    let found = &sweep.document().found[0];
+    assert_eq!((found.rate_per_s, found.too_short), (None, true));
+}
+
+#[test]
+fn repeats_differ_in_their_seed_and_jobs_keep_their_name() {
+    let mut sweep = sweep(&["size=4k"], 3, Search::Nothing).unwrap();
+    let mut seeds = Vec::new();
+    while let Some(ticket) = sweep.next_run() {
+        assert_eq!(ticket.job.steps[0].name, "size=4k");
+        seeds.push(ticket.job.seed);
+        sweep.record(&ticket, &device(&ticket.job));
+    }
+    assert_eq!(seeds, [1, 2, 3]);
+}
+
+#[test]
+fn what_makes_no_job_is_refused_before_anything_runs() {
+    let wrong = |axes: &[&str], search| sweep(axes, 1, search).unwrap_err().to_string();
+    assert!(wrong(&["outstanding=1,0"], Search::Nothing).starts_with("outstanding=0: step 1"));
+    assert!(wrong(&["sise=1"], Search::Nothing).contains("there are size, read"));
+    assert!(wrong(&["size=1k", "bs=2k"], Search::Nothing).contains("twice"));
+    assert!(wrong(&["rate=1k"], Search::Ladder).contains("sets the rate itself"));
+    let many: String = (0..400).map(|i| format!("{i},")).collect();
+    let axes = ["delay", "burst"].map(|word| format!("{word}={many}x"));
+    assert!(wrong(&[&axes[0], &axes[1]], Search::Nothing).contains("1 to 100000, not 160801"));
+    assert!(sweep(&[], 0, Search::Nothing).is_err());
+}
+
+#[test]
+fn folders_have_plain_names() {
+    let sweep = sweep(&["volume=file:/dev/a b,null:1g"], 1, Search::Nothing).unwrap();
+    let folders: Vec<&str> = sweep.document().cells.iter().map(|c| c.folder.as_str()).collect();
+    assert_eq!(folders, ["001-volume=file__dev_a-b", "002-volume=null_1g"]);
+}

@@ -1,0 +1,314 @@
+//! The settings that an axis may name, and how each changes a job.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use block::parse_size;
+use serde_json::{Map, Value};
+
+use super::SweepError;
+use crate::spec::{Arrivals, Extent, Group, JobSpec, Line, Pacing, Places, Rate, Step, Workload};
+
+/// A setting that an axis may name.
+#[derive(Clone, Copy, Debug)]
+pub struct Word {
+    /// Its name.
+    pub name: &'static str,
+    /// What fio calls it; empty if nothing.
+    pub alias: &'static str,
+    /// What it sets, and in which unit.
+    pub says: &'static str,
+}
+
+const fn word(name: &'static str, alias: &'static str, says: &'static str) -> Word {
+    Word { name, alias, says }
+}
+
+/// Every setting with a word of its own. Beside them `workload.…` reaches every key of a workload.
+pub const WORDS: [Word; 21] = [
+    word("size", "bs", "length of each I/O, as 4k"),
+    word("read", "rwmixread", "share of reads in percent"),
+    word("random", "percentage_random", "share of random places in percent"),
+    word("places", "random_distribution", "law of random places, as zipf:1.2"),
+    word("align", "blockalign", "multiple that each I/O begins at, as 4k"),
+    word("trim", "", "share of trims in percent"),
+    word("zero", "", "share of writes of zeroes in percent"),
+    word("flush", "", "share of flushes in percent"),
+    word("fua", "", "share of durable writes in percent"),
+    word("burst", "", "I/Os in a burst"),
+    word("delay", "thinktime", "wait before each burst in microseconds"),
+    word("outstanding", "iodepth", "I/Os under way of each worker"),
+    word("workers", "numjobs", "workers for each volume"),
+    word("volumes", "", "how many of the job's volumes, the first ones"),
+    word("volume", "filename", "another volume in place of the job's"),
+    word("rate", "rate_iops", "planned I/Os per second over all workers, as 50k; or 200MB"),
+    word("arrivals", "rate_process", "how planned starts are spread: constant, poisson"),
+    word("length", "", "part of the volume from its start, as 1g or 25%"),
+    word("compress", "", "share of the content that compresses, in percent"),
+    word("dedupe", "", "share of the content that is shared, in percent"),
+    word("ramp", "ramp_time", "seconds before the measured window"),
+];
+
+/// Axes along which the load grows: those have a knee.
+pub(super) const LOADS: [&str; 4] = ["outstanding", "workers", "volumes", "rate"];
+/// Begins a path into the document of a workload.
+const PATH: &str = "workload.";
+
+/// The name of what an axis calls `text`.
+pub(super) fn name(text: &str) -> Result<String, SweepError> {
+    if text.strip_prefix(PATH).is_some_and(|path| !path.is_empty()) {
+        return Ok(text.to_owned());
+    }
+    let found =
+        WORDS.iter().find(|word| word.name == text || (!text.is_empty() && word.alias == text));
+    found.map(|word| word.name.to_owned()).ok_or_else(|| SweepError::Word(text.to_owned()))
+}
+
+/// Changes a job of one step.
+pub(super) fn set(job: &mut JobSpec, word: &str, value: &str) -> Result<(), SweepError> {
+    let step = &mut job.steps[0];
+    let why = match word {
+        "ramp" => number(value).map(|seconds| step.ramp_seconds = seconds),
+        "rate" => value.parse().map(|rate| set_rate(step, rate)),
+        "volume" => {
+            step.groups.iter_mut().for_each(|group| group.volumes = vec![value.to_owned()]);
+            Ok(())
+        }
+        "volumes" => number(value).and_then(|count| keep_volumes(step, count)),
+        "workers" => number(value).map(|count| scale_workers(step, count)),
+        _ => step.groups.iter_mut().try_for_each(|group| set_workload(group, word, value)),
+    };
+    why.map_err(|why| SweepError::Value { word: word.to_owned(), value: value.to_owned(), why })
+}
+
+/// Lets all workers together begin so many I/Os or bytes per second.
+pub(super) fn set_rate(step: &mut Step, rate: Rate) {
+    let workers = step.workers().max(1) as f64;
+    for group in &mut step.groups {
+        let arrivals = match group.workload.pacing {
+            Pacing::Closed => Arrivals::default(),
+            Pacing::Ios { arrivals, .. } | Pacing::Bytes { arrivals, .. } => arrivals,
+        };
+        group.workload.pacing = match rate {
+            Rate::Ios(rate) => Pacing::Ios { per_second: rate / workers, arrivals },
+            Rate::Bytes(rate) => Pacing::Bytes { per_second: rate / workers, arrivals },
+        };
+    }
+}
+
+/// Planned starts per second stay what they are over all workers.
+fn scale_workers(step: &mut Step, count: u32) {
+    for group in &mut step.groups {
+        let share = f64::from(group.workers) / f64::from(count.max(1));
+        scale_pacing(&mut group.workload, share);
+        group.workers = count;
+    }
+}
+
+fn keep_volumes(step: &mut Step, count: usize) -> Result<(), String> {
+    for group in &mut step.groups {
+        let there = group.volumes.len();
+        if count == 0 || count > there {
+            return Err(format!("the job names {there}"));
+        }
+        scale_pacing(&mut group.workload, there as f64 / count as f64);
+        group.volumes.truncate(count);
+    }
+    Ok(())
+}
+
+fn scale_pacing(workload: &mut Workload, share: f64) {
+    match &mut workload.pacing {
+        Pacing::Closed => {}
+        Pacing::Ios { per_second, .. } | Pacing::Bytes { per_second, .. } => *per_second *= share,
+    }
+}
+
+fn set_workload(group: &mut Group, word: &str, value: &str) -> Result<(), String> {
+    let workload = &mut group.workload;
+    let access = &mut workload.access;
+    let each = |line: fn(&mut Line) -> &mut f64, lines: &mut [Line]| {
+        number(value).map(|share| lines.iter_mut().for_each(|of| *line(of) = share))
+    };
+    match word {
+        "size" => {
+            if access.size_bytes().is_none() {
+                return Err(
+                    "the job mixes sizes: workload.access.lines.0.size_bytes names one".to_owned()
+                );
+            }
+            let bytes = size(value)?;
+            access.lines.iter_mut().for_each(|line| line.size_bytes = bytes);
+        }
+        "align" => {
+            let bytes = size(value)?;
+            access.lines.iter_mut().for_each(|line| line.align_bytes = Some(bytes));
+        }
+        "read" => each(|line| &mut line.read_percent, &mut access.lines)?,
+        "random" => each(|line| &mut line.random_percent, &mut access.lines)?,
+        "trim" => each(|line| &mut line.trim_percent, &mut access.lines)?,
+        "zero" => each(|line| &mut line.zero_percent, &mut access.lines)?,
+        "flush" => each(|line| &mut line.flush_percent, &mut access.lines)?,
+        "fua" => each(|line| &mut line.fua_percent, &mut access.lines)?,
+        "burst" => {
+            let burst = number(value)?;
+            access.lines.iter_mut().for_each(|line| line.burst = burst);
+        }
+        "delay" => {
+            let delay_us = number(value)?;
+            access.lines.iter_mut().for_each(|line| line.delay_us = delay_us);
+        }
+        "places" => access.random = value.parse::<Places>()?,
+        "outstanding" => workload.outstanding = number(value)?,
+        "arrivals" => return set_arrivals(&mut workload.pacing, value),
+        "length" => workload.range.length = Some(extent(value)?),
+        "compress" => workload.content.compress_percent = number(value)?,
+        "dedupe" => workload.content.dedupe_percent = number(value)?,
+        path => return set_path(workload, path.strip_prefix(PATH).unwrap_or(path), value),
+    }
+    Ok(())
+}
+
+fn set_arrivals(pacing: &mut Pacing, value: &str) -> Result<(), String> {
+    let word = Value::String(value.to_owned());
+    let wanted: Arrivals = serde_json::from_value(word).map_err(|error| error.to_string())?;
+    match pacing {
+        Pacing::Closed => return Err("a closed loop has no arrivals: give a rate".to_owned()),
+        Pacing::Ios { arrivals, .. } | Pacing::Bytes { arrivals, .. } => *arrivals = wanted,
+    }
+    Ok(())
+}
+
+/// Changes the document of a workload at a path of keys, and reads it back: the keys that exist
+/// are those of the workload's own layout.
+fn set_path(workload: &mut Workload, path: &str, value: &str) -> Result<(), String> {
+    let mut document = serde_json::to_value(&*workload).map_err(|error| error.to_string())?;
+    let mut at = &mut document;
+    for key in path.split('.') {
+        if let Value::Array(list) = at {
+            let index = key.parse::<usize>().ok();
+            let count = list.len();
+            let found = index.and_then(|index| list.get_mut(index));
+            at = found.ok_or_else(|| format!("'{key}' is none of the {count} entries, from 0"))?;
+            continue;
+        }
+        if !at.is_object() {
+            // The name of a law becomes a law with a number.
+            *at = Value::Object(Map::new());
+        }
+        let Value::Object(keys) = at else { unreachable!("it was made one") };
+        let law = matches!(key, "zipf" | "pareto" | "normal" | "strided");
+        if law {
+            keys.retain(|other, _| other == key);
+        }
+        at = keys.entry(key).or_insert(Value::Null);
+    }
+    *at = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    *workload = serde_json::from_value(document).map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+fn number<N: FromStr<Err: Display>>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|error: N::Err| error.to_string())
+}
+
+fn size(text: &str) -> Result<u32, String> {
+    let bytes = parse_size(text).map_err(|error| error.to_string())?;
+    u32::try_from(bytes).map_err(|_| "too long for one I/O".to_owned())
+}
+
+fn extent(text: &str) -> Result<Extent, String> {
+    serde_json::from_value(Value::String(text.to_owned())).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::spec::{Access, Verify};
+
+    fn job() -> JobSpec {
+        let group = Group {
+            name: String::new(),
+            volumes: ["null:1g", "null:2g", "null:3g"].map(str::to_owned).to_vec(),
+            workers: 2,
+            workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
+        };
+        JobSpec::of(1, 1.0, 0.0, group)
+    }
+
+    fn after(settings: &[(&str, &str)]) -> Result<Group, String> {
+        let mut job = job();
+        for (word, value) in settings {
+            set(&mut job, &name(word).map_err(|e| e.to_string())?, value)
+                .map_err(|error| error.to_string())?;
+        }
+        job.check().map_err(|error| error.to_string())?;
+        Ok(job.steps.remove(0).groups.remove(0))
+    }
+
+    #[test]
+    fn every_word_changes_the_job() {
+        for word in WORDS {
+            let value = match word.name {
+                "size" | "align" | "length" => "8k",
+                "places" => "zipf:1.2",
+                "volume" => "ram:1g",
+                "arrivals" => "poisson",
+                "rate" => "50k",
+                "trim" | "zero" | "flush" => "0.5",
+                _ => "3",
+            };
+            let before: &[(&str, &str)] = match word.name {
+                "arrivals" => &[("rate", "1k"), ("read", "90")],
+                "volumes" => &[("volumes", "2"), ("read", "90")],
+                _ => &[("read", "90")],
+            };
+            let value = if word.name == "volumes" { "1" } else { value };
+            let mut changed = job();
+            before.iter().for_each(|(word, value)| set(&mut changed, word, value).unwrap());
+            let unchanged = changed.clone();
+            set(&mut changed, word.name, value).unwrap();
+            assert_ne!(changed, unchanged, "{}", word.name);
+            changed.check().unwrap_or_else(|error| panic!("{}: {error}", word.name));
+        }
+    }
+
+    #[test]
+    fn a_rate_is_shared_by_all_workers_whatever_comes_after() {
+        let rate = |settings: &[(&str, &str)]| match after(settings).unwrap().workload.pacing {
+            Pacing::Ios { per_second, .. } => per_second,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(rate(&[("rate", "60k")]), 10e3);
+        assert_eq!(rate(&[("rate", "60k"), ("workers", "1")]), 20e3);
+        assert_eq!(rate(&[("workers", "1"), ("volumes", "1"), ("rate", "60k")]), 60e3);
+        assert_eq!(rate(&[("rate", "60k"), ("volumes", "1")]), 30e3);
+    }
+
+    #[test]
+    fn paths_reach_every_key_of_a_workload() {
+        let group = after(&[("workload.access.random.zipf.exponent", "0.9")]).unwrap();
+        assert_eq!(group.workload.access.random, Places::Zipf { exponent: 0.9 });
+        let group = after(&[("workload.access.lines.0.size_bytes", "4k")]).unwrap();
+        assert_eq!(group.workload.access.size_bytes(), Some(4096));
+        let group = after(&[("workload.verify.sample_percent", "5")]).unwrap();
+        assert_eq!(group.workload.verify, Some(Verify { fill: true, sample_percent: 5.0 }));
+        let error = after(&[("workload.acces.run", "5")]).unwrap_err();
+        assert!(error.contains("unknown field `acces`, expected one of"), "{error}");
+        let error = after(&[("workload.access.lines.1.size_bytes", "5")]).unwrap_err();
+        assert!(error.contains("none of the 1 entries"), "{error}");
+    }
+
+    #[test]
+    fn what_does_not_exist_is_refused_with_what_does() {
+        let error = name("sise").unwrap_err().to_string();
+        assert!(error.contains("'sise'") && error.contains("size, read, random"), "{error}");
+        assert_eq!(name("iodepth").unwrap(), "outstanding");
+        assert!(name("").is_err() && name("workload.").is_err());
+        let wrong = |word, value| after(&[(word, value)]).unwrap_err();
+        assert!(wrong("size", "4x").starts_with("size=4x: "));
+        assert!(wrong("volumes", "4").contains("the job names 3"));
+        assert!(wrong("arrivals", "poisson").contains("give a rate"));
+        assert!(wrong("outstanding", "-1").starts_with("outstanding=-1: "));
+    }
+}

@@ -1,0 +1,197 @@
+//! A sweep as a table: a line for each cell, then where each series bends and what was found.
+
+use std::io::{self, Write};
+
+use stats::sweep::{Cell, Found, Search, Series, Setting, SweepResult};
+use stats::{Latency, Spread};
+
+use crate::figure;
+use crate::style::Paint;
+
+/// Fewest repeats whose interval covers a median with 95 %.
+const ENOUGH: usize = 6;
+
+/// Writes the table.
+pub fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    let heads: Vec<String> = heads(sweep);
+    let mut rows = vec![heads];
+    rows.extend(sweep.cells.iter().map(|cell| row(sweep, cell)));
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    for (index, row) in rows.iter().enumerate() {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        let line = cells.join("  ");
+        writeln!(out, "{}", if index == 0 { paint.dim(&line) } else { line })?;
+    }
+    writeln!(out, "\n{}", rests_on(sweep))?;
+    for series in &sweep.series {
+        writeln!(out, "{}", knee(series))?;
+    }
+    sweep.found.iter().try_for_each(|found| writeln!(out, "{}", search(sweep, found)))?;
+    for cell in &sweep.cells {
+        for run in cell.runs.iter().filter(|run| run.failed.is_some() || run.errors > 0) {
+            let errors = || figure::plural(run.errors, "error");
+            let why = run.failed.clone().unwrap_or_else(errors);
+            writeln!(out, "{}", paint.red(&format!("{}: {why}", run.folder)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Names of the settings, then of the figures.
+fn heads(sweep: &SweepResult) -> Vec<String> {
+    let settings = words(sweep).into_iter().map(str::to_owned);
+    let figures = ["runs", "IOPS", "from", "to", "mean", "p50", "p99", "p99.9", "µs core/IO"];
+    settings.chain(figures.map(str::to_owned)).collect()
+}
+
+fn words(sweep: &SweepResult) -> Vec<&str> {
+    let first = sweep.cells.first();
+    first.map_or_else(Vec::new, |cell| cell.settings.iter().map(|s| s.word.as_str()).collect())
+}
+
+fn row(sweep: &SweepResult, cell: &Cell) -> Vec<String> {
+    let values = cell.settings.iter().map(|setting| setting.value.clone());
+    let runs = format!("{}/{}", cell.whole_runs().count(), sweep.plan.repeats);
+    let unknown = || figure::UNKNOWN.to_owned();
+    let [median, low, high] = match cell.iops {
+        Some(iops) => [iops.median, iops.low, iops.high].map(figure::rate),
+        None => [(); 3].map(|()| unknown()),
+    };
+    let core = Spread::of(cell.whole_runs().filter_map(|run| run.core_us_per_io));
+    let figures = [
+        runs,
+        median,
+        low,
+        high,
+        cell.mean_ns().map_or_else(unknown, figure::span),
+        range(cell, |latency| latency.p50),
+        range(cell, |latency| latency.p99),
+        range(cell, |latency| latency.p99_9),
+        core.map_or_else(unknown, |core| format!("{:.3}", core.median)),
+    ];
+    values.chain(figures).collect()
+}
+
+/// A percentile over the runs: never its mean.
+fn range(cell: &Cell, of: impl Fn(&Latency) -> Option<u64>) -> String {
+    match cell.range(of) {
+        None => figure::UNKNOWN.to_owned(),
+        Some((low, high)) => {
+            let (low, high) = (figure::span(low as f64), figure::span(high as f64));
+            if low == high { low } else { format!("{low} – {high}") }
+        }
+    }
+}
+
+/// How much the intervals are worth.
+fn rests_on(sweep: &SweepResult) -> String {
+    let origin = sweep.cells.iter().flat_map(Cell::whole_runs).map(|run| run.origin.word()).next();
+    let origin = origin.unwrap_or("not measured yet");
+    let least = sweep.cells.iter().filter_map(|cell| cell.iops).min_by_key(|iops| iops.n);
+    let Some(least) = least else { return origin.to_owned() };
+    let percentiles = "percentiles: lowest – highest of the runs";
+    match least.n {
+        1 => format!("{origin}; one run of a cell: no interval; --repeats {ENOUGH} gives one"),
+        n if n < ENOUGH => format!(
+            "{origin}; IOPS: median and range of {n} runs, which covers the median with {:.0} %; \
+             {ENOUGH} runs give 95 %; {percentiles}",
+            least.confidence * 100.0,
+        ),
+        n => format!(
+            "{origin}; IOPS: median and 95 % interval (order statistics) of {n} runs; {percentiles}"
+        ),
+    }
+}
+
+fn knee(series: &Series) -> String {
+    let of = of(&series.settings);
+    let Some(knee) = &series.knee else {
+        return format!("knee{of}: not known, {} loads are too few", series.points);
+    };
+    let place = if knee.at_end { "at or beyond" } else { "at" };
+    format!(
+        "knee{of}: {place} {}={}, {} with {} on average",
+        series.axis,
+        knee.value,
+        figure::iops(knee.iops),
+        figure::span(knee.mean_ns),
+    )
+}
+
+fn search(sweep: &SweepResult, found: &Found) -> String {
+    let Search::P99 { ns } = sweep.plan.search else { return String::new() };
+    let (of, bound) = (of(&found.settings), figure::span(ns as f64));
+    let missed = match found.missed_rate_per_s {
+        Some(rate) if found.too_short => {
+            format!("{} has too few I/Os for a p99: give more --seconds", figure::iops(rate))
+        }
+        Some(rate) => format!("missed at {}", figure::iops(rate)),
+        None => "never missed up to the highest rate of a closed loop".to_owned(),
+    };
+    match (found.rate_per_s, found.p99_ns) {
+        (Some(rate), Some(p99)) => format!(
+            "p99 ≤ {bound}{of}: {} (p99 {} at worst), {missed}",
+            figure::iops(rate),
+            figure::span(p99 as f64),
+        ),
+        _ => format!("p99 ≤ {bound}{of}: no rate keeps it, {missed}"),
+    }
+}
+
+fn of(settings: &[Setting]) -> String {
+    settings.iter().map(|setting| format!(" {}={}", setting.word, setting.value)).collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use stats::sweep::{CellRun, Knee, SweepPlan};
+
+    fn cell(value: &str, rates: &[f64], p99: &[u64]) -> Cell {
+        let run = |(repeat, (iops, p99)): (u32, (&f64, &u64))| CellRun {
+            repeat,
+            iops: *iops,
+            latency_ns: Latency { mean: Some(1000.0), p99: Some(*p99), ..Latency::default() },
+            ..CellRun::default()
+        };
+        Cell {
+            settings: vec![Setting { word: "size".to_owned(), value: value.to_owned() }],
+            iops: Spread::of(rates.iter().copied()),
+            runs: (1..).zip(rates.iter().zip(p99)).map(run).collect(),
+            ..Cell::default()
+        }
+    }
+
+    fn text(sweep: &SweepResult) -> String {
+        let mut out = Vec::new();
+        write(sweep, Paint::PLAIN, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn shows_medians_ranges_and_what_they_rest_on() {
+        let plan = SweepPlan { repeats: 3, ..SweepPlan::default() };
+        let cells = vec![cell("512", &[1e6, 3e6, 2e6], &[5000, 7000, 6000]), cell("4k", &[], &[])];
+        let knee = Knee { value: "8".into(), iops: 2e6, mean_ns: 1e4, at_end: true };
+        let series = vec![Series {
+            settings: vec![],
+            axis: "outstanding".into(),
+            points: 3,
+            knee: Some(knee),
+        }];
+        let mut sweep = SweepResult { plan, cells, series, ..SweepResult::default() };
+        let shown = text(&sweep);
+        let line = shown.lines().nth(1).unwrap();
+        assert!(line.contains("3/3  2.00M  1.00M  3.00M"), "{shown}");
+        assert!(line.contains("5.00 µs – 7.00 µs"), "{shown}");
+        assert!(shown.lines().nth(2).unwrap().contains("0/3    n/a    n/a"), "{shown}");
+        assert!(shown.contains("range of 3 runs, which covers the median with 75 %"), "{shown}");
+        assert!(shown.contains("knee: at or beyond outstanding=8, 2"), "{shown}");
+        sweep.cells.truncate(1);
+        sweep.cells[0] = cell("512", &[1e6; 6], &[1; 6]);
+        assert!(text(&sweep).contains("95 % interval (order statistics) of 6 runs"));
+    }
+}

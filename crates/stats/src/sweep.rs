@@ -1,0 +1,206 @@
+//! The document of a sweep, `sweep.json`: what is to be measured, and what was so far.
+//!
+//! It is written after each run, so that a sweep that was cut can be taken up again, and holds the
+//! figures of each run that tables and comparisons need. Everything else stands in the runs' own
+//! results.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::histogram::Latency;
+use crate::run::{Origin, RunResult, Tool};
+use crate::spread::Spread;
+use crate::verdict::Class;
+
+/// A sweep.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SweepResult {
+    /// Layout of this document: [`SCHEMA_VERSION`](crate::SCHEMA_VERSION).
+    pub schema_version: u32,
+    /// What made it.
+    pub tool: Tool,
+    /// What is to be measured.
+    pub plan: SweepPlan,
+    /// What was measured, one cell for each combination of settings.
+    pub cells: Vec<Cell>,
+    /// Where each series of cells bends.
+    pub series: Vec<Series>,
+    /// What a search for the highest rate came to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<Found>,
+}
+
+/// What is to be measured. A sweep is taken up again only by the same plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SweepPlan {
+    /// The job that the axes change.
+    pub job: Value,
+    /// What is varied; every combination is a cell.
+    pub axes: Vec<Axis>,
+    /// Runs of each cell.
+    pub repeats: u32,
+    /// Decides the order of the cells.
+    pub seed: u64,
+    /// What is looked for beyond the axes.
+    #[serde(default)]
+    pub search: Search,
+}
+
+/// One setting and the values that it takes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Axis {
+    /// The setting, as `size`.
+    pub word: String,
+    /// Its values as they were typed.
+    pub values: Vec<String>,
+}
+
+/// What is looked for beyond the axes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Search {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Latency at 10 to 100 % of the highest rate found.
+    Ladder,
+    /// The highest rate with a p99 of at most so many nanoseconds.
+    P99 {
+        /// The bound.
+        ns: u64,
+    },
+}
+
+/// One setting with its value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The setting, as `size`.
+    pub word: String,
+    /// The value, as `4k`.
+    pub value: String,
+}
+
+/// One combination of settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The settings.
+    pub settings: Vec<Setting>,
+    /// Its folder inside that of the sweep.
+    pub folder: String,
+    /// Planned I/Os per second over all workers, where a search decided them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
+    /// I/Os per second over the runs that went through.
+    pub iops: Option<Spread>,
+    /// Its runs, by repeat.
+    pub runs: Vec<CellRun>,
+}
+
+/// One run of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellRun {
+    /// Which repeat, from 1.
+    pub repeat: u32,
+    /// Its folder inside that of the sweep.
+    pub folder: String,
+    /// Why it is not a whole run, when it is not.
+    #[serde(default)]
+    pub failed: Option<String>,
+    /// How its numbers came about.
+    pub origin: Origin,
+    /// How far to believe it.
+    pub class: Class,
+    /// Beginning of the measured window, RFC 3339.
+    pub started: String,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+    /// I/Os that ended in a fault.
+    pub errors: u64,
+    /// Latencies; response times where a rate was planned.
+    pub latency_ns: Latency,
+    /// Core time per I/O in microseconds.
+    pub core_us_per_io: Option<f64>,
+}
+
+/// Cells that differ by their load only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What they have in common.
+    pub settings: Vec<Setting>,
+    /// What they differ by.
+    pub axis: String,
+    /// How many there are.
+    pub points: usize,
+    /// Where more load begins to buy more latency than rate.
+    pub knee: Option<Knee>,
+}
+
+/// The load with the highest power: rate divided by mean latency (L. Kleinrock, Power and
+/// deterministic rules of thumb, 1979). Below it a system has room, beyond it queues grow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// Value of the axis.
+    pub value: String,
+    /// I/Os per second there.
+    pub iops: f64,
+    /// Mean latency there.
+    pub mean_ns: f64,
+    /// It is the largest load that was measured: the real one may lie beyond.
+    pub at_end: bool,
+}
+
+/// The highest rate whose latency is within the bound.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// Of these settings.
+    pub settings: Vec<Setting>,
+    /// Highest planned rate that every repeat kept within the bound; `null` if none.
+    pub rate_per_s: Option<f64>,
+    /// The worst p99 of the repeats at that rate.
+    pub p99_ns: Option<u64>,
+    /// Lowest rate that was tried and missed; `null` if none missed.
+    pub missed_rate_per_s: Option<f64>,
+    /// The runs at that rate had too few I/Os for a p99: longer ones could pass.
+    #[serde(default)]
+    pub too_short: bool,
+}
+
+impl CellRun {
+    /// The figures of a result.
+    pub fn of(result: &RunResult, repeat: u32, folder: String) -> CellRun {
+        CellRun {
+            repeat,
+            folder,
+            failed: result.partial.clone(),
+            origin: result.origin,
+            class: result.class,
+            started: result.started.clone(),
+            iops: result.totals.iops,
+            bytes_per_second: result.totals.bytes_per_second,
+            errors: result.totals.errors,
+            latency_ns: result.totals.latency_ns,
+            core_us_per_io: result.cpu.core_us_per_io,
+        }
+    }
+}
+
+impl Cell {
+    /// The runs that went through.
+    pub fn whole_runs(&self) -> impl Iterator<Item = &CellRun> {
+        self.runs.iter().filter(|run| run.failed.is_none())
+    }
+
+    /// Median of the runs' mean latencies in nanoseconds.
+    pub fn mean_ns(&self) -> Option<f64> {
+        Spread::of(self.whole_runs().filter_map(|run| run.latency_ns.mean)).map(|s| s.median)
+    }
+
+    /// Lowest and highest of a percentile over the runs; `None` if a run has too few samples.
+    pub fn range(&self, of: impl Fn(&Latency) -> Option<u64>) -> Option<(u64, u64)> {
+        let all: Option<Vec<u64>> = self.whole_runs().map(|run| of(&run.latency_ns)).collect();
+        let all = all?;
+        Some((*all.iter().min()?, *all.iter().max()?))
+    }
+}

@@ -1,0 +1,179 @@
+//! Sweeps and comparisons, as a user calls them: cells, resumption after a kill, refusals.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use drumfire_tests::{Drumfire, Folder, Running};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+const TINY: &str = "sweep null:1g --seconds 0.2 --ramp 0";
+
+/// The document of a sweep, if it is there.
+fn document(folder: &Path) -> Option<Value> {
+    let text = std::fs::read_to_string(folder.join("sweep.json")).ok()?;
+    Some(serde_json::from_str(&text).expect("sweep.json is JSON at any time"))
+}
+
+/// When each run that the document knows was finished, by its folder.
+fn finished(folder: &Path) -> BTreeMap<String, SystemTime> {
+    let document = document(folder).unwrap_or_default();
+    let cells = document["cells"].as_array().cloned().unwrap_or_default();
+    let runs = cells.iter().flat_map(|cell| cell["runs"].as_array().cloned().unwrap_or_default());
+    let time = |run: Value| {
+        let name = run["folder"].as_str().unwrap().to_owned();
+        let result = std::fs::metadata(folder.join(&name).join("result.json")).unwrap();
+        (name, result.modified().unwrap())
+    };
+    runs.map(time).collect()
+}
+
+#[test]
+fn every_cell_has_a_result_and_a_row() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args =
+        format!("{TINY} --axis size=512,4k --axis outstanding=1,4,16 --repeats 2 --out s --json");
+    let document = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+    let cells = document["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 6);
+    for cell in cells {
+        let sweep = folder.path().join("s");
+        let text = std::fs::read(sweep.join(cell["folder"].as_str().unwrap()).join("result.json"));
+        let result: Value = serde_json::from_slice(&text.unwrap()).unwrap();
+        let size = if cell["settings"][0]["value"] == "4k" { 4096 } else { 512 };
+        assert_eq!(result["job"]["size_bytes"], size);
+        let outstanding = cell["settings"][1]["value"].as_str().unwrap();
+        assert_eq!(result["job"]["outstanding"].to_string(), outstanding);
+        assert_eq!((&cell["iops"]["n"], &cell["iops"]["confidence"]), (&2.into(), &0.5.into()));
+        assert!(cell["iops"]["median"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!(document["series"].as_array().unwrap().len(), 2);
+    let again = drumfire.run(folder.path(), "sweep s", LIMIT).ok();
+    assert!(again.stdout.contains("range of 2 runs, which covers the median with 50 %"));
+    assert_eq!(again.stdout.matches("knee size=").count(), 2, "{}", again.stdout);
+    let same = drumfire.run(folder.path(), "compare s s", LIMIT).ok();
+    assert!(same.stdout.matches("within the spread").count() >= 6 * 5, "{}", same.stdout);
+    assert!(!same.stdout.contains("higher") && !same.stdout.contains("lower"), "{}", same.stdout);
+}
+
+#[test]
+fn goes_on_after_a_kill_and_makes_no_run_twice() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = format!("{TINY} --axis outstanding=1,2,4,8 --repeats 2 --out s");
+    let sweep = folder.path().join("s");
+    let running = Running::start(&mut drumfire.command(folder.path(), &args));
+    let began = Instant::now();
+    while finished(&sweep).len() < 3 {
+        assert!(began.elapsed() < LIMIT, "{running:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.signal(Signal::KILL);
+    assert_eq!(running.finish(LIMIT).code, None);
+    let before = finished(&sweep);
+    assert!(before.len() < 8, "killed too late to tell anything");
+    let other = drumfire.run(folder.path(), &args.replace("1,2,4,8", "1,2"), LIMIT);
+    assert_eq!(other.code, Some(2), "{other:?}");
+    assert!(other.stderr.contains("holds another sweep"), "{other:?}");
+    drumfire.run(folder.path(), &args, LIMIT).ok();
+    let after = finished(&sweep);
+    assert_eq!(after.len(), 8);
+    for (run, time) in &before {
+        assert_eq!(after.get(run), Some(time), "{run} was made again");
+    }
+}
+
+#[test]
+fn an_interrupt_leaves_a_sweep_that_can_go_on() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "sweep null:1g --seconds 1 --ramp 0 --axis outstanding=1,2 --repeats 1 --out s";
+    let sweep = folder.path().join("s");
+    let running = Running::start(&mut drumfire.command(folder.path(), args));
+    let began = Instant::now();
+    while finished(&sweep).is_empty() {
+        assert!(began.elapsed() < LIMIT, "{running:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.signal(Signal::INT);
+    let done = running.finish(LIMIT);
+    assert_eq!(done.code, Some(130), "{done:?}");
+    assert!(done.stderr.contains("to go on: drumfire sweep s"), "{done:?}");
+    assert_eq!(finished(&sweep).len(), 1);
+    drumfire.run(folder.path(), "sweep s", LIMIT).ok();
+    assert_eq!(finished(&sweep).len(), 2);
+}
+
+#[test]
+fn what_does_not_exist_is_refused_with_what_does() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    for (args, says) in [
+        ("sweep null:1g --axis sise=1,2", "'sise' is no setting: there are size, read, random"),
+        ("sweep null:1g --axis size", "is not WORD=VALUE"),
+        ("sweep null:1g --axis outstanding=0", "outstanding=0"),
+        ("sweep null:1g --axis workload.acces=0", "unknown field `acces`"),
+        ("sweep null:1g --ladder --rate 5k", "sets the rate itself"),
+        ("run null:1g --preset oltp", "oltp-4k: 4 KiB, 70 % reads"),
+        ("run null:1g --preset oltp-4k --size 8k", "--size does not go with"),
+        ("run null:1g --preset steady-state --read 5", "--read does not go with"),
+    ] {
+        let done = drumfire.run(folder.path(), args, LIMIT);
+        assert_eq!(done.code, Some(2), "{args}: {done:?}");
+        assert!(done.stderr.contains(says), "{args}: {done:?}");
+    }
+    assert!(!folder.path().join("drumfire-runs").exists(), "nothing was begun");
+}
+
+#[test]
+fn finds_a_rate_within_a_bound_and_climbs_a_ladder() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = format!("{TINY} --outstanding 4 --repeats 1 --p99 10s --json");
+    let found = drumfire.run(folder.path(), &args, LIMIT);
+    let found = found.json();
+    // Whether a rate can be kept here is the machine's business; that the search ends is ours.
+    assert_eq!(found["found"].as_array().unwrap().len(), 1);
+    let probes = found["cells"].as_array().unwrap().len();
+    assert!((2..=9).contains(&probes), "{probes}");
+    let args = format!("{TINY} --outstanding 4 --repeats 1 --ladder --json");
+    let ladder = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+    assert_eq!(ladder["cells"].as_array().unwrap().len(), 11);
+    let top = ladder["cells"][0]["iops"]["median"].as_f64().unwrap();
+    let half = ladder["cells"][5]["rate_per_s"].as_f64().unwrap();
+    assert!((half / top - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn presets_run_their_shape() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "run ram:16m --preset file-server --seconds 0.2 --ramp 0 --json";
+    let result = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    assert_eq!(result["job"]["name"], "file-server");
+    assert_eq!(result["job"]["size_bytes"], Value::Null);
+    assert_eq!(result["job"]["read_percent"].as_f64().map(f64::round), Some(80.0));
+    let args = "run ram:16m --preset steady-state --seconds 0.2 --ramp 0 --json";
+    let steps = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    assert_eq!(steps["steps"][0]["totals"]["write"]["bytes"], 32 << 20);
+}
+
+#[test]
+fn says_when_two_runs_may_not_stand_side_by_side() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    for (name, size) in [("a", "512"), ("b", "4k")] {
+        let args = format!("run null:1g --seconds 2 --ramp 0 --size {size} --out {name}");
+        drumfire.run(folder.path(), &args, LIMIT).ok();
+    }
+    let done = drumfire.run(folder.path(), "compare a b", LIMIT).ok();
+    assert!(done.stdout.contains("size: 512 B → 4 KiB"), "{}", done.stdout);
+    assert!(done.stdout.contains("not the same measurement"), "{}", done.stdout);
+    let document = drumfire.run(folder.path(), "compare a a --json", LIMIT).ok().json();
+    assert_eq!(document["comparisons"][0]["comparable"], true);
+    assert_eq!(document["comparisons"][0]["figures"][0]["ratio"], 1.0);
+    assert_eq!(drumfire.run(folder.path(), "compare a nowhere", LIMIT).code, Some(1));
+}
