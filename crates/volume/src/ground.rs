@@ -84,7 +84,7 @@ impl FileGround {
         let (mut looked, mut zero) = (0, 0);
         let blocks = length / SAMPLE_BYTES as u64;
         for index in 0..u64::from(SAMPLES).min(blocks) {
-            // In the middle of equal parts, so that a table at the beginning does not stand for all.
+            // In the middle of equal parts: a table at the beginning does not stand for all.
             let parts = u128::from(SAMPLES).min(u128::from(blocks));
             let place = (u128::from(blocks) * (2 * u128::from(index) + 1) / (2 * parts)) as u64;
             let begin = start - start % SAMPLE_BYTES as u64;

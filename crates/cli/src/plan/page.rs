@@ -16,8 +16,8 @@ const FOOT: &str = concat!(
     "Predicted, not measured, by drumfire ",
     env!("CARGO_PKG_VERSION"),
     " from the figures below. Spec: the maker or a standard says so. Measured: somebody measured \
-     it. Derived: it follows by arithmetic. Fit: chosen so that the model meets a published result. \
-     Guess: somebody supposes it."
+     it. Derived: it follows by arithmetic. Fit: chosen so that the model meets a published \
+     result. Guess: somebody supposes it."
 );
 
 /// One system.

@@ -112,6 +112,18 @@ struct Best {
     rms: f64,
 }
 
+/// Whether so many runs tell so many parameters.
+fn enough(count: usize, wanted: usize) -> Result<(), CalibrateError> {
+    if count > wanted {
+        return Ok(());
+    }
+    let why = format!(
+        "{count} runs that are not held out for {wanted} parameters: sweep more of outstanding, \
+         size, reads, drives or cores"
+    );
+    Err(CalibrateError::Points(why))
+}
+
 impl Shape {
     fn of(points: &[&Point], part: Option<&Part>) -> Result<Shape, CalibrateError> {
         let varied = |of: &dyn Fn(&Point) -> u64| {
@@ -175,14 +187,7 @@ impl Shape {
             };
             parameters.push(("processor.contention", contention));
         }
-        if points.len() <= parameters.len() {
-            let (count, wanted) = (points.len(), parameters.len());
-            let why = format!(
-                "{count} runs that are not held out for {wanted} parameters: sweep more of \
-                 outstanding, size, reads, drives or cores"
-            );
-            return Err(CalibrateError::Points(why));
-        }
+        enough(points.len(), parameters.len())?;
         let cores_max = points.iter().map(|point| point.cores).max().unwrap_or(0).max(1);
         Ok(Shape { parameters, cores, cores_max, depths })
     }

@@ -1,7 +1,8 @@
 //! What other distributions of service times would say: the same systems, event by event.
 //!
 //! Theory takes times as exponential. Where fixed times, or an Erlang distribution between both,
-//! meet a published figure as well, that figure does not tell which is right, and the table says so.
+//! meet a published figure as well, that figure does not tell which is right, and the table says
+//! so.
 
 use model::{Class, Network, Run, Service, Shape, Station, Step, Visit, simulate};
 
