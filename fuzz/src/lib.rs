@@ -8,6 +8,7 @@ mod cut;
 mod initiator;
 mod job_file;
 mod login;
+mod plan_file;
 mod stream;
 mod target;
 
@@ -15,6 +16,7 @@ pub use cut::Cut;
 pub use initiator::Asking;
 pub use job_file::{read_fio, read_icf};
 pub use login::{TARGET_NAME, login_request};
+pub use plan_file::{read_bill, read_claims, read_parts};
 pub use stream::{next_status, polite_iscsi, polite_nvme};
 pub use target::{NvmeServer, Serving};
 
