@@ -22,7 +22,7 @@ impl Reading {
 }
 
 /// What stores, in the words of a file. The caller makes the URI of a volume of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Storage {
     /// A file or block device.
     File {

@@ -2,6 +2,8 @@
 //!
 //! What our specification cannot say is refused, and what would come out otherwise is noted.
 
+use std::collections::HashMap;
+
 use super::job::FioJob;
 use super::settings::{Engine, Settings};
 use super::value::Amount;
@@ -34,7 +36,7 @@ const LINES_MAX: usize = 1 << 18;
 
 /// Makes a job of ours from those of a file.
 pub fn convert(jobs: &[FioJob], notes: Notes, options: &Options<'_>) -> Reading {
-    let mut converter = Converter { options, notes, workers: 0, lines: 0, named: Vec::new() };
+    let mut converter = Converter { options, notes, workers: 0, lines: 0, named: HashMap::new() };
     let mut steps: Vec<Step> = Vec::new();
     for job in jobs {
         let groups = converter.groups(job);
@@ -70,8 +72,8 @@ pub(super) struct Converter<'a> {
     notes: Notes,
     workers: u64,
     lines: usize,
-    /// What the file names, each once.
-    named: Vec<Storage>,
+    /// What the file names, numbered as it comes.
+    named: HashMap<Storage, usize>,
 }
 
 impl Converter<'_> {
@@ -88,11 +90,8 @@ impl Converter<'_> {
 
     /// The URI of a volume: one that is given, or that of what the file names.
     pub(super) fn volume(&mut self, storage: &Storage) -> Result<String, String> {
-        let known = self.named.iter().position(|named| named == storage);
-        let index = known.unwrap_or_else(|| {
-            self.named.push(storage.clone());
-            self.named.len() - 1
-        });
+        let next = self.named.len();
+        let index = *self.named.entry(storage.clone()).or_insert(next);
         match self.options.volumes.get(index) {
             Some(given) => Ok(given.clone()),
             None => (self.options.volume)(storage),
@@ -149,7 +148,8 @@ impl Converter<'_> {
         let parts = if apart { clones } else { 1 };
         let mut groups = Vec::new();
         for part in 0..parts {
-            let Some(place) = storage::place(self, job, part) else { return Vec::new() };
+            let those = if apart { part..part + 1 } else { 0..clones };
+            let Some(place) = storage::place(self, job, those) else { return Vec::new() };
             let name = if apart { format!("{}.{part}", job.name) } else { job.name.clone() };
             let shared = if apart || place.own_files { 1 } else { clones };
             let workload = self.workload(job, &place);

@@ -13,6 +13,8 @@ use crate::formats::surroundings::Surroundings;
 const LINE_MAX_BYTES: usize = 8192;
 /// Files within files within files; nobody nests deeper, and a file that includes itself ends here.
 const NESTED_MAX: usize = 8;
+/// Files that one job file includes, each as often as it is named.
+const INCLUDED_MAX: usize = 256;
 /// Settings of one job file, those of included files among them.
 const SETTINGS_MAX: usize = 1 << 14;
 /// Sections of one job file.
@@ -65,7 +67,7 @@ pub fn split(
     surroundings: &Surroundings<'_>,
 ) -> Result<Vec<Section>, FormatError> {
     let mut sections = Vec::new();
-    let mut splitter = Splitter { surroundings, settings: 0 };
+    let mut splitter = Splitter { surroundings, settings: 0, included: 0 };
     let name: Arc<str> = file.into();
     for (at, line) in lines(&name, text)? {
         if let Some(rest) = line.strip_prefix('[') {
@@ -113,6 +115,7 @@ fn section_name(rest: &str, at: &Place, line: &str) -> Result<String, FormatErro
 struct Splitter<'a> {
     surroundings: &'a Surroundings<'a>,
     settings: usize,
+    included: usize,
 }
 
 impl Splitter<'_> {
@@ -158,6 +161,10 @@ impl Splitter<'_> {
         let error = |why: String| FormatError::new(at, line, why);
         if nested == NESTED_MAX {
             return Err(error(format!("files included more than {NESTED_MAX} deep")));
+        }
+        self.included += 1;
+        if self.included > INCLUDED_MAX {
+            return Err(error(format!("more than {INCLUDED_MAX} files included")));
         }
         let (path, text) = self.find(Path::new(path), file).map_err(error)?;
         let name: Arc<str> = path.to_string_lossy().into();

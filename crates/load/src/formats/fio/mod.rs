@@ -171,6 +171,21 @@ mod test {
     }
 
     #[test]
+    fn a_clone_with_a_part_of_its_own_has_only_its_own_file() {
+        let apart = job("[a]\nsize=1m\noffset_increment=1m\nnumjobs=3\n");
+        let of = |group: &crate::spec::Group| (group.volumes.clone(), group.workload.range.start);
+        let expected = |clone: u64| {
+            let uri = format!("file:a.{clone}.0?size={}&direct=false", (clone + 1) << 20);
+            (vec![uri], Extent::Bytes(clone << 20))
+        };
+        let found: Vec<_> = apart.steps[0].groups.iter().map(of).collect();
+        assert_eq!(found, [0, 1, 2].map(expected));
+        // As many as there may be are still read at once.
+        let most = job("[a]\nsize=1m\noffset_increment=4k\nnumjobs=65536\n");
+        assert_eq!(most.steps[0].groups.len(), 65536);
+    }
+
+    #[test]
     fn what_would_not_be_as_it_stands_is_named() {
         for (words, line, part) in [
             ("iodepth=16\nioengine=psync\nfilename=/dev/a", 7, "one I/O at a time"),
@@ -226,6 +241,8 @@ mod test {
                 Some("more.fio") => Ok("bs=2k\ninclude deep.fio\n".to_owned()),
                 Some("deep.fio") => Ok("iodepth=${DEPTH}\n".to_owned()),
                 Some("self.fio") => Ok("include self.fio\n".to_owned()),
+                Some("many.fio") => Ok("include none.fio\n".repeat(200)),
+                Some("none.fio") => Ok(String::new()),
                 _ => Err(std::io::ErrorKind::NotFound.into()),
             }),
             variable: Box::new(|name| (name == "DEPTH").then(|| "7".to_owned())),
@@ -238,6 +255,9 @@ mod test {
         assert_eq!((workload.access.size_bytes(), workload.outstanding), (Some(2048), 7));
         let endless = with("[a]\ninclude self.fio\n", &around).unwrap_err().to_string();
         assert!(endless.contains("self.fio:1") && endless.contains("8 deep"), "{endless}");
+        let many =
+            with("[a]\ninclude many.fio\ninclude many.fio\n", &around).unwrap_err().to_string();
+        assert!(many.contains("many.fio:55") && many.contains("256 files"), "{many}");
     }
 
     #[test]

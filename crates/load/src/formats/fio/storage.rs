@@ -1,5 +1,7 @@
 //! Which volumes a job drives, and which part of each.
 
+use std::ops;
+
 use super::convert::{Converter, range};
 use super::job::FioJob;
 use super::settings::{Engine, Settings};
@@ -20,11 +22,15 @@ pub struct Place {
     pub part_bytes: Option<u64>,
 }
 
-/// The place of clone `part` of a job. `None`: it was refused.
-pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> Option<Place> {
+/// The place of those `clones` of a job that work on the same part. `None`: it was refused.
+pub(super) fn place(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    clones: ops::Range<u32>,
+) -> Option<Place> {
     let settings = &job.settings;
-    let offset = offset(converter, job, part)?;
-    let (storages, own_files) = storages(converter, job, offset)?;
+    let offset = offset(converter, job, clones.start)?;
+    let (storages, own_files) = storages(converter, job, offset, clones)?;
     let mut volumes = Vec::new();
     for storage in &storages {
         match converter.volume(storage) {
@@ -78,6 +84,7 @@ fn storages(
     converter: &mut Converter<'_>,
     job: &FioJob,
     offset: Amount,
+    clones: ops::Range<u32>,
 ) -> Option<(Vec<Storage>, bool)> {
     let settings = &job.settings;
     match settings.engine {
@@ -98,7 +105,7 @@ fn storages(
             Some((settings.files.iter().map(|uri| Storage::Uri(uri.clone())).collect(), false))
         }
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
-            let (names, own_files) = names(converter, job)?;
+            let (names, own_files) = names(converter, job, clones)?;
             let file = |name: &String| Storage::File {
                 path: path(settings, name),
                 size_bytes: file_bytes(settings, offset),
@@ -110,7 +117,11 @@ fn storages(
 }
 
 /// Names of files: those that are given, or those that fio would make up.
-fn names(converter: &mut Converter<'_>, job: &FioJob) -> Option<(Vec<String>, bool)> {
+fn names(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    clones: ops::Range<u32>,
+) -> Option<(Vec<String>, bool)> {
     let settings = &job.settings;
     if let Some(odd) = settings.files.iter().find(|name| name.contains('?')) {
         converter.refuse(job, "filename", &format!("{odd}: no ? can stand in a name"));
@@ -129,7 +140,7 @@ fn names(converter: &mut Converter<'_>, job: &FioJob) -> Option<(Vec<String>, bo
     }
     // The n-th clone has a file NAME.n.0, as with fio.
     let name = |clone: u32| format!("{}.{clone}.0", job.name);
-    Some(((0..settings.clones).map(name).collect(), true))
+    Some((clones.map(name).collect(), true))
 }
 
 fn path(settings: &Settings, name: &str) -> String {
