@@ -12,6 +12,7 @@ mod lane;
 mod lap;
 mod memory;
 mod pages;
+mod random;
 mod size;
 mod time;
 
@@ -22,5 +23,6 @@ pub use io::{Done, Fault, Io, Op, Tag};
 pub use lane::Lane;
 pub use lap::Lap;
 pub use memory::{CopyAhead, Memory};
+pub use random::{Rng, splitmix};
 pub use size::{Rate, SizeError, parse_size, print_size};
 pub use time::Nanos;

@@ -1,6 +1,7 @@
 //! What is written: by default nothing can compress or share it.
 
-use crate::rng::{Rng, splitmix};
+use block::{Rng, splitmix};
+
 use crate::spec::Content;
 
 /// Parts of a write that are unique each by themselves: the shortest block there is.
@@ -95,7 +96,7 @@ impl Writer {
 /// Fills a buffer with random data.
 fn fill_random(bytes: &mut [u8], rng: &mut Rng) {
     for word in bytes.chunks_mut(8) {
-        word.copy_from_slice(&rng.next().to_le_bytes()[..word.len()]);
+        word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
     }
 }
 

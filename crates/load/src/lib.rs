@@ -16,7 +16,6 @@ mod pacing;
 mod pattern;
 pub mod presets;
 mod recheck;
-mod rng;
 mod runner;
 mod simulation;
 pub mod spec;

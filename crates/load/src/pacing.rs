@@ -1,8 +1,7 @@
 //! When the I/Os of an open loop are planned to begin.
 
-use block::Nanos;
+use block::{Nanos, Rng};
 
-use crate::rng::Rng;
 use crate::spec::{Arrivals, Pacing};
 
 /// The planned starts of one worker, one after the other, whatever the volume does.
@@ -36,7 +35,7 @@ impl Schedule {
     /// Starts the plan at `now`; the first I/O is due within one distance, each worker's at
     /// another time, so that they do not march in step.
     pub(crate) fn begin(&mut self, now: Nanos, mean_bytes: f64) {
-        let first = self.rng.unit() * self.step_q32;
+        let first = self.rng.uniform() * self.step_q32;
         let first = if self.per_byte { first * mean_bytes } else { first };
         self.next_q32 = (u128::from(now.0) << 32) + first as u128;
     }
@@ -55,8 +54,7 @@ impl Schedule {
             step *= f64::from(len_bytes);
         }
         if self.arrivals == Arrivals::Poisson {
-            // The unit is below 1, so the logarithm is finite.
-            step *= -(1.0 - self.rng.unit()).ln();
+            step *= self.rng.exponential();
         }
         // Casts to 128 bits are calls; 2⁶⁴ of these parts are four seconds.
         self.next_q32 += if step < 1e19 { u128::from(step as u64) } else { step as u128 };

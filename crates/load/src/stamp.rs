@@ -3,9 +3,8 @@
 //! A stamp holds whose it is (the run's identity), its place on the volume, how often that place
 //! was written, and a CRC-32C over all 512 bytes. The rest is noise that differs each time.
 
+use block::splitmix;
 use crc_fast::CrcAlgorithm;
-
-use crate::rng::splitmix;
 
 /// Length of a stamped sector.
 pub(crate) const SECTOR: usize = 512;

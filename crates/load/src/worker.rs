@@ -6,14 +6,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Arena, Buf, Done, Fault, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{Arena, Buf, Done, Fault, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use stats::Interval;
 
 use crate::content::Writer;
 use crate::ledger::{Finding, Ledger};
 use crate::pacing::Schedule;
 use crate::pattern::{Next, Pattern};
-use crate::rng::Rng;
 use crate::spec::{Content, Part, Workload};
 
 /// How often another place is tried for a write that another one is in the way of.

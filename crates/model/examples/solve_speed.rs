@@ -5,7 +5,8 @@
 
 use std::time::Instant;
 
-use model::{Class, Method, Network, Rng, Run, Service, Station, StationId, simulate, solve};
+use block::Rng;
+use model::{Class, Method, Network, Run, Service, Station, StationId, simulate, solve};
 
 fn main() {
     let network = drives();

@@ -1,7 +1,9 @@
 //! How long a service takes: a mean and a shape.
 
+use block::Rng;
+
+use crate::ModelError;
 use crate::time::{PER_S, Picos};
-use crate::{ModelError, Rng};
 
 /// Longest mean that a service may have, in seconds: what longer means is a mistake in units.
 const MEAN_S_MAX: f64 = 1e6;
@@ -144,7 +146,7 @@ impl Sampler {
         match self {
             Sampler::Fixed(span) => *span,
             Sampler::Exponential(mean) => Picos::round(mean * rng.exponential()),
-            Sampler::Erlang(stages, mean) => Picos::round(mean * erlang(*stages, rng)),
+            Sampler::Erlang(stages, mean) => Picos::round(mean * rng.erlang(*stages)),
             Sampler::Hyperexponential(share, means) => {
                 let mean = means[usize::from(rng.uniform() >= *share)];
                 Picos::round(mean * rng.exponential())
@@ -152,20 +154,6 @@ impl Sampler {
             Sampler::Empirical(spans) => spans[rng.below(spans.len() as u64) as usize],
         }
     }
-}
-
-/// A sum of `stages` exponential numbers of mean 1: the logarithm of a product, taken before the
-/// product gets too small.
-fn erlang(stages: u32, rng: &mut Rng) -> f64 {
-    let (mut sum, mut product) = (0.0, 1.0);
-    for _ in 0..stages {
-        product *= rng.positive();
-        if product < 1e-200 {
-            sum -= crate::rng::ln(product);
-            product = 1.0;
-        }
-    }
-    sum - crate::rng::ln(product)
 }
 
 #[cfg(test)]

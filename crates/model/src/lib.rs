@@ -43,7 +43,6 @@ mod check;
 mod dist;
 mod error;
 mod network;
-mod rng;
 mod simulate;
 mod solve;
 mod time;
@@ -53,7 +52,6 @@ pub use error::ModelError;
 pub use network::{
     Class, ClassId, Network, Reserve, Servers, Source, Station, StationId, Step, Visit,
 };
-pub use rng::Rng;
 pub use simulate::{Completion, Emulation, Estimate, Run, Simulated, simulate};
 pub use solve::{Caveat, ClassResult, Method, Solution, StationResult, solve};
 pub use time::Picos;

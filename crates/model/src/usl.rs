@@ -1,6 +1,8 @@
 //! The universal scalability law (Gunther 1993): what n workers, ports or devices reach together.
 
-use crate::{ModelError, Rng};
+use block::Rng;
+
+use crate::ModelError;
 
 /// Fewest points for which coherence is fitted: with fewer, it follows the noise, and extrapolates
 /// far worse than a law without it.

@@ -1,8 +1,9 @@
 //! The simulation against exact theory, seed after seed, and what theory does not reach.
 
+use block::Rng;
 use model::{
-    Class, Method, ModelError, Network, Reserve, Rng, Run, Service, Shape, Station, StationId,
-    Step, Visit, simulate, solve,
+    Class, Method, ModelError, Network, Reserve, Run, Service, Shape, Station, StationId, Step,
+    Visit, simulate, solve,
 };
 
 const RUN: Run = Run { seed: 1, warmup: 5_000, requests: 40_000 };

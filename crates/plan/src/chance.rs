@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use model::Rng;
+use block::Rng;
 use serde::Serialize;
 
 use crate::bill::Bill;

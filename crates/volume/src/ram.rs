@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Done, Geometry, Io, Lane, Memory, Nanos, Op};
+use block::{Done, Geometry, Io, Lane, Memory, Nanos, Op, splitmix};
 use os::Core;
 
 use crate::{Ground, OpenError, Volume};
@@ -34,16 +34,13 @@ impl Ram {
 
 /// Fills the memory with data that nothing can compress or share.
 fn fill_with_random(memory: &Memory, seed: u64) {
-    // A counter through a mixing function (splitmix64): each word differs from all others.
+    // A counter through a bijection: each word differs from all others.
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut block = [0_u8; 4096];
     let mut at = 0;
     while at < memory.len_bytes() {
         for word in block.chunks_exact_mut(8) {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            word.copy_from_slice(&(mixed ^ (mixed >> 31)).to_le_bytes());
+            word.copy_from_slice(&splitmix(&mut state).to_le_bytes());
         }
         let len = (memory.len_bytes() - at).min(4096) as usize;
         memory.write(at, &block[..len]);

@@ -1,6 +1,6 @@
 //! Drawing from a list by shares in constant time.
 
-use crate::rng::Rng;
+use block::Rng;
 
 /// Walker's alias table, made by Vose's method (1991): each column holds its own entry up to a
 /// limit and one other beyond.
@@ -46,7 +46,7 @@ impl Alias {
     #[inline]
     fn draw_of_many(&self, rng: &mut Rng) -> usize {
         // The upper half of the product is the column, the lower one the place in it.
-        let product = u128::from(rng.next()) * self.0.len() as u128;
+        let product = u128::from(rng.next_u64()) * self.0.len() as u128;
         let column = self.0[(product >> 64) as usize];
         if (product as u64) < column.own { (product >> 64) as usize } else { column.other as usize }
     }

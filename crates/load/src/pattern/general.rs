@@ -1,11 +1,10 @@
 //! Every pattern that the plain one is not: lines, distributions, walks, runs, other operations.
 
-use block::{Nanos, Op};
+use block::{Nanos, Op, Rng};
 
 use super::alias::Alias;
 use super::places::Chooser;
 use super::{Next, share};
-use crate::rng::Rng;
 use crate::spec::{Access, Line, Part, Walk, Workload};
 
 /// The stream of accesses of one worker.
@@ -75,7 +74,7 @@ impl LineState {
         if self.bounds[0] >= 1 << 32 {
             return Op::Read;
         }
-        let drawn = rng.next() >> 32;
+        let drawn = rng.next_u64() >> 32;
         let found = self.bounds.iter().position(|bound| drawn < *bound);
         found.map_or(Op::Write, |index| OPS[index])
     }

@@ -9,10 +9,9 @@ mod permutation;
 mod places;
 mod zipf;
 
-use block::{Geometry, Nanos, Op};
+use block::{Geometry, Nanos, Op, Rng};
 
 use crate::pattern::general::General;
-use crate::rng::Rng;
 use crate::spec::{Access, Line, Part, Places, Walk, Workload};
 
 /// One I/O to be done.

@@ -1,6 +1,6 @@
 //! An order of any number of things without repeats, in constant memory and constant time.
 
-use crate::rng::splitmix;
+use block::splitmix;
 
 /// A bijection of 0..count that looks like chance.
 ///

@@ -1,9 +1,10 @@
 //! Where random I/Os go: one of so many places.
 
+use block::Rng;
+
 use super::alias::Alias;
 use super::permutation::Permutation;
 use super::zipf::Zipf;
-use crate::rng::Rng;
 use crate::spec::{Extent, Part, Places, Zone};
 
 /// Draws places from 0 to a count. Constant time and memory.
@@ -70,7 +71,7 @@ impl Chooser {
             Chooser::Once(once) => once.next(),
             Chooser::Zipf { ranks, scattered } => scattered.at(ranks.draw(rng) - 1),
             Chooser::Pareto { places, power, scattered } => {
-                let rank = (rng.unit().powf(*power) * *places) as u64;
+                let rank = (rng.uniform().powf(*power) * *places) as u64;
                 scattered.at(rank.min(*places as u64 - 1))
             }
             Chooser::Normal { places, deviation } => normal(*places, *deviation, rng),
@@ -104,7 +105,7 @@ impl Once {
 /// A place around the middle, by Marsaglia's polar method; those outside are drawn again.
 fn normal(places: f64, deviation: f64, rng: &mut Rng) -> u64 {
     loop {
-        let (x, y) = (2.0 * rng.unit() - 1.0, 2.0 * rng.unit() - 1.0);
+        let (x, y) = (2.0 * rng.uniform() - 1.0, 2.0 * rng.uniform() - 1.0);
         let radius = x * x + y * y;
         if radius >= 1.0 || radius == 0.0 {
             continue;

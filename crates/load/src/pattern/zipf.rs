@@ -1,6 +1,6 @@
 //! Ranks by Zipf's law, for any number of ranks, without a table.
 
-use crate::rng::Rng;
+use block::Rng;
 
 /// Draws rank k of 1..=n with a probability in proportion to 1 / kᵉ.
 ///
@@ -48,7 +48,7 @@ impl Zipf {
     #[inline]
     pub(super) fn draw(&self, rng: &mut Rng) -> u64 {
         loop {
-            let area = self.from + rng.unit() * self.span;
+            let area = self.from + rng.uniform() * self.span;
             let x = self.inverse(area);
             let rank = (x + 0.5).floor().clamp(1.0, self.ranks);
             // The first rank is never refused; of another only what lies within e(e + 1) / 24k² of

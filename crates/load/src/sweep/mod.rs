@@ -10,10 +10,10 @@ mod knee;
 mod search;
 mod words;
 
+use block::Rng;
 use stats::sweep::{Axis, Cell, CellRun, Search, Setting, SweepPlan, SweepResult};
 use stats::{RunResult, SCHEMA_VERSION, Spread};
 
-use crate::rng::Rng;
 use crate::spec::{JobSpec, Rate, SpecError};
 
 pub use self::axis::parse as parse_axis;
@@ -218,7 +218,7 @@ impl Sweep {
             // the sweep is taken up again.
             let key = |index: &usize| {
                 let stream = (u64::from(repeat) << 32) | *index as u64;
-                Rng::new(self.document.plan.seed, stream).next()
+                Rng::new(self.document.plan.seed, stream).next_u64()
             };
             order.sort_by_cached_key(key);
             if let Some(cell) = order.first() {

@@ -115,7 +115,7 @@ impl Calendar {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::Rng;
+    use block::Rng;
 
     #[test]
     fn events_come_in_order_of_time_then_of_planning() {

@@ -1,7 +1,9 @@
 //! Routes as flat programs, one for each class: what a token does next stands at its place.
 
+use block::Rng;
+
 use crate::dist::Sampler;
-use crate::{Class, Rng, Service, Source, Step, Visit};
+use crate::{Class, Service, Source, Step, Visit};
 
 /// One instruction of a program.
 #[derive(Clone, Debug)]
