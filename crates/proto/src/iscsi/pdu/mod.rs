@@ -5,16 +5,15 @@
 //! whether they make sense here and now is for the two ends to say. Multi-byte fields are
 //! big-endian throughout.
 
-mod request;
-mod response;
+mod command;
+mod data;
+mod login;
+mod talk;
 
-pub use request::{
-    Command, DataOut, LoginRequest, LogoutRequest, NopOut, TaskRequest, TextRequest,
-};
-pub use response::{
-    AsyncMessage, DataIn, LoginResponse, LogoutResponse, NopIn, Numbers, ReadyToTransfer, Reject,
-    Response, TaskResponse, TextResponse,
-};
+pub use command::{Command, Response, TaskRequest, TaskResponse};
+pub use data::{DataIn, DataOut, ReadyToTransfer};
+pub use login::{LoginRequest, LoginResponse, LogoutRequest, LogoutResponse};
+pub use talk::{AsyncMessage, NopIn, NopOut, Reject, TextRequest, TextResponse};
 
 /// A basic header segment.
 pub type Header = [u8; HEADER_BYTES];
@@ -58,6 +57,10 @@ const IMMEDIATE: u8 = 0x40;
 const FINAL: u8 = 0x80;
 /// The bit of the second byte that says that text goes on in the next PDU.
 const CONTINUE: u8 = 0x40;
+
+/// How far the data moved fell short of, or went beyond, what the initiator expected.
+const OVERFLOW: u8 = 0x04;
+const UNDERFLOW: u8 = 0x02;
 
 /// The opcode of a PDU, without the immediate bit.
 #[inline(always)]
@@ -129,6 +132,31 @@ fn get_lun(header: &Header) -> [u8; 8] {
     *header[8..].first_chunk().expect("a header has 48 bytes")
 }
 
+/// The counters that every answer of a target carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// StatSN. Reserved in Data-In without status; the next one, not used up, in R2T and in
+    /// NOP-In without a task tag.
+    pub status: u32,
+    /// ExpCmdSN: the next command number that is wanted.
+    pub expected: u32,
+    /// MaxCmdSN: the last one that may be used.
+    pub max: u32,
+}
+
+impl Numbers {
+    /// The counters of any answer.
+    #[inline(always)]
+    pub fn parse(header: &Header) -> Numbers {
+        Numbers { status: get32(header, 24), expected: get32(header, 28), max: get32(header, 32) }
+    }
+
+    #[inline(always)]
+    fn put(self, layout: Layout<'_>) {
+        layout.put32(24, self.status).put32(28, self.expected).put32(32, self.max);
+    }
+}
+
 /// What can be sent: it writes its header.
 pub trait Pdu {
     /// Fills in all of `header`.
@@ -185,6 +213,17 @@ fn flag(condition: bool, flag: u8) -> u8 {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    pub(super) const LUN: [u8; 8] = [0, 1, 0, 0, 0, 0, 0, 0];
+    pub(super) const NUMBERS: Numbers = Numbers { status: 0x21, expected: 0x22, max: 0x23 };
+
+    /// The first 24 bytes as given, the counters, and the last twelve.
+    pub(super) fn answer(first: &str, last: [u8; 12]) -> Header {
+        let mut expect = header(first);
+        expect[24..36].copy_from_slice(&[0, 0, 0, 0x21, 0, 0, 0, 0x22, 0, 0, 0, 0x23]);
+        expect[36..].copy_from_slice(&last);
+        expect
+    }
 
     /// The first 24 bytes of a header in hexadecimal, rest zero.
     pub(super) fn header(hexadecimal: &str) -> Header {
