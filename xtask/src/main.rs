@@ -28,6 +28,7 @@ usage: cargo xtask COMMAND
               [ROW…]             rows to measure (default all; `--list` names them)
               --runs N           runs per contender (default 5)
               --seconds S        length of a run (default 5)
+              --profile          where the time of races goes, with Linux's perf
               --dry              canned outputs instead of programs; print, write nothing
 ";
 

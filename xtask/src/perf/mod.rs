@@ -1,22 +1,25 @@
 //! Measures beside the peers: `cargo xtask perf`, and writes a page to `docs/perf`.
 //!
 //! A row is one question with several contenders. Their runs are interleaved, so that a machine
-//! that drifts drifts for all, and a probe of the processors' placement stands before and after
-//! each run. A contender whose program is missing is named as not measured.
+//! that drifts drifts for all, and a probe of the processors' placement and of the memory stands
+//! before and after each run. A contender whose program is missing is named as not measured.
 
+mod latency;
 mod page;
 mod probe;
+mod profile;
 mod programs;
 mod rows;
 mod sample;
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use crate::process::{self, Show};
-use probe::Placement;
+use probe::State;
 use programs::Programs;
 use rows::{Contender, ROWS, Row};
 use sample::Sample;
@@ -35,8 +38,8 @@ pub struct Entry {
     pub row: &'static Row,
     /// The contender's.
     pub contender: &'static str,
-    /// Its runs with their placements, or why there are none.
-    pub runs: Result<Vec<(Sample, Placement)>, String>,
+    /// Its runs with the state of the machine, or why there are none.
+    pub runs: Result<Vec<(Sample, State)>, String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -46,6 +49,7 @@ struct Options {
     seconds: u64,
     dry: bool,
     list: bool,
+    profile: bool,
 }
 
 /// Measures the rows that were named, or all, and writes the page.
@@ -61,20 +65,29 @@ pub fn main(args: &[String]) -> Result<bool> {
     };
     let programs = if options.dry { Programs::Dry } else { build()? };
     let bench = Bench { seconds: options.seconds, programs };
+    if options.profile {
+        keep(&page::path(&["profile".into()], &options.rows), &profile::page(&bench, &rows)?)?;
+        return Ok(true);
+    }
     let entries = measure(&bench, &rows, options.runs);
     let page = page::write(&page::Host::read(), &entries, options.runs, options.seconds);
     println!("{page}");
     if !options.dry {
-        let path = page::path(&options.rows);
-        std::fs::create_dir_all(path.parent().expect("a file lies in a folder"))?;
-        std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
-        println!("written to {}", path.display());
+        keep(&page::path(&[], &options.rows), &page)?;
     }
     Ok(entries.iter().all(|entry| entry.runs.is_ok()))
 }
 
+fn keep(path: &Path, page: &str) -> Result<()> {
+    std::fs::create_dir_all(path.parent().expect("a file lies in a folder"))?;
+    std::fs::write(path, page).with_context(|| format!("writing {}", path.display()))?;
+    println!("written to {}", path.display());
+    Ok(())
+}
+
 fn parse(args: &[String]) -> Result<Options> {
-    let mut options = Options { rows: vec![], runs: 5, seconds: 5, dry: false, list: false };
+    let mut options =
+        Options { rows: vec![], runs: 5, seconds: 5, dry: false, list: false, profile: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut number = || -> Result<u64> {
@@ -90,6 +103,7 @@ fn parse(args: &[String]) -> Result<Options> {
             "--seconds" => options.seconds = number()?,
             "--dry" => options.dry = true,
             "--list" => options.list = true,
+            "--profile" => options.profile = true,
             option if option.starts_with('-') => bail!("perf does not know `{option}`"),
             row => options.rows.push(row.into()),
         }
@@ -109,7 +123,7 @@ fn build() -> Result<Programs> {
     if !outcome.success() {
         bail!("build of drumfire: {}", outcome.ending());
     }
-    Ok(Programs::Real { drumfire: crate::target_folder().join("release/drumfire") })
+    Ok(Programs::Real { drumfire: crate::target_folder().join("release/drumfire"), record: None })
 }
 
 /// Runs every row, the contenders of a row in turn.
@@ -134,20 +148,25 @@ fn measure(bench: &Bench, rows: &[&'static Row], runs: usize) -> Vec<Entry> {
 /// One run of one contender, between two probes.
 fn one(bench: &Bench, entry: &mut Entry, contender: &Contender) {
     let Ok(runs) = &mut entry.runs else { return };
-    let before = probe::one_way_ns();
+    let probe = || if dry(bench) { State::default() } else { State::probe() };
+    let before = probe();
     let sample = (contender.run)(bench);
-    let placement = Placement::of(before, probe::one_way_ns());
+    let state = before.and(&probe());
     match sample {
         Ok(sample) => {
             let row = entry.row.name;
-            eprintln!("{row:22}{:28}{sample}  {placement}", entry.contender);
-            runs.push((sample, placement));
+            eprintln!("{row:22}{:28}{sample}  {state}", entry.contender);
+            runs.push((sample, state));
         }
         Err(error) => {
             eprintln!("{:22}{:28}{error:#}", entry.row.name, entry.contender);
             entry.runs = Err(format!("{error:#}"));
         }
     }
+}
+
+fn dry(bench: &Bench) -> bool {
+    matches!(bench.programs, Programs::Dry)
 }
 
 #[cfg(test)]

@@ -16,11 +16,18 @@ pub struct Host {
     cores: usize,
     memory_gib: u64,
     kernel: String,
-    date: String,
+    /// The day, as 2026-11-20.
+    pub date: String,
     commit: String,
 }
 
 impl Host {
+    /// All but the date, in one line.
+    pub fn line(&self) -> String {
+        let Host { model, cores, memory_gib, kernel, commit, .. } = self;
+        format!("{model}, {cores} cores, {memory_gib} GiB, Linux {kernel}, commit {commit}")
+    }
+
     /// Reads it from the kernel.
     pub fn read() -> Host {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -46,10 +53,11 @@ fn version(release: &str) -> String {
     release.trim().split('-').next().unwrap_or_default().into()
 }
 
-/// Where today's page of this host goes; one of its own for `rows` that were asked for by name.
-pub fn path(rows: &[String]) -> PathBuf {
+/// Where today's page of this host and this `kind` goes; one of its own for `rows` that were asked
+/// for by name.
+pub fn path(kind: &[String], rows: &[String]) -> PathBuf {
     let host = Host::read();
-    let parts = [&[host.date, slug(&host.model)], rows].concat();
+    let parts = [&[host.date, slug(&host.model)], kind, rows].concat();
     let name = format!("{}.md", parts.join("-"));
     crate::root().join("docs/perf").join(name)
 }
@@ -71,13 +79,13 @@ fn said(program: &str, args: &[&str]) -> String {
 
 /// The whole page.
 pub fn write(host: &Host, entries: &[Entry], runs: usize, seconds: u64) -> String {
-    let Host { model, cores, memory_gib, kernel, date, commit } = host;
+    let (date, machine) = (&host.date, host.line());
     let mut page = format!(
         "# Measured on {date}\n\n\
-         {model}, {cores} cores, {memory_gib} GiB, Linux {kernel}, commit {commit}.\n\
+         {machine}.\n\
          Medians of {runs} runs of {seconds} s each, contenders in turn, over loopback TCP.\n\
-         Near and far say whether the two cores shared a cache before and after a run: compare\n\
-         like with like.\n"
+         Near and far say whether the two cores shared a cache before and after a run, memory how\n\
+         long a load took that no cache answered: compare like with like.\n"
     );
     let mut last = "";
     for entry in entries {
@@ -89,7 +97,7 @@ pub fn write(host: &Host, entries: &[Entry], runs: usize, seconds: u64) -> Strin
                 page,
                 "\n## {title}\n\n`cargo xtask perf {last}`\n\n\
                  | contender | {unit} | range | near | far | mean µs | p99 µs | core µs per I/O \
-                 | runs |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n"
+                 | memory ns | runs |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|---|\n"
             );
         }
         page += &line(entry);
@@ -103,14 +111,15 @@ fn line(entry: &Entry) -> String {
         Ok(runs) => runs,
         Err(why) => {
             let why = why.replace('|', "/");
-            return format!("| {} | not measured: {why} | | | | | | | |\n", entry.contender);
+            return format!("| {} | not measured: {why} | | | | | | | | |\n", entry.contender);
         }
     };
     let of = |figure: fn(&Sample) -> Option<f64>| -> Vec<f64> {
         runs.iter().filter_map(|(sample, _)| figure(sample)).collect()
     };
+    let loads: Vec<f64> = runs.iter().filter_map(|(_, state)| state.load_ns).collect();
     let placed = |wanted: Placement| -> Vec<f64> {
-        let runs = runs.iter().filter(|(_, placement)| *placement == wanted);
+        let runs = runs.iter().filter(|(_, state)| state.placement() == wanted);
         runs.map(|(sample, _)| sample.value).collect()
     };
     let values = of(|sample| Some(sample.value));
@@ -127,6 +136,7 @@ fn line(entry: &Entry) -> String {
         median(&of(|sample| sample.mean_us)),
         median(&of(|sample| sample.p99_us)),
         median(&of(|sample| sample.core_us)),
+        median(&loads),
         counts,
     ];
     format!("| {} |\n", columns.join(" | "))
@@ -142,24 +152,22 @@ fn median(values: &[f64]) -> String {
 
 #[cfg(test)]
 mod test {
+    use super::super::probe::State;
     use super::super::rows::ROWS;
     use super::*;
 
     #[test]
     fn a_line_has_medians_by_placement() {
-        let run =
-            |value, placement| (Sample { mean_us: Some(2.0), ..Sample::of(value) }, placement);
-        let runs = vec![
-            run(5e6, Placement::Near),
-            run(3e6, Placement::Far),
-            run(4e6, Placement::Near),
-            run(1e6, Placement::Mixed),
-        ];
+        let run = |value, one_way| {
+            let state = State { one_way_ns: Some((one_way, one_way)), load_ns: Some(100.0) };
+            (Sample { mean_us: Some(2.0), ..Sample::of(value) }, state)
+        };
+        let runs = vec![run(5e6, 25.0), run(3e6, 160.0), run(4e6, 30.0), run(1e6, 90.0)];
         let entry = Entry { row: &ROWS[0], contender: "ours", runs: Ok(runs) };
         assert_eq!(
             line(&entry),
             "| ours | **3,000,000** | 1,000,000–5,000,000 | 4,000,000 | 3,000,000 | 2.00 |  |  \
-             | 2 near, 1 far, 1 mixed |\n"
+             | 100.0 | 2 near, 1 far, 1 mixed |\n"
         );
     }
 

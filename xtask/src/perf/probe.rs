@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use super::latency;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Below this, two cores share a cache: 20 to 30 ns measured.
@@ -33,17 +34,47 @@ pub enum Placement {
     Alone,
 }
 
-impl Placement {
-    /// What two probes, before and after a run, say of it.
-    pub fn of(before_ns: Option<f64>, after_ns: Option<f64>) -> Placement {
-        let (Some(before), Some(after)) = (before_ns, after_ns) else { return Placement::Alone };
-        if before.max(after) < NEAR_NS {
-            Placement::Near
-        } else if before.min(after) > FAR_NS {
-            Placement::Far
-        } else {
-            Placement::Mixed
+/// What the machine was like.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct State {
+    /// A cache line from one core to another, in nanoseconds: the least and the most that was
+    /// seen. `None` with one core.
+    pub one_way_ns: Option<(f64, f64)>,
+    /// A load that no cache answers, in nanoseconds: the most that was seen.
+    pub load_ns: Option<f64>,
+}
+
+impl State {
+    /// Looks now.
+    pub fn probe() -> State {
+        let one_way_ns = one_way_ns().map(|ns| (ns, ns));
+        State { one_way_ns, load_ns: latency::load_ns() }
+    }
+
+    /// Of a run between two looks.
+    pub fn and(&self, after: &State) -> State {
+        let both = self.one_way_ns.zip(after.one_way_ns);
+        State {
+            one_way_ns: both.map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))),
+            load_ns: self.load_ns.zip(after.load_ns).map(|(a, b)| a.max(b)),
         }
+    }
+
+    /// Where the cores were.
+    pub fn placement(&self) -> Placement {
+        match self.one_way_ns {
+            None => Placement::Alone,
+            Some((_, most)) if most < NEAR_NS => Placement::Near,
+            Some((least, _)) if least > FAR_NS => Placement::Far,
+            Some(_) => Placement::Mixed,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.placement())?;
+        self.load_ns.map_or(Ok(()), |ns| write!(f, ", memory {ns:.0} ns"))
     }
 }
 
@@ -63,7 +94,7 @@ impl fmt::Display for Placement {
 struct Line(AtomicU64);
 
 /// Time for a cache line from the first core to the second, in nanoseconds. `None` with one core.
-pub fn one_way_ns() -> Option<f64> {
+fn one_way_ns() -> Option<f64> {
     let allowed = sched_getaffinity(None).ok()?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
     let (first, second) = (cores.next()?, cores.next()?);
@@ -125,9 +156,11 @@ mod test {
             (25.0, 190.0, Placement::Mixed),
             (90.0, 90.0, Placement::Mixed),
         ] {
-            assert_eq!(Placement::of(Some(before), Some(after)), placement);
+            let seen = |ns| State { one_way_ns: Some((ns, ns)), load_ns: Some(ns) };
+            let run = seen(before).and(&seen(after));
+            assert_eq!((run.placement(), run.load_ns), (placement, Some(before.max(after))));
+            assert_eq!(seen(before).and(&State::default()).placement(), Placement::Alone);
         }
-        assert_eq!(Placement::of(None, Some(1.0)), Placement::Alone);
     }
 
     #[test]

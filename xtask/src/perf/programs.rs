@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::profile;
 use crate::process::{self, Show};
 
 /// Start, ramp and end of a run, beyond its measured seconds.
@@ -21,6 +22,8 @@ pub enum Programs {
     Real {
         /// The binary under test.
         drumfire: PathBuf,
+        /// Where `perf record` puts its samples, when it watches what is run to its end.
+        record: Option<PathBuf>,
     },
     /// Their outputs are canned.
     Dry,
@@ -39,9 +42,10 @@ pub struct Call<'a> {
 impl Programs {
     /// Runs a program of about `seconds` to its end and returns its stdout.
     pub fn run(&self, call: &Call<'_>, seconds: u64) -> Result<String> {
-        let Programs::Real { drumfire } = self else { return Ok(canned(call)) };
+        let Programs::Real { drumfire, record } = self else { return Ok(canned(call)) };
         let limit = Duration::from_secs(seconds) + SLACK;
-        let outcome = process::run(&mut command(drumfire, call)?, limit, Show::Nothing)?;
+        let mut command = command(drumfire, record.as_deref(), call)?;
+        let outcome = process::run(&mut command, limit, Show::Nothing)?;
         if !outcome.success() {
             let said = outcome.stderr.trim().lines().last().unwrap_or_default();
             bail!("{} {}: {}: {said}", call.program, call.args, outcome.ending());
@@ -51,11 +55,11 @@ impl Programs {
 
     /// Starts a program that runs until it is ended.
     pub fn start(&self, call: &Call<'_>) -> Result<Service> {
-        let Programs::Real { drumfire } = self else {
+        let Programs::Real { drumfire, .. } = self else {
             // This very process is as good to look at as any.
             return Ok(Service { child: None, id: std::process::id(), log: None });
         };
-        let mut command = command(drumfire, call)?;
+        let mut command = command(drumfire, None, call)?;
         // A file, not a pipe: nobody has to read while it runs.
         let name = format!("drumfire-perf-{}-{}", std::process::id(), call.program);
         let log = std::env::temp_dir().join(name);
@@ -112,7 +116,7 @@ impl Drop for Service {
     }
 }
 
-fn command(drumfire: &Path, call: &Call<'_>) -> Result<Command> {
+fn command(drumfire: &Path, record: Option<&Path>, call: &Call<'_>) -> Result<Command> {
     let program = if call.program == "drumfire" {
         drumfire.to_path_buf()
     } else {
@@ -123,6 +127,13 @@ fn command(drumfire: &Path, call: &Call<'_>) -> Result<Command> {
     command.args(["--pdeathsig", "KILL", "--"]);
     if let Some(core) = call.core {
         command.args(["taskset", "-c", &core.to_string()]);
+    }
+    if let Some(file) = record {
+        let (frequency, delay) = (profile::FREQUENCY, profile::DELAY_MS);
+        command
+            .args(["perf", "record", "-q", "-F", frequency, "-D", delay, "-o"])
+            .arg(file)
+            .arg("--");
     }
     command.arg(program);
     // Results are kept where they do not pile up in the repository.

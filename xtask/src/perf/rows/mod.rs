@@ -1,6 +1,7 @@
 //! The questions that a measurement answers, a file each.
 
 mod after_idle;
+mod bare;
 mod generator;
 mod idle;
 mod initiator;

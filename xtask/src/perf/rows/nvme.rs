@@ -7,6 +7,7 @@
 use anyhow::Result;
 
 use super::super::programs::Call;
+use super::bare::{self, Shape};
 use super::race::race;
 use super::{Bench, Contender, INITIATOR_CORE, Row, Sample, TARGET_CORE, servers};
 
@@ -14,7 +15,7 @@ const OURS: &str = "drumfire race";
 const SPDK: &str = "nvmf_tgt, spdk_nvme_perf";
 
 macro_rules! beside_spdk {
-    ($name:literal, $title:literal, $race:literal, $perf:literal) => {
+    ($name:literal, $title:literal, $race:literal, $perf:literal, $bare:expr) => {
         Row {
             name: $name,
             title: concat!("NVMe/TCP: ", $title),
@@ -25,9 +26,14 @@ macro_rules! beside_spdk {
                     run: |bench| race(bench, concat!("--protocol nvme-tcp ", $race)),
                 },
                 Contender { name: SPDK, run: |bench| spdk(bench, $perf) },
+                Contender { name: bare::NAME, run: |bench| bare::run(bench, $bare) },
             ],
         }
     };
+}
+
+const fn shape(connections: usize, outstanding: usize, size: usize) -> Shape {
+    Shape { connections, outstanding, size, write: false }
 }
 
 // The depth of spdk_nvme_perf is that of all its connections together.
@@ -37,7 +43,8 @@ pub const SESSION_PAGES: Row = beside_spdk!(
     "nvme-session-4k",
     "4 KiB random reads, 1 connection, 64 outstanding",
     "--targets 1 --volumes 1 --size 4096 --outstanding 64",
-    "-o 4096 -w randread -P 1 -q 64"
+    "-o 4096 -w randread -P 1 -q 64",
+    shape(1, 64, 4096)
 );
 
 /// One connection, blocks.
@@ -45,7 +52,8 @@ pub const SESSION: Row = beside_spdk!(
     "nvme-session-512",
     "512 B random reads, 1 connection, 64 outstanding",
     "--targets 1 --volumes 1 --outstanding 64",
-    "-o 512 -w randread -P 1 -q 64"
+    "-o 512 -w randread -P 1 -q 64",
+    shape(1, 64, 512)
 );
 
 /// The race with pages.
@@ -53,7 +61,8 @@ pub const MANY_PAGES: Row = beside_spdk!(
     "nvme-race-4k",
     "4 KiB random reads, 50 connections, 32 outstanding each",
     "--size 4096",
-    "-o 4096 -w randread -P 50 -q 1600"
+    "-o 4096 -w randread -P 50 -q 1600",
+    shape(50, 32, 4096)
 );
 
 /// The race.
@@ -61,7 +70,8 @@ pub const MANY: Row = beside_spdk!(
     "nvme-race-512",
     "512 B random reads, 50 connections, 32 outstanding each",
     "",
-    "-o 512 -w randread -P 50 -q 1600"
+    "-o 512 -w randread -P 50 -q 1600",
+    shape(50, 32, 512)
 );
 
 /// Nothing but writes.
@@ -69,23 +79,31 @@ pub const WRITES: Row = beside_spdk!(
     "nvme-write-4k",
     "4 KiB random writes, 4 connections, 64 outstanding each",
     "--targets 1 --volumes 4 --size 4096 --outstanding 64 --read 0",
-    "-o 4096 -w randwrite -P 4 -q 256"
+    "-o 4096 -w randwrite -P 4 -q 256",
+    Shape { write: true, ..shape(4, 64, 4096) }
 );
 
 /// A database's mix.
-pub const MIXED: Row = beside_spdk!(
-    "nvme-mixed-4k",
-    "4 KiB, 70 % reads, 16 connections, 32 outstanding each",
-    "--targets 4 --volumes 4 --size 4096 --outstanding 32 --read 70",
-    "-o 4096 -w randrw -M 70 -P 16 -q 512"
-);
+pub const MIXED: Row = Row {
+    name: "nvme-mixed-4k",
+    title: "NVMe/TCP: 4 KiB, 70 % reads, 16 connections, 32 outstanding each",
+    unit: "IOPS",
+    contenders: &[
+        Contender { name: OURS, run: |bench| race(bench, MIXED_RACE) },
+        Contender { name: SPDK, run: |bench| spdk(bench, "-o 4096 -w randrw -M 70 -P 16 -q 512") },
+    ],
+};
+
+const MIXED_RACE: &str = "--protocol nvme-tcp --targets 4 --volumes 4 --size 4096 --outstanding 32 \
+                          --read 70";
 
 /// Latency with nothing to hide behind.
 pub const DEPTH_ONE: Row = beside_spdk!(
     "nvme-depth-1",
     "4 KiB random reads, 1 connection, 1 outstanding",
     "--targets 1 --volumes 1 --size 4096 --outstanding 1",
-    "-o 4096 -w randread -P 1 -q 1"
+    "-o 4096 -w randread -P 1 -q 1",
+    shape(1, 1, 4096)
 );
 
 /// Each end with the other's other end.

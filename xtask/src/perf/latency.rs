@@ -1,0 +1,69 @@
+//! How long memory takes: loads that depend on each other, each in a line of its own.
+//!
+//! Virtual machines share their memory's channels and the last cache with strangers. What copies
+//! much is as fast as these let it be, and they change by the hour.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use block::Memory;
+
+/// More than the last cache of most machines.
+const LEN_BYTES: u64 = 128 << 20;
+const LINE_BYTES: u64 = 64;
+/// Tens of milliseconds.
+const LOADS: u64 = 200_000;
+
+/// Time of a load that no cache answers, in nanoseconds. `None` without the memory for it.
+pub fn load_ns() -> Option<f64> {
+    static CHAIN: OnceLock<Option<Memory>> = OnceLock::new();
+    let memory = CHAIN.get_or_init(chain).as_ref()?;
+    let mut at = 0;
+    let began = Instant::now();
+    for _ in 0..LOADS {
+        at = next(memory, at);
+    }
+    let taken = began.elapsed();
+    black_box(at);
+    Some(taken.as_nanos() as f64 / LOADS as f64)
+}
+
+/// Where the load after the one at `at` goes.
+fn next(memory: &Memory, at: u64) -> u64 {
+    let mut bytes = [0; 8];
+    memory.read(at, &mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+/// Memory in which each line names another, all in one round.
+fn chain() -> Option<Memory> {
+    let memory = Memory::new(LEN_BYTES).ok()?;
+    for line in 0..LEN_BYTES / LINE_BYTES {
+        let other = step(line) % (LEN_BYTES / LINE_BYTES);
+        memory.write(line * LINE_BYTES, &(other * LINE_BYTES).to_le_bytes());
+    }
+    Some(memory)
+}
+
+/// The linear congruential generator of Knuth's MMIX: its last n bits take all 2ⁿ values in turn,
+/// and its first ones look random.
+pub fn step(state: u64) -> u64 {
+    state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_round_takes_in_every_line() {
+        let memory = chain().expect("128 MiB");
+        let (mut at, mut count) = (next(&memory, 0), 1);
+        while at != 0 {
+            (at, count) = (next(&memory, at), count + 1);
+        }
+        assert_eq!(count, LEN_BYTES / LINE_BYTES);
+        assert!(load_ns().is_some_and(|ns| ns > 0.5 && ns < 1e5));
+    }
+}
