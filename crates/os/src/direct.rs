@@ -63,8 +63,9 @@ impl State {
         let Some(mut buf) = self.spare.take().or_else(|| Buf::new(Pool::LARGE_BYTES).ok()) else {
             return;
         };
+        let len = buf.len().min(self.socket(index).receive_max);
         // SAFETY: the kernel writes at most the length of a buffer that we own.
-        let got = unsafe { libc::recv(fd, buf.as_mut_ptr().cast(), buf.len(), libc::MSG_DONTWAIT) };
+        let got = unsafe { libc::recv(fd, buf.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT) };
         match got {
             1.. => {
                 self.socket(index).arrived = Some(Arrival { buf, len: got as usize });

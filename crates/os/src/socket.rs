@@ -80,6 +80,13 @@ impl Socket {
         Some(Chunk { core, bytes: Bytes::Shared { address, id, len } })
     }
 
+    /// Takes at most so many bytes, one at least, in one system call from now on: while the owner
+    /// works on one part of an answer, the peer can have work that the part before called for.
+    /// What the ring receives comes in parts anyway.
+    pub fn receive_at_most(&self, bytes: usize) {
+        self.core.state.borrow_mut().socket(self.index).receive_max = bytes.max(1);
+    }
+
     /// Whether the stream has ended, after all that arrived was received.
     pub fn ended(&self) -> Option<End> {
         let mut state = self.core.state.borrow_mut();
@@ -200,6 +207,8 @@ pub(crate) struct SocketState {
     pub(crate) sent_bytes: usize,
     sending: bool,
     wants_send: bool,
+    /// Bytes that one direct receive takes at most.
+    pub(crate) receive_max: usize,
     /// How many long chains were sent, while it is not known where the peer is.
     pub(crate) long_chains: u32,
     /// The message and its parts, where the kernel reads them while a send is under way.
@@ -227,6 +236,7 @@ impl SocketState {
             sent_bytes: 0,
             sending: false,
             wants_send: false,
+            receive_max: usize::MAX,
             long_chains: 0,
             message,
             parts: Vec::with_capacity(16),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::TcpStream;
 
-use block::{Chain, Done, Fault, Geometry, Io, Lane, Nanos};
+use block::{Chain, Done, Fault, Geometry, Io, Lane, Nanos, Op};
 use os::{Core, Socket};
 use proto::{Ending, Endpoint, Initiator, Outbox, Phase};
 
@@ -68,6 +68,8 @@ struct Link<D: Dial> {
     out: Outbox,
     /// What was sent last; exchanged for what to send next.
     chain: Chain,
+    /// I/Os that are not answered.
+    under_way: usize,
     /// Given back last, when the connection is closed.
     _place: D::Place,
 }
@@ -77,7 +79,7 @@ impl<D: Dial> Link<D> {
         let socket = Socket::new(core, stream).map_err(|error| error.to_string())?;
         let (end, place) = dial.initiator(core.now())?;
         let (out, chain) = (Outbox::new(core.pool().clone()), Chain::default());
-        Ok(Link { end, socket, out, chain, _place: place })
+        Ok(Link { end, socket, out, chain, under_way: 0, _place: place })
     }
 
     fn take(&mut self, now: Nanos) -> Result<(), Ending> {
@@ -88,6 +90,21 @@ impl<D: Dial> Link<D> {
             self.end.tick(now, &mut self.out)?;
         }
         Ok(())
+    }
+
+    /// Sends I/Os, for which the connection has room.
+    fn submit(&mut self, now: Nanos, ios: impl ExactSizeIterator<Item = Io>) {
+        let (count, mut answers_bytes) = (ios.len(), 0);
+        for io in ios {
+            answers_bytes += ANSWER_BYTES + if io.op == Op::Read { io.len as usize } else { 0 };
+            self.end.submit(now, io, &mut self.out);
+        }
+        self.under_way += count;
+        if let Some(answer_bytes) = answers_bytes.checked_div(count) {
+            let half = (self.under_way / 2).max(HALF_LEAST) * answer_bytes;
+            self.socket.receive_at_most(if half <= HALF_MOST_BYTES { half } else { usize::MAX });
+        }
+        self.flush();
     }
 
     fn flush(&mut self) {
@@ -180,6 +197,7 @@ impl<D: Dial> RemoteLane<D> {
     /// Takes what is finished from our end of the connection.
     #[inline]
     fn collect(&mut self) {
+        self.link.under_way = self.link.under_way.saturating_sub(self.link.end.done().len());
         match &mut self.again {
             None => self.finished.append(self.link.end.done()),
             Some(again) => {
@@ -217,6 +235,16 @@ impl<D: Dial> RemoteLane<D> {
     }
 }
 
+/// A lone connection takes its answers in two parts, so that the target works on the I/Os that
+/// follow the first while the second is worked on here: with 128 reads of 512 bytes under way
+/// 1.5 times as many a second, with 64 1.1 to 1.2 times. A part is no shorter than so many answers:
+/// with 16 under way, 0.85 times.
+const HALF_LEAST: usize = 32;
+/// What is longer comes in parts anyway.
+const HALF_MOST_BYTES: usize = 64 << 10;
+/// What an answer takes beside its data, about.
+const ANSWER_BYTES: usize = 48;
+
 /// Reconnecting helps no more.
 const CHANGED: &str = "the volume has changed its shape";
 
@@ -246,10 +274,7 @@ impl<D: Dial> Lane for RemoteLane<D> {
             }
         };
         let room = self.link.end.room().min(queue.len());
-        for io in queue.drain(..room) {
-            self.link.end.submit(now, io, &mut self.link.out);
-        }
-        self.link.flush();
+        self.link.submit(now, queue.drain(..room));
         // What was refused at once must not wait for an event.
         self.collect();
     }
