@@ -52,7 +52,7 @@ impl Core {
     pub fn open(pool: Pool) -> Result<Core, OpenRingError> {
         // Sleeps of this thread end when they were to, not up to 50 µs later.
         // SAFETY: a system call without pointers; where it is refused, sleeps are less exact.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
         let mut ring = Ring::open()?;
         let receive = ReceiveBuffers::new(&mut ring)?;
         let state = State {
@@ -255,9 +255,10 @@ impl State {
     ) -> io::Result<()> {
         debug_assert!(part < 1 << 24);
         let data = u64::from(kind as u8) << 56 | u64::from(part) << 32 | u64::from(index);
-        self.in_flight += 1;
         // SAFETY: the caller's promise.
-        unsafe { self.ring().push(&entry.user_data(data)) }
+        unsafe { self.ring().push(&entry.user_data(data)) }?;
+        self.in_flight += 1;
+        Ok(())
     }
 
     /// Tells the owner of a slot, at the end of the turn, that there is news.

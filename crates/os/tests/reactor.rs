@@ -68,6 +68,22 @@ fn carries_bytes_both_ways_and_sees_the_end() {
     echo.join().unwrap();
 }
 
+#[test]
+fn a_lone_socket_takes_no_more_at_once_than_its_owner_wants() {
+    let core = core();
+    let (socket, mut peer) = pair(&core);
+    socket.receive_at_most(1000);
+    peer.write_all(&[7; 2500]).unwrap();
+    let mut lens = Vec::new();
+    turn_until(&core, || {
+        while let Some(chunk) = socket.receive() {
+            lens.push(chunk.len());
+        }
+        lens.iter().sum::<usize>() == 2500
+    });
+    assert_eq!(lens, [1000, 1000, 500]);
+}
+
 /// A chain of a ring's buffers with bytes that tell their place.
 fn lent(lap: &mut Lap, len: usize) -> (Chain, Vec<u8>) {
     let bytes: Vec<u8> = (0..len).map(|i| ((i * 11) >> 4) as u8).collect();

@@ -16,13 +16,20 @@ pub(super) struct Wire {
     pub(super) stream: TcpStream,
     pub(super) out: Outbox,
     bytes: Vec<u8>,
+    /// The other end has said something.
+    heard: bool,
 }
 
 impl Wire {
     pub(super) fn new(stream: TcpStream) -> io::Result<Wire> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Wire { stream, out: Outbox::new(Pool::new(8, 8)), bytes: vec![0; 64 << 10] })
+        Ok(Wire {
+            stream,
+            out: Outbox::new(Pool::new(8, 8)),
+            bytes: vec![0; 64 << 10],
+            heard: false,
+        })
     }
 
     /// Does what is due, sends what is to be sent and takes what has come.
@@ -35,11 +42,16 @@ impl Wire {
             return self.send().map_err(|error| error.to_string());
         }
         let len = match self.stream.read(&mut self.bytes) {
-            Ok(0) => return Err("the other end closed the connection".to_owned()),
+            Ok(0) => {
+                let doubt =
+                    if self.heard { "" } else { " without a word: is it another protocol's port?" };
+                return Err(format!("the other end closed the connection{doubt}"));
+            }
             Ok(len) => len,
             Err(error) if is_pause(&error) => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
+        self.heard = true;
         let result = end.receive(clock.now(), &self.bytes[..len], &mut self.out);
         result.map_err(|ending| ending.to_string())
     }

@@ -72,6 +72,11 @@ impl Connect {
         let status = completion.status;
         //= NVMe-oF §Connect command: IPO is the offset of what is wrong, IATTR says where.
         let (at, in_data) = (completion.result as u16, completion.result & 1 << 16 != 0);
+        if status.means(Status::CONNECT_INVALID_HOST) {
+            let (host, subsystem) = (&self.host_nqn, &self.subsystem_nqn);
+            let why = format!("'{subsystem}' does not let host '{host}' in: list it there");
+            return Ending::Refused(why);
+        }
         let parameters = status.means(Status::CONNECT_INVALID_PARAMETERS);
         let why = match (parameters, in_data, at) {
             (true, true, 256) => format!("the target has no subsystem '{}'", self.subsystem_nqn),

@@ -161,11 +161,6 @@ impl<'a> Command<'a> {
     pub fn field32(self, offset: usize) -> u32 {
         get32(self.0, offset)
     }
-
-    /// The same, 64 bits.
-    pub fn field64(self, offset: usize) -> u64 {
-        get64(self.0, offset)
-    }
 }
 
 /// A submission queue entry under construction, by value.

@@ -52,7 +52,6 @@ impl Status {
     pub const SUCCESS: Status = Status(0);
     pub const INVALID_OPCODE: Status = Status::lasting(0, 0x01);
     pub const INVALID_FIELD: Status = Status::lasting(0, 0x02);
-    pub const DATA_TRANSFER_ERROR: Status = Status::passing(0, 0x04);
     pub const INTERNAL_ERROR: Status = Status::passing(0, 0x06);
     pub const ABORT_REQUESTED: Status = Status::passing(0, 0x07);
     pub const INVALID_NAMESPACE: Status = Status::lasting(0, 0x0b);
