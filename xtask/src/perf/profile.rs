@@ -101,9 +101,9 @@ pub fn page(bench: &Bench, rows: &[&'static Row]) -> Result<String> {
 
 fn head(host: &Host, seconds: u64) -> String {
     format!(
-        "# Profiles of {}\n\n{}.\n`cargo xtask perf --profile`: one run of {seconds} s each, sampled \
-         {FREQUENCY} times a second, which slows it a little.\nA share of the samples is a share of \
-         the core time of both ends.\n",
+        "# Profiles of {}\n\n{}.\n`cargo xtask perf --profile`: one run of {seconds} s each, \
+         sampled {FREQUENCY} times a second,\nwhich slows it a little. A share of the samples is \
+         a share of the core time of both ends.\n",
         host.date,
         host.line()
     )
