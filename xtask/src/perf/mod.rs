@@ -11,6 +11,7 @@ mod profile;
 mod programs;
 mod rows;
 mod sample;
+mod width;
 
 use std::path::Path;
 use std::process::Command;

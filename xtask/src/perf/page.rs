@@ -85,7 +85,8 @@ pub fn write(host: &Host, entries: &[Entry], runs: usize, seconds: u64) -> Strin
          {machine}.\n\
          Medians of {runs} runs of {seconds} s each, contenders in turn, over loopback TCP.\n\
          Near and far say whether the two cores shared a cache before and after a run, memory how\n\
-         long a load took that no cache answered: compare like with like.\n"
+         long a load took that no cache answered, width how much of a core was ours (about 1, or\n\
+         half of it with a stranger on the core's other thread): compare like with like.\n"
     );
     let mut last = "";
     for entry in entries {
@@ -97,7 +98,7 @@ pub fn write(host: &Host, entries: &[Entry], runs: usize, seconds: u64) -> Strin
                 page,
                 "\n## {title}\n\n`cargo xtask perf {last}`\n\n\
                  | contender | {unit} | range | near | far | mean µs | p99 µs | core µs per I/O \
-                 | memory ns | runs |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|---|\n"
+                 | memory ns | width | runs |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|\n"
             );
         }
         page += &line(entry);
@@ -111,12 +112,13 @@ fn line(entry: &Entry) -> String {
         Ok(runs) => runs,
         Err(why) => {
             let why = why.replace('|', "/");
-            return format!("| {} | not measured: {why} | | | | | | | | |\n", entry.contender);
+            return format!("| {} | not measured: {why} | | | | | | | | | |\n", entry.contender);
         }
     };
     let of = |figure: fn(&Sample) -> Option<f64>| -> Vec<f64> {
         runs.iter().filter_map(|(sample, _)| figure(sample)).collect()
     };
+    let widths: Vec<f64> = runs.iter().filter_map(|(_, state)| state.width).collect();
     let loads: Vec<f64> = runs.iter().filter_map(|(_, state)| state.load_ns).collect();
     let placed = |wanted: Placement| -> Vec<f64> {
         let runs = runs.iter().filter(|(_, state)| state.placement() == wanted);
@@ -137,6 +139,7 @@ fn line(entry: &Entry) -> String {
         median(&of(|sample| sample.p99_us)),
         median(&of(|sample| sample.core_us)),
         median(&loads),
+        median(&widths),
         counts,
     ];
     format!("| {} |\n", columns.join(" | "))
@@ -159,7 +162,11 @@ mod test {
     #[test]
     fn a_line_has_medians_by_placement() {
         let run = |value, one_way| {
-            let state = State { one_way_ns: Some((one_way, one_way)), load_ns: Some(100.0) };
+            let state = State {
+                one_way_ns: Some((one_way, one_way)),
+                load_ns: Some(100.0),
+                ..State::default()
+            };
             (Sample { mean_us: Some(2.0), ..Sample::of(value) }, state)
         };
         let runs = vec![run(5e6, 25.0), run(3e6, 160.0), run(4e6, 30.0), run(1e6, 90.0)];
@@ -167,7 +174,7 @@ mod test {
         assert_eq!(
             line(&entry),
             "| ours | **3,000,000** | 1,000,000–5,000,000 | 4,000,000 | 3,000,000 | 2.00 |  |  \
-             | 100.0 | 2 near, 1 far, 1 mixed |\n"
+             | 100.0 |  | 2 near, 1 far, 1 mixed |\n"
         );
     }
 

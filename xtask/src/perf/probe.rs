@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::latency;
+use super::{latency, width};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Below this, two cores share a cache: 20 to 30 ns measured.
@@ -42,13 +42,15 @@ pub struct State {
     pub one_way_ns: Option<(f64, f64)>,
     /// A load that no cache answers, in nanoseconds: the most that was seen.
     pub load_ns: Option<f64>,
+    /// How much of a core was ours: see [`width`]. The least that was seen.
+    pub width: Option<f64>,
 }
 
 impl State {
     /// Looks now.
     pub fn probe() -> State {
         let one_way_ns = one_way_ns().map(|ns| (ns, ns));
-        State { one_way_ns, load_ns: latency::load_ns() }
+        State { one_way_ns, load_ns: latency::load_ns(), width: Some(width::ours()) }
     }
 
     /// Of a run between two looks.
@@ -57,6 +59,7 @@ impl State {
         State {
             one_way_ns: both.map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))),
             load_ns: self.load_ns.zip(after.load_ns).map(|(a, b)| a.max(b)),
+            width: self.width.zip(after.width).map(|(a, b)| a.min(b)),
         }
     }
 
@@ -74,7 +77,10 @@ impl State {
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.placement())?;
-        self.load_ns.map_or(Ok(()), |ns| write!(f, ", memory {ns:.0} ns"))
+        if let Some(ns) = self.load_ns {
+            write!(f, ", memory {ns:.0} ns")?;
+        }
+        self.width.map_or(Ok(()), |width| write!(f, ", width {width:.2}"))
     }
 }
 
@@ -156,7 +162,7 @@ mod test {
             (25.0, 190.0, Placement::Mixed),
             (90.0, 90.0, Placement::Mixed),
         ] {
-            let seen = |ns| State { one_way_ns: Some((ns, ns)), load_ns: Some(ns) };
+            let seen = |ns| State { one_way_ns: Some((ns, ns)), load_ns: Some(ns), width: None };
             let run = seen(before).and(&seen(after));
             assert_eq!((run.placement(), run.load_ns), (placement, Some(before.max(after))));
             assert_eq!(seen(before).and(&State::default()).placement(), Placement::Alone);

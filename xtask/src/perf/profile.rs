@@ -27,7 +27,7 @@ const REPORT_LIMIT: Duration = Duration::from_secs(120);
 /// What the time of a symbol is spent on: the first group with a word that its name has.
 const GROUPS: &[(&str, &[&str])] = &[
     ("copy out of the volume", &["Outbox::close_current", "CopyAhead"]),
-    ("copy into the volume", &["RamLane as block::lane::Lane>::submit", "write_ahead"]),
+    ("the volume: asking ahead, copying in", &["RamLane as block::lane::Lane>", "write_ahead"]),
     ("copy into the socket", &["_copy_from_iter", "copy_page_from_iter"]),
     ("copy out of the socket", &["_copy_to_iter", "__check_object_size", "skb_datagram_iter"]),
     ("copy from buffer to buffer", &["memmove", "memcpy"]),
