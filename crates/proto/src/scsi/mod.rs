@@ -27,11 +27,12 @@ use block::{Geometry, Op};
 
 use crate::UnitId;
 
-pub use answer::{
-    BlockLimits, Capacity, ModeFlags, parse_block_limits, parse_mode_sense6, parse_mode_sense10,
-    parse_read_capacity10, parse_read_capacity16, parse_report_luns,
+pub(crate) use answer::{
+    BlockLimits, parse_block_limits, parse_mode_sense6, parse_mode_sense10, parse_read_capacity10,
+    parse_read_capacity16, parse_report_luns,
 };
-pub use lun::{LUN_MAX, absent, decode_lun, encode_lun, report_luns};
+pub use lun::{LUN_MAX, encode_lun};
+pub(crate) use lun::{absent, decode_lun, report_luns};
 pub use sense::{FieldPointer, Key, Sense, decode_sense};
 
 /// A logical unit: a volume with a SCSI face.

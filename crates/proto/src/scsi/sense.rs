@@ -71,18 +71,13 @@ impl Sense {
     pub const SAVING_PARAMETERS_NOT_SUPPORTED: Sense = Sense::new(Key::IllegalRequest, 0x39, 0x00);
     pub const POWER_ON_RESET: Sense = Sense::new(Key::UnitAttention, 0x29, 0x00);
     pub const LUN_RESET: Sense = Sense::new(Key::UnitAttention, 0x29, 0x03);
-    pub const NEXUS_LOSS: Sense = Sense::new(Key::UnitAttention, 0x29, 0x07);
-    pub const MODE_PARAMETERS_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x01);
     pub const CAPACITY_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x09);
-    pub const COMMANDS_CLEARED: Sense = Sense::new(Key::UnitAttention, 0x2f, 0x00);
-    pub const REPORTED_LUNS_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x3f, 0x0e);
     pub const WRITE_PROTECTED: Sense = Sense::new(Key::DataProtect, 0x27, 0x00);
     pub const ABORTED_COMMAND: Sense = Sense::new(Key::AbortedCommand, 0x00, 0x00);
     pub const COMMUNICATION_FAILURE: Sense = Sense::new(Key::AbortedCommand, 0x08, 0x00);
     pub const DATA_OUT_CRC_ERROR: Sense = Sense::new(Key::AbortedCommand, 0x47, 0x05);
     pub const UNEXPECTED_UNSOLICITED_DATA: Sense = Sense::new(Key::AbortedCommand, 0x0c, 0x0c);
     pub const NOT_ENOUGH_UNSOLICITED_DATA: Sense = Sense::new(Key::AbortedCommand, 0x0c, 0x0d);
-    pub const OVERLAPPED_COMMANDS: Sense = Sense::new(Key::AbortedCommand, 0x4e, 0x00);
     pub const MISCOMPARE: Sense = Sense::new(Key::Miscompare, 0x1d, 0x00);
 }
 
