@@ -1,12 +1,13 @@
 //! What users get wrong: the right exit code, and one clear line that says what to do.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Finished, Folder, IQN, require, run};
+use drumfire_tests::{Client, Drumfire, Finished, Folder, IQN, free_port, require, run};
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// The run failed.
@@ -57,15 +58,69 @@ misuses! {
     an_unknown_kind_of_volume "run tape:1g --seconds 1" => USAGE "tape"
     a_volume_of_no_size "run ram:0 --seconds 1" => USAGE "smaller"
     a_volume_without_a_name "serve --iscsi 127.0.0.1:0 --volume ram:1m" => USAGE "name"
-    an_address_that_is_none "serve --iscsi nowhere --volume a=ram:1m" => USAGE "nowhere"
+    an_address_that_is_none "serve --iscsi nowhere --volume a=ram:1m" => USAGE "127.0.0.1:3260"
     nothing_to_serve "serve --iscsi 127.0.0.1:0" => USAGE "volume"
     a_name_that_iscsi_forbids "serve --iscsi 127.0.0.1:0 --volume a_b=ram:1m" => USAGE "a_b"
     two_volumes_of_one_name "serve --iscsi 127.0.0.1:0 --volume a=ram:1m --volume a=ram:2m"
         => USAGE "lun 1"
+    a_share_that_is_no_number "run ram:1m --read most" => USAGE "'most' is not a number"
+    a_time_before_now "run ram:1m --seconds -1" => USAGE "must be above 0"
+    a_file_without_its_kind "run disk.img" => USAGE "file:disk.img"
+    a_portal_with_a_path "discover file:x/y" => USAGE "host:port"
     a_missing_file "run file:no-such-file --seconds 1" => FAILED "no-such-file"
     a_missing_file_to_serve "serve --iscsi 127.0.0.1:0 --volume a=file:none" => FAILED "none"
     nobody_listens "run iscsi://127.0.0.1:1/iqn.2026-11.org.example:x/1 --seconds 1"
         => FAILED "refused"
+}
+
+#[test]
+fn a_file_of_settings_with_a_mistake() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    folder.file("serve.toml", b"volume = ['a=ram:1m']\n\nvolumes = 1\n");
+    let finished = drumfire.run(folder.path(), "serve serve.toml", LIMIT);
+    refused(&finished, USAGE, "serve.toml:3: unknown field `volumes`");
+    assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
+}
+
+#[test]
+fn an_address_of_another_host() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let args = "serve --iscsi 192.0.2.1:3260 --volume a=ram:1m";
+    let finished = drumfire.run(Folder::new().path(), args, LIMIT);
+    refused(&finished, FAILED, "cannot listen on 192.0.2.1:3260");
+    assert_eq!(finished.stderr.matches("assign").count(), 1, "said once: {finished:?}");
+}
+
+/// What would be said on stderr has no reader: the exit code says it still.
+#[test]
+fn nobody_reads_the_message() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = drumfire.command(Folder::new().path(), "discover tape://x");
+    let status = command.stderr(writer).stdout(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(USAGE));
+}
+
+/// A target whose messages nobody reads serves on after it had one.
+#[test]
+fn nobody_reads_what_a_target_says() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let (reader, writer) = std::io::pipe().unwrap();
+    let port = free_port();
+    let args = format!("serve --iscsi 127.0.0.1:{port} --volume disk=ram:1m --cores 0");
+    let mut command = drumfire.command(Folder::new().path(), &args);
+    let mut target = command.stderr(writer).stdout(Stdio::piped()).spawn().unwrap();
+    drop((command, reader));
+    let mut ready = String::new();
+    BufReader::new(target.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert!(ready.starts_with("ready "), "{ready}");
+    let mut stranger = Client::connect(port);
+    assert!(stranger.send(&[0xff; 48]) && stranger.closed(), "a violation ends a connection");
+    let served = Client::connect(port).login("disk");
+    target.kill().and_then(|()| target.wait()).unwrap();
+    assert!(served, "the target is gone");
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub struct Args {
     #[command(subcommand)]
     pub command: Command,
     /// When to use colour.
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, display_order = 1000)]
     pub color: Color,
 }
 
@@ -34,26 +34,26 @@ pub enum Command {
     Run(Run),
     /// Drive storage with settings that vary, and find where it bends.
     Sweep(Box<crate::sweep::Args>),
-    /// Say what changed between two runs or sweeps, and whether that is more than their spread.
-    Compare(crate::compare::Args),
-    /// List the targets of a portal.
-    Discover(Discover),
-    /// Say what a job file would run, and what of it is refused or ignored.
-    Explain(crate::explain::Args),
     /// Print the results of runs again, in another form.
     Report(crate::report::Args),
+    /// Say what changed between two runs or sweeps, and whether that is more than their spread.
+    Compare(crate::compare::Args),
+    /// Say what a job file would run, and what of it is refused or ignored.
+    Explain(crate::explain::Args),
+    /// List the targets of a portal.
+    Discover(Discover),
     /// Say what on this host will spoil a measurement, and what mends it.
     Doctor(crate::doctor::Args),
-    /// Look up what parts are known to do, and who says so.
-    Catalogue(crate::catalogue::Args),
-    /// Hold a claim against the laws, links and parts that it names.
-    Audit(Box<crate::audit::Args>),
+    /// Predict what a system of parts will do, or search for one that does it.
+    Plan(crate::plan::Args),
     /// Run a system of parts, or a profile, event by event in virtual time.
     Simulate(Box<crate::simulate::Args>),
     /// Fit a profile of a drive to the results of sweeps.
     Calibrate(crate::calibrate::Args),
-    /// Predict what a system of parts will do, or search for one that does it.
-    Plan(crate::plan::Args),
+    /// Hold a claim against the laws, links and parts that it names.
+    Audit(Box<crate::audit::Args>),
+    /// Look up what parts are known to do, and who says so.
+    Catalogue(crate::catalogue::Args),
 }
 
 /// When to use colour.
@@ -83,12 +83,13 @@ pub struct Drive {
     #[arg(long, alias = "bs", value_parser = size32, default_value = "512")]
     pub size: u32,
     /// Percentage of reads; the rest are writes [default: 100].
-    #[arg(long, alias = "rwmixread", value_name = "PERCENT")]
+    #[arg(long, alias = "rwmixread", value_name = "PERCENT", value_parser = number)]
+    #[arg(allow_negative_numbers = true)]
     pub read: Option<f64>,
     /// Percentage of accesses at a random place; the rest are sequential [default: 100].
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = number, allow_negative_numbers = true)]
     pub random: Option<f64>,
-    /// Both in fio's word.
+    /// Both in one of fio's words.
     #[arg(long, value_enum, value_name = "WORD", conflicts_with = "random")]
     pub rw: Option<FioMix>,
     /// Each access begins at a multiple of this; its length by default.
@@ -110,10 +111,11 @@ pub struct Drive {
     #[arg(requires = "rate")]
     pub arrivals: Spread,
     /// Length of the measured window [default: 10, or what a job file says].
-    #[arg(long, alias = "runtime")]
+    #[arg(long, alias = "runtime", value_parser = number, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
     /// Time before it, not measured.
-    #[arg(long, alias = "ramp_time", default_value_t = 2.0, value_name = "SECONDS")]
+    #[arg(long, alias = "ramp_time", default_value = "2", value_name = "SECONDS")]
+    #[arg(value_parser = number, allow_negative_numbers = true)]
     pub ramp: f64,
     /// Decides every random choice.
     #[arg(long, default_value_t = 1)]
@@ -233,13 +235,13 @@ pub struct Race {
 #[command(after_help = "Example: drumfire serve --iscsi 127.0.0.1:3260 --volume disk=ram:1g\n\
     makes target iqn.2026-11.io.drumfire:disk with one logical unit, LUN 1.")]
 pub struct Serve {
-    /// A file with the same settings.
+    /// A file of TOML with the same settings, and with the hosts that may come.
     pub config: Option<PathBuf>,
     /// Where to speak iSCSI; port 0 picks a free one [default: 127.0.0.1:3260].
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub iscsi: Vec<SocketAddr>,
-    /// Where to speak NVMe/TCP.
-    #[arg(long, value_name = "ADDR")]
+    /// Where to speak NVMe/TCP; 4420 is usual.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub nvme_tcp: Vec<SocketAddr>,
     /// A volume: NAME=URI makes a target with this one at LUN 1, NAME/LUN=URI adds to it.
     #[arg(long, value_name = "NAME=URI")]
@@ -288,12 +290,22 @@ pub struct Run {
 /// `drumfire discover`.
 #[derive(Flags, Debug)]
 pub struct Discover {
-    /// Where to ask: iscsi://HOST[:PORT], nvme+tcp://HOST[:PORT], or HOST[:PORT] for iSCSI.
+    /// Where to ask: HOST[:PORT] or iscsi://HOST[:PORT], port 3260 unless named, or
+    /// nvme+tcp://HOST[:PORT], where 8009 is that of discovery services.
     pub portal: String,
 }
 
 fn size64(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|error| error.to_string())
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a number"))
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let why = || format!("'{text}' is not an address with a port: write 127.0.0.1:3260");
+    text.parse().map_err(|_| why())
 }
 
 fn size32(text: &str) -> Result<u32, String> {

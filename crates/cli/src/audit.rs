@@ -9,8 +9,8 @@ use plan::audit::{Finding, Verdict, audit, audit_all};
 use plan::claim::{Claim, ClaimText, Document, FOUNDING};
 use serde_json::{Value, json};
 
-use crate::catalogue;
 use crate::exit::{Exit, UsageError};
+use crate::{catalogue, output};
 
 /// `drumfire audit`.
 #[derive(Flags, Debug)]
@@ -158,7 +158,7 @@ pub fn main(args: &Args) -> Result<Exit> {
             format!("{text}{}\n", verdict.word())
         }
     };
-    catalogue::say(&text)?;
+    output::print(&text)?;
     Ok(exit(verdict))
 }
 
@@ -188,7 +188,7 @@ fn documents(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit
         }))?,
         false => listing(&documents, &findings)? + verdict.word() + "\n",
     };
-    catalogue::say(&text)?;
+    output::print(&text)?;
     Ok(exit(verdict))
 }
 

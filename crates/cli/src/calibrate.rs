@@ -9,8 +9,9 @@ use clap::Args as Flags;
 use plan::calibrate::{Calibrated, Point, calibrate};
 use serde_json::json;
 
-use crate::catalogue::{read, say};
+use crate::catalogue::read;
 use crate::exit::{Exit, UsageError};
+use crate::output::print;
 
 /// `drumfire calibrate`.
 #[derive(Flags, Debug)]
@@ -56,7 +57,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     let text = found.profile.print().map_err(anyhow::Error::msg)?;
     let out = &args.out;
     std::fs::write(out, text).with_context(|| format!("cannot write {}", out.display()))?;
-    say(&match args.json {
+    print(&match args.json {
         true => {
             let document = json!({
                 "profile": found.profile,

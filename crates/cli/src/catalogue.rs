@@ -1,7 +1,6 @@
 //! `drumfire catalogue`: what parts are known to do, and who says so.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -10,6 +9,7 @@ use plan::catalogue::{Catalogue, Class, Figure, Part, QUANTITIES, pretty, quanti
 use serde_json::json;
 
 use crate::exit::{Exit, UsageError};
+use crate::output::print;
 
 /// `drumfire catalogue`.
 #[derive(Flags, Debug)]
@@ -72,17 +72,8 @@ fn add(catalogue: &mut Catalogue, file: &Path) -> Result<()> {
     added.map_err(|error| UsageError(error.to_string()).into())
 }
 
-/// Prints to standard output; a reader that has seen enough, such as `head`, is no failure.
-pub fn say(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
 fn pretty_json(document: &serde_json::Value) -> Result<Exit> {
-    say(&(serde_json::to_string_pretty(document)? + "\n"))?;
+    print(&(serde_json::to_string_pretty(document)? + "\n"))?;
     Ok(Exit::Good)
 }
 
@@ -98,7 +89,7 @@ fn list(catalogue: &Catalogue, json: bool) -> Result<Exit> {
             writeln!(text, "{:<9}{:<24}{:<58}{}", class.word(), part.id, part.name, brief(part))?;
         }
     }
-    say(&text)?;
+    print(&text)?;
     Ok(Exit::Good)
 }
 
@@ -162,7 +153,7 @@ fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
     if !unknown.is_empty() {
         writeln!(text, "  not known: {}", unknown.join(", "))?;
     }
-    say(&text)?;
+    print(&text)?;
     Ok(Exit::Good)
 }
 
@@ -222,6 +213,6 @@ fn check(mut catalogue: Catalogue, file: Option<&Path>, json: bool) -> Result<Ex
             quantity.meaning
         )?;
     }
-    say(&text)?;
+    print(&text)?;
     Ok(Exit::Good)
 }

@@ -11,7 +11,7 @@ use stats::RunResult;
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError};
-use crate::{report as results, show, sweep};
+use crate::{output, report as results, show, sweep};
 
 /// `drumfire compare`.
 #[derive(Flags, Debug)]
@@ -55,20 +55,15 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         let why = "nothing stands on both sides: compare two runs, or sweeps with equal cells";
         return Err(UsageError(why.to_owned()).into());
     }
-    let mut out = io::stdout().lock();
-    let printed = match args.json {
+    output::write(|out| match args.json {
         true => {
             let all: Vec<&Comparison> = pairs.iter().map(|(comparison, _)| comparison).collect();
             let document = serde_json::json!({ "comparisons": all, "on_one_side_only": alone });
-            report::json::write_value(&document, &mut out)
+            report::json::write_value(&document, out)
         }
-        false => print(&pairs, &alone, color, &mut out),
-    };
-    match printed.and_then(|()| out.flush()) {
-        // Whoever read us has enough: that is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(Exit::Good),
-    }
+        false => print(&pairs, &alone, color, out),
+    })?;
+    Ok(Exit::Good)
 }
 
 fn print(

@@ -1,14 +1,21 @@
 //! `drumfire discover`: which targets a portal has.
 
+use std::io::Write;
+
 use anyhow::Result;
 
 use crate::args::Discover;
 use crate::exit::{Exit, UsageError};
+use crate::output;
 
 /// Prints a line for each target and address: `iscsi://ADDRESS/NAME`, `nvme+tcp://ADDRESS/NAME`.
 pub fn main(discover: &Discover) -> Result<Exit> {
     let (scheme, portal) = discover.portal.split_once("://").unwrap_or(("iscsi", &discover.portal));
     let portal = portal.trim_end_matches('/');
+    if portal.is_empty() || portal.contains('/') {
+        let message = format!("'{}' is not a portal: write HOST or HOST:PORT", discover.portal);
+        return Err(UsageError(message).into());
+    }
     let bare = !portal.rsplit(']').next().unwrap_or_default().contains(':');
     let with_port = |port: u16| match bare {
         true => format!("{portal}:{port}"),
@@ -23,12 +30,18 @@ pub fn main(discover: &Discover) -> Result<Exit> {
             return Err(UsageError(message).into());
         }
     };
-    for (name, addresses) in found {
-        for address in addresses {
-            // The group tag after the comma says which portals may share a session.
-            let address = address.split(',').next().unwrap_or_default();
-            println!("{scheme}://{address}/{name}");
-        }
+    if found.is_empty() {
+        output::note(format_args!("drumfire: {portal} shows this host no target"));
     }
+    output::write(|out| {
+        for (name, addresses) in &found {
+            for address in addresses {
+                // The group tag after the comma says which portals may share a session.
+                let address = address.split(',').next().unwrap_or_default();
+                writeln!(out, "{scheme}://{address}/{name}")?;
+            }
+        }
+        Ok(())
+    })?;
     Ok(Exit::Good)
 }

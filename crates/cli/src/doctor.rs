@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use os::sample::HostCpu;
 use os::{Clock, Features, counters};
 use stats::verdict::{self, Wire};
@@ -13,6 +13,7 @@ use stats::{Check, Verdict};
 use volume::{Purpose, Uri, Volume};
 
 use crate::exit::Exit;
+use crate::output;
 
 /// `drumfire doctor`.
 #[derive(clap::Args, Debug)]
@@ -41,7 +42,7 @@ pub fn main(args: &Args) -> Result<Exit> {
         let volume = match volume::open(&uri, Purpose::Read) {
             Ok(volume) => volume,
             Err(error) => {
-                eprintln!("drumfire: {error}");
+                output::note(format_args!("drumfire: {error}"));
                 closed += 1;
                 continue;
             }
@@ -57,14 +58,14 @@ pub fn main(args: &Args) -> Result<Exit> {
         checks.push(verdict::wire(wire));
     }
     checks.sort_by(|a, b| a.code.cmp(&b.code));
-    let mut out = io::stdout().lock();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &checks).context("the list of checks")?;
-        writeln!(out)?;
-    } else {
-        print_host(&features, &mut out)?;
-        checks.iter().try_for_each(|check| print(check, &mut out))?;
-    }
+    output::write(|out| {
+        if args.json {
+            serde_json::to_writer_pretty(&mut *out, &checks)?;
+            return writeln!(out);
+        }
+        print_host(&features, out)?;
+        checks.iter().try_for_each(|check| print(check, out))
+    })?;
     let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
     Ok(match () {
         () if closed > 0 => Exit::Failed,

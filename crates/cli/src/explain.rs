@@ -10,7 +10,7 @@ use load::spec::{Extent, Group, JobSpec, Line, Pacing, Places, Range, Step, Walk
 
 use crate::exit::{Exit, UsageError};
 use crate::foreign::{self, Format};
-use crate::job;
+use crate::{job, output};
 
 /// `drumfire explain`.
 #[derive(Flags, Debug)]
@@ -34,12 +34,12 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<Exit> {
     let reading = read(args)?;
     let Some(job) = reading.job.as_ref().filter(|_| args.format.is_some()) else {
-        print!("{}", explained(&args.file, &reading));
+        output::print(&explained(&args.file, &reading))?;
         return Ok(if reading.job.is_some() { Exit::Good } else { Exit::Usage });
     };
     // What the file says otherwise than it will be done is said beside the new file.
-    reading.notes.iter().for_each(|note| eprintln!("{note}"));
-    print!("{}", written(job, args.format.unwrap_or(Format::Toml))?);
+    reading.notes.iter().for_each(output::note);
+    output::print(&written(job, args.format.unwrap_or(Format::Toml))?)?;
     Ok(Exit::Good)
 }
 

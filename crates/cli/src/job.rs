@@ -10,6 +10,7 @@ use load::spec::{Group, JobSpec, Places, Verify, Workload};
 use crate::args::Run;
 use crate::exit::UsageError;
 use crate::foreign::{self, Format};
+use crate::{output, settings};
 
 /// What the command line asks for.
 pub struct Asked {
@@ -52,7 +53,7 @@ fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Resu
         let more = format!("`drumfire explain {file}` says it all");
         return Err(UsageError(format!("{}; {more}", first.unwrap_or_default())).into());
     };
-    reading.notes.iter().for_each(|note| eprintln!("drumfire: {note}"));
+    reading.notes.iter().for_each(|note| output::note(format_args!("drumfire: {note}")));
     let cores = if run.cores.is_empty() { reading.cores } else { run.cores.clone() };
     let name = if job.name.is_empty() { stem(file) } else { job.name };
     Ok(Asked { job: JobSpec { command: command(), name, ..job }, cores })
@@ -148,11 +149,7 @@ fn of_flags(run: &Run) -> Result<JobSpec> {
 
 /// Reads a job of our own.
 pub fn read(path: &Path) -> Result<JobSpec> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    // The parser's message names line and column and shows the line.
-    let job = toml::from_str(&text).map_err(|error| UsageError(error.to_string()));
-    job.with_context(|| path.display().to_string())
+    settings::read(path)
 }
 
 /// The command line of this process, as a shell would take it.

@@ -14,6 +14,7 @@ mod explain;
 mod folder;
 mod foreign;
 mod job;
+mod output;
 mod placement;
 mod plan;
 mod race;
@@ -21,6 +22,7 @@ mod recheck;
 mod report;
 mod run;
 mod serve;
+mod settings;
 mod show;
 mod signal;
 mod simulate;
@@ -51,7 +53,7 @@ fn main() -> std::process::ExitCode {
     match outcome {
         Ok(exit) => exit.code(),
         Err(error) => {
-            eprintln!("drumfire: {error:#}");
+            output::note(format_args!("drumfire: {error:#}"));
             exit::of_error(&error).code()
         }
     }

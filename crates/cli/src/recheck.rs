@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::Run;
 use crate::exit::{Exit, UsageError};
+use crate::output;
 
 /// Compares all verified volumes of a job with the ledgers beside its `job.toml`.
 pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
@@ -23,14 +24,14 @@ pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
         return Err(UsageError(why.to_owned()).into());
     }
     let found = load::recheck(spec, job.parent().unwrap_or(Path::new("")))?;
-    let mut out = io::stdout().lock();
-    if run.drive.json {
+    output::write(|out| {
+        if !run.drive.json {
+            return found.iter().try_for_each(|one| print(one, out));
+        }
         let volumes: Vec<Value> = found.iter().map(to_json).collect();
-        serde_json::to_writer_pretty(&mut out, &json!({ "volumes": volumes }))?;
-        writeln!(out)?;
-    } else {
-        found.iter().try_for_each(|one| print(one, &mut out))?;
-    }
+        serde_json::to_writer_pretty(&mut *out, &json!({ "volumes": volumes }))?;
+        writeln!(out)
+    })?;
     Ok(if found.iter().all(Recheck::is_right) { Exit::Good } else { Exit::Mismatch })
 }
 
@@ -40,7 +41,7 @@ pub fn after(spec: &RunSpec, folder: &Path) -> Result<bool> {
     for one in &found {
         let mut text = Vec::new();
         print(one, &mut text)?;
-        eprint!("{}", String::from_utf8_lossy(&text));
+        output::note(String::from_utf8_lossy(&text).trim_end());
     }
     Ok(found.iter().all(Recheck::is_right))
 }

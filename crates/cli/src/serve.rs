@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use ::serve::{Export, Limits, Log, ServeConfig, Server};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 use volume::{Purpose, Uri};
 
 use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
-use crate::{placement, signal};
+use crate::output::{note, print};
+use crate::{placement, settings, signal};
 
 /// Names of targets, and of subsystems, go on like this.
 const NAMING_AUTHORITY: &str = "2026-11.io.drumfire";
@@ -34,7 +34,7 @@ struct Config {
 
 /// Serves until it is asked to stop.
 pub fn main(serve: &Serve) -> Result<Exit> {
-    let file = serve.config.as_deref().map(read_config).transpose()?.unwrap_or_default();
+    let file: Config = serve.config.as_deref().map(settings::read).transpose()?.unwrap_or_default();
     let chosen = |flags: &[SocketAddr], file: Vec<SocketAddr>| match flags {
         [] => file,
         flags => flags.to_vec(),
@@ -57,21 +57,14 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let nvme_hosts = by_name.map(|(name, hosts)| (subsystem_of(&name), hosts)).collect();
     let limits = Limits::default();
     let config = ServeConfig { iscsi, nvme_tcp, exports, nvme_hosts, cores, limits };
-    let server = Server::start(config, Log::new(|line| eprintln!("drumfire: {line}")))?;
+    let server = Server::start(config, Log::new(|line| note(format_args!("drumfire: {line}"))))?;
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
-    println!("ready {}", iscsi.chain(nvme_tcp).collect::<Vec<_>>().join(" "));
+    print(&format!("ready {}\n", iscsi.chain(nvme_tcp).collect::<Vec<_>>().join(" ")))?;
     // The channel only ends with the thread that feeds it, and then nobody could stop us.
     let _ = signals.recv();
     drop(server);
     Ok(Exit::Good)
-}
-
-fn read_config(path: &Path) -> Result<Config> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let config = toml::from_str(&text).map_err(|error| UsageError(error.to_string()));
-    config.with_context(|| path.display().to_string())
 }
 
 /// `NAME=URI` or `NAME/LUN=URI`.

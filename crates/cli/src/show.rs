@@ -10,7 +10,7 @@ use stats::live::{About, Action, Live, Snapshot};
 use stats::{RunResult, Tool};
 
 use crate::args::{Color, Drive};
-use crate::folder;
+use crate::{folder, output};
 
 /// The view while it runs, and JSON Lines beside it if they are wanted.
 pub fn view(drive: &Drive, color: Color) -> Result<Box<dyn Live>> {
@@ -66,7 +66,7 @@ fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
     if !lines_on_stdout(drive) && io::stdout().is_terminal() && io::stdin().is_terminal() {
         match report::FullScreen::open(paint(color)) {
             Ok(screen) => return Box::new(screen),
-            Err(error) => eprintln!("drumfire: no full screen: {error}"),
+            Err(error) => output::note(format_args!("drumfire: no full screen: {error}")),
         }
     }
     Box::new(report::Lines::new(io::stderr()))
@@ -101,7 +101,7 @@ pub fn finish(
     result.job.name = name.to_owned();
     let kept = folder::write(folder, result);
     if let Some(partial) = &result.partial {
-        eprintln!("drumfire: partial result: {partial}");
+        output::note(format_args!("drumfire: partial result: {partial}"));
     }
     if !print || lines_on_stdout(drive) {
         return kept;

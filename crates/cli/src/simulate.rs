@@ -18,7 +18,7 @@ use volume::{Purpose, Uri};
 
 use crate::args::{Color, Drive};
 use crate::exit::{Exit, UsageError};
-use crate::{catalogue, folder, job, show, signal};
+use crate::{catalogue, folder, job, output, show, signal};
 
 /// Shape of every simulated volume.
 const VOLUME: Uri = Uri::Null { bytes: 1 << 40, block_bytes: 512 };
@@ -109,7 +109,7 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
             "prediction": found,
             "calibration": profile.calibration,
         });
-        catalogue::say(&(serde_json::to_string_pretty(&document)? + "\n"))?;
+        output::print(&(serde_json::to_string_pretty(&document)? + "\n"))?;
         return Ok(Exit::Good);
     }
     let mut text = format!(
@@ -133,7 +133,7 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
         ),
         None => "  not calibrated\n".to_owned(),
     };
-    catalogue::say(&text)?;
+    output::print(&text)?;
     Ok(Exit::Good)
 }
 

@@ -110,7 +110,8 @@ impl fmt::Display for Finding {
         write!(f, "byte {}: {}", self.offset, self.kind.word())?;
         match self.kind {
             FindingKind::Lost { acknowledged } => {
-                write!(f, ", empty after {acknowledged} acknowledged writes")
+                let times = if acknowledged == 1 { "" } else { "s" };
+                write!(f, ", empty after {acknowledged} acknowledged write{times}")
             }
             FindingKind::Stale { found, acknowledged } => {
                 write!(f, ", write {found} where write {acknowledged} was acknowledged")

@@ -41,7 +41,7 @@ pub enum ServeError {
     #[error("{0} is in use by another program: choose another port, or port 0 for a free one")]
     Taken(SocketAddr),
     /// The address cannot be listened on.
-    #[error("cannot listen on {0}: {1}")]
+    #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] io::Error),
     /// The names of the targets.
     #[error(transparent)]
@@ -53,7 +53,7 @@ pub enum ServeError {
     #[error("hosts are listed for '{0}', which is not served over NVMe/TCP")]
     HostsOfNothing(String),
     /// A host's name that no host can have.
-    #[error("host '{0}': {1}")]
+    #[error("host '{0}'")]
     HostName(String, #[source] NqnError),
     /// NVMe counts from one.
     #[error("unit 0 of '{0}' cannot be an NVMe namespace: they count from 1")]
@@ -65,7 +65,7 @@ pub enum ServeError {
     #[error(transparent)]
     Ring(#[from] OpenRingError),
     /// A thread.
-    #[error("cannot start: {0}")]
+    #[error("cannot start")]
     Start(#[from] io::Error),
 }
 

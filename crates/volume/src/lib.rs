@@ -17,7 +17,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::{Geometry, Lane};
+use block::{Geometry, Lane, print_size};
 use os::Core;
 
 pub use crate::dial::{discover_iscsi, discover_nvme};
@@ -144,7 +144,11 @@ pub enum OpenError {
     #[error("{0} is smaller than one block of {1} bytes")]
     TooSmall(String, u32),
     /// Not enough memory.
-    #[error("{wanted} bytes of RAM are wanted and {available} are available")]
+    #[error(
+        "{wanted} of memory are wanted and {available} are available: make the volume smaller",
+        wanted = print_size(*wanted),
+        available = print_size(available >> 20 << 20)
+    )]
     NoMemory {
         /// By the volume.
         wanted: u64,

@@ -137,7 +137,8 @@ fn parse(text: &str, nested: usize) -> Result<Uri, String> {
     if text.starts_with(['/', '.']) {
         return parse_file(text);
     }
-    let (kind, rest) = text.split_once(':').ok_or(KINDS)?;
+    let (kind, rest) =
+        text.split_once(':').ok_or_else(|| format!("{KINDS}; a file is file:{text}"))?;
     match kind {
         "null" => {
             let mut options = Options::split(rest)?;

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::predicted::total;
 use super::{Args, blame, charts, page, write_page};
-use crate::catalogue::say;
 use crate::exit::{Exit, UsageError};
+use crate::output::print;
 
 /// Compares bills for the same money, for the same I/Os, or as they are.
 pub fn compared(
@@ -33,7 +33,7 @@ pub fn compared(
         other => UsageError(other.to_string()).into(),
     })?;
     write_page(args, || page::comparison(&found, bills))?;
-    say(&match args.json {
+    print(&match args.json {
         true => {
             let document = json!({ "origin": "simulated", "comparison": found });
             serde_json::to_string_pretty(&document)? + "\n"

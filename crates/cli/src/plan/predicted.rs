@@ -12,8 +12,8 @@ use plan::system::Tweak;
 use serde_json::json;
 
 use super::{Args, blame, charts, page, write_page};
-use crate::catalogue::say;
 use crate::exit::Exit;
+use crate::output::print;
 
 /// Predicts one bill.
 pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
@@ -30,7 +30,7 @@ pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
         found,
     };
     write_page(args, || page::prediction(&answer))?;
-    say(&if args.json { answer.json()? } else { answer.text()? })?;
+    print(&if args.json { answer.json()? } else { answer.text()? })?;
     let missed = goal.is_some_and(|goal| answer.found.iops < goal * 0.999);
     Ok(if missed { Exit::Missed } else { Exit::Good })
 }

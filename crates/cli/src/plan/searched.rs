@@ -8,8 +8,8 @@ use plan::catalogue::Catalogue;
 use plan::search::{Found, Goal, search};
 
 use super::{Args, bill};
-use crate::catalogue::say;
 use crate::exit::{Exit, UsageError};
+use crate::output::print;
 
 /// Looks through all drives.
 pub fn searched(args: &Args, iops: f64, catalogue: Catalogue) -> Result<Exit> {
@@ -33,7 +33,7 @@ pub fn searched(args: &Args, iops: f64, catalogue: Catalogue) -> Result<Exit> {
         true => serde_json::to_string_pretty(&found)? + "\n",
         false => listing(&goal, &found)?,
     };
-    say(&text)?;
+    print(&text)?;
     Ok(if found.candidates.is_empty() { Exit::Missed } else { Exit::Good })
 }
 

@@ -8,8 +8,8 @@ use plan::catalogue::Catalogue;
 use plan::verify::{Report, Row, verify};
 use serde_json::json;
 
-use crate::catalogue::say;
 use crate::exit::Exit;
+use crate::output::print;
 
 /// Solves every published figure anew.
 pub fn verified(catalogue: &Catalogue, json: bool) -> Result<Exit> {
@@ -23,7 +23,7 @@ pub fn verified(catalogue: &Catalogue, json: bool) -> Result<Exit> {
         }
         false => table(&report)?,
     };
-    say(&text)?;
+    print(&text)?;
     Ok(if report.passed() { Exit::Good } else { Exit::Missed })
 }
 
