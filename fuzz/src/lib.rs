@@ -36,17 +36,5 @@ pub const WAITING_MAX_BYTES: usize = 64 << 20;
 pub fn take(out: &mut Outbox, sent: &mut Chain) -> Vec<u8> {
     assert!(out.len_bytes() <= WAITING_MAX_BYTES, "{} bytes wait", out.len_bytes());
     out.exchange(sent);
-    let mut bytes = Vec::with_capacity(sent.len_bytes());
-    for piece in sent.pieces() {
-        match piece {
-            Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
-            Piece::Lent(buf) => bytes.extend_from_slice(buf),
-            Piece::Shared { memory, offset, len } => {
-                let at = bytes.len();
-                bytes.resize(at + len, 0);
-                memory.read(*offset, &mut bytes[at..]);
-            }
-        }
-    }
-    bytes
+    sent.pieces().iter().flat_map(Piece::to_vec).collect()
 }

@@ -34,6 +34,19 @@ impl Piece {
             Piece::Shared { memory, offset, len } => (memory.at(*offset, *len).cast_const(), *len),
         }
     }
+
+    /// A copy of the bytes: for those who look at them, or send them without a ring.
+    pub fn to_vec(&self) -> Vec<u8> {
+        match self {
+            Piece::Owned { buf, len } => buf[..*len].to_vec(),
+            Piece::Lent(buf) => buf.to_vec(),
+            Piece::Shared { memory, offset, len } => {
+                let mut bytes = vec![0; *len];
+                memory.read(*offset, &mut bytes);
+                bytes
+            }
+        }
+    }
 }
 
 /// What one send carries: pieces in order, kept alive until the kernel has taken the bytes.

@@ -9,7 +9,7 @@ use load::spec::{Access, Arrivals, Line, Pacing, Places, Rate, Workload};
 
 use crate::exit::UsageError;
 
-/// Serve, drive, measure and show block storage at a million IOPS.
+/// Serve, drive, measure and predict block storage at a million IOPS.
 #[derive(Parser)]
 #[command(name = "drumfire", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 honesty check failed under \

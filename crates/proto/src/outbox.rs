@@ -221,16 +221,7 @@ mod test {
     use super::*;
 
     fn sent(chain: &Chain) -> Vec<u8> {
-        let copy = |piece: &Piece| match piece {
-            Piece::Owned { buf, len } => buf[..*len].to_vec(),
-            Piece::Lent(buf) => buf.to_vec(),
-            Piece::Shared { memory, offset, len } => {
-                let mut bytes = vec![0; *len];
-                memory.read(*offset, &mut bytes);
-                bytes
-            }
-        };
-        chain.pieces().iter().flat_map(copy).collect()
+        chain.pieces().iter().flat_map(Piece::to_vec).collect()
     }
 
     #[test]

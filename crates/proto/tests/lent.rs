@@ -48,16 +48,7 @@ impl Line {
                 old.lent && old.place.start < place.end && place.start < old.place.end
             };
             assert_eq!(self.unread.iter().filter(overlaps).count(), 0, "unread bytes are reused");
-            let bytes = match piece {
-                Piece::Owned { buf, len } => buf[..*len].to_vec(),
-                Piece::Lent(buf) => buf.to_vec(),
-                Piece::Shared { memory, offset, len } => {
-                    let mut bytes = vec![0; *len];
-                    memory.read(*offset, &mut bytes);
-                    bytes
-                }
-            };
-            self.unread.push_back(Segment { place, lent, bytes, read: 0 });
+            self.unread.push_back(Segment { place, lent, bytes: piece.to_vec(), read: 0 });
         }
         if lent && !self.chain.is_empty() {
             self.chain.refer();

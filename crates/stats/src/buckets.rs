@@ -192,13 +192,8 @@ impl Spans {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::histogram::test::of;
     use proptest::prelude::*;
-
-    fn of(samples: &[u64]) -> Latencies {
-        let mut latencies = Latencies::new();
-        samples.iter().for_each(|ns| latencies.record(*ns));
-        latencies
-    }
 
     proptest! {
         #[test]

@@ -241,11 +241,11 @@ pub struct Latency {
 }
 
 #[cfg(test)]
-mod test {
+pub(crate) mod test {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(samples: &[u64]) -> Latencies {
+    pub(crate) fn of(samples: &[u64]) -> Latencies {
         let mut latencies = Latencies::new();
         samples.iter().for_each(|ns| latencies.record(*ns));
         latencies

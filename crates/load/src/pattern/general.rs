@@ -213,15 +213,9 @@ fn follow(walk: Walk, (begin, end): (u64, u64), size: u32, align: u64, places: u
 mod test {
     use super::*;
     use crate::pattern::Pattern;
+    use crate::pattern::test::pattern;
     use crate::spec::Places;
     use block::Geometry;
-
-    fn pattern(access: Access, bytes: u64) -> Pattern {
-        let geometry = Geometry::new(bytes, 512);
-        let workload = Workload::new(access, 1);
-        workload.fits(geometry).unwrap();
-        Pattern::new(&workload, geometry, 1, 1, Part::WHOLE)
-    }
 
     fn blocks(access: Access, bytes: u64, count: usize) -> Vec<u64> {
         let mut pattern = pattern(access, bytes);

@@ -164,7 +164,7 @@ mod test {
     use crate::spec::{Extent, Range};
     use proptest::prelude::{prop_assert, proptest};
 
-    fn pattern(access: Access, bytes: u64) -> Pattern {
+    pub(super) fn pattern(access: Access, bytes: u64) -> Pattern {
         let geometry = Geometry::new(bytes, 512);
         let workload = Workload::new(access, 1);
         workload.fits(geometry).unwrap();

@@ -2,8 +2,7 @@
 //!
 //! A unit is not trusted: what is too short or cannot be true is `None`.
 
-use super::field::{be16, be32, be64};
-use super::lun::decode_lun;
+use super::field::{be32, be64};
 
 /// What READ CAPACITY says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +28,6 @@ pub struct ModeFlags {
     pub can_force_unit_access: bool,
     /// There is a volatile write cache (WCE); `None` if the caching page is not in the answer.
     pub write_cache: Option<bool>,
-}
-
-/// What the Block Limits page says; zero means that the unit names no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockLimits {
-    /// Longest READ or WRITE in blocks.
-    pub transfer_blocks_max: u32,
-    /// Most blocks in one UNMAP; `u32::MAX` is no limit.
-    pub unmap_blocks_max: u32,
-    /// Most descriptors in one UNMAP; `u32::MAX` is no limit.
-    pub unmap_descriptors_max: u32,
-    /// Longest WRITE SAME in blocks.
-    pub write_same_blocks_max: u64,
 }
 
 /// Understands the answer to READ CAPACITY (16), of which 12 bytes suffice.
@@ -102,16 +88,6 @@ pub fn parse_mode_sense6(bytes: &[u8]) -> Option<ModeFlags> {
     mode_flags(bytes, device, 1 + usize::from(length), 4 + usize::from(descriptors))
 }
 
-/// Understands the answer to MODE SENSE (10), whatever pages are in it.
-//= SPC-4 §Mode parameter header formats
-pub fn parse_mode_sense10(bytes: &[u8]) -> Option<ModeFlags> {
-    if bytes.len() < 8 {
-        return None;
-    }
-    let (length, descriptors) = (be16(bytes, 0), be16(bytes, 6));
-    mode_flags(bytes, bytes[3], 2 + usize::from(length), 8 + usize::from(descriptors))
-}
-
 /// The flags, given where the answer ends by its own word and where its pages begin.
 fn mode_flags(bytes: &[u8], device: u8, end: usize, pages_at: usize) -> Option<ModeFlags> {
     let mut rest = bytes.get(pages_at..end.min(bytes.len())).unwrap_or_default();
@@ -135,41 +111,12 @@ fn mode_flags(bytes: &[u8], device: u8, end: usize, pages_at: usize) -> Option<M
     })
 }
 
-/// Understands the Block Limits page of vital product data.
-///
-/// What an old unit leaves out counts as not limited.
-//= SBC-4 §Block Limits VPD page
-pub fn parse_block_limits(bytes: &[u8]) -> Option<BlockLimits> {
-    if bytes.len() < 4 || bytes[1] != 0xb0 {
-        return None;
-    }
-    let mut page = [0; 64];
-    let len = bytes.len().min(4 + usize::from(be16(bytes, 2))).min(64);
-    page[..len].copy_from_slice(&bytes[..len]);
-    Some(BlockLimits {
-        transfer_blocks_max: be32(&page, 8),
-        unmap_blocks_max: be32(&page, 20),
-        unmap_descriptors_max: be32(&page, 24),
-        write_same_blocks_max: be64(&page, 36),
-    })
-}
-
-/// Understands the answer to REPORT LUNS, as far as it goes. Units with an address that
-/// [`decode_lun`] does not know are left out.
-//= SPC-4 §REPORT LUNS parameter data
-pub fn parse_report_luns(bytes: &[u8]) -> Option<Vec<u16>> {
-    let (header, list) = bytes.split_at_checked(8)?;
-    let list = &list[..list.len().min(be32(header, 0) as usize)];
-    let lun = |field: &[u8]| decode_lun(field.try_into().expect("chunks of eight"));
-    Some(list.chunks_exact(8).filter_map(lun).collect())
-}
-
 #[cfg(test)]
 mod test {
     use proptest::prelude::*;
 
+    use super::super::cdb;
     use super::super::test::{answer, protected, unit};
-    use super::super::{cdb, report_luns};
     use super::*;
 
     #[test]
@@ -221,15 +168,10 @@ mod test {
             for cdb in [&cdb::mode_sense6(0x3f, 255)[..], &with_descriptor] {
                 assert_eq!(parse_mode_sense6(&answer(&unit, cdb)), Some(expect));
             }
-            let with_descriptor = [0x5a, 0x10, 0x3f, 0, 0, 0, 0, 0, 255];
-            for cdb in [&cdb::mode_sense10(0x08, 255)[..], &with_descriptor] {
-                assert_eq!(parse_mode_sense10(&answer(&unit, cdb)), Some(expect));
-            }
         }
         let control = answer(&unit, &cdb::mode_sense6(0x0a, 255));
         assert_eq!(parse_mode_sense6(&control).unwrap().write_cache, None);
         assert_eq!(parse_mode_sense6(&control[..3]), None);
-        assert_eq!(parse_mode_sense10(&[0; 7]), None);
     }
 
     #[test]
@@ -238,49 +180,12 @@ mod test {
         assert_eq!(parse_mode_sense6(&bytes).unwrap().write_cache, Some(true));
     }
 
-    #[test]
-    fn block_limits_of_our_own_unit_and_of_an_old_one() {
-        let bytes = answer(&unit(1 << 30, 512), &cdb::inquiry(Some(0xb0), 64));
-        let expect = BlockLimits {
-            transfer_blocks_max: 131_072,
-            unmap_blocks_max: u32::MAX,
-            unmap_descriptors_max: 256,
-            write_same_blocks_max: 1 << 21,
-        };
-        assert_eq!(parse_block_limits(&bytes), Some(expect));
-        let old = [0, 0xb0, 0, 8, 0, 0, 0, 0, 0, 0, 1, 0];
-        let expect = BlockLimits {
-            transfer_blocks_max: 256,
-            unmap_blocks_max: 0,
-            unmap_descriptors_max: 0,
-            write_same_blocks_max: 0,
-        };
-        assert_eq!(parse_block_limits(&old), Some(expect));
-        assert_eq!(parse_block_limits(&old[..3]), None);
-        assert_eq!(parse_block_limits(&[0, 0xb1, 0, 8]), None);
-    }
-
-    #[test]
-    fn luns_come_back() {
-        let luns = [0, 1, 255, 256, 16383];
-        let bytes = report_luns(&cdb::report_luns(4096), &luns).unwrap();
-        assert_eq!(parse_report_luns(&bytes), Some(luns.to_vec()));
-        assert_eq!(parse_report_luns(&bytes[..23]), Some(vec![0]));
-        assert_eq!(parse_report_luns(&bytes[..7]), None);
-    }
-
     proptest! {
         #[test]
-        fn any_answer_is_survived(mut bytes: Vec<u8>) {
+        fn any_answer_is_survived(bytes: Vec<u8>) {
             let _ = parse_read_capacity10(&bytes);
             let _ = parse_read_capacity16(&bytes);
             let _ = parse_mode_sense6(&bytes);
-            let _ = parse_mode_sense10(&bytes);
-            let _ = parse_report_luns(&bytes);
-            if let Some(code) = bytes.get_mut(1) {
-                *code = 0xb0;
-            }
-            let _ = parse_block_limits(&bytes);
         }
     }
 }

@@ -28,8 +28,7 @@ use block::{Geometry, Op};
 use crate::UnitId;
 
 pub(crate) use answer::{
-    BlockLimits, parse_block_limits, parse_mode_sense6, parse_mode_sense10, parse_read_capacity10,
-    parse_read_capacity16, parse_report_luns,
+    Capacity, ModeFlags, parse_mode_sense6, parse_read_capacity10, parse_read_capacity16,
 };
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};

@@ -96,18 +96,7 @@ impl Setup {
 pub fn drain(out: &mut Outbox) -> Vec<u8> {
     let mut chain = Chain::default();
     out.exchange(&mut chain);
-    let mut bytes = Vec::with_capacity(chain.len_bytes());
-    for piece in chain.pieces() {
-        match piece {
-            Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
-            Piece::Lent(buf) => bytes.extend_from_slice(buf),
-            Piece::Shared { memory, offset, len } => {
-                let at = bytes.len();
-                bytes.resize(at + len, 0);
-                memory.read(*offset, &mut bytes[at..]);
-            }
-        }
-    }
+    let bytes = chain.pieces().iter().flat_map(Piece::to_vec).collect();
     chain.recycle(out.pool());
     bytes
 }

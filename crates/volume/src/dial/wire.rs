@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use block::{Chain, Piece, Pool};
+use block::{Chain, Pool};
 use os::Clock;
 use proto::{Endpoint, Outbox};
 
@@ -60,12 +60,7 @@ impl Wire {
         let mut chain = Chain::default();
         self.out.exchange(&mut chain);
         for piece in chain.pieces() {
-            match piece {
-                Piece::Owned { buf, len } => self.stream.write_all(&buf[..*len])?,
-                Piece::Lent(_) | Piece::Shared { .. } => {
-                    unreachable!("an initiator that only asks sends no data")
-                }
-            }
+            self.stream.write_all(&piece.to_vec())?;
         }
         chain.recycle(self.out.pool());
         Ok(())
