@@ -98,7 +98,8 @@ fn nobody_reads_the_message() {
     let Some(drumfire) = Drumfire::find() else { return };
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut command = drumfire.command(Folder::new().path(), "discover tape://x");
+    let folder = Folder::new();
+    let mut command = drumfire.command(folder.path(), "discover tape://x");
     let status = command.stderr(writer).stdout(Stdio::null()).status().unwrap();
     assert_eq!(status.code(), Some(USAGE));
 }
@@ -110,7 +111,8 @@ fn nobody_reads_what_a_target_says() {
     let (reader, writer) = std::io::pipe().unwrap();
     let port = free_port();
     let args = format!("serve --iscsi 127.0.0.1:{port} --volume disk=ram:1m --cores 0");
-    let mut command = drumfire.command(Folder::new().path(), &args);
+    let folder = Folder::new();
+    let mut command = drumfire.command(folder.path(), &args);
     let mut target = command.stderr(writer).stdout(Stdio::piped()).spawn().unwrap();
     drop((command, reader));
     let mut ready = String::new();
