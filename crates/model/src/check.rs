@@ -50,8 +50,8 @@ impl Network {
             unique(&mut names, &station.name, "station")?;
         }
         names.clear();
-        for (index, class) in self.classes.iter().enumerate() {
-            self.check_class(ClassId(index as u32), class)?;
+        for class in &self.classes {
+            self.check_class(class)?;
             unique(&mut names, &class.name, "class")?;
         }
         Ok(())
@@ -62,7 +62,7 @@ impl Network {
     pub(crate) fn check_added(&self, id: ClassId) -> Result<(), ModelError> {
         let cells = self.classes.len() * self.stations.len();
         between("network", "classes times stations", cells, 1, CELLS_MAX)?;
-        self.check_class(id, &self.classes[id.0 as usize])
+        self.check_class(&self.classes[id.0 as usize])
     }
 
     /// Mean work of one request of `class` at `station` over its whole way, in seconds of one
@@ -81,20 +81,20 @@ impl Network {
         sum
     }
 
-    fn check_class(&self, id: ClassId, class: &Class) -> Result<(), ModelError> {
+    fn check_class(&self, class: &Class) -> Result<(), ModelError> {
         let place = format!("class '{}'", class.name);
         match &class.source {
             Source::Closed { population, think } => {
                 let population = *population as usize;
                 between(&place, "requests", population, 1, POPULATION_MAX as usize)?;
-                think.check(&format!("{place}, think"))?;
+                think.check(|| format!("{place}, think"))?;
             }
-            Source::Open { gap } => gap.check(&format!("{place}, rate"))?,
+            Source::Open { gap } => gap.check(|| format!("{place}, rate"))?,
         }
         let mut steps = 0;
         self.check_route(&class.route, &place, Nesting::default(), &mut steps)?;
-        let stations = (0..self.stations.len() as u32).map(StationId);
-        let work: f64 = stations.map(|station| self.demand_s(id, station)).sum();
+        let mut work = 0.0;
+        visits(&class.route, 1.0, &mut |visit, chance| work += chance * visit.service.mean_s);
         let (round_s, what) = match &class.source {
             Source::Closed { think, .. } => (think.mean_s + work, "work and think time"),
             Source::Open { gap } => (gap.mean_s, "gap between arrivals"),
@@ -164,7 +164,8 @@ impl Network {
                 return Err(ModelError::invalid(place, problem));
             }
         }
-        visit.service.check(&format!("{place}, service at '{}'", self.name(visit.at[0])))
+        let at = self.name(visit.at[0]);
+        visit.service.check(|| format!("{place}, service at '{at}'"))
     }
 
     /// The name of a station that is there.

@@ -55,10 +55,10 @@ impl Service {
     }
 
     /// Refuses what is no service time; `place` says where it stands.
-    pub(crate) fn check(&self, place: &str) -> Result<(), ModelError> {
+    pub(crate) fn check(&self, place: impl Fn() -> String) -> Result<(), ModelError> {
         if !(0.0..=MEAN_S_MAX).contains(&self.mean_s) {
             let problem = format!("a mean of {} s; 0 to {MEAN_S_MAX} is possible", self.mean_s);
-            return Err(ModelError::invalid(place, problem));
+            return Err(ModelError::invalid(place(), problem));
         }
         self.shape.check(place)
     }
@@ -100,7 +100,7 @@ impl Shape {
         }
     }
 
-    fn check(&self, place: &str) -> Result<(), ModelError> {
+    fn check(&self, place: impl Fn() -> String) -> Result<(), ModelError> {
         let problem = match self {
             Shape::Erlang(stages) if !(1..=STAGES_MAX).contains(stages) => {
                 format!("{stages} stages; 1 to {STAGES_MAX} are possible")
@@ -120,7 +120,7 @@ impl Shape {
             }
             _ => return Ok(()),
         };
-        Err(ModelError::invalid(place, problem))
+        Err(ModelError::invalid(place(), problem))
     }
 }
 
@@ -172,7 +172,7 @@ mod test {
         ];
         for shape in shapes {
             let service = Service { mean_s: 1e-4, shape };
-            service.check("here").unwrap();
+            service.check(|| "here".to_owned()).unwrap();
             let (sampler, mut rng) = (service.sampler(), Rng::new(5, 0));
             let draws: Vec<f64> =
                 (0..50_000).map(|_| sampler.draw(&mut rng).as_secs_f64() / 1e-4).collect();
@@ -198,7 +198,7 @@ mod test {
             Service { mean_s: 1.0, shape: Shape::Empirical(vec![1.0, f64::INFINITY]) },
         ];
         for service in wrong {
-            assert!(service.check("here").is_err(), "{service:?}");
+            assert!(service.check(|| "here".to_owned()).is_err(), "{service:?}");
         }
     }
 }

@@ -50,6 +50,17 @@ pub const DRAWS_MAX: u32 = 10_000;
 ///
 /// As [`predict`].
 pub fn chance(bill: &Bill, draws: u32, seed: u64, goal: Option<f64>) -> Result<Chance, PlanError> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    on_threads(threads, bill, (draws, seed), goal)
+}
+
+/// The same by so many threads, whose number changes nothing.
+fn on_threads(
+    threads: usize,
+    bill: &Bill,
+    (draws, seed): (u32, u64),
+    goal: Option<f64>,
+) -> Result<Chance, PlanError> {
     let draws = draws.clamp(10, DRAWS_MAX);
     let inputs = System::build(bill, &Tweak::default())?.inputs;
     let columns: Vec<((String, &'static str), Vec<f64>)> = inputs
@@ -70,7 +81,7 @@ pub fn chance(bill: &Bill, draws: u32, seed: u64, goal: Option<f64>) -> Result<C
         let limit = found.bottleneck().map(|limit| limit.level);
         Ok((found.iops, found.latency_s, limit))
     };
-    let found = on_all_cores(draws as usize, one)?;
+    let found = in_parts(threads, draws as usize, one)?;
     let mut limits: BTreeMap<String, u32> = BTreeMap::new();
     for level in found.iter().filter_map(|(.., limit)| *limit) {
         *limits.entry(level.word().to_owned()).or_default() += 1;
@@ -86,13 +97,13 @@ pub fn chance(bill: &Bill, draws: u32, seed: u64, goal: Option<f64>) -> Result<C
     Ok(Chance { draws, seed, iops, latency_s, limits, reaches })
 }
 
-/// Answers 0 to `count`, in this order, from all cores at once.
-fn on_all_cores<T: Send>(
+/// Answers 0 to `count`, in this order, each thread its part.
+fn in_parts<T: Send>(
+    threads: usize,
     count: usize,
     one: impl Fn(usize) -> Result<T, PlanError> + Sync,
 ) -> Result<Vec<T>, PlanError> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let each = count.div_ceil(cores).max(1);
+    let each = count.div_ceil(threads).max(1);
     std::thread::scope(|scope| {
         let stretch = |first: usize| {
             let one = &one;
@@ -137,6 +148,22 @@ mod test {
         at.sort_by(f64::total_cmp);
         for (slice, value) in at.iter().enumerate() {
             assert_eq!((value * 50.0) as usize, slice);
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_no_bit() {
+        let text = include_str!("../systems/intel-ssd.toml");
+        let bill = Bill::read("intel-ssd.toml", text, &Catalogue::shipped()).unwrap();
+        let bits = |threads| {
+            let found = on_threads(threads, &bill, (64, 5), Some(980e3)).unwrap();
+            let Spread { p10, p50, p90 } = found.iops;
+            ([p10, p50, p90, found.latency_s.p50].map(f64::to_bits), found)
+        };
+        let one = bits(1);
+        assert!(one.1.iops.p10 < one.1.iops.p90, "{one:?}");
+        for threads in [2, 3, 64, 1000] {
+            assert_eq!(bits(threads), one, "{threads} threads");
         }
     }
 

@@ -4,7 +4,8 @@
 //! (Chandy and Neuse 1982) estimates how the shares change, from the networks with one request
 //! less of each class; the sums are arranged after de Souza e Silva and Muntz 1990, which takes the
 //! work from cubic to square in the classes. Only stations that a class visits are gone through,
-//! and of classes that differ by their names alone one is solved for all.
+//! and classes that differ by their names alone are one class with a count: in a fixed point all of
+//! them have the same queues, and in the network with a request less all but the one that lacks it.
 //!
 //! Both weigh those who wait ahead by *their* service, as first come, first served does (Reiser
 //! 1979); when all classes have the same service, this is the usual formula. At c servers a request
@@ -12,6 +13,7 @@
 //! that is says Erlang's formula for the load that the request finds.
 
 use super::demand::{Center, Closed, Means};
+use super::twins::{Entry, Problem, visits};
 use crate::ModelError;
 use crate::queue::erlang_c;
 
@@ -31,34 +33,6 @@ const LEAP_MAX: f64 = 30.0;
 /// Most numbers that Linearizer may hold: 128 MiB.
 const CELLS_MAX: usize = 1 << 24;
 
-/// What a class has to do with a center.
-#[derive(Clone, Copy)]
-struct Entry {
-    class: usize,
-    center: usize,
-    members: f64,
-    /// Visits to one member.
-    visits: f64,
-    /// One service, at the speed of one request alone.
-    alone_s: f64,
-    /// One service, at full speed.
-    service_s: f64,
-}
-
-struct Problem {
-    /// Per class: thinking and delays.
-    delay_s: Vec<f64>,
-    /// Per center.
-    crowds: Vec<Crowd>,
-    /// Class by class.
-    entries: Vec<Entry>,
-    /// Per class: where its entries begin; and their end.
-    begins: Vec<usize>,
-    /// Per center: its entries.
-    at: Vec<Vec<usize>>,
-    population: Vec<f64>,
-}
-
 /// Schweitzer's fixed point.
 ///
 /// # Errors
@@ -68,7 +42,7 @@ pub(super) fn schweitzer(closed: &Closed) -> Result<Means, ModelError> {
     let mut problem = Problem::new(closed);
     let mut queue = problem.start();
     let drift = vec![0.0; problem.entries.len()];
-    problem.settle(&mut queue, &drift)
+    problem.settle(closed, &mut queue, &drift)
 }
 
 /// Linearizer.
@@ -85,34 +59,34 @@ pub(super) fn linearizer(closed: &Closed) -> Result<Means, ModelError> {
         return Err(ModelError::TooLarge { what, limit: CELLS_MAX as u64, remedy });
     }
     let mut queue = problem.start();
-    let twins = problem.twins();
+    let less: Vec<Problem> = (0..classes).map(|gone| problem.without(gone)).collect();
     // How the shares change when one request of a class is taken away, by class.
-    let mut change = vec![vec![0.0; width]; classes];
+    let mut change: Vec<Vec<f64>> = less.iter().map(|less| vec![0.0; less.entries.len()]).collect();
     for tolerance in TOLERANCES_LESS {
         let drift = problem.drift(&change);
-        problem.core(None, &mut queue, &drift, tolerance * 0.1)?;
-        let mut less: Vec<Vec<f64>> = Vec::new();
-        for (class, known) in change.iter().enumerate() {
-            if twins[class] < class {
-                less.push(problem.exchanged(&less[twins[class]], twins[class], class));
-                continue;
-            }
-            let drift = problem.drift_less(&drift, &change, class);
-            let mut queue = problem.less(&queue, known, class);
-            problem.core(Some(class), &mut queue, &drift, tolerance)?;
-            less.push(queue);
+        problem.core(&mut queue, &drift, tolerance * 0.1)?;
+        let mut changed = Vec::new();
+        for (gone, less) in less.iter().enumerate() {
+            let drift = problem.drift_less(&drift, &change, gone);
+            let share = |e: usize| {
+                let e = problem.before(gone, e);
+                queue[e] / problem.population[problem.entries[e].class]
+            };
+            let left = |e: usize| less.population[less.entries[e].class];
+            let known = change[gone].iter().enumerate();
+            let mut queue: Vec<f64> =
+                known.map(|(e, change)| (left(e) * (share(e) + change)).max(0.0)).collect();
+            less.core(&mut queue, &drift, tolerance)?;
+            let moved = |(e, queue): (usize, f64)| match left(e) > 0.0 {
+                true => queue / left(e) - share(e),
+                false => 0.0,
+            };
+            changed.push(queue.into_iter().enumerate().map(moved).collect());
         }
-        for (gone, change) in change.iter_mut().enumerate() {
-            for (e, entry) in problem.entries.iter().enumerate() {
-                let full = problem.population[entry.class];
-                let left = full - f64::from(u8::from(entry.class == gone));
-                let share = if left > 0.0 { less[gone][e] / left } else { queue[e] / full };
-                change[e] = share - queue[e] / full;
-            }
-        }
+        change = changed;
     }
     let drift = problem.drift(&change);
-    problem.settle(&mut queue, &drift)
+    problem.settle(closed, &mut queue, &drift)
 }
 
 /// Times per entry and throughputs per class.
@@ -126,7 +100,8 @@ struct Found {
 }
 
 /// What a center with several servers needs to know.
-struct Crowd {
+#[derive(Clone)]
+pub(super) struct Crowd {
     /// Full speed over the speed of one request alone.
     servers: f64,
     /// Their count, unless the speeds are others than those of servers.
@@ -141,7 +116,10 @@ struct Crowd {
 const COUNTED_MAX: u32 = 256;
 
 impl Crowd {
-    fn new(speeds: &[f64], visitors: f64) -> Crowd {
+    pub fn new(center: &Center, closed: &Closed) -> Crowd {
+        let speeds = &center.speeds;
+        let requests = center.visits.iter().zip(&closed.population).filter(|(v, _)| **v > 0.0);
+        let visitors: f64 = requests.map(|(_, n)| f64::from(*n)).sum();
         let servers = speeds[speeds.len() - 1] / speeds[0];
         let regular = (1..).zip(speeds).all(|(n, speed)| *speed == f64::from(n));
         let counted = regular.then_some(speeds.len() as u32);
@@ -149,7 +127,7 @@ impl Crowd {
     }
 
     /// Whether it is the same to a class that is alone there.
-    fn is_like(&self, other: &Crowd) -> bool {
+    pub fn is_like(&self, other: &Crowd) -> bool {
         (self.servers, self.counted, self.seen) == (other.servers, other.counted, other.seen)
     }
 
@@ -198,36 +176,6 @@ impl Leap {
 }
 
 impl Problem {
-    fn new(closed: &Closed) -> Problem {
-        let (mut entries, mut begins) = (Vec::new(), vec![0]);
-        let mut at = vec![Vec::new(); closed.centers.len()];
-        for class in 0..closed.classes.len() {
-            for (k, center) in closed.centers.iter().enumerate() {
-                let (visits, demand_s) = (center.visits[class], center.demand_s[class]);
-                if visits == 0.0 {
-                    continue;
-                }
-                let (slow, fast) = (center.speeds[0], center.speeds[center.speeds.len() - 1]);
-                let (alone_s, service_s) = (demand_s / visits / slow, demand_s / visits / fast);
-                let members = center.members.len() as f64;
-                at[k].push(entries.len());
-                entries.push(Entry { class, center: k, members, visits, alone_s, service_s });
-            }
-            begins.push(entries.len());
-        }
-        let population: Vec<f64> = closed.population.iter().map(|n| f64::from(*n)).collect();
-        let crowd = |(center, at): (&Center, &Vec<usize>)| {
-            let visitors: f64 = at.iter().map(|e: &usize| population[entries[*e].class]).sum();
-            Crowd::new(&center.speeds, visitors)
-        };
-        let crowds = closed.centers.iter().zip(&at).map(crowd).collect();
-        Problem { delay_s: closed.delay_s.clone(), crowds, entries, begins, at, population }
-    }
-
-    fn entries_of(&self, class: usize) -> std::ops::Range<usize> {
-        self.begins[class]..self.begins[class + 1]
-    }
-
     /// Every class spread evenly over what it visits.
     fn start(&self) -> Vec<f64> {
         let even = |entry: &Entry| {
@@ -238,95 +186,59 @@ impl Problem {
         self.entries.iter().map(even).collect()
     }
 
-    /// The queues with one request of `gone` less, as far as the change of shares is known.
-    fn less(&self, queue: &[f64], change: &[f64], gone: usize) -> Vec<f64> {
-        let less = |((entry, queue), change): ((&Entry, &f64), &f64)| {
-            let full = self.population[entry.class];
-            let left = full - f64::from(u8::from(entry.class == gone));
-            (left * (queue / full + change)).max(0.0)
-        };
-        self.entries.iter().zip(queue).zip(change).map(less).collect()
-    }
-
-    /// Per class, the first one that it may be exchanged with, stations of its own included, and
-    /// nothing changes: a request less of either is the same network under other names.
-    fn twins(&self) -> Vec<usize> {
-        let mut firsts: Vec<usize> = Vec::new();
-        let twin = |class: usize| {
-            let known = firsts.iter().copied().find(|first| self.are_twins(*first, class));
-            if known.is_none() {
-                firsts.push(class);
-            }
-            known.unwrap_or(class)
-        };
-        (0..self.population.len()).map(twin).collect()
-    }
-
-    fn are_twins(&self, one: usize, other: usize) -> bool {
-        let (a, b) = (&self.entries[self.entries_of(one)], &self.entries[self.entries_of(other)]);
-        let alone = |entry: &Entry| self.at[entry.center].len() == 1;
-        let times = |entry: &Entry| (entry.members, entry.visits, entry.alone_s, entry.service_s);
-        let pairs = a.iter().zip(b).all(|(a, b)| {
-            let same = a.center == b.center
-                || (alone(a) && alone(b) && self.crowds[a.center].is_like(&self.crowds[b.center]));
-            same && times(a) == times(b)
-        });
-        pairs
-            && a.len() == b.len()
-            && self.population[one] == self.population[other]
-            && self.delay_s[one] == self.delay_s[other]
-    }
-
-    /// Queues in which twins have changed their places.
-    fn exchanged(&self, queue: &[f64], one: usize, other: usize) -> Vec<f64> {
-        let mut queue = queue.to_vec();
-        for (a, b) in self.entries_of(one).zip(self.entries_of(other)) {
-            queue.swap(a, b);
-        }
-        queue
-    }
-
     /// By how much the work that a request finds changes because it is gone from the others, beyond
     /// what it would be if their shares stayed, by entry.
     fn drift(&self, change: &[Vec<f64>]) -> Vec<f64> {
         let drift = |(e, entry): (usize, &Entry)| {
             let change = &change[entry.class];
             let work = |other: &usize| {
-                let other_class = self.entries[*other].class;
-                let count = self.population[other_class] - f64::from(u8::from(*other == e));
-                count * self.entries[*other].service_s * change[*other]
+                let Entry { class, visitors, service_s, .. } = self.entries[*other];
+                let others = visitors - f64::from(u8::from(class == entry.class));
+                others * self.population[class] * service_s * change[*other]
             };
-            self.at[entry.center].iter().map(work).sum()
+            // Its own share, as that of the last class when it is gone.
+            let own = self.entries.len() + e - self.begins[entry.class];
+            let own_s = (self.population[entry.class] - 1.0) * entry.service_s * change[own];
+            own_s + self.at[entry.center].iter().map(work).sum::<f64>()
         };
         self.entries.iter().enumerate().map(drift).collect()
     }
 
-    /// The same in the network with one request of `gone` less.
+    /// The same in the network with one request of `gone` less, and for its entries.
     fn drift_less(&self, drift: &[f64], change: &[Vec<f64>], gone: usize) -> Vec<f64> {
-        let mut drift = drift.to_vec();
+        let mut less = drift.to_vec();
         for e in self.entries_of(gone) {
-            let Entry { center, service_s, .. } = self.entries[e];
-            for other in &self.at[center] {
-                drift[*other] -= service_s * change[self.entries[*other].class][e];
+            let Entry { center, service_s, alone, .. } = self.entries[e];
+            // To the center of one twin the others do not come.
+            let others = if alone { &[][..] } else { &self.at[center] };
+            for other in others {
+                less[*other] -= service_s * change[self.entries[*other].class][e];
             }
+            let own = change[gone][less.len()];
+            less.push(drift[e] - service_s * own);
         }
-        drift
+        less
     }
 
     /// The means of the whole network with the given drifts.
     ///
     /// Where classes differ in their service, the estimate of what a request finds may be so low
     /// that a station does more than it can. Then all stay there longer, until it does what it can.
-    fn settle(&mut self, queue: &mut [f64], drift: &[f64]) -> Result<Means, ModelError> {
+    fn settle(
+        &mut self,
+        closed: &Closed,
+        queue: &mut [f64],
+        drift: &[f64],
+    ) -> Result<Means, ModelError> {
         for _ in 0..STRAINS_MAX {
-            let found = self.core(None, queue, drift, TOLERANCE)?;
+            let found = self.core(queue, drift, TOLERANCE)?;
             let mut used = vec![0.0; self.at.len()];
             for entry in &self.entries {
-                let rate = found.throughput_per_s[entry.class] * entry.visits;
+                let rate = entry.visitors * found.throughput_per_s[entry.class] * entry.visits;
                 used[entry.center] += rate * entry.service_s;
             }
             if used.iter().all(|used| *used <= 1.0 + USED_SLACK) {
-                return Ok(self.means(found));
+                return Ok(self.means(closed, &found));
             }
             for (crowd, used) in self.crowds.iter_mut().zip(used) {
                 crowd.strain = (crowd.strain * used).max(1.0);
@@ -335,14 +247,8 @@ impl Problem {
         Err(ModelError::Diverged { what: "the load of a station", iterations: STRAINS_MAX })
     }
 
-    /// The fixed point with the given drifts, of the network with one request of `gone` less.
-    fn core(
-        &self,
-        gone: Option<usize>,
-        queue: &mut [f64],
-        drift: &[f64],
-        tolerance: f64,
-    ) -> Result<Found, ModelError> {
+    /// The fixed point with the given drifts.
+    fn core(&self, queue: &mut [f64], drift: &[f64], tolerance: f64) -> Result<Found, ModelError> {
         let mut found = Found {
             residence_s: vec![0.0; self.entries.len()],
             throughput_per_s: vec![0.0; self.population.len()],
@@ -353,7 +259,7 @@ impl Problem {
         let mut old = queue.to_vec();
         for _ in 0..ITERATIONS_MAX {
             old.copy_from_slice(queue);
-            if self.iterate(gone, queue, drift, &mut found) < tolerance {
+            if self.iterate(queue, drift, &mut found) < tolerance {
                 return Ok(found);
             }
             leap.extrapolate(&old, queue);
@@ -363,24 +269,17 @@ impl Problem {
     }
 
     /// One step towards the fixed point: the largest move of a queue, as a share of its class.
-    fn iterate(
-        &self,
-        gone: Option<usize>,
-        queue: &mut [f64],
-        drift: &[f64],
-        found: &mut Found,
-    ) -> f64 {
+    fn iterate(&self, queue: &mut [f64], drift: &[f64], found: &mut Found) -> f64 {
         self.relieve(found);
         found.work_s.fill(0.0);
         let work = &mut found.work_s;
         for (entry, queue) in self.entries.iter().zip(queue.iter()) {
-            work[entry.center] += entry.service_s * queue;
+            work[entry.center] += entry.visitors * entry.service_s * queue;
         }
         let mut moved = 0.0_f64;
         for class in 0..self.population.len() {
-            let less = f64::from(u8::from(gone == Some(class)));
-            let population = self.population[class] - less;
-            if population == 0.0 {
+            let population = self.population[class];
+            if population == 0.0 || self.twins[class] == 0.0 {
                 queue[self.entries_of(class)].fill(0.0);
                 found.throughput_per_s[class] = 0.0;
                 continue;
@@ -407,7 +306,7 @@ impl Problem {
                 let change = throughput * *residence_s - *queue;
                 moved = moved.max(change.abs() * (1.0 - others));
                 // Those who follow see the new queue at once.
-                work[entry.center] += entry.service_s * change;
+                work[entry.center] += entry.visitors * entry.service_s * change;
                 *queue += change;
             }
         }
@@ -423,7 +322,8 @@ impl Problem {
             }
             let (mut busy, mut work_s) = (0.0, 0.0);
             for entry in at.iter().map(|e| &self.entries[*e]) {
-                let here = found.throughput_per_s[entry.class] * entry.visits * entry.alone_s;
+                let rate = entry.visitors * found.throughput_per_s[entry.class] * entry.visits;
+                let here = rate * entry.alone_s;
                 busy += here;
                 work_s += here * entry.service_s;
             }
@@ -437,12 +337,79 @@ impl Problem {
         }
     }
 
-    fn means(&self, found: Found) -> Means {
-        let classes = self.population.len();
-        let mut residence_s = vec![vec![0.0; classes]; self.at.len()];
-        for (entry, residence) in self.entries.iter().zip(&found.residence_s) {
-            residence_s[entry.center][entry.class] = *residence;
+    fn means(&self, closed: &Closed, found: &Found) -> Means {
+        let mut residence_s = vec![vec![0.0; closed.classes.len()]; closed.centers.len()];
+        for (class, set) in self.set_of.iter().enumerate() {
+            for (k, entry) in visits(closed, class).zip(self.entries_of(*set)) {
+                residence_s[k][class] = found.residence_s[entry];
+            }
         }
-        Means { throughput_per_s: found.throughput_per_s, residence_s }
+        let throughput_per_s = self.set_of.iter().map(|set| found.throughput_per_s[*set]);
+        Means { throughput_per_s: throughput_per_s.collect(), residence_s }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use crate::{Class, Method, Network, Service, Station, solve};
+
+    /// Three adapters with drives behind each, all on the same cores; `apart` makes every drive
+    /// another by so little that it does not show.
+    fn network(apart: f64) -> Network {
+        let mut network = Network::default();
+        let cores = network.add_station(Station::servers("cores", 4));
+        let mut number = 0.0;
+        for (group, drives, outstanding) in [(0, 4, 16), (1, 3, 8), (2, 1, 1)] {
+            let adapter = network.add_station(Station::servers(format!("adapter {group}"), 1));
+            for drive in 0..drives {
+                let name = format!("drive {group}.{drive}");
+                let own = network.add_station(Station::servers(name.clone(), 1));
+                let service = |mean_s: f64| Service::exponential(mean_s);
+                number += 1.0;
+                network.add_class(
+                    Class::closed(name, outstanding)
+                        .think(service(1e-5 * (1.0 + apart * number)))
+                        .visit(own, service(30e-6))
+                        .visit(adapter, service(8e-6))
+                        .visit(cores, service(7e-6)),
+                );
+            }
+        }
+        network
+    }
+
+    #[test]
+    fn twins_are_solved_as_if_each_were_by_itself() {
+        for method in [Method::Linearizer, Method::Schweitzer] {
+            let one = solve(&network(0.0), method).unwrap();
+            let all = solve(&network(1e-12), method).unwrap();
+            for (class, (a, b)) in one.classes.iter().zip(&all.classes).enumerate() {
+                let off = a.throughput_per_s / b.throughput_per_s - 1.0;
+                assert!(off.abs() < 1e-6, "{method:?}, class {class}: {off:e}");
+            }
+            for (station, (a, b)) in one.stations.iter().zip(&all.stations).enumerate() {
+                let off = (a.present - b.present) / (1.0 + b.present);
+                assert!(off.abs() < 1e-4, "{method:?}, station {station}: {off:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn hundreds_of_twins_settle() {
+        let mut network = Network::default();
+        let shared = network.add_station(Station::servers("shared", 1));
+        for drive in 0..400 {
+            let own = network.add_station(Station::servers(format!("drive {drive}"), 1));
+            network.add_class(
+                Class::closed(format!("drive {drive}"), 64)
+                    .visit(own, Service::exponential(100e-6))
+                    .visit(shared, Service::exponential(0.25e-6)),
+            );
+        }
+        let found = solve(&network, Method::Linearizer).unwrap();
+        // Both limit at the same rate; at the knee some is lost.
+        let share = found.throughput_per_s() / 4e6;
+        assert!((0.9..1.0).contains(&share), "{share}");
+        assert!(found.stations.iter().all(|station| station.utilisation <= 1.0 + 1e-6));
     }
 }

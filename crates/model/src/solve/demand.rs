@@ -137,7 +137,13 @@ impl Closed {
         }
         let visits: Vec<f64> =
             self.classes.iter().map(|class| demands.visits(*class, station)).collect();
-        let key = speeds.iter().chain(&demand_s).chain(&visits).map(|x| x.to_bits()).collect();
+        // Of most classes a station sees nothing.
+        let mut key: Vec<u64> = speeds.iter().map(|speed| speed.to_bits()).collect();
+        for (class, (demand_s, visits)) in demand_s.iter().zip(&visits).enumerate() {
+            if *visits > 0.0 {
+                key.extend([class as u64, demand_s.to_bits(), visits.to_bits()]);
+            }
+        }
         let next = self.centers.len();
         let index = *alike.entry(key).or_insert(next);
         if index == next {
@@ -167,12 +173,13 @@ fn speeds(servers: &Servers, total: u64) -> Vec<f64> {
 /// What the network has that theory takes otherwise, station by station.
 pub(super) fn caveats(network: &Network, demands: &Demands) -> Vec<Caveat> {
     let exponential = exponential_stations(network, demands);
+    let open = network.classes.iter().any(|class| matches!(class.source, Source::Open { .. }));
     let mut caveats = Vec::new();
     for (index, station) in network.stations.iter().enumerate() {
         let id = StationId(index as u32);
-        // Where all come first, any service will do.
+        // Where all come first, any service will do; closed requests are not known to.
         let any = matches!(station.servers, Servers::Infinite);
-        let queues = !any && first_come(network, index).is_none();
+        let queues = !any && !(open && first_come(network, index).is_some());
         if queues && !exponential[index] {
             caveats.push(Caveat::NotExponential(id));
         }

@@ -4,6 +4,7 @@ mod approximate;
 mod demand;
 mod exact;
 mod open;
+mod twins;
 
 use crate::{ClassId, ModelError, Network, Servers, StationId, laws};
 use demand::{Center, Closed, Demands, Means};

@@ -43,6 +43,9 @@ pub(super) fn load(network: &Network, demands: &Demands) -> Result<Vec<Load>, Mo
 
 /// Adds the open classes to a solution that has the closed ones.
 pub(super) fn add(network: &Network, demands: &Demands, load: &[Load], solution: &mut Solution) {
+    if network.classes.iter().all(|class| matches!(class.source, Source::Closed { .. })) {
+        return;
+    }
     let closed: Vec<Crowd> =
         (0..network.stations.len()).map(|station| Crowd::of(station, demands, solution)).collect();
     let first_come: Vec<Option<FirstCome>> =

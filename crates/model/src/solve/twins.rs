@@ -1,0 +1,170 @@
+//! What the approximate methods iterate over: classes with their twins, and what they visit.
+//!
+//! Twins are classes that may be exchanged with each other, centers of their own included, and
+//! nothing changes: drives of one kind behind one adapter. In a fixed point all of them have the
+//! same queues, and in the network with a request less all but the one that lacks it. So they are
+//! one class with a count.
+
+use super::approximate::Crowd;
+use super::demand::{Center, Closed};
+
+/// What a class has to do with a center.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub class: usize,
+    pub center: usize,
+    /// Nobody else comes there: each of the class's twins has such a center of its own.
+    pub alone: bool,
+    /// How many of the class's twins come to the center.
+    pub visitors: f64,
+    pub members: f64,
+    /// Visits to one member.
+    pub visits: f64,
+    /// One service, at the speed of one request alone.
+    pub alone_s: f64,
+    /// One service, at full speed.
+    pub service_s: f64,
+}
+
+/// The network, a class for each set of twins. What is kept of a class is that of one of them.
+pub(super) struct Problem {
+    /// Per class: how many twins it stands for.
+    pub twins: Vec<f64>,
+    /// Per class: thinking and delays.
+    pub delay_s: Vec<f64>,
+    /// Per center.
+    pub crowds: Vec<Crowd>,
+    /// Class by class.
+    pub entries: Vec<Entry>,
+    /// Per class: where its entries begin; and their end.
+    pub begins: Vec<usize>,
+    /// Per center: its entries.
+    pub at: Vec<Vec<usize>>,
+    /// Per class: requests of one twin.
+    pub population: Vec<f64>,
+    /// By class of the network: the class here.
+    pub set_of: Vec<usize>,
+}
+
+impl Problem {
+    /// Finds the twins.
+    pub fn new(closed: &Closed) -> Problem {
+        let visitors = |center: &Center| center.visits.iter().filter(|v| **v > 0.0).count();
+        let visited: Vec<usize> = closed.centers.iter().map(visitors).collect();
+        let crowds: Vec<Crowd> = closed.centers.iter().map(|k| Crowd::new(k, closed)).collect();
+        let mut problem = Problem {
+            twins: Vec::new(),
+            delay_s: Vec::new(),
+            at: vec![Vec::new(); crowds.len()],
+            crowds,
+            entries: Vec::new(),
+            begins: vec![0],
+            population: Vec::new(),
+            set_of: Vec::new(),
+        };
+        for class in 0..closed.classes.len() {
+            let set = problem.population.len();
+            let entry = |k: usize| Entry::new(closed, class, k, set, visited[k] == 1);
+            let entries: Vec<Entry> = visits(closed, class).map(entry).collect();
+            let (delay_s, population) =
+                (closed.delay_s[class], f64::from(closed.population[class]));
+            let set = (0..set).find(|set| {
+                (problem.delay_s[*set], problem.population[*set]) == (delay_s, population)
+                    && problem.are_twins(&problem.entries[problem.entries_of(*set)], &entries)
+            });
+            problem.set_of.push(set.unwrap_or(problem.population.len()));
+            match set {
+                Some(set) => problem.twins[set] += 1.0,
+                None => problem.add(population, delay_s, entries),
+            }
+        }
+        problem.count_visitors();
+        problem
+    }
+
+    /// Adds a class.
+    fn add(&mut self, population: f64, delay_s: f64, entries: Vec<Entry>) {
+        for (index, entry) in (self.entries.len()..).zip(&entries) {
+            self.at[entry.center].push(index);
+        }
+        self.entries.extend(entries);
+        self.begins.push(self.entries.len());
+        self.twins.push(1.0);
+        self.delay_s.push(delay_s);
+        self.population.push(population);
+    }
+
+    fn count_visitors(&mut self) {
+        for entry in &mut self.entries {
+            let twins = self.twins[entry.class];
+            entry.visitors = if entry.alone { twins.min(1.0) } else { twins };
+        }
+    }
+
+    /// The same with a request of one twin of `gone` less: that one is a class of its own then, the
+    /// last one.
+    pub fn without(&self, gone: usize) -> Problem {
+        let mut entries = self.entries[self.entries_of(gone)].to_vec();
+        let mut less = Problem {
+            twins: self.twins.clone(),
+            delay_s: self.delay_s.clone(),
+            crowds: self.crowds.clone(),
+            entries: self.entries.clone(),
+            begins: self.begins.clone(),
+            at: self.at.clone(),
+            population: self.population.clone(),
+            set_of: Vec::new(),
+        };
+        for entry in &mut entries {
+            entry.class = self.population.len();
+            if entry.alone {
+                less.crowds.push(less.crowds[entry.center].clone());
+                less.at.push(Vec::new());
+                entry.center = less.crowds.len() - 1;
+            }
+        }
+        less.twins[gone] -= 1.0;
+        less.add(self.population[gone] - 1.0, self.delay_s[gone], entries);
+        less.count_visitors();
+        less
+    }
+
+    /// Which entry one of the network without a request of `gone` was before.
+    pub fn before(&self, gone: usize, entry: usize) -> usize {
+        let added = entry.checked_sub(self.entries.len());
+        added.map_or(entry, |place| self.begins[gone] + place)
+    }
+
+    /// The entries of a class.
+    pub fn entries_of(&self, class: usize) -> std::ops::Range<usize> {
+        self.begins[class]..self.begins[class + 1]
+    }
+
+    /// Whether these are the entries of classes that may be exchanged.
+    fn are_twins(&self, one: &[Entry], other: &[Entry]) -> bool {
+        let times = |entry: &Entry| (entry.members, entry.visits, entry.alone_s, entry.service_s);
+        let pair = |(a, b): (&Entry, &Entry)| {
+            let same = a.center == b.center
+                || (a.alone && b.alone && self.crowds[a.center].is_like(&self.crowds[b.center]));
+            same && times(a) == times(b)
+        };
+        one.len() == other.len() && one.iter().zip(other).all(pair)
+    }
+}
+
+impl Entry {
+    fn new(closed: &Closed, class: usize, k: usize, set: usize, alone: bool) -> Entry {
+        let center = &closed.centers[k];
+        let (visits, demand_s) = (center.visits[class], center.demand_s[class]);
+        let (slow, fast) = (center.speeds[0], center.speeds[center.speeds.len() - 1]);
+        let (alone_s, service_s) = (demand_s / visits / slow, demand_s / visits / fast);
+        let members = center.members.len() as f64;
+        Entry { class: set, center: k, alone, visitors: 1.0, members, visits, alone_s, service_s }
+    }
+}
+
+/// The centers that a class comes to.
+pub(super) fn visits(closed: &Closed, class: usize) -> impl Iterator<Item = usize> {
+    let comes = move |(_, center): &(usize, &Center)| center.visits[class] > 0.0;
+    closed.centers.iter().enumerate().filter(comes).map(|(k, _)| k)
+}
