@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use block::Rate;
 use clap::Args as Flags;
-use plan::calibrate::{Calibrated, Point, calibrate};
+use plan::calibrate::{Calibrated, Point, Prior, calibrate};
 use serde_json::json;
 
 use crate::catalogue::read;
@@ -51,7 +51,7 @@ pub fn main(args: &Args) -> Result<Exit> {
         }
     }
     let name = args.out.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let source = source(&args.runs, points.len());
+    let source = source(&args.runs, &points);
     let found = calibrate(&name, &source, &points, part);
     let found = found.map_err(|error| UsageError(error.to_string()))?;
     let text = found.profile.print().map_err(anyhow::Error::msg)?;
@@ -73,10 +73,12 @@ pub fn main(args: &Args) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-fn source(runs: &[PathBuf], points: usize) -> String {
+fn source(runs: &[PathBuf], points: &[Point]) -> String {
+    let origin = points.first().map_or("", |point| point.origin.word());
+    let points = points.len();
     let first = runs.first().map_or_else(String::new, |run| run.display().to_string());
     let last = runs.last().map_or_else(String::new, |run| run.display().to_string());
-    format!("{points} runs, {first} to {last}")
+    format!("{points} {origin} runs, {first} to {last}")
 }
 
 fn table(found: &Calibrated, out: &Path) -> Result<String> {
@@ -85,13 +87,14 @@ fn table(found: &Calibrated, out: &Path) -> Result<String> {
         let point = &row.point;
         writeln!(
             text,
-            "{:<5} {:>3} x {:>5} outstanding, {:>8} B, {:>3.0} % reads  measured {:>8} model {:>8} \
+            "{:<5} {:>3} x {:>5} outstanding, {:>8} B, {:>3.0} % reads  {} {:>8} model {:>8} \
              {:+6.1} %  {}",
-            if row.held_out { "PRED" } else { "FIT" },
+            row.tag.word(),
             point.drives,
             point.outstanding,
             point.size_bytes,
             point.read_share * 100.0,
+            point.origin.word(),
             Rate(point.iops).to_string(),
             Rate(row.model_iops).to_string(),
             row.error * 100.0,
@@ -99,9 +102,16 @@ fn table(found: &Calibrated, out: &Path) -> Result<String> {
         )?;
     }
     for p in &found.parameters {
-        let error = p.error.map_or(String::new(), |error| format!(" ± {error:.2e}"));
-        let prior = p.prior.map_or(String::new(), |(mean, _)| format!(", catalogue {mean:.3e}"));
-        writeln!(text, "{:<24} {:.4e}{error}{prior}", p.name, p.value)?;
+        let kind = p.kind.word();
+        let interval = match p.interval {
+            Some((low, high)) => format!(", 95 %: {low:.3e} to {high:.3e}"),
+            None => String::new(),
+        };
+        let prior = p.prior.map_or(String::new(), |prior| {
+            let Prior { mean, error, kind } = prior;
+            format!("; catalogue {mean:.3e} ± {error:.1e} ({})", kind.word())
+        });
+        writeln!(text, "{:<24} {:.4e} ({kind}{interval}){prior}", p.name, p.value)?;
     }
     if let Some(fitted) = &found.profile.calibration {
         writeln!(

@@ -1,6 +1,7 @@
 //! Bounded least squares: finds the parameters of a model from what was measured.
 
 use crate::ModelError;
+use crate::usl::student;
 
 /// Steps after which a fit is given up.
 const ITERATIONS_MAX: u32 = 500;
@@ -33,9 +34,11 @@ pub struct Parameter {
 pub struct Fit {
     /// The parameters, in the order given.
     pub values: Vec<f64>,
-    /// Their standard errors; infinite for a parameter that the data say nothing about, 0 for one
-    /// that stands at a bound.
+    /// Their standard errors; infinite for a parameter that the data say nothing about. Of one
+    /// that stands at a bound, the error as if it were free to go on.
     pub errors: Vec<f64>,
+    /// Their 95 % intervals, within the bounds; all between them for what the data do not tell.
+    pub intervals: Vec<(f64, f64)>,
     /// Root mean square of the residuals of the data (without the priors).
     pub rms: f64,
     /// Iterations used.
@@ -46,8 +49,8 @@ pub struct Fit {
 ///
 /// `residuals` writes one number per measured point: (model − measured) / measured, and where a
 /// parameter has a prior, divided by the relative error that is expected of a point, so that points
-/// and priors weigh as they should. Standard errors then come from these expectations; without
-/// priors, from the scatter of the residuals.
+/// and priors weigh as they should. Standard errors then come from these expectations, or from the
+/// scatter of the residuals if that is larger; without priors, from the scatter alone.
 ///
 /// # Errors
 ///
@@ -157,28 +160,37 @@ impl<F: FnMut(&[f64], &mut Vec<f64>)> Problem<'_, F> {
 
     fn finish(&mut self, at: &[f64], rows: &[f64], iterations: u32) -> Result<Fit, ModelError> {
         let slopes = self.slopes(at)?;
-        let normal = Normal::new(rows, &slopes, at);
+        // A bound says where a parameter cannot be, not that it is known.
+        let mut normal = Normal::new(rows, &slopes, at);
+        normal.free.fill(true);
         let data = &rows[..self.points];
-        let free = normal.free.iter().filter(|free| **free).count();
+        let freedom = data.len().saturating_sub(self.parameters.len());
+        let scatter = match freedom {
+            0 => f64::INFINITY,
+            freedom => squares(data) / freedom as f64,
+        };
         let priors = self.parameters.iter().any(|p| p.prior.is_some());
-        let variance = if priors {
-            1.0
-        } else if data.len() > free {
-            squares(data) / (data.len() - free) as f64
-        } else {
-            f64::INFINITY
+        let variance = match priors {
+            true if scatter.is_finite() => scatter.max(1.0),
+            true => 1.0,
+            false => scatter,
         };
-        let error = |(index, p): (usize, &Parameter)| {
-            if !normal.free[index] {
-                return 0.0;
-            }
-            let inverse = normal.inverse(index);
-            let share = if inverse > 0.0 { (variance * inverse).sqrt() } else { f64::INFINITY };
-            share * (p.high - p.low)
+        let errors: Vec<f64> = (0..at.len())
+            .map(|index| {
+                let inverse = normal.inverse(index);
+                let share = if inverse > 0.0 { (variance * inverse).sqrt() } else { f64::INFINITY };
+                share * (self.parameters[index].high - self.parameters[index].low)
+            })
+            .collect();
+        let values = self.values(at);
+        let wide = if priors || freedom == 0 { 1.96 } else { student(freedom) };
+        let interval = |(p, (value, error)): (&Parameter, (&f64, &f64))| {
+            ((value - wide * error).max(p.low), (value + wide * error).min(p.high))
         };
-        let errors = self.parameters.iter().enumerate().map(|(i, p)| error((i, p))).collect();
+        let pairs = self.parameters.iter().zip(values.iter().zip(&errors));
+        let intervals = pairs.map(interval).collect();
         let rms = (squares(data) / data.len().max(1) as f64).sqrt();
-        Ok(Fit { values: self.values(at), errors, rms, iterations })
+        Ok(Fit { values, errors, intervals, rms, iterations })
     }
 }
 
@@ -285,7 +297,10 @@ mod test {
         });
         let fit = fit.unwrap();
         assert!((fit.values[0] - 2.5).abs() < 1e-8, "{fit:?}");
-        assert!((fit.errors[0] - (5.0_f64 / 12.0).sqrt()).abs() < 1e-6, "{fit:?}");
+        let error = (5.0_f64 / 12.0).sqrt();
+        assert!((fit.errors[0] - error).abs() < 1e-6, "{fit:?}");
+        // Student's t of three degrees of freedom.
+        assert!((fit.intervals[0].1 - 2.5 - 3.182 * error).abs() < 1e-5, "{fit:?}");
     }
 
     #[test]
@@ -294,7 +309,10 @@ mod test {
             rows.extend([1.0, 2.0, 3.0].map(|x| p[0] * x - 2.0 * x));
         };
         let fit = least_squares(&[parameter(0.5, 0.0, 1.0)], slope).unwrap();
-        assert_eq!((fit.values[0], fit.errors[0]), (1.0, 0.0));
+        assert_eq!(fit.values[0], 1.0);
+        // It would go on, and says by how much it is uncertain: √(14/2/14), of two degrees.
+        assert!((fit.errors[0] - 0.5_f64.sqrt()).abs() < 1e-6, "{fit:?}");
+        assert_eq!(fit.intervals[0], (0.0, 1.0));
         // One point at 2 ± 1 and a prior of 4 ± 1 meet at 3, with an error of √½.
         let prior = Parameter { prior: Some((4.0, 1.0)), ..parameter(5.0, 0.0, 10.0) };
         let fit = least_squares(&[prior], |p, rows| rows.push(p[0] - 2.0)).unwrap();
@@ -308,7 +326,8 @@ mod test {
         let fit = least_squares(&parameters, |p, rows| {
             rows.extend([2.0, 2.1, 1.9].map(|y| p[0] - y));
         });
-        assert_eq!(fit.unwrap().errors[1], f64::INFINITY);
+        let fit = fit.unwrap();
+        assert_eq!((fit.errors[1], fit.intervals[1]), (f64::INFINITY, (0.0, 10.0)));
     }
 
     #[test]

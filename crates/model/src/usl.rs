@@ -191,7 +191,7 @@ fn interval(draws: &[Scalability], value: impl Fn(&Scalability) -> f64) -> (f64,
 }
 
 /// Student's t, 2.5 % on either side.
-fn student(freedom: usize) -> f64 {
+pub(crate) fn student(freedom: usize) -> f64 {
     const TABLE: [f64; 10] =
         [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     // Beyond the table the expansion of Fisher and Cornish is right to 0.1 %.

@@ -6,7 +6,7 @@
 //! | sizes | time of the link for a byte |
 //! | reads and writes | both for either direction |
 //! | drives | what they share: the link |
-//! | cores | time of the processor, and its contention |
+//! | cores | time of the processor, its contention and coherence |
 //!
 //! Means decide, by queueing theory; the scatter of times is that of lone I/Os. Every third point
 //! is held out, and its error stands beside that of the fit.
@@ -16,6 +16,9 @@ mod point;
 
 use serde::Serialize;
 use volume::delay::Profile;
+
+use crate::catalogue::Kind;
+use crate::verify::Tag;
 
 pub use fit::calibrate;
 pub use point::Point;
@@ -45,10 +48,24 @@ pub struct Fitted {
     pub name: &'static str,
     /// In the unit of its name.
     pub value: f64,
-    /// Its standard error; `None` if the points say nothing about it.
-    pub error: Option<f64>,
-    /// What the catalogue says: mean and standard deviation.
-    pub prior: Option<(f64, f64)>,
+    /// How it is known: `fit` by the runs; as the catalogue knows it where the runs say nothing;
+    /// `guess` where neither does.
+    pub kind: Kind,
+    /// Its 95 % interval, with the width of the medium as it is; `None` if nothing tells it.
+    pub interval: Option<(f64, f64)>,
+    /// What the catalogue says.
+    pub prior: Option<Prior>,
+}
+
+/// What is believed of a parameter before any run, in the unit of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Prior {
+    /// The value of the catalogue's figure.
+    pub mean: f64,
+    /// Standard deviation: the figure's interval is two of them to either side.
+    pub error: f64,
+    /// How the figure is known.
+    pub kind: Kind,
 }
 
 /// A point and what the profile says about it.
@@ -56,8 +73,8 @@ pub struct Fitted {
 pub struct Row {
     /// What was run.
     pub point: Point,
-    /// It was held out: its error is that of a prediction.
-    pub held_out: bool,
+    /// `PRED` if it was held out, so that its error is that of a prediction; otherwise `FIT`.
+    pub tag: Tag,
     /// I/Os per second by the profile.
     pub model_iops: f64,
     /// (model − measured) / measured.

@@ -1,7 +1,7 @@
 //! What a result says about a drive, in a few numbers.
 
 use serde::Serialize;
-use stats::RunResult;
+use stats::{Origin, RunResult};
 
 use super::CalibrateError;
 use crate::bill::DEVICES_MAX;
@@ -18,6 +18,8 @@ const IOPS_MAX: f64 = 1e12;
 pub struct Point {
     /// Where it came from.
     pub name: String,
+    /// Whether it was measured, emulated or simulated.
+    pub origin: Origin,
     /// What stores.
     pub storage: String,
     /// Bytes of each I/O.
@@ -83,6 +85,7 @@ impl Point {
         let core_s = result.cpu.core_us_per_io.map(|us| us * 1e-6);
         Ok(Point {
             name: name.to_owned(),
+            origin: result.origin,
             storage: job.storage.clone(),
             size_bytes,
             read_share: job.read_percent / 100.0,

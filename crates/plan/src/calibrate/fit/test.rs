@@ -3,6 +3,7 @@
 use stats::RunResult;
 
 use super::*;
+use crate::catalogue::Catalogue;
 use crate::simulate::Simulator;
 use crate::simulate::test::{run, workload};
 
@@ -123,4 +124,107 @@ fn too_few_or_too_similar_runs_are_refused() {
         point.size_bytes = 512 << (index % 2);
     }
     assert!(says(&few).contains("4 runs that are not held out for 5 parameters"));
+}
+
+/// Cores that wait for each other: with more than fifteen of them all are slower.
+const CROWDED: &str = "name = 'crowded'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\n\
+    read = { each_s = 20e-6 }\nwrite = { each_s = 20e-6 }\n\
+    [[stage]]\nname = 'controller'\nservers = 1\nread = { each_s = 0.2e-6 }\n\
+    [[stage]]\nname = 'processor'\nservers = 1\nshared = true\ncontention = 0.08\n\
+    coherence = 0.004\nread = { each_s = 10e-6 }\nwrite = { each_s = 10e-6 }\n";
+
+#[test]
+fn contention_of_cores_is_found_within_its_interval() {
+    let mut points = Vec::new();
+    for cores in [1, 2, 3, 4, 6, 8, 12, 16] {
+        let text = CROWDED.replace("servers = 1\nshared", &format!("servers = {cores}\nshared"));
+        let profile = Profile::parse(&text).unwrap();
+        for outstanding in [1, 16, 64] {
+            let simulator = Simulator::of_profile(&profile, 1, 1).unwrap();
+            let result = run(&simulator, &workload(4096, 100.0, outstanding), 0.5);
+            let point = Point::of("a run", &result).unwrap();
+            points.push(Point { cores, ..point });
+        }
+    }
+    let found = calibrate("found", "a simulation", &points, None).unwrap();
+    for (name, expected) in [("processor.contention", 0.08), ("processor.coherence", 0.004)] {
+        let one = found.parameters.iter().find(|p| p.name == name).unwrap();
+        let (low, high) = one.interval.unwrap();
+        assert!(low <= expected && expected <= high, "{one:?}");
+        assert!(high - low < expected, "says too little: {one:?}");
+        assert_eq!(one.kind, Kind::Fit);
+    }
+    let fitted = found.profile.calibration.as_ref().unwrap();
+    assert_eq!((fitted.fitted, fitted.held_out), (16, 8));
+    assert!(fitted.held_out_error_percent < 1.0, "{fitted:?}");
+    // A line through three numbers of cores tells no coherence, and says so.
+    let few: Vec<Point> = points.into_iter().filter(|point| point.cores <= 3).collect();
+    let found = calibrate("few", "a simulation", &few, None).unwrap();
+    assert!(found.parameters.iter().all(|p| p.name != "processor.coherence"));
+    assert!(found.remarks.iter().any(|remark| remark.contains("coherence")), "{found:?}");
+}
+
+/// What a catalogue says of a drive: reads of 88 µs and `rate`, writes of 52 µs and 80,000.
+fn part(rate: u32) -> Part {
+    let figure = |is: &str, value: &str, unit: &str| {
+        format!("{{ is = '{is}', value = {value}, unit = '{unit}', kind = 'spec', source = 's' }},")
+    };
+    let figures = [
+        figure("read_latency", "88", "us"),
+        figure("read_iops", &rate.to_string(), "IOPS"),
+        figure("write_latency", "52", "us"),
+        figure("write_iops", "80000", "IOPS"),
+    ];
+    let text = format!(
+        "[source.s]\ntitle = 'a test'\ndate = '2026'\n[[part]]\nid = 'p'\nname = 'p'\n\
+         class = 'drive'\ninterface = 'pcie'\nfigures = [\n{}\n]\n",
+        figures.join("\n")
+    );
+    let mut catalogue = Catalogue::default();
+    catalogue.add("p.toml", &text).unwrap();
+    catalogue.part("p").unwrap().clone()
+}
+
+fn reads(profile: &Profile) -> Vec<Point> {
+    sweep(profile).into_iter().filter(|point| point.read_share == 1.0).collect()
+}
+
+#[test]
+fn what_was_not_run_is_as_the_catalogue_has_it() {
+    let points = reads(&Profile::parse(KNOWN).unwrap());
+    let found = calibrate("found", "reads", &points, Some(&part(125_000))).unwrap();
+    let of = |name: &str| found.parameters.iter().find(|p| p.name == name).unwrap();
+    // 80,000 a second take 12.5 µs each; a lone write takes the rest of 52 beside.
+    for (name, mean, spread) in
+        [("controller.write.each_s", 12.5e-6, 0.3126e-6), ("medium.write.each_s", 39.5e-6, 1.3e-6)]
+    {
+        let one = of(name);
+        assert!((one.value / mean - 1.0).abs() < 1e-6, "{one:?}");
+        assert_eq!(one.kind, Kind::Spec, "{one:?}");
+        let (low, high) = one.interval.unwrap();
+        assert!(((high - low) / (2.0 * 1.96 * spread) - 1.0).abs() < 0.01, "{one:?}");
+    }
+    assert_eq!(of("controller.read.each_s").kind, Kind::Fit);
+    assert!(found.remarks.iter().any(|r| r.contains("no writes were run")), "{:?}", found.remarks);
+    assert!(!found.remarks.iter().any(|r| r.contains("is it that part")), "{:?}", found.remarks);
+}
+
+#[test]
+fn many_runs_outweigh_the_catalogue() {
+    let points = reads(&Profile::parse(KNOWN).unwrap());
+    // The data sheet says half of what the drive does.
+    let found = calibrate("found", "reads", &points, Some(&part(62_500))).unwrap();
+    let one = found.parameters.iter().find(|p| p.name == "controller.read.each_s").unwrap();
+    assert!((one.value / 8e-6 - 1.0).abs() < 0.06 && one.kind == Kind::Fit, "{one:?}");
+    assert!((one.prior.unwrap().mean / 16e-6 - 1.0).abs() < 1e-9, "{one:?}");
+    let told = |remark: &String| remark.contains("controller.read") && remark.contains("that part");
+    assert!(found.remarks.iter().any(told), "{:?}", found.remarks);
+}
+
+#[test]
+fn runs_of_different_origin_do_not_mix() {
+    let mut points = vec![Point::of("r", &result()).unwrap(); 9];
+    points[4].origin = stats::Origin::Simulated;
+    let error = calibrate("x", "", &points, None).unwrap_err().to_string();
+    assert!(error.contains("measured and simulated"), "{error}");
 }

@@ -1,0 +1,79 @@
+//! What an I/O costs in core time, by the runs that counted it.
+
+use std::collections::BTreeMap;
+
+use model::ModelError;
+use model::fit::{Parameter, least_squares};
+
+use super::super::{Fitted, Point};
+use crate::catalogue::Kind;
+
+/// Core seconds of an I/O, on a line over its length.
+pub(super) struct Cores {
+    /// Of the command of a read.
+    pub read_s: f64,
+    /// Of the command of a write.
+    pub write_s: f64,
+    /// Of each byte.
+    pub per_byte_s: f64,
+    /// The same with their intervals.
+    pub fitted: Vec<Fitted>,
+}
+
+/// A core that waits may spin, so that of each kind of I/O the run that used least is taken; `None`
+/// if none was counted, or not on how many cores.
+pub(super) fn cores(points: &[&Point]) -> Result<Option<Cores>, ModelError> {
+    let mut least: BTreeMap<(u32, u64), (f64, f64)> = BTreeMap::new();
+    for point in points {
+        let Some(core_s) = point.core_s else { continue };
+        let kind = (point.size_bytes, point.read_share.to_bits());
+        let entry = least.entry(kind).or_insert((core_s, point.read_share));
+        entry.0 = entry.0.min(core_s);
+    }
+    if least.is_empty() || points.iter().any(|point| point.cores == 0) {
+        return Ok(None);
+    }
+    let rows: Vec<(f64, f64, f64)> = least
+        .iter()
+        .map(|((size, _), (core_s, read))| (f64::from(*size), *read, *core_s))
+        .collect();
+    let mean = rows.iter().map(|row| row.2).sum::<f64>() / rows.len() as f64;
+    let shortest = rows.iter().map(|row| row.0).fold(f64::INFINITY, f64::min);
+    let free = |name: &str, start: f64, high: f64| Parameter {
+        name: name.to_owned(),
+        start,
+        low: 0.0,
+        high,
+        prior: None,
+    };
+    let both = rows.iter().any(|row| row.1 != rows[0].1);
+    let sizes = rows.iter().any(|row| row.0 != rows[0].0);
+    let mut parameters = vec![free("core", mean, mean * 20.0)];
+    if both {
+        parameters.push(free("core of a write", mean, mean * 20.0));
+    }
+    if sizes {
+        parameters.push(free("core of a byte", 0.1 * mean / shortest, 10.0 * mean / shortest));
+    }
+    let (write, byte) = (usize::from(both), parameters.len() - 1);
+    let per_byte = |p: &[f64]| if sizes { p[byte] } else { 0.0 };
+    let fit = least_squares(&parameters, |p, out| {
+        out.extend(rows.iter().map(|(size, share, core_s)| {
+            (share * p[0] + (1.0 - share) * p[write] + per_byte(p) * size) / core_s - 1.0
+        }));
+    })?;
+    let told = |name, at: usize| Fitted {
+        name,
+        value: fit.values[at],
+        kind: Kind::Fit,
+        // As many parameters as kinds of I/O leave nothing to tell an error by.
+        interval: fit.errors[at].is_finite().then_some(fit.intervals[at]),
+        prior: None,
+    };
+    let mut fitted = vec![told("processor.read.each_s", 0), told("processor.write.each_s", write)];
+    if sizes {
+        fitted.push(told("processor.per_byte_s", byte));
+    }
+    let (read_s, write_s) = (fit.values[0], fit.values[write]);
+    Ok(Some(Cores { read_s, write_s, per_byte_s: per_byte(&fit.values), fitted }))
+}
