@@ -154,3 +154,158 @@ fn the_error_table_passes() {
     let held_out = rows.iter().filter(|row| row["tag"] == "PRED").count();
     assert_eq!(held_out, 31);
 }
+
+/// Numbers that were asked for, or that count what is there; they are no statements.
+const GIVEN: [&str; 14] = [
+    "work",
+    "draws",
+    "seed",
+    "goal",
+    "count",
+    "drives",
+    "cards",
+    "systems",
+    "number",
+    "equal",
+    "bill",
+    "parts_known",
+    "size_bytes",
+    "outstanding",
+];
+/// What says how something is known.
+const KINDS: [&str; 9] =
+    ["spec", "measured", "derived", "fit", "guess", "FIT", "PRED", "ALT", "ARITH"];
+/// Parts of a document whose numbers say it themselves, not by what stands around.
+const OWN: [&str; 13] = [
+    "inputs",
+    "uses",
+    "lines",
+    "waterfall",
+    "next",
+    "price",
+    "power",
+    "height",
+    "parameters",
+    "points",
+    "rows",
+    "figures",
+    "findings",
+];
+
+/// Every number in `value` that nothing says the origin of: by `kind` or `tag` in its object or one
+/// around it, or in its list.
+fn without_origin(value: &Value, at: &str, known: bool, missing: &mut Vec<String>) {
+    let is_kind = |value: &Value| value.as_str().is_some_and(|word| KINDS.contains(&word));
+    match value {
+        Value::Number(_) if !known => missing.push(at.to_owned()),
+        Value::Array(all) => {
+            let known = known || all.iter().any(is_kind);
+            all.iter().for_each(|each| without_origin(each, at, known, missing));
+        }
+        Value::Object(fields) => {
+            let known =
+                known || ["kind", "tag"].iter().any(|key| fields.get(*key).is_some_and(is_kind));
+            for (key, value) in fields {
+                if !GIVEN.contains(&key.as_str()) {
+                    let inner = known && (value.is_number() || !OWN.contains(&key.as_str()));
+                    let own = fields.get(&format!("{key}_kind")).is_some_and(is_kind);
+                    without_origin(value, &format!("{at}.{key}"), inner || own, missing);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_number_says_where_it_is_from() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let bill = |name: &str, group: &str| {
+        let work = "size = '4k'\noutstanding = 32\nread = 70\n[[group]]\n";
+        let text = format!("name = '{name}'\n{work}{group}\n");
+        std::fs::write(folder.path().join(format!("{name}.toml")), text).unwrap();
+    };
+    bill("optane", "drive = 'p4800x-375'\n[[extra]]\nwhat = 'a box'\nprice = 5");
+    bill("unknown", "drive = 'pm1743'");
+    let server = "--server sr2625urlx --software windows-lsi-iometer";
+    for (args, least) in [
+        (format!("plan --drive x25-m --drives 28 --adapter lsi-9210-8i --adapters 5 {server}"), 60),
+        ("plan optane.toml".to_owned(), 40),
+        (format!("plan --goal 1M --adapter lsi-9210-8i {server}"), 20),
+        ("plan --compare optane.toml unknown.toml".to_owned(), 60),
+        ("plan --compare optane.toml unknown.toml --money 20K".to_owned(), 60),
+        ("plan verify".to_owned(), 300),
+        (MILLION.to_owned(), 0),
+        ("audit founding".to_owned(), 0),
+        ("catalogue list".to_owned(), 1000),
+        ("catalogue show x25-m".to_owned(), 20),
+    ] {
+        let Finished { stdout, .. } = drumfire.run(folder.path(), &format!("{args} --json"), LIMIT);
+        let document: Value = serde_json::from_str(&stdout).unwrap();
+        let mut missing = Vec::new();
+        without_origin(&document, "", false, &mut missing);
+        assert_eq!(missing, Vec::<String>::new(), "{args}");
+        // The test itself sees numbers: without the words for kinds all are missing.
+        let blind = stdout.replace("\"kind\"", "\"x\"").replace("\"tag\"", "\"x\"");
+        let mut numbers = Vec::new();
+        without_origin(&serde_json::from_str(&blind).unwrap(), "", false, &mut numbers);
+        assert!(numbers.len() >= least, "{args}: {} numbers", numbers.len());
+    }
+    // Each finding of an audit says it for the figures in its line.
+    let audit = drumfire.run(folder.path(), &format!("{MILLION} --json"), LIMIT);
+    let audit: Value = serde_json::from_str(&audit.stdout).unwrap();
+    let findings = audit["findings"].as_array().unwrap();
+    let said = |finding: &Value| finding["kind"].as_str().is_some_and(|kind| KINDS.contains(&kind));
+    assert!(findings.len() >= 8 && findings.iter().all(said), "{findings:?}");
+    // And a simulation, which is one number after another, says it for all of them.
+    let args = "simulate optane.toml --seconds 0.2 --ramp 0.1 --json --out kept";
+    let result: Value =
+        serde_json::from_str(&drumfire.run(folder.path(), args, LIMIT).ok().stdout).unwrap();
+    assert_eq!(result["origin"], "simulated");
+    let rests = |warning: &Value| warning.as_str().is_some_and(|text| text.contains("rests on"));
+    assert!(result["warnings"].as_array().unwrap().iter().any(rests), "{}", result["warnings"]);
+}
+
+#[test]
+fn names_do_not_steer_the_terminal() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    let evil = r"a\u001b[2Jb";
+    write(
+        "bill.toml",
+        format!(
+            "name = \"{evil}\"\nsize = '4k'\noutstanding = 1\n[[group]]\ndrive = 'x25-m'\n\
+             [[extra]]\nwhat = \"{evil}\"\nprice = 1\n"
+        ),
+    );
+    write(
+        "parts.toml",
+        format!(
+            "[source.s]\ntitle = \"{evil}\"\n[[part]]\nid = 'p'\nname = \"{evil}\"\n\
+             class = 'drive'\ninterface = 'pcie'\nnote = \"{evil}\"\nfigures = [{{ is = \
+             'read_iops', value = 1000, unit = 'IOPS', kind = 'spec', source = 's' }}]\n"
+        ),
+    );
+    write(
+        "claims.toml",
+        format!("title = \"{evil}\"\n[[claim]]\nsays = \"{evil}\"\niops = '1M'\n"),
+    );
+    write("broken.toml", format!("name = 'x'\n\"{evil}\" = 1\n"));
+    for args in [
+        "plan bill.toml --draws 10",
+        "simulate bill.toml --seconds 0.1 --ramp 0 --out kept",
+        "catalogue show p --parts parts.toml",
+        "catalogue list --parts parts.toml",
+        "audit claims.toml",
+        "plan broken.toml",
+        "audit broken.toml",
+        "catalogue check broken.toml",
+    ] {
+        let done = drumfire.run(folder.path(), args, LIMIT);
+        let told = format!("{}{}", done.stdout, done.stderr);
+        assert!(told.contains("a·[2Jb"), "{args}: {told}");
+        assert!(!told.contains('\u{1b}'), "{args}: {told:?}");
+    }
+}

@@ -108,7 +108,9 @@ fn brief(part: &Part) -> String {
     ];
     let figures = names.iter().filter_map(|name| {
         let quantity = quantity_named(name)?;
-        Some(format!("{} {}", name.replace('_', " "), pretty(part.value(name)?, quantity)))
+        let known = part.known(name)?;
+        let (name, value) = (name.replace('_', " "), pretty(known.value, quantity));
+        Some(format!("{name} {value} ({})", known.kind.word()))
     });
     figures.collect::<Vec<_>>().join(", ")
 }

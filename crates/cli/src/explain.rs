@@ -1,5 +1,6 @@
 //! `drumfire explain`: what a job file would run, and what of it would not be as it stands.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -39,7 +40,9 @@ pub fn main(args: &Args) -> Result<Exit> {
     };
     // What the file says otherwise than it will be done is said beside the new file.
     reading.notes.iter().for_each(output::note);
-    output::print(&written(job, args.format.unwrap_or(Format::Toml))?)?;
+    // A file, to the last byte.
+    let text = written(job, args.format.unwrap_or(Format::Toml))?;
+    output::write(|out| out.write_all(text.as_bytes()))?;
     Ok(Exit::Good)
 }
 

@@ -6,9 +6,9 @@ use std::io::{self, StdoutLock, Write};
 
 use anyhow::Result;
 
-/// Prints a text to standard output.
+/// Prints a text to standard output, [`plain`].
 pub fn print(text: &str) -> Result<()> {
-    write(|out| out.write_all(text.as_bytes()))
+    write(|out| out.write_all(plain(text).as_bytes()))
 }
 
 /// Lets `fill` print to standard output.
@@ -22,5 +22,12 @@ pub fn write(fill: impl FnOnce(&mut StdoutLock<'static>) -> io::Result<()>) -> R
 
 /// A line of diagnostics on standard error. `eprintln` panics where nobody reads it.
 pub fn note(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", plain(&line.to_string()));
+}
+
+/// A text for a terminal. Names and files of others may hold letters that steer it: they become
+/// dots.
+fn plain(text: &str) -> String {
+    let steers = |letter: char| letter.is_control() && !['\n', '\t'].contains(&letter);
+    text.chars().map(|letter| if steers(letter) { '·' } else { letter }).collect()
 }

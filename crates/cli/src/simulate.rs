@@ -10,6 +10,7 @@ use clap::{Args as Flags, CommandFactory};
 use load::spec::{Part, Workload};
 use load::{RunSpec, Stop, WorkerSpec};
 use plan::bill::{Bill, Work};
+use plan::catalogue::Kind;
 use plan::simulate::{SimulateError, Simulator};
 use plan::system::PlanError;
 use stats::Job;
@@ -100,10 +101,12 @@ pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
 pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result<Exit> {
     let found = plan::simulate::theory(profile, drives, work)
         .map_err(|error| UsageError(error.to_string()))?;
+    let kind = if profile.calibration.is_some() { Kind::Fit } else { Kind::Guess };
     if json {
         let document = serde_json::json!({
             "name": profile.name,
             "origin": "simulated",
+            "kind": kind,
             "work": work,
             "drives": drives,
             "prediction": found,
@@ -113,12 +116,13 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
         return Ok(Exit::Good);
     }
     let mut text = format!(
-        "{drives} x {}: {} B, {:.0} % reads, {} under way on each; predicted\n  IOPS       {}\n  \
+        "{drives} x {}: {} B, {:.0} % reads, {} under way on each; predicted ({})\n  IOPS       {}\n  \
          bandwidth  {}B/s\n  latency    {:.1} us on average\n",
         profile.name,
         work.size_bytes,
         work.read_share * 100.0,
         work.outstanding,
+        kind.word(),
         Rate(found.iops),
         Rate(found.bytes_per_s),
         found.latency_s * 1e6

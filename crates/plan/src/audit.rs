@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Kind, Known, Part};
 use crate::claim::{Claim, Document, bytes_of};
 
 mod across;
@@ -47,6 +47,15 @@ pub struct Finding {
     pub outcome: Outcome,
     /// The arithmetic, and what it means.
     pub line: String,
+    /// How the figures in it are known that are not the claim's: the least sure kind of them;
+    /// `derived` where it is arithmetic with what the claim says alone.
+    pub kind: Kind,
+}
+
+impl Finding {
+    fn by(self, kind: Kind) -> Finding {
+        Finding { kind, ..self }
+    }
 }
 
 /// What a claim comes to.
@@ -103,7 +112,7 @@ pub fn audit_all(documents: &[Document], catalogue: &Catalogue) -> Vec<Vec<Vec<F
 }
 
 fn finding(rule: &'static str, outcome: Outcome, line: String) -> Finding {
-    Finding { rule, outcome, line }
+    Finding { rule, outcome, line, kind: Kind::Derived }
 }
 
 /// Whether two intervals meet.
@@ -148,7 +157,7 @@ fn little(claim: &Claim) -> Option<Finding> {
 fn queue(claim: &Claim) -> Option<Finding> {
     let (drive, drives) = (claim.drive?, claim.count("drives")?);
     let known = drive.known("queue_depth")?;
-    let (depth, kind) = (known.value, known.kind.word());
+    let depth = known.value;
     let slots = depth * drives;
     let (name, low, text) = match claim.amount("outstanding") {
         Some(outstanding) => ("outstanding", outstanding.interval().0, round(outstanding.value)),
@@ -159,15 +168,16 @@ fn queue(claim: &Claim) -> Option<Finding> {
         }
     };
     let line = format!(
-        "{name} = {text}; {} x {} of queue depth {} ({kind}) take {}",
+        "{name} = {text}; {} x {} of queue depth {} ({}) take {}",
         round(drives),
         drive.id,
         round(depth),
+        known.kind.word(),
         round(slots)
     );
     // What does not fit waits in the host, which is counted where the host counts it.
     let outcome = if low <= slots { Outcome::Holds } else { Outcome::Unclear };
-    Some(finding("queue", outcome, line))
+    Some(finding("queue", outcome, line).by(known.kind))
 }
 
 /// One I/O at a time gives one over the latency, which cannot exceed what the device does at most.
@@ -195,7 +205,7 @@ fn one_by_one(claim: &Claim) -> Option<Finding> {
         seconds(idle.value),
         idle.kind.word()
     );
-    Some(finding("depth-1", holds_if(latency.interval().1 >= idle.low), line))
+    Some(finding("depth-1", holds_if(latency.interval().1 >= idle.low), line).by(idle.kind))
 }
 
 /// Bandwidth = IOPS × size.
@@ -241,24 +251,25 @@ fn processor(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     let (iops, cores) = (claim.value("iops")?, claim.count("cores")?);
     let each = share * cores / iops;
     let stacks = catalogue.parts.values().filter_map(|part| Some((part, part.known("core_time")?)));
-    let (mut least, mut most) = ((f64::INFINITY, ""), (0.0f64, ""));
-    for (part, time) in stacks {
-        least = if time.low < least.0 { (time.low, part.id.as_str()) } else { least };
-        most = if time.high > most.0 { (time.high, part.id.as_str()) } else { most };
-    }
-    let known = least.0 <= each && each <= most.0;
+    let mut stacks: Vec<(&Part, Known)> = stacks.collect();
+    stacks.sort_by(|(_, a), (_, b)| a.low.total_cmp(&b.low));
+    let least = stacks.first()?;
+    let most = stacks.iter().max_by(|(_, a), (_, b)| a.high.total_cmp(&b.high))?;
+    let known = least.1.low <= each && each <= most.1.high;
+    let named = |(part, time): &(&Part, Known), seconds_each: f64| {
+        format!("{} ({}, {})", seconds(seconds_each), part.id, time.kind.word())
+    };
     let line = format!(
-        "{:.0} % of {} cores / {} IOPS = {} of a core each; known stacks need {} ({}) to {} ({})",
+        "{:.0} % of {} cores / {} IOPS = {} of a core each; known stacks need {} to {}",
         share * 100.0,
         round(cores),
         block::Rate(iops),
         seconds(each),
-        seconds(least.0),
-        least.1,
-        seconds(most.0),
-        most.1
+        named(least, least.1.low),
+        named(most, most.1.high)
     );
-    Some(finding("processor", if known { Outcome::Holds } else { Outcome::Unclear }, line))
+    let outcome = if known { Outcome::Holds } else { Outcome::Unclear };
+    Some(finding("processor", outcome, line).by(least.1.kind.max(most.1.kind)))
 }
 
 /// The arithmetic that the claim does itself.

@@ -104,6 +104,7 @@ pub struct BillError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawBill {
+    #[serde(deserialize_with = "crate::line::read")]
     name: String,
     server: Option<Spanned<String>>,
     software: Option<Spanned<String>>,
@@ -126,6 +127,7 @@ struct RawBill {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawExtra {
+    #[serde(deserialize_with = "crate::line::read")]
     what: String,
     price: f64,
 }

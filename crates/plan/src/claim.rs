@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use crate::catalogue::{Catalogue, Part};
 use crate::expression::{Equation, ExpressionError};
+use crate::line::shown;
 use crate::unit::{Amount, Dimension};
 
 /// A claim as it is written. Everything may be left out.
@@ -17,8 +18,10 @@ pub struct ClaimText {
     /// Its number in its document.
     pub number: Option<u32>,
     /// Page or section.
+    #[serde(deserialize_with = "crate::line::read")]
     pub at: String,
     /// What it says, in our own words.
+    #[serde(deserialize_with = "crate::line::read")]
     pub says: String,
     /// What it is to its document: input, output, arithmetic or context.
     pub is: String,
@@ -99,6 +102,7 @@ pub struct ClaimText {
 #[serde(deny_unknown_fields)]
 pub struct Same {
     /// Its name.
+    #[serde(deserialize_with = "crate::line::read")]
     pub key: String,
     /// What this claim says it is.
     pub value: String,
@@ -109,6 +113,7 @@ pub struct Same {
 #[serde(deny_unknown_fields)]
 pub struct ShareText {
     /// Name of the series.
+    #[serde(deserialize_with = "crate::line::read")]
     pub of: String,
     /// As `90 %`.
     pub share: String,
@@ -124,7 +129,7 @@ fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
         Number(f64),
     }
     Ok(Some(match Given::deserialize(from)? {
-        Given::Text(text) => text,
+        Given::Text(text) => shown(&text),
         Given::Whole(number) => number.to_string(),
         Given::Number(number) => number.to_string(),
     }))
@@ -199,7 +204,7 @@ impl<'a> Claim<'a> {
         let equations = text
             .equations
             .iter()
-            .map(|line| Equation::parse(line).map(|equation| (line.clone(), equation)));
+            .map(|line| Equation::parse(line).map(|equation| (shown(line), equation)));
         let same = text.same.iter().map(|same| {
             let amount = Amount::parse(&same.value).map_err(|error| wrong("same", error))?;
             Ok((same.key.clone(), amount))
@@ -337,7 +342,7 @@ pub struct Document<'a> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawDocument {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::line::read")]
     title: String,
     claim: Vec<Spanned<ClaimText>>,
 }

@@ -7,6 +7,7 @@
 use serde::Serialize;
 
 use crate::bill::{Bill, Work};
+use crate::catalogue::Kind;
 use crate::chance::{Chance, Spread, chance};
 use crate::cost::{Cost, Sum, cost};
 use crate::predict::{Prediction, predict};
@@ -50,6 +51,8 @@ pub struct Alternative {
     pub all: Option<Totals>,
     /// What it yields for what it takes.
     pub yields: Yields,
+    /// The least sure kind of the figures that all of this rests on.
+    pub kind: Kind,
     /// What those of its parts whose price is not known may cost in one system, so that an I/O
     /// costs as much as with the cheapest alternative whose price is known.
     pub break_even: Option<f64>,
@@ -189,7 +192,9 @@ fn alternative(
         per_watt: per(&cost.power),
         per_unit: per(&cost.height).filter(|_| bill.server.is_some()),
     };
+    let kinds = [Some(one.kind), cost.price.kind, cost.power.kind, cost.height.kind];
     Ok(Alternative {
+        kind: kinds.into_iter().flatten().max().unwrap_or(one.kind),
         bill: index,
         name: bill.name.clone(),
         one,

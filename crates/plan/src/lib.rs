@@ -23,3 +23,5 @@ pub mod system;
 pub mod unit;
 pub mod verify;
 pub mod wire;
+
+mod line;

@@ -26,7 +26,9 @@ pub struct Prediction {
     pub method: &'static str,
     /// What was left out or taken for granted.
     pub remarks: Vec<String>,
-    /// The figures that it rests on.
+    /// The least sure kind of the figures that it rests on; `derived` if there are none.
+    pub kind: Kind,
+    /// These figures.
     pub inputs: Vec<Input>,
 }
 
@@ -90,8 +92,13 @@ pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Predicti
             _ => "Schweitzer",
         },
         remarks,
+        kind: least_sure(&system.inputs),
         inputs: system.inputs,
     })
+}
+
+fn least_sure(inputs: &[Input]) -> Kind {
+    inputs.iter().map(|input| input.known.kind).max().unwrap_or(Kind::Derived)
 }
 
 fn used(resource: &crate::system::Resource, solution: &Solution, iops: f64) -> Use {
@@ -133,6 +140,8 @@ pub struct Fall {
     pub up_to: Level,
     /// I/Os per second with these and nothing else.
     pub iops: f64,
+    /// How it is known what the last of them do.
+    pub kind: Kind,
 }
 
 /// From the drives alone to the whole system, a level more at each step.
@@ -146,7 +155,9 @@ pub fn waterfall(bill: &Bill) -> Result<Vec<Fall>, PlanError> {
     for level in Level::ALL {
         if whole.resources.iter().any(|resource| resource.level == level) {
             let tweak = Tweak { up_to: Some(level), ..Tweak::default() };
-            falls.push(Fall { up_to: level, iops: predict(bill, &tweak)?.iops });
+            let kinds = whole.resources.iter().filter(|resource| resource.level == level);
+            let kind = kinds.map(|resource| resource.kind).max().unwrap_or(Kind::Derived);
+            falls.push(Fall { up_to: level, iops: predict(bill, &tweak)?.iops, kind });
         }
     }
     Ok(falls)

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::bill::{Bill, DEVICES_MAX, Group, Work};
-use crate::catalogue::{Catalogue, Class, Part};
+use crate::catalogue::{Catalogue, Class, Kind, Part};
 use crate::cost::cost;
 use crate::predict::predict;
 use crate::system::Tweak;
@@ -38,15 +38,21 @@ pub struct Candidate {
     pub cards: u32,
     /// I/Os per second that it does.
     pub iops: f64,
+    /// The least sure kind of the figures that these rest on.
+    pub kind: Kind,
     /// What limits it.
     pub limit: String,
     /// Dollars for drives and adapters, if every price is known.
     pub price: Option<f64>,
+    /// The least sure kind of the prices that are known.
+    pub price_kind: Option<Kind>,
     /// What one drive may cost so that the bill costs as much as the cheapest one whose price is
     /// known; only where its own is not.
     pub break_even: Option<f64>,
     /// Watts of drives and adapters, if all are known.
     pub power: Option<f64>,
+    /// The least sure kind of the powers that are known.
+    pub power_kind: Option<Kind>,
     /// Whether no other candidate is at least as good in price, power and number of drives, and
     /// better in one.
     pub pareto: bool,
@@ -119,10 +125,13 @@ fn candidate(goal: &Goal, catalogue: &Catalogue, drive: &Part) -> Result<Candida
                 drives: number,
                 cards,
                 iops: found.iops,
+                kind: found.kind,
                 limit: limit.to_owned(),
                 price: cost.price.total(),
+                price_kind: cost.price.kind,
                 break_even: None,
                 power: cost.power.total(),
+                power_kind: cost.power.kind,
                 pareto: false,
             });
         }

@@ -74,6 +74,16 @@ pub struct Input {
     pub known: Known,
 }
 
+/// How many figures of which kind an answer rests on: "figures: 8 spec, 1 guess".
+pub fn rests_on(inputs: &[Input]) -> String {
+    let all = [Kind::Spec, Kind::Measured, Kind::Derived, Kind::Fit, Kind::Guess];
+    let count = |kind| inputs.iter().filter(|input| input.known.kind == kind).count();
+    let counts = all.into_iter().map(|kind| (count(kind), kind.word()));
+    let said =
+        counts.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    format!("figures: {}", said.collect::<Vec<_>>().join(", "))
+}
+
 /// Parts of one kind that work side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {

@@ -148,6 +148,8 @@ pub struct Fitted {
 pub struct Summary {
     /// Which.
     pub set: Set,
+    /// Always `PRED`: nothing that was fitted is in it.
+    pub tag: Tag,
     /// Held-out rows in it.
     pub rows: usize,
     /// Median of their absolute errors, each against the middle of what its words allow.
@@ -225,6 +227,7 @@ fn summary(rows: &[Row], set: Set) -> Option<Summary> {
     let (median, worst) = (middle(&meant), *meant.last()?);
     let (bar_median, bar_worst) = set.bars();
     Some(Summary {
+        tag: Tag::Pred,
         set,
         rows: plain.len(),
         median,

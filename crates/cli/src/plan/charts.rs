@@ -12,11 +12,10 @@ use super::predicted::total;
 pub const COLUMNS: usize = 24;
 
 /// From the drives alone to the whole.
-pub fn falls(found: &Prediction, falls: &[Fall], sure: &Chance) -> Chart {
+pub fn falls(falls: &[Fall], sure: &Chance) -> Chart {
     let last = falls.len().saturating_sub(1);
     let bar = |(at, fall): (usize, &Fall)| {
-        let kind = found.uses.iter().find(|u| u.level == fall.up_to).map(|u| u.kind.word());
-        let kind = kind.unwrap_or_default();
+        let kind = fall.kind.word();
         Bar {
             label: format!("up to {}", fall.up_to.word()),
             value: fall.iops,

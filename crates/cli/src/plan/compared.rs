@@ -7,6 +7,7 @@ use block::Rate;
 use plan::bill::Bill;
 use plan::compare::{Alternative, CompareError, Comparison, Equal, compare};
 use plan::predict::Use;
+use plan::system::rests_on;
 use report::chart::Chart;
 use serde_json::json;
 
@@ -92,6 +93,7 @@ pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("number", charts::systems(one)),
         ("each does", format!("{} IOPS, p10 {p10}, p90 {p90}", Rate(one.one.iops))),
+        ("rests on", rests_on(&one.one.inputs)),
         (
             "latency",
             format!(

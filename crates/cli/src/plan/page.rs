@@ -36,11 +36,8 @@ pub fn prediction(answer: &Answer) -> Page {
         let percent = reaches * 100.0;
         lead += &format!(" The goal of {} IOPS is reached in {percent:.0} % of them.", Rate(goal));
     }
-    let charts = [
-        charts::falls(found, &answer.falls, sure),
-        charts::busy(found),
-        charts::gains(&answer.what_ifs),
-    ];
+    let charts =
+        [charts::falls(&answer.falls, sure), charts::busy(found), charts::gains(&answer.what_ifs)];
     let mut sections = vec![asked(bill)];
     sections.extend(
         charts.map(|chart| Section {

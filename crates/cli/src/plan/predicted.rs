@@ -8,7 +8,7 @@ use plan::bill::{Bill, Work};
 use plan::chance::{Chance, chance};
 use plan::cost::{Cost, Sum, cost};
 use plan::predict::{Fall, Prediction, WhatIf, bound, predict, waterfall, what_if};
-use plan::system::Tweak;
+use plan::system::{Tweak, rests_on};
 use serde_json::json;
 
 use super::{Args, blame, charts, page, write_page};
@@ -60,6 +60,7 @@ impl Answer<'_> {
         let document = json!({
             "name": self.bill.name,
             "origin": "simulated",
+            "kind": self.found.kind,
             "work": self.bill.work,
             "prediction": self.found,
             "bound_iops": self.most,
@@ -77,7 +78,7 @@ impl Answer<'_> {
         summary(&mut text, self.bill, &self.found, &self.sure, self.goal)?;
         writeln!(text, "  bound      {} IOPS, whatever the distributions", Rate(self.most))?;
         for chart in [
-            charts::falls(&self.found, &self.falls, &self.sure),
+            charts::falls(&self.falls, &self.sure),
             charts::busy(&self.found),
             charts::gains(&self.what_ifs),
         ] {
@@ -125,6 +126,7 @@ fn summary(
     if let Some(used) = found.processor {
         writeln!(text, "  processor  {:.1} % of all cores", used * 100.0)?;
     }
+    writeln!(text, "  rests on   {}", rests_on(&found.inputs))?;
     let limits: Vec<String> =
         sure.limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
     writeln!(text, "  limited by {} of the draws", limits.join(", "))?;

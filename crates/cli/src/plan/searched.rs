@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use block::Rate;
-use plan::catalogue::Catalogue;
+use plan::catalogue::{Catalogue, Kind};
 use plan::search::{Found, Goal, search};
 
 use super::{Args, bill};
@@ -49,24 +49,30 @@ fn listing(goal: &Goal, found: &Found) -> Result<String> {
     let size = goal.work.size_bytes;
     writeln!(
         text,
-        "{} IOPS of {size} B, {reads:.0} % reads; * is beaten by none",
+        "{} IOPS of {size} B, {reads:.0} % reads; predicted, in brackets the least sure figure that \
+         a number rests on; * is beaten by none",
         Rate(goal.iops)
     )?;
     for c in &found.candidates {
+        let known = |kind: Option<Kind>| kind.unwrap_or(Kind::Derived).word();
         let price = match (c.price, c.break_even) {
-            (Some(price), _) => format!("${price:.0}"),
-            (None, Some(even)) => format!("not known; even at ${even:.0} each"),
+            (Some(price), _) => format!("${price:.0} ({})", known(c.price_kind)),
+            (None, Some(even)) => format!("not known; even at ${even:.0} each (derived)"),
             (None, None) => "not known".to_owned(),
         };
-        let power = c.power.map_or("power not known".to_owned(), |power| format!("{power:.0} W"));
+        let power = match c.power {
+            Some(power) => format!("{power:.0} W ({})", known(c.power_kind)),
+            None => "power not known".to_owned(),
+        };
         let mark = if c.pareto { '*' } else { ' ' };
         writeln!(
             text,
-            "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS, limit {:<9} {price}, {power}",
+            "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS {:<10} limit {:<9} {price}, {power}",
             c.drives,
             c.drive,
             c.cards,
-            Rate(c.iops),
+            Rate(c.iops).to_string(),
+            format!("({})", c.kind.word()),
             c.limit
         )?;
     }

@@ -1,7 +1,7 @@
 //! What parts and wires can do, at the most that any source allows.
 
 use super::{Finding, Outcome, finding, holds_if, per_second, round};
-use crate::catalogue::{Catalogue, Known, Part};
+use crate::catalogue::{Catalogue, Kind, Known, Part};
 use crate::claim::Claim;
 use crate::wire::{self, Tcp};
 
@@ -30,10 +30,11 @@ fn drives(claim: &Claim) -> Option<Finding> {
     let most = each * drives;
     let nominal = nominal_iops(drive, read).unwrap_or(each) * drives;
     let line = format!(
-        "{} x {} does {} IOPS ({kind}), {} at the most; claimed {}, {:.1} % of it",
+        "{} x {} does {} IOPS ({}), {} at the most; claimed {}, {:.1} % of it",
         round(drives),
         drive.id,
         block::Rate(nominal),
+        kind.word(),
         block::Rate(most),
         block::Rate(iops.value),
         iops.value / nominal * 100.0
@@ -45,33 +46,34 @@ fn drives(claim: &Claim) -> Option<Finding> {
         false if small => Outcome::Unclear,
         false => Outcome::Breaks,
     };
-    Some(finding("drives", outcome, line))
+    Some(finding("drives", outcome, line).by(kind))
 }
 
 /// The most that a drive does at this share of reads: reads and writes do not disturb each other.
-fn most_iops(drive: &Part, read: f64) -> Option<(f64, &'static str)> {
-    let high = |name| drive.known(name).map(|known: Known| (known.high, known.kind.word()));
+fn most_iops(drive: &Part, read: f64) -> Option<(f64, Kind)> {
+    let high = |name| drive.known(name).map(|known: Known| (known.high, known.kind));
     blend(read, high("read_iops").or_else(|| high("iops")), high("write_iops"))
 }
 
 fn nominal_iops(drive: &Part, read: f64) -> Option<f64> {
-    let value = |name| drive.known(name).map(|known: Known| (known.value, ""));
+    let value = |name| drive.known(name).map(|known: Known| (known.value, known.kind));
     blend(read, value("read_iops").or_else(|| value("iops")), value("write_iops"))
         .map(|(rate, _)| rate)
 }
 
-/// A rate for a share of each: the time of one I/O is the mean of both times.
-fn blend<'a>(
+/// A rate for a share of each: the time of one I/O is the mean of both times, and as sure as the
+/// less sure of them.
+fn blend(
     read: f64,
-    reads: Option<(f64, &'a str)>,
-    writes: Option<(f64, &'a str)>,
-) -> Option<(f64, &'a str)> {
+    reads: Option<(f64, Kind)>,
+    writes: Option<(f64, Kind)>,
+) -> Option<(f64, Kind)> {
     match read {
         1.0.. => reads,
         ..=0.0 => writes,
         _ => {
-            let ((reads, kind), (writes, _)) = (reads?, writes?);
-            Some((1.0 / (read / reads + (1.0 - read) / writes), kind))
+            let ((reads, of_reads), (writes, of_writes)) = (reads?, writes?);
+            Some((1.0 / (read / reads + (1.0 - read) / writes), of_reads.max(of_writes)))
         }
     }
 }
@@ -91,16 +93,17 @@ fn drive_bandwidth(claim: &Claim) -> Option<Finding> {
     let (low, value) = moved(claim)?;
     let (drive, drives) = (claim.drive?, claim.count("drives")?);
     let read = claim.read_share();
-    let high = |name| drive.known(name).map(|known| (known.high, known.kind.word()));
+    let high = |name| drive.known(name).map(|known| (known.high, known.kind));
     let (each, kind) = blend(read, high("read_bandwidth"), high("write_bandwidth"))?;
     let line = format!(
-        "{} x {} moves {} at the most ({kind}); claimed {}",
+        "{} x {} moves {} at the most ({}); claimed {}",
         round(drives),
         drive.id,
         per_second(each * drives),
+        kind.word(),
         per_second(value)
     );
-    Some(finding("drive-bandwidth", holds_if(low <= each * drives), line))
+    Some(finding("drive-bandwidth", holds_if(low <= each * drives), line).by(kind))
 }
 
 /// IOPS cannot exceed the adapters' ratings together.
@@ -121,22 +124,23 @@ fn adapters(claim: &Claim) -> Option<Finding> {
         block::Rate(most * count),
         block::Rate(iops.value)
     );
-    Some(finding("adapters", holds_if(iops.interval().0 <= most * count), line))
+    Some(finding("adapters", holds_if(iops.interval().0 <= most * count), line).by(kind))
 }
 
 /// Drives need ports.
 fn ports(claim: &Claim) -> Option<Finding> {
     let (adapter, drives) = (claim.adapter?, claim.count("drives")?);
     let known = adapter.known("ports")?;
-    let (count, ports, kind) = (claim.count("adapters")?, known.value, known.kind.word());
+    let (count, ports) = (claim.count("adapters")?, known.value);
     let line = format!(
-        "{} x {} has {} ports ({kind}) for {} drives",
+        "{} x {} has {} ports ({}) for {} drives",
         round(count),
         adapter.id,
         round(count * ports),
+        known.kind.word(),
         round(drives)
     );
-    Some(finding("ports", holds_if(drives <= count * ports), line))
+    Some(finding("ports", holds_if(drives <= count * ports), line).by(known.kind))
 }
 
 /// A link carries no more than its code, frames and headers leave.
@@ -210,5 +214,6 @@ fn price(claim: &Claim) -> Option<Finding> {
     let (low, high) = price.interval();
     let near = low <= each.high * drives && high >= each.low * drives;
     // Prices move; another one is no contradiction.
-    Some(finding("price", if near { Outcome::Holds } else { Outcome::Unclear }, line))
+    let outcome = if near { Outcome::Holds } else { Outcome::Unclear };
+    Some(finding("price", outcome, line).by(each.kind))
 }

@@ -37,13 +37,15 @@ fn missing(claim: &Claim) -> Vec<Finding> {
 /// in bits.
 fn network_in_bytes(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     let (link, _) = claim.link?;
-    let nominal = link.value("nominal_rate")?;
+    let known = link.known("nominal_rate")?;
+    let (nominal, kind) = (known.value, known.kind);
     let rate = claim.amount("link_rate")?;
     if rate.dimension != Dimension::BYTE_RATE {
         let (low, high) = rate.interval();
         let holds = low <= nominal && nominal <= high;
-        let line = format!("{} carries {}b/s", link.id, block::Rate(nominal));
-        return Some(finding("unit", super::holds_if(holds), line));
+        let rate = block::Rate(nominal);
+        let line = format!("{} carries {rate}b/s ({})", link.id, kind.word());
+        return Some(finding("unit", super::holds_if(holds), line).by(kind));
     }
     let family = link.id.split('-').next().unwrap_or_default();
     let known = |bits: f64| {
@@ -61,7 +63,7 @@ fn network_in_bytes(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
         per_second(rate.value),
         block::Rate(rate.value * 8.0)
     );
-    Some(finding("unit", outcome, line))
+    Some(finding("unit", outcome, line).by(kind))
 }
 
 /// What a claim says a link carries, beside what its standard says.
@@ -72,21 +74,23 @@ fn stated_rate(claim: &Claim) -> Option<Finding> {
     }
     let rate = claim.amount("link_rate")?;
     let line_rate = wire::line_bytes_per_s(link, lanes)?;
-    let symbols = link.value("symbol_rate")? * f64::from(lanes);
+    let known = link.known("symbol_rate")?;
+    let symbols = known.value * f64::from(lanes);
     let (low, high) = rate.interval();
     let bits = rate.value / bytes_of(rate);
     let stated = (low / bits, high / bits);
     // Rules of thumb count a fifth of the rate as overhead, which is a usable rate, not the line's.
     let usable = (0.75 * line_rate, 1.001 * line_rate);
     let line = format!(
-        "{} carries {}T/s x {:.4} = {} each way; stated {}",
+        "{} carries {}T/s ({}) x {:.4} = {} each way; stated {}",
         link.id,
         block::Rate(symbols),
+        known.kind.word(),
         link.value("coding")?,
         per_second(line_rate),
         per_second(bytes_of(rate))
     );
-    Some(finding("link-rate", super::holds_if(meet(stated, usable)), line))
+    Some(finding("link-rate", super::holds_if(meet(stated, usable)), line).by(known.kind))
 }
 
 /// Something said to be current as of a day a year before the test: in January the old year slips

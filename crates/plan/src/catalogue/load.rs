@@ -6,6 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Catalogue, Class, Figure, Kind, Part, Source, fits, quantity_named};
+use crate::line::shown;
 use crate::unit::{Dimension, unit_named};
 
 /// Why a catalogue file was refused.
@@ -32,8 +33,9 @@ struct RawFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawSource {
+    #[serde(deserialize_with = "crate::line::read")]
     title: String,
-    #[serde(default = "unknown")]
+    #[serde(default = "unknown", deserialize_with = "crate::line::read")]
     date: String,
     #[serde(default)]
     weak: bool,
@@ -43,13 +45,14 @@ pub(crate) struct RawSource {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPart {
     id: Spanned<String>,
+    #[serde(deserialize_with = "crate::line::read")]
     name: String,
     class: Class,
     #[serde(default)]
     aliases: Vec<String>,
     #[serde(default)]
     interface: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::line::read")]
     note: String,
     figures: Vec<Spanned<RawFigure>>,
 }
@@ -65,7 +68,7 @@ pub(crate) struct RawFigure {
     high: Option<f64>,
     #[serde(default)]
     unit: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::line::read")]
     condition: String,
     kind: Kind,
     source: Option<String>,
@@ -150,7 +153,8 @@ impl Own<'_> {
             return Err(self.refuse(start, reason));
         }
         let mut figures: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
-        let RawPart { name, class, aliases, interface, note, figures: given, .. } = raw;
+        let aliases = raw.aliases.iter().map(|alias| shown(alias)).collect();
+        let RawPart { name, class, interface, note, figures: given, .. } = raw;
         let connects = ["sata", "sas", "pcie"].contains(&interface.as_str());
         if connects != (class == Class::Drive) {
             let reason = format!("{id}: interface is sata, sas or pcie, for drives only");
@@ -238,7 +242,7 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
         unit: raw.unit,
         condition: raw.condition,
         kind: raw.kind,
-        date: raw.date.unwrap_or_else(|| known.date.clone()),
+        date: raw.date.map_or_else(|| known.date.clone(), |date| shown(&date)),
         source,
         at,
     })

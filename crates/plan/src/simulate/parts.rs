@@ -10,7 +10,7 @@ use volume::delay::{Machine, Way};
 
 use super::{Cores, Drive, for_each_stop};
 use crate::bill::{Bill, Work};
-use crate::system::{PlanError, System, Tweak};
+use crate::system::{PlanError, System, Tweak, rests_on};
 
 /// More than any queue: what a class then has under way is what its drive takes.
 const DEEP: u32 = 65_536;
@@ -47,9 +47,11 @@ impl Parts {
             let drive = |copy| Drive { name: name(copy), at, depth: deep / copies };
             (0..copies).map(drive).collect::<Vec<_>>()
         });
+        let mut remarks = first.remarks;
+        remarks.push(format!("rests on {}", rests_on(&first.inputs)));
         let mut parts = Parts {
             drives: drives.collect(),
-            remarks: first.remarks,
+            remarks,
             stations: Network { stations: vec![Station::delay("delay")], classes: Vec::new() },
             names: HashMap::new(),
             routes: HashMap::new(),

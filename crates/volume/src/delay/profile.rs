@@ -221,6 +221,10 @@ impl Profile {
         if self.queue_depth.is_some_and(|depth| !(1..=DEPTH_MAX).contains(&depth)) {
             return Err(format!("queue_depth: 1 to {DEPTH_MAX}"));
         }
+        let names = self.stages.iter().map(|stage| &stage.name).chain([&self.name]);
+        if names.into_iter().any(|name| name.chars().any(char::is_control)) {
+            return Err("a name with letters that steer a terminal: name it in words".to_owned());
+        }
         for (index, stage) in self.stages.iter().enumerate() {
             stage.check().map_err(|reason| format!("stage '{}': {reason}", stage.name))?;
             if self.stages[..index].iter().any(|other| other.name == stage.name) {
@@ -419,6 +423,7 @@ mod test {
         assert!(says("'link'", "'medium'").contains("two stages"));
         assert!(says("shared", "sharing").contains("sharing"));
         assert!(says("= 32", "= 0").contains("queue_depth"));
+        assert!(says("'link'", "\"a\\u001b\"").contains("steer a terminal"));
         assert!(says("erlang = 4", "erlang = 0").contains("1 to 1000"));
         let nothing = "name = 'x'\n[[stage]]\nname = 'a'\nservers = 1\n";
         assert!(Profile::parse(nothing).unwrap_err().contains("a read takes 0 s"));
