@@ -1,7 +1,7 @@
 //! What a bill costs: money, watts, rack units. A total is a total only if every part is known;
 //! otherwise what is known is a lower bound, and the parts that are not are named.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::bill::Bill;
 use crate::catalogue::Kind;
@@ -15,10 +15,16 @@ pub struct Sum {
     pub low: f64,
     /// Highest that sources allow.
     pub high: f64,
-    /// The least sure kind of the figures in it; `None` if there are none.
+    /// The least sure kind of the figures in it; `None` if there are none, which is `derived` in a
+    /// document: the sum of nothing.
+    #[serde(serialize_with = "or_derived")]
     pub kind: Option<Kind>,
     /// Parts whose figure nobody published.
     pub unknown: Vec<String>,
+}
+
+fn or_derived<S: Serializer>(kind: &Option<Kind>, to: S) -> Result<S::Ok, S::Error> {
+    kind.unwrap_or(Kind::Derived).serialize(to)
 }
 
 impl Sum {
