@@ -37,21 +37,7 @@ pub fn calibrate(
     points: &[Point],
     part: Option<&Part>,
 ) -> Result<Calibrated, CalibrateError> {
-    let refuse = |reason: String| Err(CalibrateError::Points(reason));
-    if !(POINTS_MIN..=POINTS_MAX).contains(&points.len()) {
-        let count = points.len();
-        return refuse(format!("{count} runs: {POINTS_MIN} to {POINTS_MAX} are needed"));
-    }
-    if let Some(other) = points.iter().find(|point| point.storage != points[0].storage) {
-        let (one, two) = (&points[0].storage, &other.storage);
-        return refuse(format!(
-            "runs of different storage, '{one}' and '{two}': fit one at a time"
-        ));
-    }
-    if let Some(other) = points.iter().find(|point| point.origin != points[0].origin) {
-        let (one, two) = (points[0].origin.word(), other.origin.word());
-        return refuse(format!("runs that were {one} and {two}: fit one at a time"));
-    }
+    belong_together(points)?;
     let mut points = points.to_vec();
     points.sort_by(|a, b| {
         let key = |p: &Point| (p.drives, p.cores, p.size_bytes, p.outstanding);
@@ -101,6 +87,26 @@ pub fn calibrate(
         prior: None,
     });
     Ok(Calibrated { profile, parameters, rows, remarks })
+}
+
+/// Whether points are enough, and of the same thing.
+fn belong_together(points: &[Point]) -> Result<(), CalibrateError> {
+    let refuse = |reason: String| Err(CalibrateError::Points(reason));
+    if !(POINTS_MIN..=POINTS_MAX).contains(&points.len()) {
+        let count = points.len();
+        return refuse(format!("{count} runs: {POINTS_MIN} to {POINTS_MAX} are needed"));
+    }
+    if let Some(other) = points.iter().find(|point| point.storage != points[0].storage) {
+        let (one, two) = (&points[0].storage, &other.storage);
+        return refuse(format!(
+            "runs of different storage, '{one}' and '{two}': fit one at a time"
+        ));
+    }
+    if let Some(other) = points.iter().find(|point| point.origin != points[0].origin) {
+        let (one, two) = (points[0].origin.word(), other.origin.word());
+        return refuse(format!("runs that were {one} and {two}: fit one at a time"));
+    }
+    Ok(())
 }
 
 /// The outcome for a width of the medium.
