@@ -5,7 +5,7 @@ use std::time::Duration;
 use drumfire_tests::{Drumfire, Finished, Folder};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 /// The million of 28 drives.
 const MILLION: &str = "audit --iops 1M --size 4k --latency 0.88ms --outstanding 896 --drives 28 \
     --drive x25-m --cpu-percent 82 --cores 8 --bandwidth 4GB/s";
