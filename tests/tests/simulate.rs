@@ -87,13 +87,16 @@ fn what_is_not_calibrated_says_so_and_what_is_wrong_is_refused() {
     }
 }
 
-/// A drive so slow that what the host adds does not show: 4 ms for each, 0.5 ms one after another.
+/// A drive so slow that what a host adds hardly shows: 20 ms for each, 2 ms one after another.
 const SLOW: &str = "name = 'slow'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\n\
-    shape = { erlang = 16 }\nread = { each_s = 4e-3 }\nwrite = { each_s = 4e-3 }\n\
-    [[stage]]\nname = 'controller'\nservers = 1\nread = { each_s = 0.5e-3 }\n";
+    shape = 'fixed'\nread = { each_s = 20e-3 }\nwrite = { each_s = 20e-3 }\n\
+    [[stage]]\nname = 'controller'\nservers = 1\nread = { each_s = 2e-3 }\n";
+/// Most that a host may add to a lone I/O, as a share: beyond, it wakes too late to emulate this.
+const LATE: f64 = 0.04;
 
-/// What a sweep over the emulated drive, in real time, does not find of its law.
-fn not_found(drumfire: &Drumfire) -> Vec<String> {
+#[test]
+fn a_sweep_over_an_emulated_drive_finds_its_law() {
+    let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     std::fs::write(folder.path().join("slow.toml"), SLOW).unwrap();
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
@@ -101,10 +104,15 @@ fn not_found(drumfire: &Drumfire) -> Vec<String> {
     for outstanding in [1, 2, 4, 8, 16, 32, 64] {
         let args = format!(
             "run delay:slow.toml(ram:64m) --size 4k --read 100 --outstanding {outstanding} \
-             --seconds 1.5 --ramp 0.2 --json --out run-{outstanding}"
+             --seconds 2 --ramp 0.2 --json --out run-{outstanding}"
         );
         let result = json(&run(&args).ok().stdout);
         assert_eq!(result["origin"], "emulated");
+        let mean_s = result["totals"]["latency_ns"]["mean"].as_f64().unwrap() * 1e-9;
+        if outstanding == 1 && mean_s > 22e-3 * (1.0 + LATE) {
+            drumfire_tests::skip("the host is too busy to answer within a millisecond");
+            return;
+        }
         runs += &format!(" run-{outstanding}");
     }
     let fitted = json(&run(&format!("calibrate{runs} --out fitted.toml --json")).ok().stdout);
@@ -112,30 +120,13 @@ fn not_found(drumfire: &Drumfire) -> Vec<String> {
     assert!(source.contains("emulated"), "{source}");
     let held = fitted["points"].as_array().unwrap().iter().filter(|row| row["tag"] == "PRED");
     assert_eq!(held.count(), 2);
-    let found = |name: &str, expected: f64| {
+    for (name, expected) in [("medium.read.each_s", 20e-3), ("controller.read.each_s", 2e-3)] {
         let parameters = fitted["parameters"].as_array().unwrap();
         let one = parameters.iter().find(|one| one["name"] == name).unwrap();
         assert_eq!(one["kind"], "fit", "{one}");
         let end = |at: usize| one["interval"][at].as_f64().unwrap();
         let value = one["value"].as_f64().unwrap();
-        let holds = end(0) <= expected && expected <= end(1);
-        (!holds || (value / expected - 1.0).abs() > 0.1).then(|| one.to_string())
-    };
-    let laws = [("medium.read.each_s", 4e-3), ("controller.read.each_s", 0.5e-3)];
-    laws.iter().filter_map(|(name, expected)| found(name, *expected)).collect()
-}
-
-#[test]
-fn a_sweep_over_an_emulated_drive_finds_its_law() {
-    let Some(drumfire) = Drumfire::find() else { return };
-    // A host that stands still for a moment spoils a sweep, but not three of them; and one interval
-    // of twenty is wrong by right.
-    let mut missed = Vec::new();
-    for _ in 0..3 {
-        missed = not_found(&drumfire);
-        if missed.is_empty() {
-            return;
-        }
+        assert!(end(0) <= expected && expected <= end(1), "{expected}: {one}");
+        assert!((value / expected - 1.0).abs() < 0.1, "{expected}: {one}");
     }
-    panic!("{missed:?}");
 }

@@ -74,7 +74,7 @@ pub fn calibrate(
     let mut remarks = shape.remarks(&parameters);
     if scatter.is_none() {
         remarks.push(
-            "no run of a single I/O under way, so that nothing tells how times scatter: \
+            "no run of a thousand I/Os, one at a time, so that nothing tells how times scatter: \
              percentiles stay out"
                 .to_owned(),
         );
