@@ -179,7 +179,7 @@ pub(super) fn caveats(network: &Network, demands: &Demands) -> Vec<Caveat> {
         let id = StationId(index as u32);
         // Where all come first, any service will do; closed requests are not known to.
         let any = matches!(station.servers, Servers::Infinite);
-        let queues = !any && !(open && first_come(network, index).is_some());
+        let queues = !(any || open && first_come(network, index).is_some());
         if queues && !exponential[index] {
             caveats.push(Caveat::NotExponential(id));
         }
