@@ -116,8 +116,8 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
         return Ok(Exit::Good);
     }
     let mut text = format!(
-        "{drives} x {}: {} B, {:.0} % reads, {} under way on each; predicted ({})\n  IOPS       {}\n  \
-         bandwidth  {}B/s\n  latency    {:.1} us on average\n",
+        "{drives} x {}: {} B, {:.0} % reads, {} under way on each; predicted ({})\n  \
+         IOPS       {}\n  bandwidth  {}B/s\n  latency    {:.1} us on average\n",
         profile.name,
         work.size_bytes,
         work.read_share * 100.0,

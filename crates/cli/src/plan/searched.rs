@@ -49,8 +49,8 @@ fn listing(goal: &Goal, found: &Found) -> Result<String> {
     let size = goal.work.size_bytes;
     writeln!(
         text,
-        "{} IOPS of {size} B, {reads:.0} % reads; predicted, in brackets the least sure figure that \
-         a number rests on; * is beaten by none",
+        "{} IOPS of {size} B, {reads:.0} % reads; predicted, in brackets the least sure figure \
+         that a number rests on; * is beaten by none",
         Rate(goal.iops)
     )?;
     for c in &found.candidates {

@@ -29,8 +29,8 @@ const STAGES_MAX: f64 = 200.0;
 ///
 /// # Errors
 ///
-/// [`CalibrateError::Points`] when the points are too few, too many, of different storage or origin,
-/// or all alike.
+/// [`CalibrateError::Points`] when the points are too few, too many, of different storage or
+/// origin, or all alike.
 pub fn calibrate(
     name: &str,
     source: &str,
