@@ -31,6 +31,16 @@ const PRECISION: Nanos = Nanos(100_000);
 const PART: usize = 2;
 /// When many came back at once the core is busy, and a part is this fraction of them.
 const PARTS_OF_MANY: usize = 8;
+/// A file behind a thread of the kernel (a loop device) is waited for asleep, until so many I/Os
+/// came back: that thread is the limit, and a spinning neighbour slows the processor it works on.
+/// A loop device at depth 64 did 271k 4 KiB reads a second with 8 where spinning did 226k, and in
+/// another set of runs 305k with 4 and 291k with 8; 16 and more were no faster (2
+/// vCPUs, AMD EPYC, Linux 6.18).
+const SEVERAL: usize = 4;
+/// While at least so many are under way, so that the thread has work when we sleep.
+const UNDER_WAY: usize = 4 * SEVERAL;
+/// After so long, fewer will do. At 270k I/Os a second four come within 15 µs.
+const SEVERAL_WITHIN: Nanos = Nanos(50_000);
 /// How long a dropped core waits for the kernel to hand its buffers back.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
@@ -68,6 +78,7 @@ impl Core {
             queued_files: 0,
             reaped: 0,
             in_flight: 0,
+            behind_threads: 0,
             live_sockets: 0,
             direct: None,
             spare: None,
@@ -122,6 +133,13 @@ impl Core {
     }
 
     fn wait(&self, state: &mut State, start: Nanos, until: Option<Nanos>) -> io::Result<()> {
+        if until.is_none() && state.waits_for_several() {
+            state.ring().wait_for_several(SEVERAL, SEVERAL_WITHIN)?;
+            state.reap();
+            if !state.ready.is_empty() {
+                return Ok(());
+            }
+        }
         let mut pauses = 0_u32;
         loop {
             if state.ring().needs_entry() {
@@ -206,6 +224,8 @@ pub(crate) struct State {
     reaped: usize,
     /// Operations that the kernel has; a multishot counts as one until it ends.
     in_flight: usize,
+    /// Those of files behind a thread of the kernel.
+    pub(crate) behind_threads: usize,
     /// Sockets whose owners hold them.
     pub(crate) live_sockets: usize,
     /// The lone socket that gets its data by system calls, and a buffer for what comes next.
@@ -342,6 +362,13 @@ impl State {
         }
         self.queued_files = 0;
         self.ring().submit()
+    }
+
+    /// Whether it is better to sleep for several completions than to look for each: nobody else
+    /// on this core would wait for theirs.
+    fn waits_for_several(&mut self) -> bool {
+        let alone = self.live_sockets == 0 && !self.must_look();
+        alone && self.behind_threads >= UNDER_WAY && self.ring().features.batch_wait
     }
 
     /// Whether something is under way that no completion of the ring tells of.

@@ -82,6 +82,11 @@ impl Device {
         Some(Device { name: name(&folder)?, disk: name(whole)?, folder })
     }
 
+    /// Whether a thread of this host's kernel does its work: a loop device.
+    pub fn has_thread(&self) -> bool {
+        self.disk.starts_with("loop")
+    }
+
     fn whole(&self) -> &Path {
         let parent = self.folder.parent().unwrap_or(&self.folder);
         if self.name == self.disk { &self.folder } else { parent }

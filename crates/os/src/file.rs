@@ -9,6 +9,7 @@ use io_uring::{opcode, squeue};
 
 use crate::aio::{self, Aio, AioOp};
 use crate::core::{Core, Kind, Slot, State, Token};
+use crate::device::Device;
 
 /// An open file whose operations run on a core. Dropping it closes it when they are done.
 pub struct File {
@@ -65,12 +66,14 @@ impl File {
     pub fn new(core: &Core, file: std::fs::File) -> File {
         let mut state = core.state.borrow_mut();
         let by_aio = aio::is_better(&file) && state.open_aio();
+        let behind_thread = !by_aio && Device::under(&file).is_some_and(|d| d.has_thread());
         let fd = OwnedFd::from(file);
         let raw = fd.as_raw_fd();
         let index = state.insert(Slot::File(Box::new(FileState {
             fd,
             registered: false,
             by_aio,
+            behind_thread,
             ops: Vec::new(),
             free: Vec::new(),
             done: Vec::new(),
@@ -113,6 +116,8 @@ pub(crate) struct FileState {
     registered: bool,
     /// Reads and writes go beside the ring.
     by_aio: bool,
+    /// A thread of the kernel does the work, on our processors.
+    behind_thread: bool,
     /// Operations with the kernel, with what is already transferred.
     ops: Vec<Option<(FileOp, u32)>>,
     free: Vec<u32>,
@@ -235,8 +240,11 @@ impl State {
         // not removed before.
         let pushed = unsafe { self.push(entry, Kind::File, index, part) };
         match pushed {
-            // What the kernel does not take now stays queued.
-            Ok(()) => drop(self.submit_some()),
+            Ok(()) => {
+                self.behind_threads += usize::from(self.file(index).behind_thread);
+                // What the kernel does not take now stays queued.
+                drop(self.submit_some());
+            }
             Err(error) => {
                 self.file(index).finish(part, Err(error));
                 self.mark_ready(index);
@@ -245,6 +253,7 @@ impl State {
     }
 
     pub(crate) fn file_done(&mut self, index: u32, part: u32, result: i32) {
+        self.behind_threads -= usize::from(self.file(index).behind_thread);
         let file = self.file(index);
         let (op, sofar) = file.ops[part as usize].as_mut().expect("an operation under way");
         let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });

@@ -34,6 +34,8 @@ pub struct Features {
     pub registered_files: bool,
     /// Long messages are sent by reference, without a copy in the kernel. Linux 6.5.
     pub send_by_reference: bool,
+    /// A wait for several completions is content with fewer after a while. Linux 6.12.
+    pub batch_wait: bool,
 }
 
 impl Features {
@@ -44,7 +46,7 @@ impl Features {
 
     /// Features named in `DRUMFIRE_WITHOUT`, a comma-separated list for tests of the slower paths:
     /// `defer_taskrun`, `coop_taskrun`, `multishot_receive`, `registered_files`,
-    /// `send_by_reference`.
+    /// `send_by_reference`, `batch_wait`.
     fn allowed() -> Features {
         let without = std::env::var("DRUMFIRE_WITHOUT").unwrap_or_default();
         let has = |name: &str| !without.split(',').any(|word| word.trim() == name);
@@ -54,6 +56,7 @@ impl Features {
             multishot_receive: has("multishot_receive"),
             registered_files: has("registered_files"),
             send_by_reference: has("send_by_reference"),
+            batch_wait: has("batch_wait"),
         }
     }
 }
@@ -113,6 +116,7 @@ impl Ring {
         // SEND_ZC came with Linux 6.0, as multishot receive did, which cannot be asked for.
         features.multishot_receive &= probe.is_supported(opcode::SendZc::CODE);
         features.send_by_reference &= pipe::can_refer();
+        features.batch_wait &= params.is_feature_min_timeout();
         let mut registered_files = 0;
         if features.registered_files {
             let limit = REGISTERED_FILES.min(descriptor_limit());
@@ -218,6 +222,13 @@ impl Ring {
             args = args.timespec(span);
         }
         tolerate(self.uring.submitter().submit_with_args(1, &args).map(drop))
+    }
+
+    /// Submits what is queued and sleeps until `count` completions have come, or after `patience`
+    /// any. Needs [`Features::batch_wait`].
+    pub(crate) fn wait_for_several(&mut self, count: usize, patience: Nanos) -> io::Result<()> {
+        let args = SubmitArgs::new().min_wait_usec((patience.0 / 1000) as u32);
+        tolerate(self.uring.submitter().submit_with_args(count, &args).map(drop))
     }
 
     /// Moves all waiting completions to `batch` as (user data, result, flags).
