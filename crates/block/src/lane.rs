@@ -43,6 +43,12 @@ pub trait Lane {
         false
     }
 
+    /// Whether it is ready for I/Os. Until then its owner calls poll and submit with nothing, as
+    /// wake and the core's events ask for; where that never helps, it is [`broken`](Self::broken).
+    fn is_open(&self) -> bool {
+        true
+    }
+
     /// Why no I/O can succeed any more, in words for the user.
     fn broken(&self) -> Option<&str> {
         None

@@ -129,6 +129,21 @@ fn filled_volumes(race: &Race, count: usize) -> Result<Vec<Arc<dyn Volume>>> {
     Ok((0..count).map(|index| Arc::clone(&parts[index % threads][index / threads])).collect())
 }
 
+/// What a protocol calls the target that iSCSI calls so.
+fn name_of(protocol: Protocol, target: &str) -> String {
+    match protocol {
+        Protocol::Iscsi => target.to_owned(),
+        Protocol::NvmeTcp => subsystem_name(target),
+    }
+}
+
+/// The volumes that the workers drive, through the targets.
+fn open_all(uris: impl Iterator<Item = String>, writes: bool) -> Result<Vec<Arc<dyn Volume>>> {
+    let purpose = if writes { Purpose::Write } else { Purpose::Read };
+    let wanted: Result<Vec<(Uri, Purpose)>> = uris.map(|uri| Ok((uri.parse()?, purpose))).collect();
+    Ok(volume::open_all(&wanted?)?)
+}
+
 fn spec(
     race: &Race,
     place: placement::Placement,
@@ -144,25 +159,23 @@ fn spec(
         Protocol::NvmeTcp => ("nvme+tcp", server.nvme_tcp()[0]),
     };
     let per_manager = count.div_ceil(MANAGERS);
-    let worker = |(number, (target, lun)): (u64, &(String, u8))| -> Result<WorkerSpec> {
-        let index = number as u32;
-        let name = match race.protocol {
-            Protocol::Iscsi => target.clone(),
-            Protocol::NvmeTcp => subsystem_name(target),
-        };
-        let uri = format!("{scheme}://{portal}/{name}/{lun}");
-        let purpose = if access.writes() { Purpose::Write } else { Purpose::Read };
-        Ok(WorkerSpec {
+    let name_of = |target: &str| name_of(race.protocol, target);
+    let uri_of =
+        |(target, lun): &(String, u8)| format!("{scheme}://{portal}/{}/{lun}", name_of(target));
+    let volumes = open_all(targets.iter().map(uri_of), access.writes())?;
+    let worker = |index: u32| {
+        let target = &targets[index as usize];
+        WorkerSpec {
             name: format!("manager {} worker {}", index / per_manager + 1, index % per_manager + 1),
-            volume: volume::open(&uri.parse()?, purpose)?,
-            uri,
-            target: name,
+            volume: volumes[index as usize].clone(),
+            uri: uri_of(target),
+            target: name_of(&target.0),
             workload: workload.clone(),
-            number,
+            number: u64::from(index),
             part: Part::WHOLE,
-        })
+        }
     };
-    let workers = (0..).zip(targets).map(worker).collect::<Result<Vec<_>>>()?;
+    let workers: Vec<WorkerSpec> = (0..count).map(worker).collect();
     let rate = match drive.rate {
         None => None,
         Some(Rate::Ios(rate)) => Some(rate),

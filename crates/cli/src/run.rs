@@ -1,5 +1,6 @@
 //! `drumfire run`: drive volumes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let Asked { job, cores } = job::of(run)?;
     let run = &Run { cores, ..run.clone() };
     let many = job.steps.len() > 1;
-    let mut open = Vec::new();
+    let mut open = Open::new();
     let mut specs = Vec::new();
     for step in &job.steps {
         specs.push(spec(run, &job, step, &mut open)?);
@@ -86,29 +87,18 @@ fn one(
     Ok(result)
 }
 
-/// Volumes that are open: workers and steps that name the same one share it.
-pub type Open = Vec<(Uri, Arc<dyn Volume>)>;
+/// Volumes that are open, by their URIs in full: workers and steps that name the same one share it.
+pub type Open = BTreeMap<String, Arc<dyn Volume>>;
 
 /// A step with its volumes open.
 pub fn spec(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<RunSpec> {
-    let mut uris: Vec<Uri> = Vec::new();
+    let uris = open_all(run, job, step, open)?;
     let mut workers: Vec<WorkerSpec> = Vec::new();
     for group in &step.groups {
         let workload = Arc::new(group.workload.clone());
         for text in &group.volumes {
             let uri: Uri = text.parse()?;
-            let known = open.iter().find(|(known, _)| *known == uri);
-            let volume = match known {
-                Some((_, volume)) => volume.clone(),
-                None => {
-                    let volume = volume::open(&uri, purpose(run, job, &uri))?;
-                    open.push((uri.clone(), volume.clone()));
-                    volume
-                }
-            };
-            if !uris.contains(&uri) {
-                uris.push(uri.clone());
-            }
+            let volume = &open[&uri.to_string()];
             for _ in 0..group.workers {
                 workers.push(WorkerSpec {
                     name: format!("manager 1 worker {}", workers.len() + 1),
@@ -138,11 +128,30 @@ pub fn spec(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<Ru
     })
 }
 
+/// Opens the volumes of a step that are not open yet; returns all of its volumes, each once.
+fn open_all(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<Vec<Uri>> {
+    let mut uris: Vec<Uri> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for text in step.groups.iter().flat_map(|group| &group.volumes) {
+        let uri: Uri = text.parse()?;
+        if seen.insert(uri.to_string()) {
+            uris.push(uri);
+        }
+    }
+    let groups = job.steps.iter().flat_map(|step| &step.groups);
+    let written = groups.filter(|group| group.workload.writes()).flat_map(|group| &group.volumes);
+    let written: BTreeSet<String> =
+        written.filter_map(|text| Some(text.parse::<Uri>().ok()?.to_string())).collect();
+    let new = uris.iter().filter(|uri| !open.contains_key(&uri.to_string()));
+    let purpose = |uri: &Uri| purpose(run, uri, written.contains(&uri.to_string()));
+    let new: Vec<(Uri, Purpose)> = new.map(|uri| (uri.clone(), purpose(uri))).collect();
+    let opened = volume::open_all(&new)?;
+    open.extend(new.iter().map(|(uri, _)| uri.to_string()).zip(opened));
+    Ok(uris)
+}
+
 /// What a volume is opened for: to be written if any part of the job writes it.
-fn purpose(run: &Run, job: &JobSpec, uri: &Uri) -> Purpose {
-    let names = |text: &String| text.parse::<Uri>().as_ref() == Ok(uri);
-    let mut groups = job.steps.iter().flat_map(|step| &step.groups);
-    let writes = groups.any(|group| group.workload.writes() && group.volumes.iter().any(names));
+fn purpose(run: &Run, uri: &Uri, writes: bool) -> Purpose {
     match (writes && !run.verify_only, volume::may_destroy(uri, &run.destroy)) {
         (false, _) => Purpose::Read,
         (true, false) => Purpose::Write,

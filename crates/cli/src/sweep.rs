@@ -54,7 +54,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     signal::stop_on_signal(&stop)?;
     sweep.set_tool(show::tool());
     keep(&folder, sweep.document())?;
-    let mut bench = Bench { run: &run, color, folder: &folder, open: Vec::new(), stop };
+    let mut bench = Bench { run: &run, color, folder: &folder, open: run::Open::new(), stop };
     let exit = bench.go(&mut sweep, &mut engine)?;
     keep(&folder, sweep.document())?;
     print(sweep.document(), &run, color, &folder)?;

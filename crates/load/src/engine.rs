@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
-use block::{Nanos, Pool};
+use block::{Lane, Nanos, Pool};
 use os::{Core, Waker};
 use stats::Interval;
 
@@ -16,6 +16,9 @@ use crate::worker::{Identity, Order, Worker};
 
 /// Small and large buffers that a core of workers lends at most.
 const POOL: (usize, usize) = (4096, 512);
+/// Ways that a core opens together: connecting waits for one after the other, and the first may
+/// not run out of time meanwhile.
+const TOGETHER: usize = 64;
 /// How long a lane may take to end in order.
 const CLOSING: Nanos = Nanos::from_secs(3);
 
@@ -83,22 +86,37 @@ fn drive(seat: &Seat, spec: &RunSpec, news: &Sender<News>) -> Result<(), String>
     os::cpu::pin(seat.cpu).map_err(|error| format!("processor {}: {error}", seat.cpu))?;
     let core = Core::open(Pool::new(POOL.0, POOL.1)).map_err(|error| error.to_string())?;
     let (waker, _) = core.waker().map_err(|error| error.to_string())?;
+    let lanes = open_lanes(seat, spec, &core)?;
     let mut workers = Vec::new();
-    for (index, ledger) in seat.workers.iter().zip(&seat.ledgers) {
-        workers.push(open_worker(*index, spec, ledger.clone(), &core)?);
+    for ((index, ledger), lane) in seat.workers.iter().zip(&seat.ledgers).zip(lanes) {
+        workers.push(make_worker(*index, spec, ledger.clone(), &core, lane)?);
     }
     let _ = news.send(News::Open { thread: seat.thread, id: os::sample::thread_id(), waker });
     run(seat, &core, &mut workers).map_err(|error| format!("io_uring: {error}"))
 }
 
-fn open_worker(
+/// Opens the ways of all workers of a seat, together: each takes some round trips.
+fn open_lanes(seat: &Seat, spec: &RunSpec, core: &Core) -> Result<Vec<Box<dyn Lane>>, String> {
+    let begin = |index: &usize| spec.workers[*index].volume.begin_lane(core);
+    let mut lanes = Vec::with_capacity(seat.workers.len());
+    for part in seat.workers.chunks(TOGETHER) {
+        let begun: Result<Vec<_>, _> = part.iter().map(begin).collect();
+        let mut begun = begun.map_err(|error| error.to_string())?;
+        let opened = volume::await_open(core, &mut begun);
+        opened.map_err(|(which, why)| format!("{}: {why}", spec.workers[part[which]].uri))?;
+        lanes.append(&mut begun);
+    }
+    Ok(lanes)
+}
+
+fn make_worker(
     index: usize,
     spec: &RunSpec,
     ledger: Option<Arc<Ledger>>,
     core: &Core,
+    lane: Box<dyn Lane>,
 ) -> Result<Worker, String> {
     let this = &spec.workers[index];
-    let lane = this.volume.lane(core).map_err(|error| error.to_string())?;
     let who = Identity { seed: spec.seed, number: this.number, part: this.part, data: true };
     Worker::new(lane, &this.workload, who, ledger, core.pool())
         .map_err(|error| format!("no memory for buffers: {error}"))

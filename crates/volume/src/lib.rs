@@ -8,6 +8,7 @@ mod dial;
 mod file;
 mod ground;
 mod guard;
+mod many;
 mod null;
 mod ram;
 mod remote;
@@ -23,6 +24,7 @@ use os::Core;
 pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::ground::{FileGround, Ground, SAMPLES};
 pub use crate::guard::may_destroy;
+pub use crate::many::{await_open, open_all};
 pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Uri, UriError};
 
 /// Something that stores.
@@ -32,6 +34,12 @@ pub trait Volume: Send + Sync {
 
     /// A core's way to it. May wait, for a login at most as long as its time-out.
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError>;
+
+    /// Begins such a way without waiting for the other end: it may be used when it is
+    /// [open](Lane::is_open). [`await_open`] waits for many together.
+    fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        self.lane(core)
+    }
 
     /// What kind it is, in one or two words for people: "RAM", "file".
     fn kind(&self) -> &'static str;

@@ -9,10 +9,7 @@ use proto::{Ending, Endpoint, Initiator, Outbox, Phase};
 
 use crate::again::{Again, Step};
 use crate::dial::{self, Dial};
-use crate::{OpenError, Volume};
-
-/// How long a core waits for the other end to let a new connection in.
-const OPENING: Nanos = Nanos::from_secs(20);
+use crate::{OpenError, Volume, await_open};
 
 /// A volume behind a connection. Each lane is a connection of its own.
 pub(crate) struct Remote<D> {
@@ -34,22 +31,28 @@ impl<D: Dial> Volume for Remote<D> {
     }
 
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        let mut lane = [self.begin_lane(core)?];
+        let refused = |(_, ending)| OpenError::Refused { uri: self.dial.uri(), ending };
+        await_open(core, &mut lane).map_err(refused)?;
+        let [lane] = lane;
+        Ok(lane)
+    }
+
+    fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         let stream = dial::connect(self.dial.address())?;
         let refused = |ending| OpenError::Refused { uri: self.dial.uri(), ending };
         let link = Link::<D>::new(core, &self.dial, stream).map_err(refused)?;
-        let mut lane = RemoteLane {
+        let again = |patience| Box::new(Again::new(self.dial.clone(), patience));
+        Ok(Box::new(RemoteLane {
             link,
             core: core.clone(),
             geometry: self.geometry,
             finished: Vec::new(),
+            opening: Some(self.dial.patience().map(again)),
             closing: false,
             broken: None,
             again: None,
-        };
-        lane.wait_until_ready(core).map_err(refused)?;
-        let again = |patience| Box::new(Again::new(self.dial.clone(), patience));
-        lane.again = self.dial.patience().map(again);
-        Ok(Box::new(lane))
+        }))
     }
 
     fn kind(&self) -> &'static str {
@@ -135,6 +138,8 @@ struct RemoteLane<D: Dial> {
     geometry: Geometry,
     /// Answers that no peer gave: the connection is gone.
     finished: Vec<Done>,
+    /// The other end has not let us in yet; once it has, this is what brings the lane back.
+    opening: Option<Option<Box<Again<D>>>>,
     /// The end was asked for from here.
     closing: bool,
     broken: Option<String>,
@@ -143,25 +148,13 @@ struct RemoteLane<D: Dial> {
 }
 
 impl<D: Dial> RemoteLane<D> {
-    fn wait_until_ready(&mut self, core: &Core) -> Result<(), String> {
-        let give_up = core.now() + OPENING;
-        let mut ready = Vec::new();
-        loop {
-            let now = core.now();
-            self.poll(now, &mut Vec::new());
-            self.submit(now, &mut VecDeque::new());
-            if let Some(broken) = &self.broken {
-                return Err(broken.clone());
-            }
-            if self.is_let_in()? {
-                return Ok(());
-            }
-            if now > give_up {
-                return Err("no answer in time".to_owned());
-            }
-            ready.clear();
-            let wake = self.wake().unwrap_or(give_up).min(give_up);
-            core.turn(Some(wake), &mut ready).map_err(|error| error.to_string())?;
+    /// Looks whether the other end has let us in.
+    #[cold]
+    fn open(&mut self) {
+        match self.is_let_in() {
+            Ok(false) => {}
+            Ok(true) => self.again = self.opening.take().flatten(),
+            Err(why) => self.break_off(why),
         }
     }
 
@@ -296,6 +289,9 @@ impl<D: Dial> Lane for RemoteLane<D> {
             if self.again.as_ref().is_some_and(|again| !again.is_up()) {
                 self.come_back(now);
             }
+            if self.opening.is_some() && self.broken.is_none() {
+                self.open();
+            }
         }
         self.collect();
         done.append(&mut self.finished);
@@ -315,6 +311,10 @@ impl<D: Dial> Lane for RemoteLane<D> {
 
     fn lends(&self) -> bool {
         true
+    }
+
+    fn is_open(&self) -> bool {
+        self.opening.is_none() && self.broken.is_none()
     }
 
     fn broken(&self) -> Option<&str> {

@@ -50,6 +50,11 @@ impl Delay {
         };
         Ok(Delay { inner, machine: Arc::new(machine), depth, about })
     }
+
+    fn around(&self, inner: Box<dyn Lane>) -> Box<dyn Lane> {
+        let lane = DelayLane::new(self.machine.clone(), 0, self.depth, inner);
+        Box::new(DelayLane { wakes: true, ..lane })
+    }
 }
 
 impl Volume for Delay {
@@ -58,9 +63,11 @@ impl Volume for Delay {
     }
 
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
-        let inner = self.inner.lane(core)?;
-        let lane = DelayLane::new(self.machine.clone(), 0, self.depth, inner);
-        Ok(Box::new(DelayLane { wakes: true, ..lane }))
+        Ok(self.around(self.inner.lane(core)?))
+    }
+
+    fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        Ok(self.around(self.inner.begin_lane(core)?))
     }
 
     fn kind(&self) -> &'static str {
@@ -269,6 +276,10 @@ impl Lane for DelayLane {
 
     fn lends(&self) -> bool {
         self.inner.lends()
+    }
+
+    fn is_open(&self) -> bool {
+        self.inner.is_open()
     }
 
     fn broken(&self) -> Option<&str> {
