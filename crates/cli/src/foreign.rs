@@ -80,11 +80,13 @@ pub fn name_volume(storage: &Storage) -> Result<String, String> {
     let uri = match storage {
         Storage::Uri(text) => text.parse::<Uri>().map_err(|error| error.to_string())?,
         Storage::Nothing { size_bytes } => Uri::Null { bytes: *size_bytes, block_bytes: 512 },
-        Storage::File { path, size_bytes, direct } => Uri::File(FileUri {
+        Storage::File { path, size_bytes, direct, iopoll, sqpoll } => Uri::File(FileUri {
             path: path.into(),
             block_bytes: None,
             size_bytes: *size_bytes,
             direct: Some(*direct),
+            iopoll: *iopoll,
+            sqpoll: *sqpoll,
         }),
     };
     Ok(uri.to_string())
@@ -94,9 +96,9 @@ pub fn name_volume(storage: &Storage) -> Result<String, String> {
 pub fn storage_of(uri: &str) -> Option<Storage> {
     match uri.parse::<Uri>().ok()? {
         Uri::Null { bytes, block_bytes: 512 } => Some(Storage::Nothing { size_bytes: bytes }),
-        Uri::File(FileUri { path, block_bytes: None, size_bytes, direct: Some(direct) }) => {
-            let path = path.to_str()?.to_owned();
-            Some(Storage::File { path, size_bytes, direct })
+        Uri::File(FileUri { path, block_bytes: None, size_bytes, direct, iopoll, sqpoll }) => {
+            let (path, direct) = (path.to_str()?.to_owned(), direct?);
+            Some(Storage::File { path, size_bytes, direct, iopoll, sqpoll })
         }
         uri @ Uri::Iscsi(_) => Some(Storage::Uri(uri.to_string())),
         _ => None,
@@ -111,7 +113,7 @@ fn is_volume(name: &str) -> bool {
 fn capacity(uri: &str) -> Option<u64> {
     let Ok(Uri::File(file)) = uri.parse() else { return None };
     // How it is opened for the run does not change how long it is.
-    let anyhow = Uri::File(FileUri { direct: None, size_bytes: None, ..file });
+    let anyhow = Uri::File(FileUri { direct: None, size_bytes: None, iopoll: false, ..file });
     volume::open(&anyhow, Purpose::Read).ok().map(|volume| volume.geometry().bytes())
 }
 

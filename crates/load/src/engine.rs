@@ -46,6 +46,8 @@ pub(crate) enum News {
         thread: usize,
         /// Its number, for its use of the processor.
         id: i32,
+        /// Those of the kernel's threads that poll for it.
+        pollers: Vec<i32>,
         /// Ends its waits.
         waker: Waker,
     },
@@ -91,7 +93,8 @@ fn drive(seat: &Seat, spec: &RunSpec, news: &Sender<News>) -> Result<(), String>
     for ((index, ledger), lane) in seat.workers.iter().zip(&seat.ledgers).zip(lanes) {
         workers.push(make_worker(*index, spec, ledger.clone(), &core, lane)?);
     }
-    let _ = news.send(News::Open { thread: seat.thread, id: os::sample::thread_id(), waker });
+    let (id, pollers) = (os::sample::thread_id(), os::poll_threads());
+    let _ = news.send(News::Open { thread: seat.thread, id, pollers, waker });
     run(seat, &core, &mut workers).map_err(|error| format!("io_uring: {error}"))
 }
 

@@ -8,6 +8,8 @@ use stats::{Cpu, Processor};
 /// Reads the counters of a run's threads and of the host.
 pub(crate) struct Meter {
     initiators: Vec<i32>,
+    /// Threads of the kernel that poll for what the initiators submit.
+    pollers: Vec<i32>,
     targets: Option<Vec<i32>>,
 }
 
@@ -16,6 +18,7 @@ pub(crate) struct Meter {
 pub(crate) struct Reading {
     at: Nanos,
     initiator: Nanos,
+    poll: Nanos,
     used: ThreadUse,
     target: Option<Nanos>,
     host: HostCpu,
@@ -23,17 +26,21 @@ pub(crate) struct Reading {
 }
 
 impl Meter {
-    /// For the threads of the workers and, if they are in this process, of the targets.
-    pub(crate) fn new(initiators: Vec<i32>, targets: Option<Vec<i32>>) -> Meter {
-        Meter { initiators, targets }
+    /// For the threads of the workers, those that poll for them and, if they are in this process,
+    /// those of the targets.
+    pub(crate) fn new(initiators: Vec<i32>, pollers: Vec<i32>, targets: Option<Vec<i32>>) -> Meter {
+        Meter { initiators, pollers, targets }
     }
 
     /// The counters now.
     pub(crate) fn read(&self, now: Nanos) -> Reading {
+        let poll = sum(&self.pollers);
+        let threads = self.initiators.iter().chain(&self.pollers);
         Reading {
             at: now,
-            initiator: sum(&self.initiators),
-            used: used(&self.initiators),
+            initiator: sum(&self.initiators) + poll,
+            poll,
+            used: used(threads),
             target: self.targets.as_deref().map(sum),
             host: HostCpu::now(),
             each: HostCpu::each_now(),
@@ -47,8 +54,8 @@ fn sum(threads: &[i32]) -> Nanos {
 }
 
 /// What the system counts for all these threads.
-fn used(threads: &[i32]) -> ThreadUse {
-    let each = threads.iter().filter_map(|thread| ThreadUse::of(*thread));
+fn used<'a>(threads: impl Iterator<Item = &'a i32>) -> ThreadUse {
+    let each = threads.filter_map(|thread| ThreadUse::of(*thread));
     each.fold(ThreadUse::default(), |sum, used| ThreadUse {
         system_s: sum.system_s + used.system_s,
         switches: sum.switches + used.switches,
@@ -77,6 +84,7 @@ impl Reading {
             steal_percent: share(host.steal),
             initiator_cores: Some(cores(self.initiator, earlier.initiator)),
             initiator_system_cores: Some(((used.system_s - before.system_s) / seconds).max(0.0)),
+            initiator_poll_cores: Some(cores(self.poll, earlier.poll)),
             initiator_switches: Some(used.switches.saturating_sub(before.switches)),
             initiator_faults: Some([minor, major]),
             target_cores: target.map(|(now, then)| cores(now, then)),

@@ -155,6 +155,8 @@ struct Crew {
     handovers: Vec<Arc<Handover>>,
     wakers: Vec<Waker>,
     ids: Vec<i32>,
+    /// Threads of the kernel that poll for them.
+    pollers: Vec<i32>,
     threads: Vec<JoinHandle<()>>,
     news: Receiver<News>,
 }
@@ -171,6 +173,7 @@ impl Crew {
             handovers: Vec::new(),
             wakers: Vec::new(),
             ids: vec![0; count],
+            pollers: Vec::new(),
             threads: Vec::new(),
             news,
         };
@@ -185,8 +188,9 @@ impl Crew {
         drop(send);
         for _ in 0..count {
             match crew.news.recv() {
-                Ok(News::Open { thread, id, waker }) => {
+                Ok(News::Open { thread, id, pollers, waker }) => {
                     crew.ids[thread] = id;
+                    crew.pollers.extend(pollers);
                     crew.wakers.push(waker);
                 }
                 Ok(News::Failed(error)) => {
@@ -265,7 +269,7 @@ impl<'a> Run<'a> {
             stop,
             clock: Clock::get(),
             collected: Collector::new(names.collect()),
-            meter: Meter::new(crew.ids.clone(), targets),
+            meter: Meter::new(crew.ids.clone(), crew.pollers.clone(), targets),
             errors: 0,
             trouble: None,
             mismatch: false,

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::file::FileState;
 use crate::listener::ListenerState;
 use crate::pipe::Pipe;
+use crate::polled::PolledRing;
 use crate::receive::ReceiveBuffers;
 use crate::ring::{Features, OpenRingError, Ring};
 use crate::socket::SocketState;
@@ -71,6 +72,7 @@ impl Core {
             slots: Vec::new(),
             free: Vec::new(),
             aio: None,
+            polled: Vec::new(),
             answers: Vec::with_capacity(1024),
             starved: Vec::with_capacity(1024),
             batch: Vec::with_capacity(4096),
@@ -117,6 +119,7 @@ impl Core {
         }
         state.reap();
         state.turn_aio();
+        state.turn_polled();
         state.receive_direct();
         state.queued_files = 0;
         if state.ready.is_empty() {
@@ -152,6 +155,7 @@ impl Core {
                 }
             }
             state.turn_aio();
+            state.turn_polled();
             state.receive_direct();
             if !state.ready.is_empty() {
                 return Ok(());
@@ -207,16 +211,18 @@ const KINDS: [Kind; 6] =
 /// Everything of one core that operations and completions touch.
 pub(crate) struct State {
     /// Present until the drop, in which it goes before the buffers that the kernel knows.
-    ring: Option<Ring>,
+    pub(crate) ring: Option<Ring>,
     pub(crate) receive: ReceiveBuffers,
     pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
     /// I/Os of files that the ring is not for, and their answers.
     pub(crate) aio: Option<Aio>,
+    /// Rings for files that are polled, one for each manner in use.
+    pub(crate) polled: Vec<PolledRing>,
     answers: Vec<(u64, i32)>,
     /// Sockets that wait for a receive buffer.
     pub(crate) starved: Vec<u32>,
-    batch: Vec<(u64, i32, u32)>,
+    pub(crate) batch: Vec<(u64, i32, u32)>,
     ready: Vec<u32>,
     /// I/Os of files that were queued since the kernel was last entered.
     queued_files: usize,
@@ -373,7 +379,7 @@ impl State {
 
     /// Whether something is under way that no completion of the ring tells of.
     fn must_look(&self) -> bool {
-        self.aio.as_ref().is_some_and(|aio| aio.pending() > 0)
+        self.aio.as_ref().is_some_and(|aio| aio.pending() > 0) || self.polled_in_flight() > 0
     }
 
     /// Ends all operations, so that the kernel gives every buffer back.
@@ -389,7 +395,11 @@ impl State {
             }
             self.reap();
         }
-        self.in_flight == 0
+        while self.polled_in_flight() > 0 && clock.now() < end {
+            self.turn_polled();
+            std::thread::yield_now();
+        }
+        self.in_flight + self.polled_in_flight() == 0
     }
 
     fn abandon(&mut self, index: u32) {
@@ -408,6 +418,7 @@ impl Drop for State {
         self.aio = None;
         let quiet = self.drain();
         self.ring = None;
+        self.polled.clear();
         if !quiet {
             // The kernel may still write into these: better lost than reused.
             std::mem::forget(std::mem::take(&mut self.slots));

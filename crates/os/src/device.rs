@@ -47,6 +47,8 @@ pub struct DeviceSettings {
     pub most_bytes: Option<u64>,
     /// It turns.
     pub rotational: Option<bool>,
+    /// It can be polled for completions.
+    pub polls: Option<bool>,
     /// It has a cache that loses writes without power, unless flushed.
     pub volatile_cache: Option<bool>,
 }
@@ -214,6 +216,7 @@ impl DeviceSettings {
             read_ahead_bytes: kib("read_ahead_kb"),
             most_bytes: kib("max_sectors_kb"),
             rotational: number("rotational").map(|turns| turns != 0),
+            polls: number("io_poll").map(|polls| polls != 0),
             volatile_cache: file("write_cache").map(|text| text.trim() == "write back"),
         }
     }
@@ -243,6 +246,7 @@ mod test {
                 "nomerges" => "0\n",
                 "wbt_lat_usec" => "75000\n",
                 "read_ahead_kb" => "128\n",
+                "io_poll" => "1\n",
                 "write_cache" => "write through\n",
                 _ => return None,
             };
@@ -251,6 +255,7 @@ mod test {
         assert_eq!(settings.scheduler.as_deref(), Some("mq-deadline"));
         assert_eq!((settings.wbt_us, settings.read_ahead_bytes), (Some(75_000), Some(131_072)));
         assert_eq!((settings.volatile_cache, settings.rotational), (Some(false), None));
+        assert_eq!(settings.polls, Some(true));
         let none = DeviceSettings::read(|_| Some("none\n".to_owned()));
         assert_eq!(none.scheduler.as_deref(), Some("none"));
     }

@@ -10,6 +10,8 @@ use io_uring::{opcode, squeue};
 use crate::aio::{self, Aio, AioOp};
 use crate::core::{Core, Kind, Slot, State, Token};
 use crate::device::Device;
+use crate::polled::Polling;
+use crate::ring::OpenRingError;
 
 /// An open file whose operations run on a core. Dropping it closes it when they are done.
 pub struct File {
@@ -64,23 +66,48 @@ pub struct FileDone {
 impl File {
     /// Takes over an open file.
     pub fn new(core: &Core, file: std::fs::File) -> File {
+        let way = match aio::is_better(&file) && core.state.borrow_mut().open_aio() {
+            true => Way::Aio,
+            false => Way::Ring,
+        };
+        File::by(core, file, way)
+    }
+
+    /// Takes over an open file whose reads and writes are polled for.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenRingError`] when the kernel makes no such ring. Whether a device can be polled is not
+    /// asked here: reads of one that cannot end with [`io::ErrorKind::Unsupported`].
+    pub fn polled(
+        core: &Core,
+        file: std::fs::File,
+        polling: Polling,
+    ) -> Result<File, OpenRingError> {
+        let way = Way::Polled(core.state.borrow_mut().open_polled(polling)?);
+        Ok(File::by(core, file, way))
+    }
+
+    fn by(core: &Core, file: std::fs::File, way: Way) -> File {
         let mut state = core.state.borrow_mut();
-        let by_aio = aio::is_better(&file) && state.open_aio();
-        let behind_thread = !by_aio && Device::under(&file).is_some_and(|d| d.has_thread());
+        let behind_thread = Device::under(&file).is_some_and(|device| device.has_thread());
         let fd = OwnedFd::from(file);
         let raw = fd.as_raw_fd();
         let index = state.insert(Slot::File(Box::new(FileState {
             fd,
             registered: false,
-            by_aio,
-            behind_thread,
+            way,
+            behind_thread: behind_thread && way == Way::Ring,
             ops: Vec::new(),
             free: Vec::new(),
             done: Vec::new(),
             dropped: false,
             ready: false,
         })));
-        let registered = state.ring().register(index, raw);
+        let registered = match way {
+            Way::Polled(which) => state.polled[which].ring.register(index, raw),
+            Way::Ring | Way::Aio => state.ring().register(index, raw),
+        };
         state.file(index).registered = registered;
         drop(state);
         File { core: core.clone(), index }
@@ -110,12 +137,23 @@ impl Drop for File {
     }
 }
 
+/// Which way reads and writes of a file go. All else goes through the core's ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The core's ring.
+    Ring,
+    /// Linux's older interface.
+    Aio,
+    /// One of the rings that are polled.
+    Polled(usize),
+}
+
 /// What the core knows of a file.
 pub(crate) struct FileState {
     fd: OwnedFd,
+    /// With the ring that its reads and writes go through.
     registered: bool,
-    /// Reads and writes go beside the ring.
-    by_aio: bool,
+    way: Way,
     /// A thread of the kernel does the work, on our processors.
     behind_thread: bool,
     /// Operations with the kernel, with what is already transferred.
@@ -127,8 +165,20 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// The entry that does what is left of an operation. None when the buffer is missing.
+    /// The ring that takes an operation, if it is one of those that are polled.
+    fn polled_ring(&self, part: u32) -> Option<usize> {
+        let (op, _) = self.ops[part as usize].as_ref().expect("an operation under way");
+        let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });
+        match self.way {
+            Way::Polled(which) if moves_data => Some(which),
+            _ => None,
+        }
+    }
+
+    /// The entry that does what is left of an operation.
     fn entry(&mut self, index: u32, part: u32, arena: Option<u16>) -> squeue::Entry {
+        let registered = self.registered
+            && (self.polled_ring(part).is_some() || !matches!(self.way, Way::Polled(_)));
         let fd = Fd(self.fd.as_raw_fd());
         let (op, sofar) = self.ops[part as usize].as_mut().expect("an operation under way");
         let (offset, len) = (op.offset + u64::from(*sofar), op.len - *sofar);
@@ -138,7 +188,7 @@ impl FileState {
             .map_or(std::ptr::null_mut(), |buf| buf[*sofar as usize..op.len as usize].as_mut_ptr());
         macro_rules! on_file {
             ($op:ident $(, $argument:expr)*) => {
-                match self.registered {
+                match registered {
                     true => opcode::$op::new(Fixed(index) $(, $argument)*),
                     false => opcode::$op::new(fd $(, $argument)*),
                 }
@@ -173,7 +223,7 @@ impl FileState {
 
     /// What is left of an operation, if it goes beside the ring.
     fn aio_op(&mut self, index: u32, part: u32) -> Option<AioOp> {
-        if !self.by_aio {
+        if self.way != Way::Aio {
             return None;
         }
         let fd = self.fd.as_raw_fd();
@@ -231,11 +281,19 @@ impl State {
             // not removed before.
             return unsafe { aio.push(op) };
         }
+        let polled = self.file(index).polled_ring(part);
         let buf = self.file(index).ops[part as usize].as_mut().and_then(|(op, _)| op.buf.take());
-        let arena = buf.as_ref().and_then(|buf| self.ring().arena_of(buf));
+        let ring = match polled {
+            Some(which) => Some(&mut self.polled[which].ring),
+            None => self.ring.as_mut(),
+        };
+        let arena = buf.as_ref().zip(ring).and_then(|(buf, ring)| ring.arena_of(buf));
         let file = self.file(index);
         file.ops[part as usize].as_mut().expect("an operation under way").0.buf = buf;
         let entry = file.entry(index, part, arena);
+        if let Some(which) = polled {
+            return self.push_polled(which, entry, index, part);
+        }
         // SAFETY: the buffer belongs to the slot's operation until the completion, and the slot is
         // not removed before.
         let pushed = unsafe { self.push(entry, Kind::File, index, part) };
@@ -245,6 +303,20 @@ impl State {
                 // What the kernel does not take now stays queued.
                 drop(self.submit_some());
             }
+            Err(error) => {
+                self.file(index).finish(part, Err(error));
+                self.mark_ready(index);
+            }
+        }
+    }
+
+    fn push_polled(&mut self, which: usize, entry: squeue::Entry, index: u32, part: u32) {
+        let data = u64::from(part) << 32 | u64::from(index);
+        let polled = &mut self.polled[which];
+        // SAFETY: as for `push` below: the buffer belongs to the slot's operation until the
+        // completion, and the slot is not removed before.
+        match unsafe { polled.ring.push(&entry.user_data(data)) } {
+            Ok(()) => polled.in_flight += 1,
             Err(error) => {
                 self.file(index).finish(part, Err(error));
                 self.mark_ready(index);

@@ -8,6 +8,7 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
 use crate::pipe;
+use crate::polled::Polling;
 
 /// Submissions that fit before the kernel must be entered.
 const SUBMISSIONS: u32 = 512;
@@ -15,6 +16,8 @@ const SUBMISSIONS: u32 = 512;
 const COMPLETIONS: u32 = 4096;
 /// Descriptors that can be registered; beyond, plain ones are used.
 const REGISTERED_FILES: u32 = 4096;
+/// After so many milliseconds without work a thread that polls for submissions sleeps.
+const POLL_IDLE_MS: u32 = 100;
 
 /// Arenas of buffers that can be registered; beyond, buffers are used plain.
 const REGISTERED_ARENAS: usize = 64;
@@ -117,6 +120,24 @@ impl Ring {
         features.multishot_receive &= probe.is_supported(opcode::SendZc::CODE);
         features.send_by_reference &= pipe::can_refer();
         features.batch_wait &= params.is_feature_min_timeout();
+        Ok(Ring::with_tables(uring, features))
+    }
+
+    /// A ring for reads and writes of files, and nothing else, that is polled.
+    pub(crate) fn open_polled(polling: Polling) -> Result<Ring, OpenRingError> {
+        let mut builder = IoUring::builder();
+        builder.setup_cqsize(COMPLETIONS).setup_clamp();
+        if polling.completions {
+            builder.setup_iopoll();
+        }
+        if polling.submissions {
+            builder.setup_sqpoll(POLL_IDLE_MS);
+        }
+        Ok(Ring::with_tables(builder.build(SUBMISSIONS)?, Features::allowed()))
+    }
+
+    /// Makes room for registered files and buffers, as far as the kernel has it.
+    fn with_tables(uring: IoUring, mut features: Features) -> Ring {
         let mut registered_files = 0;
         if features.registered_files {
             let limit = REGISTERED_FILES.min(descriptor_limit());
@@ -126,7 +147,7 @@ impl Ring {
         let sparse = uring.submitter().register_buffers_sparse(REGISTERED_ARENAS as u32);
         let room_for_arenas = if sparse.is_ok() { REGISTERED_ARENAS } else { 0 };
         let arenas = Vec::with_capacity(room_for_arenas);
-        Ok(Ring { uring, features, registered_files, arenas, room_for_arenas })
+        Ring { uring, features, registered_files, arenas, room_for_arenas }
     }
 
     /// The number by which the kernel knows the arena of a buffer, so that it need not look up
@@ -182,7 +203,8 @@ impl Ring {
             if unsafe { self.uring.submission().push(entry) }.is_ok() {
                 return Ok(());
             }
-            self.enter()?;
+            // A thread that polls for submissions may have to be woken.
+            if self.uring.params().is_setup_sqpoll() { self.submit() } else { self.enter() }?;
         }
     }
 

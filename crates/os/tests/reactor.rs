@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use block::{Chain, Lap, Nanos, Piece, Pool};
-use os::{Core, End, File, FileOp, FileOpKind, Listener, Socket};
+use block::{Buf, Chain, Lap, Nanos, Piece, Pool};
+use os::sample::thread_cpu;
+use os::{Core, End, File, FileDone, FileOp, FileOpKind, Listener, Polling, Socket, poll_threads};
 
 fn core() -> Core {
     Core::open(Pool::new(64, 64)).unwrap()
@@ -196,18 +197,83 @@ fn accepts_and_notices_a_taken_port() {
     turn_until(&core, || TcpStream::connect(address).is_err());
 }
 
+/// An empty file that goes with the last of its descriptors.
+fn scratch(name: &str) -> std::fs::File {
+    let path = std::env::temp_dir().join(format!("drumfire-os-{}-{name}", std::process::id()));
+    let options =
+        std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).clone();
+    let file = options.open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file
+}
+
 #[test]
 fn reads_and_writes_a_file() {
     let core = core();
-    let path = std::env::temp_dir().join(format!("drumfire-os-{}", std::process::id()));
-    let options =
-        std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).clone();
-    let file = File::new(&core, options.open(&path).unwrap());
-    std::fs::remove_file(&path).unwrap();
+    let file = File::new(&core, scratch("plain"));
+    reads_and_writes(&core, &file);
+}
+
+#[test]
+fn a_thread_of_the_kernel_polls_for_submissions() {
+    let core = core();
+    assert!(poll_threads().is_empty());
+    let polling = Polling { submissions: true, ..Polling::default() };
+    let file = File::polled(&core, scratch("polled"), polling).unwrap();
+    let [thread] = poll_threads()[..] else { panic!("one thread: {:?}", poll_threads()) };
+    for _ in 0..20 {
+        reads_and_writes(&core, &file);
+    }
+    assert!(thread_cpu(thread).unwrap() > Nanos(0));
+    // It sleeps after 100 ms, and has to be woken.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let before = thread_cpu(thread).unwrap();
+    reads_and_writes(&core, &file);
+    assert!(thread_cpu(thread).unwrap() > before);
+}
+
+#[test]
+fn more_than_a_ring_holds_goes_through_a_polling_thread() {
+    let core = core();
+    let file = scratch("many");
+    file.set_len(1 << 20).unwrap();
+    let polling = Polling { submissions: true, ..Polling::default() };
+    let file = File::polled(&core, file, polling).unwrap();
+    let (mut done, mut finished) = (Vec::new(), 0);
+    for tag in 0..2000 {
+        let (kind, buf) = (FileOpKind::Read, Buf::new(512).ok());
+        file.submit(FileOp { tag, kind, offset: tag % 2048 * 512, len: 512, buf });
+    }
+    turn_until(&core, || {
+        file.take_done(&mut done);
+        finished += done.drain(..).map(|one: FileDone| one.result.unwrap()).count();
+        finished == 2000
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_polled_says_so() {
+    let core = core();
+    let polling = Polling { completions: true, ..Polling::default() };
+    // It is not direct.
+    let file = scratch("unpolled");
+    file.set_len(4096).unwrap();
+    let file = File::polled(&core, file, polling).unwrap();
+    let (mut done, buf) = (Vec::new(), core.pool().take(4096));
+    file.submit(FileOp { tag: 1, kind: FileOpKind::Read, offset: 0, len: 4096, buf });
+    turn_until(&core, || {
+        file.take_done(&mut done);
+        !done.is_empty()
+    });
+    let error = done.pop().unwrap().result.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::Unsupported, "{error}");
+}
+
+fn reads_and_writes(core: &Core, file: &File) {
     let mut done = Vec::new();
     let run = |kind, offset, len, buf, done: &mut Vec<_>| {
         file.submit(FileOp { tag: offset, kind, offset, len, buf });
-        turn_until(&core, || {
+        turn_until(core, || {
             file.take_done(done);
             !done.is_empty()
         });

@@ -98,8 +98,10 @@ fn write_cpu(cpu: &Cpu, cores: u32, out: &mut impl Write) -> io::Result<()> {
             Some(format!("{:.2} {of}: {one:.2} initiator + {two:.2} target", one + two))
         }
     };
+    let poll = cpu.initiator_poll_cores.filter(|cores| *cores > 0.0);
     let first = [
         used,
+        poll.map(|cores| format!("{cores:.2} of it polling in the kernel")),
         cpu.host_percent.map(|percent| format!("host {percent:.0} %")),
         cpu.steal_percent.map(|percent| format!("{percent:.1} % stolen")),
     ];

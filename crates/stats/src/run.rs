@@ -246,6 +246,9 @@ pub struct Cpu {
     pub initiator_cores: Option<f64>,
     /// Of them in the kernel; counted in hundredths of a second.
     pub initiator_system_cores: Option<f64>,
+    /// Of `initiator_cores` the threads of the kernel that poll for what workers submit; none of
+    /// a worker's own time is in it.
+    pub initiator_poll_cores: Option<f64>,
     /// How often the workers' threads gave their core away.
     pub initiator_switches: Option<u64>,
     /// Pages that the workers' threads had to wait for, without a disk and with one.

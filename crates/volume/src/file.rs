@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use block::{Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
-use os::{Core, File, FileDone, FileOp, FileOpKind, OpenFile};
+use os::{Core, Device, File, FileDone, FileOp, FileOpKind, OpenFile, Polling};
 
 use crate::uri::FileUri;
 use crate::{FileGround, Ground, OpenError, Purpose, Volume, guard};
@@ -31,6 +31,9 @@ impl FileVolume {
         // Before the device is opened for writing: that alone wakes some who watch devices.
         let claim = guard::claim(&uri.path, purpose)?;
         let found = OpenFile::open(&uri.path, purpose.writes(), uri.direct).map_err(fail)?;
+        if uri.iopoll {
+            check_polls(uri, &found)?;
+        }
         if purpose == Purpose::Write && found.holds_data().map_err(fail)? {
             return Err(OpenError::HoldsData(uri.path.clone()));
         }
@@ -62,9 +65,16 @@ impl Volume for FileVolume {
         let opened = OpenFile::open(self.path(), self.purpose.writes(), Some(self.direct));
         let opened =
             opened.map_err(|error| OpenError::File { path: self.path().to_owned(), error })?;
+        let polling = Polling { completions: self.uri.iopoll, submissions: self.uri.sqpoll };
+        let file = match polling.any() {
+            true => File::polled(core, opened.file, polling).map_err(|error| {
+                OpenError::Polling { path: self.path().to_owned(), why: error.to_string() }
+            })?,
+            false => File::new(core, opened.file),
+        };
         Ok(Box::new(FileLane {
             geometry: self.geometry,
-            file: File::new(core, opened.file),
+            file,
             in_flight: 0,
             refused: Vec::new(),
             done: Vec::with_capacity(MAX_IN_FLIGHT),
@@ -81,6 +91,25 @@ impl Volume for FileVolume {
             Ok(ground) => Ground::File(ground),
             Err(_) => Ground::Elsewhere,
         }
+    }
+}
+
+/// Whether the device can be polled for completions.
+fn check_polls(uri: &FileUri, found: &OpenFile) -> Result<(), OpenError> {
+    let no = |why: String| Err(OpenError::Polling { path: uri.path.clone(), why });
+    if !found.direct {
+        return no("iopoll wants direct I/O, which its file system does not have".to_owned());
+    }
+    let Some(device) = Device::under(&found.file) else {
+        return no("iopoll polls a device, and this file lies on none".to_owned());
+    };
+    match device.settings().polls {
+        Some(true) => Ok(()),
+        _ => no(format!(
+            "the device {} has no poll queues; NVMe has them with the module parameter \
+             nvme.poll_queues=N, virtio with virtio_blk.poll_queues=N",
+            device.disk
+        )),
     }
 }
 

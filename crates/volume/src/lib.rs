@@ -148,6 +148,14 @@ pub enum OpenError {
     /// The profile of an emulated drive cannot be read.
     #[error(transparent)]
     Profile(delay::ProfileError),
+    /// Its I/O cannot be polled for.
+    #[error("{path}: {why}", path = path.display())]
+    Polling {
+        /// The file or device.
+        path: PathBuf,
+        /// Why, and what would help.
+        why: String,
+    },
     /// Smaller than a block.
     #[error("{0} is smaller than one block of {1} bytes")]
     TooSmall(String, u32),

@@ -52,6 +52,10 @@ pub struct FileUri {
     pub size_bytes: Option<u64>,
     /// Go around the page cache: yes, no, or where it works.
     pub direct: Option<bool>,
+    /// Poll the device for completions: `iopoll=yes`. Direct I/O on a device with poll queues.
+    pub iopoll: bool,
+    /// A thread of the kernel polls for submissions: `sqpoll=yes`.
+    pub sqpoll: bool,
 }
 
 /// Names a logical unit of an iSCSI target.
@@ -100,6 +104,8 @@ const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/I
                      nvme+tcp://HOST[:PORT]/NQN/NSID or delay:PROFILE(URI)";
 /// Volumes within volumes.
 const NESTED_MAX: usize = 8;
+/// The value of an option that has none.
+const SWITCHED_ON: &str = "yes";
 const ISCSI_PORT: u16 = 3260;
 const NVME_PORT: u16 = 4420;
 
@@ -189,8 +195,14 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
     let size = options.take("size").map(parse_size).transpose();
     let size_bytes = size.map_err(|e| e.to_string())?;
     let direct = options.switch("direct")?;
+    let iopoll = options.switch("iopoll")?.unwrap_or(false);
+    let sqpoll = options.switch("sqpoll")?.unwrap_or(false);
     options.end()?;
-    Ok(Uri::File(FileUri { path: options.path.into(), block_bytes, size_bytes, direct }))
+    if iopoll && direct == Some(false) {
+        return Err("iopoll polls the device, and direct=no goes to the page cache".to_owned());
+    }
+    let path = options.path.into();
+    Ok(Uri::File(FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll }))
 }
 
 fn parse_iscsi(rest: &str) -> Result<Uri, String> {
@@ -279,11 +291,10 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     fn split(text: &'a str) -> Result<Options<'a>, String> {
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
-        let pair = |word: &'a str| {
-            word.split_once('=').ok_or_else(|| format!("'{word}' is not key=value"))
-        };
+        // A switch alone is on.
+        let pair = |word: &'a str| word.split_once('=').unwrap_or((word, SWITCHED_ON));
         let pairs = query.split('&').filter(|word| !word.is_empty()).map(pair);
-        Ok(Options { path, pairs: pairs.collect::<Result<_, _>>()? })
+        Ok(Options { path, pairs: pairs.collect() })
     }
 
     fn take(&mut self, key: &str) -> Option<&'a str> {
@@ -335,6 +346,8 @@ impl fmt::Display for Uri {
                 options.extend(file.block_bytes.map(|b| format!("block={}", print_size(b.into()))));
                 options.extend(file.size_bytes.map(|b| format!("size={}", print_size(b))));
                 options.extend(file.direct.map(|d| format!("direct={}", u8::from(d))));
+                options.extend(file.iopoll.then(|| "iopoll=1".to_owned()));
+                options.extend(file.sqpoll.then(|| "sqpoll=1".to_owned()));
             }
             Uri::Iscsi(iscsi) => {
                 write!(f, "iscsi://{}/{}/{}", iscsi.address, iscsi.target, iscsi.lun)?;
@@ -379,6 +392,8 @@ mod test {
             ("ram:64M?block=4096&fill=7", "ram:64m?block=4k&fill=7"),
             ("/dev/sdb?direct=no", "file:/dev/sdb?direct=0"),
             ("file:a b.img?size=1g&block=512", "file:a b.img?block=512&size=1g"),
+            ("file:/x?sqpoll&iopoll=yes", "file:/x?iopoll=1&sqpoll=1"),
+            ("file:/x?sqpoll=no", "file:/x"),
             ("iscsi://h/iqn.2026-11.x:d/1", "iscsi://h:3260/iqn.2026-11.x:d/1"),
             (
                 "iscsi://h/iqn.1999-01.x/1?reconnect=9",

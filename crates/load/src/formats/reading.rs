@@ -32,6 +32,10 @@ pub enum Storage {
         size_bytes: Option<u64>,
         /// Around the page cache, or through it.
         direct: bool,
+        /// We poll the device for completions.
+        iopoll: bool,
+        /// A thread of the kernel polls for submissions.
+        sqpoll: bool,
     },
     /// Nothing: answers at once.
     Nothing {

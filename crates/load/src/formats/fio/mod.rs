@@ -50,8 +50,14 @@ mod test {
     /// Volumes in words of their own: what is meant stands in the name.
     fn name(storage: &Storage) -> Result<String, String> {
         Ok(match storage {
-            Storage::File { path, size_bytes, direct } => {
-                format!("file:{path}?size={}&direct={direct}", size_bytes.unwrap_or(0))
+            Storage::File { path, size_bytes, direct, iopoll, sqpoll } => {
+                let polls = match (iopoll, sqpoll) {
+                    (false, false) => "",
+                    (true, false) => "&iopoll",
+                    (false, true) => "&sqpoll",
+                    (true, true) => "&both",
+                };
+                format!("file:{path}?size={}&direct={direct}{polls}", size_bytes.unwrap_or(0))
             }
             Storage::Nothing { size_bytes } => format!("null:{size_bytes}"),
             Storage::Uri(uri) => uri.clone(),
@@ -63,9 +69,13 @@ mod test {
             return Some(Storage::Nothing { size_bytes: size.parse().ok()? });
         }
         let (path, rest) = uri.strip_prefix("file:")?.split_once("?size=")?;
-        let (size, direct) = rest.split_once("&direct=")?;
+        let (size, rest) = rest.split_once("&direct=")?;
+        let (direct, polls) = rest.split_once('&').unwrap_or((rest, ""));
         let size_bytes = size.parse().ok().filter(|size| *size > 0);
-        Some(Storage::File { path: path.into(), size_bytes, direct: direct.parse().ok()? })
+        let (path, direct) = (path.into(), direct.parse().ok()?);
+        let (iopoll, sqpoll) =
+            (["iopoll", "both"].contains(&polls), ["sqpoll", "both"].contains(&polls));
+        Some(Storage::File { path, size_bytes, direct, iopoll, sqpoll })
     }
 
     fn with(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError> {
@@ -186,10 +196,25 @@ mod test {
     }
 
     #[test]
+    fn polls_where_fio_does() {
+        let volume = |words: &str| {
+            let text = format!("[a]\nfilename=/dev/a\ndirect=1\nioengine={words}\n");
+            job(&text).steps[0].groups[0].volumes[0].clone()
+        };
+        let plain = "file:/dev/a?size=0&direct=true";
+        assert_eq!(volume("io_uring\nhipri"), format!("{plain}&iopoll"));
+        assert_eq!(volume("io_uring\nsqthread_poll=1"), format!("{plain}&sqpoll"));
+        assert_eq!(volume("io_uring\nhipri=1\nsqthread_poll"), format!("{plain}&both"));
+        assert_eq!(volume("pvsync2\nhipri"), format!("{plain}&iopoll"));
+        assert_eq!(volume("io_uring\nhipri=0\nsqthread_poll=0"), plain);
+        let thread = of("[a]\nfilename=/dev/a\nioengine=io_uring\nsqthread_poll_cpu=1\n");
+        assert_eq!(thread.notes_of(Treatment::Differs).count(), 1);
+    }
+
+    #[test]
     fn what_would_not_be_as_it_stands_is_named() {
         for (words, line, part) in [
             ("iodepth=16\nioengine=psync\nfilename=/dev/a", 7, "one I/O at a time"),
-            ("hipri", 7, "polled"),
             ("ioengine=rdma", 7, "the engine rdma is not supported"),
             ("verify=meta\nrw=trimwrite", 8, "trim and write apart"),
             ("no_such_option=1", 7, "not an option"),

@@ -32,6 +32,10 @@ pub struct Settings {
     pub depth: u32,
     /// Around the page cache.
     pub direct: bool,
+    /// The device is polled for completions, `hipri`.
+    pub hipri: bool,
+    /// A thread of the kernel polls for submissions, `sqthread_poll`.
+    pub sqthread_poll: bool,
     /// Part of the volume that is used.
     pub size: Option<Amount>,
     /// How much is read and written, where that is not `size`.
@@ -100,6 +104,8 @@ impl Default for Settings {
             engine: Engine::Synchronous,
             depth: 1,
             direct: false,
+            hipri: false,
+            sqthread_poll: false,
             size: None,
             io_size: None,
             offset: Amount::Bytes(0),

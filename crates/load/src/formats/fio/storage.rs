@@ -110,6 +110,9 @@ fn storages(
                 path: path(settings, name),
                 size_bytes: file_bytes(settings, offset),
                 direct: settings.direct,
+                iopoll: settings.hipri,
+                // Only io_uring has it.
+                sqpoll: settings.sqthread_poll && settings.engine == Engine::Kernel,
             };
             Some((names.iter().map(file).collect(), own_files))
         }

@@ -57,8 +57,9 @@ fn harmless(name: &str) -> Option<&'static str> {
         "iodepth_batch" | "iodepth_batch_complete_min" | "iodepth_batch_complete_max" => {
             "what is ready is submitted and taken in one go; the depth stays as asked"
         }
-        "fixedbufs" | "registerfiles" | "nonvectored" | "sqthread_poll" | "sqthread_poll_cpu"
-        | "userspace_reap" => "how I/Os get into the kernel is decided here",
+        "fixedbufs" | "registerfiles" | "nonvectored" | "userspace_reap" => {
+            "how I/Os get into the kernel is decided here"
+        }
         "create_serialize"
         | "create_fsync"
         | "create_on_open"
@@ -87,6 +88,7 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
     let off = matches!(value, Some("0" | "none"));
     let on = !off;
     Some(match name {
+        "sqthread_poll_cpu" => (Differs, "the kernel chooses the processor of its polling thread"),
         "invalidate" if off => (Ignored, "caches are not dropped"),
         "invalidate" => (Differs, "the page cache is not dropped before the run: use direct=1"),
         "randrepeat" if on => (Ignored, "equal seeds make equal runs"),
@@ -104,7 +106,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         "nrfiles" if value == Some("1") => (Ignored, "one file"),
         "zonemode"
         | "bs_unaligned"
-        | "hipri"
         | "startdelay"
         | "end_fsync"
         | "fsync_on_close"
@@ -147,7 +148,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
 fn unsupported(name: &str) -> Option<&'static str> {
     Some(match name {
         "startdelay" | "wait_for" => "jobs start together, or after all others with stonewall",
-        "hipri" => "polled completions are not supported",
         "bs_unaligned" | "bs_is_seq_rand" => "lengths are whole blocks and belong to a direction",
         "iodepth_low" => "the depth is kept; take it away",
         "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
@@ -244,8 +244,8 @@ mod test {
     fn knows_what_is_harmless_and_what_is_not() {
         let of = |name, value| treat(name, value).map(|(treatment, _)| treatment);
         assert_eq!(of("gtod_reduce", Some("1")), Some(Ignored));
-        assert_eq!(of("hipri", None), Some(Refused));
-        assert_eq!(of("hipri", Some("0")), Some(Ignored));
+        assert_eq!(of("atomic", None), Some(Refused));
+        assert_eq!(of("atomic", Some("0")), Some(Ignored));
         assert_eq!(of("invalidate", Some("1")), Some(Differs));
         assert_eq!(of("no_such_option", None), None);
     }

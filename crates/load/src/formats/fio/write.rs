@@ -69,8 +69,10 @@ fn volumes(
     let mut engine = "";
     let mut way = None;
     for uri in &group.volumes {
-        let (this, name, direct) = match storage(uri) {
-            Some(Storage::File { path, direct, .. }) => ("io_uring", Some(path), Some(direct)),
+        let (this, name, opened) = match storage(uri) {
+            Some(Storage::File { path, direct, iopoll, sqpoll, .. }) => {
+                ("io_uring", Some(path), Some((direct, iopoll, sqpoll)))
+            }
             Some(Storage::Nothing { .. }) => ("null", None, None),
             Some(Storage::Uri(uri)) => ("libiscsi", Some(uri), None),
             None => {
@@ -78,18 +80,23 @@ fn volumes(
                 return Err(format!("{uri}: {why}"));
             }
         };
-        if !engine.is_empty() && (engine != this || way != direct) {
+        if !engine.is_empty() && (engine != this || way != opened) {
             return Err(format!("{uri} is reached otherwise than the volumes before it"));
         }
-        (engine, way) = (this, direct);
+        (engine, way) = (this, opened);
         names.extend(name.map(|name| name.replace(':', "\\:")));
     }
     set(text, "ioengine", engine);
     if !names.is_empty() {
         set(text, "filename", names.join(":"));
     }
-    if let Some(direct) = way {
+    if let Some((direct, hipri, sqthread_poll)) = way {
         set(text, "direct", u8::from(direct));
+        for (name, on) in [("hipri", hipri), ("sqthread_poll", sqthread_poll)] {
+            if on {
+                set(text, name, 1);
+            }
+        }
     }
     let range = &group.workload.range;
     match range.start {

@@ -1,0 +1,106 @@
+//! Rings beside the core's own, for files whose I/O is polled for instead of announced.
+//!
+//! The kernel polls either the device for completions (IOPOLL), and then a ring takes nothing but
+//! such reads and writes, or the ring for submissions (SQPOLL), with a thread of its own.
+
+use std::fs;
+
+use block::Nanos;
+
+use crate::clock::Clock;
+use crate::core::State;
+use crate::ring::{OpenRingError, Ring};
+use crate::sample;
+
+/// How long a new thread of the kernel may take to tell its name.
+const NAMING: Nanos = Nanos::from_secs(2);
+
+/// Who polls for the I/O of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Polling {
+    /// We poll the device for completions, which then sends no interrupts: `IORING_SETUP_IOPOLL`.
+    /// Only direct I/O on a device with poll queues.
+    pub completions: bool,
+    /// A thread of the kernel polls for what we submit: `IORING_SETUP_SQPOLL`. It keeps a core
+    /// busy as long as there is something to do.
+    pub submissions: bool,
+}
+
+impl Polling {
+    /// Whether anything is polled for.
+    pub fn any(self) -> bool {
+        self.completions || self.submissions
+    }
+}
+
+/// Threads of the kernel that poll for what the calling thread submits, for
+/// [`thread_cpu`](sample::thread_cpu).
+pub fn poll_threads() -> Vec<i32> {
+    // The kernel names them by the thread that made the ring. Linux 5.12.
+    let name = format!("iou-sqp-{}", sample::thread_id());
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let is_ours = |task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
+    };
+    let number = |task: fs::DirEntry| task.file_name().to_str()?.parse().ok();
+    tasks.filter(is_ours).filter_map(number).collect()
+}
+
+/// A ring for one manner of polling.
+pub(crate) struct PolledRing {
+    polling: Polling,
+    pub(crate) ring: Ring,
+    /// I/Os that the kernel has.
+    pub(crate) in_flight: usize,
+}
+
+impl PolledRing {
+    /// Enters the kernel if it has to be entered, and moves what is finished to `batch`.
+    fn turn(&mut self, batch: &mut Vec<(u64, i32, u32)>) {
+        // An error leaves the submissions queued for the next turn. A poll of the device happens
+        // within the call; where a thread polls for submissions it polls the device, too.
+        let _ = if self.polling.submissions { self.ring.submit() } else { self.ring.enter() };
+        self.ring.take_completions(batch);
+        self.in_flight -= batch.len();
+    }
+}
+
+impl State {
+    /// The ring for a manner of polling, made when it is first asked for.
+    pub(crate) fn open_polled(&mut self, polling: Polling) -> Result<usize, OpenRingError> {
+        if let Some(known) = self.polled.iter().position(|polled| polled.polling == polling) {
+            return Ok(known);
+        }
+        let before = poll_threads().len();
+        let ring = Ring::open_polled(polling)?;
+        // The new thread names itself when it first runs; until then nobody could count its time.
+        let clock = Clock::get();
+        let end = clock.now() + NAMING;
+        while polling.submissions && poll_threads().len() == before && clock.now() < end {
+            std::thread::yield_now();
+        }
+        self.polled.push(PolledRing { polling, ring, in_flight: 0 });
+        Ok(self.polled.len() - 1)
+    }
+
+    /// I/Os under way in rings that are polled.
+    pub(crate) fn polled_in_flight(&self) -> usize {
+        self.polled.iter().map(|polled| polled.in_flight).sum()
+    }
+
+    /// Submits and takes what goes through rings that are polled.
+    #[inline]
+    pub(crate) fn turn_polled(&mut self) {
+        for index in 0..self.polled.len() {
+            if self.polled[index].in_flight == 0 {
+                continue;
+            }
+            let mut batch = std::mem::take(&mut self.batch);
+            self.polled[index].turn(&mut batch);
+            for (data, result, _) in batch.drain(..) {
+                self.file_done(data as u32, (data >> 32) as u32 & 0xff_ffff, result);
+            }
+            self.batch = batch;
+        }
+    }
+}
