@@ -154,6 +154,7 @@ fn canned(call: &Call<'_>) -> String {
         "spdk_nvme_perf" => {
             "Total                    :  480000.00    1875.00     133.10      90.00     900.00\n"
         }
+        "t/io_uring" => "IOPS=1.5M, BW=1\nIOPS=900.00K, BW=1\nIOPS=1.10M, BW=1\nMaximum IOPS=9M\n",
         "fio" => r#"{"jobs": [{"read": {"iops": 2000000.0, "lat_ns": {"mean": 300.0}}}]}"#,
         _ => "",
     };

@@ -66,6 +66,16 @@ impl Sample {
         Ok(Sample { mean_us: Some(mean), ..Sample::of(iops) })
     }
 
+    /// Reads what fio's `t/io_uring` prints each second, the first left out: the mean.
+    pub fn of_t_io_uring(text: &str) -> Result<Sample> {
+        let figures = text.lines().filter_map(|line| line.strip_prefix("IOPS="));
+        let figures: Vec<f64> = figures.skip(1).map(with_unit).collect::<Result<_>>()?;
+        if figures.is_empty() {
+            bail!("t/io_uring ended before its second second");
+        }
+        Ok(Sample::of(figures.iter().sum::<f64>() / figures.len() as f64))
+    }
+
     /// Reads `fio --output-format=json` of a job that reads.
     pub fn of_fio(json: &str) -> Result<Sample> {
         let result: Value = serde_json::from_str(json).context("fio printed no JSON")?;
@@ -108,6 +118,16 @@ pub fn figure(value: f64) -> String {
     groups.join(",")
 }
 
+/// Reads `239.17K, BW=…`.
+fn with_unit(text: &str) -> Result<f64> {
+    let number = text.split(',').next().unwrap_or_default();
+    let (digits, factor) = match number.strip_suffix('K') {
+        Some(digits) => (digits, 1e3),
+        None => number.strip_suffix('M').map_or((number, 1.0), |digits| (digits, 1e6)),
+    };
+    Ok(digits.parse::<f64>().with_context(|| format!("`{number}` is no number of I/Os"))? * factor)
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
@@ -140,6 +160,16 @@ mod test {
         let sample = Sample::of_spdk_perf(text).unwrap();
         assert_eq!((sample.value, sample.mean_us), (482113.5, Some(132.68)));
         assert!(Sample::of_spdk_perf("Total : 5").is_err() && Sample::of_spdk_perf("").is_err());
+    }
+
+    #[test]
+    fn reads_t_io_uring() {
+        let text = "Engine=io_uring\nIOPS=90, BW=0MiB/s\nIOPS=239.50K, BW=934MiB/s, IOS/call=1/1\n\
+                    IOPS=1.25M, BW=9\nIOPS=500, BW=9\nMaximum IOPS=1.25M\n";
+        let mean = (239_500.0 + 1_250_000.0 + 500.0) / 3.0;
+        assert!((Sample::of_t_io_uring(text).unwrap().value - mean).abs() < 1e-6);
+        assert!(Sample::of_t_io_uring("IOPS=90, BW=0\nMaximum IOPS=90\n").is_err());
+        assert!(Sample::of_t_io_uring("IOPS=1K\nIOPS=x").is_err());
     }
 
     #[test]

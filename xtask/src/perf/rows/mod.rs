@@ -5,6 +5,8 @@ mod bare;
 mod generator;
 mod idle;
 mod initiator;
+mod local;
+mod many;
 mod memory;
 mod nvme;
 mod predict;
@@ -52,8 +54,13 @@ pub const ROWS: &[Row] = &[
     target::ROW,
     initiator::ROW,
     generator::ROW,
+    local::TMPFS,
+    local::ZRAM,
+    local::DISK,
+    local::LOOP,
     idle::ROW,
     memory::ROW,
+    many::ROW,
     nvme::SESSION_PAGES,
     nvme::MANY_PAGES,
     nvme::SESSION,

@@ -58,6 +58,21 @@ pub fn drumfire_nvme(
     Ok((service, NvmeAddress { port, nqn: format!("{NQN}:v0") }))
 }
 
+/// Our target with `count` volumes of a kind over NVMe/TCP, on all cores; their URIs.
+pub fn drumfire_nvme_uris(
+    programs: &Programs,
+    count: usize,
+    kind: &str,
+) -> Result<(Service, Vec<String>)> {
+    let volumes: Vec<String> = (0..count).map(|i| format!("--volume v{i}={kind}")).collect();
+    let args = format!("serve --nvme-tcp 127.0.0.1:0 {}", volumes.join(" "));
+    let service = programs.start(&Call { program: "drumfire", args, core: None })?;
+    let port = programs
+        .wait_until("drumfire serve was not ready", || port(&service.stdout(), "nvme-tcp="))?;
+    let uri = |i: usize| format!("nvme+tcp://127.0.0.1:{port}/{NQN}:v{i}/1");
+    Ok((service, (0..count).map(uri).collect()))
+}
+
 /// SPDK's target with one volume in memory.
 pub struct Nvmf {
     /// The subsystem.
