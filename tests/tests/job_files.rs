@@ -156,11 +156,11 @@ fn refused(finished: &Finished, word: &str) {
 #[test]
 fn what_is_refused_is_refused_by_run_and_named_by_explain() {
     let Some(drumfire) = Drumfire::find() else { return };
-    let text = "[a]\nioengine=psync\niodepth=16\nsize=1m\nhipri\ngtod_reduce=1\n";
+    let text = "[a]\nioengine=psync\niodepth=16\nsize=1m\natomic\ngtod_reduce=1\n";
     let folder = with("job.fio", text);
     let explained = drumfire.run(folder.path(), "explain job.fio", LIMIT);
     refused(&explained, "refused job.fio:3: `iodepth=16`: this engine does one I/O at a time");
-    assert!(explained.stdout.contains("refused job.fio:5: `hipri`"), "{explained:?}");
+    assert!(explained.stdout.contains("refused job.fio:5: `atomic`"), "{explained:?}");
     assert!(explained.stdout.contains("ignored job.fio:6: `gtod_reduce=1`"), "{explained:?}");
     let ran = drumfire.run(folder.path(), "run job.fio", LIMIT);
     refused(&ran, "job.fio:3");

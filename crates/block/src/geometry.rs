@@ -13,14 +13,18 @@ pub struct Geometry {
     pub read_only: bool,
     /// An acknowledged write may be lost in a power cut until a flush: a volatile write cache.
     pub volatile: bool,
+    /// Trimmed blocks read as zeroes. Where they need not, they may hold anything that they held
+    /// before, too.
+    pub trim_zeroes: bool,
 }
 
 impl Geometry {
-    /// A writable volume of `bytes`, cut down to whole blocks of `block_bytes`, without a cache.
+    /// A writable volume of `bytes`, cut down to whole blocks of `block_bytes`, without a cache and
+    /// with trims that read as zeroes.
     pub fn new(bytes: u64, block_bytes: u32) -> Geometry {
         assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
         let blocks = bytes / u64::from(block_bytes);
-        Geometry { block_bytes, blocks, read_only: false, volatile: false }
+        Geometry { block_bytes, blocks, read_only: false, volatile: false, trim_zeroes: true }
     }
 
     /// Capacity in bytes.

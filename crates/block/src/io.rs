@@ -15,7 +15,8 @@ pub enum Op {
     Write,
     /// Make every acknowledged write durable. Offset and length are zero.
     Flush,
-    /// Say that the range is no longer needed. It reads as zeroes afterwards.
+    /// Say that the range is no longer needed. It reads as zeroes afterwards, or as what it held
+    /// before where the geometry promises no zeroes.
     Trim,
     /// Make the range read as zeroes.
     WriteZeroes,

@@ -1,27 +1,34 @@
-//! What a volume should hold: how often each block was written, and which writes are under way.
+//! What a volume should hold: how often each block was changed, and which changes are under way.
 //!
 //! All workers of a volume share one ledger, on any thread, without locks. A write claims its
 //! blocks first, so no two writes of a block are ever under way at once and the last one is
 //! known. A read notes what it must find at least; what it may find at most it asks at its end.
+//!
+//! Trims and zeroings count and claim as writes do. Where there are any, a second word for each
+//! block knows the last of both: since then it may be empty, and after a trim on a volume that
+//! promises no zeroes it may hold anything older, too.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use block::Geometry;
+use block::{Geometry, Op};
 use os::Words;
 
 use crate::spec::Workload;
 use crate::stamp::{self, SECTOR, Sector};
 
-/// The ledger of one volume. In each word: the write that was acknowledged last (31 bits), the
-/// one that was begun last (31 bits), and whether that is still under way.
+/// The ledger of one volume. In each word: the change that was acknowledged last (31 bits), the
+/// one that was begun last (31 bits), and whether that is still under way. Behind all of them,
+/// where blocks are erased: the trim that was begun last (31 bits), the zeroing (31 bits), and
+/// whether the block was ever written.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     words: Words,
     frame: Frame,
     owner: u64,
+    trim_zeroes: bool,
 }
 
 /// Which blocks a ledger has words for.
@@ -31,6 +38,8 @@ struct Frame {
     end: u64,
     unit: u64,
     count: usize,
+    /// There are words for erasures, too.
+    erases: bool,
 }
 
 impl Frame {
@@ -40,12 +49,32 @@ impl Frame {
         let end = ranges.map(|(start, bytes)| start + bytes).max().unwrap_or(0);
         let unit = unit(workloads, geometry, start);
         let count = (end - start).div_ceil(unit).max(1);
-        Frame { start, end, unit, count: usize::try_from(count).unwrap_or(usize::MAX) }
+        let mut lines = workloads.iter().flat_map(|workload| &workload.access.lines);
+        let erases = lines.any(|line| line.trim_percent > 0.0 || line.zero_percent > 0.0);
+        let count = usize::try_from(count).unwrap_or(usize::MAX / 2);
+        Frame { start, end, unit, count, erases }
+    }
+
+    fn words(&self) -> usize {
+        self.count.saturating_mul(if self.erases { 2 } else { 1 })
     }
 }
 
 const GENERATION: u64 = (1 << 31) - 1;
 const BUSY: u64 = 1 << 63;
+/// In a word of erasures.
+const WRITTEN: u64 = 1 << 63;
+
+/// What is known of a block's erasures.
+#[derive(Clone, Copy, Debug, Default)]
+struct Erased {
+    /// The trim that was begun last; 0 for none.
+    trimmed: u32,
+    /// The zeroing that was begun last; 0 for none.
+    zeroed: u32,
+    /// It was written, too.
+    written: bool,
+}
 
 fn acknowledged(word: u64) -> u32 {
     (word & GENERATION) as u32
@@ -67,6 +96,13 @@ pub struct Finding {
 /// What can be wrong with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingKind {
+    /// It was erased, and holds an older write.
+    Kept {
+        /// The write that it holds.
+        found: u32,
+        /// The trim or zeroing that was acknowledged last.
+        erased: u32,
+    },
     /// Its writes were acknowledged, and it is empty.
     Lost {
         /// The write that was acknowledged last.
@@ -96,6 +132,7 @@ impl FindingKind {
     /// One word for it.
     pub fn word(self) -> &'static str {
         match self {
+            FindingKind::Kept { .. } => "kept",
             FindingKind::Lost { .. } => "lost",
             FindingKind::Stale { .. } => "stale",
             FindingKind::Torn => "torn",
@@ -109,6 +146,9 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "byte {}: {}", self.offset, self.kind.word())?;
         match self.kind {
+            FindingKind::Kept { found, erased } => {
+                write!(f, ", write {found} where erasure {erased} was acknowledged")
+            }
             FindingKind::Lost { acknowledged } => {
                 let times = if acknowledged == 1 { "" } else { "s" };
                 write!(f, ", empty after {acknowledged} acknowledged write{times}")
@@ -136,9 +176,10 @@ impl Ledger {
     ) -> io::Result<Ledger> {
         let frame = Frame::of(workloads, geometry);
         let available = os::sample::memory_available_bytes().unwrap_or(u64::MAX);
-        if frame.count as u64 * 8 > available / 2 {
+        let bytes = (frame.words() as u64).saturating_mul(8);
+        if bytes > available / 2 {
             let message = format!(
-                "verification keeps 8 bytes for each of {} blocks of {} bytes, and {available} \
+                "verification keeps {bytes} bytes for {} blocks of {} bytes, and {available} \
                  bytes of memory are available: verify a smaller range",
                 frame.count, frame.unit
             );
@@ -148,11 +189,12 @@ impl Ledger {
             Some(path) => {
                 // That of an earlier run knows nothing of this one.
                 std::fs::write(path, [])?;
-                Words::in_file(path, frame.count)?
+                Words::in_file(path, frame.words())?
             }
-            None => Words::new(frame.count)?,
+            None => Words::new(frame.words())?,
         };
-        Ok(Ledger { words, frame, owner: stamp::owner(seed) })
+        let trim_zeroes = geometry.trim_zeroes;
+        Ok(Ledger { words, frame, owner: stamp::owner(seed), trim_zeroes })
     }
 
     /// The one that a run with the same workloads and seed left in a file.
@@ -166,12 +208,13 @@ impl Ledger {
         if std::fs::metadata(path)?.len() == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
         }
-        let words = Words::in_file(path, frame.count)?;
-        Ok(Ledger { words, frame, owner: stamp::owner(seed) })
+        let words = Words::in_file(path, frame.words())?;
+        let trim_zeroes = geometry.trim_zeroes;
+        Ok(Ledger { words, frame, owner: stamp::owner(seed), trim_zeroes })
     }
 
-    /// Claims a range for a write; false when another one is under way there.
-    pub(crate) fn claim(&self, offset: u64, len: u32) -> bool {
+    /// Claims a range for a write, a trim or a zeroing; false when a change is under way there.
+    pub(crate) fn claim(&self, op: Op, offset: u64, len: u32) -> bool {
         let blocks = self.blocks(offset, len);
         for (index, block) in blocks.iter().enumerate() {
             let claimed = block.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
@@ -183,10 +226,38 @@ impl Ledger {
                 return false;
             }
         }
+        if self.frame.erases {
+            (offset..offset + u64::from(len))
+                .step_by(self.frame.unit as usize)
+                .for_each(|place| self.remember(op, place));
+        }
         true
     }
 
-    /// Ends a write: what was claimed is acknowledged if it was `done`.
+    /// Remembers what the change of a claimed block is, before it can be seen on the volume.
+    fn remember(&self, op: Op, place: u64) {
+        let generation = u64::from(begun(self.block(place).load(Ordering::Acquire)));
+        let word = &self.words[self.frame.count + self.index(place)];
+        // Nobody else changes the words of a block that is claimed.
+        let before = word.load(Ordering::Acquire);
+        let now = match op {
+            Op::Trim => before & !GENERATION | generation,
+            Op::WriteZeroes => before & !(GENERATION << 31) | generation << 31,
+            _ => before | WRITTEN,
+        };
+        word.store(now, Ordering::Release);
+    }
+
+    fn erased(&self, place: u64) -> Erased {
+        if !self.frame.erases {
+            return Erased { written: true, ..Erased::default() };
+        }
+        let word = self.words[self.frame.count + self.index(place)].load(Ordering::Acquire);
+        let (trimmed, zeroed) = ((word & GENERATION) as u32, (word >> 31 & GENERATION) as u32);
+        Erased { trimmed, zeroed, written: word & WRITTEN != 0 }
+    }
+
+    /// Ends a change: what was claimed is acknowledged if it was `done`.
     pub(crate) fn release(&self, offset: u64, len: u32, done: bool) {
         for block in self.blocks(offset, len) {
             // Nobody else changes a word that is claimed.
@@ -257,6 +328,13 @@ impl Ledger {
         if least == 0 && most == 0 {
             return None;
         }
+        let erased = self.erased(place);
+        let last = erased.trimmed.max(erased.zeroed);
+        // An erasure that was acknowledged last, or begun since, may be what is seen.
+        let may_be_empty = last > 0 && last >= least;
+        if !self.trim_zeroes && erased.trimmed > 0 && erased.trimmed >= least {
+            return self.judge_trimmed(data, place, most, erased);
+        }
         let mut first = None;
         let mut empty = 0;
         for sector in sectors().map(read) {
@@ -267,6 +345,9 @@ impl Ledger {
                 Sector::Ours(found) => {
                     let same = *first.get_or_insert(found) == found;
                     // While writes may be under way, parts of several may stand side by side.
+                    if found < least && may_be_empty && last == least {
+                        return Some(FindingKind::Kept { found, erased: least });
+                    }
                     if found < least || (!same && most == least) {
                         return Some(
                             match data.len() == SECTOR
@@ -282,6 +363,7 @@ impl Ledger {
                 // What was there before the first write.
                 Sector::Empty | Sector::Foreign if least == 0 => {}
                 Sector::Foreign => return Some(FindingKind::Foreign),
+                Sector::Empty if may_be_empty => {}
                 Sector::Empty => empty += 1,
             }
         }
@@ -292,8 +374,37 @@ impl Ledger {
         }
     }
 
+    /// The same for a block that was trimmed on a volume that promises no zeroes: nothing that
+    /// it ever held is wrong, but what was never written to it is.
+    fn judge_trimmed(
+        &self,
+        data: &[u8],
+        place: u64,
+        most: u32,
+        erased: Erased,
+    ) -> Option<FindingKind> {
+        (place..).step_by(SECTOR).zip(data.chunks_exact(SECTOR)).find_map(|(place, sector)| {
+            match stamp::read(sector, self.owner, place) {
+                Sector::Ours(found) if found > most => {
+                    Some(FindingKind::Future { found, begun: most })
+                }
+                Sector::Ours(_) | Sector::Empty => None,
+                Sector::Torn => Some(FindingKind::Torn),
+                //= NVMe base §DLFEAT: all ones are a third way to read what was deallocated.
+                Sector::Foreign if sector.iter().all(|byte| *byte == 0xff) => None,
+                // What was there before the trim, when nobody had written it.
+                Sector::Foreign if !erased.written => None,
+                Sector::Foreign => Some(FindingKind::Foreign),
+            }
+        })
+    }
+
+    fn index(&self, place: u64) -> usize {
+        ((place - self.frame.start) / self.frame.unit) as usize
+    }
+
     fn block(&self, place: u64) -> &AtomicU64 {
-        &self.words[((place - self.frame.start) / self.frame.unit) as usize]
+        &self.words[self.index(place)]
     }
 
     fn blocks(&self, offset: u64, len: u32) -> &[AtomicU64] {
@@ -334,7 +445,8 @@ fn gcd(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::spec::Access;
+    use crate::spec::{Access, Line};
+    use block::Rng;
 
     fn ledger() -> Ledger {
         let workload = Workload::new(Access::new(4096, 50.0, 100.0), 1);
@@ -343,7 +455,7 @@ mod test {
 
     fn write(ledger: &Ledger, offset: u64, len: usize) -> Vec<u8> {
         let mut data = vec![0; len];
-        assert!(ledger.claim(offset, len as u32));
+        assert!(ledger.claim(Op::Write, offset, len as u32));
         ledger.stamp(&mut data, offset);
         ledger.release(offset, len as u32, true);
         data
@@ -382,7 +494,7 @@ mod test {
         let ledger = ledger();
         let first = write(&ledger, 0, 4096);
         let mut second = vec![0; 4096];
-        assert!(ledger.claim(0, 4096));
+        assert!(ledger.claim(Op::Write, 0, 4096));
         ledger.stamp(&mut second, 0);
         let halves = [&second[..2048], &first[2048..]].concat();
         for data in [&first, &second, &halves] {
@@ -398,11 +510,11 @@ mod test {
     #[test]
     fn writes_of_a_block_exclude_each_other() {
         let ledger = ledger();
-        assert!(ledger.claim(4096, 8192));
-        assert!(!ledger.claim(0, 8192) && !ledger.claim(8192, 4096));
-        assert!(ledger.claim(0, 4096), "a claim that failed left something behind");
+        assert!(ledger.claim(Op::Write, 4096, 8192));
+        assert!(!ledger.claim(Op::Write, 0, 8192) && !ledger.claim(Op::Write, 8192, 4096));
+        assert!(ledger.claim(Op::Write, 0, 4096), "a claim that failed left something behind");
         ledger.release(4096, 8192, true);
-        assert!(ledger.claim(4096, 8192));
+        assert!(ledger.claim(Op::Write, 4096, 8192));
     }
 
     #[test]
@@ -420,5 +532,117 @@ mod test {
         assert_eq!(ledger.check(&mixed, 0, &notes), None);
         let stale = FindingKind::Stale { found: 1, acknowledged: 2 };
         assert_eq!(ledger.check(&old, 0, &notes), Some(Finding { offset: 4096, kind: stale }));
+    }
+
+    /// A ledger of blocks that are erased, too.
+    fn erasing(trim_zeroes: bool) -> Ledger {
+        let line = Line { trim_percent: 10.0, zero_percent: 10.0, ..Line::new(4096, 50.0, 100.0) };
+        let workload = Workload::new(Access::of(vec![line]), 1);
+        let geometry = Geometry { trim_zeroes, ..Geometry::new(64 << 10, 512) };
+        Ledger::new(&[&workload], geometry, 3, None).unwrap()
+    }
+
+    fn erase(ledger: &Ledger, op: Op, offset: u64) {
+        assert!(ledger.claim(op, offset, 4096));
+        ledger.release(offset, 4096, true);
+    }
+
+    #[test]
+    fn what_was_erased_is_empty_or_what_the_volume_may_keep() {
+        for (op, zeroes) in [(Op::Trim, true), (Op::Trim, false), (Op::WriteZeroes, false)] {
+            let ledger = erasing(zeroes);
+            let judge = |data: &[u8]| at_rest(&ledger, data, 8192);
+            let first = write(&ledger, 8192, 4096);
+            let second = write(&ledger, 8192, 4096);
+            erase(&ledger, op, 8192);
+            assert_eq!(judge(&[0; 4096]), None);
+            let may_keep = op == Op::Trim && !zeroes;
+            for (found, old) in [(1, &first), (2, &second)] {
+                let kept = Some(FindingKind::Kept { found, erased: 3 });
+                let half = [&old[..2048], &[0; 2048]].concat();
+                assert_eq!(judge(old), kept.filter(|_| !may_keep), "{op:?} {zeroes}");
+                assert_eq!(judge(&half), kept.filter(|_| !may_keep), "{op:?} {zeroes}");
+            }
+            assert_eq!(judge(&[0xff; 4096]).is_none(), may_keep);
+            assert_eq!(judge(&[7; 4096]), Some(FindingKind::Foreign));
+            // From the next write on all is as ever.
+            let third = write(&ledger, 8192, 4096);
+            assert_eq!(judge(&third), None);
+            assert_eq!(judge(&[0; 4096]), Some(FindingKind::Lost { acknowledged: 4 }));
+            let stale = FindingKind::Stale { found: 2, acknowledged: 4 };
+            assert_eq!(judge(&second), Some(stale), "{op:?} {zeroes}");
+        }
+    }
+
+    #[test]
+    fn an_erasure_under_way_may_be_there_or_not() {
+        let ledger = erasing(true);
+        let mut notes = Vec::new();
+        let old = write(&ledger, 0, 4096);
+        ledger.note(0, 4096, &mut notes);
+        assert!(ledger.claim(Op::Trim, 0, 4096));
+        assert_eq!(ledger.check(&old, 0, &notes), None);
+        assert_eq!(ledger.check(&[0; 4096], 0, &notes), None);
+        ledger.release(0, 4096, true);
+        let new = write(&ledger, 0, 4096);
+        // The read began before all that.
+        let empty = vec![0; 4096];
+        for data in [&old, &new, &empty] {
+            assert_eq!(ledger.check(data, 0, &notes), None);
+        }
+        ledger.note(0, 4096, &mut notes);
+        let lost = FindingKind::Lost { acknowledged: 3 };
+        assert_eq!(ledger.check(&[0; 4096], 0, &notes), Some(Finding { offset: 0, kind: lost }));
+    }
+
+    #[test]
+    fn what_was_never_written_is_anything_until_it_must_be_zeroes() {
+        for zeroes in [false, true] {
+            let ledger = erasing(zeroes);
+            erase(&ledger, Op::Trim, 0);
+            let foreign = Some(FindingKind::Foreign).filter(|_| zeroes);
+            assert_eq!(at_rest(&ledger, &[7; 4096], 0), foreign);
+            assert_eq!(at_rest(&ledger, &[0; 4096], 0), None);
+        }
+    }
+
+    /// Random changes of a volume that erases as it may, and then one that does not do what it
+    /// acknowledged.
+    #[test]
+    fn a_planted_mistake_is_found_and_nothing_else() {
+        for seed in 0..40 {
+            let zeroes = seed % 2 == 0;
+            let (ledger, mut rng) = (erasing(zeroes), Rng::new(seed, 1));
+            let mut volume = vec![0_u8; 64 << 10];
+            for _ in 0..200 {
+                let offset = rng.below(16) * 4096;
+                let at = offset as usize..offset as usize + 4096;
+                match rng.below(4) {
+                    0 | 1 => volume[at.clone()].copy_from_slice(&write(&ledger, offset, 4096)),
+                    2 => {
+                        erase(&ledger, Op::WriteZeroes, offset);
+                        volume[at.clone()].fill(0);
+                    }
+                    _ => {
+                        erase(&ledger, Op::Trim, offset);
+                        let keeps = !zeroes && rng.below(2) == 0;
+                        if !keeps {
+                            volume[at.clone()].fill(0);
+                        }
+                    }
+                }
+                assert_eq!(at_rest(&ledger, &volume[at], offset), None, "seed {seed}");
+            }
+            // A block that certainly holds a write, so that every mistake leaves a trace.
+            let before = write(&ledger, 4096, 4096);
+            let mistake = [Op::Write, Op::WriteZeroes, Op::Trim][rng.below(3) as usize];
+            match mistake {
+                Op::Write => drop(write(&ledger, 4096, 4096)),
+                op => erase(&ledger, op, 4096),
+            }
+            let allowed = mistake == Op::Trim && !zeroes;
+            let found = at_rest(&ledger, &before, 4096);
+            assert_eq!(found.is_none(), allowed, "seed {seed}, {mistake:?}: {found:?}");
+        }
     }
 }

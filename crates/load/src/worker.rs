@@ -413,15 +413,15 @@ impl Worker {
         }
     }
 
-    /// Makes sure that no other write of the same blocks is under way, if data are compared: tries
-    /// other places too. `None` when all were taken.
+    /// Makes sure that no other change of the same blocks is under way, if data are compared:
+    /// tries other places too. `None` when all were taken.
     fn claim(&mut self, mut next: Next) -> Option<Next> {
         let Some(verify) = &self.verify else { return Some(next) };
-        if next.op != Op::Write {
+        if !changes(next.op) {
             return Some(next);
         }
         for _ in 0..TRIES {
-            if verify.ledger.claim(next.offset, next.len) {
+            if verify.ledger.claim(next.op, next.offset, next.len) {
                 return Some(next);
             }
             if verify.fill.is_none() {
@@ -470,6 +470,11 @@ enum Upcoming {
     At(Nanos),
     /// Nothing until something comes back, or nothing at all.
     Nothing,
+}
+
+/// Whether other data may be there afterwards.
+fn changes(op: Op) -> bool {
+    matches!(op, Op::Write | Op::Trim | Op::WriteZeroes)
 }
 
 /// The trouble that a fault means for the whole run, if it does.
@@ -550,7 +555,9 @@ impl Verifier {
 
     fn ended(&mut self, index: usize, slot: &Slot, done: &mut Done) -> Option<Finding> {
         match slot.op {
-            Op::Write => self.ledger.release(slot.offset, slot.len, done.result.is_ok()),
+            op if changes(op) => {
+                self.ledger.release(slot.offset, slot.len, done.result.is_ok());
+            }
             Op::Read if done.result.is_ok() && self.notes[index].0 => {
                 let data = &done.buf.as_deref()?[..slot.len as usize];
                 return self.ledger.check(data, slot.offset, &self.notes[index].1);

@@ -292,11 +292,6 @@ impl Workload {
                 let what = "verified data are incompressible: leave content away";
                 return Err(SpecError::Conflict { at: at.to_owned(), what });
             }
-            let erases = |line: &super::Line| line.trim_percent > 0.0 || line.zero_percent > 0.0;
-            if self.access.lines.iter().any(erases) {
-                let what = "trims and zeroes leave nothing to verify: leave one of both away";
-                return Err(SpecError::Conflict { at: at.to_owned(), what });
-            }
         }
         within(at, "limit_bytes", "above 0", 0.0, self.limit_bytes != Some(0))
     }

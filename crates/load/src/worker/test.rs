@@ -23,6 +23,10 @@ enum Wrong {
     Misplaces,
     /// Of some writes the second half is not done.
     Tears,
+    /// Some trims are acknowledged and not done.
+    Keeps,
+    /// Some trims take the block behind with them.
+    TrimsMore,
 }
 
 /// A volume in memory that answers after a time of its own.
@@ -37,6 +41,9 @@ struct Lane {
     rng: Rng,
     wrong: Rc<Cell<Wrong>>,
     writes: u32,
+    trims: u32,
+    /// Trimmed blocks read as zeroes; of the others some stay as they were.
+    trim_zeroes: bool,
 }
 
 impl Lane {
@@ -50,6 +57,8 @@ impl Lane {
             rng: Rng::new(99, 0),
             wrong: Rc::new(Cell::new(Wrong::Nothing)),
             writes: 0,
+            trims: 0,
+            trim_zeroes: true,
         }
     }
 
@@ -74,14 +83,32 @@ impl Lane {
             Wrong::Tears => {
                 self.memory[at..at + data.len() / 2].copy_from_slice(&data[..data.len() / 2]);
             }
+            Wrong::Keeps | Wrong::TrimsMore => {
+                self.memory[at..at + data.len()].copy_from_slice(data);
+            }
             Wrong::Nothing => unreachable!("nothing goes wrong"),
+        }
+    }
+
+    fn erase(&mut self, op: Op, range: std::ops::Range<usize>) {
+        self.trims += 1;
+        let goes_wrong = self.trims > 100 && self.trims.is_multiple_of(20);
+        let keeps = op == Op::Trim && !self.trim_zeroes && self.trims.is_multiple_of(3);
+        match self.wrong.get() {
+            Wrong::Keeps if goes_wrong => {}
+            Wrong::TrimsMore if goes_wrong => {
+                let end = (range.end + 4096).min(self.memory.len());
+                self.memory[range.start..end].fill(0);
+            }
+            _ if keeps => {}
+            _ => self.memory[range].fill(0),
         }
     }
 }
 
 impl block::Lane for Lane {
     fn geometry(&self) -> Geometry {
-        Geometry::new(BYTES, 512)
+        Geometry { trim_zeroes: self.trim_zeroes, ..Geometry::new(BYTES, 512) }
     }
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
@@ -102,6 +129,7 @@ impl block::Lane for Lane {
                     let data = buf[..range.len()].to_vec();
                     self.write(io.offset, &data);
                 }
+                (Op::Trim | Op::WriteZeroes, _) => self.erase(io.op, range),
                 _ => {}
             }
             done.push(Done { tag: io.tag, result: Ok(()), buf: io.buf });
@@ -114,7 +142,7 @@ impl block::Lane for Lane {
 }
 
 fn worker(lane: Lane, workload: &Workload) -> Worker {
-    let geometry = Geometry::new(BYTES, 512);
+    let geometry = block::Lane::geometry(&lane);
     workload.fits(geometry).unwrap();
     let ledger =
         || Arc::new(Ledger::new(&[workload], geometry, 1, None).expect("memory for a ledger"));
@@ -262,6 +290,49 @@ fn every_kind_of_damage_is_found() {
             FindingKind::Stale { .. } => true,
             FindingKind::Torn => wrong == Wrong::Tears,
             FindingKind::Foreign => wrong == Wrong::Misplaces,
+            kind => panic!("{wrong:?} was taken for {kind:?}"),
+        };
+        assert!(fits, "{wrong:?} was taken for {finding}");
+    }
+}
+
+/// The same with erasures among the writes.
+fn erasing() -> Workload {
+    let mut workload = verified();
+    for line in &mut workload.access.lines {
+        (line.trim_percent, line.zero_percent) = (10.0, 5.0);
+    }
+    workload
+}
+
+#[test]
+fn trims_are_no_mismatch_whatever_the_volume_promises() {
+    for trim_zeroes in [true, false] {
+        let workload = erasing();
+        let lane = Lane { trim_zeroes, ..Lane::new(50 * US, 400 * US) };
+        let mut worker = worker(lane, &workload);
+        let done = run(&mut worker, Nanos(60 * MS));
+        assert_eq!(worker.trouble, None, "zeroes promised: {trim_zeroes}");
+        assert!(!worker.filling() && done.ios() > 5_000, "{}", done.ios());
+    }
+}
+
+#[test]
+fn trims_that_are_not_done_or_go_too_far_are_found() {
+    for (wrong, trim_zeroes) in
+        [(Wrong::Keeps, true), (Wrong::TrimsMore, true), (Wrong::TrimsMore, false)]
+    {
+        let workload = erasing();
+        let lane = Lane { trim_zeroes, ..Lane::new(50 * US, 400 * US) };
+        lane.wrong.set(wrong);
+        let mut worker = worker(lane, &workload);
+        run(&mut worker, Nanos(100 * MS));
+        let Some(Trouble::Mismatch(finding)) = worker.take_trouble() else {
+            panic!("{wrong:?} was not found")
+        };
+        let fits = match finding.kind {
+            FindingKind::Kept { .. } => wrong == Wrong::Keeps,
+            FindingKind::Lost { .. } | FindingKind::Torn => wrong == Wrong::TrimsMore,
             kind => panic!("{wrong:?} was taken for {kind:?}"),
         };
         assert!(fits, "{wrong:?} was taken for {finding}");

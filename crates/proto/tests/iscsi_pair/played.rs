@@ -137,7 +137,8 @@ impl Played {
         let Phase::Ready(geometry) = self.end.phase() else { panic!("not ready") };
         let read_only = device & 0x80 != 0;
         let (block_bytes, blocks, volatile) = (512, 0x1000, true);
-        assert_eq!(geometry, Geometry { block_bytes, blocks, read_only, volatile });
+        let trim_zeroes = lbpme & 0xc0 == 0xc0;
+        assert_eq!(geometry, Geometry { block_bytes, blocks, read_only, volatile, trim_zeroes });
     }
 
     pub fn numbers(&self) -> Numbers {

@@ -155,7 +155,7 @@ impl IscsiInitiator {
         IscsiInitiator {
             lun: encode_lun(config.lun),
             stage: Stage::Idle(Box::new(login)),
-            geometry: Geometry { block_bytes: 512, blocks: 0, read_only: true, volatile: true },
+            geometry: Geometry { read_only: true, volatile: true, ..Geometry::new(0, 512) },
             block_shift: 9,
             can_trim: false,
             trimmed_reads_zero: false,

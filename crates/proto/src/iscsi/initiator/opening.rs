@@ -185,10 +185,12 @@ impl IscsiInitiator {
 
     fn learn_capacity(&mut self, capacity: Capacity) -> Question {
         let Capacity { blocks, block_bytes, .. } = capacity;
-        self.geometry = Geometry { block_bytes, blocks, read_only: false, volatile: true };
+        let trim_zeroes = capacity.can_trim && capacity.trimmed_reads_zero;
+        let (read_only, volatile) = (false, true);
+        self.geometry = Geometry { block_bytes, blocks, read_only, volatile, trim_zeroes };
         self.block_shift = block_bytes.trailing_zeros();
         self.can_trim = capacity.can_trim;
-        self.trimmed_reads_zero = capacity.can_trim && capacity.trimmed_reads_zero;
+        self.trimmed_reads_zero = trim_zeroes;
         Question::Mode
     }
 

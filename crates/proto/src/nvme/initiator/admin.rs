@@ -219,7 +219,9 @@ impl NvmeAdmin {
         //= NVMe base §NSATTR: bit 0 is write protected. §VWC: bit 0 is a volatile cache.
         let read_only = data[99] & 1 != 0;
         let volatile = self.control.facts().controller[525] & 1 != 0;
-        Ok(Geometry { block_bytes: 1 << exponent, blocks, read_only, volatile })
+        //= NVMe base §DLFEAT: bits 2:0 are 1 where deallocated blocks read as zeroes.
+        let trim_zeroes = data[33] & 7 == 1;
+        Ok(Geometry { block_bytes: 1 << exponent, blocks, read_only, volatile, trim_zeroes })
     }
 
     fn associate(&self) -> Option<Association> {

@@ -1,0 +1,74 @@
+//! Files of this host: I/O that is polled for, and trims among verified I/O.
+
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_polling_thread_is_counted() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = folder.file("disk.img", &vec![7; 4 << 20]);
+    let run = |options: &str| {
+        let uri = format!("file:{}{options}", path.display());
+        let args = format!("run {uri} --size 4k --outstanding 8 --seconds 1 --ramp 0 --json");
+        drumfire.run(folder.path(), &args, LIMIT).ok().json()
+    };
+    let (plain, polled) = (run(""), run("?sqpoll"));
+    let cores = |result: &serde_json::Value, name: &str| result["cpu"][name].as_f64().unwrap();
+    assert_eq!(cores(&plain, "initiator_poll_cores"), 0.0);
+    assert_eq!(polled["totals"]["errors"], 0);
+    assert!(polled["totals"]["iops"].as_f64().unwrap() > 0.0);
+    let poll = cores(&polled, "initiator_poll_cores");
+    assert!(poll > 0.0 && cores(&polled, "initiator_cores") > poll, "{}", polled["cpu"]);
+}
+
+#[test]
+fn what_cannot_be_polled_says_why() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    folder.file("disk.img", &vec![7; 1 << 20]);
+    for (uri, why) in [
+        ("file:disk.img?iopoll&direct=0", "the page cache"),
+        ("file:/dev/shm?iopoll", "neither a file nor a block device"),
+    ] {
+        let finished = drumfire.run(folder.path(), &format!("run {uri} --seconds 1"), LIMIT);
+        assert_ne!(finished.code, Some(0), "{finished:?}");
+        assert!(finished.stderr.contains(why), "{finished:?}");
+    }
+    let finished = drumfire.run(folder.path(), "run file:disk.img?iopoll --seconds 1", LIMIT);
+    if finished.code == Some(0) {
+        eprintln!("the disk of {} has poll queues", folder.path().display());
+        return;
+    }
+    let says = ["poll queues", "direct I/O", "lies on none"];
+    assert!(says.iter().any(|why| finished.stderr.contains(why)), "{finished:?}");
+}
+
+#[test]
+fn trims_are_verified() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    for volume in ["ram:4m", "file:new.img?size=4m"] {
+        let job = format!(
+            "[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [\"{volume}\"]\n\
+             workload.outstanding = 16\nworkload.verify = {{ fill = true }}\n\
+             workload.access.lines = [{{ size_bytes = \"4k\", read_percent = 50, \
+             trim_percent = 15, zero_percent = 5 }}]\n"
+        );
+        folder.file("job.toml", job.as_bytes());
+        let finished = drumfire.run(folder.path(), "run job.toml --json --out kept", LIMIT);
+        let result = finished.ok().json();
+        assert_eq!(result["totals"]["errors"], 0, "{volume}");
+        if volume.starts_with("file:") {
+            let look = "run kept/job.toml --verify-only";
+            drumfire.run(folder.path(), look, LIMIT).ok();
+            // A trim that is undone is found: no block of the volume holds what was written to it.
+            std::fs::write(folder.path().join("new.img"), vec![1; 4 << 20]).unwrap();
+            let finished = drumfire.run(folder.path(), look, LIMIT);
+            assert_eq!(finished.code, Some(5), "{finished:?}");
+        }
+    }
+}
