@@ -177,3 +177,194 @@ fn says_when_two_runs_may_not_stand_side_by_side() {
     assert_eq!(document["comparisons"][0]["figures"][0]["ratio"], 1.0);
     assert_eq!(drumfire.run(folder.path(), "compare a nowhere", LIMIT).code, Some(1));
 }
+
+/// The results of all runs below `folder`, by their path there, with when they were written.
+fn results(folder: &Path) -> BTreeMap<String, SystemTime> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder_now) = open.pop() {
+        for entry in std::fs::read_dir(&folder_now).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.ends_with("result.json") {
+                let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
+                found.insert(name, path.metadata().unwrap().modified().unwrap());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_model_is_swept_over_what_it_consists_of() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "sweep simulate x25-m --axis drives=1,2,4 --axis outstanding=1,8 --seconds 0.1 \
+        --ramp 0.02 --repeats 2 --json";
+    let sweep = drumfire.run(folder.path(), &format!("{args} --out a"), LIMIT).ok().json();
+    let cells = sweep["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 6);
+    let rate = |cell: usize| cells[cell]["iops"]["median"].as_f64().unwrap();
+    // Drives share nothing: four do four times as much as one.
+    assert!((rate(5) / rate(1) / 4.0 - 1.0).abs() < 0.05, "{} {}", rate(1), rate(5));
+    assert!(cells.iter().all(|cell| cell["runs"][0]["origin"] == "simulated"));
+    assert_eq!(sweep["series"][0]["axis"], "drives");
+    let again = drumfire.run(folder.path(), &format!("{args} --out b"), LIMIT).ok().json();
+    assert_eq!(again["cells"], sweep["cells"], "the same seed gives the same bits");
+    let text = drumfire.run(folder.path(), "report a", LIMIT).ok().stdout;
+    assert!(text.contains("simulated; IOPS: median and range of 2 runs"), "{text}");
+    assert!(text.contains("percentiles: not calibrated"), "{text}");
+    assert_eq!(text.matches("% of linear").count(), 6, "{text}");
+    // Without calibration there are no percentiles, not in a comparison either.
+    drumfire.run(folder.path(), "run null:1g --size 512 --seconds 1 --ramp 0 --out m", LIMIT).ok();
+    let both = drumfire.run(folder.path(), "compare m a/001-drives=1-outstanding=1", LIMIT).ok();
+    assert!(both.stdout.contains("measured → simulated"), "{}", both.stdout);
+    for (args, says) in [
+        ("sweep simulate x25-m --axis drives=0,1", "0 drives: 1 to 512"),
+        ("sweep simulate x25-m --axis drivs=1", "there are drives, parts, system, size"),
+        ("sweep simulate x25-m --axis system=x25-m,nothing.toml", "cannot read nothing.toml"),
+        ("sweep simulate x25-m --axis volume=null:1g", "makes its volumes by itself"),
+        ("sweep simulate x25-m --p99 1ms", "x25-m is not calibrated"),
+        ("sweep race --axis protocol=iscsi,nvme", "protocol=nvme: there are iscsi and nvme-tcp"),
+        ("sweep race --axis targets=1,0", "at least one target"),
+        ("sweep race --axis by=run", "'by' is no setting"),
+        ("sweep race --axis cores=64000", "is not one of"),
+    ] {
+        let done = drumfire.run(folder.path(), args, LIMIT);
+        assert!(done.stderr.contains(says), "{args}: {done:?}");
+        assert!(matches!(done.code, Some(1 | 2)), "{args}: {done:?}");
+    }
+    assert!(!folder.path().join("drumfire-runs").exists(), "nothing was begun");
+}
+
+#[test]
+fn races_are_swept_over_their_shape_and_run_again_from_their_job() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "sweep race --axis protocol=iscsi,nvme-tcp --axis targets=1,2 --volumes 2 \
+        --workers 2 --volume-size 1m --seconds 0.2 --ramp 0 --repeats 1 --out s --json";
+    let sweep = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    for cell in sweep["cells"].as_array().unwrap() {
+        let path = folder.path().join("s").join(cell["folder"].as_str().unwrap());
+        let text = std::fs::read(path.join("result.json")).unwrap();
+        let result: Value = serde_json::from_slice(&text).unwrap();
+        let nvme = cell["settings"][0]["value"] == "nvme-tcp";
+        let transport = if nvme { "NVMe/TCP" } else { "iSCSI" };
+        assert_eq!(result["job"]["transport"], transport);
+        let targets: u64 = cell["settings"][1]["value"].as_str().unwrap().parse().unwrap();
+        assert_eq!(result["job"]["targets"], targets);
+        assert_eq!(result["job"]["workers"], targets * 4);
+        assert_eq!(result["spec"]["setup"]["by"], "race");
+    }
+    let again = "run s/001-protocol=iscsi-targets=1/job.toml --out again --json";
+    let again = drumfire.run(folder.path(), again, LIMIT).ok().json();
+    assert_eq!((&again["job"]["targets"], &again["job"]["loopback"]), (&1.into(), &true.into()));
+}
+
+#[test]
+fn runs_of_their_own_process_survive_a_kill_and_are_not_made_twice() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "sweep null:1g --seconds 0.3 --ramp 0 --axis outstanding=1,2,4 --repeats 2 \
+        --repeat-as process --out s";
+    let sweep = folder.path().join("s");
+    let running = Running::start(&mut drumfire.command(folder.path(), args));
+    let began = Instant::now();
+    while finished(&sweep).len() < 2 {
+        assert!(began.elapsed() < LIMIT, "{running:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.signal(Signal::KILL);
+    assert_eq!(running.finish(LIMIT).code, None);
+    let before = finished(&sweep);
+    assert!(before.len() < 6, "killed too late to tell anything");
+    // The run that was under way outlives the sweep: it is waited for, not disturbed.
+    let done = loop {
+        let done = drumfire.run(folder.path(), args, LIMIT);
+        if done.code != Some(2) {
+            break done;
+        }
+        assert!(done.stderr.contains("wait for its end"), "{done:?}");
+        assert!(began.elapsed() < LIMIT, "{done:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    done.ok();
+    let after = finished(&sweep);
+    assert_eq!(after.len(), 6);
+    for (run, time) in &before {
+        assert_eq!(after.get(run), Some(time), "{run} was made again");
+    }
+    let document = document(&sweep).unwrap();
+    assert_eq!(document["plan"]["repeat_as"], "process");
+    let wrong = "sweep file:/nonexistent/x --seconds 0.1 --axis outstanding=1 --repeats 1 \
+        --repeat-as process --out w";
+    let failed = drumfire.run(folder.path(), wrong, LIMIT);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.stdout.contains("its process ended with exit status"), "{failed:?}");
+}
+
+#[test]
+fn what_the_document_lacks_is_read_from_the_results() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = format!("{TINY} --axis outstanding=1,2,4 --repeats 1 --out s");
+    drumfire.run(folder.path(), &args, LIMIT).ok();
+    let sweep = folder.path().join("s");
+    let before = results(&sweep);
+    let mut lacking = document(&sweep).unwrap();
+    for cell in 0..3 {
+        lacking["cells"][cell]["runs"] = Value::Array(Vec::new());
+    }
+    std::fs::write(sweep.join("sweep.json"), lacking.to_string()).unwrap();
+    // A result of another job does not count, nor does half a one.
+    let cells = &lacking["cells"];
+    let path =
+        |cell: usize| sweep.join(cells[cell]["folder"].as_str().unwrap()).join("result.json");
+    std::fs::copy(path(0), path(1)).unwrap();
+    std::fs::write(path(2), "{").unwrap();
+    let text = drumfire.run(folder.path(), "report s", LIMIT).ok().stdout;
+    assert_eq!(text.matches("1/1").count(), 1, "{text}");
+    let done = drumfire.run(folder.path(), "sweep s", LIMIT).ok();
+    assert!(done.stderr.contains("1 of 3 runs are there already"), "{done:?}");
+    assert_eq!(finished(&sweep).len(), 3);
+    let after = results(&sweep);
+    let again = before.iter().filter(|(name, time)| after.get(*name) != Some(time));
+    assert_eq!(again.count(), 2);
+    std::fs::write(sweep.join("sweep.json"), "{ \"schema_version\": 1, \"plan\"").unwrap();
+    let done = drumfire.run(folder.path(), "sweep s", LIMIT);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stderr.contains("cannot read s/sweep.json"), "{done:?}");
+}
+
+#[test]
+fn a_full_disk_ends_a_sweep_that_can_go_on() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mount = |words: &[&str]| {
+        let done = std::process::Command::new(words[0]).args(&words[1..]).arg(&disk).output();
+        done.is_ok_and(|done| done.status.success())
+    };
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs"]) {
+        return drumfire_tests::skip("no tmpfs may be mounted");
+    }
+    let args = format!("{TINY} --axis outstanding=1,2,3,4,5,6,7,8 --repeats 2 --out disk/s");
+    let full = drumfire.run(folder.path(), &args, LIMIT);
+    let sweep = disk.join("s");
+    let before = results(&sweep);
+    let more = mount(&["mount", "-o", "remount,size=64m"]);
+    let done = drumfire.run(folder.path(), &args, LIMIT);
+    let (after, finished) = (results(&sweep), finished(&sweep).len());
+    assert!(mount(&["umount"]));
+    assert!(more && full.code == Some(1), "{full:?}");
+    assert!(full.stderr.contains("No space left on device"), "{full:?}");
+    assert!(full.stderr.contains("to go on: drumfire sweep disk/s"), "{full:?}");
+    done.ok();
+    assert_eq!(finished, 16);
+    let repeats = before.iter().filter(|(name, _)| name.contains("repeat"));
+    let again = repeats.filter(|(name, time)| after.get(*name) != Some(time));
+    assert!(before.len() >= 2, "{before:?}");
+    assert_eq!(again.count(), 0, "what was measured was kept");
+}

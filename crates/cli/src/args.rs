@@ -108,7 +108,6 @@ pub struct Drive {
     pub rate: Option<Rate>,
     /// How the planned starts of --rate are spread.
     #[arg(long, alias = "rate_process", value_enum, default_value_t = Spread::Constant)]
-    #[arg(requires = "rate")]
     pub arrivals: Spread,
     /// Length of the measured window [default: 10, or what a job file says].
     #[arg(long, alias = "runtime", value_parser = number, allow_negative_numbers = true)]
@@ -200,6 +199,9 @@ impl Drive {
             Spread::Constant => Arrivals::Constant,
             Spread::Poisson => Arrivals::Poisson,
         };
+        if self.rate.is_none() && self.arrivals != Spread::Constant {
+            return Err(UsageError("--arrivals goes with --rate".to_owned()));
+        }
         let each = |rate: f64| rate / f64::from(workers.max(1));
         let pacing = match self.rate {
             None => Pacing::Closed,
@@ -211,7 +213,7 @@ impl Drive {
 }
 
 /// `drumfire race`.
-#[derive(Flags, Debug)]
+#[derive(Flags, Clone, Debug)]
 pub struct Race {
     /// How the volumes are reached.
     #[arg(long, value_enum, default_value_t = Protocol::Iscsi)]
@@ -219,9 +221,15 @@ pub struct Race {
     /// Number of targets.
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub targets: u32,
-    /// Volumes of each target; each has a worker of its own.
+    /// Volumes of each target; each has workers of its own.
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub volumes: u32,
+    /// Workers for each volume, each with a connection of its own.
+    #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
+    pub workers: u32,
+    /// Processors for both ends, as 0 or 0-3 [default: all].
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "CPU-CPU")]
+    pub cores: String,
     /// Capacity of each volume.
     #[arg(long, value_parser = size64, default_value = "64m", value_name = "SIZE")]
     pub volume_size: u64,
@@ -349,7 +357,9 @@ mod test {
         assert_eq!(access("--places zipf:1.3").unwrap().random, Places::Zipf { exponent: 1.3 });
         assert_eq!(access("--random_distribution once").unwrap().random, Places::Once);
         assert!(access("--places often").unwrap_err().contains("none of uniform"));
-        assert!(access("--arrivals poisson").unwrap_err().contains("--rate"));
+        let words = ["drumfire", "run", "null:1t", "--arrivals", "poisson"];
+        let Command::Run(run) = Args::parse_from(words).command else { panic!("another command") };
+        assert!(run.drive.workload(1).unwrap_err().0.contains("--rate"));
     }
 
     #[test]

@@ -89,7 +89,11 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
             || cause.is::<volume::UriError>()
             || matches!(
                 cause.downcast_ref::<load::RunError>(),
-                Some(load::RunError::Access { .. } | load::RunError::Nothing(_))
+                Some(
+                    load::RunError::Access { .. }
+                        | load::RunError::Nothing(_)
+                        | load::RunError::Model(_)
+                )
             )
             || matches!(
                 cause.downcast_ref::<serve::ServeError>(),

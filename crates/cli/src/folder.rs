@@ -72,5 +72,10 @@ pub fn write_file(
         fs::rename(&beside, path)?;
         Ok(())
     };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    write()
+        .inspect_err(|_| {
+            // On a full disk it would be in the way of what comes next. It may not even be there.
+            let _ = fs::remove_file(&beside);
+        })
+        .with_context(|| format!("cannot write {}", path.display()))
 }

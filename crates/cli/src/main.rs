@@ -4,6 +4,7 @@
 
 mod args;
 mod audit;
+mod bench;
 mod calibrate;
 mod catalogue;
 mod compare;

@@ -40,9 +40,46 @@ pub fn chosen(asked: &[usize], default: usize) -> Result<Vec<usize>> {
     }
 }
 
+/// Processors in the words of taskset, `0-3` or `0-1,4`, parentheses around them or not; all that
+/// we may use for nothing.
+pub fn parse(text: &str) -> Result<Vec<usize>> {
+    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(text);
+    if inner.is_empty() {
+        return Ok(os::cpu::allowed());
+    }
+    let wrong = || UsageError(format!("cores={text}: write 0, 0-3 or (0,2)"));
+    let mut cores = Vec::new();
+    for part in inner.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(wrong().into());
+        }
+        cores.extend(
+            (usize::from(first)..=usize::from(last))
+                .filter(|cpu| !cores.contains(cpu))
+                .collect::<Vec<_>>(),
+        );
+    }
+    chosen(&cores, 0)
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn reads_processors_in_the_words_of_taskset() {
+        let all = os::cpu::allowed();
+        assert_eq!(parse("").unwrap(), all);
+        let (first, last) = (all[0], all[all.len() - 1]);
+        assert_eq!(parse(&first.to_string()).unwrap(), [first]);
+        assert_eq!(parse(&format!("({first},{first}-{first})")).unwrap(), [first]);
+        for wrong in ["x", "1-", "-", "2-1", ",", "65536", &format!("{}", last + 1)] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn shares_cores_only_when_there_is_work_for_all() {

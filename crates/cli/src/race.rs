@@ -1,56 +1,130 @@
 //! `drumfire race`: targets and workers in one process, over real sockets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use block::print_size;
-use load::spec::{Group, JobSpec, Part, Range, Rate, Workload};
-use load::{Engine, RunSpec, TargetThreads, WorkerSpec};
+use block::{parse_size, print_size};
+use clap::ValueEnum;
+use load::spec::{Group, JobSpec, MADE, MAKER, Range, Step};
+use load::{RunSpec, TargetThreads};
 use serve::{Export, Limits, Log, ServeConfig, Server};
-use stats::Job;
 use volume::{Purpose, Uri, Volume};
 
-use crate::args::{Color, Drive, Protocol, Race};
+use crate::args::{Color, Protocol, Race};
+use crate::bench::{self, Allowed, CORES, Maker};
 use crate::exit::{Exit, UsageError};
-use crate::{folder, job, placement, show, signal};
+use crate::run::{self, Named};
+use crate::{job, placement};
 
 /// The founding test bed ran two Iometer managers with half of the workers each.
-const MANAGERS: u32 = 2;
+const MANAGERS: usize = 2;
+/// Most volumes of a race, and most workers.
+const MOST: u64 = 4096;
 
 /// Runs the race.
 pub fn main(race: &Race, color: Color) -> Result<Exit> {
-    check(race)?;
-    let folder = folder::make(race.drive.out.as_deref(), "race")?;
-    let engine = Engine::default();
-    signal::stop_on_signal(&engine.stop)?;
-    let count = (race.targets * race.volumes) as usize;
-    let place = placement::race(&os::cpu::allowed(), count);
-    let (server, targets) = start_targets(race, &place.targets)?;
-    let spec = spec(race, place, &server, &targets)?;
-    let mut live = show::view(&race.drive, color)?;
-    let mut result = engine.run(spec, &mut *live)?;
-    drop((live, server));
-    show::finish(&mut result, &folder, &race.drive, color, "race", true)?;
-    Ok(Exit::of_result(&result, engine.stop.asked() > 0, race.drive.strict))
+    bench::go(&job(race)?, Allowed::default(), &race.drive, color)
 }
 
-fn check(race: &Race) -> Result<()> {
+/// The job of a race: what it makes stands in its setup.
+pub fn job(race: &Race) -> Result<JobSpec> {
+    let group = Group {
+        name: String::new(),
+        volumes: vec![MADE.to_owned()],
+        workers: race.workers,
+        workload: race.drive.workload(race.workers)?,
+    };
+    let drive = &race.drive;
+    let protocol = race.protocol.to_possible_value().expect("no protocol is hidden");
+    let settings = [
+        ("protocol", protocol.get_name().to_owned()),
+        ("targets", race.targets.to_string()),
+        ("volumes", race.volumes.to_string()),
+        ("volume-size", print_size(race.volume_size)),
+        (CORES, race.cores.clone()),
+    ];
+    let job = JobSpec {
+        command: job::command(),
+        name: "race".to_owned(),
+        setup: bench::setup(Maker::Race, settings),
+        ..JobSpec::of(drive.seed, drive.seconds(), drive.ramp, group)
+    };
+    job.check().map_err(|error| UsageError(error.to_string()))?;
+    Ok(job)
+}
+
+/// What a race makes.
+struct Shape {
+    protocol: Protocol,
+    targets: u32,
+    /// Of each target.
+    volumes: u32,
+    volume_size: u64,
+    cores: Vec<usize>,
+}
+
+impl Shape {
+    fn of(job: &JobSpec) -> Result<Shape> {
+        let known = [MAKER, "protocol", "targets", "volumes", "volume-size", CORES];
+        if let Some(word) = job.setup.keys().find(|word| !known.contains(&word.as_str())) {
+            let why = format!("setup: a race has no '{word}': there are {}", known.join(", "));
+            return Err(UsageError(why).into());
+        }
+        let text = |word: &str| job.setup.get(word).map_or("", |value| value);
+        let wrong = |word: &str, why: String| UsageError(format!("{word}={}: {why}", text(word)));
+        let count = |word| u32::from_str(text(word)).map_err(|why| wrong(word, why.to_string()));
+        Ok(Shape {
+            protocol: Protocol::from_str(text("protocol"), false)
+                .map_err(|_| wrong("protocol", "there are iscsi and nvme-tcp".to_owned()))?,
+            targets: count("targets")?,
+            volumes: count("volumes")?,
+            volume_size: parse_size(text("volume-size"))
+                .map_err(|why| wrong("volume-size", why.to_string()))?,
+            cores: placement::parse(text(CORES))?,
+        })
+    }
+
+    /// All of its volumes.
+    fn count(&self) -> usize {
+        (self.targets * self.volumes) as usize
+    }
+}
+
+/// Refuses a race that cannot be.
+pub fn check(job: &JobSpec) -> Result<()> {
     let usage = |message: String| Err(UsageError(message).into());
+    let race = Shape::of(job)?;
+    let [Step { groups, .. }] = &job.steps[..] else {
+        return usage(format!("a race has one step, not {}", job.steps.len()));
+    };
+    let [group] = &groups[..] else {
+        return usage(format!("a race has one group of workers, not {}", groups.len()));
+    };
+    if group.volumes != [MADE] || group.workload.verify.is_some() {
+        return usage(format!(
+            "a race makes its volumes, volumes = [\"{MADE}\"], and verifies none"
+        ));
+    }
     if race.targets == 0 || race.volumes == 0 || race.volumes > 255 {
         return usage("a race needs at least one target and 1 to 255 volumes on each".to_owned());
     }
     let count = u64::from(race.targets) * u64::from(race.volumes);
-    if count > 4096 {
-        return usage(format!("{count} volumes are more than 4096"));
+    if count > MOST {
+        return usage(format!("{count} volumes are more than {MOST}"));
+    }
+    let workers = count * u64::from(group.workers);
+    if !(1..=MOST).contains(&workers) {
+        return usage(format!("{workers} workers: 1 to {MOST} are possible"));
     }
     let uri = Uri::Ram { bytes: race.volume_size, block_bytes: 512, fill: None };
     if race.volume_size < 512 {
         return usage(format!("{uri} is smaller than one block"));
     }
-    race.drive
-        .access()?
+    let access = &group.workload.access;
+    access
         .fits(&Range::WHOLE, block::Geometry::new(race.volume_size, 512))
         .map_err(|error| UsageError(format!("{uri}: {error}")))?;
     let wanted = count.saturating_mul(race.volume_size);
@@ -66,12 +140,60 @@ fn check(race: &Race) -> Result<()> {
     Ok(())
 }
 
-/// Starts the targets; returns the URIs of their volumes with the names of their targets.
-fn start_targets(race: &Race, cores: &[usize]) -> Result<(Server, Vec<(String, u8)>)> {
+/// Starts the targets of a race that passed [`check`], and says who drives them.
+pub fn prepare(job: &JobSpec, step: &Step) -> Result<(RunSpec, Server)> {
+    let race = Shape::of(job)?;
+    let group = &step.groups[0];
+    let place = placement::race(&race.cores, race.count() * group.workers as usize);
+    let (server, targets) = start_targets(&race, job.seed, group, &place.targets)?;
+    let (scheme, portal) = match race.protocol {
+        Protocol::Iscsi => ("iscsi", server.iscsi()[0]),
+        Protocol::NvmeTcp => ("nvme+tcp", server.nvme_tcp()[0]),
+    };
+    let name = |target: &str| match race.protocol {
+        Protocol::Iscsi => target.to_owned(),
+        Protocol::NvmeTcp => subsystem_name(target),
+    };
+    let uri = |(target, lun): &(String, u8)| format!("{scheme}://{portal}/{}/{lun}", name(target));
+    let uris: Vec<String> = targets.iter().map(uri).collect();
+    let names: HashMap<&String, String> =
+        uris.iter().zip(&targets).map(|(uri, (target, _))| (uri, name(target))).collect();
+    let mut step = step.clone();
+    step.make_volumes(&uris);
+    let purpose = if group.workload.access.writes() { Purpose::Write } else { Purpose::Read };
+    let wanted: Result<Vec<(Uri, Purpose)>> =
+        uris.iter().map(|uri| Ok((uri.parse()?, purpose))).collect();
+    let volumes: HashMap<&String, Arc<dyn Volume>> =
+        uris.iter().zip(volume::open_all(&wanted?)?).collect();
+    let mut workers = run::workers(&step, |text| {
+        let volume = volumes[&text.to_owned()].clone();
+        Ok(Named { volume, uri: text.to_owned(), target: names[&text.to_owned()].clone() })
+    })?;
+    let per_manager = workers.len().div_ceil(MANAGERS);
+    for (index, worker) in workers.iter_mut().enumerate() {
+        let (manager, number) = (index / per_manager + 1, index % per_manager + 1);
+        worker.name = format!("manager {manager} worker {number}");
+    }
+    let mut spec = run::spec(job, &step, workers, place.workers)?;
+    // Its targets end with the race: whoever repeats it makes them again.
+    let job = serde_json::to_value(job).context("the job as a document")?;
+    spec.document = job;
+    spec.job.storage = "RAM".to_owned();
+    spec.targets = Some(TargetThreads { cores: place.targets, threads: server.thread_ids() });
+    Ok((spec, server))
+}
+
+/// Starts the targets; returns the names of their targets and the number of each volume there.
+fn start_targets(
+    race: &Shape,
+    seed: u64,
+    group: &Group,
+    cores: &[usize],
+) -> Result<(Server, Vec<(String, u8)>)> {
     let names: Vec<(String, u8)> = (1..=race.targets)
         .flat_map(|target| (1..=race.volumes as u8).map(move |lun| (target_name(target), lun)))
         .collect();
-    let volumes = filled_volumes(race, names.len())?;
+    let volumes = filled_volumes(race, seed, names.len())?;
     let exports = names.iter().zip(volumes).map(|((target, lun), volume)| {
         let serial = format!("{}-{lun}", target.rsplit(':').next().unwrap_or_default());
         let subsystem = subsystem_name(target);
@@ -90,8 +212,8 @@ fn start_targets(race: &Race, cores: &[usize]) -> Result<(Server, Vec<(String, u
         cores: cores.to_vec(),
         limits: Limits {
             // NVMe/TCP has an admin queue for each volume besides.
-            connections: 2 * names.len() + 64,
-            commands: race.drive.outstanding.clamp(1, 1024) as u16,
+            connections: 2 * names.len() * group.workers as usize + 64,
+            commands: group.workload.outstanding.clamp(1, 1024) as u16,
             ..Limits::default()
         },
     };
@@ -109,11 +231,11 @@ fn subsystem_name(target: &str) -> String {
 }
 
 /// Makes the volumes on all cores at once: filling them with data takes most of the start.
-fn filled_volumes(race: &Race, count: usize) -> Result<Vec<Arc<dyn Volume>>> {
+fn filled_volumes(race: &Shape, seed: u64, count: usize) -> Result<Vec<Arc<dyn Volume>>> {
     let uri = |index: usize| Uri::Ram {
         bytes: race.volume_size,
         block_bytes: 512,
-        fill: Some(race.drive.seed.wrapping_add(index as u64)),
+        fill: Some(seed.wrapping_add(index as u64)),
     };
     let threads = os::cpu::allowed().len().min(count);
     let part = |thread: usize| {
@@ -127,109 +249,4 @@ fn filled_volumes(race: &Race, count: usize) -> Result<Vec<Arc<dyn Volume>>> {
     });
     let parts = parts.context("cannot make the volumes")?;
     Ok((0..count).map(|index| Arc::clone(&parts[index % threads][index / threads])).collect())
-}
-
-/// What a protocol calls the target that iSCSI calls so.
-fn name_of(protocol: Protocol, target: &str) -> String {
-    match protocol {
-        Protocol::Iscsi => target.to_owned(),
-        Protocol::NvmeTcp => subsystem_name(target),
-    }
-}
-
-/// The volumes that the workers drive, through the targets.
-fn open_all(uris: impl Iterator<Item = String>, writes: bool) -> Result<Vec<Arc<dyn Volume>>> {
-    let purpose = if writes { Purpose::Write } else { Purpose::Read };
-    let wanted: Result<Vec<(Uri, Purpose)>> = uris.map(|uri| Ok((uri.parse()?, purpose))).collect();
-    Ok(volume::open_all(&wanted?)?)
-}
-
-fn spec(
-    race: &Race,
-    place: placement::Placement,
-    server: &Server,
-    targets: &[(String, u8)],
-) -> Result<RunSpec> {
-    let drive = &race.drive;
-    let count = targets.len() as u32;
-    let workload = Arc::new(drive.workload(count)?);
-    let access = &workload.access;
-    let (scheme, portal) = match race.protocol {
-        Protocol::Iscsi => ("iscsi", server.iscsi()[0]),
-        Protocol::NvmeTcp => ("nvme+tcp", server.nvme_tcp()[0]),
-    };
-    let per_manager = count.div_ceil(MANAGERS);
-    let name_of = |target: &str| name_of(race.protocol, target);
-    let uri_of =
-        |(target, lun): &(String, u8)| format!("{scheme}://{portal}/{}/{lun}", name_of(target));
-    let volumes = open_all(targets.iter().map(uri_of), access.writes())?;
-    let worker = |index: u32| {
-        let target = &targets[index as usize];
-        WorkerSpec {
-            name: format!("manager {} worker {}", index / per_manager + 1, index % per_manager + 1),
-            volume: volumes[index as usize].clone(),
-            uri: uri_of(target),
-            target: name_of(&target.0),
-            workload: workload.clone(),
-            number: u64::from(index),
-            part: Part::WHOLE,
-        }
-    };
-    let workers: Vec<WorkerSpec> = (0..count).map(worker).collect();
-    let rate = match drive.rate {
-        None => None,
-        Some(Rate::Ios(rate)) => Some(rate),
-        Some(Rate::Bytes(rate)) => Some(rate / access.mean_bytes()),
-    };
-    let outstanding = u64::from(count) * u64::from(drive.outstanding);
-    Ok(RunSpec {
-        job: Job {
-            name: "race".to_owned(),
-            size_bytes: Some(drive.size),
-            read_percent: access.read_percent(),
-            random_percent: access.random_percent(),
-            outstanding: rate.is_none().then_some(outstanding),
-            rate_per_s: rate,
-            workers: count,
-            volumes: count,
-            targets: race.targets,
-            transport: match race.protocol {
-                Protocol::Iscsi => "iSCSI".to_owned(),
-                Protocol::NvmeTcp => "NVMe/TCP".to_owned(),
-            },
-            loopback: true,
-            storage: "RAM".to_owned(),
-            seconds: drive.seconds(),
-            ramp_seconds: drive.ramp,
-        },
-        document: document(drive, &workload, &workers)?,
-        workers,
-        seconds: drive.seconds(),
-        ramp_seconds: drive.ramp,
-        seed: drive.seed,
-        cores: place.workers,
-        ledgers: None,
-        targets: Some(TargetThreads { cores: place.targets, threads: server.thread_ids() }),
-    })
-}
-
-/// The job of the initiators. Its targets end with the race: the command makes them again.
-fn document(
-    drive: &Drive,
-    workload: &Workload,
-    workers: &[WorkerSpec],
-) -> Result<serde_json::Value> {
-    let group = Group {
-        name: String::new(),
-        volumes: workers.iter().map(|worker| worker.uri.clone()).collect(),
-        workers: 1,
-        workload: workload.clone(),
-    };
-    let job = JobSpec {
-        command: job::command(),
-        name: "race".to_owned(),
-        ..JobSpec::of(drive.seed, drive.seconds(), drive.ramp, group)
-    };
-    job.check().map_err(|error| UsageError(error.to_string()))?;
-    serde_json::to_value(&job).context("the job as a document")
 }

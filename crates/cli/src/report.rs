@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::{Args as Flags, ValueEnum};
 use stats::RunResult;
+use stats::sweep::{CellRun, SweepResult};
 
 use crate::args::Color;
 use crate::exit::Exit;
-use crate::show;
+use crate::{show, sweep};
 
 /// `drumfire report`.
 #[derive(Flags, Debug)]
 #[command(after_help = "Example: drumfire report drumfire-runs/* --as csv > runs.csv")]
 pub struct Args {
-    /// Folders of runs, or their result.json.
+    /// Folders of runs or sweeps, or their result.json.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// The form.
@@ -46,20 +47,45 @@ const DOCUMENT_MAX_BYTES: u64 = 1 << 30;
 
 /// Prints the results.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
-    let mut results = Vec::new();
+    let mut found = Vec::new();
     for run in &args.runs {
-        results.extend(read(run)?);
+        if run.join(sweep::DOCUMENT).is_file() {
+            found.extend(of_sweep(run, args.form)?);
+        } else {
+            found.extend(read(run)?.into_iter().map(|result| Found::Run(Box::new(result))));
+        }
     }
     let mut out = io::stdout().lock();
-    for result in &results {
-        let written = write(result, args.form, color, &mut out).and_then(|()| out.flush());
-        match written {
+    for one in &found {
+        let written = match (one, args.form) {
+            (Found::Run(result), form) => write(result, form, color, &mut out),
+            (Found::Sweep(sweep), Form::Json) => report::json::write_value(sweep, &mut out),
+            (Found::Sweep(sweep), _) => report::sweep::write(sweep, show::paint(color), &mut out),
+        };
+        match written.and_then(|()| out.flush()) {
             // Whoever read us has enough: that is no failure.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             written => written.context("cannot print the result")?,
         }
     }
     Ok(Exit::Good)
+}
+
+/// What is printed.
+enum Found {
+    Run(Box<RunResult>),
+    Sweep(Box<SweepResult>),
+}
+
+/// A sweep as it is, or all its runs in the forms that know no sweeps.
+fn of_sweep(folder: &Path, form: Form) -> Result<Vec<Found>> {
+    let sweep = sweep::read(folder)?;
+    if matches!(form, Form::Text | Form::Json) {
+        return Ok(vec![Found::Sweep(Box::new(sweep))]);
+    }
+    let runs = sweep.cells.iter().flat_map(|cell| cell.whole_runs());
+    let result = |run: &CellRun| read_document(&folder.join(&run.folder).join("result.json"));
+    runs.map(|run| Ok(Found::Run(Box::new(result(run)?)))).collect()
 }
 
 fn write(result: &RunResult, form: Form, color: Color, out: &mut impl Write) -> io::Result<()> {

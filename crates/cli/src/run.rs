@@ -1,110 +1,120 @@
 //! `drumfire run`: drive volumes.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use load::spec::{JobSpec, Pacing, Part, Step, Workload};
-use load::{Engine, RunSpec, WorkerSpec};
-use stats::{Job, RunResult};
+use load::{RunSpec, WorkerSpec};
+use stats::Job;
 use volume::{Purpose, Uri, Volume};
 
 use crate::args::{Color, Run};
-use crate::exit::Exit;
+use crate::bench::{self, Allowed, Bench, CORES};
+use crate::exit::{Exit, UsageError};
 use crate::job::Asked;
-use crate::{folder, job, placement, recheck, show, signal};
+use crate::{job, placement, recheck};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let Asked { job, cores } = job::of(run)?;
-    let run = &Run { cores, ..run.clone() };
-    let many = job.steps.len() > 1;
-    let mut open = Open::new();
-    let mut specs = Vec::new();
-    for step in &job.steps {
-        specs.push(spec(run, &job, step, &mut open)?);
+    let destroy = run.destroy.clone();
+    let allowed = Allowed { cores, destroy, only_looks: run.verify_only };
+    if !run.verify_only {
+        return bench::go(&job, allowed, &run.drive, color);
     }
-    if run.verify_only {
-        return recheck::main(run, &specs);
+    let mut bench = Bench::new(allowed, job.steps.iter());
+    let specs = job.steps.iter().map(|step| Ok(bench.prepare(&job, step)?.spec));
+    recheck::main(run, &specs.collect::<Result<Vec<_>>>()?)
+}
+
+/// Volumes that are open: workers, steps and runs that name the same one share it.
+pub struct Volumes {
+    open: HashMap<String, Named>,
+    /// Those that will be written at some time.
+    written: HashSet<String>,
+}
+
+/// A volume by its name.
+#[derive(Clone)]
+pub struct Named {
+    /// What it is.
+    pub volume: Arc<dyn Volume>,
+    /// Its URI as the program writes it.
+    pub uri: String,
+    /// The target that serves it; empty if it is local.
+    pub target: String,
+}
+
+impl Volumes {
+    /// For the steps that may come: what one of them writes is opened to be written.
+    pub fn of<'a>(steps: impl Iterator<Item = &'a Step>, allowed: &Allowed) -> Volumes {
+        let writes = steps.flat_map(|step| &step.groups).filter(|group| group.workload.writes());
+        let written = match allowed.only_looks {
+            true => HashSet::new(),
+            false => writes.flat_map(|group| &group.volumes).map(|text| plain(text)).collect(),
+        };
+        Volumes { open: HashMap::new(), written }
     }
-    let folder = folder::make(run.drive.out.as_deref(), "run")?;
-    let engine = Engine::default();
-    signal::stop_on_signal(&engine.stop)?;
-    let mut results: Vec<RunResult> = Vec::new();
-    let mut right = true;
-    for (index, spec) in specs.into_iter().enumerate() {
-        if engine.stop.asked() > 0 {
-            break;
+
+    /// A step with its volumes open.
+    pub fn spec(&mut self, job: &JobSpec, step: &Step, allowed: &Allowed) -> Result<RunSpec> {
+        self.open(step, &allowed.destroy)?;
+        let workers = workers(step, |text| Ok(self.open[&plain(text)].clone()))?;
+        let cores = match job.setup.get(CORES).filter(|cores| !cores.is_empty()) {
+            Some(cores) => placement::parse(cores)?,
+            None => placement::chosen(&allowed.cores, workers.len())?,
+        };
+        spec(job, step, workers, cores)
+    }
+
+    /// Opens the volumes of a step that are not open yet, all at once.
+    fn open(&mut self, step: &Step, destroy: &[String]) -> Result<()> {
+        let mut new: Vec<(Uri, Purpose)> = Vec::new();
+        let mut seen = HashSet::new();
+        for text in step.groups.iter().flat_map(|group| &group.volumes) {
+            let uri: Uri = text.parse()?;
+            let name = uri.to_string();
+            if self.open.contains_key(&name) || !seen.insert(name.clone()) {
+                continue;
+            }
+            let purpose = match (self.written.contains(&name), volume::may_destroy(&uri, destroy)) {
+                (false, _) => Purpose::Read,
+                (true, false) => Purpose::Write,
+                (true, true) => Purpose::Destroy,
+            };
+            new.push((uri, purpose));
         }
-        let folder = if many { folder.join(format!("step-{}", index + 1)) } else { folder.clone() };
-        let unread = only_writes(&spec);
-        results.push(one(run, &job, spec, &engine, &folder, color)?);
-        if unread && engine.stop.asked() == 0 {
-            // Nothing was compared yet.
-            let spec = self::spec(run, &job, &job.steps[index], &mut open)?;
-            right &= recheck::after(&spec, &folder)?;
+        for ((uri, _), volume) in new.iter().zip(volume::open_all(&new)?) {
+            let target = uri.target().unwrap_or_default().to_owned();
+            let named = Named { volume, uri: uri.to_string(), target };
+            self.open.insert(uri.to_string(), named);
         }
+        Ok(())
     }
-    if many && run.drive.json {
-        show::print_steps(&results)?;
-    }
-    let exits = results
-        .iter()
-        .map(|result| Exit::of_result(result, engine.stop.asked() > 0, run.drive.strict));
-    let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
-    Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
 }
 
-/// Whether a worker stamps what it writes and reads nothing of it.
-fn only_writes(spec: &RunSpec) -> bool {
-    let workloads = spec.workers.iter().map(|worker| &worker.workload);
-    let mut verified = workloads.filter(|workload| workload.verify.is_some());
-    verified.any(|workload| workload.access.read_percent() == 0.0)
+/// One spelling of a URI.
+fn plain(text: &str) -> String {
+    text.parse::<Uri>().map_or_else(|_| text.to_owned(), |uri| uri.to_string())
 }
 
-fn one(
-    run: &Run,
-    job: &JobSpec,
-    mut spec: RunSpec,
-    engine: &Engine,
-    folder: &Path,
-    color: Color,
-) -> Result<RunResult> {
-    let name = spec.job.name.clone();
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
-    if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
-        // Kept from the start: a look after a crash needs both.
-        folder::write_job(folder, &spec.document)?;
-        spec.ledgers = Some(folder.to_owned());
-    }
-    let mut live = show::view(&run.drive, color)?;
-    let mut result = engine.run(spec, &mut *live)?;
-    drop(live);
-    let alone = job.steps.len() == 1 || !run.drive.json;
-    show::finish(&mut result, folder, &run.drive, color, &name, alone)?;
-    Ok(result)
-}
-
-/// Volumes that are open, by their URIs in full: workers and steps that name the same one share it.
-pub type Open = BTreeMap<String, Arc<dyn Volume>>;
-
-/// A step with its volumes open.
-pub fn spec(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<RunSpec> {
-    let uris = open_all(run, job, step, open)?;
+/// The workers of a step on volumes that `open` finds.
+pub fn workers(
+    step: &Step,
+    mut open: impl FnMut(&str) -> Result<Named>,
+) -> Result<Vec<WorkerSpec>> {
     let mut workers: Vec<WorkerSpec> = Vec::new();
     for group in &step.groups {
         let workload = Arc::new(group.workload.clone());
         for text in &group.volumes {
-            let uri: Uri = text.parse()?;
-            let volume = &open[&uri.to_string()];
+            let named = open(text)?;
             for _ in 0..group.workers {
                 workers.push(WorkerSpec {
                     name: format!("manager 1 worker {}", workers.len() + 1),
-                    volume: volume.clone(),
-                    uri: uri.to_string(),
-                    target: uri.target().unwrap_or_default().to_owned(),
+                    volume: named.volume.clone(),
+                    uri: named.uri.clone(),
+                    target: named.target.clone(),
                     workload: workload.clone(),
                     number: workers.len() as u64,
                     part: Part::WHOLE,
@@ -113,10 +123,33 @@ pub fn spec(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<Ru
         }
     }
     share_out(&mut workers);
-    let cores = placement::chosen(&run.cores, workers.len())?;
+    Ok(workers)
+}
+
+/// Tells each worker which one of its volume's it is.
+fn share_out(workers: &mut [WorkerSpec]) {
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    for worker in &mut *workers {
+        let count = counts.entry(worker.uri.clone()).or_default();
+        worker.part.index = *count;
+        *count += 1;
+    }
+    workers.iter_mut().for_each(|worker| worker.part.of = counts[&worker.uri]);
+}
+
+/// A step with its workers: it can be repeated from its document.
+pub fn spec(
+    job: &JobSpec,
+    step: &Step,
+    workers: Vec<WorkerSpec>,
+    cores: Vec<usize>,
+) -> Result<RunSpec> {
+    if workers.is_empty() {
+        return Err(UsageError("the job names no volumes".to_owned()).into());
+    }
     let alone = JobSpec { steps: vec![step.clone()], ..job.clone() };
     Ok(RunSpec {
-        job: job_of(job, step, &uris, &workers),
+        job: job_of(job, step, &workers),
         document: serde_json::to_value(&alone).context("the job as a document")?,
         workers,
         seconds: step.seconds,
@@ -128,53 +161,9 @@ pub fn spec(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<Ru
     })
 }
 
-/// Opens the volumes of a step that are not open yet; returns all of its volumes, each once.
-fn open_all(run: &Run, job: &JobSpec, step: &Step, open: &mut Open) -> Result<Vec<Uri>> {
-    let mut uris: Vec<Uri> = Vec::new();
-    let mut seen = BTreeSet::new();
-    for text in step.groups.iter().flat_map(|group| &group.volumes) {
-        let uri: Uri = text.parse()?;
-        if seen.insert(uri.to_string()) {
-            uris.push(uri);
-        }
-    }
-    let groups = job.steps.iter().flat_map(|step| &step.groups);
-    let written = groups.filter(|group| group.workload.writes()).flat_map(|group| &group.volumes);
-    let written: BTreeSet<String> =
-        written.filter_map(|text| Some(text.parse::<Uri>().ok()?.to_string())).collect();
-    let new = uris.iter().filter(|uri| !open.contains_key(&uri.to_string()));
-    let purpose = |uri: &Uri| purpose(run, uri, written.contains(&uri.to_string()));
-    let new: Vec<(Uri, Purpose)> = new.map(|uri| (uri.clone(), purpose(uri))).collect();
-    let opened = volume::open_all(&new)?;
-    open.extend(new.iter().map(|(uri, _)| uri.to_string()).zip(opened));
-    Ok(uris)
-}
-
-/// What a volume is opened for: to be written if any part of the job writes it.
-fn purpose(run: &Run, uri: &Uri, writes: bool) -> Purpose {
-    match (writes && !run.verify_only, volume::may_destroy(uri, &run.destroy)) {
-        (false, _) => Purpose::Read,
-        (true, false) => Purpose::Write,
-        (true, true) => Purpose::Destroy,
-    }
-}
-
-/// Tells each worker which one of its volume's it is.
-fn share_out(workers: &mut [WorkerSpec]) {
-    let mut counts: std::collections::HashMap<String, u64> = std::collections::HashMap::new();
-    for worker in &mut *workers {
-        let count = counts.entry(worker.uri.clone()).or_default();
-        worker.part.index = *count;
-        *count += 1;
-    }
-    workers.iter_mut().for_each(|worker| worker.part.of = counts[&worker.uri]);
-}
-
-fn job_of(job: &JobSpec, step: &Step, uris: &[Uri], workers: &[WorkerSpec]) -> Job {
-    let count = |mut names: Vec<&str>| {
-        names.sort_unstable();
-        names.dedup();
-        names.iter().filter(|name| !name.is_empty()).count() as u32
+fn job_of(job: &JobSpec, step: &Step, workers: &[WorkerSpec]) -> Job {
+    let distinct = |of: &dyn Fn(&WorkerSpec) -> String| -> HashSet<String> {
+        workers.iter().map(of).filter(|name| !name.is_empty()).collect()
     };
     let mean = |of: &dyn Fn(&Workload) -> f64| {
         workers.iter().map(|worker| of(&worker.workload)).sum::<f64>() / workers.len() as f64
@@ -186,6 +175,8 @@ fn job_of(job: &JobSpec, step: &Step, uris: &[Uri], workers: &[WorkerSpec]) -> J
     let outstanding = workers.iter().map(|worker| u64::from(worker.workload.outstanding)).sum();
     let first = &workers[0].volume;
     let name = [&step.name, &job.name].into_iter().find(|name| !name.is_empty());
+    let uris = distinct(&|worker| worker.uri.clone());
+    let is_loopback = |text: &String| text.parse().is_ok_and(|uri| is_loopback(&uri));
     Job {
         name: name.map_or("run", |name| name).to_owned(),
         size_bytes: size.filter(|_| same_size),
@@ -195,7 +186,7 @@ fn job_of(job: &JobSpec, step: &Step, uris: &[Uri], workers: &[WorkerSpec]) -> J
         rate_per_s: rates.map(|rates| rates.iter().sum()),
         workers: workers.len() as u32,
         volumes: uris.len() as u32,
-        targets: count(uris.iter().filter_map(Uri::target).collect()),
+        targets: distinct(&|worker| worker.target.clone()).len() as u32,
         transport: first.transport().to_owned(),
         loopback: uris.iter().any(is_loopback),
         storage: first.kind().to_owned(),

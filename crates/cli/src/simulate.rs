@@ -1,39 +1,53 @@
 //! `drumfire simulate`: a bill of material or a profile, event by event, in virtual time.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use block::Rate;
 use clap::parser::ValueSource;
 use clap::{Args as Flags, CommandFactory};
-use load::spec::{Part, Workload};
-use load::{RunSpec, Stop, WorkerSpec};
+use load::RunSpec;
+use load::formats::read_text;
+use load::spec::{JobSpec, MADE, MAKER, Step};
 use plan::bill::{Bill, Work};
-use plan::catalogue::Kind;
+use plan::catalogue::{Catalogue, Kind};
 use plan::simulate::{SimulateError, Simulator};
 use plan::system::PlanError;
-use stats::Job;
 use volume::delay::Profile;
 use volume::{Purpose, Uri};
 
-use crate::args::{Color, Drive};
+use crate::args::{Color, Drive, Run};
+use crate::bench::{self, Allowed, Maker};
 use crate::exit::{Exit, UsageError};
-use crate::{catalogue, folder, job, output, show, signal};
+use crate::run::{self, Named};
+use crate::{catalogue, job, output};
 
 /// Shape of every simulated volume.
 const VOLUME: Uri = Uri::Null { bytes: 1 << 40, block_bytes: 512 };
+/// Settings of a setup: the system, how many drives of a profile, and files of parts.
+const SYSTEM: &str = "system";
+const DRIVES: &str = "drives";
+const PARTS: &str = "parts";
 
 /// `drumfire simulate`.
-#[derive(Flags, Debug)]
+#[derive(Flags, Clone, Debug)]
 #[command(after_help = "Examples: drumfire simulate bill.toml --read 70 --outstanding 8\n\
     drumfire simulate x25-m --drives 4 --rate 20k --arrivals poisson\n\
+    drumfire simulate bill.toml --preset web-server\n\
     Percentiles are printed only for a profile that was calibrated with runs.")]
 pub struct Args {
     /// A bill of material, a profile, or the name of a profile that comes along (x25-m).
     #[arg(value_name = "BILL.toml|PROFILE")]
     pub system: String,
-    /// How many drives of a profile; a bill has its own.
+    /// A job of this program, fio or Iometer, in place of the flags: what it names as one volume
+    /// is every drive; several are the drives in their order.
+    #[arg(value_name = "JOB")]
+    pub job: Option<String>,
+    /// A job by its name, as with run.
+    #[arg(long, value_name = "NAME", conflicts_with = "job")]
+    pub preset: Option<String>,
+    /// How many drives of a profile; a bill has its own [default: 1].
     #[arg(long, value_name = "N")]
     pub drives: Option<u32>,
     /// Workers for each drive, each with as many outstanding.
@@ -48,6 +62,7 @@ pub struct Args {
 }
 
 /// What is simulated.
+#[derive(Clone)]
 pub enum System {
     /// A drive by its stages.
     Profile(Profile),
@@ -57,43 +72,164 @@ pub enum System {
 
 /// Simulates and keeps the result as that of any other run.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
-    let system = read(&args.system, &args.parts)?;
-    let (simulator, drive) = prepare(args, &system)?;
-    let count = simulator.drives().len() as u32;
-    if !(1..=4096).contains(&args.workers) {
-        return Err(UsageError("--workers: 1 to 4096 for each drive".to_owned()).into());
+    bench::go(&job(args)?, Allowed::default(), &args.drive, color)
+}
+
+/// The job of a simulation: its system stands in its setup, with the text of each file.
+pub fn job(args: &Args) -> Result<JobSpec> {
+    let parts: Vec<String> = args.parts.iter().map(|file| file.display().to_string()).collect();
+    let drives = args.drives.map_or_else(String::new, |drives| drives.to_string());
+    let settings = [(SYSTEM, args.system.clone()), (DRIVES, drives), (PARTS, parts.join(","))];
+    let mut setup =
+        JobSpec { setup: bench::setup(Maker::Simulate, settings), ..no_job(args.drive.seed) };
+    keep_files(&mut setup, parts.iter().chain([&args.system]))?;
+    let system = Systems::default().read(&setup)?;
+    let mut run = run_of(args);
+    if let (System::Bill(bill), None, None) = (&system, &args.job, &args.preset) {
+        work_of(bill, &mut run.drive);
     }
-    let all = count.saturating_mul(args.workers);
-    let spec = spec(args, &simulator, &drive, &system, drive.workload(all)?)?;
-    let drive_of: Vec<usize> =
-        (0..all as usize).map(|worker| worker / args.workers as usize).collect();
-    let folder = folder::make(drive.out.as_deref(), "simulate")?;
-    let stop = Stop::default();
-    signal::stop_on_signal(&stop)?;
-    let mut live = show::view(&drive, color)?;
-    let found = simulator.run(&spec, &drive_of, &stop, &mut *live);
-    drop(live);
-    let mut result = found.map_err(|error| usage(&args.system, error))?;
-    show::finish(&mut result, &folder, &drive, color, "simulate", true)?;
-    Ok(Exit::of_result(&result, stop.asked() > 0, drive.strict))
+    let mut job = job::of(&run)?.job;
+    let names: Vec<String> = simulator(&setup, &system)?.drives().iter().map(name).collect();
+    name_drives(&mut job, &names)?;
+    if job.name.is_empty() {
+        job.name = Maker::Simulate.word().to_owned();
+    }
+    Ok(JobSpec { command: job::command(), setup: setup.setup, files: setup.files, ..job })
+}
+
+fn no_job(seed: u64) -> JobSpec {
+    JobSpec {
+        command: String::new(),
+        name: String::new(),
+        seed,
+        setup: Default::default(),
+        files: Default::default(),
+        steps: Vec::new(),
+    }
+}
+
+/// The same as flags of a run on some volume.
+fn run_of(args: &Args) -> Run {
+    let volumes = vec![args.job.clone().unwrap_or_else(|| VOLUME.to_string())];
+    Run {
+        volumes,
+        preset: args.preset.clone(),
+        workers: args.workers,
+        cores: Vec::new(),
+        destroy: Vec::new(),
+        verify: false,
+        verify_only: false,
+        drive: args.drive.clone(),
+    }
+}
+
+fn name(drive: &plan::simulate::Drive) -> String {
+    drive.name.clone()
+}
+
+/// One volume of a job is every drive of the system; several are the drives in their order.
+fn name_drives(job: &mut JobSpec, drives: &[String]) -> Result<()> {
+    let mut volumes: Vec<String> = Vec::new();
+    let groups = job.steps.iter().flat_map(|step| &step.groups);
+    for volume in groups.flat_map(|group| &group.volumes) {
+        if !volumes.contains(volume) {
+            volumes.push(volume.clone());
+        }
+    }
+    let (named, there) = (volumes.len(), drives.len());
+    if named > 1 && named != there {
+        let why = format!("the job names {named} volumes and the system has {there} drives");
+        return Err(UsageError(why).into());
+    }
+    for group in job.steps.iter_mut().flat_map(|step| &mut step.groups) {
+        if named == 1 {
+            group.volumes = vec![MADE.to_owned()];
+            continue;
+        }
+        for volume in &mut group.volumes {
+            let place = volumes.iter().position(|known| known == volume);
+            drives[place.expect("all were gathered")].clone_into(volume);
+        }
+    }
+    Ok(())
+}
+
+/// Keeps what the files of a setup hold, also those of an axis.
+pub fn keep_files<'a>(
+    job: &mut JobSpec,
+    names: impl IntoIterator<Item = &'a String>,
+) -> Result<()> {
+    for name in names {
+        // A profile that comes along has no file.
+        if Path::new(name).exists() || name.contains(['/', '.']) {
+            let text = read_text(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
+            job.files.insert(name.clone(), text);
+        }
+    }
+    Ok(())
+}
+
+/// The values of an axis that name a system.
+pub fn is_system(word: &str) -> bool {
+    word == SYSTEM
+}
+
+/// Systems that were read already, and what was asked of them.
+#[derive(Default)]
+pub struct Systems {
+    known: HashMap<[String; 2], System>,
+    /// Setups with accesses that can be simulated: a sweep has few of them and many cells.
+    checked: HashSet<String>,
+}
+
+impl Systems {
+    /// The system of a job's setup, from the texts that the job keeps.
+    fn read(&mut self, job: &JobSpec) -> Result<System> {
+        let known = [MAKER, SYSTEM, DRIVES, PARTS];
+        if let Some(word) = job.setup.keys().find(|word| !known.contains(&word.as_str())) {
+            let why = format!("setup: no system has '{word}': there are {}", known.join(", "));
+            return Err(UsageError(why).into());
+        }
+        let [name, parts] =
+            [SYSTEM, PARTS].map(|word| job.setup.get(word).cloned().unwrap_or_default());
+        if let Some(system) = self.known.get(&[name.clone(), parts.clone()]) {
+            return Ok(system.clone());
+        }
+        let mut catalogue = Catalogue::shipped();
+        for file in parts.split(',').filter(|file| !file.is_empty()) {
+            let text = job.files.get(file).with_context(|| format!("the job lacks {file}"))?;
+            let added = catalogue.add(file, text);
+            added.map_err(|error| UsageError(error.to_string()))?;
+        }
+        let system = of_text(&name, job.files.get(&name).map(String::as_str), &catalogue)?;
+        self.known.insert([name, parts], system.clone());
+        Ok(system)
+    }
 }
 
 /// Reads what a file holds: stages make a profile, anything else is read as a bill.
 pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
-    let text = match std::fs::read_to_string(name) {
-        Ok(text) => text,
+    let text = match read_text(Path::new(name)) {
+        Ok(text) => Some(text),
         // Perhaps it is one that comes along.
-        Err(_) if !name.contains(['/', '.']) => String::from("stage = 1"),
+        Err(_) if !name.contains(['/', '.']) => None,
         Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
+    };
+    of_text(name, text.as_deref(), &catalogue::read(parts)?)
+}
+
+/// A system by its text, or one that comes along.
+fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<System> {
+    let Some(text) = text else {
+        let profile = Profile::load(name).map_err(|error| UsageError(error.to_string()))?;
+        return Ok(System::Profile(profile));
     };
     let is_profile = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("stage"));
     if is_profile {
-        let profile = Profile::load(name).map_err(|error| UsageError(error.to_string()))?;
+        let profile = Profile::parse(text).map_err(|why| UsageError(format!("{name}: {why}")))?;
         return Ok(System::Profile(profile));
     }
-    let catalogue = catalogue::read(parts)?;
-    let bill = Bill::read(name, &text, &catalogue);
-    let bill = bill.map_err(|error| UsageError(error.to_string()))?;
+    let bill = Bill::read(name, text, catalogue).map_err(|error| UsageError(error.to_string()))?;
     Ok(System::Bill(Box::new(bill)))
 }
 
@@ -141,36 +277,98 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
     Ok(Exit::Good)
 }
 
-fn prepare(args: &Args, system: &System) -> Result<(Simulator, Drive)> {
-    let mut drive = args.drive.clone();
-    let simulator = match system {
-        System::Profile(profile) => {
-            let drives = args.drives.unwrap_or(1);
-            drive.access()?.check().map_err(|error| UsageError(error.to_string()))?;
-            Simulator::of_profile(profile, drives, drive.seed)
-        }
-        System::Bill(_) if args.drives.is_some() => {
-            return Err(
-                UsageError("--drives goes with a profile: a bill has its own".into()).into()
-            );
-        }
-        System::Bill(bill) => {
-            work_of(bill, &mut drive);
-            let access = drive.access()?;
-            access.check().map_err(|error| UsageError(error.to_string()))?;
-            Simulator::of_bill(bill, &access, drive.seed)
+/// The system of a setup, at rest.
+fn simulator(job: &JobSpec, system: &System) -> Result<Simulator> {
+    let drives = job.setup.get(DRIVES).map_or("", |drives| drives);
+    let count = match drives {
+        "" => None,
+        text => {
+            Some(text.parse::<u32>().map_err(|why| UsageError(format!("drives={text}: {why}")))?)
         }
     };
-    Ok((simulator.map_err(|error| usage(&args.system, error))?, drive))
+    let simulator = match (system, count) {
+        (System::Profile(profile), count) => Simulator::of_profile(profile, count.unwrap_or(1)),
+        (System::Bill(bill), None) => Simulator::of_bill(bill),
+        (System::Bill(_), Some(_)) => {
+            let why = "--drives goes with a profile: a bill has its own";
+            return Err(UsageError(why.to_owned()).into());
+        }
+    };
+    simulator.map_err(|error| usage(job, error))
+}
+
+/// Refuses what cannot be simulated.
+pub fn check(job: &JobSpec, systems: &mut Systems) -> Result<()> {
+    let groups = || job.steps.iter().flat_map(|step| &step.groups);
+    let asked: Vec<_> = groups().map(|group| (&group.workload.access, group.workers)).collect();
+    let asked = serde_json::to_string(&(&job.setup, asked)).context("the job as a document")?;
+    if systems.checked.contains(&asked) {
+        return Ok(());
+    }
+    let simulator = simulator(job, &systems.read(job)?)?;
+    for step in &job.steps {
+        let accesses: Vec<_> = step.groups.iter().map(|group| &group.workload.access).collect();
+        simulator.check(&accesses).map_err(|error| usage(job, error))?;
+        let made = step.groups.iter().filter(|group| group.volumes == [MADE]);
+        let workers = made.map(|group| u64::from(group.workers)).sum::<u64>();
+        let all = workers.saturating_mul(simulator.drives().len() as u64);
+        if all > WORKERS_MAX {
+            let why = format!("{all} workers: 1 to {WORKERS_MAX} are possible on all drives");
+            return Err(UsageError(why).into());
+        }
+    }
+    systems.checked.insert(asked);
+    Ok(())
+}
+
+/// Refuses a system without calibrated percentiles.
+pub fn check_percentiles(job: &JobSpec, systems: &mut Systems) -> Result<()> {
+    match simulator(job, &systems.read(job)?)?.calibrated() {
+        Some(_) => Ok(()),
+        None => {
+            let system = &job.setup[SYSTEM];
+            let why = format!(
+                "--p99: {system} is not calibrated: drumfire calibrate makes a \
+                profile with percentiles from runs of the drive"
+            );
+            Err(UsageError(why).into())
+        }
+    }
+}
+
+/// Most workers of a simulated run.
+const WORKERS_MAX: u64 = 65_536;
+
+/// A step for all drives of its system.
+pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(RunSpec, Simulator)> {
+    check(job, systems)?;
+    let system = systems.read(job)?;
+    let simulator = simulator(job, &system)?;
+    let names: Vec<String> = simulator.drives().iter().map(name).collect();
+    let mut made = step.clone();
+    made.make_volumes(&names);
+    let volume = volume::open(&VOLUME, Purpose::Destroy)?;
+    let workers = run::workers(&made, |text| {
+        Ok(Named { volume: volume.clone(), uri: text.to_owned(), target: String::new() })
+    })?;
+    let mut spec = run::spec(job, &made, workers, vec![0])?;
+    let alone = JobSpec { steps: vec![step.clone()], ..job.clone() };
+    spec.document = serde_json::to_value(&alone).context("the job as a document")?;
+    spec.job.storage = match system {
+        System::Profile(profile) => profile.name,
+        System::Bill(bill) => bill.name,
+    };
+    Ok((spec, simulator))
 }
 
 /// What is not given by a flag is the work of the bill.
 fn work_of(bill: &Bill, drive: &mut Drive) {
     let matches = crate::args::Args::command().get_matches();
-    let given = matches.subcommand_matches("simulate");
-    let defaulted = |flag: &str| {
-        given.is_none_or(|flags| flags.value_source(flag) != Some(ValueSource::CommandLine))
-    };
+    let mut given = &matches;
+    while let Some((_, flags)) = given.subcommand() {
+        given = flags;
+    }
+    let defaulted = |flag: &str| given.value_source(flag) != Some(ValueSource::CommandLine);
     if defaulted("size") {
         drive.size = bill.work.size_bytes as u32;
     }
@@ -182,99 +380,13 @@ fn work_of(bill: &Bill, drive: &mut Drive) {
     }
 }
 
-fn usage(file: &str, error: SimulateError) -> anyhow::Error {
+fn usage(job: &JobSpec, error: SimulateError) -> anyhow::Error {
+    let file = &job.setup[SYSTEM];
     match error {
         SimulateError::Plan(PlanError::Part { line, reason }) => {
             UsageError(format!("{file}:{line}: {reason}")).into()
         }
         SimulateError::Access(reason) => UsageError(reason).into(),
         other => other.into(),
-    }
-}
-
-fn spec(
-    args: &Args,
-    simulator: &Simulator,
-    drive: &Drive,
-    system: &System,
-    workload: Workload,
-) -> Result<RunSpec> {
-    let volume = volume::open(&VOLUME, Purpose::Destroy)?;
-    let mut workers = Vec::new();
-    let shared = Arc::new(workload.clone());
-    for each in simulator.drives() {
-        for index in 0..args.workers {
-            workers.push(WorkerSpec {
-                name: format!("manager 1 worker {}", workers.len() + 1),
-                volume: volume.clone(),
-                uri: each.name.clone(),
-                target: String::new(),
-                workload: shared.clone(),
-                number: workers.len() as u64,
-                part: Part { index: u64::from(index), of: u64::from(args.workers) },
-            });
-        }
-    }
-    let job = job_of(simulator, drive, system, &workload, workers.len() as u32);
-    // Enough to do it again: the workload, and the system in its own words.
-    let text = match system {
-        System::Profile(profile) => profile.print().map_err(anyhow::Error::msg)?,
-        System::Bill(_) => std::fs::read_to_string(&args.system)?,
-    };
-    let document = serde_json::json!({
-        "command": job::command(),
-        "seed": drive.seed,
-        "seconds": drive.seconds(),
-        "ramp_seconds": drive.ramp,
-        "workers": args.workers,
-        "workload": workload,
-        "system": { "name": args.system, "text": text },
-    });
-    Ok(RunSpec {
-        job,
-        document,
-        workers,
-        seconds: drive.seconds(),
-        ramp_seconds: drive.ramp,
-        seed: drive.seed,
-        cores: vec![0],
-        ledgers: None,
-        targets: None,
-    })
-}
-
-fn job_of(
-    simulator: &Simulator,
-    drive: &Drive,
-    system: &System,
-    workload: &Workload,
-    count: u32,
-) -> Job {
-    let access = &workload.access;
-    let rate_per_s = match workload.pacing {
-        load::spec::Pacing::Closed => None,
-        load::spec::Pacing::Ios { per_second, .. } => Some(per_second),
-        load::spec::Pacing::Bytes { per_second, .. } => Some(per_second / access.mean_bytes()),
-    };
-    Job {
-        name: "simulate".to_owned(),
-        size_bytes: access.size_bytes(),
-        read_percent: access.read_percent(),
-        random_percent: access.random_percent(),
-        outstanding: rate_per_s
-            .is_none()
-            .then(|| u64::from(workload.outstanding) * u64::from(count)),
-        rate_per_s: rate_per_s.map(|rate| rate * f64::from(count)),
-        workers: count,
-        volumes: simulator.drives().len() as u32,
-        targets: 0,
-        transport: "local".to_owned(),
-        loopback: false,
-        storage: match system {
-            System::Profile(profile) => profile.name.clone(),
-            System::Bill(bill) => bill.name.clone(),
-        },
-        seconds: drive.seconds(),
-        ramp_seconds: drive.ramp,
     }
 }

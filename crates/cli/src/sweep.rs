@@ -1,185 +1,308 @@
 //! `drumfire sweep`: the same job with settings that vary, resumable.
 
-use std::fs;
+mod kept;
+mod process;
+
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use clap::Args as Flags;
+use anyhow::{Result, bail};
+use clap::{Args as Flags, Subcommand, ValueEnum};
+use load::RunError;
 use load::spec::JobSpec;
 use load::sweep::{Sweep, Ticket, parse_axis};
-use load::{Engine, RunError, Runner, Stop};
-use stats::sweep::{Axis, Search, SweepResult};
+use stats::RunResult;
+use stats::sweep::{Cell, RepeatAs, Search, SweepPlan, SweepResult};
 
-use crate::args::{Color, Run};
-use crate::exit::{Exit, UsageError};
-use crate::{folder, job, run, show, signal};
-
-/// The document in the folder of a sweep.
-pub const DOCUMENT: &str = "sweep.json";
+pub use self::kept::{DOCUMENT, read};
+use self::kept::{Index, lock, resume};
+use crate::args::{Color, Drive, Race, Run, Spread};
+use crate::bench::{self, Allowed, Bench, CORES, Failed};
+use crate::exit::{self, Exit, UsageError};
+use crate::{folder, job, race, show, signal, simulate};
 
 /// `drumfire sweep`.
 #[derive(Flags, Clone, Debug)]
-#[command(override_usage = "drumfire sweep [OPTIONS] <JOB|URI…|FOLDER>")]
-#[command(after_help = "Example: drumfire sweep null:1t --axis size=512,4k --axis \
-    outstanding=1,2,4,8,16 --repeats 6\nIt goes on after a cut by the same command with --out, or \
-    by drumfire sweep FOLDER.")]
+#[command(override_usage = "drumfire sweep [OPTIONS] <JOB|URI…|FOLDER>\n       \
+    drumfire sweep race [OPTIONS]\n       drumfire sweep simulate [OPTIONS] <BILL.toml|PROFILE>")]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples: drumfire sweep null:1t --axis size=512,4k --axis \
+    outstanding=1,2,4,8,16 --repeats 6\n\
+    drumfire sweep race --axis targets=1,2,4,8,16 --axis protocol=iscsi,nvme-tcp\n\
+    drumfire sweep simulate x25-m --axis drives=1,2,4,8,16\n\
+    It goes on after a cut by the same command with --out, or by drumfire sweep FOLDER.")]
 pub struct Args {
+    /// What is driven, if not volumes that exist.
+    #[command(subcommand)]
+    pub made: Option<Made>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub plan: Plan,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub run: Run,
+}
+
+/// What makes the volumes of a sweep.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Made {
+    /// Targets on loopback; axes also over targets, volumes, volume-size, protocol, cores.
+    Race(Box<Of<Race>>),
+    /// A model; axes also over system and drives.
+    Simulate(Box<Of<simulate::Args>>),
+}
+
+/// A command whose runs are swept.
+#[derive(Flags, Clone, Debug)]
+pub struct Of<C: Flags> {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub plan: Plan,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub command: C,
+}
+
+/// What is to be measured.
+#[derive(Flags, Clone, Debug)]
+pub struct Plan {
     /// A setting and the values that it takes; every combination of all axes is a cell.
     #[arg(long, value_name = "WORD=VALUE,…")]
     pub axis: Vec<String>,
-    /// Runs of each cell, each over new connections and with another seed. Six give 95 %.
+    /// Runs of each cell, each with another seed. Six give 95 %.
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub repeats: u32,
+    /// What is new for each run.
+    #[arg(long, value_enum, default_value_t = Fresh::Connection)]
+    pub repeat_as: Fresh,
     /// Also find the highest rate of a closed loop, then measure at 10, 20 … 100 % of it.
     #[arg(long, conflicts_with = "p99")]
     pub ladder: bool,
     /// Also find the highest rate whose p99 is at most so long in every repeat: 800us, 2ms.
     #[arg(long, value_parser = span_ns, value_name = "TIME")]
     pub p99: Option<u64>,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub run: Run,
+}
+
+/// What is new for each run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Fresh {
+    /// Its threads and connections.
+    Connection,
+    /// Its whole process.
+    Process,
+}
+
+impl Plan {
+    /// Takes the law of arrivals out of the flags where the sweep plans the rate.
+    fn takes_arrivals(&self, drive: &mut Drive) -> bool {
+        let plans =
+            self.ladder || self.p99.is_some() || self.axis.iter().any(|axis| sets(axis, "rate"));
+        let poisson = plans && drive.rate.is_none() && drive.arrivals == Spread::Poisson;
+        if poisson {
+            drive.arrivals = Spread::Constant;
+        }
+        poisson
+    }
+
+    /// The plan for a job. The files that an axis names are kept in it.
+    fn of(&self, job: &mut JobSpec, poisson: bool) -> Result<SweepPlan> {
+        if self.axis.iter().any(|axis| sets(axis, CORES)) {
+            job.setup.entry(CORES.to_owned()).or_default();
+        }
+        let axes =
+            self.axis.iter().map(|text| parse_axis(text, job)).collect::<Result<Vec<_>, _>>();
+        let axes = axes.map_err(|error| UsageError(error.to_string()))?;
+        for axis in axes.iter().filter(|axis| simulate::is_system(&axis.word)) {
+            simulate::keep_files(job, &axis.values)?;
+        }
+        let search = match (self.ladder, self.p99) {
+            (true, _) => Search::Ladder,
+            (false, Some(ns)) => Search::P99 { ns },
+            (false, None) => Search::Nothing,
+        };
+        let repeat_as = match self.repeat_as {
+            Fresh::Connection => RepeatAs::Connection,
+            Fresh::Process => RepeatAs::Process,
+        };
+        let (repeats, seed) = (self.repeats, job.seed);
+        Ok(SweepPlan { axes, repeats, seed, search, repeat_as, poisson, ..SweepPlan::default() })
+    }
+}
+
+/// Whether an axis is one over `word`.
+fn sets(axis: &str, word: &str) -> bool {
+    axis.split('=').next().is_some_and(|name| name.trim() == word)
+}
+
+/// A sweep, new or taken up again.
+struct Begun {
+    sweep: Sweep,
+    folder: PathBuf,
+    bench: Bench,
+    /// No other process sweeps there as long as this is held.
+    lock: File,
 }
 
 /// Makes all runs that are missing, and prints what they came to.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
-    if args.run.verify_only {
-        return Err(UsageError("--verify-only goes with run, not with sweep".to_owned()).into());
-    }
-    let (mut sweep, folder, cores) = begin(args)?;
-    let run = Run { cores, ..args.run.clone() };
-    let mut engine = Engine::default();
-    let stop = engine.stop.clone();
-    signal::stop_on_signal(&stop)?;
+    let drive = match &args.made {
+        None => &args.run.drive,
+        Some(Made::Race(race)) => &race.command.drive,
+        Some(Made::Simulate(simulate)) => &simulate.command.drive,
+    };
+    let Begun { mut sweep, folder, bench, lock } = begin(args, drive)?;
+    signal::stop_on_signal(&bench.stop)?;
     sweep.set_tool(show::tool());
-    keep(&folder, sweep.document())?;
-    let mut bench = Bench { run: &run, color, folder: &folder, open: run::Open::new(), stop };
-    let exit = bench.go(&mut sweep, &mut engine)?;
-    keep(&folder, sweep.document())?;
-    print(sweep.document(), &run, color, &folder)?;
+    let index = Index::new(&folder);
+    let mut runs = Runs { bench, drive, color, folder: &folder, lock, index };
+    runs.index.write(&mut sweep)?;
+    let made = runs.go(&mut sweep);
+    // Whatever ended it: what was measured is kept.
+    let kept = runs.index.write(&mut sweep);
+    let exit = made.and_then(|exit| kept.map(|()| exit));
+    let exit = exit.map_err(|error| match exit::of_error(&error) {
+        Exit::Usage => error,
+        _ => error.context(format!("to go on: drumfire sweep {}", folder.display())),
+    })?;
+    print(sweep.document(), drive, color, &folder)?;
     let missed = sweep.document().found.iter().any(|found| found.rate_per_s.is_none());
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
 }
 
-/// The sweep, new or taken up again, its folder and the processors to drive from.
-fn begin(args: &Args) -> Result<(Sweep, PathBuf, Vec<usize>)> {
-    let first = Path::new(&args.run.volumes[0]);
-    if first.join(DOCUMENT).is_file() {
-        if !args.axis.is_empty() || args.run.volumes.len() > 1 {
-            let why = format!("{} says by itself what it sweeps", first.display());
-            return Err(UsageError(why).into());
-        }
-        return Ok((resume(first)?, first.to_owned(), args.run.cores.clone()));
+/// What makes the runs of a sweep, if all its cells can be run.
+fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
+    let jobs: Vec<JobSpec> = sweep.jobs().collect();
+    let mut bench = Bench::new(allowed, jobs.iter().flat_map(|job| &job.steps));
+    jobs.iter().try_for_each(|job| bench.check(job))?;
+    if matches!(sweep.plan().search, Search::P99 { .. }) {
+        jobs.iter().try_for_each(|job| bench.check_percentiles(job))?;
     }
-    let asked = job::of(&args.run)?;
-    let axes = args.axis.iter().map(|text| parse_axis(text)).collect::<Result<Vec<Axis>, _>>();
-    let search = match (args.ladder, args.p99) {
-        (true, _) => Search::Ladder,
-        (false, Some(ns)) => Search::P99 { ns },
-        (false, None) => Search::Nothing,
+    Ok(bench)
+}
+
+/// The sweep, its folder and what makes its runs. Nothing is made for one that is refused.
+fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
+    let allowed = |cores| Allowed { cores, destroy: args.run.destroy.clone(), only_looks: false };
+    let plan = match &args.made {
+        None => &args.plan,
+        Some(Made::Race(race)) => &race.plan,
+        Some(Made::Simulate(simulate)) => &simulate.plan,
     };
-    let seed = args.run.drive.seed;
-    let new = axes.and_then(|axes| Sweep::new(asked.job, axes, args.repeats, seed, search));
-    let new = new.map_err(|error| UsageError(error.to_string()))?;
-    let there = args.run.drive.out.as_deref().filter(|out| out.join(DOCUMENT).is_file());
+    let mut drive = drive.clone();
+    let poisson = plan.takes_arrivals(&mut drive);
+    let (mut job, allowed) = match &args.made {
+        Some(Made::Race(of)) => {
+            let race = Race { drive: drive.clone(), ..of.command.clone() };
+            (race::job(&race)?, allowed(Vec::new()))
+        }
+        Some(Made::Simulate(of)) => {
+            let of = simulate::Args { drive: drive.clone(), ..of.command.clone() };
+            (simulate::job(&of)?, allowed(Vec::new()))
+        }
+        None => {
+            if args.run.verify_only {
+                let why = "--verify-only goes with run, not with sweep";
+                return Err(UsageError(why.to_owned()).into());
+            }
+            let first = Path::new(&args.run.volumes[0]);
+            if first.join(DOCUMENT).is_file() {
+                if !args.plan.axis.is_empty() || args.run.volumes.len() > 1 {
+                    let why = format!("{} says by itself what it sweeps", first.display());
+                    return Err(UsageError(why).into());
+                }
+                let lock = lock(first)?;
+                let sweep = resume(first)?;
+                let bench = bench_of(&sweep, allowed(args.run.cores.clone()))?;
+                return Ok(Begun { sweep, folder: first.to_owned(), bench, lock });
+            }
+            let asked = job::of(&Run { drive: drive.clone(), ..args.run.clone() })?;
+            (asked.job, allowed(asked.cores))
+        }
+    };
+    let plan = plan.of(&mut job, poisson)?;
+    let new = Sweep::new(job, plan).map_err(|error| UsageError(error.to_string()))?;
+    let there = drive.out.as_deref().filter(|out| out.join(DOCUMENT).is_file());
     let Some(there) = there else {
-        let folder = folder::make(args.run.drive.out.as_deref(), "sweep")?;
-        return Ok((new, folder, asked.cores));
+        let bench = bench_of(&new, allowed)?;
+        let folder = folder::make(drive.out.as_deref(), "sweep")?;
+        let lock = lock(&folder)?;
+        return Ok(Begun { sweep: new, folder, bench, lock });
     };
-    let old = resume(there)?;
-    if !old.has_plan_of(&new) {
+    let lock = lock(there)?;
+    let sweep = resume(there)?;
+    if !sweep.has_plan_of(&new) {
         let why = format!("{} holds another sweep: give another --out", there.display());
         return Err(UsageError(why).into());
     }
-    Ok((old, there.to_owned(), asked.cores))
-}
-
-fn resume(folder: &Path) -> Result<Sweep> {
-    let sweep = Sweep::resume(read(folder)?).map_err(|error| UsageError(error.to_string()))?;
-    let (done, planned) = sweep.progress();
-    eprintln!("drumfire: {done} of {planned} runs are there already");
-    Ok(sweep)
-}
-
-/// Reads the document of a sweep.
-pub fn read(folder: &Path) -> Result<SweepResult> {
-    let path = folder.join(DOCUMENT);
-    let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("cannot read {}", path.display()))
-}
-
-fn keep(folder: &Path, document: &SweepResult) -> Result<()> {
-    folder::write_file(&folder.join(DOCUMENT), |out| {
-        report::json::write_value(document, out)?;
-        Ok(())
-    })
+    let bench = bench_of(&sweep, allowed)?;
+    Ok(Begun { sweep, folder: there.to_owned(), bench, lock })
 }
 
 /// What the runs of a sweep share.
-struct Bench<'a> {
-    run: &'a Run,
-    color: Color,
-    folder: &'a Path,
+struct Runs<'a> {
     /// Volumes stay open, as what they hold is the sweep's own by then; each run has connections
     /// of its own.
-    open: run::Open,
-    stop: Stop,
+    bench: Bench,
+    drive: &'a Drive,
+    color: Color,
+    folder: &'a Path,
+    lock: File,
+    index: Index<'a>,
 }
 
-impl Bench<'_> {
-    fn go(&mut self, sweep: &mut Sweep, runner: &mut dyn Runner) -> Result<Exit> {
+impl Runs<'_> {
+    fn go(&mut self, sweep: &mut Sweep) -> Result<Exit> {
         let mut exit = Exit::Good;
-        let steps = sweep.jobs().flat_map(|job| job.steps).collect::<Vec<_>>();
+        let mut known = sweep.progress().1;
         while let Some(ticket) = sweep.next_run() {
             let (done, planned) = sweep.progress();
+            if planned > known {
+                // What a search has planned is known before it is measured.
+                known = planned;
+                self.index.write(sweep)?;
+            }
             eprintln!("[{}/{planned}] {}", done + 1, ticket.folder);
-            let whole = JobSpec { steps: steps.clone(), ..ticket.job.clone() };
-            match self.one(&whole, &ticket, runner) {
+            match self.one(&ticket, sweep.plan().repeat_as) {
                 Ok(result) => {
-                    if self.stop.asked() > 0 {
+                    if self.bench.stop.asked() > 0 {
                         let again = self.folder.display();
                         eprintln!("drumfire: to go on: drumfire sweep {again}");
                         return Ok(Exit::Interrupted);
                     }
-                    exit = exit.worse(Exit::of_result(&result, false, self.run.drive.strict));
+                    exit = exit.worse(Exit::of_result(&result, false, self.drive.strict));
                     sweep.record(&ticket, &result);
                 }
                 // A cell that cannot be run says nothing of the others.
-                Err(error) if error.is::<RunError>() => {
+                Err(error) if error.is::<RunError>() || error.is::<Failed>() => {
                     eprintln!("drumfire: {}: {error:#}", ticket.folder);
                     sweep.record_failure(&ticket, format!("{error:#}"));
                     exit = exit.worse(Exit::Failed);
                 }
                 Err(error) => return Err(error),
             }
-            self.keep_median(sweep, ticket.cell)?;
-            keep(self.folder, sweep.document())?;
+            self.keep_median(sweep.cell(&ticket))?;
+            self.index.keep(sweep)?;
         }
         Ok(exit)
     }
 
-    fn one(
-        &mut self,
-        whole: &JobSpec,
-        ticket: &Ticket,
-        runner: &mut dyn Runner,
-    ) -> Result<stats::RunResult> {
-        let spec = run::spec(self.run, whole, &ticket.job.steps[0], &mut self.open)?;
-        let name = spec.job.name.clone();
+    fn one(&mut self, ticket: &Ticket, fresh: RepeatAs) -> Result<RunResult> {
         let folder = self.folder.join(&ticket.folder);
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
-        let mut live = show::view(&self.run.drive, self.color)?;
-        let mut result = runner.run(spec, &mut *live)?;
-        drop(live);
-        show::finish(&mut result, &folder, &self.run.drive, self.color, &name, false)?;
-        Ok(result)
+        match fresh {
+            RepeatAs::Connection => {
+                let ready = self.bench.prepare(&ticket.job, &ticket.job.steps[0])?;
+                bench::one(ready, &folder, self.drive, self.color, false)
+            }
+            RepeatAs::Process => {
+                let Bench { allowed, stop, .. } = &self.bench;
+                process::run(&ticket.job, &folder, allowed, self.drive, &self.lock, stop)
+            }
+        }
     }
 
     /// The folder of a cell with several runs shows the one with the median rate.
-    fn keep_median(&self, sweep: &Sweep, cell: usize) -> Result<()> {
-        let cell = &sweep.document().cells[cell];
+    fn keep_median(&self, cell: &Cell) -> Result<()> {
         let mut runs: Vec<_> = cell.whole_runs().filter(|run| run.folder != cell.folder).collect();
         runs.sort_by(|a, b| a.iops.total_cmp(&b.iops));
         let Some(median) = runs.get(runs.len().saturating_sub(1) / 2) else { return Ok(()) };
@@ -192,13 +315,13 @@ impl Bench<'_> {
     }
 }
 
-fn print(document: &SweepResult, run: &Run, color: Color, folder: &Path) -> Result<()> {
+fn print(document: &SweepResult, drive: &Drive, color: Color, folder: &Path) -> Result<()> {
     folder::write_file(&folder.join("report.txt"), |out| {
         report::sweep::write(document, report::Paint::PLAIN, out)?;
         Ok(())
     })?;
     let mut out = io::stdout().lock();
-    let printed = match run.drive.json {
+    let printed = match drive.json {
         true => report::json::write_value(document, &mut out),
         false => report::sweep::write(document, show::paint(color), &mut out)
             .and_then(|()| writeln!(out, "\nkept in {}", folder.display())),

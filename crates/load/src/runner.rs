@@ -70,6 +70,9 @@ pub enum RunError {
         /// Why.
         error: std::io::Error,
     },
+    /// A system that exists as a model only cannot do this.
+    #[error("cannot be simulated: {0}")]
+    Model(String),
     /// A thread could not be started.
     #[error("cannot start: {0}")]
     Start(#[from] std::io::Error),

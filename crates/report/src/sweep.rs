@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use stats::sweep::{Cell, Found, Search, Series, Setting, SweepResult};
-use stats::{Latency, Spread};
+use stats::sweep::{Cell, CellRun, Found, Scale, Search, Series, Setting, SweepResult};
+use stats::{Latency, Origin, Spread};
 
 use crate::figure;
 use crate::style::Paint;
@@ -28,6 +28,9 @@ pub fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Res
     writeln!(out, "\n{}", rests_on(sweep))?;
     for series in &sweep.series {
         writeln!(out, "{}", knee(series))?;
+        for scale in &series.scaling {
+            writeln!(out, "{}", scaled(series, scale))?;
+        }
     }
     sweep.found.iter().try_for_each(|found| writeln!(out, "{}", search(sweep, found)))?;
     for cell in &sweep.cells {
@@ -92,7 +95,12 @@ fn rests_on(sweep: &SweepResult) -> String {
     let origin = origin.unwrap_or("not measured yet");
     let least = sweep.cells.iter().filter_map(|cell| cell.iops).min_by_key(|iops| iops.n);
     let Some(least) = least else { return origin.to_owned() };
-    let percentiles = "percentiles: lowest – highest of the runs";
+    let runs = || sweep.cells.iter().flat_map(Cell::whole_runs);
+    let withheld = |run: &CellRun| run.origin == Origin::Simulated && run.latency_ns.p50.is_none();
+    let percentiles = match runs().all(withheld) {
+        true => "percentiles: not calibrated",
+        false => "percentiles: lowest – highest of the runs",
+    };
     match least.n {
         1 => format!("{origin}; one run of a cell: no interval; --repeats {ENOUGH} gives one"),
         n if n < ENOUGH => format!(
@@ -119,6 +127,15 @@ fn knee(series: &Series) -> String {
         figure::iops(knee.iops),
         figure::span(knee.mean_ns),
     )
+}
+
+/// What so many do beside the fewest.
+fn scaled(series: &Series, scale: &Scale) -> String {
+    let [low, high] = scale.range;
+    let range = if low == high { String::new() } else { format!(" ({low:.2} – {high:.2})") };
+    let (axis, times, percent) = (&series.axis, scale.times, scale.share * 100.0);
+    let value = &scale.value;
+    format!("  {axis}={value:<4} {times:>6.2} times the first{range}, {percent:.0} % of linear")
 }
 
 fn search(sweep: &SweepResult, found: &Found) -> String {
@@ -148,13 +165,18 @@ fn of(settings: &[Setting]) -> String {
 #[cfg(test)]
 mod test {
     use super::*;
-    use stats::sweep::{CellRun, Knee, SweepPlan};
+    use stats::sweep::{Knee, SweepPlan};
 
     fn cell(value: &str, rates: &[f64], p99: &[u64]) -> Cell {
         let run = |(repeat, (iops, p99)): (u32, (&f64, &u64))| CellRun {
             repeat,
             iops: *iops,
-            latency_ns: Latency { mean: Some(1000.0), p99: Some(*p99), ..Latency::default() },
+            latency_ns: Latency {
+                mean: Some(1000.0),
+                p50: Some(*p99),
+                p99: Some(*p99),
+                ..Latency::default()
+            },
             ..CellRun::default()
         };
         Cell {
@@ -181,6 +203,12 @@ mod test {
             axis: "outstanding".into(),
             points: 3,
             knee: Some(knee),
+            scaling: vec![Scale {
+                value: "16".into(),
+                times: 15.0,
+                range: [14.5, 15.5],
+                share: 0.94,
+            }],
         }];
         let mut sweep = SweepResult { plan, cells, series, ..SweepResult::default() };
         let shown = text(&sweep);
@@ -190,8 +218,15 @@ mod test {
         assert!(shown.lines().nth(2).unwrap().contains("0/3    n/a    n/a"), "{shown}");
         assert!(shown.contains("range of 3 runs, which covers the median with 75 %"), "{shown}");
         assert!(shown.contains("knee: at or beyond outstanding=8, 2"), "{shown}");
+        let scaled = "=16    15.00 times the first (14.50 – 15.50), 94 % of linear";
+        assert!(shown.contains(scaled), "{shown}");
         sweep.cells.truncate(1);
         sweep.cells[0] = cell("512", &[1e6; 6], &[1; 6]);
         assert!(text(&sweep).contains("95 % interval (order statistics) of 6 runs"));
+        assert!(!text(&sweep).contains("not calibrated"));
+        sweep.cells[0].runs.iter_mut().for_each(|run| run.origin = Origin::Simulated);
+        assert!(!text(&sweep).contains("not calibrated"), "some have percentiles");
+        sweep.cells[0].runs.iter_mut().for_each(|run| run.latency_ns.p50 = None);
+        assert!(text(&sweep).contains("percentiles: not calibrated"));
     }
 }

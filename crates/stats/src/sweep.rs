@@ -44,6 +44,13 @@ pub struct SweepPlan {
     /// What is looked for beyond the axes.
     #[serde(default)]
     pub search: Search,
+    /// What is new for each run.
+    #[serde(default)]
+    pub repeat_as: RepeatAs,
+    /// Planned starts are independent of each other where the sweep plans them; otherwise they
+    /// have equal distances.
+    #[serde(default)]
+    pub poisson: bool,
 }
 
 /// One setting and the values that it takes.
@@ -53,6 +60,18 @@ pub struct Axis {
     pub word: String,
     /// Its values as they were typed.
     pub values: Vec<String>,
+}
+
+/// What is new for each run of a sweep. Layout of memory and placement of threads differ from
+/// process to process: runs within one share their luck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RepeatAs {
+    /// Its threads and connections.
+    #[default]
+    Connection,
+    /// Its whole process.
+    Process,
 }
 
 /// What is looked for beyond the axes.
@@ -135,6 +154,22 @@ pub struct Series {
     pub points: usize,
     /// Where more load begins to buy more latency than rate.
     pub knee: Option<Knee>,
+    /// What more of the same brings, where the axis counts things.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scaling: Vec<Scale>,
+}
+
+/// What so many of something do, beside the fewest of them that were measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scale {
+    /// How many, as the axis says it.
+    pub value: String,
+    /// The rate over that of the fewest.
+    pub times: f64,
+    /// The least that it may be by the intervals of both rates, and the most.
+    pub range: [f64; 2],
+    /// Share of what as many times the fewest would do, 1 if all of it.
+    pub share: f64,
 }
 
 /// The load with the highest power: rate divided by mean latency (L. Kleinrock, Power and

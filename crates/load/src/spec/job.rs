@@ -1,5 +1,7 @@
 //! A job: the document that a run is made from and kept as (`job.toml`).
 
+use std::collections::BTreeMap;
+
 use block::Geometry;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,13 @@ pub struct JobSpec {
     /// Decides every random choice, with the number of the worker. At most 2⁶³ − 1.
     #[serde(default = "first_seed")]
     pub seed: u64,
+    /// What is made for the run and driven, where no volumes that exist are named: settings by
+    /// name. `load` hands them on to whoever makes it, and groups then name [`MADE`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub setup: BTreeMap<String, String>,
+    /// What the files held that the setup names: a run again means the same.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
     /// What is done, one after the other; at least one.
     pub steps: Vec<Step>,
 }
@@ -188,6 +197,10 @@ pub enum SpecError {
     },
 }
 
+/// Stands for the volumes that a setup makes.
+pub const MADE: &str = "made";
+/// The setting of a setup that says who makes it; it is the same in all runs of a sweep.
+pub const MAKER: &str = "by";
 /// Most workers of a step.
 const MAX_WORKERS: u64 = 65536;
 /// Most I/Os of one worker under way.
@@ -201,7 +214,14 @@ impl JobSpec {
     /// A job of one step and one group.
     pub fn of(seed: u64, seconds: f64, ramp_seconds: f64, group: Group) -> JobSpec {
         let step = Step { name: String::new(), seconds, ramp_seconds, groups: vec![group] };
-        JobSpec { command: String::new(), name: String::new(), seed, steps: vec![step] }
+        JobSpec {
+            command: String::new(),
+            name: String::new(),
+            seed,
+            setup: BTreeMap::new(),
+            files: BTreeMap::new(),
+            steps: vec![step],
+        }
     }
 
     /// Whether it makes sense in itself. Volumes may still not fit it: [`Workload::fits`].
@@ -222,6 +242,16 @@ impl Step {
     pub fn workers(&self) -> u64 {
         let of = |group: &Group| group.volumes.len() as u64 * u64::from(group.workers);
         self.groups.iter().map(of).sum()
+    }
+
+    /// Puts volumes in the place of [`MADE`]. Planned starts per second stay what they are over
+    /// all workers.
+    pub fn make_volumes(&mut self, volumes: &[String]) {
+        let groups = self.groups.iter_mut().filter(|group| group.volumes == [MADE]);
+        for group in groups {
+            group.workload.scale_pacing(1.0 / volumes.len().max(1) as f64);
+            group.volumes = volumes.to_vec();
+        }
     }
 
     fn check(&self, number: usize) -> Result<(), SpecError> {
@@ -294,6 +324,16 @@ impl Workload {
             }
         }
         within(at, "limit_bytes", "above 0", 0.0, self.limit_bytes != Some(0))
+    }
+
+    /// Changes a planned rate by a factor.
+    pub(crate) fn scale_pacing(&mut self, factor: f64) {
+        match &mut self.pacing {
+            Pacing::Closed => {}
+            Pacing::Ios { per_second, .. } | Pacing::Bytes { per_second, .. } => {
+                *per_second *= factor;
+            }
+        }
     }
 
     fn check_pacing(&self, at: &str) -> Result<(), SpecError> {

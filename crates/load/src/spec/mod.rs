@@ -11,7 +11,9 @@ mod size;
 mod words;
 
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
-pub use job::{Arrivals, Content, Group, JobSpec, Pacing, SpecError, Step, Verify, Workload};
+pub use job::{
+    Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, SpecError, Step, Verify, Workload,
+};
 pub use run::{Part, RunSpec, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};
 pub use words::Rate;

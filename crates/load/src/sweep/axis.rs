@@ -1,26 +1,29 @@
 //! Axes: `WORD=VALUE,VALUE…`.
 
+use std::collections::HashSet;
+
 use stats::sweep::{Axis, Setting};
 
 use super::{SweepError, words};
+use crate::spec::JobSpec;
 
-/// Reads `size=512,1k,4k`. Commas within parentheses belong to a value.
+/// Reads `size=512,1k,4k`. Commas within parentheses belong to a value. The settings are those of
+/// any job and those of `job`'s setup.
 ///
 /// # Errors
 ///
 /// [`SweepError`] for a word that is no setting, no value, or a value that stands there twice.
 /// Whether the values fit is seen when a job is made of them.
-pub fn parse(text: &str) -> Result<Axis, SweepError> {
+pub fn parse(text: &str, job: &JobSpec) -> Result<Axis, SweepError> {
     let (word, values) = text.split_once('=').ok_or_else(|| SweepError::Axis(text.to_owned()))?;
-    let word = words::name(word.trim())?;
+    let word = words::name(word.trim(), &job.setup)?;
     let values = split(values);
     if values.iter().any(String::is_empty) {
         return Err(SweepError::Axis(text.to_owned()));
     }
-    for (index, value) in values.iter().enumerate() {
-        if values[..index].contains(value) {
-            return Err(SweepError::Twice(format!("{word}={value}")));
-        }
+    let mut seen = HashSet::new();
+    if let Some(value) = values.iter().find(|value| !seen.insert(*value)) {
+        return Err(SweepError::Twice(format!("{word}={value}")));
     }
     Ok(Axis { word, values })
 }
@@ -58,6 +61,13 @@ pub(super) fn combinations(axes: &[Axis]) -> Vec<Vec<Setting>> {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::spec::{Access, Group, Workload};
+
+    fn parse(text: &str) -> Result<Axis, SweepError> {
+        let workload = Workload::new(Access::new(512, 100.0, 100.0), 1);
+        let group = Group { name: String::new(), volumes: vec![], workers: 1, workload };
+        super::parse(text, &JobSpec::of(1, 1.0, 0.0, group))
+    }
 
     #[test]
     fn reads_words_and_values() {

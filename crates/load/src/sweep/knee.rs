@@ -1,8 +1,11 @@
 //! Where more load begins to buy more latency than rate.
 
-use stats::sweep::{Cell, Knee, Search, Series, Setting, SweepResult};
+use std::collections::HashMap;
 
-use super::{search, words};
+use stats::Spread;
+use stats::sweep::{Cell, Knee, Scale, Search, Series, Setting, SweepResult};
+
+use super::{search, words, words_of};
 
 /// Fewest loads that can have a bend between them.
 const FEWEST: usize = 3;
@@ -19,19 +22,22 @@ pub(super) fn series(document: &SweepResult) -> Vec<Series> {
     };
     let Some(load) = load else { return Vec::new() };
     let mut all: Vec<(Vec<Setting>, Vec<&Cell>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     for cell in document.cells.iter().filter(|cell| !search::is_top(cell)) {
         let others: Vec<Setting> =
             cell.settings.iter().filter(|setting| setting.word != load).cloned().collect();
-        match all.iter_mut().find(|(settings, _)| *settings == others) {
-            Some((_, cells)) => cells.push(cell),
-            None => all.push((others, vec![cell])),
+        let place = *places.entry(words_of(&others)).or_insert(all.len());
+        if place == all.len() {
+            all.push((others, Vec::new()));
         }
+        all[place].1.push(cell);
     }
     let one = |(settings, cells): (Vec<Setting>, Vec<&Cell>)| Series {
         settings,
         axis: load.to_owned(),
         points: cells.len(),
         knee: knee(&cells, load),
+        scaling: if words::COUNTS.contains(&load) { scaling(&cells, load) } else { Vec::new() },
     };
     all.into_iter().map(one).collect()
 }
@@ -52,6 +58,30 @@ fn knee(cells: &[&Cell], load: &str) -> Option<Knee> {
     let best = (1..points.len()).fold(0, |best, i| if power(i) > power(best) { i } else { best });
     let (_, value, iops, mean_ns) = points[best].clone();
     Some(Knee { value, iops, mean_ns, at_end: best + 1 == points.len() })
+}
+
+/// The rates beside that of the fewest.
+fn scaling(cells: &[&Cell], load: &str) -> Vec<Scale> {
+    let point = |cell: &&Cell| {
+        let value = &cell.settings.iter().find(|setting| setting.word == load)?.value;
+        Some((size_of(value), value.clone(), cell.iops?))
+    };
+    let mut points: Vec<(f64, String, Spread)> = cells.iter().filter_map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((fewest, _, first)) = points.first().cloned() else { return Vec::new() };
+    if fewest <= 0.0 || first.low <= 0.0 {
+        return Vec::new();
+    }
+    let scale = |(count, value, iops): (f64, String, Spread)| {
+        let times = iops.median / first.median;
+        // The first beside itself is itself.
+        let range = match count == fewest {
+            true => [1.0, 1.0],
+            false => [iops.low / first.high, iops.high / first.low],
+        };
+        Scale { value, times, range, share: times * fewest / count }
+    };
+    points.into_iter().map(scale).collect()
 }
 
 /// The load that a value says, to sort by.

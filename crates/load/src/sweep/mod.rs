@@ -10,8 +10,10 @@ mod knee;
 mod search;
 mod words;
 
+use std::collections::HashMap;
+
 use block::Rng;
-use stats::sweep::{Axis, Cell, CellRun, Search, Setting, SweepPlan, SweepResult};
+use stats::sweep::{Cell, CellRun, Search, Setting, SweepPlan, SweepResult};
 use stats::{RunResult, SCHEMA_VERSION, Spread};
 
 use crate::spec::{JobSpec, Rate, SpecError};
@@ -21,6 +23,8 @@ pub use self::words::{WORDS, Word};
 
 /// Most cells of a sweep: at a second each they take a day.
 const MAX_CELLS: usize = 100_000;
+/// Most cells that a search makes of one combination: a closed loop and ten rungs.
+const SEARCHED: usize = 11;
 /// Most runs of a cell.
 const MAX_REPEATS: u32 = 1000;
 
@@ -28,8 +32,13 @@ const MAX_REPEATS: u32 = 1000;
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// No such setting.
-    #[error("'{0}' is no setting: there are {names}, and workload.KEY…", names = names())]
-    Word(String),
+    #[error("'{word}' is no setting: there are {setup}{names}, and workload.KEY…", names = names())]
+    Word {
+        /// What was named.
+        word: String,
+        /// The settings of the job's setup, each with a comma.
+        setup: String,
+    },
     /// Not `WORD=VALUE,VALUE…`.
     #[error("'{0}' is not WORD=VALUE,VALUE…, as size=512,4k")]
     Axis(String),
@@ -84,6 +93,8 @@ fn names() -> String {
 pub struct Sweep {
     job: JobSpec,
     document: SweepResult,
+    /// Runs have come in since series and findings were derived.
+    stale: bool,
 }
 
 /// A run that is to be made.
@@ -100,30 +111,19 @@ pub struct Ticket {
 }
 
 impl Sweep {
-    /// Checks every combination before anything runs.
+    /// Checks every combination of a plan before anything runs; its job becomes `job`.
     ///
     /// # Errors
     ///
     /// [`SweepError`] for a setting, value or combination that makes no job.
-    pub fn new(
-        job: JobSpec,
-        axes: Vec<Axis>,
-        repeats: u32,
-        seed: u64,
-        search: Search,
-    ) -> Result<Sweep, SweepError> {
+    pub fn new(job: JobSpec, mut plan: SweepPlan) -> Result<Sweep, SweepError> {
         let to_document = |error: serde_json::Error| SweepError::Document(error.to_string());
-        let plan = SweepPlan {
-            job: serde_json::to_value(&job).map_err(to_document)?,
-            axes,
-            repeats,
-            seed,
-            search,
-        };
+        plan.job = serde_json::to_value(&job).map_err(to_document)?;
         check(&job, &plan)?;
+        let search = plan.search;
         let document =
             SweepResult { schema_version: SCHEMA_VERSION, plan, ..SweepResult::default() };
-        let mut sweep = Sweep { job, document };
+        let mut sweep = Sweep { job, document, stale: false };
         for settings in axis::combinations(&sweep.document.plan.axes) {
             sweep.job_of(&settings, None)?;
             match search {
@@ -143,12 +143,14 @@ impl Sweep {
         let read = |job| serde_json::from_value(job);
         let job: JobSpec = read(document.plan.job.clone())
             .map_err(|error: serde_json::Error| SweepError::Document(error.to_string()))?;
-        let plan = document.plan.clone();
-        let mut sweep = Sweep::new(job, plan.axes, plan.repeats, plan.seed, plan.search)?;
+        let search = document.plan.search;
+        let mut sweep = Sweep::new(job, document.plan)?;
         sweep.document.tool = document.tool;
+        let places: HashMap<String, usize> =
+            (0..).zip(&sweep.document.cells).map(|(at, c)| (words_of(&c.settings), at)).collect();
         for cell in document.cells {
-            let known = sweep.document.cells.iter().position(|c| c.settings == cell.settings);
-            if known.is_none() && plan.search == Search::Nothing {
+            let known = places.get(&words_of(&cell.settings)).copied();
+            if known.is_none() && search == Search::Nothing {
                 return Err(SweepError::Document(format!("{} is no cell of it", cell.folder)));
             }
             let index = known.unwrap_or_else(|| {
@@ -156,15 +158,41 @@ impl Sweep {
                 sweep.document.cells.len() - 1
             });
             let finished = cell.runs.into_iter().filter(|run| run.failed.is_none());
-            sweep.document.cells[index].runs = finished.collect();
+            let cell = &mut sweep.document.cells[index];
+            cell.runs = finished.collect();
+            cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
         }
-        sweep.summarise();
+        sweep.stale = true;
         Ok(sweep)
     }
 
     /// What is known so far.
-    pub fn document(&self) -> &SweepResult {
+    pub fn document(&mut self) -> &SweepResult {
+        if std::mem::take(&mut self.stale) {
+            self.document.series = knee::series(&self.document);
+            self.document.found = search::found(&self.document);
+        }
         &self.document
+    }
+
+    /// What is to be measured.
+    pub fn plan(&self) -> &SweepPlan {
+        &self.document.plan
+    }
+
+    /// The cell of a ticket.
+    pub fn cell(&self, ticket: &Ticket) -> &Cell {
+        &self.document.cells[ticket.cell]
+    }
+
+    /// Runs that are planned by now and not made, in the order of their cells.
+    pub fn missing(&self) -> impl Iterator<Item = Ticket> {
+        let cells = self.document.cells.iter().enumerate();
+        cells.flat_map(move |(index, cell)| {
+            let made = |repeat: &u32| cell.runs.iter().any(|run| run.repeat == *repeat);
+            let repeats = (1..=self.document.plan.repeats).filter(move |repeat| !made(repeat));
+            repeats.map(move |repeat| self.ticket(index, repeat))
+        })
     }
 
     /// The jobs of all cells that are known by now. A search changes their rate only.
@@ -211,18 +239,16 @@ impl Sweep {
     fn next_planned(&self) -> Option<Ticket> {
         let cells = &self.document.cells;
         for repeat in 1..=self.document.plan.repeats {
-            let mut order: Vec<usize> = (0..cells.len())
-                .filter(|index| !cells[*index].runs.iter().any(|run| run.repeat == repeat))
-                .collect();
+            let missing = (0..cells.len())
+                .filter(|index| !cells[*index].runs.iter().any(|run| run.repeat == repeat));
             // By a number of its own for each cell and round: what is left keeps its order when
             // the sweep is taken up again.
             let key = |index: &usize| {
                 let stream = (u64::from(repeat) << 32) | *index as u64;
                 Rng::new(self.document.plan.seed, stream).next_u64()
             };
-            order.sort_by_cached_key(key);
-            if let Some(cell) = order.first() {
-                return Some(self.ticket(*cell, repeat));
+            if let Some(cell) = missing.min_by_key(key) {
+                return Some(self.ticket(cell, repeat));
             }
         }
         None
@@ -242,6 +268,19 @@ impl Sweep {
         Ticket { cell: index, repeat, job, folder }
     }
 
+    /// Takes a result that stands in the folder of a ticket, from before a cut; not one of another
+    /// job or of half a run.
+    pub fn adopt(&mut self, ticket: &Ticket, result: &RunResult) -> bool {
+        // As it was kept: a number may change its last bit on the way through a text.
+        let kept = serde_json::to_string(&ticket.job).and_then(|text| serde_json::from_str(&text));
+        let same = kept.is_ok_and(|kept: serde_json::Value| kept == result.spec);
+        let whole = result.partial.is_none();
+        if same && whole {
+            self.record(ticket, result);
+        }
+        same && whole
+    }
+
     /// Takes the result of a run.
     pub fn record(&mut self, ticket: &Ticket, result: &RunResult) {
         let run = CellRun::of(result, ticket.repeat, ticket.folder.clone());
@@ -255,18 +294,11 @@ impl Sweep {
     }
 
     fn keep(&mut self, ticket: &Ticket, run: CellRun) {
-        self.document.cells[ticket.cell].runs.push(run);
-        self.summarise();
-    }
-
-    /// Derives what follows from the runs.
-    fn summarise(&mut self) {
-        for cell in &mut self.document.cells {
-            cell.runs.sort_by_key(|run| run.repeat);
-            cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
-        }
-        self.document.series = knee::series(&self.document);
-        self.document.found = search::found(&self.document);
+        let cell = &mut self.document.cells[ticket.cell];
+        cell.runs.push(run);
+        cell.runs.sort_by_key(|run| run.repeat);
+        cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
+        self.stale = true;
     }
 
     /// The job of a combination, checked.
@@ -277,6 +309,9 @@ impl Sweep {
         }
         if let Some(rate) = rate_per_s {
             words::set_rate(&mut job.steps[0], Rate::Ios(rate));
+        }
+        if self.document.plan.poisson && settings.iter().all(|s| s.word != "arrivals") {
+            words::set_poisson(&mut job.steps[0]);
         }
         job.steps[0].name = words_of(settings);
         job.check().map_err(|error| SweepError::Job { settings: words_of(settings), error })?;
@@ -302,14 +337,16 @@ fn check(job: &JobSpec, plan: &SweepPlan) -> Result<(), SweepError> {
         return count("the number of repeats", "1 to 1000", plan.repeats as usize);
     }
     let sizes = plan.axes.iter().map(|axis| axis.values.len());
-    let cells = sizes.fold(1_usize, usize::saturating_mul);
+    let each = if plan.search == Search::Nothing { 1 } else { SEARCHED };
+    let cells = sizes.fold(each, usize::saturating_mul);
     if !(1..=MAX_CELLS).contains(&cells) {
         return count("the number of cells", "1 to 100000", cells);
     }
     let mut seen: Vec<&str> = Vec::new();
     for axis in &plan.axes {
-        if words::name(&axis.word)? != axis.word {
-            return Err(SweepError::Word(axis.word.clone()));
+        if words::name(&axis.word, &job.setup)? != axis.word {
+            let why = format!("'{}' is not the name of a setting", axis.word);
+            return Err(SweepError::Document(why));
         }
         if seen.contains(&axis.word.as_str()) {
             return Err(SweepError::Twice(axis.word.clone()));

@@ -37,8 +37,9 @@ fn sweep(axes: &[&str], repeats: u32, search: Search) -> Result<Sweep, SweepErro
         workers: 1,
         workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
     };
-    let axes = axes.iter().map(|axis| parse_axis(axis)).collect::<Result<_, _>>()?;
-    Sweep::new(JobSpec::of(1, 1.0, 0.0, group), axes, repeats, 7, search)
+    let job = JobSpec::of(1, 1.0, 0.0, group);
+    let axes = axes.iter().map(|axis| parse_axis(axis, &job)).collect::<Result<_, _>>()?;
+    Sweep::new(job, SweepPlan { axes, repeats, seed: 7, search, ..SweepPlan::default() })
 }
 
 /// Makes at most so many runs; returns their folders in order.
@@ -121,6 +122,28 @@ fn the_knee_is_where_a_queue_begins() {
 }
 
 #[test]
+fn what_more_workers_bring_stands_beside_the_fewest() {
+    let mut sweep = sweep(&["workers=4,1,2,16"], 2, Search::Nothing).unwrap();
+    let mut rise = 0.0;
+    while let Some(ticket) = sweep.next_run() {
+        let workers = f64::from(ticket.job.steps[0].groups[0].workers);
+        let mut result = device(&ticket.job);
+        rise += 1.0;
+        // As in the second founding document: sixteen do a little less than sixteen times as much.
+        result.totals.iops =
+            workers.min(15.0) * 93e3 * if ticket.repeat == 1 { 0.99 } else { 1.01 };
+        sweep.record(&ticket, &result);
+    }
+    assert_eq!(rise, 8.0);
+    let scaling = &sweep.document().series[0].scaling;
+    let found: Vec<(&str, f64)> = scaling.iter().map(|s| (s.value.as_str(), s.times)).collect();
+    assert_eq!(found, [("1", 1.0), ("2", 2.0), ("4", 4.0), ("16", 15.0)]);
+    assert_eq!((scaling[0].range, scaling[3].share), ([1.0, 1.0], 0.9375));
+    let [low, high] = scaling[3].range;
+    assert!((low - 15.0 * 0.99 / 1.01).abs() < 1e-9 && (high - 15.0 * 1.01 / 0.99).abs() < 1e-9);
+}
+
+#[test]
 fn a_ladder_climbs_to_the_highest_rate() {
     let mut sweep = sweep(&[], 1, Search::Ladder).unwrap();
     assert_eq!(go(&mut sweep, usize::MAX).len(), 11);
@@ -189,7 +212,7 @@ fn what_makes_no_job_is_refused_before_anything_runs() {
 
 #[test]
 fn folders_have_plain_names() {
-    let sweep = sweep(&["volume=file:/dev/a b,null:1g"], 1, Search::Nothing).unwrap();
+    let mut sweep = sweep(&["volume=file:/dev/a b,null:1g"], 1, Search::Nothing).unwrap();
     let folders: Vec<&str> = sweep.document().cells.iter().map(|c| c.folder.as_str()).collect();
     assert_eq!(folders, ["001-volume=file__dev_a-b", "002-volume=null_1g"]);
 }

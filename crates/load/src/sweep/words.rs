@@ -1,5 +1,6 @@
 //! The settings that an axis may name, and how each changes a job.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -7,7 +8,9 @@ use block::parse_size;
 use serde_json::{Map, Value};
 
 use super::SweepError;
-use crate::spec::{Arrivals, Extent, Group, JobSpec, Line, Pacing, Places, Rate, Step, Workload};
+use crate::spec::{
+    Arrivals, Extent, Group, JobSpec, Line, MADE, MAKER, Pacing, Places, Rate, Step, Workload,
+};
 
 /// A setting that an axis may name.
 #[derive(Clone, Copy, Debug)]
@@ -50,24 +53,37 @@ pub const WORDS: [Word; 21] = [
 ];
 
 /// Axes along which the load grows: those have a knee.
-pub(super) const LOADS: [&str; 4] = ["outstanding", "workers", "volumes", "rate"];
+pub(super) const LOADS: [&str; 6] =
+    ["outstanding", "workers", "volumes", "targets", "drives", "rate"];
+/// Axes that count things of which each could do as much as the first.
+pub(super) const COUNTS: [&str; 4] = ["workers", "volumes", "targets", "drives"];
 /// Begins a path into the document of a workload.
 const PATH: &str = "workload.";
 
-/// The name of what an axis calls `text`.
-pub(super) fn name(text: &str) -> Result<String, SweepError> {
-    if text.strip_prefix(PATH).is_some_and(|path| !path.is_empty()) {
+/// The name of what an axis calls `text`. A job's setup has words of its own.
+pub(super) fn name(text: &str, setup: &BTreeMap<String, String>) -> Result<String, SweepError> {
+    let path = text.strip_prefix(PATH).is_some_and(|path| !path.is_empty());
+    if path || (setup.contains_key(text) && text != MAKER) {
         return Ok(text.to_owned());
     }
     let found =
         WORDS.iter().find(|word| word.name == text || (!text.is_empty() && word.alias == text));
-    found.map(|word| word.name.to_owned()).ok_or_else(|| SweepError::Word(text.to_owned()))
+    found.map(|word| word.name.to_owned()).ok_or_else(|| SweepError::Word {
+        word: text.to_owned(),
+        setup: setup.keys().filter(|key| *key != MAKER).map(|key| format!("{key}, ")).collect(),
+    })
 }
 
 /// Changes a job of one step.
 pub(super) fn set(job: &mut JobSpec, word: &str, value: &str) -> Result<(), SweepError> {
+    if let Some(setting) = job.setup.get_mut(word) {
+        value.clone_into(setting);
+        return Ok(());
+    }
     let step = &mut job.steps[0];
+    let made = step.groups.iter().any(|group| group.volumes == [MADE]);
     let why = match word {
+        "volume" | "volumes" if made => Err("the job makes its volumes by itself".to_owned()),
         "ramp" => number(value).map(|seconds| step.ramp_seconds = seconds),
         "rate" => value.parse().map(|rate| set_rate(step, rate)),
         "volume" => {
@@ -96,11 +112,22 @@ pub(super) fn set_rate(step: &mut Step, rate: Rate) {
     }
 }
 
+/// Makes planned starts independent of each other.
+pub(super) fn set_poisson(step: &mut Step) {
+    for group in &mut step.groups {
+        match &mut group.workload.pacing {
+            Pacing::Closed => {}
+            Pacing::Ios { arrivals, .. } | Pacing::Bytes { arrivals, .. } => {
+                *arrivals = Arrivals::Poisson;
+            }
+        }
+    }
+}
+
 /// Planned starts per second stay what they are over all workers.
 fn scale_workers(step: &mut Step, count: u32) {
     for group in &mut step.groups {
-        let share = f64::from(group.workers) / f64::from(count.max(1));
-        scale_pacing(&mut group.workload, share);
+        group.workload.scale_pacing(f64::from(group.workers) / f64::from(count.max(1)));
         group.workers = count;
     }
 }
@@ -111,17 +138,10 @@ fn keep_volumes(step: &mut Step, count: usize) -> Result<(), String> {
         if count == 0 || count > there {
             return Err(format!("the job names {there}"));
         }
-        scale_pacing(&mut group.workload, there as f64 / count as f64);
+        group.workload.scale_pacing(there as f64 / count as f64);
         group.volumes.truncate(count);
     }
     Ok(())
-}
-
-fn scale_pacing(workload: &mut Workload, share: f64) {
-    match &mut workload.pacing {
-        Pacing::Closed => {}
-        Pacing::Ios { per_second, .. } | Pacing::Bytes { per_second, .. } => *per_second *= share,
-    }
 }
 
 fn set_workload(group: &mut Group, word: &str, value: &str) -> Result<(), String> {
@@ -239,8 +259,8 @@ mod test {
     fn after(settings: &[(&str, &str)]) -> Result<Group, String> {
         let mut job = job();
         for (word, value) in settings {
-            set(&mut job, &name(word).map_err(|e| e.to_string())?, value)
-                .map_err(|error| error.to_string())?;
+            let word = name(word, &job.setup).map_err(|e| e.to_string())?;
+            set(&mut job, &word, value).map_err(|error| error.to_string())?;
         }
         job.check().map_err(|error| error.to_string())?;
         Ok(job.steps.remove(0).groups.remove(0))
@@ -286,6 +306,27 @@ mod test {
     }
 
     #[test]
+    fn a_setup_has_words_of_its_own() {
+        let mut job = job();
+        job.setup.insert("volumes".to_owned(), "5".to_owned());
+        job.steps[0].groups[0].volumes = vec![MADE.to_owned()];
+        assert_eq!(name("volumes", &job.setup).unwrap(), "volumes");
+        set(&mut job, "volumes", "7").unwrap();
+        assert_eq!(job.setup["volumes"], "7");
+        assert_eq!(job.steps[0].groups[0].volumes, [MADE]);
+        let error = set(&mut job, "volume", "null:1g").unwrap_err().to_string();
+        assert!(error.contains("makes its volumes by itself"), "{error}");
+        let error = name("targets", &job.setup).unwrap_err().to_string();
+        assert!(error.contains("there are volumes, size, read"), "{error}");
+        // A rate is that of all workers, however many volumes there will be.
+        set(&mut job, "rate", "60k").unwrap();
+        let step = &mut job.steps[0];
+        step.make_volumes(&["a", "b", "c"].map(str::to_owned));
+        let Pacing::Ios { per_second, .. } = step.groups[0].workload.pacing else { panic!() };
+        assert_eq!((per_second, step.workers()), (10e3, 6));
+    }
+
+    #[test]
     fn paths_reach_every_key_of_a_workload() {
         let group = after(&[("workload.access.random.zipf.exponent", "0.9")]).unwrap();
         assert_eq!(group.workload.access.random, Places::Zipf { exponent: 0.9 });
@@ -301,6 +342,7 @@ mod test {
 
     #[test]
     fn what_does_not_exist_is_refused_with_what_does() {
+        let name = |text| super::name(text, &BTreeMap::new());
         let error = name("sise").unwrap_err().to_string();
         assert!(error.contains("'sise'") && error.contains("size, read, random"), "{error}");
         assert_eq!(name("iodepth").unwrap(), "outstanding");

@@ -6,11 +6,12 @@
 mod parts;
 mod theory;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use block::{Geometry, Lane, Nanos, Op};
 use load::spec::Access;
-use load::{RunError, RunSpec, Simulation, Stop, Storage};
+use load::{RunError, RunSpec, Runner, Simulation, Stop, Storage, WorkerSpec};
 use model::{ModelError, StationId, Step};
 use stats::live::{About, Action, Live, Snapshot};
 use stats::{Check, Class, Cpu, Direction, Latency, RunResult, Verdict};
@@ -24,15 +25,21 @@ use crate::system::PlanError;
 /// The stage of a profile that is the host's cores.
 pub const PROCESSOR: &str = "processor";
 
-/// A system to be run in virtual time.
+/// A system to be run in virtual time: a [`Runner`] of specs whose workers drive its
+/// [`drives`](Simulator::drives), each named by the worker's `uri`.
 pub struct Simulator {
-    machine: Arc<Machine>,
+    system: System,
     drives: Vec<Drive>,
-    /// What its percentiles rest on; `None` if on nothing.
-    calibrated: Option<String>,
-    cores: Cores,
-    /// What was left out or taken for granted, in words.
-    pub remarks: Vec<String>,
+    /// Ends a run early.
+    pub stop: Stop,
+}
+
+/// What is simulated.
+enum System {
+    /// So many drives of a profile.
+    Profile(Profile, u32),
+    /// A bill of material.
+    Bill(Box<Bill>),
 }
 
 /// Something that workers drive: a drive, or a port.
@@ -55,6 +62,14 @@ struct Cores {
     write: (f64, f64),
 }
 
+/// A system at the beginning of a run.
+struct Motion {
+    machine: Arc<Machine>,
+    cores: Cores,
+    /// What was left out or taken for granted, in words.
+    remarks: Vec<String>,
+}
+
 /// Why nothing can be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
@@ -64,10 +79,7 @@ pub enum SimulateError {
     /// The stations.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The run.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// The access specification.
+    /// What is asked of it.
     #[error("{0}")]
     Access(String),
 }
@@ -78,58 +90,29 @@ impl Simulator {
     /// # Errors
     ///
     /// [`SimulateError::Access`] for no drives or more than a network takes.
-    pub fn of_profile(
-        profile: &Profile,
-        drives: u32,
-        seed: u64,
-    ) -> Result<Simulator, SimulateError> {
+    pub fn of_profile(profile: &Profile, drives: u32) -> Result<Simulator, SimulateError> {
         if !(1..=crate::bill::DEVICES_MAX).contains(&drives) {
             let max = crate::bill::DEVICES_MAX;
             return Err(SimulateError::Access(format!("{drives} drives: 1 to {max} are possible")));
         }
-        let own = profile.clone();
-        let ways = move |way: Way| Ok(own.route(drives, way.drive, way.op, way.len_bytes));
-        let machine = Machine::new(profile.network(drives), Box::new(ways), seed)?;
         let depth = profile.queue_depth.unwrap_or(u32::MAX);
-        let processor = profile.stages.iter().find(|stage| stage.name == PROCESSOR);
-        let cost = |op: Op| {
-            let cost = processor.map(|stage| stage.cost(op)).unwrap_or_default();
-            (cost.each_s, cost.per_byte_s)
-        };
-        let count = match processor.map(|stage| stage.servers) {
-            Some(Width::Count(count)) => count,
-            _ => 0,
-        };
+        let drive = |at| Drive { name: format!("drive {at} of {}", profile.name), at, depth };
         Ok(Simulator {
-            machine: Arc::new(machine),
-            drives: (0..drives)
-                .map(|at| Drive { name: format!("drive {at} of {}", profile.name), at, depth })
-                .collect(),
-            calibrated: profile.scatter_is_known().map(str::to_owned),
-            cores: Cores { count, read: cost(Op::Read), write: cost(Op::Write) },
-            remarks: Vec::new(),
+            drives: (0..drives).map(drive).collect(),
+            system: System::Profile(profile.clone(), drives),
+            stop: Stop::default(),
         })
     }
 
-    /// A bill of material, under this access specification in place of its own work.
+    /// A bill of material. Its own work is not asked for: runs say theirs.
     ///
     /// # Errors
     ///
-    /// [`SimulateError::Plan`] when a figure is missing for one of the accesses.
-    pub fn of_bill(bill: &Bill, access: &Access, seed: u64) -> Result<Simulator, SimulateError> {
-        let moves = |line: &load::spec::Line| {
-            line.trim_percent == 0.0 && line.zero_percent == 0.0 && line.flush_percent == 0.0
-        };
-        if !access.lines.iter().all(moves) || access.flush_every > 0 {
-            let why = "no figure says what flushes, trims and zeroes take: leave them away, or \
-                       simulate a profile";
-            return Err(SimulateError::Access(why.to_owned()));
-        }
-        let parts = parts::Parts::new(bill, access)?;
-        let (drives, remarks) = (parts.drives.clone(), parts.remarks.clone());
-        let cores = parts.cores(access)?;
-        let machine = parts.machine(seed)?;
-        Ok(Simulator { machine: Arc::new(machine), drives, calibrated: None, cores, remarks })
+    /// [`SimulateError::Plan`] when a figure is missing.
+    pub fn of_bill(bill: &Bill) -> Result<Simulator, SimulateError> {
+        let drives = parts::drives(bill)?.0;
+        let system = System::Bill(Box::new(bill.clone()));
+        Ok(Simulator { system, drives, stop: Stop::default() })
     }
 
     /// What workers can drive, in order.
@@ -137,36 +120,82 @@ impl Simulator {
         &self.drives
     }
 
-    /// Runs `spec`, of which each worker drives the drive that `drive_of` names. Percentiles stay
-    /// in the result only if the drives are calibrated.
+    /// What its percentiles rest on; `None` if on nothing.
+    pub fn calibrated(&self) -> Option<&str> {
+        match &self.system {
+            System::Profile(profile, _) => profile.scatter_is_known(),
+            System::Bill(_) => None,
+        }
+    }
+
+    /// Whether all figures are there for what is asked of it.
     ///
     /// # Errors
     ///
-    /// [`SimulateError::Run`].
-    ///
-    /// # Panics
-    ///
-    /// When `drive_of` names a drive that there is not.
-    pub fn run(
-        &self,
-        spec: &RunSpec,
-        drive_of: &[usize],
-        stop: &Stop,
-        live: &mut dyn Live,
-    ) -> Result<RunResult, SimulateError> {
-        let lane = |(drive, worker): (&usize, &load::WorkerSpec)| -> Box<dyn Lane> {
-            let Drive { at, depth, .. } = self.drives[*drive];
+    /// [`SimulateError`] as of a run.
+    pub fn check(&self, accesses: &[&Access]) -> Result<(), SimulateError> {
+        self.start(accesses, 0).map(|_| ())
+    }
+
+    /// The system at rest, ready for these accesses.
+    fn start(&self, accesses: &[&Access], seed: u64) -> Result<Motion, SimulateError> {
+        match &self.system {
+            System::Profile(profile, drives) => {
+                let (own, drives) = (profile.clone(), *drives);
+                let ways = move |way: Way| Ok(own.route(drives, way.drive, way.op, way.len_bytes));
+                let machine = Machine::new(profile.network(drives), Box::new(ways), seed)?;
+                let cores = Cores::of_profile(profile);
+                Ok(Motion { machine: Arc::new(machine), cores, remarks: Vec::new() })
+            }
+            System::Bill(bill) => {
+                let lines = || accesses.iter().flat_map(|access| &access.lines);
+                let moves = |line: &load::spec::Line| {
+                    line.trim_percent == 0.0
+                        && line.zero_percent == 0.0
+                        && line.flush_percent == 0.0
+                };
+                if !lines().all(moves) || accesses.iter().any(|access| access.flush_every > 0) {
+                    let why = "no figure says what flushes, trims and zeroes take: leave them \
+                               away, or simulate a profile";
+                    return Err(SimulateError::Access(why.to_owned()));
+                }
+                let parts = parts::Parts::new(bill, accesses)?;
+                let (cores, remarks) = (parts.cores(accesses), parts.remarks.clone());
+                Ok(Motion { machine: Arc::new(parts.machine(seed)?), cores, remarks })
+            }
+        }
+    }
+}
+
+impl Runner for Simulator {
+    /// Percentiles stay in the result only if the drives are calibrated.
+    fn run(&mut self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
+        let model = |error: SimulateError| RunError::Model(error.to_string());
+        let mut accesses: Vec<&Access> = Vec::new();
+        for access in spec.workers.iter().map(|worker| &worker.workload.access) {
+            if !accesses.contains(&access) {
+                accesses.push(access);
+            }
+        }
+        let motion = self.start(&accesses, spec.seed).map_err(model)?;
+        let names = self.drives.iter().map(|drive| (drive.name.as_str(), drive));
+        let drives: HashMap<&str, &Drive> = names.collect();
+        let lane = |worker: &WorkerSpec| -> Result<Box<dyn Lane>, RunError> {
+            let drive = drives.get(worker.uri.as_str()).ok_or_else(|| {
+                RunError::Model(format!("the system has no drive '{}'", worker.uri))
+            })?;
             let geometry: Geometry = worker.volume.geometry();
-            simulated(&self.machine, at, depth, geometry)
+            Ok(simulated(&motion.machine, drive.at, drive.depth, geometry))
         };
-        let lanes = drive_of.iter().zip(&spec.workers).map(lane).collect();
-        let simulation = Simulation { stop: stop.clone() };
-        let mut live = Seen { live, percentiles: self.calibrated.is_some() };
-        let mut result = simulation.run(spec, lanes, &mut Shared(&self.machine), &mut live)?;
-        result.cpu = self.cores.used(&result);
-        result.host.cores = self.cores.count;
-        result.warnings.extend(self.remarks.iter().cloned());
-        match &self.calibrated {
+        let lanes = spec.workers.iter().map(lane).collect::<Result<_, _>>()?;
+        let calibrated = self.calibrated().map(str::to_owned);
+        let simulation = Simulation { stop: self.stop.clone() };
+        let mut live = Seen { live, percentiles: calibrated.is_some() };
+        let mut result = simulation.run(&spec, lanes, &mut Shared(&motion.machine), &mut live)?;
+        result.cpu = motion.cores.used(&result);
+        result.host.cores = motion.cores.count;
+        result.warnings.extend(motion.remarks);
+        match calibrated {
             Some(source) => result.warnings.push(format!("calibrated by {source}")),
             None => withhold_percentiles(&mut result),
         }
@@ -217,6 +246,20 @@ impl Live for Seen<'_> {
 }
 
 impl Cores {
+    /// What the stage of a profile says that is the processor, if there is one.
+    fn of_profile(profile: &Profile) -> Cores {
+        let processor = profile.stages.iter().find(|stage| stage.name == PROCESSOR);
+        let cost = |op: Op| {
+            let cost = processor.map(|stage| stage.cost(op)).unwrap_or_default();
+            (cost.each_s, cost.per_byte_s)
+        };
+        let count = match processor.map(|stage| stage.servers) {
+            Some(Width::Count(count)) => count,
+            _ => 0,
+        };
+        Cores { count, read: cost(Op::Read), write: cost(Op::Write) }
+    }
+
     /// By the utilisation law, which holds for any distribution.
     fn used(&self, result: &RunResult) -> Cpu {
         let Cores { count, read, write } = *self;

@@ -24,48 +24,38 @@ pub(super) struct Parts {
     names: HashMap<String, StationId>,
     /// Routes of all classes for an operation and length, in the stations above.
     routes: HashMap<(bool, u32), Vec<Vec<Step>>>,
-    pub drives: Vec<Drive>,
     pub remarks: Vec<String>,
 }
 
 impl Parts {
     /// Asks for all accesses at once, so that a missing figure is found before the run.
-    pub fn new(bill: &Bill, access: &Access) -> Result<Parts, PlanError> {
-        let read_share = access.read_percent() / 100.0;
+    pub fn new(bill: &Bill, accesses: &[&Access]) -> Result<Parts, PlanError> {
+        let mean = |of: &dyn Fn(&Access) -> f64| {
+            accesses.iter().map(|access| of(access)).sum::<f64>() / accesses.len().max(1) as f64
+        };
+        let size_bytes = mean(&Access::mean_bytes).max(1.0);
+        let read_share = mean(&Access::read_percent) / 100.0;
         let mut bill = bill.clone();
-        bill.work = Work { size_bytes: access.mean_bytes(), read_share, outstanding: DEEP };
-        let first = System::build(&bill, &Tweak::default())?;
-        bill.work.outstanding = 1;
-        let copies = System::build(&bill, &Tweak::default())?;
-        let drives = first.network.classes.iter().zip(&copies.network.classes).zip(0..);
-        let drives = drives.flat_map(|((deep, one), at)| {
-            let (deep, copies) = (population(&deep.source), population(&one.source));
-            let name = |copy: u32| match copies {
-                1 => one.name.clone(),
-                _ => format!("{} {copy}", one.name),
-            };
-            let drive = |copy| Drive { name: name(copy), at, depth: deep / copies };
-            (0..copies).map(drive).collect::<Vec<_>>()
-        });
-        let mut remarks = first.remarks;
-        remarks.push(format!("rests on {}", rests_on(&first.inputs)));
+        bill.work = Work { size_bytes, read_share, outstanding: 1 };
         let mut parts = Parts {
-            drives: drives.collect(),
-            remarks,
+            remarks: drives(&bill)?.1,
             stations: Network { stations: vec![Station::delay("delay")], classes: Vec::new() },
             names: HashMap::new(),
             routes: HashMap::new(),
             bill,
         };
-        for line in &access.lines {
-            let mut lengths = vec![line.size_bytes];
-            lengths.extend(Some(line.reply_bytes).filter(|bytes| *bytes > 0));
-            for length in lengths {
-                if read_share > 0.0 {
-                    parts.routes(Op::Read, length)?;
-                }
-                if read_share < 1.0 {
-                    parts.routes(Op::Write, length)?;
+        for access in accesses {
+            let read_percent = access.read_percent();
+            for line in &access.lines {
+                let mut lengths = vec![line.size_bytes];
+                lengths.extend(Some(line.reply_bytes).filter(|bytes| *bytes > 0));
+                for length in lengths {
+                    if read_percent > 0.0 {
+                        parts.routes(Op::Read, length)?;
+                    }
+                    if read_percent < 100.0 {
+                        parts.routes(Op::Write, length)?;
+                    }
                 }
             }
         }
@@ -123,9 +113,9 @@ impl Parts {
     }
 
     /// What I/Os of mean length cost the cores; exact for one length.
-    pub fn cores(&self, access: &Access) -> Result<Cores, PlanError> {
+    pub fn cores(&self, accesses: &[&Access]) -> Cores {
         let Some(processor) = self.names.get("processor") else {
-            return Ok(Cores { count: 0, read: (0.0, 0.0), write: (0.0, 0.0) });
+            return Cores { count: 0, read: (0.0, 0.0), write: (0.0, 0.0) };
         };
         let count = match self.stations.stations[processor.0 as usize].servers {
             Servers::Count(count) => count,
@@ -133,7 +123,7 @@ impl Parts {
         };
         let mean = |op: Op| {
             let mut sum = (0.0, 0.0);
-            for line in &access.lines {
+            for line in accesses.iter().flat_map(|access| &access.lines) {
                 let routes = self.routes.get(&(op == Op::Read, line.size_bytes));
                 let first = routes.and_then(|routes| routes.first());
                 let steps = first.into_iter().flatten().filter_map(|step| match step {
@@ -145,7 +135,7 @@ impl Parts {
             }
             (if sum.1 > 0.0 { sum.0 / sum.1 } else { 0.0 }, 0.0)
         };
-        Ok(Cores { count, read: mean(Op::Read), write: mean(Op::Write) })
+        Cores { count, read: mean(Op::Read), write: mean(Op::Write) }
     }
 
     /// The stations in motion.
@@ -164,6 +154,29 @@ impl Parts {
         debug_assert_eq!(before, self.stations.stations.len());
         Ok(route)
     }
+}
+
+/// What workers can drive, and what was left out or taken for granted.
+pub(super) fn drives(bill: &Bill) -> Result<(Vec<Drive>, Vec<String>), PlanError> {
+    let mut bill = bill.clone();
+    bill.work.outstanding = DEEP;
+    let first = System::build(&bill, &Tweak::default())?;
+    bill.work.outstanding = 1;
+    let copies = System::build(&bill, &Tweak::default())?;
+    let drives = first.network.classes.iter().zip(&copies.network.classes).zip(0..);
+    let drives = drives.flat_map(|((deep, one), at)| {
+        let (deep, copies) = (population(&deep.source), population(&one.source));
+        let name = |copy: u32| match copies {
+            1 => one.name.clone(),
+            _ => format!("{} {copy}", one.name),
+        };
+        let drive = |copy| Drive { name: name(copy), at, depth: deep / copies };
+        (0..copies).map(drive).collect::<Vec<_>>()
+    });
+    let drives = drives.collect();
+    let mut remarks = first.remarks;
+    remarks.push(format!("rests on {}", rests_on(&first.inputs)));
+    Ok((drives, remarks))
 }
 
 fn population(source: &Source) -> u32 {

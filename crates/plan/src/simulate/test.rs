@@ -25,7 +25,11 @@ impl Live for Viewer {
 }
 
 /// One worker for each drive.
-pub(crate) fn run(simulator: &Simulator, workload: &Workload, seconds: f64) -> RunResult {
+pub(crate) fn run(simulator: Simulator, workload: &Workload, seconds: f64) -> RunResult {
+    run_seed(simulator, workload, seconds, 1)
+}
+
+fn run_seed(mut simulator: Simulator, workload: &Workload, seconds: f64, seed: u64) -> RunResult {
     let uri: Uri = "null:1t".parse().unwrap();
     let volume = volume::open(&uri, Purpose::Destroy).unwrap();
     let workers = (0..).zip(simulator.drives()).map(|(number, drive)| WorkerSpec {
@@ -54,15 +58,14 @@ pub(crate) fn run(simulator: &Simulator, workload: &Workload, seconds: f64) -> R
         workers: workers.collect(),
         seconds,
         ramp_seconds: seconds / 10.0,
-        seed: 1,
+        seed,
         cores: vec![0],
         ledgers: None,
         targets: None,
     };
-    let drive_of: Vec<usize> = (0..count).collect();
     let mut viewer = Viewer(false);
-    let result = simulator.run(&spec, &drive_of, &Stop::default(), &mut viewer).unwrap();
-    assert!(simulator.calibrated.is_some() || !viewer.0, "a percentile that means nothing");
+    let result = simulator.run(spec, &mut viewer).unwrap();
+    assert!(simulator.calibrated().is_some() || !viewer.0, "a percentile that means nothing");
     result
 }
 
@@ -91,8 +94,8 @@ fn a_bill_does_what_theory_says() {
         let work = bill.work;
         let theory = predict(&bill, &Tweak::default()).unwrap();
         let workload = workload(work.size_bytes as u32, work.read_share * 100.0, work.outstanding);
-        let simulator = Simulator::of_bill(&bill, &workload.access, 1).unwrap();
-        let found = run(&simulator, &workload, seconds);
+        let simulator = Simulator::of_bill(&bill).unwrap();
+        let found = run(simulator, &workload, seconds);
         let name = &bill.name;
         assert!(found.totals.ios > 1000, "{name}: {}", found.totals.ios);
         let iops = found.totals.iops;
@@ -110,7 +113,7 @@ fn a_mix_of_lengths_takes_the_time_of_its_parts() {
         "name = 'x'\nsize = '4k'\noutstanding = 8\n[[group]]\ndrive = 'micron-9550-max-6400'\n";
     let bill = bill(text);
     let small = workload(4096, 70.0, 256);
-    let found = run(&Simulator::of_bill(&bill, &small.access, 1).unwrap(), &small, 0.1);
+    let found = run(Simulator::of_bill(&bill).unwrap(), &small, 0.1);
     // Its rated mix, though each I/O is either a read or a write.
     assert!(near(found.totals.iops, 720e3, 0.02), "{}", found.totals.iops);
     // Half of it at twenty times the length: bytes limit, and the mean time is that of both.
@@ -121,10 +124,10 @@ fn a_mix_of_lengths_takes_the_time_of_its_parts() {
     both.access.lines.push(long);
     let alone = |size: u32| {
         let w = workload(size, 100.0, 64);
-        1.0 / run(&Simulator::of_bill(&bill, &w.access, 1).unwrap(), &w, 0.2).totals.iops
+        1.0 / run(Simulator::of_bill(&bill).unwrap(), &w, 0.2).totals.iops
     };
     let expected = 2.0 / (alone(4096) + alone(1 << 20));
-    let found = run(&Simulator::of_bill(&bill, &both.access, 1).unwrap(), &both, 0.5);
+    let found = run(Simulator::of_bill(&bill).unwrap(), &both, 0.5);
     assert!(near(found.totals.iops, expected, 0.05), "{} {expected}", found.totals.iops);
 }
 
@@ -133,10 +136,10 @@ fn without_calibration_there_are_no_percentiles_and_the_same_seed_gives_the_same
     let profile = Profile::load("x25-m").unwrap();
     let mut workload = workload(4096, 70.0, 32);
     workload.pacing = Pacing::Ios { per_second: 8000.0, arrivals: Arrivals::Poisson };
-    let one = run(&Simulator::of_profile(&profile, 2, 5).unwrap(), &workload, 0.5);
-    let two = run(&Simulator::of_profile(&profile, 2, 5).unwrap(), &workload, 0.5);
+    let one = run(Simulator::of_profile(&profile, 2).unwrap(), &workload, 0.5);
+    let two = run(Simulator::of_profile(&profile, 2).unwrap(), &workload, 0.5);
     assert_eq!(one, two);
-    let other = run(&Simulator::of_profile(&profile, 2, 6).unwrap(), &workload, 0.5);
+    let other = run_seed(Simulator::of_profile(&profile, 2).unwrap(), &workload, 0.5, 6);
     assert_ne!(one.totals, other.totals);
     assert!(one.totals.latency_ns.mean.is_some() && one.totals.latency_ns.p99.is_none());
     assert!(one.histograms.is_empty() && one.spans.is_empty());
@@ -152,7 +155,7 @@ fn without_calibration_there_are_no_percentiles_and_the_same_seed_gives_the_same
         }),
         ..profile
     };
-    let found = run(&Simulator::of_profile(&calibrated, 2, 5).unwrap(), &workload, 0.5);
+    let found = run(Simulator::of_profile(&calibrated, 2).unwrap(), &workload, 0.5);
     assert_eq!(found.totals.iops, one.totals.iops);
     assert!(found.totals.latency_ns.p50.is_some() && !found.histograms.is_empty());
     assert!(found.warnings.iter().any(|warning| warning == "calibrated by runs of a test"));
@@ -163,7 +166,7 @@ fn a_profile_does_what_theory_says() {
     let profile = Profile::load("x25-m").unwrap();
     for (read_percent, outstanding) in [(100.0, 1), (100.0, 8), (0.0, 4)] {
         let workload = workload(4096, read_percent, outstanding);
-        let found = run(&Simulator::of_profile(&profile, 2, 1).unwrap(), &workload, 0.8);
+        let found = run(Simulator::of_profile(&profile, 2).unwrap(), &workload, 0.8);
         let network = profile.closed(2, outstanding, read_percent / 100.0, 4096);
         let exact = solve(&network, Method::Exact).unwrap().throughput_per_s();
         assert!(near(found.totals.iops, exact, 0.03), "{} {exact}", found.totals.iops);
@@ -179,10 +182,12 @@ fn what_no_figure_tells_is_refused() {
     let mut access = Access::new(4096, 50.0, 100.0);
     access.lines[0].trim_percent = 1.0;
     let refused = |text: &str, access: &Access| {
-        Simulator::of_bill(&bill(text), access, 1).err().map(|error| error.to_string()).unwrap()
+        let simulator = Simulator::of_bill(&bill(text));
+        let asked = simulator.and_then(|simulator| simulator.check(&[access]));
+        asked.unwrap_err().to_string()
     };
     assert!(refused(text, &access).contains("trims"));
     let text = text.replace("x25-m", "p3700-800");
     assert!(refused(&text, &Access::new(4096, 50.0, 100.0)).contains("read_iops of p3700-800"));
-    assert!(Simulator::of_profile(&Profile::load("x25-m").unwrap(), 0, 1).is_err());
+    assert!(Simulator::of_profile(&Profile::load("x25-m").unwrap(), 0).is_err());
 }

@@ -110,7 +110,8 @@ impl Converter<'_> {
         // Seeds of ours have 63 bits, and 0 is one of them.
         let seed = seeds.0.unwrap_or(1) & (u64::MAX >> 1);
         let (command, name) = (String::new(), String::new());
-        let job = JobSpec { command, name, seed, steps };
+        let (setup, files) = Default::default();
+        let job = JobSpec { command, name, seed, setup, files, steps };
         let mut notes = self.notes.into_vec();
         notes.sort_by(|a, b| (&a.at.file, a.at.line).cmp(&(&b.at.file, b.at.line)));
         let refused = notes.iter().any(|note| note.treatment == Treatment::Refused);

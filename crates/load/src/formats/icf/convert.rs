@@ -1,6 +1,6 @@
 //! From an Iometer configuration to a job of ours: a step for each test, a group for each worker.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::cycle::{self, Test};
 use super::file::{Icf, Spec, SpecLine, Worker};
@@ -64,6 +64,8 @@ impl<'a> Converter<'a> {
             command: String::new(),
             name: self.icf.setup.description.clone(),
             seed: seed.unwrap_or(1) & (u64::MAX >> 1),
+            setup: BTreeMap::new(),
+            files: BTreeMap::new(),
             steps,
         };
         let mut reading = Reading { job: None, cores: Vec::new(), notes: self.notes.into_vec() };

@@ -21,8 +21,8 @@ fn sweep(profile: &Profile) -> Vec<Point> {
         for size in [4096, 65536] {
             for read in [100.0, 0.0] {
                 for outstanding in [1, 4, 16, 64] {
-                    let simulator = Simulator::of_profile(profile, drives, 1).unwrap();
-                    let mut result = run(&simulator, &workload(size, read, outstanding), 0.2);
+                    let simulator = Simulator::of_profile(profile, drives).unwrap();
+                    let mut result = run(simulator, &workload(size, read, outstanding), 0.2);
                     result.job.storage = "known".to_owned();
                     points.push(Point::of("a run", &result).unwrap());
                 }
@@ -70,7 +70,7 @@ fn a_known_profile_is_found_again() {
     // What is written is read again, and simulated with percentiles.
     let again = Profile::parse(&found.profile.print().unwrap()).unwrap();
     assert_eq!(again, found.profile);
-    let result = run(&Simulator::of_profile(&again, 1, 1).unwrap(), &workload(4096, 100.0, 8), 0.1);
+    let result = run(Simulator::of_profile(&again, 1).unwrap(), &workload(4096, 100.0, 8), 0.1);
     assert!(result.totals.latency_ns.p90.is_some());
 }
 

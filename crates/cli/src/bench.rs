@@ -1,0 +1,232 @@
+//! What a job drives and what runs it: volumes that exist, targets that are made for the run, or a
+//! system that is a model only.
+//!
+//! `run`, `race`, `simulate` and `sweep` differ in how a job comes about. From here on all are one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use load::spec::{JobSpec, MAKER, Step};
+use load::{Engine, RunError, RunSpec, Runner, Stop};
+use stats::RunResult;
+use stats::live::Live;
+
+use crate::args::{Color, Drive};
+use crate::exit::{Exit, UsageError};
+use crate::run::Volumes;
+use crate::simulate::Systems;
+use crate::{folder, placement, race, recheck, show, signal, simulate};
+
+/// The setting of a setup that names the processors.
+pub const CORES: &str = "cores";
+
+/// What a user allows beside a job: it is not part of it and is said anew each time.
+#[derive(Clone, Debug, Default)]
+pub struct Allowed {
+    /// Processors to drive from; empty for as many as there are workers.
+    pub cores: Vec<usize>,
+    /// Volumes that hold data and may be overwritten.
+    pub destroy: Vec<String>,
+    /// Nothing may be written at all.
+    pub only_looks: bool,
+}
+
+/// Who makes what a job drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// Nobody: its volumes exist.
+    Nobody,
+    /// `race`: targets on loopback.
+    Race,
+    /// `simulate`: a model.
+    Simulate,
+}
+
+impl Maker {
+    /// Of a job.
+    pub fn of(job: &JobSpec) -> Result<Maker, UsageError> {
+        match job.setup.get(MAKER).map(String::as_str) {
+            None if job.setup.keys().all(|key| key == CORES) => Ok(Maker::Nobody),
+            None => Err(UsageError(format!("setup: say {MAKER} = \"race\" or \"simulate\""))),
+            Some("race") => Ok(Maker::Race),
+            Some("simulate") => Ok(Maker::Simulate),
+            Some(other) => {
+                let why = format!("setup: {MAKER} = \"{other}\": there are race and simulate");
+                Err(UsageError(why))
+            }
+        }
+    }
+
+    /// The word for its runs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Maker::Nobody => "run",
+            Maker::Race => "race",
+            Maker::Simulate => "simulate",
+        }
+    }
+}
+
+/// A run that came to nothing, and why. It says nothing of others.
+#[derive(Debug)]
+pub struct Failed(pub String);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// What stays from run to run of one command.
+pub struct Bench {
+    /// What the user allows.
+    pub allowed: Allowed,
+    /// Ends a run early.
+    pub stop: Stop,
+    volumes: Volumes,
+    systems: Systems,
+}
+
+/// A step that only waits to be run.
+pub struct Ready {
+    /// What is run.
+    pub spec: RunSpec,
+    runner: Box<dyn Runner>,
+    /// Targets that are there for the run.
+    server: Option<serve::Server>,
+}
+
+impl Bench {
+    /// For the steps that may come.
+    pub fn new<'a>(allowed: Allowed, steps: impl Iterator<Item = &'a Step>) -> Bench {
+        let volumes = Volumes::of(steps, &allowed);
+        Bench { allowed, stop: Stop::default(), volumes, systems: Systems::default() }
+    }
+
+    /// Refuses what is known to be impossible before anything is opened or made.
+    pub fn check(&mut self, job: &JobSpec) -> Result<()> {
+        placement::parse(job.setup.get(CORES).map_or("", |cores| cores))?;
+        match Maker::of(job)? {
+            Maker::Nobody => Ok(()),
+            Maker::Race => race::check(job),
+            Maker::Simulate => simulate::check(job, &mut self.systems),
+        }
+    }
+
+    /// Refuses a search for percentiles that will not be there.
+    pub fn check_percentiles(&mut self, job: &JobSpec) -> Result<()> {
+        match Maker::of(job)? {
+            Maker::Simulate => simulate::check_percentiles(job, &mut self.systems),
+            Maker::Nobody | Maker::Race => Ok(()),
+        }
+    }
+
+    /// Opens or makes what a step drives.
+    pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
+        let engine = || Engine { stop: self.stop.clone() };
+        match Maker::of(job)? {
+            Maker::Nobody => {
+                let runner = Box::new(engine());
+                let spec = self.volumes.spec(job, step, &self.allowed)?;
+                Ok(Ready { spec, runner, server: None })
+            }
+            Maker::Race => {
+                race::check(job)?;
+                let made = race::prepare(job, step);
+                let (spec, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
+                Ok(Ready { spec, runner: Box::new(engine()), server: Some(server) })
+            }
+            Maker::Simulate => {
+                let (spec, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
+                simulator.stop = self.stop.clone();
+                Ok(Ready { spec, runner: Box::new(simulator), server: None })
+            }
+        }
+    }
+}
+
+impl Ready {
+    /// Runs it; what was made for it ends with it.
+    pub fn run(mut self, live: &mut dyn Live) -> Result<RunResult, RunError> {
+        let result = self.runner.run(self.spec, live);
+        drop(self.server);
+        result
+    }
+}
+
+/// The settings of a setup, by name.
+pub fn setup<const N: usize>(
+    maker: Maker,
+    settings: [(&str, String); N],
+) -> BTreeMap<String, String> {
+    let maker = (MAKER.to_owned(), maker.word().to_owned());
+    let settings = settings.into_iter().map(|(word, value)| (word.to_owned(), value));
+    settings.chain([maker]).collect()
+}
+
+/// Runs a job, one step after the other, and keeps a result for each.
+pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Result<Exit> {
+    let mut bench = Bench::new(allowed, job.steps.iter());
+    bench.check(job)?;
+    let many = job.steps.len() > 1;
+    let steps = job.steps.iter().map(|step| bench.prepare(job, step));
+    let steps = steps.collect::<Result<Vec<Ready>>>()?;
+    let folder = folder::make(drive.out.as_deref(), Maker::of(job)?.word())?;
+    signal::stop_on_signal(&bench.stop)?;
+    let mut results: Vec<RunResult> = Vec::new();
+    let mut right = true;
+    for (index, ready) in steps.into_iter().enumerate() {
+        if bench.stop.asked() > 0 {
+            break;
+        }
+        let folder = if many { folder.join(format!("step-{}", index + 1)) } else { folder.clone() };
+        let unread = only_writes(&ready.spec);
+        results.push(one(ready, &folder, drive, color, !many || !drive.json)?);
+        if unread && bench.stop.asked() == 0 {
+            // Nothing was compared yet.
+            let spec = bench.prepare(job, &job.steps[index])?.spec;
+            right &= recheck::after(&spec, &folder)?;
+        }
+    }
+    if many && drive.json {
+        show::print_steps(&results)?;
+    }
+    let interrupted = bench.stop.asked() > 0;
+    let exits = results.iter().map(|result| Exit::of_result(result, interrupted, drive.strict));
+    let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
+    Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
+}
+
+/// Runs a step and keeps its result in `folder`.
+pub fn one(
+    mut ready: Ready,
+    folder: &PathBuf,
+    drive: &Drive,
+    color: Color,
+    print: bool,
+) -> Result<RunResult> {
+    let spec = &mut ready.spec;
+    let name = spec.job.name.clone();
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
+    if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
+        // Kept from the start: a look after a crash needs both.
+        folder::write_job(folder, &spec.document)?;
+        spec.ledgers = Some(folder.clone());
+    }
+    let mut live = show::view(drive, color)?;
+    let mut result = ready.run(&mut *live)?;
+    drop(live);
+    show::finish(&mut result, folder, drive, color, &name, print)?;
+    Ok(result)
+}
+
+/// Whether a worker stamps what it writes and reads nothing of it.
+fn only_writes(spec: &RunSpec) -> bool {
+    let workloads = spec.workers.iter().map(|worker| &worker.workload);
+    let mut verified = workloads.filter(|workload| workload.verify.is_some());
+    verified.any(|workload| workload.access.read_percent() == 0.0)
+}

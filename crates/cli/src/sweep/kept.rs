@@ -1,0 +1,116 @@
+//! What stands in the folder of a sweep: its document, the results of its runs, and a lock.
+
+use std::fs::{File, TryLockError};
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use block::Nanos;
+use load::sweep::{Sweep, Ticket};
+use os::Clock;
+use stats::sweep::SweepResult;
+
+use crate::exit::UsageError;
+use crate::{folder, report as results};
+
+/// The document in the folder of a sweep.
+pub const DOCUMENT: &str = "sweep.json";
+/// Longest document that is read: that of the largest sweep, with a thousand runs of each of a
+/// thousand cells, has a gigabyte.
+const DOCUMENT_MAX_BYTES: u64 = 4 << 30;
+/// Runs of a sweep whose document is written after each: it has a megabyte.
+const SHORT: usize = 1000;
+/// A longer document is written at most for one part in so many of the time.
+const SHARE: u64 = 20;
+
+/// Keeps others out of the folder. A run that is a process of its own holds the lock too: one that
+/// outlived its sweep is waited for.
+pub fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join("lock");
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let folder = folder.display();
+            let why = format!("{folder}: a run of this sweep is under way: wait for its end");
+            Err(UsageError(why).into())
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        }
+    }
+}
+
+/// Takes a sweep up, and says how far it is.
+pub fn resume(folder: &Path) -> Result<Sweep> {
+    let sweep = read_sweep(folder)?;
+    let (done, planned) = sweep.progress();
+    eprintln!("drumfire: {done} of {planned} runs are there already");
+    Ok(sweep)
+}
+
+/// A sweep with all that was measured: runs that ended since its document was written, too.
+fn read_sweep(folder: &Path) -> Result<Sweep> {
+    let path = folder.join(DOCUMENT);
+    let read = || -> Result<SweepResult> {
+        let mut text = Vec::new();
+        File::open(&path)?.take(DOCUMENT_MAX_BYTES).read_to_end(&mut text)?;
+        Ok(serde_json::from_slice(&text)?)
+    };
+    let document = read().with_context(|| format!("cannot read {}", path.display()))?;
+    let mut sweep = Sweep::resume(document)
+        .map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
+    let missing: Vec<Ticket> = sweep.missing().collect();
+    for ticket in missing {
+        let result = folder.join(&ticket.folder).join("result.json");
+        if result.is_file()
+            && let Ok(result) = results::read_document(&result)
+        {
+            sweep.adopt(&ticket, &result);
+        }
+    }
+    Ok(sweep)
+}
+
+/// Reads a sweep with all that was measured.
+pub fn read(folder: &Path) -> Result<SweepResult> {
+    Ok(read_sweep(folder)?.document().clone())
+}
+
+/// The document of a sweep as it grows.
+pub struct Index<'a> {
+    folder: &'a Path,
+    clock: Clock,
+    /// When it was written, and how long that took.
+    written: Nanos,
+    took: Nanos,
+}
+
+impl<'a> Index<'a> {
+    /// In a folder.
+    pub fn new(folder: &'a Path) -> Index<'a> {
+        let clock = Clock::get();
+        Index { folder, clock, written: clock.now(), took: Nanos(0) }
+    }
+
+    /// Writes it, a long one unless that would take more than a small part of the time: that of a
+    /// hundred thousand cells has a hundred megabytes. What it lacks after a cut is read from the
+    /// results.
+    pub fn keep(&mut self, sweep: &mut Sweep) -> Result<()> {
+        let since = self.clock.now().since(self.written);
+        let is_short = sweep.progress().1 <= SHORT;
+        if is_short || since.0 > SHARE * self.took.0 { self.write(sweep) } else { Ok(()) }
+    }
+
+    /// Writes it.
+    pub fn write(&mut self, sweep: &mut Sweep) -> Result<()> {
+        let begin = self.clock.now();
+        folder::write_file(&self.folder.join(DOCUMENT), |out| {
+            ::report::json::write_value(sweep.document(), out)?;
+            Ok(())
+        })?;
+        self.written = self.clock.now();
+        self.took = self.written.since(begin);
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! A run of a sweep as a process of its own.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use load::Stop;
+use load::spec::JobSpec;
+use rustix::process::{Pid, Signal, kill_process};
+use stats::RunResult;
+
+use crate::args::Drive;
+use crate::bench::{Allowed, Failed};
+use crate::exit::UsageError;
+use crate::{folder, report};
+
+/// How often the process and the user are looked after.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Runs `job` by this program anew, and reads the result from its folder. The process holds `lock`
+/// until its end, also when it outlives its parent.
+pub fn run(
+    job: &JobSpec,
+    folder: &Path,
+    allowed: &Allowed,
+    drive: &Drive,
+    lock: &File,
+    stop: &Stop,
+) -> Result<RunResult> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
+    let result = folder.join("result.json");
+    match fs::remove_file(&result) {
+        // What a run before has left is not the result of this one.
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot remove {}", result.display()));
+        }
+        _ => {}
+    }
+    folder::write_job(folder, &serde_json::to_value(job).context("the job as a document")?)?;
+    let mut command = command(folder, allowed, drive)?;
+    command.stdin(Stdio::from(lock.try_clone().context("cannot share the lock")?));
+    let mut child = command.spawn().context("cannot start another process of this program")?;
+    let words = last_words(&mut child);
+    let mut told = 0;
+    let status = loop {
+        if let Some(status) = child.try_wait().context("cannot wait for the run's process")? {
+            break status;
+        }
+        if stop.asked() > told {
+            told = stop.asked();
+            let pid = Pid::from_child(&child);
+            // It may have ended by now: then there is nobody to tell.
+            let _ = kill_process(pid, Signal::INT);
+        }
+        std::thread::sleep(POLL);
+    };
+    let last = words.join().unwrap_or_default();
+    if !result.is_file() {
+        let why = if last.is_empty() { String::new() } else { format!(": {last}") };
+        return Err(Failed(format!("its process ended with {status}{why}")).into());
+    }
+    report::read_document(&result)
+}
+
+fn command(folder: &Path, allowed: &Allowed, drive: &Drive) -> Result<Command> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut command = Command::new(program);
+    command.arg("run").arg(folder.join("job.toml")).arg("--out").arg(folder);
+    if !allowed.cores.is_empty() {
+        let cores: Vec<String> = allowed.cores.iter().map(usize::to_string).collect();
+        command.args(["--cores", &cores.join(",")]);
+    }
+    for what in &allowed.destroy {
+        command.arg(if what.is_empty() { "--destroy".into() } else { format!("--destroy={what}") });
+    }
+    // In a group of its own: Ctrl-C comes to us, and from us once.
+    command.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
+    match &drive.json_lines {
+        Some(path) if path.as_os_str() == "-" => {
+            let why = "--json-lines - does not go with --repeat-as process: name a file";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        Some(path) => drop(command.arg("--json-lines").arg(path)),
+        None => {}
+    }
+    Ok(command)
+}
+
+/// Passes on what the process says; ends with its last line.
+fn last_words(child: &mut Child) -> std::thread::JoinHandle<String> {
+    let out = child.stderr.take().expect("it was asked for");
+    std::thread::spawn(move || {
+        let mut last = String::new();
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            eprintln!("{line}");
+            last = line.trim_start_matches("drumfire: ").to_owned();
+        }
+        last
+    })
+}

@@ -1,0 +1,94 @@
+//! The search for the highest rate within a bound, on drives whose response times are known.
+//!
+//! A drive with one server and exponential times under Poisson arrivals is the queue M/M/1: its
+//! response time is exponential with the rate μ − λ, so that p99 ≤ X up to λ = μ − ln 100 / X.
+
+use std::sync::Arc;
+
+use load::spec::{Access, Group, JobSpec, Part, Workload};
+use load::sweep::Sweep;
+use load::{RunSpec, Runner, WorkerSpec};
+use plan::simulate::Simulator;
+use stats::live::{About, Action, Live, Snapshot};
+use stats::sweep::{Found, Search, SweepPlan};
+use stats::{Job, Origin, RunResult};
+use volume::Purpose;
+use volume::delay::Profile;
+
+/// Known to the last digit, so its percentiles count.
+const KNOWN: &str = "name = 'known'\n[calibration]\nsource = 'a law'\nfitted = 1\nheld_out = 1\n\
+    fit_error_percent = 0\nheld_out_error_percent = 0\nscatter = true\n\
+    [[stage]]\nname = 'server'\nservers = 1\nshape = 'exponential'\n\
+    read = { each_s = 100e-6 }\nwrite = { each_s = 100e-6 }\n";
+/// I/Os per second of the server.
+const MU: f64 = 10e3;
+
+struct Nobody;
+
+impl Live for Nobody {
+    fn start(&mut self, _: &About) {}
+    fn update(&mut self, _: &Snapshot) -> Action {
+        Action::Continue
+    }
+    fn end(&mut self) {}
+}
+
+/// Runs a job of one group on all drives of a simulator.
+fn run(simulator: &mut Simulator, job: &JobSpec) -> RunResult {
+    let step = &job.steps[0];
+    let volume = volume::open(&"null:1t".parse().unwrap(), Purpose::Destroy).unwrap();
+    let workers = (0..).zip(simulator.drives()).map(|(number, drive)| WorkerSpec {
+        name: format!("worker {number}"),
+        volume: volume.clone(),
+        uri: drive.name.clone(),
+        target: String::new(),
+        workload: Arc::new(step.groups[0].workload.clone()),
+        number,
+        part: Part::WHOLE,
+    });
+    let spec = RunSpec {
+        job: Job::default(),
+        document: serde_json::to_value(job).unwrap(),
+        workers: workers.collect(),
+        seconds: step.seconds,
+        ramp_seconds: step.ramp_seconds,
+        seed: job.seed,
+        cores: vec![0],
+        ledgers: None,
+        targets: None,
+    };
+    simulator.run(spec, &mut Nobody).unwrap()
+}
+
+/// Searches for the highest rate with a p99 within `ns`.
+fn search(ns: u64, seconds: f64, repeats: u32, seed: u64) -> Found {
+    let profile = Profile::parse(KNOWN).unwrap();
+    let workload = Workload::new(Access::new(4096, 100.0, 100.0), 256);
+    let volumes = vec!["made".to_owned()];
+    let group = Group { name: String::new(), volumes, workers: 1, workload };
+    let job = JobSpec::of(seed, seconds, 0.5, group);
+    let search = Search::P99 { ns };
+    let plan = SweepPlan { repeats, seed, search, poisson: true, ..SweepPlan::default() };
+    let mut sweep = Sweep::new(job, plan).unwrap();
+    while let Some(ticket) = sweep.next_run() {
+        let result = run(&mut Simulator::of_profile(&profile, 1).unwrap(), &ticket.job);
+        assert_eq!(result.origin, Origin::Simulated);
+        sweep.record(&ticket, &result);
+    }
+    let [found] = &sweep.document().found[..] else { panic!("a search comes to one answer") };
+    found.clone()
+}
+
+#[test]
+fn the_rate_that_is_found_is_the_one_of_the_law() {
+    for (bound_ns, seed) in [(700_000, 1), (940_000, 2), (1_500_000, 3)] {
+        let right = MU - 100_f64.ln() / (bound_ns as f64 * 1e-9);
+        let found = search(bound_ns, 10.0, 1, seed);
+        let (rate, missed) = (found.rate_per_s.unwrap(), found.missed_rate_per_s.unwrap());
+        // A step of the search; the p99 of ten seconds errs by no more than that.
+        let step = 0.02 * MU;
+        println!("p99 <= {bound_ns} ns: {rate:.0} to {missed:.0}, by the law {right:.0}");
+        assert!((missed - rate - step).abs() < 0.02 * step, "{found:?}");
+        assert!(rate - step < right && right < missed + step, "{found:?}, by the law {right}");
+    }
+}
