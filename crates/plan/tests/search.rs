@@ -81,11 +81,11 @@ fn search(ns: u64, seconds: f64, repeats: u32, seed: u64) -> Found {
 
 #[test]
 fn the_rate_that_is_found_is_the_one_of_the_law() {
-    for (bound_ns, seed) in [(700_000, 1), (940_000, 2), (1_500_000, 3)] {
+    for (bound_ns, seed) in [(700_000, 1), (500_000, 2)] {
         let right = MU - 100_f64.ln() / (bound_ns as f64 * 1e-9);
-        let found = search(bound_ns, 10.0, 1, seed);
+        let found = search(bound_ns, 40.0, 1, seed);
         let (rate, missed) = (found.rate_per_s.unwrap(), found.missed_rate_per_s.unwrap());
-        // A step of the search; the p99 of ten seconds errs by no more than that.
+        // A step of the search; the p99 of forty seconds errs by less.
         let step = 0.02 * MU;
         println!("p99 <= {bound_ns} ns: {rate:.0} to {missed:.0}, by the law {right:.0}");
         assert!((missed - rate - step).abs() < 0.02 * step, "{found:?}");
