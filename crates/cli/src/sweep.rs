@@ -20,7 +20,7 @@ use self::kept::{Index, lock, resume};
 use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed};
 use crate::exit::{self, Exit, UsageError};
-use crate::{folder, job, race, show, signal, simulate};
+use crate::{folder, job, output, race, show, signal, simulate};
 
 /// `drumfire sweep`.
 #[derive(Flags, Clone, Debug)]
@@ -262,12 +262,12 @@ impl Runs<'_> {
                 known = planned;
                 self.index.write(sweep)?;
             }
-            eprintln!("[{}/{planned}] {}", done + 1, ticket.folder);
+            output::note(format_args!("[{}/{planned}] {}", done + 1, ticket.folder));
             match self.one(&ticket, sweep.plan().repeat_as) {
                 Ok(result) => {
                     if self.bench.stop.asked() > 0 {
                         let again = self.folder.display();
-                        eprintln!("drumfire: to go on: drumfire sweep {again}");
+                        output::note(format_args!("drumfire: to go on: drumfire sweep {again}"));
                         return Ok(Exit::Interrupted);
                     }
                     exit = exit.worse(Exit::of_result(&result, false, self.drive.strict));
@@ -275,7 +275,7 @@ impl Runs<'_> {
                 }
                 // A cell that cannot be run says nothing of the others.
                 Err(error) if error.is::<RunError>() || error.is::<Failed>() => {
-                    eprintln!("drumfire: {}: {error:#}", ticket.folder);
+                    output::note(format_args!("drumfire: {}: {error:#}", ticket.folder));
                     sweep.record_failure(&ticket, format!("{error:#}"));
                     exit = exit.worse(Exit::Failed);
                 }

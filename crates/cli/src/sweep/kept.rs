@@ -11,7 +11,7 @@ use os::Clock;
 use stats::sweep::SweepResult;
 
 use crate::exit::UsageError;
-use crate::{folder, report as results};
+use crate::{folder, output, report as results};
 
 /// The document in the folder of a sweep.
 pub const DOCUMENT: &str = "sweep.json";
@@ -45,7 +45,7 @@ pub fn lock(folder: &Path) -> Result<File> {
 pub fn resume(folder: &Path) -> Result<Sweep> {
     let sweep = read_sweep(folder)?;
     let (done, planned) = sweep.progress();
-    eprintln!("drumfire: {done} of {planned} runs are there already");
+    output::note(format_args!("drumfire: {done} of {planned} runs are there already"));
     Ok(sweep)
 }
 

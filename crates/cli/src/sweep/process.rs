@@ -16,7 +16,7 @@ use stats::RunResult;
 use crate::args::Drive;
 use crate::bench::{Allowed, Failed};
 use crate::exit::UsageError;
-use crate::{folder, report};
+use crate::{folder, output, report};
 
 /// How often the process and the user are looked after.
 const POLL: Duration = Duration::from_millis(20);
@@ -97,7 +97,7 @@ fn last_words(child: &mut Child) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut last = String::new();
         for line in BufReader::new(out).lines().map_while(Result::ok) {
-            eprintln!("{line}");
+            output::note(&line);
             last = line.trim_start_matches("drumfire: ").to_owned();
         }
         last
