@@ -34,6 +34,11 @@ pub fn write(folder: &Path, result: &RunResult) -> Result<()> {
         report::json::write(result, out)?;
         Ok(())
     })?;
+    render(folder, result)
+}
+
+/// Writes what is made of a result that is kept already.
+pub fn render(folder: &Path, result: &RunResult) -> Result<()> {
     write_file(&folder.join("report.txt"), |out| {
         report::text::write(result, report::Paint::PLAIN, out)?;
         Ok(())

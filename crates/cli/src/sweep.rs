@@ -306,8 +306,14 @@ impl Runs<'_> {
         let mut runs: Vec<_> = cell.whole_runs().filter(|run| run.folder != cell.folder).collect();
         runs.sort_by(|a, b| a.iops.total_cmp(&b.iops));
         let Some(median) = runs.get(runs.len().saturating_sub(1) / 2) else { return Ok(()) };
+        let source = self.folder.join(&median.folder);
+        if !source.join("job.toml").is_file() {
+            // The sweep was cut after its result.
+            let result = crate::report::read_document(&source.join("result.json"))?;
+            folder::render(&source, &result)?;
+        }
         for file in ["result.json", "report.txt", "job.toml"] {
-            let from = self.folder.join(&median.folder).join(file);
+            let from = source.join(file);
             let to = self.folder.join(&cell.folder).join(file);
             folder::copy(&from, &to)?;
         }
