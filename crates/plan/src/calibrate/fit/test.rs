@@ -140,8 +140,8 @@ fn contention_of_cores_is_found_within_its_interval() {
         let text = CROWDED.replace("servers = 1\nshared", &format!("servers = {cores}\nshared"));
         let profile = Profile::parse(&text).unwrap();
         for outstanding in [1, 16, 64] {
-            let simulator = Simulator::of_profile(&profile, 1, 1).unwrap();
-            let result = run(&simulator, &workload(4096, 100.0, outstanding), 0.5);
+            let simulator = Simulator::of_profile(&profile, 1).unwrap();
+            let result = run(simulator, &workload(4096, 100.0, outstanding), 0.5);
             let point = Point::of("a run", &result).unwrap();
             points.push(Point { cores, ..point });
         }
