@@ -4,10 +4,25 @@ use std::io;
 
 /// Processors that the calling thread may run on, in ascending order.
 pub fn allowed() -> Vec<usize> {
+    allowed_of(0)
+}
+
+/// The processor after the calling thread's among those that the process was given; `None` where
+/// it has one only. A thread that is [pinned](pin) has neighbours all the same.
+pub(crate) fn neighbour() -> Option<usize> {
+    // The first thread of the process, which nobody pins.
+    let all = allowed_of(std::process::id() as libc::pid_t);
+    // SAFETY: a call without arguments.
+    let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+    let next = all.iter().find(|cpu| **cpu > here).or(all.first());
+    next.copied().filter(|cpu| *cpu != here)
+}
+
+fn allowed_of(thread: libc::pid_t) -> Vec<usize> {
     // SAFETY: an all-zero set is a valid, empty one.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel fills the set that we own, of the size that we name.
-    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
+    let result = unsafe { libc::sched_getaffinity(thread, size_of_val(&set), &mut set) };
     if result != 0 {
         return vec![0];
     }
@@ -48,6 +63,8 @@ mod test {
             let last = *allowed().last().unwrap();
             pin(last).unwrap();
             assert_eq!(allowed(), [last]);
+            assert_ne!(neighbour(), Some(last));
+            assert_eq!(neighbour().is_some(), allowed_of(std::process::id() as i32).len() > 1);
             assert!(pin(1 << 20).is_err());
         });
         thread.join().unwrap();

@@ -7,8 +7,8 @@ use block::{ArenaHold, Buf, Nanos};
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
-use crate::pipe;
 use crate::polled::Polling;
+use crate::{cpu, pipe};
 
 /// Submissions that fit before the kernel must be entered.
 const SUBMISSIONS: u32 = 512;
@@ -132,6 +132,10 @@ impl Ring {
         }
         if polling.submissions {
             builder.setup_sqpoll(POLL_IDLE_MS);
+            // Left alone, the kernel's thread spins on the processor of the one that it serves.
+            if let Some(cpu) = cpu::neighbour() {
+                builder.setup_sqpoll_cpu(cpu as u32);
+            }
         }
         Ok(Ring::with_tables(builder.build(SUBMISSIONS)?, Features::allowed()))
     }
