@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Finished, Folder, IQN, NQN, Tgt};
+use rustix::process::Signal;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -141,6 +142,31 @@ fn the_words_of_fio_are_understood() {
     let bytes = result["totals"]["bytes_per_second"].as_f64().unwrap();
     let iops = result["totals"]["iops"].as_f64().unwrap();
     assert!((bytes / iops - 4096.0).abs() < 1.0, "{result}");
+}
+
+/// The end of a run is an end in order: a target that still has an answer to give is not left alone
+/// with it. At a low rate nothing else keeps it busy meanwhile.
+#[test]
+fn nobody_is_reset_at_the_end() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    for protocol in ["iscsi", "nvme-tcp"] {
+        let args = format!(
+            "race --protocol {protocol} --rate 1000 --targets 2 --volumes 4 --volume-size 1m \
+             --seconds 1 --ramp 0 --json"
+        );
+        let race = drumfire.run(folder.path(), &args, LIMIT).ok();
+        assert_eq!(race.stderr, "", "{protocol}");
+    }
+    let served = drumfire.serve(&["a=ram:1m", "b=ram:1m"]);
+    let names = ["a", "b"];
+    let uris: Vec<String> =
+        names.iter().flat_map(|name| [served.uri(name), served.nvme_uri(name)]).collect();
+    let args = format!("run {} --rate 1000 --seconds 1 --ramp 0 --json", uris.join(" "));
+    good(drumfire.run(folder.path(), &args, LIMIT));
+    served.running.signal(Signal::TERM);
+    let said = served.running.finish(LIMIT);
+    assert!(!said.stderr.contains("ended"), "{said:?}");
 }
 
 #[test]

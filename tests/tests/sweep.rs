@@ -51,9 +51,28 @@ fn every_cell_has_a_result_and_a_row() {
         assert!(cell["iops"]["median"].as_f64().unwrap() > 0.0);
     }
     assert_eq!(document["series"].as_array().unwrap().len(), 2);
+    let flag = drumfire.run(folder.path(), "sweep s --size 4k", LIMIT);
+    assert_eq!(flag.code, Some(2), "{flag:?}");
+    assert!(flag.stderr.contains("--size does not go with s, which decides it"), "{flag:?}");
     let again = drumfire.run(folder.path(), "sweep s", LIMIT).ok();
     assert!(again.stdout.contains("range of 2 runs, which covers the median with 50 %"));
     assert_eq!(again.stdout.matches("knee size=").count(), 2, "{}", again.stdout);
+    let table = again.stdout.split_once("\nkept in").unwrap().0;
+    let report = |form: &str| drumfire.run(folder.path(), &format!("report s {form}"), LIMIT).ok();
+    assert_eq!(report("").stdout.trim_end(), table.trim_end());
+    let kept: Value = serde_json::from_str(&report("--as json").stdout).unwrap();
+    for (kept, cell) in kept["cells"].as_array().unwrap().iter().zip(cells) {
+        assert_eq!((&kept["folder"], &kept["class"]), (&cell["folder"], &cell["class"]));
+        let median = |cell: &Value| cell["iops"]["median"].as_f64().unwrap();
+        assert!((median(kept) / median(cell) - 1.0).abs() < 1e-12);
+    }
+    let page = report("--as html").stdout;
+    assert!(page.contains("size=4k outstanding=16") && page.contains("knee size=512"), "{page}");
+    assert_eq!(report("--as csv").stdout.matches("'Version\n").count(), 12, "each run");
+    let run = drumfire.run(folder.path(), "report s/001-size=512-outstanding=1 --as html", LIMIT);
+    assert!(run.ok().stdout.contains("honesty checks"));
+    let two = drumfire.run(folder.path(), "report s s --as html", LIMIT);
+    assert_eq!(two.code, Some(2), "{two:?}");
     let same = drumfire.run(folder.path(), "compare s s", LIMIT).ok();
     assert!(same.stdout.matches("within the spread").count() >= 6 * 5, "{}", same.stdout);
     assert!(!same.stdout.contains("higher") && !same.stdout.contains("lower"), "{}", same.stdout);

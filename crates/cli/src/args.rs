@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use block::parse_size;
-use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{Args as Flags, CommandFactory, Parser, Subcommand, ValueEnum};
 use load::spec::{Access, Arrivals, Line, Pacing, Places, Rate, Workload};
 
 use crate::exit::UsageError;
@@ -21,6 +22,20 @@ pub struct Args {
     /// When to use colour.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, display_order = 1000)]
     pub color: Color,
+}
+
+/// What was typed on this process's command line, by names as `size` and `json_lines`: a flag that
+/// repeats its default is among them.
+pub fn typed() -> Vec<String> {
+    let Ok(matches) = Args::command().try_get_matches() else { return Vec::new() };
+    let (mut given, mut all) = (&matches, Vec::new());
+    while let Some((_, flags)) = given.subcommand() {
+        given = flags;
+        let typed =
+            |id: &&clap::Id| flags.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        all.extend(flags.ids().filter(typed).map(ToString::to_string));
+    }
+    all
 }
 
 /// The sub-commands.
@@ -132,6 +147,10 @@ pub struct Drive {
     /// Exit with 3 if an honesty check fails.
     #[arg(long)]
     pub strict: bool,
+    /// Afterwards measure for 2.5 s what the generator itself can do, and hold the result against
+    /// it (honesty check H10).
+    #[arg(long)]
+    pub ceiling: bool,
 }
 
 /// How planned starts are spread.
@@ -364,7 +383,6 @@ mod test {
 
     #[test]
     fn the_definition_holds_together() {
-        use clap::CommandFactory;
         Args::command().debug_assert();
     }
 }

@@ -16,7 +16,7 @@ use crate::args::{Color, Drive};
 use crate::exit::{Exit, UsageError};
 use crate::run::Volumes;
 use crate::simulate::Systems;
-use crate::{folder, placement, race, recheck, show, signal, simulate};
+use crate::{ceiling, folder, placement, race, recheck, show, signal, simulate};
 
 /// The setting of a setup that names the processors.
 pub const CORES: &str = "cores";
@@ -95,6 +95,8 @@ pub struct Ready {
     /// What is run.
     pub spec: RunSpec,
     runner: Box<dyn Runner>,
+    /// Ends it early.
+    stop: Stop,
     /// Targets that are there for the run.
     server: Option<serve::Server>,
 }
@@ -126,23 +128,24 @@ impl Bench {
 
     /// Opens or makes what a step drives.
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
+        let stop = self.stop.clone();
         let engine = || Engine { stop: self.stop.clone() };
         match Maker::of(job)? {
             Maker::Nobody => {
                 let runner = Box::new(engine());
                 let spec = self.volumes.spec(job, step, &self.allowed)?;
-                Ok(Ready { spec, runner, server: None })
+                Ok(Ready { spec, runner, stop, server: None })
             }
             Maker::Race => {
                 race::check(job)?;
                 let made = race::prepare(job, step);
                 let (spec, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
-                Ok(Ready { spec, runner: Box::new(engine()), server: Some(server) })
+                Ok(Ready { spec, runner: Box::new(engine()), stop, server: Some(server) })
             }
             Maker::Simulate => {
                 let (spec, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
                 simulator.stop = self.stop.clone();
-                Ok(Ready { spec, runner: Box::new(simulator), server: None })
+                Ok(Ready { spec, runner: Box::new(simulator), stop, server: None })
             }
         }
     }
@@ -218,8 +221,12 @@ pub fn one(
         spec.ledgers = Some(folder.clone());
     }
     let mut live = show::view(drive, color)?;
+    let again = drive.ceiling.then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone() }));
     let mut result = ready.run(&mut *live)?;
     drop(live);
+    if let Some((spec, engine)) = again {
+        ceiling::judge(&mut result, &spec, &engine);
+    }
     show::finish(&mut result, folder, drive, color, &name, print)?;
     Ok(result)
 }

@@ -80,7 +80,7 @@ fn print(
 
 /// The cells of a sweep, or the steps of a run.
 fn sides(path: &Path) -> Result<Vec<Side>> {
-    if !path.join(sweep::DOCUMENT).is_file() {
+    if !sweep::is_one(path) {
         let runs = results::read(path)?;
         let only = runs.len() == 1;
         let name = |(number, _): &(usize, _)| match only {

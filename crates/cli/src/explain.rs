@@ -1,7 +1,6 @@
 //! `drumfire explain`: what a job file would run, and what of it would not be as it stands.
 
 use std::io::Write as _;
-use std::path::Path;
 
 use anyhow::{Context, Result};
 use block::print_size;
@@ -48,13 +47,9 @@ pub fn main(args: &Args) -> Result<Exit> {
 
 fn read(args: &Args) -> Result<Reading> {
     match Format::of(&args.file) {
-        Some(Format::Toml) if args.volumes.is_empty() && args.seconds.is_none() => {
-            let job = job::read(Path::new(&args.file))?;
-            Ok(Reading { job: Some(job), cores: Vec::new(), notes: Vec::new() })
-        }
         Some(Format::Toml) => {
-            let why = "a .toml says by itself how long and on what: change it there";
-            Err(UsageError(why.to_owned()).into())
+            let job = job::of_toml(&args.file, &args.volumes, args.seconds)?;
+            Ok(Reading { job: Some(job), cores: Vec::new(), notes: Vec::new() })
         }
         Some(format) => foreign::read(format, &args.file, &args.volumes, args.seconds),
         None => {

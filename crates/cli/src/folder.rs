@@ -1,7 +1,7 @@
 //! The folder of a run: the result first, then its renderings.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -52,14 +52,6 @@ pub fn write_job(folder: &Path, job: &serde_json::Value) -> Result<()> {
         writeln!(out, "# This run again: the job as it was, with every default filled in.")?;
         let job = toml::to_string_pretty(job).context("the job as TOML")?;
         out.write_all(job.as_bytes())?;
-        Ok(())
-    })
-}
-
-/// Copies a file: a reader never sees half of it.
-pub fn copy(from: &Path, to: &Path) -> Result<()> {
-    write_file(to, |out| {
-        io::copy(&mut File::open(from)?, out)?;
         Ok(())
     })
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use load::formats::Treatment;
 use load::presets;
-use load::spec::{Group, JobSpec, Places, Verify, Workload};
+use load::spec::{Group, JobSpec, Verify, Workload};
 
-use crate::args::Run;
+use crate::args::{self, Run};
 use crate::exit::UsageError;
 use crate::foreign::{self, Format};
 use crate::{output, settings};
@@ -27,25 +27,36 @@ pub fn of(run: &Run) -> Result<Asked> {
     let asked = match Format::of(first) {
         _ if run.preset.is_some() => Asked { job: of_preset(run)?, cores: run.cores.clone() },
         None => Asked { job: of_flags(run)?, cores: run.cores.clone() },
-        Some(Format::Toml) if volumes.is_empty() => {
-            Asked { job: read(Path::new(first))?, cores: run.cores.clone() }
+        Some(format) => {
+            refuse_beside(first, DECIDED)?;
+            match format {
+                Format::Toml => {
+                    let job = of_toml(first, volumes, run.drive.seconds)?;
+                    Asked { job, cores: run.cores.clone() }
+                }
+                _ => of_foreign(run, format, first, volumes)?,
+            }
         }
-        Some(Format::Toml) => {
-            let why = "a .toml names its volumes by itself: change them there";
-            return Err(UsageError(why.to_owned()).into());
-        }
-        Some(format) => of_foreign(run, format, first, volumes)?,
     };
     asked.job.check().map_err(|error| UsageError(error.to_string()))?;
     Ok(asked)
 }
 
-/// The job of a file of another tool. What it would do otherwise goes to stderr.
-fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Result<Asked> {
-    if let Some(flag) = flags_beside(run).next() {
-        let why = format!("{flag} does not go with {file}: change it there");
+/// A job of our own. Like those of other tools it names everything but the length of its steps.
+pub fn of_toml(file: &str, volumes: &[String], seconds: Option<f64>) -> Result<JobSpec> {
+    if !volumes.is_empty() {
+        let why = format!("{file} names its volumes by itself: change them there");
         return Err(UsageError(why).into());
     }
+    let mut job = read(Path::new(file))?;
+    if let Some(seconds) = seconds {
+        job.steps.iter_mut().for_each(|step| step.seconds = seconds);
+    }
+    Ok(job)
+}
+
+/// The job of a file of another tool. What it would do otherwise goes to stderr.
+fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Result<Asked> {
     let reading = foreign::read(format, file, volumes, run.drive.seconds)?;
     let Some(job) = reading.job else {
         let refused = reading.notes.iter().find(|note| note.treatment == Treatment::Refused);
@@ -59,26 +70,38 @@ fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Resu
     Ok(Asked { job: JobSpec { command: command(), name, ..job }, cores })
 }
 
-/// The flags that are given of those that a job decides for itself.
-fn flags_beside(run: &Run) -> impl Iterator<Item = &'static str> {
-    let drive = &run.drive;
-    [
-        ("--size", drive.size != 512),
-        ("--read", drive.read.is_some()),
-        ("--random", drive.random.is_some()),
-        ("--rw", drive.rw.is_some()),
-        ("--align", drive.align.is_some()),
-        ("--places", drive.places != Places::Uniform),
-        ("--outstanding", drive.outstanding != 32),
-        ("--rate", drive.rate.is_some()),
-        ("--ramp", drive.ramp != 2.0),
-        ("--seed", drive.seed != 1),
-        ("--workers", run.workers != 1),
-        ("--verify", run.verify),
-    ]
-    .into_iter()
-    .filter_map(|(flag, given)| given.then_some(flag))
+/// The flags that a job decides for itself.
+pub const DECIDED: [&str; 13] = [
+    "size",
+    "read",
+    "random",
+    "rw",
+    "align",
+    "places",
+    "outstanding",
+    "rate",
+    "arrivals",
+    "ramp",
+    "seed",
+    "workers",
+    "verify",
+];
+
+/// Refuses the first of these flags that was typed: nothing that is asked for is left aside in
+/// silence. `what` decides it instead.
+pub fn refuse_beside<'a>(what: &str, flags: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let typed = args::typed();
+    match flags.into_iter().find(|flag| typed.iter().any(|name| name == flag)) {
+        None => Ok(()),
+        Some(flag) => {
+            let flag = flag.replace('_', "-");
+            Err(UsageError(format!("--{flag} does not go with {what}, which decides it")).into())
+        }
+    }
 }
+
+/// The flags that change how much of a preset there is.
+const AMOUNTS: [&str; 6] = ["outstanding", "rate", "arrivals", "ramp", "seed", "workers"];
 
 /// The job of a preset on the volumes that are named. Flags may change how much of it there is,
 /// not its shape.
@@ -90,10 +113,10 @@ fn of_preset(run: &Run) -> Result<JobSpec> {
         return Err(UsageError(format!("'{name}' is no preset; there are{all}")).into());
     };
     let drive = &run.drive;
-    let amounts = ["--outstanding", "--rate", "--ramp", "--seed", "--workers"];
-    if let Some(flag) = flags_beside(run).find(|flag| !amounts.contains(flag)) {
-        return Err(UsageError(format!("{flag} does not go with --preset {name}")).into());
-    }
+    let shape = DECIDED.into_iter().filter(|flag| !AMOUNTS.contains(flag));
+    refuse_beside(&format!("--preset {name}"), shape)?;
+    let typed = args::typed();
+    let typed = |flag: &str| typed.iter().any(|name| name == flag);
     let mut job: JobSpec = toml::from_str(preset.job).context("the preset")?;
     let workers = (run.volumes.len() as u32).saturating_mul(run.workers);
     let given = drive.workload(workers)?;
@@ -108,10 +131,10 @@ fn of_preset(run: &Run) -> Result<JobSpec> {
             continue;
         }
         step.seconds = drive.seconds.unwrap_or(step.seconds);
-        step.ramp_seconds = if drive.ramp == 2.0 { step.ramp_seconds } else { drive.ramp };
+        step.ramp_seconds = if typed("ramp") { drive.ramp } else { step.ramp_seconds };
         for group in &mut step.groups {
             group.workload.pacing = given.pacing.clone();
-            if drive.outstanding != 32 {
+            if typed("outstanding") {
                 group.workload.outstanding = drive.outstanding;
             }
         }

@@ -7,6 +7,7 @@ mod audit;
 mod bench;
 mod calibrate;
 mod catalogue;
+mod ceiling;
 mod compare;
 mod discover;
 mod doctor;

@@ -9,12 +9,13 @@ use stats::RunResult;
 use stats::sweep::{CellRun, SweepResult};
 
 use crate::args::Color;
-use crate::exit::Exit;
-use crate::{show, sweep};
+use crate::exit::{Exit, UsageError};
+use crate::{output, show, sweep};
 
 /// `drumfire report`.
 #[derive(Flags, Debug)]
-#[command(after_help = "Example: drumfire report drumfire-runs/* --as csv > runs.csv")]
+#[command(after_help = "Examples: drumfire report drumfire-runs/* --as csv > runs.csv\n\
+    drumfire report my-sweep --as html > sweep.html")]
 pub struct Args {
     /// Folders of runs or sweeps, or their result.json.
     #[arg(required = true, value_name = "RUN")]
@@ -31,6 +32,8 @@ pub enum Form {
     Text,
     /// The document itself.
     Json,
+    /// A page with charts in one file.
+    Html,
     /// What fio prints with --output-format=json.
     Fio,
     /// The same with histograms: --output-format=json+.
@@ -47,9 +50,12 @@ const DOCUMENT_MAX_BYTES: u64 = 1 << 30;
 
 /// Prints the results.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
+    if args.form == Form::Html {
+        return page(&args.runs);
+    }
     let mut found = Vec::new();
     for run in &args.runs {
-        if run.join(sweep::DOCUMENT).is_file() {
+        if sweep::is_one(run) {
             found.extend(of_sweep(run, args.form)?);
         } else {
             found.extend(read(run)?.into_iter().map(|result| Found::Run(Box::new(result))));
@@ -68,6 +74,20 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
             written => written.context("cannot print the result")?,
         }
     }
+    Ok(Exit::Good)
+}
+
+/// Prints the page of one run, with all its steps, or of one sweep.
+fn page(runs: &[PathBuf]) -> Result<Exit> {
+    let [run] = runs else {
+        let why = "a page holds one run or sweep: name one of them";
+        return Err(UsageError(why.to_owned()).into());
+    };
+    let page = match sweep::is_one(run) {
+        true => report::pages::sweep(&sweep::read(run)?),
+        false => report::pages::runs(&read(run)?),
+    };
+    output::print(&page.html())?;
     Ok(Exit::Good)
 }
 
@@ -92,6 +112,7 @@ fn write(result: &RunResult, form: Form, color: Color, out: &mut impl Write) -> 
     match form {
         Form::Text => report::text::write(result, show::paint(color), out),
         Form::Json => report::json::write(result, out),
+        Form::Html => unreachable!("a page is made of all results at once"),
         Form::Fio => report::fio::write(result, false, out),
         Form::FioPlus => report::fio::write(result, true, out),
         Form::Csv => report::iometer::write(result, out),

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use block::Rate;
-use clap::parser::ValueSource;
-use clap::{Args as Flags, CommandFactory};
+use clap::Args as Flags;
 use load::RunSpec;
 use load::formats::read_text;
 use load::spec::{JobSpec, MADE, MAKER, Step};
@@ -17,7 +16,7 @@ use plan::system::PlanError;
 use volume::delay::Profile;
 use volume::{Purpose, Uri};
 
-use crate::args::{Color, Drive, Run};
+use crate::args::{self, Color, Drive, Run};
 use crate::bench::{self, Allowed, Maker};
 use crate::exit::{Exit, UsageError};
 use crate::run::{self, Named};
@@ -363,12 +362,8 @@ pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(Run
 
 /// What is not given by a flag is the work of the bill.
 fn work_of(bill: &Bill, drive: &mut Drive) {
-    let matches = crate::args::Args::command().get_matches();
-    let mut given = &matches;
-    while let Some((_, flags)) = given.subcommand() {
-        given = flags;
-    }
-    let defaulted = |flag: &str| given.value_source(flag) != Some(ValueSource::CommandLine);
+    let typed = args::typed();
+    let defaulted = |flag: &str| !typed.iter().any(|name| name == flag);
     if defaulted("size") {
         drive.size = bill.work.size_bytes as u32;
     }

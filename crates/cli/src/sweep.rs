@@ -13,10 +13,11 @@ use load::RunError;
 use load::spec::JobSpec;
 use load::sweep::{Sweep, Ticket, parse_axis};
 use stats::RunResult;
-use stats::sweep::{Cell, RepeatAs, Search, SweepPlan, SweepResult};
+use stats::sweep::{Cell, CellRun, RepeatAs, Search, SweepPlan, SweepResult};
+use stats::verdict;
 
-pub use self::kept::{DOCUMENT, read};
 use self::kept::{Index, lock, resume};
+pub use self::kept::{is_one, read};
 use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed};
 use crate::exit::{self, Exit, UsageError};
@@ -206,9 +207,12 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
                 return Err(UsageError(why.to_owned()).into());
             }
             let first = Path::new(&args.run.volumes[0]);
-            if first.join(DOCUMENT).is_file() {
-                if !args.plan.axis.is_empty() || args.run.volumes.len() > 1 {
-                    let why = format!("{} says by itself what it sweeps", first.display());
+            if is_one(first) {
+                let plan = ["axis", "repeats", "ladder", "p99", "preset", "seconds", "out"];
+                let decided = plan.into_iter().chain(job::DECIDED);
+                job::refuse_beside(&first.display().to_string(), decided)?;
+                if args.run.volumes.len() > 1 {
+                    let why = format!("{} names its volumes by itself", first.display());
                     return Err(UsageError(why).into());
                 }
                 let lock = lock(first)?;
@@ -222,7 +226,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     };
     let plan = plan.of(&mut job, poisson)?;
     let new = Sweep::new(job, plan).map_err(|error| UsageError(error.to_string()))?;
-    let there = drive.out.as_deref().filter(|out| out.join(DOCUMENT).is_file());
+    let there = drive.out.as_deref().filter(|out| is_one(out));
     let Some(there) = there else {
         let bench = bench_of(&new, allowed)?;
         let folder = folder::make(drive.out.as_deref(), "sweep")?;
@@ -281,7 +285,8 @@ impl Runs<'_> {
                 }
                 Err(error) => return Err(error),
             }
-            self.keep_median(sweep.cell(&ticket))?;
+            let repeats = sweep.plan().repeats;
+            self.keep_median(sweep.cell(&ticket), repeats)?;
             self.index.keep(sweep)?;
         }
         Ok(exit)
@@ -301,23 +306,29 @@ impl Runs<'_> {
         }
     }
 
-    /// The folder of a cell with several runs shows the one with the median rate.
-    fn keep_median(&self, cell: &Cell) -> Result<()> {
+    /// The folder of a cell with several runs shows the one with the median rate. Once all are
+    /// there, its checks are those of all: the worst of each, and how far the runs lie apart.
+    fn keep_median(&self, cell: &Cell, repeats: u32) -> Result<()> {
         let mut runs: Vec<_> = cell.whole_runs().filter(|run| run.folder != cell.folder).collect();
         runs.sort_by(|a, b| a.iops.total_cmp(&b.iops));
         let Some(median) = runs.get(runs.len().saturating_sub(1) / 2) else { return Ok(()) };
+        let read = |run: &CellRun| {
+            crate::report::read_document(&self.folder.join(&run.folder).join("result.json"))
+        };
+        let mut result = read(median)?;
         let source = self.folder.join(&median.folder);
         if !source.join("job.toml").is_file() {
             // The sweep was cut after its result.
-            let result = crate::report::read_document(&source.join("result.json"))?;
             folder::render(&source, &result)?;
         }
-        for file in ["result.json", "report.txt", "job.toml"] {
-            let from = source.join(file);
-            let to = self.folder.join(&cell.folder).join(file);
-            folder::copy(&from, &to)?;
+        if runs.len() == repeats as usize {
+            for other in runs.iter().filter(|run| run.repeat != median.repeat) {
+                result.take_worse(&read(other)?.checks);
+            }
+            let rates: Vec<f64> = runs.iter().map(|run| run.iops).collect();
+            result.set_check(verdict::repeats(&rates));
         }
-        Ok(())
+        folder::write(&self.folder.join(&cell.folder), &result)
     }
 }
 

@@ -140,9 +140,22 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         worker.begin(now, Box::new(if paced { Interval::paced() } else { Interval::new() }));
     }
     let mut seen = handover.asked();
-    let mut finished = false;
-    while handover.commanded() == Command::Run {
-        let wake = step_all(core, workers, Order::Run);
+    let (mut started, mut finished) = (false, false);
+    loop {
+        let order = match handover.commanded() {
+            Command::Fill => Order::Fill,
+            Command::Run => Order::Run,
+            _ => break,
+        };
+        if order == Order::Run && !started {
+            started = true;
+            workers.iter_mut().for_each(|worker| worker.start(core.now()));
+        }
+        let wake = step_all(core, workers, order);
+        if order == Order::Fill {
+            let filling = workers.iter().filter(|worker| worker.filling()).count();
+            handover.say_filling(filling as u32);
+        }
         if handover.asked() != seen {
             seen = handover.asked();
             hand_over(seat, core, workers);
@@ -176,8 +189,6 @@ fn step_all(core: &Core, workers: &mut [Worker], order: Order) -> Option<Nanos> 
 
 #[cold]
 fn hand_over(seat: &Seat, core: &Core, workers: &mut [Worker]) {
-    let filling = workers.iter().filter(|worker| worker.filling()).count();
-    seat.handover.say_filling(filling as u32);
     for (worker, index) in workers.iter_mut().zip(&seat.workers) {
         if let Some(trouble) = worker.take_trouble() {
             let _ = seat.handover.troubles.push((*index, trouble));

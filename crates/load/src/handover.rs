@@ -13,6 +13,8 @@ use crate::worker::Trouble;
 pub(crate) enum Command {
     /// Lanes are being opened; nobody starts before all are.
     Wait,
+    /// Write what is compared later once.
+    Fill,
     /// Keep I/Os under way.
     Run,
     /// Let I/Os come back, then close.
@@ -46,7 +48,7 @@ impl Handover {
         Handover {
             command: AtomicU32::new(Command::Wait as u32),
             epoch: AtomicU64::new(0),
-            filling: AtomicU32::new(0),
+            filling: AtomicU32::new(workers as u32),
             finished: AtomicBool::new(false),
             full: ArrayQueue::new(workers.max(1)),
             empty,
@@ -61,8 +63,9 @@ impl Handover {
     pub(crate) fn commanded(&self) -> Command {
         match self.command.load(Ordering::Acquire) {
             0 => Command::Wait,
-            1 => Command::Run,
-            2 => Command::Drain,
+            1 => Command::Fill,
+            2 => Command::Run,
+            3 => Command::Drain,
             _ => Command::Leave,
         }
     }

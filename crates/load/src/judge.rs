@@ -47,7 +47,7 @@ pub(crate) fn checks(
     let mut checks = vec![
         Check::new("H05", "data", data.0, data.1),
         verdict::steady_state(&rates),
-        verdict::generator_ceiling(totals.iops, None, None),
+        verdict::generator_ceiling(totals.iops, None),
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(totals.ios),
         verdict::cpu_was_ours(cpu.steal_percent, testimony.throttled),

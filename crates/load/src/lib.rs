@@ -5,6 +5,7 @@
 //! [`RunResult`](stats::RunResult). Nothing here knows a protocol or a kind of volume.
 #![forbid(unsafe_code)]
 
+mod ceiling;
 mod content;
 mod engine;
 pub mod formats;
@@ -24,6 +25,7 @@ pub mod sweep;
 mod witness;
 mod worker;
 
+pub use crate::ceiling::{SECONDS as CEILING_SECONDS, StandIn, on_stand_ins, stand_ins};
 pub use crate::engine::Stop;
 pub use crate::ledger::{Finding, FindingKind};
 pub use crate::recheck::{Recheck, recheck};

@@ -219,6 +219,11 @@ impl Crew {
         self.handovers.iter().all(|handover| handover.is_finished())
     }
 
+    /// Whether a volume is still being written for the first time.
+    fn is_filling(&self) -> bool {
+        self.handovers.iter().any(|handover| handover.is_filling())
+    }
+
     fn ask(&self) {
         self.handovers.iter().for_each(|handover| handover.ask());
         self.wakers.iter().for_each(Waker::wake);
@@ -255,6 +260,10 @@ struct Run<'a> {
     errors: u64,
     trouble: Option<String>,
     mismatch: bool,
+    /// Volumes are written once before the run.
+    filling: bool,
+    /// Every worker has done all that it was to do.
+    finished: bool,
     /// Workers whose last numbers did not come in time.
     late: usize,
 }
@@ -276,6 +285,8 @@ impl<'a> Run<'a> {
             errors: 0,
             trouble: None,
             mismatch: false,
+            filling: false,
+            finished: false,
             late: 0,
         }
     }
@@ -286,14 +297,13 @@ impl<'a> Run<'a> {
         live.start(&About { job: spec.job.clone(), origin: origin(spec), cores });
         // What is read must be there before the first read, or after the filling.
         let mut witness = (!fills(spec)).then(|| Witness::look(spec));
-        crew.command(Command::Run);
-        let mut begin = self.clock.now();
         if fills(spec) {
-            self.fill(begin, crew, live);
+            self.fill(crew, live);
             witness = Some(Witness::look(spec));
-            begin = self.clock.now();
         }
         let witness = witness.expect("looked before or after the filling");
+        crew.command(Command::Run);
+        let mut begin = self.clock.now();
         if spec.ramp_seconds > 0.0 {
             begin = self.phase(Phase::Ramp, spec.ramp_seconds, begin, crew, live).1;
         }
@@ -307,15 +317,16 @@ impl<'a> Run<'a> {
         self.result(started, &witness, &before, &after, end)
     }
 
-    /// Runs until every volume was written once.
-    fn fill(&mut self, mut begin: Nanos, crew: &Crew, live: &mut dyn Live) {
-        loop {
+    /// Writes every volume once. Nothing of the job itself is begun before all are: it counts
+    /// neither against a worker's limit nor in its schedule.
+    fn fill(&mut self, crew: &Crew, live: &mut dyn Live) {
+        crew.command(Command::Fill);
+        self.filling = true;
+        let mut begin = self.clock.now();
+        while crew.is_filling() && self.stop.asked() == 0 && self.trouble.is_none() {
             begin = self.phase(Phase::Ramp, 1.0, begin, crew, live).1;
-            let filling = crew.handovers.iter().any(|handover| handover.is_filling());
-            if !filling || self.stop.asked() > 0 || self.trouble.is_some() {
-                return;
-            }
         }
+        self.filling = false;
     }
 
     /// Runs for `seconds` from `begin`; returns whether it went through, and when it ended.
@@ -358,7 +369,8 @@ impl<'a> Run<'a> {
             if live.update(&snapshot) == Action::Stop {
                 self.stop.ask();
             }
-            if crew.is_finished() && self.stop.asked() == 0 && self.trouble.is_none() {
+            self.finished = crew.is_finished();
+            if self.finished && self.stop.asked() == 0 && self.trouble.is_none() {
                 return (true, self.clock.now());
             }
             if early || self.stop.asked() > 0 || self.trouble.is_some() {
@@ -379,7 +391,8 @@ impl<'a> Run<'a> {
             if live.poll() == Action::Stop {
                 self.stop.ask();
             }
-            if self.stop.asked() > 0 || crew.is_finished() {
+            let filled = self.filling && !crew.is_filling();
+            if self.stop.asked() > 0 || crew.is_finished() || filled {
                 return true;
             }
         }
@@ -437,6 +450,10 @@ impl<'a> Run<'a> {
         let partial = self.trouble.clone().or_else(|| {
             let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
             (!whole).then(cut)
+        });
+        let partial = partial.or_else(|| {
+            let early = || format!("all was done within the ramp of {} s", spec.ramp_seconds);
+            (self.finished && totals.ios + totals.errors == 0).then(early)
         });
         let partial = partial.or_else(|| {
             let of = spec.workers.len();

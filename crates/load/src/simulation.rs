@@ -118,6 +118,7 @@ impl Run<'_> {
             let interval = || Box::new(if paced { Interval::paced() } else { Interval::new() });
             self.empty.get_or_insert_with(interval);
             worker.begin(Nanos(0), interval());
+            worker.start(Nanos(0));
         }
         self.awake.extend(0..self.workers.len());
         let ramp = Nanos((self.spec.ramp_seconds * 1e9) as u64);

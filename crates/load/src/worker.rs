@@ -111,6 +111,8 @@ pub(crate) enum Trouble {
 /// What a worker is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
+    /// Write everything once, if data are to be compared, and do nothing else.
+    Fill,
     /// Keep I/Os under way.
     Run,
     /// Let those under way come back.
@@ -184,7 +186,7 @@ impl Worker {
     pub(crate) fn step(&mut self, now: Nanos, order: Order) -> Option<Nanos> {
         self.lane.poll(now, &mut self.done);
         self.count_outstanding(now);
-        let run = order == Order::Run;
+        let run = order == Order::Run || order == Order::Fill && self.filling();
         let mut wake = None;
         if self.plain {
             self.finish_plain(now);
@@ -218,12 +220,11 @@ impl Worker {
         self.interval = interval;
         self.interval.start = now;
         self.counted = now;
-        self.begin_schedule(now);
     }
 
-    fn begin_schedule(&mut self, now: Nanos) {
-        let filling = self.filling();
-        if let Some(schedule) = self.plan.schedule.as_mut().filter(|_| !filling) {
+    /// Begins its plan at `now`, after everything was written once.
+    pub(crate) fn start(&mut self, now: Nanos) {
+        if let Some(schedule) = &mut self.plan.schedule {
             schedule.begin(now, self.plan.mean_bytes);
         }
     }
@@ -407,8 +408,7 @@ impl Worker {
             None if !idle => Upcoming::Nothing,
             None => {
                 verify.fill = None;
-                self.begin_schedule(now);
-                Upcoming::At(now)
+                Upcoming::Nothing
             }
         }
     }

@@ -20,6 +20,7 @@ mod jsonl;
 pub mod line;
 mod live;
 pub mod page;
+pub mod pages;
 pub mod records;
 #[cfg(test)]
 mod sample;

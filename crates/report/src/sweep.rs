@@ -1,9 +1,10 @@
 //! A sweep as a table: a line for each cell, then where each series bends and what was found.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use stats::sweep::{Cell, CellRun, Found, Scale, Search, Series, Setting, SweepResult};
-use stats::{Latency, Origin, Spread};
+use stats::{Latency, Origin, Spread, Verdict};
 
 use crate::figure;
 use crate::style::Paint;
@@ -26,6 +27,10 @@ pub fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Res
         writeln!(out, "{}", if index == 0 { paint.dim(&line) } else { line })?;
     }
     writeln!(out, "\n{}", rests_on(sweep))?;
+    let held = held_against(sweep);
+    if !held.is_empty() {
+        writeln!(out, "checks not passed: {}", held.join(", "))?;
+    }
     for series in &sweep.series {
         writeln!(out, "{}", knee(series))?;
         for scale in &series.scaling {
@@ -33,21 +38,28 @@ pub fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Res
         }
     }
     sweep.found.iter().try_for_each(|found| writeln!(out, "{}", search(sweep, found)))?;
-    for cell in &sweep.cells {
-        for run in cell.runs.iter().filter(|run| run.failed.is_some() || run.errors > 0) {
-            let errors = || figure::plural(run.errors, "error");
-            let why = run.failed.clone().unwrap_or_else(errors);
-            writeln!(out, "{}", paint.red(&format!("{}: {why}", run.folder)))?;
-        }
-    }
-    Ok(())
+    failures(sweep).iter().try_for_each(|line| writeln!(out, "{}", paint.red(line)))
 }
+
+/// The runs that did not go through or had errors, and why.
+pub(crate) fn failures(sweep: &SweepResult) -> Vec<String> {
+    let runs = sweep.cells.iter().flat_map(|cell| &cell.runs);
+    let failed = runs.filter(|run| run.failed.is_some() || run.errors > 0);
+    let say = |run: &CellRun| {
+        let errors = || figure::plural(run.errors, "error");
+        format!("{}: {}", run.folder, run.failed.clone().unwrap_or_else(errors))
+    };
+    failed.map(say).collect()
+}
+
+/// The figures of a cell, behind its settings.
+pub(crate) const FIGURES: [&str; 10] =
+    ["runs", "IOPS", "from", "to", "mean", "p50", "p99", "p99.9", "µs core/IO", "class"];
 
 /// Names of the settings, then of the figures.
 fn heads(sweep: &SweepResult) -> Vec<String> {
     let settings = words(sweep).into_iter().map(str::to_owned);
-    let figures = ["runs", "IOPS", "from", "to", "mean", "p50", "p99", "p99.9", "µs core/IO"];
-    settings.chain(figures.map(str::to_owned)).collect()
+    settings.chain(FIGURES.map(str::to_owned)).collect()
 }
 
 fn words(sweep: &SweepResult) -> Vec<&str> {
@@ -55,7 +67,8 @@ fn words(sweep: &SweepResult) -> Vec<&str> {
     first.map_or_else(Vec::new, |cell| cell.settings.iter().map(|s| s.word.as_str()).collect())
 }
 
-fn row(sweep: &SweepResult, cell: &Cell) -> Vec<String> {
+/// Its settings, then its figures.
+pub(crate) fn row(sweep: &SweepResult, cell: &Cell) -> Vec<String> {
     let values = cell.settings.iter().map(|setting| setting.value.clone());
     let runs = format!("{}/{}", cell.whole_runs().count(), sweep.plan.repeats);
     let unknown = || figure::UNKNOWN.to_owned();
@@ -74,6 +87,7 @@ fn row(sweep: &SweepResult, cell: &Cell) -> Vec<String> {
         range(cell, |latency| latency.p99),
         range(cell, |latency| latency.p99_9),
         core.map_or_else(unknown, |core| format!("{:.3}", core.median)),
+        if cell.iops.is_some() { cell.class.word().to_owned() } else { unknown() },
     ];
     values.chain(figures).collect()
 }
@@ -90,7 +104,7 @@ fn range(cell: &Cell, of: impl Fn(&Latency) -> Option<u64>) -> String {
 }
 
 /// How much the intervals are worth.
-fn rests_on(sweep: &SweepResult) -> String {
+pub(crate) fn rests_on(sweep: &SweepResult) -> String {
     let origin = sweep.cells.iter().flat_map(Cell::whole_runs).map(|run| run.origin.word()).next();
     let origin = origin.unwrap_or("not measured yet");
     let least = sweep.cells.iter().filter_map(|cell| cell.iops).min_by_key(|iops| iops.n);
@@ -114,7 +128,26 @@ fn rests_on(sweep: &SweepResult) -> String {
     }
 }
 
-fn knee(series: &Series) -> String {
+/// What speaks against the cells, the worst of each check: `H19 warn`, `H20 unknown in 2 of 6
+/// cells`.
+pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
+    let measured: Vec<&Cell> = sweep.cells.iter().filter(|cell| cell.iops.is_some()).collect();
+    let mut found: BTreeMap<&str, (Verdict, usize)> = BTreeMap::new();
+    for (code, verdict) in measured.iter().flat_map(|cell| cell.verdicts()) {
+        if verdict != Verdict::Pass {
+            let (worst, cells) = found.entry(code).or_insert((verdict, 0));
+            (*worst, *cells) = (worst.worse(verdict), *cells + 1);
+        }
+    }
+    let say = |(code, (worst, cells)): (&str, (Verdict, usize))| match cells == measured.len() {
+        true => format!("{code} {}", worst.word()),
+        false => format!("{code} {} in {cells} of {} cells", worst.word(), measured.len()),
+    };
+    found.into_iter().map(say).collect()
+}
+
+/// Where a series bends.
+pub(crate) fn knee(series: &Series) -> String {
     let of = of(&series.settings);
     let Some(knee) = &series.knee else {
         return format!("knee{of}: not known, {} loads are too few", series.points);
@@ -130,7 +163,7 @@ fn knee(series: &Series) -> String {
 }
 
 /// What so many do beside the fewest.
-fn scaled(series: &Series, scale: &Scale) -> String {
+pub(crate) fn scaled(series: &Series, scale: &Scale) -> String {
     let [low, high] = scale.range;
     let range = if low == high { String::new() } else { format!(" ({low:.2} – {high:.2})") };
     let (axis, times, percent) = (&series.axis, scale.times, scale.share * 100.0);
@@ -138,7 +171,8 @@ fn scaled(series: &Series, scale: &Scale) -> String {
     format!("  {axis}={value:<4} {times:>6.2} times the first{range}, {percent:.0} % of linear")
 }
 
-fn search(sweep: &SweepResult, found: &Found) -> String {
+/// What a search came to.
+pub(crate) fn search(sweep: &SweepResult, found: &Found) -> String {
     let Search::P99 { ns } = sweep.plan.search else { return String::new() };
     let (of, bound) = (of(&found.settings), figure::span(ns as f64));
     let missed = match found.missed_rate_per_s {
@@ -217,6 +251,7 @@ mod test {
         assert!(line.contains("5.00 µs – 7.00 µs"), "{shown}");
         assert!(shown.lines().nth(2).unwrap().contains("0/3    n/a    n/a"), "{shown}");
         assert!(shown.contains("range of 3 runs, which covers the median with 75 %"), "{shown}");
+        assert!(shown.contains("checks not passed: H20 unknown\n"), "{shown}");
         assert!(shown.contains("knee: at or beyond outstanding=8, 2"), "{shown}");
         let scaled = "=16    15.00 times the first (14.50 – 15.50), 94 % of linear";
         assert!(shown.contains(scaled), "{shown}");

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use stats::{Check, Cpu, Latency, Placement, RunResult, Verdict};
+use stats::{Check, Class, Cpu, Latency, Placement, RunResult, Verdict};
 
 use crate::figure;
 use crate::job;
@@ -150,11 +150,12 @@ fn write_checks(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::R
 
 fn check_line(check: &Check, paint: Paint) -> String {
     let Check { code, name, verdict, evidence, .. } = check;
+    let word = format!("{:<7}", verdict.word());
     let verdict = match verdict {
-        Verdict::Pass => paint.green("pass   "),
-        Verdict::Warn => paint.yellow("warn   "),
-        Verdict::Fail => paint.red("fail   "),
-        Verdict::Unknown => paint.dim("unknown"),
+        Verdict::Pass => paint.green(&word),
+        Verdict::Warn => paint.yellow(&word),
+        Verdict::Fail => paint.red(&word),
+        Verdict::Unknown => paint.dim(&word),
     };
     format!("{verdict}  {code} {name}: {evidence}")
 }
@@ -163,6 +164,15 @@ fn write_records(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::
     let records = records::like(&result.job);
     if records.is_empty() {
         return Ok(());
+    }
+    if result.class == Class::Invalid {
+        let failed = result.checks.iter().filter(|check| check.verdict == Verdict::Fail);
+        let codes: Vec<&str> = failed.map(|check| check.code.as_str()).collect();
+        return writeln!(
+            out,
+            "\nrecords  not compared with published figures: the result is invalid{}",
+            if codes.is_empty() { String::new() } else { format!(" ({})", codes.join(", ")) },
+        );
     }
     writeln!(
         out,
@@ -221,6 +231,21 @@ mod test {
             plain += if i == 0 { part } else { part.split_once('m').unwrap().1 };
         }
         assert_eq!(plain, GOLDEN);
+    }
+
+    #[test]
+    fn an_invalid_result_is_not_compared_with_records() {
+        let mut result = sample::race();
+        assert!(text(&result, Paint::PLAIN).contains("as a multiple of published figures"));
+        result.set_check(Check::new("H02", "data-exist", Verdict::Fail, "a hole"));
+        assert_eq!(result.class, Class::Invalid);
+        let said = text(&result, Paint::PLAIN);
+        assert!(!said.contains("as a multiple") && !said.contains("Third I/O"), "{said}");
+        let why = "records  not compared with published figures: the result is invalid (H02)\n";
+        assert!(said.ends_with(why), "{said}");
+        // Of a job that nobody published anything about there is nothing to say.
+        result.job.storage = "null".into();
+        assert!(!text(&result, Paint::PLAIN).contains("records"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::buckets::{Histograms, Span};
 use crate::histogram::Latency;
-use crate::verdict::{Check, Class};
+use crate::verdict::{self, Ceiling, Check, Class};
 
 /// Version of the document's layout. It grows when a name changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -79,6 +79,9 @@ pub struct RunResult {
     pub workers: Vec<WorkerResult>,
     /// The same for each second.
     pub intervals: Vec<Second>,
+    /// What the generator reaches by itself, if that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Ceiling>,
     /// Every latency of the measured window, in buckets.
     #[serde(default, skip_serializing_if = "Histograms::is_empty")]
     pub histograms: Histograms,
@@ -87,6 +90,34 @@ pub struct RunResult {
     pub spans: Vec<Span>,
     /// What a reader should know, in sentences.
     pub warnings: Vec<String>,
+}
+
+impl RunResult {
+    /// Takes a check that was made later in place of the one of the same number, and derives the
+    /// class anew.
+    pub fn set_check(&mut self, check: Check) {
+        self.checks.retain(|old| old.code != check.code);
+        self.checks.push(check);
+        self.checks.sort_by(|a, b| a.code.cmp(&b.code));
+        self.class = Class::of(&self.checks);
+    }
+
+    /// Takes what checks of another run of the same job came to, where that is worse: the class
+    /// is then one of both.
+    pub fn take_worse(&mut self, checks: &[Check]) {
+        for other in checks {
+            match self.checks.iter().find(|check| check.code == other.code) {
+                Some(check) if check.verdict.worse(other.verdict) == check.verdict => {}
+                _ => self.set_check(other.clone()),
+            }
+        }
+    }
+
+    /// Takes what the generator reaches by itself, and judges the rate by it (H10).
+    pub fn set_ceiling(&mut self, ceiling: Ceiling) {
+        self.set_check(verdict::generator_ceiling(self.totals.iops, Some(&ceiling)));
+        self.ceiling = Some(ceiling);
+    }
 }
 
 /// The program that made a result.

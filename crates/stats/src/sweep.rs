@@ -4,13 +4,15 @@
 //! figures of each run that tables and comparisons need. Everything else stands in the runs' own
 //! results.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::histogram::Latency;
 use crate::run::{Origin, RunResult, Tool};
 use crate::spread::Spread;
-use crate::verdict::Class;
+use crate::verdict::{self, Class, Verdict};
 
 /// A sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -111,6 +113,10 @@ pub struct Cell {
     pub rate_per_s: Option<f64>,
     /// I/Os per second over the runs that went through.
     pub iops: Option<Spread>,
+    /// How far to believe them: from the worst verdict of each check over these runs, and from how
+    /// many there are and how far they lie apart (H20).
+    #[serde(default)]
+    pub class: Class,
     /// Its runs, by repeat.
     pub runs: Vec<CellRun>,
 }
@@ -129,6 +135,9 @@ pub struct CellRun {
     pub origin: Origin,
     /// How far to believe it.
     pub class: Class,
+    /// What each honesty check came to, by its number.
+    #[serde(default)]
+    pub verdicts: BTreeMap<String, Verdict>,
     /// Beginning of the measured window, RFC 3339.
     pub started: String,
     /// I/Os per second.
@@ -211,6 +220,7 @@ impl CellRun {
             failed: result.partial.clone(),
             origin: result.origin,
             class: result.class,
+            verdicts: result.checks.iter().map(|c| (c.code.clone(), c.verdict)).collect(),
             started: result.started.clone(),
             iops: result.totals.iops,
             bytes_per_second: result.totals.bytes_per_second,
@@ -227,6 +237,27 @@ impl Cell {
         self.runs.iter().filter(|run| run.failed.is_none())
     }
 
+    /// What honesty checks came to over the runs that went through: the worst of each, and H20 by
+    /// how far the runs lie apart.
+    pub fn verdicts(&self) -> BTreeMap<&str, Verdict> {
+        let mut worst: BTreeMap<&str, Verdict> = BTreeMap::new();
+        for (code, verdict) in self.whole_runs().flat_map(|run| &run.verdicts) {
+            let known = worst.entry(code).or_insert(*verdict);
+            *known = known.worse(*verdict);
+        }
+        let rates: Vec<f64> = self.whole_runs().map(|run| run.iops).collect();
+        worst.insert("H20", verdict::repeats(&rates).verdict);
+        worst
+    }
+
+    /// How far to believe the cell. I/Os that ended in a fault are in no published number.
+    pub fn judge(&self) -> Class {
+        let verdicts = self.verdicts();
+        let class = Class::of_verdicts(verdicts.iter().map(|(code, verdict)| (*code, *verdict)));
+        let errors = self.whole_runs().any(|run| run.errors > 0);
+        if errors && class == Class::Publishable { Class::Indicative } else { class }
+    }
+
     /// Median of the runs' mean latencies in nanoseconds.
     pub fn mean_ns(&self) -> Option<f64> {
         Spread::of(self.whole_runs().filter_map(|run| run.latency_ns.mean)).map(|s| s.median)
@@ -237,5 +268,66 @@ impl Cell {
         let all: Option<Vec<u64>> = self.whole_runs().map(|run| of(&run.latency_ns)).collect();
         let all = all?;
         Some((*all.iter().min()?, *all.iter().max()?))
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::verdict::Check;
+
+    fn cell(rates: &[f64], verdict: Verdict) -> Cell {
+        let checks: Vec<Check> = ["H06", "H10", "H11", "H12", "H13", "H20"]
+            .map(|code| Check::new(code, "x", Verdict::Pass, ""))
+            .to_vec();
+        let mut runs = Vec::new();
+        for iops in rates {
+            let mut result = RunResult { checks: checks.clone(), ..RunResult::default() };
+            result.totals.iops = *iops;
+            // One run alone says nothing of the next.
+            result.set_check(verdict::repeats(&[*iops]));
+            assert_eq!(result.class, Class::Indicative);
+            runs.push(CellRun::of(&result, 1, String::new()));
+        }
+        runs[0].verdicts.insert("H06".to_owned(), verdict);
+        Cell { runs, ..Cell::default() }
+    }
+
+    #[test]
+    fn a_cell_is_as_good_as_its_worst_run_and_their_spread() {
+        let five = [100.0, 101.0, 99.0, 102.0, 100.0];
+        assert_eq!(cell(&five, Verdict::Pass).judge(), Class::Publishable);
+        assert_eq!(cell(&five[..4], Verdict::Pass).judge(), Class::Indicative);
+        assert_eq!(
+            cell(&[90.0, 100.0, 100.0, 100.0, 100.0], Verdict::Pass).judge(),
+            Class::Indicative
+        );
+        assert_eq!(cell(&five, Verdict::Warn).judge(), Class::Indicative);
+        assert_eq!(cell(&five, Verdict::Unknown).judge(), Class::Indicative);
+        assert_eq!(cell(&five, Verdict::Fail).judge(), Class::Invalid);
+        let mut faulty = cell(&five, Verdict::Pass);
+        faulty.runs[3].errors = 1;
+        assert_eq!(faulty.judge(), Class::Indicative);
+        // A run that was cut does not count.
+        faulty.runs[3].failed = Some("interrupted".to_owned());
+        assert_eq!(faulty.judge(), Class::Indicative, "four runs");
+        assert_eq!(Cell::default().judge(), Class::Indicative);
+    }
+
+    #[test]
+    fn the_worst_of_each_check_is_taken() {
+        let check = |code, verdict, evidence| Check::new(code, "x", verdict, evidence);
+        let mut result = RunResult::default();
+        result.set_check(check("H06", Verdict::Pass, "first"));
+        result.set_check(check("H13", Verdict::Warn, "first"));
+        result.take_worse(&[
+            check("H06", Verdict::Fail, "second"),
+            check("H13", Verdict::Pass, "second"),
+            check("H19", Verdict::Unknown, "second"),
+        ]);
+        let said: Vec<(&str, &str)> =
+            result.checks.iter().map(|c| (c.code.as_str(), c.evidence.as_str())).collect();
+        assert_eq!(said, [("H06", "second"), ("H13", "first"), ("H19", "second")]);
+        assert_eq!(result.class, Class::Invalid);
     }
 }

@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::supports;
 use crate::run::Totals;
 
+mod ceiling;
 mod host;
 mod little;
 mod steady;
 mod storage;
 
+pub use ceiling::{Ceiling, generator_ceiling};
 pub use host::{Asked, Queue, block_layer, clock, repeats};
 pub use little::{Flow, littles_law};
 pub use steady::steady_state;
@@ -37,6 +39,16 @@ impl Verdict {
     /// Of two, the one that says more against a result.
     pub fn worse(self, other: Verdict) -> Verdict {
         if other.rank() > self.rank() { other } else { self }
+    }
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Warn => "warn",
+            Verdict::Fail => "fail",
+            Verdict::Unknown => "unknown",
+        }
     }
 
     fn rank(self) -> u8 {
@@ -69,11 +81,17 @@ impl Class {
     /// A failed check makes a result invalid. It is publishable when every needed check was made
     /// and nothing warned or stayed unknown.
     pub fn of(checks: &[Check]) -> Class {
-        if checks.iter().any(|check| check.verdict == Verdict::Fail) {
+        Class::of_verdicts(checks.iter().map(|check| (check.code.as_str(), check.verdict)))
+    }
+
+    /// The same of verdicts, each with the number of its check.
+    pub fn of_verdicts<'a>(verdicts: impl Iterator<Item = (&'a str, Verdict)> + Clone) -> Class {
+        let all = || verdicts.clone().map(|(_, verdict)| verdict);
+        if all().any(|verdict| verdict == Verdict::Fail) {
             return Class::Invalid;
         }
-        let made = |code| checks.iter().any(|check| check.code == code);
-        let clean = checks.iter().all(|check| check.verdict == Verdict::Pass);
+        let made = |needed| verdicts.clone().any(|(code, _)| code == needed);
+        let clean = all().all(|verdict| verdict == Verdict::Pass);
         if clean && NEEDED.into_iter().all(made) { Class::Publishable } else { Class::Indicative }
     }
 
@@ -138,41 +156,6 @@ pub fn percentiles_supported(samples: u64) -> Check {
     };
     let evidence = format!("{samples} samples; {shown}; merged histograms, error at most 0.78 %");
     Check::new("H12", "percentiles-supported", verdict, evidence)
-}
-
-/// Above this share of its ceiling the generator is what was measured.
-const CEILING_SHARE: f64 = 0.80;
-/// A worker's core above this share of its time has no more to give.
-const BUSY_SHARE: f64 = 0.95;
-
-/// H10: the generator is not the limit. `ceiling_iops` is what the same job reaches on a volume
-/// that does nothing, on the same cores; `busiest_share` is the share of time (0 to 1) that the
-/// busiest worker's core spent on work rather than waiting. `None` where not measured.
-pub fn generator_ceiling(
-    iops: f64,
-    ceiling_iops: Option<f64>,
-    busiest_share: Option<f64>,
-) -> Check {
-    let check = |verdict, evidence| Check::new("H10", "generator-ceiling", verdict, evidence);
-    let busy = busiest_share
-        .map(|share| format!("busiest worker core {:.0} % at work (at most 95)", share * 100.0));
-    let ceiling = ceiling_iops.filter(|ceiling| *ceiling > 0.0);
-    let part = ceiling.map(|ceiling| {
-        let percent = iops / ceiling * 100.0;
-        format!("{percent:.0} % of the {ceiling:.0} IOPS that the generator reaches (at most 80)")
-    });
-    let evidence: Vec<String> = part.into_iter().chain(busy).collect();
-    let bound = ceiling.is_some_and(|ceiling| iops > CEILING_SHARE * ceiling)
-        || busiest_share.is_some_and(|share| share > BUSY_SHARE);
-    match (bound, ceiling) {
-        (true, _) => check(Verdict::Warn, format!("generator-bound: {}", evidence.join("; "))),
-        (false, Some(_)) => check(Verdict::Pass, evidence.join("; ")),
-        (false, None) => {
-            let unknown = "its ceiling was not measured".to_owned();
-            let all: Vec<String> = evidence.into_iter().chain([unknown]).collect();
-            check(Verdict::Unknown, all.join("; "))
-        }
-    }
 }
 
 /// Stolen time above this share of the window is not ours.
@@ -317,16 +300,6 @@ mod test {
         assert!(some.evidence.contains("p99.9, p99.99"), "{some:?}");
         assert_eq!(percentiles_supported(9_999).verdict, Verdict::Warn);
         assert_eq!(percentiles_supported(0).verdict, Verdict::Warn);
-    }
-
-    #[test]
-    fn the_generator_has_a_ceiling() {
-        let verdict = |iops, ceiling, busy| generator_ceiling(iops, ceiling, busy).verdict;
-        assert_eq!(verdict(80.0, Some(100.0), Some(0.95)), Verdict::Pass);
-        assert_eq!(verdict(81.0, Some(100.0), None), Verdict::Warn);
-        assert_eq!(verdict(10.0, Some(100.0), Some(0.96)), Verdict::Warn);
-        assert_eq!(verdict(10.0, None, Some(0.5)), Verdict::Unknown);
-        assert_eq!(verdict(10.0, Some(0.0), None), Verdict::Unknown);
     }
 
     #[test]

@@ -109,3 +109,41 @@ fn few_samples_are_null() {
         assert_eq!(document["totals"]["latency_ns"][name], Value::Null, "{name}");
     }
 }
+
+/// An hour at a million I/Os a second, whose latencies wander over three decades: a row for each
+/// second, histograms over time in few spans, and nothing that grows with the I/Os.
+#[test]
+fn an_hour_at_a_million_a_second_stays_small() {
+    const MOST_BYTES: usize = 8 << 20;
+    let mut done = Interval::paced();
+    (done.start, done.end) = (Nanos(0), Nanos::from_secs(1));
+    let mut ns = 1;
+    for _ in 0..1_000_000 {
+        ns = ns * 48_271 % 2_147_483_647;
+        let op = if ns % 3 == 0 { Op::Write } else { Op::Read };
+        done.record(op, 4096, Nanos(10_000 << (ns % 10)) + Nanos(ns % 10_000));
+    }
+    done.record_outstanding(5_000, Nanos::from_secs(1));
+    let mut collector = Collector::new(vec![WorkerName::default()]);
+    let mut document = |from: u32, to: u32| {
+        for second in from..=to {
+            collector.add(0, &done);
+            collector.end_second(f64::from(second));
+        }
+        let result = RunResult {
+            totals: collector.totals(),
+            workers: collector.workers(),
+            intervals: collector.seconds().to_vec(),
+            histograms: collector.histograms(),
+            spans: collector.spans().to_vec(),
+            ..RunResult::default()
+        };
+        (result.totals.ios, serde_json::to_string(&result).unwrap().len())
+    };
+    let (_, half) = document(1, 1800);
+    let (ios, hour) = document(1801, 3600);
+    assert_eq!(ios, 3_600_000_000);
+    assert!(hour < MOST_BYTES, "{hour} bytes after an hour, {half} after half of it");
+    // What the second half adds are its rows.
+    assert!(hour - half < 1800 * 512, "{} bytes for half an hour", hour - half);
+}

@@ -14,7 +14,7 @@ use crate::exit::UsageError;
 use crate::{folder, output, report as results};
 
 /// The document in the folder of a sweep.
-pub const DOCUMENT: &str = "sweep.json";
+const DOCUMENT: &str = "sweep.json";
 /// Longest document that is read: that of the largest sweep, with a thousand runs of each of a
 /// thousand cells, has a gigabyte.
 const DOCUMENT_MAX_BYTES: u64 = 4 << 30;
@@ -22,6 +22,11 @@ const DOCUMENT_MAX_BYTES: u64 = 4 << 30;
 const SHORT: usize = 1000;
 /// A longer document is written at most for one part in so many of the time.
 const SHARE: u64 = 20;
+
+/// Whether a folder is that of a sweep.
+pub fn is_one(folder: &Path) -> bool {
+    folder.join(DOCUMENT).is_file()
+}
 
 /// Keeps others out of the folder. A run that is a process of its own holds the lock too: one that
 /// outlived its sweep is waited for.

@@ -78,6 +78,9 @@ fn command(folder: &Path, allowed: &Allowed, drive: &Drive) -> Result<Command> {
     for what in &allowed.destroy {
         command.arg(if what.is_empty() { "--destroy".into() } else { format!("--destroy={what}") });
     }
+    if drive.ceiling {
+        command.arg("--ceiling");
+    }
     // In a group of its own: Ctrl-C comes to us, and from us once.
     command.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
     match &drive.json_lines {

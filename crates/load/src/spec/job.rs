@@ -85,7 +85,8 @@ pub struct Workload {
     /// Writes are stamped and reads compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// The worker stops when it has begun I/Os of so many bytes.
+    /// The worker stops when it has begun I/Os of so many bytes. Those of the ramp count, those
+    /// that fill a volume for verification do not.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

@@ -10,6 +10,7 @@ use volume::Volume;
 use super::job::Workload;
 
 /// One run.
+#[derive(Clone)]
 pub struct RunSpec {
     /// What kind of job it is, in the words that results are compared by.
     pub job: Job,

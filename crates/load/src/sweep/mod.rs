@@ -161,6 +161,7 @@ impl Sweep {
             let cell = &mut sweep.document.cells[index];
             cell.runs = finished.collect();
             cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
+            cell.class = cell.judge();
         }
         sweep.stale = true;
         Ok(sweep)
@@ -298,6 +299,7 @@ impl Sweep {
         cell.runs.push(run);
         cell.runs.sort_by_key(|run| run.repeat);
         cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
+        cell.class = cell.judge();
         self.stale = true;
     }
 

@@ -151,16 +151,32 @@ fn worker(lane: Lane, workload: &Workload) -> Worker {
     Worker::new(Box::new(lane), workload, who, ledger, &Pool::new(4, 4)).unwrap()
 }
 
-/// Runs until `end`; returns what was recorded.
-fn run(worker: &mut Worker, end: Nanos) -> Box<Interval> {
-    let interval = || Box::new(if worker.is_paced() { Interval::paced() } else { Interval::new() });
-    let (first, last) = (interval(), interval());
-    worker.begin(Nanos(0), first);
+fn interval(worker: &Worker) -> Box<Interval> {
+    Box::new(if worker.is_paced() { Interval::paced() } else { Interval::new() })
+}
+
+/// Fills the volume, if that is to be done; returns what was recorded.
+fn fill(worker: &mut Worker) -> Box<Interval> {
+    worker.begin(Nanos(0), interval(worker));
     let mut now = Nanos(0);
+    while worker.filling() {
+        let wake = worker.step(now, Order::Fill);
+        now = wake.unwrap_or(now).max(now + Nanos(1));
+    }
+    let last = interval(worker);
+    worker.take_interval(now, last)
+}
+
+/// Fills the volume, then runs for `length`; returns what was recorded of that.
+fn run(worker: &mut Worker, length: Nanos) -> Box<Interval> {
+    let begin = fill(worker).end;
+    worker.start(begin);
+    let (mut now, end) = (begin, begin + length);
     while now < end && worker.trouble.is_none() {
         let wake = worker.step(now, Order::Run);
         now = wake.unwrap_or(end).max(now + Nanos(1)).min(end);
     }
+    let last = interval(worker);
     worker.take_interval(now, last)
 }
 
@@ -253,6 +269,40 @@ fn a_limit_ends_the_worker_and_its_time() {
     assert!(worker.is_finished());
     assert_eq!((done.ios(), done.bytes()), (256, BYTES));
     assert_eq!(done.end, Nanos(6400 * US));
+}
+
+#[test]
+fn what_is_written_before_counts_against_no_limit() {
+    let workload = Workload {
+        limit_bytes: Some(64 * 4096),
+        ..Workload::new(Access::new(4096, 50.0, 100.0), 4)
+    };
+    let workload = Workload { verify: Some(Verify::default()), ..workload };
+    let mut filled = worker(Lane::new(100 * US, 0), &workload);
+    let before = fill(&mut filled);
+    assert_eq!((before.write.bytes, before.read.ios), (BYTES, 0));
+    // It waits for its start: others may still be filling.
+    for later in 1..100 {
+        assert_eq!(filled.step(before.end + Nanos(later * MS), Order::Fill), None);
+    }
+    assert!(filled.is_idle() && !filled.is_finished());
+    let mut worker = worker(Lane::new(100 * US, 0), &workload);
+    let done = run(&mut worker, Nanos::from_secs(1));
+    assert!(worker.is_finished());
+    assert_eq!((done.ios(), done.bytes()), (64, 64 * 4096));
+    // Four at a time; the interval begins with the job.
+    assert_eq!(done.end.since(done.start), Nanos(16 * 100 * US));
+}
+
+#[test]
+fn a_plan_begins_after_the_filling() {
+    let pacing = ios(10_000.0, Arrivals::Constant);
+    let workload = Workload { pacing, ..Workload::new(Access::new(4096, 50.0, 100.0), 4) };
+    let workload = Workload { verify: Some(Verify::default()), ..workload };
+    let mut worker = worker(Lane::new(100 * US, 0), &workload);
+    let done = run(&mut worker, Nanos::from_secs(1));
+    assert!((9_990..=10_000).contains(&done.ios()), "{}", done.ios());
+    assert_eq!(done.paced.as_ref().unwrap().missed, 0, "nothing was due during the filling");
 }
 
 fn verified() -> Workload {

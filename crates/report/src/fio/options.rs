@@ -36,9 +36,8 @@ pub(super) fn options(group: &Group<'_>) -> Vec<(&'static str, String)> {
     {
         options.push(("filename", volume.replace(':', "\\:")));
     }
-    if group.per_volume > 1 {
-        options.push(("numjobs", group.per_volume.to_string()));
-    }
+    // Tools that draw want it always.
+    options.push(("numjobs", group.per_volume.to_string()));
     options
 }
 

@@ -58,7 +58,7 @@ fn learn_geometry(dial: &IscsiUri) -> Result<Geometry, OpenError> {
     let clock = Clock::get();
     let refused = |ending: String| OpenError::Refused { uri: dial.uri(), ending };
     let (mut end, ()) = dial.initiator(clock.now()).map_err(refused)?;
-    let mut wire = Wire::new(stream).map_err(|error| connect_error(dial.address(), error))?;
+    let mut wire = Wire::new(stream, None).map_err(|error| connect_error(dial.address(), error))?;
     let mut geometry = None;
     loop {
         match end.phase() {
@@ -83,7 +83,8 @@ fn learn_geometry(dial: &IscsiUri) -> Result<Geometry, OpenError> {
 /// Asks the portal at `address` which targets it has: their names with their addresses.
 pub fn discover_iscsi(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
     let clock = Clock::get();
-    let mut wire = Wire::new(connect(address)?).map_err(|error| connect_error(address, error))?;
+    let mut wire =
+        Wire::new(connect(address)?, None).map_err(|error| connect_error(address, error))?;
     let mut end = Discovery::new(INITIATOR_NAME, clock.now());
     loop {
         let result = wire.step(&mut end, clock);

@@ -1,14 +1,14 @@
 //! NVMe/TCP: an association is an admin queue, kept alive here, and a queue for each lane.
 
 use std::collections::VecDeque;
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use block::{Geometry, Nanos};
 use os::Clock;
-use proto::Initiator;
 use proto::nvme::{
     Association, NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig, NvmeQueue, SubsystemKind,
 };
@@ -154,7 +154,7 @@ impl Drop for QueueNumber {
 struct Keeper {
     closing: Arc<AtomicBool>,
     ended: Arc<Mutex<Option<String>>>,
-    waker: TcpStream,
+    waker: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -166,17 +166,17 @@ impl Keeper {
     ) -> Result<(Keeper, Association), OpenError> {
         let stream = connect(&uri.address)?;
         let failed = |error| connect_error(&uri.address, error);
-        let waker = stream.try_clone().map_err(failed)?;
+        let (waker, woken) = UnixStream::pair().map_err(failed)?;
         let (closing, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
         let (close, end, config) = (Arc::clone(&closing), Arc::clone(&ended), config.clone());
         let (opened, wait) = mpsc::channel();
         let body = move || {
-            let result = keep(stream, &config, &close, &opened);
+            let result = keep(stream, woken, &config, &close, &opened);
             *end.lock().unwrap_or_else(PoisonError::into_inner) = result.err();
         };
         let thread = std::thread::Builder::new().name("nvme admin".to_owned()).spawn(body);
         let thread = Some(thread.map_err(failed)?);
-        let keeper = Keeper { closing, ended, waker, thread };
+        let keeper = Keeper { closing, ended, waker: Some(waker), thread };
         match wait.recv() {
             Ok(association) => Ok((keeper, association)),
             Err(_) => {
@@ -195,12 +195,13 @@ impl Keeper {
 /// Opens an association, tells what was learned, and keeps it alive until it is to be closed.
 fn keep(
     stream: TcpStream,
+    woken: UnixStream,
     config: &NvmeInitiatorConfig,
     close: &AtomicBool,
     opened: &mpsc::Sender<Association>,
 ) -> Result<(), String> {
     let clock = Clock::get();
-    let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
+    let mut wire = Wire::new(stream, Some(woken)).map_err(|error| error.to_string())?;
     let mut admin = NvmeAdmin::new(config, clock.now());
     let mut told = false;
     while !close.load(Ordering::Acquire) {
@@ -213,17 +214,15 @@ fn keep(
             told = opened.send(association.clone()).is_ok();
         }
     }
-    // The controller ends with the connection anyhow: this is only the polite way.
-    admin.close(clock.now(), &mut wire.out);
-    let _ = wire.send();
+    wire.close(&mut admin, clock);
     Ok(())
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        // Ends the read that the thread may wait in; it can still send.
-        let _ = self.waker.shutdown(Shutdown::Read);
+        // Ends the wait that the thread may be in.
+        self.waker = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -234,7 +233,8 @@ impl Drop for Keeper {
 /// addresses.
 pub fn discover_nvme(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
     let clock = Clock::get();
-    let mut wire = Wire::new(connect(address)?).map_err(|error| connect_error(address, error))?;
+    let mut wire =
+        Wire::new(connect(address)?, None).map_err(|error| connect_error(address, error))?;
     let mut end = NvmeDiscovery::new(HOST_NQN, host_id(), clock.now());
     loop {
         let result = wire.step(&mut end, clock);

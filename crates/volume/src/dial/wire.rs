@@ -2,14 +2,17 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
 
-use block::{Chain, Pool};
+use block::{Chain, Nanos, Pool};
 use os::Clock;
-use proto::{Endpoint, Outbox};
+use proto::{Endpoint, Initiator, Outbox, Phase};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A blocking read wakes this often to look at its end's deadline.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// A wait ends this often to look at its end's deadline.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// How long an orderly end may take.
+const CLOSING: Nanos = Nanos::from_secs(1);
 
 /// A connection and what waits to be sent on it.
 pub(super) struct Wire {
@@ -18,17 +21,19 @@ pub(super) struct Wire {
     bytes: Vec<u8>,
     /// The other end has said something.
     heard: bool,
+    /// Ends a wait when its other half is gone.
+    waker: Option<UnixStream>,
 }
 
 impl Wire {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Wire> {
+    pub(super) fn new(stream: TcpStream, waker: Option<UnixStream>) -> io::Result<Wire> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Wire {
             stream,
             out: Outbox::new(Pool::new(8, 8)),
             bytes: vec![0; 64 << 10],
             heard: false,
+            waker,
         })
     }
 
@@ -41,6 +46,9 @@ impl Wire {
         if !self.out.is_empty() {
             return self.send().map_err(|error| error.to_string());
         }
+        if !self.wait().map_err(|error| error.to_string())? {
+            return Ok(());
+        }
         let len = match self.stream.read(&mut self.bytes) {
             Ok(0) => {
                 let doubt =
@@ -48,7 +56,7 @@ impl Wire {
                 return Err(format!("the other end closed the connection{doubt}"));
             }
             Ok(len) => len,
-            Err(error) if is_pause(&error) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
         self.heard = true;
@@ -56,7 +64,32 @@ impl Wire {
         result.map_err(|ending| ending.to_string())
     }
 
-    pub(super) fn send(&mut self) -> io::Result<()> {
+    /// Waits until there is something to read; false if it is time to look around first.
+    fn wait(&self) -> io::Result<bool> {
+        let mut sources = vec![PollFd::new(&self.stream, PollFlags::IN)];
+        sources.extend(self.waker.as_ref().map(|waker| PollFd::new(waker, PollFlags::IN)));
+        match poll(&mut sources, Some(&PATIENCE)) {
+            Ok(_) => Ok(!sources[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends in order: the other end's last answers are taken, for they would find a closed socket
+    /// otherwise, and the connection would be reset under its feet.
+    pub(super) fn close(&mut self, end: &mut dyn Initiator, clock: Clock) {
+        self.waker = None;
+        let give_up = clock.now() + CLOSING;
+        end.close(clock.now(), &mut self.out);
+        while end.phase() != Phase::Closed && clock.now() < give_up {
+            if self.step(end, clock).is_err() {
+                // It is gone already, which is an end too.
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self) -> io::Result<()> {
         let mut chain = Chain::default();
         self.out.exchange(&mut chain);
         for piece in chain.pieces() {
@@ -65,9 +98,4 @@ impl Wire {
         chain.recycle(self.out.pool());
         Ok(())
     }
-}
-
-fn is_pause(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }

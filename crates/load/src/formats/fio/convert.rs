@@ -188,7 +188,8 @@ impl Converter<'_> {
         }
     }
 
-    /// How much is done before the job ends by itself; `None` when only time ends it.
+    /// How much is done before the job ends by itself; `None` when only time ends it. What is done
+    /// in the ramp is part of it, as it is for fio, and stands in no figure.
     fn limit_bytes(&mut self, job: &FioJob, place: &storage::Place) -> Option<u64> {
         let settings = &job.settings;
         let timed = settings.time_based && settings.runtime_us.is_some();
@@ -207,15 +208,6 @@ impl Converter<'_> {
         if whole.is_none_or(|bytes| bytes == 0) {
             let why = "when it ends is not known: give time_based and runtime, or a size in bytes";
             self.refuse(job, "size", why);
-        }
-        let (key, before) = match settings.verify && settings.mix.reads {
-            true => ("verify", true),
-            false => ("ramp_time", settings.ramp_us > 0),
-        };
-        if before {
-            let why = "what is done before the measured window would count against the size: give \
-                       time_based and runtime";
-            self.refuse(job, key, why);
         }
         whole
     }

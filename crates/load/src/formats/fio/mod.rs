@@ -166,6 +166,11 @@ mod test {
         let bounded = "[a]\nioengine=null\nsize=1m\nloops=3\noffset=1m\n";
         let bounded = workload(bounded);
         assert_eq!(bounded.limit_bytes, Some(3 << 20));
+        // A ramp and a first pass for verification go with a size too.
+        for words in ["ramp_time=5", "rw=randrw\nverify=md5"] {
+            let job = job(&format!("[a]\nioengine=null\nsize=3m\n{words}\n"));
+            assert_eq!(job.steps[0].groups[0].workload.limit_bytes, Some(3 << 20), "{words}");
+        }
         assert_eq!(bounded.range.start, Extent::Bytes(1 << 20));
         let device = "[a]\nfilename=/dev/a\nsize=50%\nio_size=10%\n";
         // A tenth of the half that is used.
@@ -222,8 +227,6 @@ mod test {
             ("rw=randrw\nrate_iops=100,300", 8, "ratio of rwmixread"),
             ("latency_target=5ms", 7, "searched"),
             ("nrfiles=2", 7, "one volume"),
-            ("ramp_time=5\ntime_based=0", 7, "count against the size"),
-            ("rw=randrw\nverify=md5\ntime_based=0", 8, "count against the size"),
         ] {
             let said = refused(&format!("{NULL}[a]\n{words}\n"));
             assert!(said.contains(part) && said.contains(&format!("x.fio:{line}")), "{said}");

@@ -1,0 +1,152 @@
+//! The generator's ceiling, measured right after a run: its own workers on its own cores, on
+//! volumes that do nothing.
+//!
+//! In place of a remote volume stands one of a target on this host, so that the initiator's end of
+//! the protocol belongs to the generator; what that target costs is in the figure too, which is a
+//! lower bound then. So it is where data are compared: memory must keep them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use load::{Engine, RunSpec, StandIn};
+use serve::{Export, Limits, Log, ServeConfig, Server};
+use stats::verdict::Ceiling;
+use stats::{Origin, RunResult};
+use volume::{IscsiUri, NvmeUri, Purpose, Uri, Volume};
+
+/// Measures the ceiling of what ran as `spec`, and judges `result` by it. A result that is not that
+/// of a whole run is left alone, and so is one whose ceiling cannot be measured: it says why.
+pub fn judge(result: &mut RunResult, spec: &RunSpec, engine: &Engine) {
+    if result.partial.is_some() || result.origin == Origin::Simulated || engine.stop.asked() > 0 {
+        return;
+    }
+    match measure(spec, engine) {
+        Ok(Some(ceiling)) => result.set_ceiling(ceiling),
+        // Interrupted: the run itself is whole.
+        Ok(None) => {}
+        Err(error) => eprintln!("drumfire: the generator's ceiling was not measured: {error:#}"),
+    }
+}
+
+fn measure(spec: &RunSpec, engine: &Engine) -> Result<Option<Ceiling>> {
+    let wanted = load::stand_ins(spec);
+    let keeps = wanted.iter().any(|stand_in| stand_in.keeps);
+    let (server, volumes) = open(spec, wanted)?;
+    let bare = load::on_stand_ins(spec, &volumes);
+    let measured = engine.run(bare, &mut report::Silent)?;
+    let what = if keeps { "memory" } else { "volumes that do nothing" };
+    let where_from = match server.is_some() {
+        true => format!(", {} from a target on this host", spec.job.transport),
+        false => String::new(),
+    };
+    let ceiling = Ceiling {
+        iops: measured.totals.iops,
+        seconds: measured.totals.seconds,
+        against: format!("{what}{where_from}"),
+        at_least: keeps || server.is_some(),
+    };
+    Ok(measured.partial.is_none().then_some(ceiling))
+}
+
+/// The volumes that are driven instead, and the target that serves those of remote ones.
+type Opened = (Option<Server>, Vec<(StandIn, Arc<dyn Volume>)>);
+
+fn open(spec: &RunSpec, wanted: Vec<StandIn>) -> Result<Opened> {
+    let mut exports = Vec::new();
+    for (index, stand_in) in wanted.iter().enumerate() {
+        if remote(&stand_in.uri.parse()?).is_some() {
+            exports.push(export(index, local(stand_in)?));
+        }
+    }
+    let server = if exports.is_empty() { None } else { Some(serve(spec, exports)?) };
+    let one = |(index, stand_in): (usize, StandIn)| -> Result<(StandIn, Arc<dyn Volume>)> {
+        let uri: Uri = stand_in.uri.parse()?;
+        let volume = match (&server, remote(&uri)) {
+            (Some(server), Some(uri)) => {
+                let served = served(uri, index, server);
+                let purpose = Purpose::Destroy;
+                volume::open(&served, purpose).with_context(|| format!("in place of {uri}"))?
+            }
+            _ => local(&stand_in)?,
+        };
+        Ok((stand_in, volume))
+    };
+    let volumes = wanted.into_iter().enumerate().map(one).collect::<Result<Vec<_>>>()?;
+    Ok((server, volumes))
+}
+
+/// The volume of another host that is behind a name, if it is one.
+fn remote(uri: &Uri) -> Option<&Uri> {
+    match uri {
+        Uri::Iscsi(_) | Uri::Nvme(_) => Some(uri),
+        Uri::Delay { inner, .. } => remote(inner),
+        _ => None,
+    }
+}
+
+fn local(stand_in: &StandIn) -> Result<Arc<dyn Volume>> {
+    let (bytes, block_bytes) = (stand_in.geometry.bytes(), stand_in.geometry.block_bytes);
+    let uri = match stand_in.keeps {
+        true => Uri::Ram { bytes, block_bytes, fill: None },
+        false => Uri::Null { bytes, block_bytes },
+    };
+    Ok(volume::open(&uri, Purpose::Store)?)
+}
+
+fn export(index: usize, volume: Arc<dyn Volume>) -> Export {
+    Export {
+        target: format!("iqn.{}", name(index)),
+        subsystem: format!("nqn.{}", name(index)),
+        lun: 1,
+        volume,
+        serial: format!("ceiling-{index}"),
+    }
+}
+
+fn name(index: usize) -> String {
+    format!("2026-11.io.drumfire:ceiling-{index}")
+}
+
+/// A target on the cores that the workers leave free, or on theirs if that are all.
+fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
+    let allowed = os::cpu::allowed();
+    let used = &spec.cores[..spec.cores.len().min(spec.workers.len())];
+    let free: Vec<usize> = allowed.iter().copied().filter(|core| !used.contains(core)).collect();
+    let any_port = || vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    let deepest = spec.workers.iter().map(|worker| worker.workload.outstanding).max();
+    let config = ServeConfig {
+        iscsi: any_port(),
+        nvme_tcp: any_port(),
+        limits: Limits {
+            // NVMe/TCP has an admin queue for each worker besides.
+            connections: 2 * spec.workers.len() + 64,
+            commands: deepest.unwrap_or(1).clamp(1, 1024) as u16,
+            ..Limits::default()
+        },
+        exports,
+        nvme_hosts: BTreeMap::new(),
+        cores: if free.is_empty() { allowed } else { free },
+    };
+    Ok(Server::start(config, Log::new(|line| eprintln!("ceiling: {line}")))?)
+}
+
+/// The name of what `server` has in place of a remote volume, reached in the same way.
+fn served(uri: &Uri, index: usize, server: &Server) -> Uri {
+    match uri {
+        Uri::Iscsi(real) => Uri::Iscsi(IscsiUri {
+            address: server.iscsi()[0].to_string(),
+            target: format!("iqn.{}", name(index)),
+            lun: 1,
+            ..real.clone()
+        }),
+        Uri::Nvme(real) => Uri::Nvme(NvmeUri {
+            address: server.nvme_tcp()[0].to_string(),
+            subsystem: format!("nqn.{}", name(index)),
+            nsid: 1,
+            ..real.clone()
+        }),
+        other => unreachable!("{other} is not remote"),
+    }
+}

@@ -1,0 +1,187 @@
+//! The generator's ceiling: the same workload on volumes that do nothing, for honesty check H10.
+//!
+//! Who opens volumes asks for [`stand_ins`], opens one of each shape, and runs what
+//! [`on_stand_ins`] makes of them, right after the run that is judged: on the same cores, with as
+//! many I/Os under way, the same pattern and the same recording.
+
+use std::sync::Arc;
+
+use block::Geometry;
+use volume::Volume;
+
+use crate::runner::volumes;
+use crate::spec::{Pacing, Range, RunSpec, Workload};
+
+/// Length of the window: the rate of a generator that waits for nothing settles in milliseconds.
+pub const SECONDS: f64 = 2.0;
+/// Time before it: pages, caches and the processor's clock.
+const RAMP_SECONDS: f64 = 0.5;
+/// I/Os per second of a worker that no generator keeps.
+const UNREACHABLE_PER_S: f64 = 1e9;
+/// Bytes that each volume keeps at most where data are compared, and all of them together, unless
+/// what is under way needs more.
+const KEPT_BYTES: (u64, u64) = (64 << 20, 1 << 30);
+
+/// A volume that takes the place of one of a run's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StandIn {
+    /// The one whose place it takes.
+    pub uri: String,
+    /// Its shape.
+    pub geometry: Geometry,
+    /// It must return what is written to it, because reads are compared.
+    pub keeps: bool,
+}
+
+/// What takes the places of a run's volumes, each once, in the order of their first workers.
+pub fn stand_ins(spec: &RunSpec) -> Vec<StandIn> {
+    let volumes = volumes(spec);
+    let share = KEPT_BYTES.1 / volumes.len().max(1) as u64;
+    let one = |workers: &Vec<usize>| {
+        let first = &spec.workers[workers[0]];
+        let workloads = || workers.iter().map(|index| &*spec.workers[*index].workload);
+        let real = first.volume.geometry();
+        let keeps = workloads().any(|workload| workload.verify.is_some());
+        let bytes = match keeps {
+            false => real.bytes(),
+            // Writes of the same blocks wait for each other: there is room for twice of what can
+            // be under way.
+            true => {
+                let under_way: u64 = workloads().map(under_way_bytes).sum();
+                let used = workloads().map(|workload| workload.range.on(real).1).max();
+                used.unwrap_or(0).min(KEPT_BYTES.0.min(share).max(2 * under_way))
+            }
+        };
+        let geometry = Geometry::new(bytes, real.block_bytes);
+        StandIn { uri: first.uri.clone(), geometry, keeps }
+    };
+    volumes.iter().map(one).collect()
+}
+
+fn under_way_bytes(workload: &Workload) -> u64 {
+    u64::from(workload.outstanding) * u64::from(workload.access.longest_bytes())
+}
+
+/// The run on `volumes`, which are in the order of [`stand_ins`].
+pub fn on_stand_ins(spec: &RunSpec, stand_ins: &[(StandIn, Arc<dyn Volume>)]) -> RunSpec {
+    let mut bare = RunSpec {
+        seconds: SECONDS,
+        ramp_seconds: RAMP_SECONDS,
+        ledgers: None,
+        targets: None,
+        ..spec.clone()
+    };
+    for (workers, (stand_in, volume)) in volumes(spec).iter().zip(stand_ins) {
+        for index in workers {
+            let worker = &mut bare.workers[*index];
+            worker.volume = Arc::clone(volume);
+            worker.workload = Arc::new(unbound(&worker.workload, stand_in.keeps));
+        }
+    }
+    bare
+}
+
+/// The workload without what holds it back: plans are unreachable, pauses and ends are left away.
+fn unbound(workload: &Workload, keeps: bool) -> Workload {
+    let mut free = workload.clone();
+    match &mut free.pacing {
+        Pacing::Closed => {}
+        Pacing::Ios { per_second, .. } => *per_second = UNREACHABLE_PER_S,
+        Pacing::Bytes { per_second, .. } => {
+            *per_second = UNREACHABLE_PER_S * f64::from(workload.access.longest_bytes());
+        }
+    }
+    free.access.lines.iter_mut().for_each(|line| line.delay_us = 0);
+    // A limit that is never reached is still counted towards.
+    free.limit_bytes = free.limit_bytes.map(|_| u64::MAX);
+    if keeps {
+        free.range = Range::WHOLE;
+    }
+    if let Some(verify) = &mut free.verify {
+        verify.fill = true;
+    }
+    free
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::spec::{Access, Arrivals, Extent, Line, Part, Verify, WorkerSpec};
+    use volume::Purpose;
+
+    fn spec(workloads: &[Workload]) -> RunSpec {
+        let uri = "null:1t";
+        let volume = volume::open(&uri.parse().unwrap(), Purpose::Read).unwrap();
+        let worker = |workload: &Workload| WorkerSpec {
+            name: String::new(),
+            volume: Arc::clone(&volume),
+            uri: uri.to_owned(),
+            target: String::new(),
+            workload: Arc::new(workload.clone()),
+            number: 0,
+            part: Part::WHOLE,
+        };
+        RunSpec {
+            job: stats::Job::default(),
+            document: serde_json::Value::Null,
+            workers: workloads.iter().map(worker).collect(),
+            seconds: 100.0,
+            ramp_seconds: 50.0,
+            seed: 7,
+            cores: vec![0],
+            ledgers: None,
+            targets: None,
+        }
+    }
+
+    fn bare(spec: &RunSpec) -> RunSpec {
+        let open = |stand_in: StandIn| {
+            let uri = format!("null:{}", stand_in.geometry.bytes());
+            (stand_in, volume::open(&uri.parse().unwrap(), Purpose::Read).unwrap())
+        };
+        on_stand_ins(spec, &stand_ins(spec).into_iter().map(open).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_same_is_done_as_fast_as_it_goes() {
+        let mut line = Line::new(4096, 70.0, 100.0);
+        line.delay_us = 500;
+        let closed = Workload::new(Access::of(vec![line]), 32);
+        let mut open = Workload::new(Access::of(vec![Line::new(512, 100.0, 0.0)]), 8);
+        open.pacing = Pacing::Ios { per_second: 10.0, arrivals: Arrivals::Poisson };
+        open.limit_bytes = Some(4096);
+        open.range = Range { start: Extent::Percent(50.0), length: None };
+        let spec = spec(&[closed.clone(), open.clone()]);
+        assert_eq!(stand_ins(&spec).len(), 1, "they share a volume");
+        let bare = bare(&spec);
+        assert_eq!((bare.seconds, &bare.cores, bare.seed), (SECONDS, &spec.cores, spec.seed));
+        let [first, second] = [0, 1].map(|index| (*bare.workers[index].workload).clone());
+        assert_eq!(first.access.lines[0].delay_us, 0);
+        assert_eq!((first.outstanding, &first.pacing), (32, &Pacing::Closed));
+        let arrivals = Arrivals::Poisson;
+        assert_eq!(second.pacing, Pacing::Ios { per_second: UNREACHABLE_PER_S, arrivals });
+        assert_eq!(second.limit_bytes, Some(u64::MAX));
+        assert_eq!((second.range, second.access), (open.range, open.access));
+        assert_eq!(bare.workers[0].volume.geometry(), spec.workers[0].volume.geometry());
+    }
+
+    #[test]
+    fn data_that_are_compared_are_kept_in_little_memory() {
+        let mut verified = Workload::new(Access::of(vec![Line::new(4096, 70.0, 100.0)]), 32);
+        verified.verify = Some(Verify { fill: false, sample_percent: 50.0 });
+        verified.range = Range { start: Extent::Bytes(1 << 30), length: None };
+        let spec = spec(&[verified.clone()]);
+        let [stand_in] = &stand_ins(&spec)[..] else { panic!("one volume") };
+        assert!(stand_in.keeps);
+        assert_eq!(stand_in.geometry.bytes(), 64 << 20);
+        let bare = bare(&spec);
+        let workload = &bare.workers[0].workload;
+        assert_eq!(workload.verify, Some(Verify { fill: true, sample_percent: 50.0 }));
+        assert_eq!(workload.range, Range::WHOLE);
+        // Much under way needs more room; a small range needs no more than it has.
+        verified.outstanding = 65_536;
+        assert_eq!(stand_ins(&self::spec(&[verified.clone()]))[0].geometry.bytes(), 512 << 20);
+        verified.range.length = Some(Extent::Bytes(1 << 20));
+        assert_eq!(stand_ins(&self::spec(&[verified]))[0].geometry.bytes(), 1 << 20);
+    }
+}

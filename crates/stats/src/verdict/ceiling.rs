@@ -1,0 +1,78 @@
+//! Whether the generator, and not the storage, was the limit.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Verdict};
+
+/// What the generator reaches by itself: the same workload, on the same cores, on volumes that do
+/// nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ceiling {
+    /// I/Os per second.
+    pub iops: f64,
+    /// Length of the window that was measured, in seconds.
+    pub seconds: f64,
+    /// What was driven in place of the volumes, in words.
+    pub against: String,
+    /// That costs something itself: the generator alone reaches so much or more.
+    pub at_least: bool,
+}
+
+/// Above this share of its ceiling the generator may be what was measured.
+const CEILING_SHARE: f64 = 0.80;
+/// From this share on nothing else was.
+const ALL_SHARE: f64 = 0.95;
+
+/// H10: the generator is not the limit. `iops` is what the run came to, `ceiling` what the
+/// generator reaches by itself, `None` where that was not measured.
+///
+/// A result of [`ALL_SHARE`] of the ceiling is the generator's own rate, whatever storage it names.
+/// Of a ceiling that is a lower bound nothing so hard can be said.
+pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
+    let check = |verdict, evidence| Check::new("H10", "generator-ceiling", verdict, evidence);
+    let Some(ceiling) = ceiling else {
+        return check(Verdict::Unknown, "its ceiling was not measured: --ceiling does".to_owned());
+    };
+    if !(iops.is_finite() && ceiling.iops.is_finite() && ceiling.iops > 0.0) {
+        return check(Verdict::Unknown, format!("nothing was done on {}", ceiling.against));
+    }
+    let share = iops / ceiling.iops;
+    let (verdict, word) = match () {
+        () if share >= ALL_SHARE && !ceiling.at_least => (Verdict::Fail, "generator-bound: "),
+        () if share > CEILING_SHARE => (Verdict::Warn, "perhaps generator-bound: "),
+        () => (Verdict::Pass, ""),
+    };
+    let evidence = format!(
+        "{word}{:.0} % of the {}{:.0} IOPS that the same workload reaches on {} (at most 80)",
+        share * 100.0,
+        if ceiling.at_least { "at least " } else { "" },
+        ceiling.iops,
+        ceiling.against,
+    );
+    check(verdict, evidence)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_generator_has_a_ceiling() {
+        let verdict = |iops, ceiling, at_least| {
+            let ceiling = Ceiling { iops: ceiling, at_least, ..Ceiling::default() };
+            generator_ceiling(iops, Some(&ceiling)).verdict
+        };
+        assert_eq!(verdict(80.0, 100.0, false), Verdict::Pass);
+        assert_eq!(verdict(80.1, 100.0, false), Verdict::Warn);
+        assert_eq!(verdict(94.9, 100.0, false), Verdict::Warn);
+        assert_eq!(verdict(95.0, 100.0, false), Verdict::Fail);
+        assert_eq!(verdict(300.0, 100.0, false), Verdict::Fail);
+        assert_eq!(verdict(300.0, 100.0, true), Verdict::Warn, "the real ceiling may be higher");
+        assert_eq!(verdict(80.0, 100.0, true), Verdict::Pass);
+        for nothing in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(verdict(10.0, nothing, false), Verdict::Unknown, "{nothing}");
+        }
+        assert_eq!(verdict(f64::NAN, 100.0, false), Verdict::Unknown);
+        assert_eq!(generator_ceiling(10.0, None).verdict, Verdict::Unknown);
+    }
+}

@@ -1,0 +1,71 @@
+//! A result is publishable, indicative or invalid for reasons of its own. One test, alone in its
+//! file: a second one beside it would be somebody else on the host, which honesty checks see.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, skip};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(600);
+/// What a host with other work on it spoils; every other check must pass anywhere.
+const OF_THE_HOST: [&str; 6] = ["H06", "H10", "H13", "H15", "H17", "H20"];
+
+/// Checks that did not pass, with what they came to.
+fn held_against(result: &Value) -> BTreeMap<String, String> {
+    let checks = result["checks"].as_array().expect("a list of checks");
+    let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
+    let held = checks.iter().filter(|check| check["verdict"] != "pass");
+    held.map(|check| (text(check, "code"), format!("{check}"))).collect()
+}
+
+#[test]
+fn each_class_is_reached_for_its_own_reasons() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT).ok().json();
+
+    // Invalid: what is read was never written.
+    std::fs::File::create(folder.path().join("hole")).unwrap().set_len(16 << 20).unwrap();
+    let hole = run("run file:hole --size 4k --seconds 1 --ramp 0 --json");
+    assert_eq!(hole["class"], "invalid");
+    assert!(held_against(&hole)["H02"].contains("fail"), "{hole}");
+    let said = drumfire.run(folder.path(), "run file:hole --size 4k --seconds 1", LIMIT).ok();
+    assert!(said.stdout.contains("not compared with published figures"), "{}", said.stdout);
+
+    // The generator's own rate: by how much is the machine's business, that it is seen is ours.
+    let nothing = run("run null:1g --seconds 3 --ceiling --json");
+    let rate = |value: &Value| value["iops"].as_f64().unwrap();
+    let share = rate(&nothing["totals"]) / rate(&nothing["ceiling"]);
+    let h10 = held_against(&nothing).remove("H10").unwrap_or_default();
+    let verdict = match share {
+        s if s >= 0.95 => "fail",
+        s if s > 0.80 => "warn",
+        _ => "",
+    };
+    assert!(h10.contains(verdict) && h10.is_empty() == verdict.is_empty(), "{share}: {h10}");
+    assert_eq!(nothing["class"] == "invalid", verdict == "fail", "{nothing}");
+
+    // Indicative: an emulated drive on which everything was looked at, measured once.
+    let job = "delay:x25-m(ram:16m) --size 4k --outstanding 8 --verify --seconds 5 --ramp 1";
+    let once = run(&format!("run {job} --ceiling --json"));
+    assert_eq!(once["class"], "indicative");
+    assert!(held_against(&once)["H20"].contains("unknown"), "{once}");
+
+    // Publishable: the same five times.
+    let sweep = run(&format!("sweep {job} --ceiling --repeats 5 --out s --json"));
+    let cell = &sweep["cells"][0];
+    let name = cell["folder"].as_str().unwrap();
+    let text = std::fs::read(folder.path().join("s").join(name).join("result.json")).unwrap();
+    let median: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(median["class"], cell["class"]);
+    let held = held_against(&median);
+    let ours: Vec<_> =
+        held.iter().filter(|(code, _)| !OF_THE_HOST.contains(&code.as_str())).collect();
+    assert!(ours.is_empty(), "{ours:?}");
+    assert!(held.values().all(|check| !check.contains("unknown")), "all were made: {held:?}");
+    assert_eq!(cell["class"] == "publishable", held.is_empty(), "{held:?}");
+    if !held.is_empty() {
+        skip(&format!("no publishable result: the host is not quiet: {held:?}"));
+    }
+}
