@@ -82,8 +82,9 @@ fn plain(job: &JobSpec) -> JobSpec {
 fn name(storage: &Storage) -> Result<String, String> {
     match storage {
         Storage::File { path, .. } if path.len() > 4000 => Err("too long".to_owned()),
-        Storage::File { path, size_bytes, direct } => {
-            Ok(format!("file:{direct}:{}:{path}", size_bytes.unwrap_or(0)))
+        Storage::File { path, size_bytes, direct, iopoll, sqpoll } => {
+            let size_bytes = size_bytes.unwrap_or(0);
+            Ok(format!("file:{direct}:{iopoll}:{sqpoll}:{size_bytes}:{path}"))
         }
         Storage::Nothing { size_bytes } => Ok(format!("null:{size_bytes}")),
         Storage::Uri(uri) => Ok(uri.clone()),
@@ -94,8 +95,9 @@ fn storage_of(uri: &str) -> Option<Storage> {
     if let Some(size) = uri.strip_prefix("null:") {
         return Some(Storage::Nothing { size_bytes: size.parse().ok()? });
     }
-    let mut parts = uri.strip_prefix("file:")?.splitn(3, ':');
-    let direct = parts.next()?.parse().ok()?;
+    let mut parts = uri.strip_prefix("file:")?.splitn(5, ':');
+    let mut switch = || parts.next()?.parse().ok();
+    let (direct, iopoll, sqpoll) = (switch()?, switch()?, switch()?);
     let size_bytes = parts.next()?.parse().ok().filter(|size| *size > 0);
-    Some(Storage::File { path: parts.next()?.to_owned(), size_bytes, direct })
+    Some(Storage::File { path: parts.next()?.to_owned(), size_bytes, direct, iopoll, sqpoll })
 }
