@@ -194,8 +194,8 @@ impl Amount {
         }
     }
 
-    /// As [`Amount::interval`], but "over" and "nearly" reach only to the next digit: who writes
-    /// "over 2.2M" would have written 2.3M.
+    /// As [`Amount::interval`], but "over" and "nearly" reach only half way to the next digit, or
+    /// 2.5 % if that is more: who has 2.29M writes "nearly 2.3M", not "over 2.2M".
     pub fn next_digit(&self) -> (f64, f64) {
         match self.hedge {
             Hedge::Over => (self.value, self.value + self.half.max(0.025 * self.value)),

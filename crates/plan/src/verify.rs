@@ -2,11 +2,13 @@
 //!
 //! FIT means that the figure was used to choose a parameter, PRED that it was held out, ALT that
 //! another structure would say this, ARITH that the document's own arithmetic says it. A FIT is
-//! never counted as a prediction. Texts hedge: "nearly 1.3 million" is 1.25 to 1.3 million, and an
-//! error is taken against the middle of what the words allow, to the next digit; against the bare
-//! number it stands beside. Every model value is solved from the catalogue and the bills in
-//! `systems/` each time; the published values stand in `claims/` and in the catalogue. The errors
-//! of held-out figures are recorded in `data/errors.toml`, and one that grows is a failure.
+//! never counted as a prediction. Texts hedge: "nearly 1.3 million" is an end of a range, not its
+//! middle, and a model within 1.25 to 1.3 million contradicts it in nothing. So an error is how far
+//! the model lies outside of what the words allow, half way to the next digit; against the bare
+//! number it stands beside. "About" and digits alone allow nothing. Every model value is solved from
+//! the catalogue and the bills in `systems/` each time; the published values stand in `claims/` and
+//! in the catalogue. The errors of held-out figures against the bare numbers are recorded in
+//! `data/errors.toml`, and one that grows is a failure.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +20,7 @@ use crate::claim::{Claim, Document, FOUNDING};
 use crate::expression::Standing;
 use crate::predict::{Prediction, predict};
 use crate::system::{PlanError, Tweak};
-use crate::unit::Amount;
+use crate::unit::{Amount, Dimension, Hedge};
 
 mod founding;
 mod outside;
@@ -103,10 +105,11 @@ pub struct Row {
     pub tag: Tag,
     /// What it is held to; `None` if to nothing.
     pub set: Option<Set>,
-    /// As published, in base units.
+    /// The number as it was published, in base units.
     pub published: f64,
-    /// The middle of what its words allow: "nearly 1.3M" is 1.25M to 1.3M.
-    pub meant: f64,
+    /// What its words allow at least and at most: "nearly 1.3M" is 1.25M to 1.3M. Both are the
+    /// number where no word makes it an end.
+    pub allowed: (f64, f64),
     /// What the model says.
     pub model: f64,
     /// What must be known to read it.
@@ -114,14 +117,20 @@ pub struct Row {
 }
 
 impl Row {
-    /// Relative error against the number as it was published.
+    /// Relative error against what the words allow: beyond their nearest end, 0 within.
     pub fn error(&self) -> f64 {
+        let (low, high) = self.allowed;
+        self.model / self.model.clamp(low, high) - 1.0
+    }
+
+    /// Relative error against the bare number, whatever words stand before it.
+    pub fn error_bare(&self) -> f64 {
         self.model / self.published - 1.0
     }
 
-    /// Relative error against the middle of what the words allow.
-    pub fn error_meant(&self) -> f64 {
-        self.model / self.meant - 1.0
+    /// Whether a word makes the published number an end of a range.
+    pub fn is_bound(&self) -> bool {
+        self.allowed.0 < self.allowed.1
     }
 
     /// Under which name its error is recorded.
@@ -152,7 +161,7 @@ pub struct Summary {
     pub tag: Tag,
     /// Held-out rows in it.
     pub rows: usize,
-    /// Median of their absolute errors, each against the middle of what its words allow.
+    /// Median of their absolute errors, each against what its words allow.
     pub median: f64,
     /// Greatest of them.
     pub worst: f64,
@@ -210,7 +219,7 @@ pub fn verify(catalogue: &Catalogue) -> Result<Report, PlanError> {
 fn grown(rows: &[Row]) -> Vec<String> {
     let recorded: BTreeMap<String, f64> = toml::from_str(RECORDED).unwrap_or_default();
     let grew = |row: &&Row| {
-        let now = row.error_meant().abs();
+        let now = row.error_bare().abs();
         row.tag == Tag::Pred && recorded.get(&row.key()).is_none_or(|then| now > then + ROOM)
     };
     rows.iter().filter(grew).map(Row::key).collect()
@@ -223,17 +232,17 @@ fn summary(rows: &[Row], set: Set) -> Option<Summary> {
         errors.sort_by(f64::total_cmp);
         errors
     };
-    let (plain, meant) = (sorted(Row::error), sorted(Row::error_meant));
-    let (median, worst) = (middle(&meant), *meant.last()?);
+    let (errors, bare) = (sorted(Row::error), sorted(Row::error_bare));
+    let (median, worst) = (middle(&errors), *errors.last()?);
     let (bar_median, bar_worst) = set.bars();
     Some(Summary {
         tag: Tag::Pred,
         set,
-        rows: plain.len(),
+        rows: errors.len(),
         median,
         worst,
-        median_bare: middle(&plain),
-        worst_bare: *plain.last()?,
+        median_bare: middle(&bare),
+        worst_bare: *bare.last()?,
         met: median <= bar_median && worst <= bar_worst,
     })
 }
@@ -292,17 +301,17 @@ impl<'a> Table<'a> {
         note: &str,
     ) {
         let (published, model) = values;
-        let (low, high) = published.next_digit();
-        let hedged =
-            matches!(published.hedge, crate::unit::Hedge::Over | crate::unit::Hedge::Nearly);
-        let meant = if hedged { (low + high) / 2.0 } else { published.value };
+        let allowed = match published.hedge {
+            Hedge::Over | Hedge::Nearly => published.next_digit(),
+            Hedge::Plain | Hedge::About => (published.value, published.value),
+        };
         let row = Row {
             case,
             figure: figure.to_owned(),
             tag,
             set,
             published: published.value,
-            meant,
+            allowed,
             model,
             note: note.to_owned(),
         };
@@ -317,7 +326,6 @@ impl<'a> Table<'a> {
 
 /// A bare number as an amount.
 fn plain(value: f64) -> Amount {
-    use crate::unit::{Dimension, Hedge};
     Amount { value, half: 0.0, hedge: Hedge::Plain, dimension: Dimension::NUMBER, unit: "" }
 }
 

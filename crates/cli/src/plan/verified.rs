@@ -42,7 +42,10 @@ fn table(report: &Report) -> Result<String> {
         let of = if fitted.founding { "founding" } else { "others" };
         writeln!(text, "  {:<34} {:<12} to {} ({of})", fitted.name, fitted.value, fitted.to)?;
     }
-    writeln!(text, "held out (PRED); in brackets against bare numbers, 'nearly 1.3M' as 1.3M")?;
+    writeln!(
+        text,
+        "held out (PRED); in brackets against bare numbers, 'nearly 1.3M' as 1.3M, not 1.25M to 1.3M"
+    )?;
     for s in &report.summaries {
         let (median, worst) = s.set.bars();
         let bars = match median.is_finite() {
@@ -78,16 +81,19 @@ fn line(row: &Row) -> String {
         v if v >= 0.01 => format!("{value:.4}"),
         _ => format!("{:.1}u", value * 1e6),
     };
-    let bare = match row.meant == row.published {
-        true => String::new(),
-        false => format!(" ({:+.1} % of {})", row.error() * 100.0, number(row.published)),
+    let (word, bare) = match row.is_bound() {
+        false => ("", String::new()),
+        true => {
+            let word = if row.published == row.allowed.0 { "over " } else { "nearly " };
+            (word, format!(" ({:+.1} % bare)", row.error_bare() * 100.0))
+        }
     };
     format!(
-        "{:<44} published {:>8} model {:>8} {:+6.1} %{bare}  {}",
+        "{:<44} published {:>13} model {:>8} {:+6.1} %{bare}  {}",
         row.figure,
-        number(row.meant),
+        format!("{word}{}", number(row.published)),
         number(row.model),
-        row.error_meant() * 100.0,
+        row.error() * 100.0,
         row.note
     )
 }
