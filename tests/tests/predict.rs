@@ -156,9 +156,9 @@ fn the_error_table_passes() {
 }
 
 /// Numbers that were asked for, or that count what is there; they are no statements.
-const GIVEN: [&str; 11] = [
-    "work", "draws", "seed", "goal", "count", "drives", "cards", "systems", "number", "equal",
-    "bill",
+const GIVEN: [&str; 12] = [
+    "work", "spec", "draws", "seed", "goal", "count", "drives", "cards", "systems", "number",
+    "equal", "bill",
 ];
 /// What says how something is known.
 const KINDS: [&str; 9] =
@@ -228,6 +228,8 @@ fn every_number_says_where_it_is_from() {
         ("audit founding".to_owned(), 0),
         ("catalogue list".to_owned(), 1000),
         ("catalogue show x25-m".to_owned(), 20),
+        ("simulate optane.toml --seconds 0.2 --ramp 0.1 --out bill".to_owned(), 60),
+        ("simulate x25-m --seconds 0.2 --ramp 0.1 --out profile".to_owned(), 60),
     ] {
         let Finished { stdout, .. } = drumfire.run(folder.path(), &format!("{args} --json"), LIMIT);
         let document: Value = serde_json::from_str(&stdout).unwrap();
@@ -246,13 +248,18 @@ fn every_number_says_where_it_is_from() {
     let findings = audit["findings"].as_array().unwrap();
     let said = |finding: &Value| finding["kind"].as_str().is_some_and(|kind| KINDS.contains(&kind));
     assert!(findings.len() >= 7 && findings.iter().all(said), "{findings:?}");
-    // And a simulation, which is one number after another, says it for all of them.
-    let args = "simulate optane.toml --seconds 0.2 --ramp 0.1 --json --out kept";
-    let result: Value =
-        serde_json::from_str(&drumfire.run(folder.path(), args, LIMIT).ok().stdout).unwrap();
-    assert_eq!(result["origin"], "simulated");
-    let rests = |warning: &Value| warning.as_str().is_some_and(|text| text.contains("rests on"));
-    assert!(result["warnings"].as_array().unwrap().iter().any(rests), "{}", result["warnings"]);
+    // Texts say it too: the heading, the result, a sweep and a comparison.
+    let simulate = "simulate optane.toml --seconds 0.2 --ramp 0.1 --out text";
+    let done = drumfire.run(folder.path(), simulate, LIMIT).ok();
+    assert!(done.stdout.contains("IOPS  simulated (figures: measured)"), "{}", done.stdout);
+    assert!(done.stdout.contains("rests on figures:"), "{}", done.stdout);
+    assert!(done.stderr.contains("simulated (figures: measured)"), "{}", done.stderr);
+    let done = drumfire.run(folder.path(), "compare bill profile", LIMIT).ok();
+    let both = ["simulated (figures: measured)", "simulated (figures: guess)"];
+    assert!(both.iter().all(|word| done.stdout.contains(word)), "{}", done.stdout);
+    let sweep = "sweep simulate x25-m --axis outstanding=1,2 --seconds 0.1 --ramp 0 --out sweep";
+    let done = drumfire.run(folder.path(), sweep, LIMIT).ok();
+    assert!(done.stdout.contains("simulated (figures: guess)"), "{}", done.stdout);
 }
 
 #[test]

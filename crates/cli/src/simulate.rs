@@ -10,7 +10,7 @@ use load::RunSpec;
 use load::formats::read_text;
 use load::spec::{JobSpec, MADE, MAKER, Step};
 use plan::bill::{Bill, Work};
-use plan::catalogue::{Catalogue, Kind};
+use plan::catalogue::Catalogue;
 use plan::simulate::{SimulateError, Simulator};
 use plan::system::PlanError;
 use volume::delay::Profile;
@@ -236,7 +236,7 @@ fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<Syst
 pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result<Exit> {
     let found = plan::simulate::theory(profile, drives, work)
         .map_err(|error| UsageError(error.to_string()))?;
-    let kind = if profile.calibration.is_some() { Kind::Fit } else { Kind::Guess };
+    let kind = plan::simulate::kind(profile);
     if json {
         let document = serde_json::json!({
             "name": profile.name,

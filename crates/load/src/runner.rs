@@ -74,7 +74,7 @@ pub enum RunError {
     #[error("cannot be simulated: {0}")]
     Model(String),
     /// A thread could not be started.
-    #[error("cannot start: {0}")]
+    #[error("cannot start")]
     Start(#[from] std::io::Error),
 }
 
@@ -294,7 +294,7 @@ impl<'a> Run<'a> {
     fn go(mut self, crew: &Crew, live: &mut dyn Live) -> RunResult {
         let spec = self.spec;
         let cores = os::cpu::allowed().len() as u32;
-        live.start(&About { job: spec.job.clone(), origin: origin(spec), cores });
+        live.start(&About { job: spec.job.clone(), kind: None, origin: origin(spec), cores });
         // What is read must be there before the first read, or after the filling.
         let mut witness = (!fills(spec)).then(|| Witness::look(spec));
         if fills(spec) {

@@ -85,7 +85,12 @@ impl Simulation {
             errors: 0,
             trouble: None,
         };
-        live.start(&About { job: spec.job.clone(), origin: Origin::Simulated, cores: 0 });
+        live.start(&About {
+            job: spec.job.clone(),
+            kind: None,
+            origin: Origin::Simulated,
+            cores: 0,
+        });
         let outcome = run.go(storage, live);
         live.end();
         outcome?;

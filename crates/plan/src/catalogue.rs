@@ -19,47 +19,7 @@ mod quantity;
 pub use load::CatalogueError;
 pub(crate) use load::{Own, RawFigure, RawPart, RawSource, line_of, syntax};
 pub use quantity::{QUANTITIES, Quantity, quantity_named};
-
-/// How a figure is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// The maker, or a standard, says so.
-    Spec,
-    /// Somebody measured it.
-    Measured,
-    /// It follows from other figures by arithmetic.
-    Derived,
-    /// It was chosen so that a model meets a published result.
-    Fit,
-    /// Somebody supposes it.
-    Guess,
-}
-
-impl Kind {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Spec => "spec",
-            Kind::Measured => "measured",
-            Kind::Derived => "derived",
-            Kind::Fit => "fit",
-            Kind::Guess => "guess",
-        }
-    }
-
-    /// Half width of the interval, relative to the value, where a source gives none. Ratings are
-    /// met within five percent (drives of one type differ by as much), a careful measurement
-    /// repeats within two, and a guess may be off by a quarter.
-    pub fn default_spread(self) -> f64 {
-        match self {
-            Kind::Spec | Kind::Derived => 0.05,
-            Kind::Measured => 0.02,
-            Kind::Fit => 0.03,
-            Kind::Guess => 0.25,
-        }
-    }
-}
+pub use stats::Kind;
 
 /// One thing that one source says about a part.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -97,7 +97,8 @@ pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Predicti
     })
 }
 
-fn least_sure(inputs: &[Input]) -> Kind {
+/// The least sure kind of figures; `derived` without any.
+pub(crate) fn least_sure(inputs: &[Input]) -> Kind {
     inputs.iter().map(|input| input.known.kind).max().unwrap_or(Kind::Derived)
 }
 

@@ -180,7 +180,7 @@ fn differences(a: &RunResult, b: &RunResult) -> Vec<Difference> {
     let facts = |run: &RunResult| {
         let (job, host) = (&run.job, &run.host);
         [
-            ("origin", run.origin.word().to_owned()),
+            ("origin", run.origin.with(run.kind)),
             ("size", size(job.size_bytes)),
             ("reads", share(job.read_percent)),
             ("random", share(job.random_percent)),

@@ -26,10 +26,14 @@ impl<W: Write> JsonLines<W> {
 impl<W: Write> Live for JsonLines<W> {
     fn start(&mut self, about: &About) {
         let origin = about.origin.word();
-        self.write(&json!({
+        let mut start = json!({
             "type": "start", "schema_version": stats::SCHEMA_VERSION, "origin": origin,
             "job": about.job, "cores": about.cores,
-        }));
+        });
+        if let Some(kind) = about.kind {
+            start["kind"] = json!(kind);
+        }
+        self.write(&start);
     }
 
     fn update(&mut self, snapshot: &Snapshot) -> Action {

@@ -51,7 +51,7 @@ pub fn heading(about: &About) -> String {
     format!(
         "{name}: {} · {} · {}{ramp}",
         job::kind(job),
-        about.origin.word(),
+        about.origin.with(about.kind),
         figure::seconds(job.seconds)
     )
 }

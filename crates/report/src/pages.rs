@@ -40,7 +40,7 @@ fn lead(result: &RunResult) -> String {
     format!(
         "{} {}, {}: {}. {} I/Os in {}, {}.{}",
         figure::iops(totals.iops),
-        result.origin.word(),
+        result.origin.with(result.kind),
         result.class.word(),
         job::kind(&result.job),
         figure::count(totals.ios),

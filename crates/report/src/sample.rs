@@ -175,7 +175,7 @@ pub fn counted() -> RunResult {
 }
 
 pub fn about() -> About {
-    About { job: job(), origin: Origin::Measured, cores: 2 }
+    About { job: job(), origin: Origin::Measured, kind: None, cores: 2 }
 }
 
 pub fn snapshot() -> Snapshot {

@@ -106,7 +106,7 @@ fn draw_rate(frame: &mut Frame, area: Rect, scene: &Scene) {
         n => Line::styled(figure::plural(n, "error"), scene.color(Color::Red)),
     };
     let lines = vec![
-        Line::styled(format!("IOPS, {}", scene.about.origin.word()), scene.bold()),
+        Line::styled(format!("IOPS, {}", scene.about.origin.with(scene.about.kind)), scene.bold()),
         Line::raw(""),
         Line::raw(figure::bytes_per_second(snapshot.bytes_per_second)),
         Line::raw(format!("{:.0} outstanding", snapshot.outstanding)),

@@ -105,11 +105,12 @@ fn range(cell: &Cell, of: impl Fn(&Latency) -> Option<u64>) -> String {
 
 /// How much the intervals are worth.
 pub(crate) fn rests_on(sweep: &SweepResult) -> String {
-    let origin = sweep.cells.iter().flat_map(Cell::whole_runs).map(|run| run.origin.word()).next();
-    let origin = origin.unwrap_or("not measured yet");
-    let least = sweep.cells.iter().filter_map(|cell| cell.iops).min_by_key(|iops| iops.n);
-    let Some(least) = least else { return origin.to_owned() };
     let runs = || sweep.cells.iter().flat_map(Cell::whole_runs);
+    let kind = runs().filter_map(|run| run.kind).max();
+    let origin = runs().map(|run| run.origin.with(kind)).next();
+    let origin = origin.unwrap_or_else(|| "not measured yet".to_owned());
+    let least = sweep.cells.iter().filter_map(|cell| cell.iops).min_by_key(|iops| iops.n);
+    let Some(least) = least else { return origin };
     let withheld = |run: &CellRun| run.origin == Origin::Simulated && run.latency_ns.p50.is_none();
     let percentiles = match runs().all(withheld) {
         true => "percentiles: not calibrated",

@@ -38,7 +38,7 @@ fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io:
         writeln!(out, "{extent}")?;
     }
     let headline = paint.bold(&figure::iops(totals.iops));
-    writeln!(out, "\n  {headline}  {}  {}", result.origin.word(), result.class.word())?;
+    writeln!(out, "\n  {headline}  {}  {}", result.origin.with(result.kind), result.class.word())?;
     if let Some(partial) = &result.partial {
         writeln!(out, "  {}", paint.red(&format!("partial result: {partial}")))?;
     }

@@ -11,6 +11,7 @@ mod buckets;
 mod collect;
 mod histogram;
 mod interval;
+mod kind;
 pub mod live;
 mod run;
 mod spread;
@@ -21,6 +22,7 @@ pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
 pub use crate::histogram::{Bucket, Latencies, Latency};
 pub use crate::interval::{Interval, Paced, Tally};
+pub use crate::kind::Kind;
 pub use crate::run::{
     Cpu, Direction, Host, Job, KernelThread, Origin, PacedTotals, Placement, Processor, RunResult,
     SCHEMA_VERSION, Second, Tool, Totals, WorkerResult,

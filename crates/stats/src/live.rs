@@ -4,6 +4,7 @@
 //! the `report` crate.
 
 use crate::histogram::Latency;
+use crate::kind::Kind;
 use crate::run::{Job, Origin};
 
 /// Seconds of the past that a view shows.
@@ -44,6 +45,8 @@ pub struct About {
     pub job: Job,
     /// How the numbers come about.
     pub origin: Origin,
+    /// As in the result: the least sure kind of the figures that they rest on.
+    pub kind: Option<Kind>,
     /// Logical processors of the host.
     pub cores: u32,
 }

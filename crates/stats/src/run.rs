@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::buckets::{Histograms, Span};
 use crate::histogram::Latency;
+use crate::kind::Kind;
 use crate::verdict::{self, Ceiling, Check, Class};
 
 /// Version of the document's layout. It grows when a name changes its meaning or goes away.
@@ -33,6 +34,15 @@ impl Origin {
             Origin::Simulated => "simulated",
         }
     }
+
+    /// The word for it, and after that of a model how sure its figures are: "simulated (figures:
+    /// derived)".
+    pub fn with(self, kind: Option<Kind>) -> String {
+        match kind {
+            Some(kind) => format!("{} (figures: {})", self.word(), kind.word()),
+            None => self.word().to_owned(),
+        }
+    }
 }
 
 /// The result of one run. Rates are per second of the measured window, without ramp and drain.
@@ -44,6 +54,10 @@ pub struct RunResult {
     pub tool: Tool,
     /// How the numbers came about.
     pub origin: Origin,
+    /// The least sure kind of the figures that every number rests on, where a model said them all;
+    /// `None` where I/Os were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// How far to believe it, derived from the checks.
     pub class: Class,
     /// The honesty checks.

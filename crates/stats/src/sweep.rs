@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::histogram::Latency;
+use crate::kind::Kind;
 use crate::run::{Origin, RunResult, Tool};
 use crate::spread::Spread;
 use crate::verdict::{self, Class, Verdict};
@@ -133,6 +134,9 @@ pub struct CellRun {
     pub failed: Option<String>,
     /// How its numbers came about.
     pub origin: Origin,
+    /// As in the result: the least sure kind of the figures that they rest on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// How far to believe it.
     pub class: Class,
     /// What each honesty check came to, by its number.
@@ -219,6 +223,7 @@ impl CellRun {
             folder,
             failed: result.partial.clone(),
             origin: result.origin,
+            kind: result.kind,
             class: result.class,
             verdicts: result.checks.iter().map(|c| (c.code.clone(), c.verdict)).collect(),
             started: result.started.clone(),

@@ -210,7 +210,7 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
     let Some(known) = sources.get(&source) else {
         return Err(format!("{name}: no [source.{source}] says what '{source}' is"));
     };
-    let spread = if quantity.exact { 0.0 } else { raw.kind.default_spread() };
+    let spread = if quantity.exact { 0.0 } else { spread(raw.kind) };
     let low = raw.low.unwrap_or(raw.value * (1.0 - spread));
     let high = raw.high.unwrap_or(raw.value * (1.0 + spread));
     for (word, given) in [("value", raw.value), ("low", low), ("high", high)] {
@@ -246,4 +246,16 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
         source,
         at,
     })
+}
+
+/// Half width of the interval, relative to the value, where a source gives none. Ratings are met
+/// within five percent (drives of one type differ by as much), a careful measurement repeats
+/// within two, and a guess may be off by a quarter.
+fn spread(kind: Kind) -> f64 {
+    match kind {
+        Kind::Spec | Kind::Derived => 0.05,
+        Kind::Measured => 0.02,
+        Kind::Fit => 0.03,
+        Kind::Guess => 0.25,
+    }
 }

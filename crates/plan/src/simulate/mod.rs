@@ -20,7 +20,9 @@ use volume::delay::{Machine, Profile, Way, Width, simulated};
 pub use theory::{Theory, theory};
 
 use crate::bill::Bill;
-use crate::system::PlanError;
+use crate::catalogue::Kind;
+use crate::predict::least_sure;
+use crate::system::{PlanError, rests_on};
 
 /// The stage of a profile that is the host's cores.
 pub const PROCESSOR: &str = "processor";
@@ -32,6 +34,11 @@ pub struct Simulator {
     drives: Vec<Drive>,
     /// Ends a run early.
     pub stop: Stop,
+}
+
+/// How the times of a profile are known: fitted to runs, or supposed by whoever wrote it.
+pub fn kind(profile: &Profile) -> Kind {
+    if profile.calibration.is_some() { Kind::Fit } else { Kind::Guess }
 }
 
 /// What is simulated.
@@ -66,6 +73,8 @@ struct Cores {
 struct Motion {
     machine: Arc<Machine>,
     cores: Cores,
+    /// The least sure kind of the figures that it is made of.
+    kind: Kind,
     /// What was left out or taken for granted, in words.
     remarks: Vec<String>,
 }
@@ -145,7 +154,8 @@ impl Simulator {
                 let ways = move |way: Way| Ok(own.route(drives, way.drive, way.op, way.len_bytes));
                 let machine = Machine::new(profile.network(drives), Box::new(ways), seed)?;
                 let cores = Cores::of_profile(profile);
-                Ok(Motion { machine: Arc::new(machine), cores, remarks: Vec::new() })
+                let (kind, remarks) = (kind(profile), Vec::new());
+                Ok(Motion { machine: Arc::new(machine), cores, kind, remarks })
             }
             System::Bill(bill) => {
                 let lines = || accesses.iter().flat_map(|access| &access.lines);
@@ -160,8 +170,11 @@ impl Simulator {
                     return Err(SimulateError::Access(why.to_owned()));
                 }
                 let parts = parts::Parts::new(bill, accesses)?;
-                let (cores, remarks) = (parts.cores(accesses), parts.remarks.clone());
-                Ok(Motion { machine: Arc::new(parts.machine(seed)?), cores, remarks })
+                let (cores, kind) = (parts.cores(accesses), least_sure(&parts.inputs));
+                let mut remarks = parts.remarks.clone();
+                let inputs = rests_on(&parts.inputs);
+                remarks.push(format!("rests on {inputs}; a number is of the least sure kind"));
+                Ok(Motion { machine: Arc::new(parts.machine(seed)?), cores, kind, remarks })
             }
         }
     }
@@ -190,8 +203,9 @@ impl Runner for Simulator {
         let lanes = spec.workers.iter().map(lane).collect::<Result<_, _>>()?;
         let calibrated = self.calibrated().map(str::to_owned);
         let simulation = Simulation { stop: self.stop.clone() };
-        let mut live = Seen { live, percentiles: calibrated.is_some() };
+        let mut live = Seen { live, percentiles: calibrated.is_some(), kind: motion.kind };
         let mut result = simulation.run(&spec, lanes, &mut Shared(&motion.machine), &mut live)?;
+        result.kind = Some(motion.kind);
         result.cpu = motion.cores.used(&result);
         result.host.cores = motion.cores.count;
         result.warnings.extend(motion.remarks);
@@ -217,15 +231,17 @@ impl Storage for Shared<'_> {
     }
 }
 
-/// A view that is shown percentiles only if they mean something.
+/// A view that is told how the numbers are known, and shown percentiles only if they mean
+/// something.
 struct Seen<'a> {
     live: &'a mut dyn Live,
     percentiles: bool,
+    kind: Kind,
 }
 
 impl Live for Seen<'_> {
     fn start(&mut self, about: &About) {
-        self.live.start(about);
+        self.live.start(&About { kind: Some(self.kind), ..about.clone() });
     }
 
     fn update(&mut self, snapshot: &Snapshot) -> Action {

@@ -10,7 +10,7 @@ use volume::delay::{Machine, Way};
 
 use super::{Cores, Drive, for_each_stop};
 use crate::bill::{Bill, Work};
-use crate::system::{PlanError, System, Tweak, rests_on};
+use crate::system::{Input, PlanError, System, Tweak};
 
 /// More than any queue: what a class then has under way is what its drive takes.
 const DEEP: u32 = 65_536;
@@ -24,6 +24,8 @@ pub(super) struct Parts {
     names: HashMap<String, StationId>,
     /// Routes of all classes for an operation and length, in the stations above.
     routes: HashMap<(bool, u32), Vec<Vec<Step>>>,
+    /// The figures of all routes, each once.
+    pub inputs: Vec<Input>,
     pub remarks: Vec<String>,
 }
 
@@ -42,6 +44,7 @@ impl Parts {
             stations: Network { stations: vec![Station::delay("delay")], classes: Vec::new() },
             names: HashMap::new(),
             routes: HashMap::new(),
+            inputs: Vec::new(),
             bill,
         };
         for access in accesses {
@@ -69,7 +72,12 @@ impl Parts {
             let size_bytes = f64::from(len_bytes.max(1));
             self.bill.work = Work { size_bytes, ..self.bill.work };
             let tweak = Tweak { only: Some(op), ..Tweak::default() };
-            let System { network, .. } = System::build(&self.bill, &tweak)?;
+            let System { network, inputs, .. } = System::build(&self.bill, &tweak)?;
+            for input in inputs {
+                if !self.inputs.contains(&input) {
+                    self.inputs.push(input);
+                }
+            }
             let ids = self.places(&network.stations)?;
             let routes = network.classes.into_iter().map(|class| {
                 let mut route = class.route;
@@ -174,9 +182,7 @@ pub(super) fn drives(bill: &Bill) -> Result<(Vec<Drive>, Vec<String>), PlanError
         (0..copies).map(drive).collect::<Vec<_>>()
     });
     let drives = drives.collect();
-    let mut remarks = first.remarks;
-    remarks.push(format!("rests on {}", rests_on(&first.inputs)));
-    Ok((drives, remarks))
+    Ok((drives, first.remarks))
 }
 
 fn population(source: &Source) -> u32 {

@@ -103,7 +103,7 @@ fn a_bill_does_what_theory_says() {
         if let (Some(percent), Some(share)) = (found.cpu.host_percent, theory.processor) {
             assert!(near(percent, share * 100.0, 0.03), "{name}: {percent} for {share}");
         }
-        assert_eq!(found.origin, Origin::Simulated);
+        assert_eq!((found.origin, found.kind), (Origin::Simulated, Some(theory.kind)), "{name}");
     }
 }
 
@@ -143,6 +143,7 @@ fn without_calibration_there_are_no_percentiles_and_the_same_seed_gives_the_same
     assert_ne!(one.totals, other.totals);
     assert!(one.totals.latency_ns.mean.is_some() && one.totals.latency_ns.p99.is_none());
     assert!(one.histograms.is_empty() && one.spans.is_empty());
+    assert_eq!(one.kind, Some(Kind::Guess));
     assert!(one.warnings.iter().any(|warning| warning.contains("not calibrated")));
     let calibrated = Profile {
         calibration: Some(volume::delay::Calibration {
@@ -156,7 +157,7 @@ fn without_calibration_there_are_no_percentiles_and_the_same_seed_gives_the_same
         ..profile
     };
     let found = run(Simulator::of_profile(&calibrated, 2).unwrap(), &workload, 0.5);
-    assert_eq!(found.totals.iops, one.totals.iops);
+    assert_eq!((found.totals.iops, found.kind), (one.totals.iops, Some(Kind::Fit)));
     assert!(found.totals.latency_ns.p50.is_some() && !found.histograms.is_empty());
     assert!(found.warnings.iter().any(|warning| warning == "calibrated by runs of a test"));
 }
