@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args as Flags;
+use load::formats::read_text;
 use plan::audit::{Finding, Verdict, audit, audit_all};
 use plan::claim::{Claim, ClaimText, Document, FOUNDING};
 use serde_json::{Value, json};
@@ -172,7 +173,7 @@ fn documents(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit
             continue;
         }
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+        let text = read_text(file).with_context(|| format!("cannot read {name}"))?;
         texts.push((name, text));
     }
     let usage = |error: plan::claim::ClaimError| UsageError(error.to_string());

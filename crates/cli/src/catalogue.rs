@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args as Flags, Subcommand};
+use load::formats::read_text;
 use plan::catalogue::{Catalogue, Class, Figure, Part, QUANTITIES, pretty, quantity_named};
 use serde_json::json;
 
@@ -66,8 +67,7 @@ pub fn read(files: &[PathBuf]) -> Result<Catalogue> {
 }
 
 fn add(catalogue: &mut Catalogue, file: &Path) -> Result<()> {
-    let text =
-        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = read_text(file).with_context(|| format!("cannot read {}", file.display()))?;
     let added = catalogue.add(&file.display().to_string(), &text);
     added.map_err(|error| UsageError(error.to_string()).into())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args as Flags, Subcommand};
+use load::formats::read_text;
 use plan::bill::{Bill, Group, Work};
 use plan::catalogue::{Catalogue, Class};
 use plan::chance::DRAWS_MAX;
@@ -213,7 +214,7 @@ impl Flagged {
 
 fn read_bill(file: &Path, catalogue: &Catalogue) -> Result<Bill> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let text = read_text(file).with_context(|| format!("cannot read {name}"))?;
     let bill = Bill::read(&name, &text, catalogue);
     bill.map_err(|error| UsageError(error.to_string()).into())
 }

@@ -169,9 +169,6 @@ pub enum ClaimError {
         /// What is wrong with it, and what would be right.
         reason: String,
     },
-    /// The arithmetic.
-    #[error("equations: {0}")]
-    Equation(#[from] ExpressionError),
     /// A file.
     #[error("{file}:{line}: {reason}")]
     File {
@@ -204,7 +201,7 @@ impl<'a> Claim<'a> {
         let equations = text
             .equations
             .iter()
-            .map(|line| Equation::parse(line).map(|equation| (shown(line), equation)));
+            .map(|line| Ok((shown(line), Equation::parse(line).map_err(not_arithmetic)?)));
         let same = text.same.iter().map(|same| {
             let amount = Amount::parse(&same.value).map_err(|error| wrong("same", error))?;
             Ok((same.key.clone(), amount))
@@ -230,7 +227,7 @@ impl<'a> Claim<'a> {
             drive: part("drive", &text.drive)?,
             adapter: part("adapter", &text.adapter)?,
             link,
-            equations: equations.collect::<Result<_, ExpressionError>>()?,
+            equations: equations.collect::<Result<_, ClaimError>>()?,
             same: same.collect::<Result<_, ClaimError>>()?,
             share,
             text,
@@ -272,6 +269,10 @@ pub(crate) fn suits(wanted: Dimension, amount: &Amount) -> bool {
     amount.dimension == wanted
         || (bare && amount.dimension == Dimension::NUMBER)
         || (wanted == Dimension::BYTE_RATE && amount.dimension == Dimension::BIT_RATE)
+}
+
+fn not_arithmetic(error: ExpressionError) -> ClaimError {
+    wrong("equations", error)
 }
 
 fn wrong(field: &'static str, reason: impl std::fmt::Display) -> ClaimError {

@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::bill::{Bill, DEVICES_MAX, Group, Work};
 use crate::catalogue::{Catalogue, Class, Kind, Part};
 use crate::cost::cost;
-use crate::predict::predict;
-use crate::system::Tweak;
+use crate::predict::{Prediction, predict};
+use crate::system::{PlanError, Tweak};
 
 /// What is wanted, and what is given.
 #[derive(Clone, Debug)]
@@ -58,28 +58,57 @@ pub struct Candidate {
     pub pareto: bool,
 }
 
+/// A drive that does not reach the goal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Refused {
+    /// Its id.
+    pub drive: String,
+    /// Which limit is in the way, and by how much.
+    pub reason: String,
+    /// What to give up, or to add.
+    pub relax: String,
+    /// The most drives that keep all limits, and what they do; `None` if none does, or if nobody
+    /// knows.
+    pub within: Option<Within>,
+}
+
+/// What keeps all limits, short of the goal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Within {
+    /// How many drives.
+    pub drives: u32,
+    /// How many adapters, or cards where the drives are cards.
+    pub cards: u32,
+    /// I/Os per second that they do.
+    pub iops: f64,
+    /// The least sure kind of the figures that these rest on.
+    pub kind: Kind,
+}
+
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
     /// Bills that reach the goal, by price, then by number of drives.
     pub candidates: Vec<Candidate>,
-    /// Drives that do not, with the reason.
-    pub refused: Vec<(String, String)>,
+    /// Drives that do not, with the reason, what comes nearest first.
+    pub refused: Vec<Refused>,
 }
 
 /// Most drives of a candidate that is solved: larger systems are more than one server.
 const DRIVES_MAX: u32 = 256;
 /// Rounds of adding drives until the goal is reached.
-const ROUNDS: u32 = 12;
+const ROUNDS: u32 = 64;
+/// Queues cost a little even of what is not the limit: what misses by no more does reach a goal.
+const REACHED: f64 = 0.999;
 
 /// Looks through all drives of the catalogue.
 pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
     let (mut candidates, mut refused) = (Vec::new(), Vec::new());
     for drive in drives {
-        match candidate(goal, catalogue, drive) {
+        match Kit::new(goal, catalogue, drive).and_then(|mut kit| kit.candidate()) {
             Ok(found) => candidates.push(found),
-            Err(reason) => refused.push((drive.id.clone(), reason)),
+            Err(reason) => refused.push(reason),
         }
     }
     even(&mut candidates, catalogue);
@@ -88,108 +117,223 @@ pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     candidates.sort_by(|a, b| {
         price(a).total_cmp(&price(b)).then(a.drives.cmp(&b.drives)).then(a.drive.cmp(&b.drive))
     });
+    // The sort is stable: what nobody knows stays in the order of the catalogue.
+    let near = |refused: &Refused| refused.within.as_ref().map_or(0.0, |within| within.iops);
+    refused.sort_by(|a, b| near(b).total_cmp(&near(a)));
     Found { candidates, refused }
 }
 
-/// The smallest bill of one kind of drive that reaches the goal; the error is why there is none.
-fn candidate(goal: &Goal, catalogue: &Catalogue, drive: &Part) -> Result<Candidate, String> {
-    let each = alone(goal, catalogue, drive)?;
-    let adapter = match (drive.interface.as_str(), &goal.adapter) {
-        ("pcie", _) => None,
-        (_, Some(adapter)) => Some(&catalogue.parts[adapter]),
-        (interface, None) => return Err(format!("{interface}: name an adapter for it")),
-    };
-    let mut drives = (goal.iops / each).ceil().max(1.0);
-    let mut cards = 1;
-    for _ in 0..ROUNDS {
-        if drives > f64::from(DRIVES_MAX.min(DEVICES_MAX)) {
-            return Err(format!("{drives:.0} drives by their rating: more than one server"));
-        }
-        let number = drives as u32;
-        cards = cards.max(match adapter {
-            Some(adapter) => number.div_ceil(adapter.value("ports").unwrap_or(1.0) as u32),
-            None => number,
-        });
-        let bill = bill(goal, catalogue, drive, adapter, number, cards);
-        bill.check().map_err(|(_, reason)| reason)?;
-        let found = predict(&bill, &Tweak::default()).map_err(|error| error.to_string())?;
-        let limit = found.bottleneck().map(|u| u.level.word()).unwrap_or_default();
-        // Queues cost a little even of what is not the limit.
-        if found.iops >= goal.iops * 0.999 {
-            // The server is given, so that only what goes into it is bought.
-            let cost = cost(&Bill { server: None, ..bill });
-            within("price", cost.price.total(), goal.price_max)?;
-            within("power", cost.power.total(), goal.power_max)?;
-            return Ok(Candidate {
-                drive: drive.id.clone(),
-                drives: number,
-                cards,
-                iops: found.iops,
-                kind: found.kind,
-                limit: limit.to_owned(),
-                price: cost.price.total(),
-                price_kind: cost.price.kind,
-                break_even: None,
-                power: cost.power.total(),
-                power_kind: cost.power.kind,
-                pareto: false,
-            });
-        }
-        match limit {
-            "processor" | "fabric" => {
-                let most = block::Rate(found.iops);
-                return Err(format!("the {limit} ends at {most} IOPS"));
+/// One kind of drive, what it hangs on, and the bill in the making.
+struct Kit<'a> {
+    goal: &'a Goal,
+    drive: &'a Part,
+    adapter: Option<&'a Part>,
+    /// With the server, to be solved.
+    bill: Bill,
+    /// Without it, to be paid for: the server is given, and only what goes into it is bought.
+    goods: Bill,
+}
+
+impl<'a> Kit<'a> {
+    fn new(goal: &'a Goal, catalogue: &'a Catalogue, drive: &'a Part) -> Result<Kit<'a>, Refused> {
+        let goods = Bill {
+            name: format!("a search for {}", drive.id),
+            server: None,
+            software: None,
+            work: goal.work,
+            groups: Vec::new(),
+            catalogue: catalogue.clone(),
+            extras: Vec::new(),
+        };
+        let bill =
+            Bill { server: goal.server.clone(), software: goal.software.clone(), ..goods.clone() };
+        let mut kit = Kit { goal, drive, adapter: None, bill, goods };
+        kit.adapter = match (drive.interface.as_str(), &goal.adapter) {
+            ("pcie", _) => None,
+            (_, Some(adapter)) => Some(&catalogue.parts[adapter]),
+            (interface, None) => {
+                let reason = format!("{interface} drives hang on an adapter");
+                return Err(kit.refuse(reason, "--adapter PART", None));
             }
-            "adapters" | "slots" if adapter.is_some() => cards += 1,
-            _ => drives = (drives * (goal.iops / found.iops)).ceil().max(drives + 1.0),
+        };
+        Ok(kit)
+    }
+
+    /// The smallest bill that reaches the goal: as few drives as do it, on as few cards.
+    fn candidate(&mut self) -> Result<Candidate, Refused> {
+        let each = self.alone()?;
+        let least = (self.goal.iops * REACHED / each).ceil().max(1.0);
+        if least > f64::from(DRIVES_MAX.min(DEVICES_MAX)) {
+            let rated = (self.goal.iops / each).ceil();
+            let reason = format!("{rated:.0} drives by their rating: more than one server");
+            let relax = "several systems: --compare BILL.toml BILL.toml --goal RATE".to_owned();
+            let within = self.within(DRIVES_MAX, self.cards_for(DRIVES_MAX));
+            return Err(self.refuse(reason, &relax, within));
+        }
+        let least = least as u32;
+        let (mut drives, mut cards) = (least, self.cards_for(least));
+        for _ in 0..ROUNDS {
+            let found = self.solve(drives, cards)?;
+            if self.reaches(&found) {
+                return self.affordable(least, (drives, cards), found);
+            }
+            let limit = found.bottleneck().map(|used| used.level.word()).unwrap_or_default();
+            match limit {
+                "processor" | "fabric" => {
+                    let reason = format!("the {limit} ends at {} IOPS", block::Rate(found.iops));
+                    let relax = match limit {
+                        "processor" => "a server of more or quicker cores, or quicker software",
+                        _ => "a server of more bandwidth",
+                    };
+                    let (iops, kind) = (found.iops, found.kind);
+                    let within = Within { drives, cards, iops, kind };
+                    return Err(self.refuse(reason, relax, Some(within)));
+                }
+                "adapters" | "slots" if self.adapter.is_some() && cards < drives => cards += 1,
+                _ => {
+                    let more = (f64::from(drives) * (self.goal.iops / found.iops)).ceil();
+                    drives = (more as u32).max(drives + 1).min(DRIVES_MAX + 1);
+                    cards = cards.max(self.cards_for(drives));
+                }
+            }
+        }
+        let within = self.within(drives, cards);
+        Err(self.refuse(format!("not reached with {drives} drives"), "a lower goal", within))
+    }
+
+    /// Solves a bill, if it can be built.
+    fn solve(&mut self, drives: u32, cards: u32) -> Result<Prediction, Refused> {
+        self.fill(drives, cards);
+        if let Err((_, reason)) = self.bill.check() {
+            let within = self.within(drives, cards);
+            return Err(self.refuse(reason, "a server or an adapter that holds more", within));
+        }
+        predict(&self.bill, &Tweak::default()).map_err(|error| self.unknown(error))
+    }
+
+    fn reaches(&self, found: &Prediction) -> bool {
+        found.iops >= self.goal.iops * REACHED
+    }
+
+    /// Takes off what the goal does not need, and looks at what is left to pay.
+    fn affordable(
+        &mut self,
+        least: u32,
+        (mut drives, mut cards): (u32, u32),
+        mut found: Prediction,
+    ) -> Result<Candidate, Refused> {
+        loop {
+            let fewer = match self.adapter {
+                Some(_) => [(drives - 1, cards), (drives, cards - 1)],
+                None => [(drives - 1, cards - 1); 2],
+            };
+            let fits = |(drives, cards): &(u32, u32)| {
+                *drives >= least && (self.cards_for(*drives)..=*drives).contains(cards)
+            };
+            let fewer: Vec<(u32, u32)> = fewer.into_iter().filter(fits).collect();
+            let smaller = fewer.into_iter().find_map(|(drives, cards)| {
+                let found = self.solve(drives, cards).ok()?;
+                self.reaches(&found).then_some((drives, cards, found))
+            });
+            let Some(smaller) = smaller else { break };
+            (drives, cards, found) = smaller;
+        }
+        self.fill(drives, cards);
+        let cost = cost(&self.goods);
+        for (what, sum, most) in [
+            ("price", &cost.price, self.goal.price_max),
+            ("power", &cost.power, self.goal.power_max),
+        ] {
+            let (reason, relax) = match (sum.total(), most) {
+                (Some(total), Some(most)) if total > most => {
+                    let reason = format!("{what} {total:.0} is above {most:.0}");
+                    (reason, format!("--{what}-max {}", total.ceil()))
+                }
+                // A limit can only be kept by what is known.
+                (None, Some(_)) => {
+                    let reason = format!("its {what} is not known, so no limit can be kept");
+                    (reason, format!("--parts FILE with the {what} of {}", sum.unknown.join(", ")))
+                }
+                _ => continue,
+            };
+            let within = self.within(drives, cards);
+            return Err(self.refuse(reason, &relax, within));
+        }
+        Ok(Candidate {
+            drive: self.drive.id.clone(),
+            drives,
+            cards,
+            iops: found.iops,
+            kind: found.kind,
+            limit: found.bottleneck().map(|u| u.level.word()).unwrap_or_default().to_owned(),
+            price: cost.price.total(),
+            price_kind: cost.price.kind,
+            break_even: None,
+            power: cost.power.total(),
+            power_kind: cost.power.kind,
+            pareto: false,
+        })
+    }
+
+    /// What one drive does in this work with nothing around it.
+    fn alone(&mut self) -> Result<f64, Refused> {
+        self.goods.groups = vec![Group::of_drives(None, 1, &self.drive.id, 1)];
+        let found = predict(&self.goods, &Tweak::default()).map_err(|error| self.unknown(error))?;
+        Ok(found.iops)
+    }
+
+    /// The most drives, and then the most cards, up to these, that can be built and paid for.
+    fn within(&mut self, drives: u32, cards: u32) -> Option<Within> {
+        for drives in (1..=drives).rev() {
+            for cards in (self.cards_for(drives)..=cards.min(drives)).rev() {
+                self.fill(drives, cards);
+                if self.bill.check().is_err() || !self.is_paid() {
+                    continue;
+                }
+                let found = predict(&self.bill, &Tweak::default()).ok()?;
+                return Some(Within { drives, cards, iops: found.iops, kind: found.kind });
+            }
+        }
+        None
+    }
+
+    fn is_paid(&self) -> bool {
+        let cost = cost(&self.goods);
+        let within = |total: Option<f64>, most: Option<f64>| match (total, most) {
+            (Some(total), Some(most)) => total <= most,
+            (None, Some(_)) => false,
+            (_, None) => true,
+        };
+        within(cost.price.total(), self.goal.price_max)
+            && within(cost.power.total(), self.goal.power_max)
+    }
+
+    /// The fewest cards that have a port for each drive; those that are cards are their own.
+    fn cards_for(&self, drives: u32) -> u32 {
+        match self.adapter {
+            Some(adapter) => drives.div_ceil(adapter.value("ports").unwrap_or(1.0) as u32),
+            None => drives,
         }
     }
-    Err(format!("not reached with {drives:.0} drives"))
-}
 
-/// A limit can only be kept by what is known.
-fn within(what: &str, total: Option<f64>, most: Option<f64>) -> Result<(), String> {
-    match (total, most) {
-        (Some(total), Some(most)) if total > most => {
-            Err(format!("{what} {total:.0} is above {most:.0}"))
-        }
-        (None, Some(_)) => Err(format!("its {what} is not known, so no limit can be kept")),
-        _ => Ok(()),
+    fn fill(&mut self, drives: u32, cards: u32) {
+        let groups = match self.adapter {
+            None => vec![Group::of_drives(None, drives, &self.drive.id, 1)],
+            Some(adapter) => spread(&adapter.id, cards, &self.drive.id, drives),
+        };
+        self.goods.groups.clone_from(&groups);
+        self.bill.groups = groups;
     }
-}
 
-/// What one drive does in this work with nothing around it; the error says what is not known.
-fn alone(goal: &Goal, catalogue: &Catalogue, drive: &Part) -> Result<f64, String> {
-    let bare = Goal { server: None, software: None, ..goal.clone() };
-    let bill = bill(&bare, catalogue, drive, None, 1, 1);
-    let found = predict(&bill, &Tweak::default()).map_err(|error| match error {
-        crate::system::PlanError::Part { reason, .. } => reason,
-        other => other.to_string(),
-    })?;
-    Ok(found.iops)
-}
+    fn unknown(&self, error: PlanError) -> Refused {
+        match error {
+            PlanError::Part { reason, .. } => self.refuse(reason, "--parts FILE with it", None),
+            other => self.refuse(other.to_string(), "other parts", None),
+        }
+    }
 
-/// `drives` of a kind, spread evenly over `cards` adapters.
-fn bill(
-    goal: &Goal,
-    catalogue: &Catalogue,
-    drive: &Part,
-    adapter: Option<&Part>,
-    drives: u32,
-    cards: u32,
-) -> Bill {
-    let groups = match adapter {
-        None => vec![Group::of_drives(None, drives, &drive.id, 1)],
-        Some(adapter) => spread(&adapter.id, cards, &drive.id, drives),
-    };
-    Bill {
-        name: format!("{drives} x {}", drive.id),
-        server: goal.server.clone(),
-        software: goal.software.clone(),
-        work: goal.work,
-        groups,
-        catalogue: catalogue.clone(),
-        extras: Vec::new(),
+    fn refuse(&self, reason: String, relax: &str, within: Option<Within>) -> Refused {
+        Refused { drive: self.drive.id.clone(), reason, relax: relax.to_owned(), within }
     }
 }
 
@@ -229,81 +373,4 @@ fn mark(candidates: &mut [Candidate]) {
 }
 
 #[cfg(test)]
-mod test {
-    use super::*;
-
-    fn goal(read: f64) -> Goal {
-        Goal {
-            iops: 1e6,
-            work: Work { size_bytes: 4096.0, read_share: read, outstanding: 32 },
-            server: None,
-            software: None,
-            adapter: Some("lsi-9210-8i".to_owned()),
-            price_max: None,
-            power_max: None,
-        }
-    }
-
-    #[test]
-    fn a_million_reads() {
-        let catalogue = Catalogue::shipped();
-        let found = search(&goal(1.0), &catalogue);
-        let of = |drive: &str| found.candidates.iter().find(|c| c.drive == drive);
-        // Ratings alone: 29 SSDs, two P4800X, one P5800X, six of the cards of 1.2 TB.
-        assert_eq!(of("x25-m").unwrap().drives, 29);
-        assert_eq!(of("p4800x-375").unwrap().drives, 2);
-        assert_eq!(of("p5800x-800").unwrap().drives, 1);
-        assert_eq!(of("iodrive-duo-1200-mlc").unwrap().drives, 6);
-        assert_eq!(of("marvell-88nv9145").unwrap().drives, 11);
-        assert_eq!(of("p4800x-375").unwrap().price, Some(3040.0));
-        let reason = |drive: &str| &found.refused.iter().find(|(id, _)| id == drive).unwrap().1;
-        assert!(reason("sas-15k-73").contains("4000 drives"), "{}", reason("sas-15k-73"));
-        assert!(reason("d5-p5316").contains("read_iops"), "{}", reason("d5-p5316"));
-        // Where no price is known, the one that would match the cheapest is told.
-        let pm1743 = of("pm1743").unwrap();
-        let cheapest = found.candidates.iter().filter_map(|c| c.price).min_by(f64::total_cmp);
-        assert_eq!((pm1743.price, pm1743.break_even), (None, cheapest));
-        // Everything that the list calls unbeaten is.
-        assert!(found.candidates.iter().any(|c| c.pareto));
-        assert!(found.candidates.iter().any(|c| !c.pareto));
-    }
-
-    #[test]
-    fn what_does_not_fit_is_refused() {
-        let catalogue = Catalogue::shipped();
-        let small = Goal { server: Some("sr2625urlx".to_owned()), ..goal(1.0) };
-        let found = search(&small, &catalogue);
-        let refused = |drive: &str| {
-            found.refused.iter().find(|(id, _)| id == drive).map(|(_, reason)| reason.as_str())
-        };
-        assert!(refused("iodrive-duo-1200-mlc").unwrap().contains("slots"));
-        assert!(refused("marvell-88nv9145").unwrap().contains("slots"));
-        assert!(found.candidates.iter().any(|c| c.drive == "x25-m" && c.cards <= 5));
-        let busy = Goal { software: Some("windows-lsi-iometer".to_owned()), iops: 2e6, ..small };
-        let found = search(&busy, &catalogue);
-        assert!(found.candidates.is_empty(), "{:?}", found.candidates);
-        let limit = |(_, reason): &&(String, String)| reason.contains("processor ends at");
-        assert!(found.refused.iter().any(|refused| limit(&refused)), "{:?}", found.refused);
-    }
-
-    #[test]
-    fn limits_of_money_and_power_are_kept() {
-        let catalogue = Catalogue::shipped();
-        let cheap = Goal { price_max: Some(10_000.0), power_max: Some(50.0), ..goal(1.0) };
-        let found = search(&cheap, &catalogue);
-        let drives: Vec<&str> = found.candidates.iter().map(|c| c.drive.as_str()).collect();
-        assert_eq!(drives, ["p4800x-375"]);
-        let reason = |drive: &str| &found.refused.iter().find(|(id, _)| id == drive).unwrap().1;
-        assert!(reason("x25-m").starts_with("price 13"), "{}", reason("x25-m"));
-        assert!(reason("pm1743").contains("price is not known"), "{}", reason("pm1743"));
-    }
-
-    #[test]
-    fn spreads_evenly() {
-        let counts: Vec<(u32, u32)> =
-            spread("a", 5, "d", 28).iter().map(|group| (group.count, group.drives)).collect();
-        assert_eq!(counts, [(3, 6), (2, 5)]);
-        assert_eq!(spread("a", 4, "d", 4).len(), 1);
-        assert_eq!(spread("a", 4, "d", 2).len(), 1);
-    }
-}
+mod test;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use block::Rate;
 use plan::catalogue::{Catalogue, Kind};
-use plan::search::{Found, Goal, search};
+use plan::search::{Found, Goal, Refused, search};
 
 use super::{Args, bill};
 use crate::exit::{Exit, UsageError};
@@ -76,9 +76,25 @@ fn listing(goal: &Goal, found: &Found) -> Result<String> {
             c.limit
         )?;
     }
+    if let (true, Some(nearest)) = (found.candidates.is_empty(), nearest(found)) {
+        writeln!(text, "nothing reaches it; the nearest is {nearest}")?;
+    }
     writeln!(text, "not:")?;
-    for (drive, reason) in &found.refused {
-        writeln!(text, "  {drive:<24} {reason}")?;
+    for refused in &found.refused {
+        let Refused { drive, reason, relax, within } = refused;
+        let within = within.as_ref().map_or(String::new(), |most| {
+            let iops = Rate(most.iops);
+            format!("; {} of them do {iops} IOPS ({})", most.drives, most.kind.word())
+        });
+        writeln!(text, "  {drive:<24} {reason}: try {relax}{within}")?;
     }
     Ok(text)
+}
+
+/// The drive that gets nearest to the goal, and how near.
+fn nearest(found: &Found) -> Option<String> {
+    let first = found.refused.first()?;
+    let most = first.within.as_ref()?;
+    let iops = Rate(most.iops);
+    Some(format!("{} x {} with {iops} IOPS ({})", most.drives, first.drive, most.kind.word()))
 }

@@ -49,7 +49,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// Reads a job file: text, and not longer than [`FILE_MAX_BYTES`].
+/// Reads a file of ours or of other tools: text, and not longer than [`FILE_MAX_BYTES`].
 pub fn read_text(path: &Path) -> io::Result<String> {
     use std::io::Read;
     let mut bytes = Vec::new();
@@ -57,7 +57,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     std::fs::File::open(path)?.take(FILE_MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     if bytes.len() > FILE_MAX_BYTES {
-        return Err(wrong("longer than 1 MiB: not a job file".to_owned()));
+        return Err(wrong("longer than 1 MiB".to_owned()));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
