@@ -232,7 +232,8 @@ fn a_model_is_swept_over_what_it_consists_of() {
     let again = drumfire.run(folder.path(), &format!("{args} --out b"), LIMIT).ok().json();
     assert_eq!(again["cells"], sweep["cells"], "the same seed gives the same bits");
     let text = drumfire.run(folder.path(), "report a", LIMIT).ok().stdout;
-    assert!(text.contains("simulated; IOPS: median and range of 2 runs"), "{text}");
+    let said = "simulated (figures: guess); IOPS: median and range of 2 runs";
+    assert!(text.contains(said), "{text}");
     assert!(text.contains("percentiles: not calibrated"), "{text}");
     assert_eq!(text.matches("% of linear").count(), 6, "{text}");
     // Without calibration there are no percentiles, not in a comparison either.

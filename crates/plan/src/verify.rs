@@ -4,10 +4,10 @@
 //! another structure would say this, ARITH that the document's own arithmetic says it. A FIT is
 //! never counted as a prediction. Texts hedge: "nearly 1.3 million" is an end of a range, not its
 //! middle, and a model within 1.25 to 1.3 million contradicts it in nothing. So an error is how far
-//! the model lies outside of what the words allow, half way to the next digit; against the bare
-//! number it stands beside. "About" and digits alone allow nothing. Every model value is solved from
-//! the catalogue and the bills in `systems/` each time; the published values stand in `claims/` and
-//! in the catalogue. The errors of held-out figures against the bare numbers are recorded in
+//! the model is outside of what the words allow, half way to the next digit; against the bare
+//! number it stands beside. "About" and digits alone allow nothing. Every model value is solved
+//! from the catalogue and the bills in `systems/` each time; the published values stand in `claims/`
+//! and in the catalogue. The errors of held-out figures against the bare numbers are recorded in
 //! `data/errors.toml`, and one that grows is a failure.
 
 use std::collections::BTreeMap;

@@ -42,10 +42,8 @@ fn table(report: &Report) -> Result<String> {
         let of = if fitted.founding { "founding" } else { "others" };
         writeln!(text, "  {:<34} {:<12} to {} ({of})", fitted.name, fitted.value, fitted.to)?;
     }
-    writeln!(
-        text,
-        "held out (PRED); in brackets against bare numbers, 'nearly 1.3M' as 1.3M, not 1.25M to 1.3M"
-    )?;
+    let bare = "in brackets against bare numbers, 'nearly 1.3M' as 1.3M, not 1.25M to 1.3M";
+    writeln!(text, "held out (PRED); {bare}")?;
     for s in &report.summaries {
         let (median, worst) = s.set.bars();
         let bars = match median.is_finite() {
