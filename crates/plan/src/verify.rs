@@ -6,9 +6,9 @@
 //! middle, and a model within 1.25 to 1.3 million contradicts it in nothing. So an error is how far
 //! the model is outside of what the words allow, half way to the next digit; against the bare
 //! number it stands beside. "About" and digits alone allow nothing. Every model value is solved
-//! from the catalogue and the bills in `systems/` each time; the published values stand in `claims/`
-//! and in the catalogue. The errors of held-out figures against the bare numbers are recorded in
-//! `data/errors.toml`, and one that grows is a failure.
+//! from the catalogue and the bills in `systems/` each time; the published values stand in
+//! `claims/` and in the catalogue. The errors of held-out figures against the bare numbers are
+//! recorded in `data/errors.toml`, and one that grows is a failure.
 
 use std::collections::BTreeMap;
 
