@@ -155,9 +155,10 @@ fn a_ramp_takes_its_share_of_the_size() {
     let text = "[a]\nioengine=null\nsize=4m\nbs=4k\nrw=read\nrate_iops=400\nramp_time=1\n";
     let Some((ours, theirs)) = both(text) else { return };
     let ios = |of: &Value| of["jobs"][0]["read"]["total_ios"].as_f64().unwrap();
-    // 1024 I/Os, about 400 of them in the first second; a busy machine makes it some more.
+    // 1024 I/Os, about 400 of them in the first second: on a busy machine fewer, or more. Were the
+    // ramp no part of the size, or did it stand in the figures, it would be all of them.
     for (who, ios) in [("ours", ios(&ours)), ("theirs", ios(&theirs))] {
-        assert!((500.0..=640.0).contains(&ios), "{who}: {ios}");
+        assert!((300.0..=900.0).contains(&ios), "{who}: {ios}");
     }
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = with("job.fio", &text.replace("4m", "1m").replace("400", "1000"));
@@ -304,6 +305,14 @@ const ICF: &str = "Version 2006.07.27\n'TEST SETUP ====\n\
     \tD: \"Data\"\n'Target type\n\tDISK\n'End target\n'End target assignments\n'End worker\n\
     'End manager\n'END manager list\nVersion 2006.07.27\n";
 
+/// How far a share of `ios` may be off: five deviations, and what was under way at the end, which
+/// stands in no figure. Half a million, as usual, leave 0.003; a worker that the host starves does
+/// a handful in the same second.
+fn by_chance(share: f64, ios: u64, outstanding: u64) -> f64 {
+    let ios = ios as f64;
+    5.0 * (share * (1.0 - share) / ios).sqrt() + outstanding as f64 / ios
+}
+
 #[test]
 fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -335,7 +344,7 @@ fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
         let bins: u64 = row[59..].iter().map(|field| field.parse::<u64>().unwrap()).sum();
         assert_eq!(bins, ios.iter().sum::<u64>(), "{row:?}");
         let reads = ios[0] as f64 / bins as f64;
-        assert!((reads - 0.75).abs() < 0.02, "{reads}");
+        assert!((reads - 0.75).abs() < by_chance(0.75, bins, 4), "{reads} of {bins}");
     }
 }
 

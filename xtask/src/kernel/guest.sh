@@ -16,12 +16,13 @@ LIMIT=60
 
 say() { echo "drumfire: $*"; }
 
-# check NAME COMMAND…: says whether the command succeeded; shows what it said if not.
+# check NAME COMMAND…: says whether the command succeeded, and what it noted; if not, what it said.
 check() {
-    local name=$1
+    local name=$1 noted
     shift
     if "$@" >/tmp/said 2>&1; then
-        say "passed $name"
+        noted=$(sed -n 's/^noted//p' /tmp/said)
+        say "passed $name$noted"
     else
         say "failed $name: exit code $?: $(grep -v '^+' /tmp/said | tail -n 1)"
         cat /tmp/said
@@ -88,18 +89,36 @@ check_files() {
     bounded umount /mnt && [ $same = 0 ] && bounded e2fsck -fn "$1"
 }
 
-# survives DEVICE TAG COMMAND…: makes files, and does the command again and again meanwhile.
-survives() {
-    local device=$1 tag=$2 times=0
-    shift 2
-    make_files "$device" $tag &
-    local writer=$!
-    while [ $times -lt 3 ] || kill -0 $writer; do
-        sleep 0.3
-        "$@" || return 1
-        times=$((times + 1))
+# Whether the kernel waits for an I/O of any device: there is but one, perhaps behind a path.
+waits_for_io() { cat /sys/block/*/inflight | awk '{ sum += $1 + $2 } END { exit !sum }'; }
+
+# await_io PID: waits until I/Os are under way; not longer than that process lives.
+await_io() {
+    while kill -0 $1; do
+        waits_for_io && return 0
     done
-    wait $writer
+    return 1
+}
+
+# survives DEVICE TAG COMMAND…: makes files and does the command meanwhile, each time with I/Os under
+# way, three times at least. They are bounded and the pauses grow, so that a slow guest gets its
+# files written too, and no command that was lost can hide behind the next reset.
+survives() {
+    local device=$1 tag=$2 resets=0 writer
+    shift 2
+    for _ in 1 2 3 4 5; do
+        make_files "$device" $tag &
+        writer=$!
+        for pause in 0.3 0.3 0.3 0.5 1 2 4 8; do
+            sleep $pause
+            await_io $writer || break
+            "$@" || return 1
+            resets=$((resets + 1))
+        done
+        wait $writer || return 1
+        [ $resets -ge 3 ] && echo "noted: $resets times with I/Os under way" && return 0
+    done
+    echo "only $resets times with I/Os under way" && return 1
 }
 
 # survives_cut DEVICE TAG: makes files while the network is away for longer than both ends wait.
