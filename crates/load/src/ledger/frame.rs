@@ -1,0 +1,62 @@
+//! Which blocks of a volume a ledger knows.
+
+use block::Geometry;
+
+use crate::spec::Workload;
+use crate::stamp::SECTOR;
+
+/// Which blocks a ledger has words for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    /// First byte of the volume that it is about.
+    pub(super) start: u64,
+    /// The one behind the last.
+    pub(super) end: u64,
+    /// Length of a block in bytes.
+    pub(super) unit: u64,
+    /// How many blocks there are.
+    pub(super) count: usize,
+    /// There are words for erasures, too.
+    pub(super) erases: bool,
+}
+
+impl Frame {
+    /// That of all workloads of a volume.
+    pub(super) fn of(workloads: &[&Workload], geometry: Geometry) -> Frame {
+        let ranges = workloads.iter().map(|workload| workload.range.on(geometry));
+        let start = ranges.clone().map(|(start, _)| start).min().unwrap_or(0);
+        let end = ranges.map(|(start, bytes)| start + bytes).max().unwrap_or(0);
+        let unit = unit(workloads, geometry, start);
+        let count = (end - start).div_ceil(unit).max(1);
+        let mut lines = workloads.iter().flat_map(|workload| &workload.access.lines);
+        let erases = lines.any(|line| line.trim_percent > 0.0 || line.zero_percent > 0.0);
+        let count = usize::try_from(count).unwrap_or(usize::MAX / 2);
+        Frame { start, end, unit, count, erases }
+    }
+
+    /// How many words that takes.
+    pub(super) fn words(&self) -> usize {
+        self.count.saturating_mul(if self.erases { 2 } else { 1 })
+    }
+}
+
+/// The length that every I/O is a multiple of and begins at a multiple of.
+fn unit(workloads: &[&Workload], geometry: Geometry, start: u64) -> u64 {
+    let mut unit = 0;
+    for workload in workloads {
+        let (begin, _) = workload.range.on(geometry);
+        unit = gcd(unit, begin - start);
+        for line in &workload.access.lines {
+            for bytes in [line.size_bytes, line.align(), line.reply_bytes] {
+                unit = gcd(unit, u64::from(bytes));
+            }
+        }
+    }
+    // The pass that fills a volume writes its end too.
+    let rest = workloads.iter().map(|workload| workload.range.on(geometry).1);
+    rest.fold(unit, gcd).max(u64::from(geometry.block_bytes.min(SECTOR as u32)))
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

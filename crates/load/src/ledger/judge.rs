@@ -1,0 +1,91 @@
+//! What a block holds, beside what it may hold.
+
+use super::{Erased, FindingKind, Ledger};
+use crate::stamp::{self, SECTOR, Sector};
+
+impl Ledger {
+    /// Compares a block with what it must hold `least` and may hold at `most`. Blocks that were
+    /// never written are not compared.
+    pub(super) fn judge(
+        &self,
+        data: &[u8],
+        place: u64,
+        least: u32,
+        most: u32,
+    ) -> Option<FindingKind> {
+        let sectors = || (place..).step_by(SECTOR).zip(data.chunks_exact(SECTOR));
+        let read = |(place, sector)| stamp::read(sector, self.owner, place);
+        if least == 0 && most == 0 {
+            return None;
+        }
+        let erased = self.erased(place);
+        let last = erased.trimmed.max(erased.zeroed);
+        // An erasure that was acknowledged last, or begun since, may be what is seen.
+        let may_be_empty = last > 0 && last >= least;
+        if !self.trim_zeroes && erased.trimmed > 0 && erased.trimmed >= least {
+            return self.judge_trimmed(data, place, most, erased);
+        }
+        let mut first = None;
+        let mut empty = 0;
+        for sector in sectors().map(read) {
+            match sector {
+                Sector::Ours(found) if found > most => {
+                    return Some(FindingKind::Future { found, begun: most });
+                }
+                Sector::Ours(found) => {
+                    let same = *first.get_or_insert(found) == found;
+                    // While writes may be under way, parts of several may stand side by side.
+                    if found < least && may_be_empty && last == least {
+                        return Some(FindingKind::Kept { found, erased: least });
+                    }
+                    if found < least || (!same && most == least) {
+                        return Some(
+                            match data.len() == SECTOR
+                                || sectors().map(read).all(|s| s == Sector::Ours(found))
+                            {
+                                true => FindingKind::Stale { found, acknowledged: least },
+                                false => FindingKind::Torn,
+                            },
+                        );
+                    }
+                }
+                Sector::Torn => return Some(FindingKind::Torn),
+                // What was there before the first write.
+                Sector::Empty | Sector::Foreign if least == 0 => {}
+                Sector::Foreign => return Some(FindingKind::Foreign),
+                Sector::Empty if may_be_empty => {}
+                Sector::Empty => empty += 1,
+            }
+        }
+        match (empty, first) {
+            (0, _) => None,
+            (_, None) => Some(FindingKind::Lost { acknowledged: least }),
+            (_, Some(_)) => Some(FindingKind::Torn),
+        }
+    }
+
+    /// The same for a block that was trimmed on a volume that promises no zeroes: nothing that
+    /// it ever held is wrong, but what was never written to it is.
+    fn judge_trimmed(
+        &self,
+        data: &[u8],
+        place: u64,
+        most: u32,
+        erased: Erased,
+    ) -> Option<FindingKind> {
+        (place..).step_by(SECTOR).zip(data.chunks_exact(SECTOR)).find_map(|(place, sector)| {
+            match stamp::read(sector, self.owner, place) {
+                Sector::Ours(found) if found > most => {
+                    Some(FindingKind::Future { found, begun: most })
+                }
+                Sector::Ours(_) | Sector::Empty => None,
+                Sector::Torn => Some(FindingKind::Torn),
+                //= NVMe base §DLFEAT: all ones are a third way to read what was deallocated.
+                Sector::Foreign if sector.iter().all(|byte| *byte == 0xff) => None,
+                // What was there before the trim, when nobody had written it.
+                Sector::Foreign if !erased.written => None,
+                Sector::Foreign => Some(FindingKind::Foreign),
+            }
+        })
+    }
+}
