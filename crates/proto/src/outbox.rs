@@ -67,11 +67,6 @@ impl Outbox {
         self.lap = Lap::new(lap_bytes).ok();
     }
 
-    /// Whether buffers are lent.
-    pub fn lends(&self) -> bool {
-        self.lap.is_some()
-    }
-
     /// Says which acknowledgement proves that the peer has read all that was appended up to now.
     /// Stamps rise, in serial arithmetic.
     #[inline]
@@ -158,6 +153,22 @@ impl Outbox {
         });
         self.sent_stamp = self.stamp.wrapping_add(self.unstamped.into());
         std::mem::swap(&mut self.chain, sent);
+    }
+
+    /// The same for a chain that goes to a socket. As long as nothing is lent, `lap_bytes` is asked
+    /// for the length of a ring from which such chains should be lent, see [`Outbox::lend`].
+    #[inline]
+    pub fn exchange_for(
+        &mut self,
+        sent: &mut Chain,
+        lap_bytes: impl FnOnce(&Chain) -> Option<usize>,
+    ) {
+        self.exchange(sent);
+        if self.lap.is_none()
+            && let Some(bytes) = lap_bytes(sent)
+        {
+            self.lend(bytes);
+        }
     }
 
     /// Makes `len` bytes at the end of the current buffer ours and returns where they begin.

@@ -112,12 +112,7 @@ impl<D: Dial> Link<D> {
 
     fn flush(&mut self) {
         if !self.out.is_empty() && self.socket.can_send() {
-            self.out.exchange(&mut self.chain);
-            if !self.out.lends()
-                && let Some(bytes) = self.socket.lap_bytes(&self.chain)
-            {
-                self.out.lend(bytes);
-            }
+            self.out.exchange_for(&mut self.chain, |chain| self.socket.lap_bytes(chain));
             self.socket.send(&mut self.chain);
         }
     }
