@@ -325,17 +325,21 @@ fn overlapping_io_is_no_mismatch() {
     assert!(!worker.filling() && done.ios() > 5_000, "{}", done.ios());
 }
 
+/// What is found wrong on a lane that does something wrong.
+fn found(lane: Lane, wrong: Wrong, workload: &Workload) -> Finding {
+    lane.wrong.set(wrong);
+    let mut worker = worker(lane, workload);
+    run(&mut worker, Nanos(100 * MS));
+    match worker.take_trouble() {
+        Some(Trouble::Mismatch(finding)) => finding,
+        other => panic!("{wrong:?} was not found: {other:?}"),
+    }
+}
+
 #[test]
 fn every_kind_of_damage_is_found() {
     for wrong in [Wrong::Loses, Wrong::Misplaces, Wrong::Tears] {
-        let workload = verified();
-        let lane = Lane::new(50 * US, 400 * US);
-        lane.wrong.set(wrong);
-        let mut worker = worker(lane, &workload);
-        run(&mut worker, Nanos(100 * MS));
-        let Some(Trouble::Mismatch(finding)) = worker.take_trouble() else {
-            panic!("{wrong:?} was not found")
-        };
+        let finding = found(Lane::new(50 * US, 400 * US), wrong, &verified());
         let fits = match finding.kind {
             FindingKind::Stale { .. } => true,
             FindingKind::Torn => wrong == Wrong::Tears,
@@ -372,14 +376,8 @@ fn trims_that_are_not_done_or_go_too_far_are_found() {
     for (wrong, trim_zeroes) in
         [(Wrong::Keeps, true), (Wrong::TrimsMore, true), (Wrong::TrimsMore, false)]
     {
-        let workload = erasing();
         let lane = Lane { trim_zeroes, ..Lane::new(50 * US, 400 * US) };
-        lane.wrong.set(wrong);
-        let mut worker = worker(lane, &workload);
-        run(&mut worker, Nanos(100 * MS));
-        let Some(Trouble::Mismatch(finding)) = worker.take_trouble() else {
-            panic!("{wrong:?} was not found")
-        };
+        let finding = found(lane, wrong, &erasing());
         let fits = match finding.kind {
             FindingKind::Kept { .. } => wrong == Wrong::Keeps,
             FindingKind::Lost { .. } | FindingKind::Torn => wrong == Wrong::TrimsMore,
@@ -393,9 +391,5 @@ fn trims_that_are_not_done_or_go_too_far_are_found() {
 fn a_sample_is_compared_too() {
     let verify = Verify { sample_percent: 5.0, ..Verify::default() };
     let workload = Workload { verify: Some(verify), ..verified() };
-    let lane = Lane::new(50 * US, 400 * US);
-    lane.wrong.set(Wrong::Misplaces);
-    let mut worker = worker(lane, &workload);
-    run(&mut worker, Nanos(100 * MS));
-    assert!(worker.take_trouble().is_some());
+    found(Lane::new(50 * US, 400 * US), Wrong::Misplaces, &workload);
 }

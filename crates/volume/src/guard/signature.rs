@@ -20,8 +20,8 @@ const MARKS: [(u64, &[u8], &str); 22] = [
     (32_769, b"CD001", "an ISO 9660 file system"),
     (4086, b"SWAPSPACE2", "swap space"),
     (0, b"LUKS\xba\xbe", "a LUKS volume"),
-    (0, &[0xfc, 0x4e, 0x2b, 0xa9], "a part of an md array"),
-    (4096, &[0xfc, 0x4e, 0x2b, 0xa9], "a part of an md array"),
+    (0, &MD_MAGIC, MD),
+    (4096, &MD_MAGIC, MD),
     (
         4120,
         &[
@@ -35,6 +35,8 @@ const MARKS: [(u64, &[u8], &str); 22] = [
     (0, b"bluestore block device", "a Ceph store"),
     (32_768, b"JFS1", "a JFS file system"),
 ];
+const MD_MAGIC: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
+const MD: &str = "a part of an md array";
 /// Sectors in which a label of LVM may stand.
 const LVM_SECTORS: u64 = 4;
 const LVM: &str = "an LVM physical volume";
@@ -67,10 +69,9 @@ pub(super) fn find(
     }
     // Older md superblocks stand at the end: version 1.0 in the last 8 to 12 KiB, 0.90 in the last
     // 64 to 128 KiB.
-    let md = [0xfc, 0x4e, 0x2b, 0xa9];
     let ends = [bytes.saturating_sub(8192) & !4095, (bytes & !0xffff).saturating_sub(0x1_0000)];
     for at in ends {
-        see("a part of an md array", holds(at, &md)?);
+        see(MD, holds(at, &MD_MAGIC)?);
     }
     see("a master boot record", holds(510, &[0x55, 0xaa])?);
     Ok(found)
@@ -102,9 +103,9 @@ mod test {
             assert!(found(1 << 20, &[(500_001, mark)]).is_empty(), "{at}");
         }
         assert_eq!(found(1 << 20, &[(1536, b"LABELONE")]), [LVM]);
-        let md: &[u8] = &[0xfc, 0x4e, 0x2b, 0xa9];
-        assert_eq!(found((1 << 20) + 512, &[((1 << 20) - 8192, md)]).len(), 1);
-        assert_eq!(found((1 << 20) + 512, &[((1 << 20) - 65_536, md)]).len(), 1);
+        for at in [(1 << 20) - 8192, (1 << 20) - 65_536] {
+            assert_eq!(found((1 << 20) + 512, &[(at, &MD_MAGIC)]), [MD]);
+        }
         let both = found(1 << 20, &[(510, &[0x55, 0xaa]), (512, b"EFI PART")]);
         assert_eq!(both, ["a GPT partition table", "a master boot record"]);
     }
