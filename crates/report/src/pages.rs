@@ -130,7 +130,7 @@ fn checks(result: &RunResult) -> Section {
 }
 
 fn records(result: &RunResult) -> Option<Section> {
-    let records = records::like(&result.job);
+    let records = records::like(&result.job, result.origin);
     if records.is_empty() {
         return None;
     }

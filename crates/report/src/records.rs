@@ -3,7 +3,7 @@
 //! These figures are theirs: published by them, on their hardware, not repeated here. They stand
 //! beside a result to give it a scale. `docs` list the claims and what is wrong with some.
 
-use stats::Job;
+use stats::{Job, Origin};
 
 /// What a published figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,9 +109,8 @@ const NEAR: u32 = 6;
 
 /// Measured records of the same kind of job, the nearest first, and of those equally near the
 /// highest first.
-pub fn like(job: &Job) -> Vec<&'static Record> {
-    if job.storage == "null" {
-        // Nothing was stored: that is no record in anything.
+pub fn like(job: &Job, origin: Origin) -> Vec<&'static Record> {
+    if !competes(job, origin) {
         return Vec::new();
     }
     let near =
@@ -123,8 +122,8 @@ pub fn like(job: &Job) -> Vec<&'static Record> {
 
 /// The marks on the way up for this kind of job, from low to high: every record whose size and
 /// mix do not speak against it.
-pub fn ladder(job: &Job) -> Vec<&'static Record> {
-    if job.storage == "null" {
+pub fn ladder(job: &Job, origin: Origin) -> Vec<&'static Record> {
+    if !competes(job, origin) {
         return Vec::new();
     }
     let fits = |record: &&Record| {
@@ -133,6 +132,11 @@ pub fn ladder(job: &Job) -> Vec<&'static Record> {
     let mut found: Vec<&Record> = RECORDS.iter().filter(fits).collect();
     found.sort_by(|a, b| a.iops.total_cmp(&b.iops));
     found
+}
+
+/// A record is measured, and something was stored.
+fn competes(job: &Job, origin: Origin) -> bool {
+    origin == Origin::Measured && job.storage != "null"
 }
 
 /// What the records have in common that came from one source.
@@ -320,26 +324,38 @@ mod test {
 
     #[test]
     fn the_nearest_kind_of_job_comes_first() {
-        let race = names(&like(&job(512, 100.0, "iSCSI", "RAM")));
+        let race = names(&like(&job(512, 100.0, "iSCSI", "RAM"), Origin::Measured));
         assert_eq!(
             race[..3],
             ["Third I/O 2010 2.7M", "Intel 2010 1M", "Microsoft and Intel 2010 1.03M"]
         );
-        let reads = names(&like(&job(4096, 100.0, "NVMe/TCP", "SSD")));
+        let reads = names(&like(&job(4096, 100.0, "NVMe/TCP", "SSD"), Origin::Measured));
         assert_eq!(reads[..2], ["Marvell 2011 1.4M", "Intel 2009 1M"]);
-        let mix = names(&like(&job(8192, 70.0, "iSCSI", "RAM")));
+        let mix = names(&like(&job(8192, 70.0, "iSCSI", "RAM"), Origin::Measured));
         assert_eq!(mix[0], "Third I/O 2010 1.3M");
     }
 
     #[test]
+    fn only_what_was_measured_on_storage_is_compared() {
+        let job = job(4096, 100.0, "local", "SSD");
+        for origin in [Origin::Emulated, Origin::Simulated] {
+            assert!(like(&job, origin).is_empty() && ladder(&job, origin).is_empty());
+        }
+        let null = Job { storage: "null".into(), ..job };
+        assert!(like(&null, Origin::Measured).is_empty());
+    }
+
+    #[test]
     fn a_ladder_rises_and_fits() {
-        let writes = ladder(&job(4096, 0.0, "local", "SSD"));
+        let writes = ladder(&job(4096, 0.0, "local", "SSD"), Origin::Measured);
         assert!(writes.is_sorted_by(|a, b| a.iops <= b.iops));
         assert!(writes.iter().all(|record| record.read_percent != Some(100.0)));
         assert!(names(&writes).contains(&"Marvell 2011 1.04M".to_owned()));
         assert_eq!((writes[0].job(), writes[0].figure()), ("size not stated".into(), "250".into()));
         assert_eq!(THIRD_IO.job(), "512 B to 2 KiB reads");
         // A job of mixed sizes meets only what is said of no size.
-        assert!(ladder(&Job::default()).iter().all(|record| record.sizes.is_none()));
+        assert!(
+            ladder(&Job::default(), Origin::Measured).iter().all(|record| record.sizes.is_none())
+        );
     }
 }

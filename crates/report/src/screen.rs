@@ -225,7 +225,7 @@ impl Bar<'_> {
 
 fn draw_marks(frame: &mut Frame, area: Rect, scene: &Scene) {
     let iops = scene.snapshot.iops;
-    let ladder = records::ladder(&scene.about.job);
+    let ladder = records::ladder(&scene.about.job, scene.about.origin);
     let passed =
         ladder.iter().rev().filter(|record| record.iops <= iops).map(|record| mark(record));
     let passed = as_fits(passed, usize::from(area.width.saturating_sub(8)));

@@ -161,7 +161,7 @@ fn check_line(check: &Check, paint: Paint) -> String {
 }
 
 fn write_records(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
-    let records = records::like(&result.job);
+    let records = records::like(&result.job, result.origin);
     if records.is_empty() {
         return Ok(());
     }
