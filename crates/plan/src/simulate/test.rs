@@ -4,7 +4,7 @@ use load::WorkerSpec;
 use load::spec::{Arrivals, Pacing, Part, Workload};
 use model::{Method, solve};
 use serde_json::Value;
-use stats::{Job, Origin};
+use stats::{Job, Origin, Verdict};
 use volume::{Purpose, Uri};
 
 use super::*;
@@ -144,7 +144,9 @@ fn without_calibration_there_are_no_percentiles_and_the_same_seed_gives_the_same
     assert!(one.totals.latency_ns.mean.is_some() && one.totals.latency_ns.p99.is_none());
     assert!(one.histograms.is_empty() && one.spans.is_empty());
     assert_eq!(one.kind, Some(Kind::Guess));
-    assert!(one.warnings.iter().any(|warning| warning.contains("not calibrated")));
+    let why = one.checks.iter().find(|check| check.code == "H12").unwrap();
+    assert!(why.verdict == Verdict::Unknown && why.evidence.contains("not calibrated"));
+    assert!(one.warnings.is_empty(), "said once: {:?}", one.warnings);
     let calibrated = Profile {
         calibration: Some(volume::delay::Calibration {
             source: "runs of a test".to_owned(),
