@@ -151,7 +151,8 @@ pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
 pub(crate) fn knee(series: &Series) -> String {
     let of = of(&series.settings);
     let Some(knee) = &series.knee else {
-        return format!("knee{of}: not known, {} loads are too few", series.points);
+        let loads = figure::plural(series.points as u64, "load");
+        return format!("knee{of}: not known from {loads}");
     };
     let place = if knee.at_end { "at or beyond" } else { "at" };
     format!(

@@ -94,7 +94,7 @@ fn belong_together(points: &[Point]) -> Result<(), CalibrateError> {
     let refuse = |reason: String| Err(CalibrateError::Points(reason));
     if !(POINTS_MIN..=POINTS_MAX).contains(&points.len()) {
         let count = points.len();
-        return refuse(format!("{count} runs: {POINTS_MIN} to {POINTS_MAX} are needed"));
+        return refuse(format!("{POINTS_MIN} to {POINTS_MAX} runs are needed, not {count}"));
     }
     if let Some(other) = points.iter().find(|point| point.storage != points[0].storage) {
         let (one, two) = (&points[0].storage, &other.storage);

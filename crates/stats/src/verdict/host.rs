@@ -141,7 +141,7 @@ const REPEATS: usize = 5;
 const SPREAD: f64 = 0.05;
 
 /// H20: the number was measured more than once. `rates` are the I/Os per second of runs of the
-/// same job, each a process of its own.
+/// same job.
 pub fn repeats(rates: &[f64]) -> Check {
     let check = |verdict, evidence| Check::new("H20", "repeats", verdict, evidence);
     let mut sorted: Vec<f64> = rates.iter().copied().filter(|rate| rate.is_finite()).collect();
@@ -155,7 +155,7 @@ pub fn repeats(rates: &[f64]) -> Check {
         let words = format!("{runs}: at least {REPEATS} say how far the next one may differ");
         return check(Verdict::Unknown, words);
     }
-    let median = sorted[count / 2];
+    let median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0;
     let spread = if median > 0.0 { (most - least) / median } else { f64::INFINITY };
     let evidence =
         format!("{count} runs, median {median:.0} IOPS, range {:.1} % (at most 5)", spread * 100.0);
@@ -212,5 +212,7 @@ mod test {
         assert_eq!(repeats(&[100.0, 98.0, 101.0, 99.0, 103.0]).verdict, Verdict::Pass);
         assert_eq!(repeats(&[100.0, 98.0, 101.0, 99.0, 104.0]).verdict, Verdict::Warn);
         assert_eq!(repeats(&[0.0; 5]).verdict, Verdict::Warn);
+        let even = repeats(&[100.0, 100.0, 100.0, 104.0, 104.0, 104.0]);
+        assert!(even.evidence.contains("median 102 IOPS, range 3.9 %"), "{}", even.evidence);
     }
 }

@@ -19,7 +19,8 @@ pub fn steady_state(rates: &[f64]) -> Check {
     let check = |verdict, evidence| Check::new("H06", "steady-state", verdict, evidence);
     let width = rates.len() / WINDOWS;
     let Some(windows) = windows(rates, width) else {
-        let evidence = format!("{} seconds are fewer than {WINDOWS} windows", rates.len());
+        let evidence =
+            format!("{WINDOWS} windows take {WINDOWS} s at least, and it ran {} s", rates.len());
         return check(Verdict::Unknown, evidence);
     };
     let mean = windows.iter().sum::<f64>() / WINDOWS as f64;
