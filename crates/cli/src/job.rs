@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use load::formats::Treatment;
+use load::formats::{Note, Treatment};
 use load::presets;
 use load::spec::{Group, JobSpec, Verify, Workload};
 
@@ -60,7 +60,7 @@ fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Resu
     let reading = foreign::read(format, file, volumes, run.drive.seconds)?;
     let Some(job) = reading.job else {
         let refused = reading.notes.iter().find(|note| note.treatment == Treatment::Refused);
-        let first = refused.map(|note| format!("{}: `{}`: {}", note.at, note.text, note.why));
+        let first = refused.map(Note::reason);
         let more = format!("`drumfire explain {file}` says it all");
         return Err(UsageError(format!("{}; {more}", first.unwrap_or_default())).into());
     };

@@ -21,7 +21,7 @@ impl fmt::Display for Place {
 
 /// A file that cannot be read: where, the offending text, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{at}: `{text}`: {why}")]
+#[error("{at}: {}{why}", quoted(.text))]
 pub struct FormatError {
     /// Where.
     pub at: Place,
@@ -81,11 +81,16 @@ impl Note {
     pub fn new(at: &Place, text: &str, treatment: Treatment, why: impl Into<String>) -> Note {
         Note { at: at.clone(), text: shown(text), treatment, why: why.into() }
     }
+
+    /// It without the word for its treatment: as the one reason why a file is refused.
+    pub fn reason(&self) -> String {
+        format!("{}: {}{}", self.at, quoted(&self.text), self.why)
+    }
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: `{}`: {}", self.treatment.word(), self.at, self.text, self.why)
+        write!(f, "{} {}", self.treatment.word(), self.reason())
     }
 }
 
@@ -116,6 +121,11 @@ impl FromIterator<Note> for Notes {
         notes.into_iter().for_each(|note| all.take(note));
         all
     }
+}
+
+/// What is said before the reason; a file may also lack something.
+fn quoted(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{text}`: ") }
 }
 
 /// The beginning of a text, without control characters: it goes to a terminal.

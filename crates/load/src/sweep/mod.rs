@@ -32,12 +32,12 @@ const MAX_REPEATS: u32 = 1000;
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// No such setting.
-    #[error("'{word}' is no setting: there are {setup}{names}, and workload.KEY…", names = names())]
+    #[error("'{word}' is no setting: there are {known}, and workload.KEY…")]
     Word {
         /// What was named.
         word: String,
-        /// The settings of the job's setup, each with a comma.
-        setup: String,
+        /// What may be named: the settings of the job's setup, then those of any job.
+        known: String,
     },
     /// Not `WORD=VALUE,VALUE…`.
     #[error("'{0}' is not WORD=VALUE,VALUE…, as size=512,4k")]
@@ -82,10 +82,6 @@ pub enum SweepError {
     /// The document is another sweep's.
     #[error("the document of the sweep: {0}")]
     Document(String),
-}
-
-fn names() -> String {
-    WORDS.map(|word| word.name).join(", ")
 }
 
 /// A sweep under way.

@@ -68,9 +68,11 @@ pub(super) fn name(text: &str, setup: &BTreeMap<String, String>) -> Result<Strin
     }
     let found =
         WORDS.iter().find(|word| word.name == text || (!text.is_empty() && word.alias == text));
-    found.map(|word| word.name.to_owned()).ok_or_else(|| SweepError::Word {
-        word: text.to_owned(),
-        setup: setup.keys().filter(|key| *key != MAKER).map(|key| format!("{key}, ")).collect(),
+    found.map(|word| word.name.to_owned()).ok_or_else(|| {
+        let made = setup.keys().map(String::as_str).filter(|key| *key != MAKER);
+        let any = WORDS.iter().map(|word| word.name).filter(|name| !setup.contains_key(*name));
+        let known = made.chain(any).collect::<Vec<_>>().join(", ");
+        SweepError::Word { word: text.to_owned(), known }
     })
 }
 
