@@ -12,16 +12,18 @@ use serde_json::json;
 use crate::catalogue::read;
 use crate::exit::{Exit, UsageError};
 use crate::output::print;
+use crate::{report as results, sweep};
 
 /// `drumfire calibrate`.
 #[derive(Flags, Debug)]
 #[command(
-    after_help = "Example: sweep --outstanding 1, 4, 16, 64 with --size 4k and 64k and --read 100 \
-    and 0 into folders runs/*, then drumfire calibrate runs/* --out drive.toml\n\
+    after_help = "Example: drumfire sweep URI --axis outstanding=1,4,16,64 --axis size=4k,64k \
+    --axis read=0,100 --out runs, then drumfire calibrate runs --out drive.toml\n\
     `simulate`, `plan` and delay:drive.toml(URI) read the profile."
 )]
 pub struct Args {
-    /// Folders of runs, or their result.json: closed loops of one length each.
+    /// Folders of sweeps or runs, or a result.json: closed loops of one length each. A cell of a
+    /// sweep counts once, by its median run.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// Where the profile goes.
@@ -45,9 +47,11 @@ pub fn main(args: &Args) -> Result<Exit> {
     let part = part.map_err(|error| UsageError(format!("--part: {error}")))?;
     let mut points = Vec::new();
     for run in &args.runs {
-        for result in crate::report::read(run)? {
-            let point = Point::of(&run.display().to_string(), &result);
-            points.push(point.map_err(|error| UsageError(error.to_string()))?);
+        for folder in folders(run)? {
+            for result in results::read(&folder)? {
+                let point = Point::of(&folder.display().to_string(), &result);
+                points.push(point.map_err(|error| UsageError(error.to_string()))?);
+            }
         }
     }
     let name = args.out.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -71,6 +75,16 @@ pub fn main(args: &Args) -> Result<Exit> {
         false => table(&found, out)?,
     })?;
     Ok(Exit::Good)
+}
+
+/// The cells of a sweep that were measured, or what is no sweep itself.
+fn folders(path: &Path) -> Result<Vec<PathBuf>> {
+    if !sweep::is_one(path) {
+        return Ok(vec![path.to_owned()]);
+    }
+    let cells = sweep::read(path)?.cells.into_iter();
+    let measured = cells.filter(|cell| cell.whole_runs().next().is_some());
+    Ok(measured.map(|cell| path.join(cell.folder)).collect())
 }
 
 fn source(runs: &[PathBuf], points: &[Point]) -> String {
