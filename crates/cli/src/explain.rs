@@ -128,8 +128,20 @@ fn length(step: &Step) -> String {
         false => "",
     };
     match step.ramp_seconds {
-        s if s > 0.0 => format!("{} s{ends} after {s} s of ramp", step.seconds),
-        _ => format!("{} s{ends}", step.seconds),
+        s if s > 0.0 => format!("{}{ends} after {} of ramp", span(step.seconds), span(s)),
+        _ => format!("{}{ends}", span(step.seconds)),
+    }
+}
+
+/// Seconds, and beside them in the unit in which people count so many.
+fn span(seconds: f64) -> String {
+    let units = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")];
+    match units.into_iter().find(|(unit, _)| seconds >= 2.0 * unit) {
+        Some((unit, name)) => {
+            let count = (seconds / unit * 10.0).round() / 10.0;
+            format!("{seconds} s ({count} {name})")
+        }
+        None => format!("{seconds} s"),
     }
 }
 
@@ -236,4 +248,24 @@ fn line_of(line: &Line) -> String {
         facts.push(format!("answered with {}", print_size(line.reply_bytes.into())));
     }
     facts.join(", ")
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn long_times_are_said_in_longer_units_too() {
+        let said = [0.5, 119.0, 120.0, 5430.0, 7200.0, 172_800.0, 2_592_000.0].map(span);
+        let expect = [
+            "0.5 s",
+            "119 s",
+            "120 s (2 minutes)",
+            "5430 s (90.5 minutes)",
+            "7200 s (2 hours)",
+            "172800 s (2 days)",
+            "2592000 s (30 days)",
+        ];
+        assert_eq!(said, expect);
+    }
 }
