@@ -34,6 +34,8 @@ fn misuse(args: &str, code: i32, word: &str) {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     refused(&drumfire.run(folder.path(), args, LIMIT), code, word);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert!(left.is_empty(), "what cannot begin leaves nothing: {left:?}");
 }
 
 macro_rules! misuses {
@@ -67,6 +69,12 @@ misuses! {
     a_time_before_now "run ram:1m --seconds -1" => USAGE "must be above 0"
     a_file_without_its_kind "run disk.img" => USAGE "file:disk.img"
     a_portal_with_a_path "discover file:x/y" => USAGE "host:port"
+    a_port_beyond_all "discover 127.0.0.1:99999" => USAGE "'99999' is not a port"
+    a_sweep_of_nothing "sweep no-such-folder" => USAGE "no-such-folder"
+    a_sweep_in_a_plain_folder "sweep ." => USAGE "holds no sweep"
+    an_axis_that_is_none "sweep race --axis no=1" => USAGE "volumes, size, read"
+    missing_parts "simulate x25-m --parts none" => FAILED "cannot read none"
+    stdout_wanted_twice "run null:1t --json --json-lines -" => USAGE "name a file"
     a_missing_file "run file:no-such-file --seconds 1" => FAILED "no-such-file"
     a_missing_file_to_serve "serve --iscsi 127.0.0.1:0 --volume a=file:none" => FAILED "none"
     nobody_listens "run iscsi://127.0.0.1:1/iqn.2026-11.org.example:x/1 --seconds 1"

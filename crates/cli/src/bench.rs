@@ -4,16 +4,18 @@
 //! `run`, `race`, `simulate` and `sweep` differ in how a job comes about. From here on all are one.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use load::spec::{JobSpec, MAKER, Step};
 use load::{Engine, RunError, RunSpec, Runner, Stop};
 use stats::RunResult;
 use stats::live::Live;
+use volume::Uri;
 
 use crate::args::{Color, Drive};
 use crate::exit::{Exit, UsageError};
+use crate::folder::Folder;
 use crate::run::Volumes;
 use crate::simulate::Systems;
 use crate::{ceiling, folder, placement, race, recheck, show, signal, simulate};
@@ -112,7 +114,11 @@ impl Bench {
     pub fn check(&mut self, job: &JobSpec) -> Result<()> {
         placement::parse(job.setup.get(CORES).map_or("", |cores| cores))?;
         match Maker::of(job)? {
-            Maker::Nobody => Ok(()),
+            Maker::Nobody => {
+                let groups = job.steps.iter().flat_map(|step| &step.groups);
+                let mut volumes = groups.flat_map(|group| &group.volumes);
+                volumes.try_for_each(|text| Ok(text.parse::<Uri>().map(drop)?))
+            }
             Maker::Race => race::check(job),
             Maker::Simulate => simulate::check(job, &mut self.systems),
         }
@@ -172,12 +178,13 @@ pub fn setup<const N: usize>(
 
 /// Runs a job, one step after the other, and keeps a result for each.
 pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Result<Exit> {
+    show::check(drive)?;
     let mut bench = Bench::new(allowed, job.steps.iter());
     bench.check(job)?;
     let many = job.steps.len() > 1;
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
     let steps = steps.collect::<Result<Vec<Ready>>>()?;
-    let folder = folder::make(drive.out.as_deref(), Maker::of(job)?.word())?;
+    let folder = Folder::new(drive.out.as_deref(), Maker::of(job)?.word())?;
     signal::stop_on_signal(&bench.stop)?;
     let mut results: Vec<RunResult> = Vec::new();
     let mut right = true;
@@ -185,7 +192,10 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
         if bench.stop.asked() > 0 {
             break;
         }
-        let folder = if many { folder.join(format!("step-{}", index + 1)) } else { folder.clone() };
+        let folder = match many {
+            true => folder.join(format!("step-{}", index + 1)),
+            false => folder.to_path_buf(),
+        };
         let unread = only_writes(&ready.spec);
         results.push(one(ready, &folder, drive, color, !many || !drive.json)?);
         if unread && bench.stop.asked() == 0 {
@@ -206,19 +216,18 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
 /// Runs a step and keeps its result in `folder`.
 pub fn one(
     mut ready: Ready,
-    folder: &PathBuf,
+    folder: &Path,
     drive: &Drive,
     color: Color,
     print: bool,
 ) -> Result<RunResult> {
     let spec = &mut ready.spec;
     let name = spec.job.name.clone();
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
+    let folder = Folder::at(folder)?;
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
         // Kept from the start: a look after a crash needs both.
-        folder::write_job(folder, &spec.document)?;
-        spec.ledgers = Some(folder.clone());
+        folder::write_job(&folder, &spec.document)?;
+        spec.ledgers = Some(folder.to_path_buf());
     }
     let mut live = show::view(drive, color)?;
     let again = drive.ceiling.then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone() }));
@@ -227,7 +236,7 @@ pub fn one(
     if let Some((spec, engine)) = again {
         ceiling::judge(&mut result, &spec, &engine);
     }
-    show::finish(&mut result, folder, drive, color, &name, print)?;
+    show::finish(&mut result, &folder, drive, color, &name, print)?;
     Ok(result)
 }
 

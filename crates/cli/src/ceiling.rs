@@ -16,6 +16,8 @@ use stats::verdict::Ceiling;
 use stats::{Origin, RunResult};
 use volume::{IscsiUri, NvmeUri, Purpose, Uri, Volume};
 
+use crate::output;
+
 /// Measures the ceiling of what ran as `spec`, and judges `result` by it. A result that is not that
 /// of a whole run is left alone, and so is one whose ceiling cannot be measured: it says why.
 pub fn judge(result: &mut RunResult, spec: &RunSpec, engine: &Engine) {
@@ -26,7 +28,9 @@ pub fn judge(result: &mut RunResult, spec: &RunSpec, engine: &Engine) {
         Ok(Some(ceiling)) => result.set_ceiling(ceiling),
         // Interrupted: the run itself is whole.
         Ok(None) => {}
-        Err(error) => eprintln!("drumfire: the generator's ceiling was not measured: {error:#}"),
+        Err(error) => output::note(format_args!(
+            "drumfire: the generator's ceiling was not measured: {error:#}"
+        )),
     }
 }
 
@@ -129,7 +133,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
         nvme_hosts: BTreeMap::new(),
         cores: if free.is_empty() { allowed } else { free },
     };
-    Ok(Server::start(config, Log::new(|line| eprintln!("ceiling: {line}")))?)
+    Ok(Server::start(config, Log::new(|line| output::note(format_args!("ceiling: {line}"))))?)
 }
 
 /// The name of what `server` has in place of a remote volume, reached in the same way.

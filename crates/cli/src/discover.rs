@@ -16,9 +16,14 @@ pub fn main(discover: &Discover) -> Result<Exit> {
         let message = format!("'{}' is not a portal: write HOST or HOST:PORT", discover.portal);
         return Err(UsageError(message).into());
     }
-    let bare = !portal.rsplit(']').next().unwrap_or_default().contains(':');
-    let with_port = |port: u16| match bare {
-        true => format!("{portal}:{port}"),
+    let port = portal.rsplit(']').next().unwrap_or_default().split_once(':');
+    if let Some((_, port)) = port
+        && port.parse::<u16>().is_err()
+    {
+        return Err(UsageError(format!("{portal}: '{port}' is not a port")).into());
+    }
+    let with_port = |default: u16| match port.is_none() {
+        true => format!("{portal}:{default}"),
         false => portal.to_owned(),
     };
     let found = match scheme {

@@ -49,6 +49,7 @@ impl Exit {
             Exit::Failed,
             Exit::Usage,
             Exit::Dishonest,
+            Exit::Missed,
         ];
         let found = order.into_iter().find(|exit| *exit == self || *exit == other);
         found.unwrap_or(Exit::Good)

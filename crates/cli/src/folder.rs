@@ -2,23 +2,56 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use stats::RunResult;
 
-/// Makes the folder of a run before the run, so that no result is lost for want of one.
-pub fn make(out: Option<&Path>, name: &str) -> Result<PathBuf> {
-    let path = match out {
-        Some(path) => path.to_owned(),
-        None => {
-            let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
-            unused(Path::new("drumfire-runs"), &format!("{time}-{name}"))
+/// The folder of a run, made before the run so that no result is lost for want of one. If nothing
+/// came into it, it goes again, and so do those above that were made for it.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Those that were not there before, from the inside.
+    made: Vec<PathBuf>,
+}
+
+impl Folder {
+    /// In a place that the user names, or one of its own that tells `name` and time.
+    pub fn new(out: Option<&Path>, name: &str) -> Result<Folder> {
+        match out {
+            Some(path) => Folder::at(path),
+            None => {
+                let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
+                Folder::at(&unused(Path::new("drumfire-runs"), &format!("{time}-{name}")))
+            }
         }
-    };
-    fs::create_dir_all(&path)
-        .with_context(|| format!("cannot make the run's folder {}", path.display()))?;
-    Ok(path)
+    }
+
+    /// In a certain place.
+    pub fn at(path: &Path) -> Result<Folder> {
+        let made = path.ancestors().take_while(|above| !above.exists()).map(Path::to_owned);
+        let folder = Folder { path: path.to_owned(), made: made.collect() };
+        fs::create_dir_all(path)
+            .with_context(|| format!("cannot make the run's folder {}", path.display()))?;
+        Ok(folder)
+    }
+}
+
+impl Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Only empty ones can be removed.
+        let _ = self.made.iter().try_for_each(fs::remove_dir);
+    }
 }
 
 /// A name that no other run of the same second has.

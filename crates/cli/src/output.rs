@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::{self, StdoutLock, Write};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 /// Prints a text to standard output, [`plain`].
 pub fn print(text: &str) -> Result<()> {
@@ -15,8 +15,8 @@ pub fn print(text: &str) -> Result<()> {
 pub fn write(fill: impl FnOnce(&mut StdoutLock<'static>) -> io::Result<()>) -> Result<()> {
     let mut out = io::stdout().lock();
     match fill(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot print"),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::args::{Color, Protocol, Race};
 use crate::bench::{self, Allowed, CORES, Maker};
 use crate::exit::{Exit, UsageError};
 use crate::run::{self, Named};
-use crate::{job, placement};
+use crate::{job, output, placement};
 
 /// The founding test bed ran two Iometer managers with half of the workers each.
 const MANAGERS: usize = 2;
@@ -217,7 +217,8 @@ fn start_targets(
             ..Limits::default()
         },
     };
-    let server = Server::start(config, Log::new(|line| eprintln!("target: {line}")))?;
+    let server =
+        Server::start(config, Log::new(|line| output::note(format_args!("target: {line}"))))?;
     Ok((server, names))
 }
 

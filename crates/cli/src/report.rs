@@ -61,19 +61,13 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
             found.extend(read(run)?.into_iter().map(|result| Found::Run(Box::new(result))));
         }
     }
-    let mut out = io::stdout().lock();
-    for one in &found {
-        let written = match (one, args.form) {
-            (Found::Run(result), form) => write(result, form, color, &mut out),
-            (Found::Sweep(sweep), Form::Json) => report::json::write_value(sweep, &mut out),
-            (Found::Sweep(sweep), _) => report::sweep::write(sweep, show::paint(color), &mut out),
-        };
-        match written.and_then(|()| out.flush()) {
-            // Whoever read us has enough: that is no failure.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
-            written => written.context("cannot print the result")?,
-        }
-    }
+    output::write(|out| {
+        found.iter().try_for_each(|one| match (one, args.form) {
+            (Found::Run(result), form) => write(result, form, color, out),
+            (Found::Sweep(sweep), Form::Json) => report::json::write_value(sweep, out),
+            (Found::Sweep(sweep), _) => report::sweep::write(sweep, show::paint(color), out),
+        })
+    })?;
     Ok(Exit::Good)
 }
 

@@ -10,7 +10,17 @@ use stats::live::{About, Action, Live, Snapshot};
 use stats::{RunResult, Tool};
 
 use crate::args::{Color, Drive};
+use crate::exit::UsageError;
 use crate::{folder, output};
+
+/// Refuses what wants stdout twice.
+pub fn check(drive: &Drive) -> Result<(), UsageError> {
+    if drive.json && lines_on_stdout(drive) {
+        let why = "--json and --json-lines - both want stdout: name a file for the lines";
+        return Err(UsageError(why.to_owned()));
+    }
+    Ok(())
+}
 
 /// The view while it runs, and JSON Lines beside it if they are wanted.
 pub fn view(drive: &Drive, color: Color) -> Result<Box<dyn Live>> {
@@ -58,12 +68,14 @@ fn lines_on_stdout(drive: &Drive) -> bool {
     drive.json_lines.as_ref().is_some_and(|path| path.as_os_str() == "-")
 }
 
-/// A full screen on a terminal, lines otherwise, nothing beside JSON.
+/// A full screen on a terminal that can draw, lines otherwise, nothing beside JSON.
 fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
     if drive.json {
         return Box::new(report::Silent);
     }
-    if !lines_on_stdout(drive) && io::stdout().is_terminal() && io::stdin().is_terminal() {
+    let draws = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    if is_terminal && draws && !lines_on_stdout(drive) {
         match report::FullScreen::open(paint(color)) {
             Ok(screen) => return Box::new(screen),
             Err(error) => output::note(format_args!("drumfire: no full screen: {error}")),
@@ -74,9 +86,8 @@ fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
 
 /// Prints the results of several steps as one document.
 pub fn print_steps(results: &[RunResult]) -> Result<()> {
-    let mut out = io::stdout().lock();
-    report::json::write_value(&serde_json::json!({ "steps": results }), &mut out)?;
-    Ok(())
+    let document = serde_json::json!({ "steps": results });
+    output::write(|out| report::json::write_value(&document, out))
 }
 
 /// This program.
@@ -106,19 +117,12 @@ pub fn finish(
     if !print || lines_on_stdout(drive) {
         return kept;
     }
-    let mut out = io::stdout().lock();
-    let printed = if drive.json {
-        report::json::write(result, &mut out)
-    } else {
-        report::text::write(result, paint(color), &mut out)
-            .and_then(|()| writeln!(out, "\nkept in {}", folder.display()))
-    };
-    match printed.and_then(|()| out.flush()) {
-        // Whoever read us has enough: that is no failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => kept,
-        Err(error) => Err(error.into()),
-        Ok(()) => kept,
-    }
+    let printed = output::write(|out| match drive.json {
+        true => report::json::write(result, out),
+        false => report::text::write(result, paint(color), out)
+            .and_then(|()| writeln!(out, "\nkept in {}", folder.display())),
+    });
+    printed.and(kept)
 }
 
 /// Colour for stdout.

@@ -81,7 +81,8 @@ pub fn job(args: &Args) -> Result<JobSpec> {
     let settings = [(SYSTEM, args.system.clone()), (DRIVES, drives), (PARTS, parts.join(","))];
     let mut setup =
         JobSpec { setup: bench::setup(Maker::Simulate, settings), ..no_job(args.drive.seed) };
-    keep_files(&mut setup, parts.iter().chain([&args.system]))?;
+    parts.iter().try_for_each(|name| keep_file(&mut setup, name))?;
+    keep_files(&mut setup, [&args.system])?;
     let system = Systems::default().read(&setup)?;
     let mut run = run_of(args);
     if let (System::Bill(bill), None, None) = (&system, &args.job, &args.preset) {
@@ -153,7 +154,7 @@ fn name_drives(job: &mut JobSpec, drives: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Keeps what the files of a setup hold, also those of an axis.
+/// Keeps what the files of systems hold, also those of an axis.
 pub fn keep_files<'a>(
     job: &mut JobSpec,
     names: impl IntoIterator<Item = &'a String>,
@@ -161,10 +162,15 @@ pub fn keep_files<'a>(
     for name in names {
         // A profile that comes along has no file.
         if Path::new(name).exists() || name.contains(['/', '.']) {
-            let text = read_text(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
-            job.files.insert(name.clone(), text);
+            keep_file(job, name)?;
         }
     }
+    Ok(())
+}
+
+fn keep_file(job: &mut JobSpec, name: &str) -> Result<()> {
+    let text = read_text(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
+    job.files.insert(name.to_owned(), text);
     Ok(())
 }
 

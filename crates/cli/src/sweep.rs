@@ -4,10 +4,10 @@ mod kept;
 mod process;
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args as Flags, Subcommand, ValueEnum};
 use load::RunError;
 use load::spec::JobSpec;
@@ -16,11 +16,12 @@ use stats::RunResult;
 use stats::sweep::{Cell, CellRun, RepeatAs, Search, SweepPlan, SweepResult};
 use stats::verdict;
 
-use self::kept::{Index, lock, resume};
+use self::kept::{DOCUMENT, Index, lock, resume};
 pub use self::kept::{is_one, read};
 use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed};
 use crate::exit::{self, Exit, UsageError};
+use crate::folder::Folder;
 use crate::{folder, job, output, race, show, signal, simulate};
 
 /// `drumfire sweep`.
@@ -139,7 +140,7 @@ fn sets(axis: &str, word: &str) -> bool {
 /// A sweep, new or taken up again.
 struct Begun {
     sweep: Sweep,
-    folder: PathBuf,
+    folder: Folder,
     bench: Bench,
     /// No other process sweeps there as long as this is held.
     lock: File,
@@ -152,6 +153,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         Some(Made::Race(race)) => &race.command.drive,
         Some(Made::Simulate(simulate)) => &simulate.command.drive,
     };
+    show::check(drive)?;
     let Begun { mut sweep, folder, bench, lock } = begin(args, drive)?;
     signal::stop_on_signal(&bench.stop)?;
     sweep.set_tool(show::tool());
@@ -164,7 +166,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let exit = made.and_then(|exit| kept.map(|()| exit));
     let exit = exit.map_err(|error| match exit::of_error(&error) {
         Exit::Usage => error,
-        _ => error.context(format!("to go on: drumfire sweep {}", folder.display())),
+        _ => Failed(format!("{error:#}; to go on: drumfire sweep {}", folder.display())).into(),
     })?;
     print(sweep.document(), drive, color, &folder)?;
     let missed = sweep.document().found.iter().any(|found| found.rate_per_s.is_none());
@@ -207,6 +209,10 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
                 return Err(UsageError(why.to_owned()).into());
             }
             let first = Path::new(&args.run.volumes[0]);
+            if first.is_dir() && !is_one(first) {
+                let why = format!("{} holds no sweep: it has no {DOCUMENT}", first.display());
+                return Err(UsageError(why).into());
+            }
             if is_one(first) {
                 let plan = ["axis", "repeats", "ladder", "p99", "preset", "seconds", "out"];
                 let decided = plan.into_iter().chain(job::DECIDED);
@@ -218,7 +224,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
                 let lock = lock(first)?;
                 let sweep = resume(first)?;
                 let bench = bench_of(&sweep, allowed(args.run.cores.clone()))?;
-                return Ok(Begun { sweep, folder: first.to_owned(), bench, lock });
+                return Ok(Begun { sweep, folder: Folder::at(first)?, bench, lock });
             }
             let asked = job::of(&Run { drive: drive.clone(), ..args.run.clone() })?;
             (asked.job, allowed(asked.cores))
@@ -229,7 +235,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     let there = drive.out.as_deref().filter(|out| is_one(out));
     let Some(there) = there else {
         let bench = bench_of(&new, allowed)?;
-        let folder = folder::make(drive.out.as_deref(), "sweep")?;
+        let folder = Folder::new(drive.out.as_deref(), "sweep")?;
         let lock = lock(&folder)?;
         return Ok(Begun { sweep: new, folder, bench, lock });
     };
@@ -240,7 +246,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
         return Err(UsageError(why).into());
     }
     let bench = bench_of(&sweep, allowed)?;
-    Ok(Begun { sweep, folder: there.to_owned(), bench, lock })
+    Ok(Begun { sweep, folder: Folder::at(there)?, bench, lock })
 }
 
 /// What the runs of a sweep share.
@@ -337,17 +343,11 @@ fn print(document: &SweepResult, drive: &Drive, color: Color, folder: &Path) -> 
         report::sweep::write(document, report::Paint::PLAIN, out)?;
         Ok(())
     })?;
-    let mut out = io::stdout().lock();
-    let printed = match drive.json {
-        true => report::json::write_value(document, &mut out),
-        false => report::sweep::write(document, show::paint(color), &mut out)
+    output::write(|out| match drive.json {
+        true => report::json::write_value(document, out),
+        false => report::sweep::write(document, show::paint(color), out)
             .and_then(|()| writeln!(out, "\nkept in {}", folder.display())),
-    };
-    match printed.and_then(|()| out.flush()) {
-        // Whoever read us has enough: that is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => bail!(error),
-        _ => Ok(()),
-    }
+    })
 }
 
 /// Reads `800us`, `2ms` or `1s`.

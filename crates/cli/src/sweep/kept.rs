@@ -14,7 +14,7 @@ use crate::exit::UsageError;
 use crate::{folder, output, report as results};
 
 /// The document in the folder of a sweep.
-const DOCUMENT: &str = "sweep.json";
+pub const DOCUMENT: &str = "sweep.json";
 /// Longest document that is read: that of the largest sweep, with a thousand runs of each of a
 /// thousand cells, has a gigabyte.
 const DOCUMENT_MAX_BYTES: u64 = 4 << 30;

@@ -16,6 +16,7 @@ use stats::RunResult;
 use crate::args::Drive;
 use crate::bench::{Allowed, Failed};
 use crate::exit::UsageError;
+use crate::folder::Folder;
 use crate::{folder, output, report};
 
 /// How often the process and the user are looked after.
@@ -31,8 +32,7 @@ pub fn run(
     lock: &File,
     stop: &Stop,
 ) -> Result<RunResult> {
-    fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
+    let folder = Folder::at(folder)?;
     let result = folder.join("result.json");
     match fs::remove_file(&result) {
         // What a run before has left is not the result of this one.
@@ -41,8 +41,8 @@ pub fn run(
         }
         _ => {}
     }
-    folder::write_job(folder, &serde_json::to_value(job).context("the job as a document")?)?;
-    let mut command = command(folder, allowed, drive)?;
+    folder::write_job(&folder, &serde_json::to_value(job).context("the job as a document")?)?;
+    let mut command = command(&folder, allowed, drive)?;
     command.stdin(Stdio::from(lock.try_clone().context("cannot share the lock")?));
     let mut child = command.spawn().context("cannot start another process of this program")?;
     let words = last_words(&mut child);
