@@ -119,8 +119,13 @@ pub fn finish(
     }
     let printed = output::write(|out| match drive.json {
         true => report::json::write(result, out),
-        false => report::text::write(result, paint(color), out)
-            .and_then(|()| writeln!(out, "\nkept in {}", folder.display())),
+        false => {
+            report::text::write(result, paint(color), out)?;
+            match kept {
+                Ok(()) => writeln!(out, "\nkept in {}", folder.display()),
+                Err(_) => Ok(()),
+            }
+        }
     });
     printed.and(kept)
 }
