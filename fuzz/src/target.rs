@@ -25,6 +25,11 @@ pub struct Serving<E> {
     now: Nanos,
 }
 
+/// The bytes of one.
+fn memory() -> Memory {
+    Memory::new(VOLUME_BYTES).expect("a megabyte")
+}
+
 /// Shape of both volumes.
 fn geometry() -> Geometry {
     Geometry::new(VOLUME_BYTES, 512)
@@ -33,10 +38,11 @@ fn geometry() -> Geometry {
 impl Serving<IscsiTarget> {
     /// A connection over iSCSI; the units are LUNs 1 and 2.
     pub fn iscsi() -> Serving<IscsiTarget> {
+        let memory = memory();
         let unit = |id: u32| Unit {
             id: UnitId(id),
             geometry: geometry(),
-            in_place: id == 0,
+            memory: (id == 0).then(|| memory.clone()),
             identity: Identity { serial: format!("fuzz-{id}"), product: "ram".into() },
         };
         let entry = TargetEntry {
@@ -47,7 +53,7 @@ impl Serving<IscsiTarget> {
         let directory = Arc::new(Directory::new(vec![entry]).expect("a good name"));
         let config = Arc::new(TargetConfig { max_commands: 16, ..TargetConfig::default() });
         let portal = "192.0.2.1:3260,1";
-        Serving::new(IscsiTarget::new(config, directory, portal, 1, Nanos(0)))
+        Serving::new(IscsiTarget::new(config, directory, portal, 1, Nanos(0)), memory)
     }
 }
 
@@ -56,6 +62,8 @@ pub struct NvmeServer {
     config: Arc<NvmeTargetConfig>,
     subsystems: Arc<Subsystems>,
     controllers: Arc<Controllers>,
+    /// That of the first namespace.
+    memory: Memory,
     connections: u32,
     /// Admin queues that stay open: their controllers end with them.
     kept: Vec<Serving<NvmeTarget>>,
@@ -63,8 +71,12 @@ pub struct NvmeServer {
 
 impl Default for NvmeServer {
     fn default() -> NvmeServer {
-        let namespace =
-            |id: u32| Namespace { id: UnitId(id), geometry: geometry(), in_place: id == 0 };
+        let memory = memory();
+        let namespace = |id: u32| Namespace {
+            id: UnitId(id),
+            geometry: geometry(),
+            memory: (id == 0).then(|| memory.clone()),
+        };
         let subsystem = Subsystem {
             nqn: SUBSYSTEM_NAME.into(),
             namespaces: vec![Some(namespace(0)), Some(namespace(1))],
@@ -76,6 +88,7 @@ impl Default for NvmeServer {
             config: Arc::new(NvmeTargetConfig { max_queue_depth: 16, ..Default::default() }),
             subsystems: Arc::new(subsystems),
             controllers: Arc::new(Controllers::new(ControllerLimits::default())),
+            memory,
             connections: 0,
             kept: Vec::new(),
         }
@@ -90,7 +103,8 @@ impl NvmeServer {
         let controllers = Arc::clone(&self.controllers);
         let (address, port, id) = ("192.0.2.1", "4420", self.connections);
         let now = Nanos(0);
-        Serving::new(NvmeTarget::new(config, subsystems, controllers, address, port, id, now))
+        let end = NvmeTarget::new(config, subsystems, controllers, address, port, id, now);
+        Serving::new(end, self.memory.clone())
     }
 
     /// Keeps an admin queue open.
@@ -100,15 +114,14 @@ impl NvmeServer {
 }
 
 impl<E: Target> Serving<E> {
-    fn new(end: E) -> Serving<E> {
+    fn new(end: E, known: Memory) -> Serving<E> {
         let pool = Pool::new(256, 64);
-        let memory = || Memory::new(VOLUME_BYTES).expect("a megabyte");
         Serving {
             out: Outbox::new(pool.clone()),
             pool,
             sent: Chain::default(),
             end,
-            memories: [memory(), memory()],
+            memories: [known, memory()],
             geometry: geometry(),
             taken: VecDeque::new(),
             now: Nanos(0),
@@ -135,15 +148,13 @@ impl<E: Target> Serving<E> {
             let len = io.len as usize;
             match (io.op, &mut io.buf) {
                 (Op::Read, Some(buf)) => memory.read(io.offset, &mut buf[..len]),
-                (Op::Read, None) => assert_eq!(unit, UnitId(0), "unit 2 has no memory to show"),
                 (Op::Write, Some(buf)) => memory.write(io.offset, &buf[..len]),
-                (Op::Write, None) => panic!("a write without data"),
+                (Op::Read | Op::Write, None) => panic!("{:?} without a buffer", io.op),
                 (Op::Trim | Op::WriteZeroes, _) => memory.zero(io.offset, io.len.into()),
                 (Op::Flush, _) => {}
             }
             let done = Done { tag: io.tag, result: Ok(()), buf: io.buf };
-            let memory = (unit == UnitId(0)).then_some(memory);
-            self.end.complete(self.now, done, memory, &mut self.out);
+            self.end.complete(self.now, done, &mut self.out);
             self.taken.extend(self.end.requests().drain(..));
         }
     }

@@ -24,9 +24,9 @@ pub enum Op {
 
 /// An I/O on its way to a volume.
 ///
-/// A read carries a buffer of at least `len` bytes to be filled, unless the lane has
-/// [`memory`](crate::Lane::memory) to answer from in place or [lends](crate::Lane::lends). A write
-/// carries the buffer whose first `len` bytes are to be written. The others carry none.
+/// A read carries a buffer of at least `len` bytes to be filled, unless the lane
+/// [lends](crate::Lane::lends) one. A write carries the buffer whose first `len` bytes are to be
+/// written. The others carry none.
 #[derive(Debug)]
 pub struct Io {
     /// Comes back in the [`Done`].

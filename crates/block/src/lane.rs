@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Done, Geometry, Io, Memory, Nanos};
+use crate::{Done, Geometry, Io, Nanos};
 
 /// One core's way to a volume.
 ///
@@ -25,14 +25,6 @@ pub trait Lane {
     /// When the lane wants to be polled without any event of its core: a timer, or a time that
     /// has passed if something is finished already. `None` when only an event can bring news.
     fn wake(&self) -> Option<Nanos>;
-
-    /// The volume's bytes, if they are plain memory that may be answered from in place.
-    ///
-    /// With memory, a [`Read`](crate::Op::Read) without a buffer is legal: its [`Done`] says that
-    /// the bytes at its offset may now be copied out of the memory.
-    fn memory(&self) -> Option<&Memory> {
-        None
-    }
 
     /// Whether a read of at most [`Pool::LARGE_BYTES`](crate::Pool::LARGE_BYTES) may come without
     /// a buffer: its [`Done`] then brings one of the core's pool, and the owner gives it back.

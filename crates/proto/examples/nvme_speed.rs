@@ -75,7 +75,7 @@ impl<I: Initiator> Ends<I> {
         }
         lap(&mut self.spent[2]);
         for done in self.executed.drain(..) {
-            self.target.complete(NOW, done, Some(&self.memory), &mut self.down);
+            self.target.complete(NOW, done, &mut self.down);
         }
         self.down.exchange(&mut self.chain);
         lap(&mut self.spent[1]);
@@ -134,7 +134,9 @@ impl<I: Initiator> Ends<I> {
 /// An I/O queue, and the admin queue that keeps its association alive.
 fn ends(digests: bool) -> (Ends<NvmeQueue>, Ends<NvmeAdmin>) {
     let geometry = Geometry::new(VOLUME_BYTES, 512);
-    let namespace = Namespace { id: UnitId(0), geometry, in_place: true };
+    let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");
+    memory.zero(0, VOLUME_BYTES);
+    let namespace = Namespace { id: UnitId(0), geometry, memory: Some(memory.clone()) };
     let subsystem = Subsystem {
         nqn: NQN.to_owned(),
         namespaces: vec![Some(namespace)],
@@ -153,8 +155,6 @@ fn ends(digests: bool) -> (Ends<NvmeQueue>, Ends<NvmeAdmin>) {
         data_digest: digests,
         ..NvmeInitiatorConfig::new(NQN, [1; 16], NQN, 1)
     };
-    let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");
-    memory.zero(0, VOLUME_BYTES);
     let admin = Ends::new(NvmeAdmin::new(&config, NOW), target(), memory.clone());
     let association = admin.initiator.ready().expect("it is ready");
     let queue = NvmeQueue::new(&config, association, 1, NOW);

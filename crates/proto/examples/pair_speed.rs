@@ -38,7 +38,9 @@ struct Ends {
 
 fn ends(digests: bool) -> Ends {
     let identity = Identity { serial: "1".to_owned(), product: "ram".to_owned() };
-    let unit = Unit::new(UnitId(0), Geometry::new(VOLUME_BYTES, 512), true, identity);
+    let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");
+    let geometry = Geometry::new(VOLUME_BYTES, 512);
+    let unit = Unit::new(UnitId(0), geometry, Some(memory.clone()), identity);
     let entry =
         TargetEntry { name: NAME.to_owned(), units: vec![Some(unit)], alias: String::new() };
     let directory = Arc::new(Directory::new(vec![entry]).expect("one valid name"));
@@ -54,7 +56,7 @@ fn ends(digests: bool) -> Ends {
         up: Outbox::new(Pool::new(256, 64)),
         down: Outbox::new(Pool::new(256, 64)),
         chain: Chain::default(),
-        memory: Memory::new(VOLUME_BYTES).expect("64 MiB"),
+        memory,
         executed: Vec::new(),
         spent: [Duration::ZERO; 3],
     };
@@ -91,7 +93,7 @@ impl Ends {
         let executed = Instant::now();
         self.spent[2] += executed - received;
         for done in self.executed.drain(..) {
-            self.target.complete(now, done, Some(&self.memory), &mut self.down);
+            self.target.complete(now, done, &mut self.down);
         }
         self.down.exchange(&mut self.chain);
         let answered = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Done, Geometry, Io, Memory, Nanos, Pool};
+use block::{Done, Geometry, Io, Nanos, Pool};
 
 use crate::Outbox;
 
@@ -60,9 +60,8 @@ pub trait Target: Endpoint {
     /// Requests that wait to be carried to their volumes, in order; the caller drains them.
     fn requests(&mut self) -> &mut VecDeque<Request>;
 
-    /// Answers a request. `memory` is that of its lane, if it has one: a read that was requested
-    /// without a buffer is answered from there.
-    fn complete(&mut self, now: Nanos, done: Done, memory: Option<&Memory>, out: &mut Outbox);
+    /// Answers a request.
+    fn complete(&mut self, now: Nanos, done: Done, out: &mut Outbox);
 
     /// Whether the peer has yet to say who it is: such connections are few and short-lived.
     fn half_open(&self) -> bool {

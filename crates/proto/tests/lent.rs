@@ -82,14 +82,14 @@ impl Random {
     }
 }
 
-/// Does what a target wants done, at once, in place.
+/// Does what a target wants done, at once; reads and most writes it has done itself.
 fn serve(target: &mut impl Target, disk: &Memory, out: &mut Outbox) {
     while let Some(request) = target.requests().pop_front() {
         let Io { tag, op, offset, len, buf, .. } = request.io;
         if op == Op::Write {
             disk.write(offset, &buf.as_ref().expect("a write brings data")[..len as usize]);
         }
-        target.complete(Nanos(0), Done { tag, result: Ok(()), buf }, Some(disk), out);
+        target.complete(Nanos(0), Done { tag, result: Ok(()), buf }, out);
     }
 }
 
@@ -103,11 +103,11 @@ fn content(block: u64) -> u8 {
 fn exercise<I: Initiator, T: Target>(
     (host, host_out): (&mut I, &mut Outbox),
     (target, target_out): (&mut T, &mut Outbox),
+    disk: &Memory,
     (depth, reads): (usize, u64),
     seed: u64,
 ) -> [usize; 2] {
     let mut random = Random(seed);
-    let disk = Memory::new(DISK).unwrap();
     for block in 0..DISK / BLOCK {
         disk.write(block * BLOCK, &[content(block); BLOCK as usize]);
     }
@@ -135,7 +135,7 @@ fn exercise<I: Initiator, T: Target>(
         up.send(host_out);
         let most = random.below(40_000) as usize;
         up.read(most, |bytes| target.receive(Nanos(0), bytes, target_out).unwrap());
-        serve(target, &disk, target_out);
+        serve(target, disk, target_out);
         down.send(target_out);
         let most = random.below(40_000) as usize;
         down.read(most, |bytes| host.receive(Nanos(0), bytes, host_out).unwrap());
@@ -178,7 +178,8 @@ fn iscsi_reuses_only_what_was_read() {
             let mut pair = harness::Pair::ready(&setup);
             let host = (&mut pair.initiator, &mut pair.out);
             let target = (&mut pair.served.end, &mut pair.served.out);
-            assert_went_round(exercise(host, target, (32, reads), seed), reads);
+            let disk = &pair.served.disk;
+            assert_went_round(exercise(host, target, disk, (32, reads), seed), reads);
         }
     }
 }
@@ -188,6 +189,7 @@ fn nvme_reuses_only_what_was_read() {
     for (seed, digests) in [(1, false), (2, true)] {
         for reads in [100, 50, 0] {
             let store = server::Store::new(DISK, 4096, true);
+            let disk = store.memory.clone();
             let mut config = joined::config(1, digests, digests);
             config.queue_depth = 32;
             let server = server::Server::new(vec![store]);
@@ -195,7 +197,7 @@ fn nvme_reuses_only_what_was_read() {
             let wire = &mut joined.queue;
             let host = (&mut wire.host, &mut wire.out);
             let target = (&mut wire.peer.end, &mut wire.peer.out);
-            assert_went_round(exercise(host, target, (32, reads), seed), reads);
+            assert_went_round(exercise(host, target, &disk, (32, reads), seed), reads);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One connection: a socket, an end of a protocol, and what waits to be sent.
 
-use block::{Chain, Done, Memory, Nanos};
+use block::{Chain, Done, Nanos};
 use os::{End, Socket};
 use proto::{Ending, Outbox, Target};
 
@@ -56,9 +56,9 @@ impl Connection {
     }
 
     /// Answers a request.
-    pub(crate) fn complete(&mut self, now: Nanos, done: Done, memory: Option<&Memory>) {
+    pub(crate) fn complete(&mut self, now: Nanos, done: Done) {
         self.under_way -= 1;
-        self.end.complete(now, done, memory, &mut self.out);
+        self.end.complete(now, done, &mut self.out);
     }
 
     /// No further word of the peer counts; what was said to it is still sent.

@@ -240,7 +240,7 @@ impl Portal {
                 let Io { tag, buf, .. } = request.io;
                 let result = Err(block::Fault::Medium);
                 connection.under_way += 1;
-                connection.complete(now, Done { tag, result, buf }, None);
+                connection.complete(now, Done { tag, result, buf });
                 continue;
             };
             let before = way.batch.len();
@@ -262,13 +262,12 @@ impl Portal {
         way.lane.submit(now, &mut way.batch);
         way.lane.poll(now, &mut self.done);
         way.under_way -= self.done.len();
-        let memory = way.lane.memory();
         let mut last = usize::MAX;
         for mut done in self.done.drain(..) {
             let index = (done.tag.0 >> 32) as usize;
             done.tag.0 &= 0xffff_ffff;
             let connection = self.connections[index].as_mut();
-            connection.expect("it waits for its I/Os").complete(now, done, memory);
+            connection.expect("it waits for its I/Os").complete(now, done);
             if index != last {
                 self.unflushed.push(index);
                 last = index;

@@ -124,8 +124,8 @@ fn directory(exports: &[Export]) -> Result<Directory, ServeError> {
         });
         let product = export.volume.kind().to_uppercase();
         let identity = Identity { serial: export.serial.clone(), product };
-        let (geometry, in_place) = (export.volume.geometry(), export.volume.in_place());
-        let unit = Unit::new(UnitId(index as u32), geometry, in_place, identity);
+        let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
+        let unit = Unit::new(UnitId(index as u32), geometry, memory, identity);
         if put(&mut targets[at].units, usize::from(export.lun), unit) {
             return Err(ServeError::DoubleLun(export.target.clone(), export.lun));
         }
@@ -147,8 +147,8 @@ fn subsystems(exports: &[Export]) -> Result<Vec<Subsystem>, ServeError> {
             });
             list.len() - 1
         });
-        let (geometry, in_place) = (export.volume.geometry(), export.volume.in_place());
-        let namespace = Namespace { id: UnitId(index as u32), geometry, in_place };
+        let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
+        let namespace = Namespace { id: UnitId(index as u32), geometry, memory };
         let place = usize::from(export.lun).checked_sub(1);
         let place = place.ok_or_else(|| ServeError::NamespaceZero(export.subsystem.clone()))?;
         if put(&mut list[at].namespaces, place, namespace) {

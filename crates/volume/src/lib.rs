@@ -18,7 +18,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::{Geometry, Lane, print_size};
+use block::{Geometry, Lane, Memory, print_size};
 use os::Core;
 
 pub use crate::dial::{discover_iscsi, discover_nvme};
@@ -60,9 +60,10 @@ pub trait Volume: Send + Sync {
         Ground::Elsewhere
     }
 
-    /// Its lanes have memory: reads may be answered in place.
-    fn in_place(&self) -> bool {
-        false
+    /// Its bytes, if they are memory of this process and nothing else is between: whoever serves
+    /// it may read and write there without a lane.
+    fn memory(&self) -> Option<Memory> {
+        None
     }
 }
 

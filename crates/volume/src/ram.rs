@@ -67,8 +67,8 @@ impl Volume for Ram {
         "RAM"
     }
 
-    fn in_place(&self) -> bool {
-        true
+    fn memory(&self) -> Option<Memory> {
+        Some(self.memory.clone())
     }
 }
 
@@ -85,11 +85,10 @@ impl RamLane {
         if result.is_ok() {
             let len = io.len as usize;
             match (io.op, &mut io.buf) {
-                // Without a buffer the data are read in place.
-                (Op::Read, None) | (Op::Flush, _) => {}
+                (Op::Flush, _) => {}
                 (Op::Read, Some(buf)) => self.memory.read(io.offset, &mut buf[..len]),
                 (Op::Write, Some(buf)) => self.memory.write_ahead(io.offset, &buf[..len], next),
-                (Op::Write, None) => unreachable!("a write brings its data"),
+                (Op::Read | Op::Write, None) => unreachable!("a read or write brings its buffer"),
                 (Op::Trim | Op::WriteZeroes, _) => self.memory.zero(io.offset, u64::from(io.len)),
             }
         }
@@ -121,9 +120,5 @@ impl Lane for RamLane {
 
     fn wake(&self) -> Option<Nanos> {
         if self.ready.is_empty() { None } else { Some(Nanos(0)) }
-    }
-
-    fn memory(&self) -> Option<&Memory> {
-        Some(&self.memory)
     }
 }

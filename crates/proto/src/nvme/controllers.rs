@@ -279,7 +279,7 @@ mod test {
 
     fn subsystem() -> Arc<Subsystem> {
         let geometry = Geometry::new(1 << 20, 512);
-        let namespace = Namespace { id: UnitId(0), geometry, in_place: false };
+        let namespace = Namespace { id: UnitId(0), geometry, memory: None };
         let subsystem = Subsystem {
             nqn: "nqn.2026-01.io.drumfire:a".to_owned(),
             namespaces: vec![Some(namespace)],

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::Geometry;
+use block::{Geometry, Memory};
 
 use crate::UnitId;
 
@@ -23,14 +23,15 @@ pub struct Subsystem {
 }
 
 /// A volume as hosts see it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Namespace {
     /// The volume, in requests.
     pub id: UnitId,
     /// Its shape.
     pub geometry: Geometry,
-    /// Reads are requested without a buffer and answered from the memory of the volume's lane.
-    pub in_place: bool,
+    /// The volume's bytes, if they are memory of this process: reads and writes happen there and
+    /// then, and are never requested. As long as the volume.
+    pub memory: Option<Memory>,
 }
 
 /// An address at which the subsystems can be reached.
@@ -171,6 +172,12 @@ impl Subsystem {
         self.namespaces.get((id as usize).wrapping_sub(1))?.as_ref()
     }
 
+    /// The bytes of the namespace of that identifier, if they are memory.
+    #[inline(always)]
+    pub(super) fn memory(&self, id: u32) -> Option<&Memory> {
+        self.namespace(id)?.memory.as_ref()
+    }
+
     /// Identifiers in use, rising.
     pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
         let numbered = (1..).zip(&self.namespaces);
@@ -199,10 +206,10 @@ mod test {
 
     fn subsystem(nqn: &str) -> Subsystem {
         let geometry = Geometry::new(1 << 20, 512);
-        let namespace = Namespace { id: UnitId(0), geometry, in_place: false };
+        let namespace = Namespace { id: UnitId(0), geometry, memory: None };
         Subsystem {
             nqn: nqn.to_owned(),
-            namespaces: vec![Some(namespace), None, Some(namespace)],
+            namespaces: vec![Some(namespace.clone()), None, Some(namespace)],
             serial: "S1".to_owned(),
             model: "M".to_owned(),
         }

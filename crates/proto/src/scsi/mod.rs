@@ -23,7 +23,7 @@ mod table;
 mod transfer;
 mod words;
 
-use block::{Geometry, Op};
+use block::{Geometry, Memory, Op};
 
 use crate::UnitId;
 
@@ -41,8 +41,9 @@ pub struct Unit {
     pub id: UnitId,
     /// Its shape.
     pub geometry: Geometry,
-    /// Its lane has memory: reads are requested without a buffer and answered in place.
-    pub in_place: bool,
+    /// The volume's bytes, if they are memory of this process: reads and writes happen there and
+    /// then, and are never requested. As long as the volume.
+    pub memory: Option<Memory>,
     /// What INQUIRY says about it.
     pub identity: Identity,
 }
@@ -119,11 +120,11 @@ impl Unit {
     /// Of the names in `identity`, what is too long for its field is cut, and what is not
     /// printable ASCII is shown as dots. Panics when the blocks of `geometry` are not a power of
     /// two from 512 to 65536 bytes, or when its capacity in bytes exceeds 2⁶⁴−1.
-    pub fn new(id: UnitId, geometry: Geometry, in_place: bool, identity: Identity) -> Unit {
+    pub fn new(id: UnitId, geometry: Geometry, memory: Option<Memory>, identity: Identity) -> Unit {
         let Geometry { block_bytes, blocks, .. } = geometry;
         assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
         assert!(blocks.checked_mul(block_bytes.into()).is_some(), "{blocks} × {block_bytes} bytes");
-        Unit { id, geometry, in_place, identity }
+        Unit { id, geometry, memory, identity }
     }
 
     /// Understands a command.
@@ -198,7 +199,7 @@ mod test {
     /// A unit as the tests of all families use it.
     pub(super) fn unit(bytes: u64, block_bytes: u32) -> Unit {
         let identity = Identity { serial: "0123456789".to_owned(), product: "ram".to_owned() };
-        Unit::new(UnitId(7), Geometry::new(bytes, block_bytes), false, identity)
+        Unit::new(UnitId(7), Geometry::new(bytes, block_bytes), None, identity)
     }
 
     /// The same, read-only.
@@ -254,7 +255,7 @@ mod test {
     fn a_capacity_beyond_64_bits_is_no_unit() {
         let geometry = Geometry { blocks: 1 << 55, ..Geometry::new(0, 512) };
         let identity = Identity { serial: String::new(), product: String::new() };
-        Unit::new(UnitId(0), geometry, false, identity);
+        Unit::new(UnitId(0), geometry, None, identity);
     }
 
     #[test]

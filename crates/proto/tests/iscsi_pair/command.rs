@@ -46,27 +46,29 @@ fn residual_counts_of_reads() {
 #[test]
 fn residual_counts_of_writes() {
     let keys = [("InitialR2T", "Yes"), ("ImmediateData", "Yes")];
-    let mut raw = Raw::ready(&Setup::default(), &keys);
-    for (blocks, way, expected, residual, written) in [
-        (1, Way::Write, 512, 0, 512),
-        (1, Way::Write, 0, 512, 0),
-        (1, Way::None, 0, 512, 0),
-        (1, Way::Write, 200, 312, 0),
-        (1, Way::Write, 10_000, 512 - 10_000, 512),
-        (2, Way::Write, 512, 512, 512),
-        (2, Way::Write, 1000, 24, 512),
-        (1, Way::Write, 1024, -512, 512),
-        (0, Way::Write, 512, -512, 0),
-    ] {
-        raw.served.disk.zero(0, 4096);
-        let data = pattern(7, expected as usize);
-        let tag = raw.command(1, cdb::write10(1, blocks, false), way, expected, &data);
-        assert_eq!(raw.end(tag), good(residual, &[]), "{blocks} {way:?} {expected}");
-        let mut there = [0; 4096];
-        raw.served.disk.read(0, &mut there);
-        let mut expect = [0; 4096];
-        expect[512..512 + written].copy_from_slice(&data[..written]);
-        assert!(there == expect, "{blocks} {way:?} {expected}");
+    for in_place in [false, true] {
+        let mut raw = Raw::ready(&Setup { in_place, ..Setup::default() }, &keys);
+        for (blocks, way, expected, residual, written) in [
+            (1, Way::Write, 512, 0, 512),
+            (1, Way::Write, 0, 512, 0),
+            (1, Way::None, 0, 512, 0),
+            (1, Way::Write, 200, 312, 0),
+            (1, Way::Write, 10_000, 512 - 10_000, 512),
+            (2, Way::Write, 512, 512, 512),
+            (2, Way::Write, 1000, 24, 512),
+            (1, Way::Write, 1024, -512, 512),
+            (0, Way::Write, 512, -512, 0),
+        ] {
+            raw.served.disk.zero(0, 4096);
+            let data = pattern(7, expected as usize);
+            let tag = raw.command(1, cdb::write10(1, blocks, false), way, expected, &data);
+            assert_eq!(raw.end(tag), good(residual, &[]), "{blocks} {way:?} {expected}");
+            let mut there = [0; 4096];
+            raw.served.disk.read(0, &mut there);
+            let mut expect = [0; 4096];
+            expect[512..512 + written].copy_from_slice(&data[..written]);
+            assert!(there == expect, "{blocks} {way:?} {expected}");
+        }
     }
 }
 

@@ -419,3 +419,28 @@ fn segments_beyond_what_was_declared_end_the_connection() {
     let command = raw.command_pdu(1, cdb, Way::Write, 4608, &[0; 4608]);
     assert!(raw.send(&command, &[0; 4608]).is_err());
 }
+
+#[test]
+fn immediate_data_land_in_memory_as_a_whole_or_not_at_all() {
+    let data = pattern(3, 4096);
+    let read = |raw: &Raw| {
+        let mut there = vec![0; 4096];
+        raw.served.disk.read(0, &mut there);
+        there
+    };
+    for cut in [0, 47, 48, 49, 2000, 48 + 4095, 48 + 4096] {
+        let mut raw = Raw::ready(&Setup { in_place: true, ..Setup::default() }, &[]);
+        let cdb = cdb::write10(0, 8, false);
+        let command = raw.command_pdu(1, cdb, Way::Write, 4096, &data);
+        let bytes = crate::raw::bytes(&proto::iscsi::pdu::Pdu::build(&command), &data);
+        raw.send_bytes(&bytes[..cut]).unwrap();
+        let landed = read(&raw) == data;
+        assert_eq!(landed, cut == bytes.len());
+        assert!(landed || read(&raw) == [0; 4096], "cut at {cut}");
+        raw.send_bytes(&bytes[cut..]).unwrap();
+        raw.served.complete_all(raw.now);
+        assert!(read(&raw) == data, "cut at {cut}");
+        assert_eq!(raw.end(command.task_tag).status, 0);
+        assert_eq!(raw.served.out.pool().lent(), [0, 0], "cut at {cut}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Discovery, at a portal of ours and at one that does not play along.
 
-use block::{Nanos, Pool};
+use block::{Memory, Nanos, Pool};
 use proto::iscsi::Discovery;
 use proto::iscsi::pdu::{
     AsyncMessage, LoginRequest, LoginResponse, LogoutResponse, NopIn, NopOut, Pdu, Reject,
@@ -15,7 +15,7 @@ use crate::raw::{NOTHING, bytes, split, text};
 fn discovery_lists_targets_and_their_addresses() {
     let setup = crate::harness::Setup::default();
     for chunk in [1, 7, 48, 1000] {
-        let mut target = setup.target();
+        let mut target = setup.target(&Memory::new(setup.bytes).unwrap());
         let mut discovery = Discovery::new(INITIATOR, Nanos(0));
         let (mut up, mut down) = (Outbox::new(Pool::new(8, 8)), Outbox::new(Pool::new(8, 8)));
         assert!(discovery.targets().is_none());

@@ -35,6 +35,7 @@ impl Rng {
 pub struct Setup {
     pub bytes: u64,
     pub block_bytes: u32,
+    /// The disk is memory that the target knows: its reads and writes are not seen.
     pub in_place: bool,
     pub header_digest: bool,
     pub data_digest: bool,
@@ -49,7 +50,7 @@ impl Default for Setup {
         Setup {
             bytes: 8 << 20,
             block_bytes: 512,
-            in_place: true,
+            in_place: false,
             header_digest: false,
             data_digest: false,
             max_outstanding: 64,
@@ -60,25 +61,28 @@ impl Default for Setup {
 }
 
 impl Setup {
-    pub fn unit(&self) -> Unit {
-        let identity = Identity { serial: "1".to_owned(), product: "ram".to_owned() };
-        let geometry = Geometry::new(self.bytes, self.block_bytes);
-        Unit::new(UnitId(0), geometry, self.in_place, identity)
+    pub fn geometry(&self) -> Geometry {
+        Geometry::new(self.bytes, self.block_bytes)
     }
 
-    pub fn directory(&self) -> Arc<Directory> {
+    fn directory(&self, disk: &Memory) -> Arc<Directory> {
+        let unit = || {
+            let identity = Identity { serial: "1".to_owned(), product: "ram".to_owned() };
+            let memory = self.in_place.then(|| disk.clone());
+            Some(Unit::new(UnitId(0), self.geometry(), memory, identity))
+        };
         let entry = |name: &str, units| TargetEntry {
             name: name.to_owned(),
             units,
             alias: "a disk for tests".to_owned(),
         };
-        let disk = entry(TARGET, vec![None, Some(self.unit()), Some(self.unit())]);
+        let disk = entry(TARGET, vec![None, unit(), unit()]);
         Arc::new(Directory::new(vec![entry(OTHER_TARGET, vec![]), disk]).unwrap())
     }
 
-    pub fn target(&self) -> IscsiTarget {
+    pub fn target(&self, disk: &Memory) -> IscsiTarget {
         let config = Arc::new(self.target.clone());
-        IscsiTarget::new(config, self.directory(), PORTAL, 7, Nanos(0))
+        IscsiTarget::new(config, self.directory(disk), PORTAL, 7, Nanos(0))
     }
 
     pub fn initiator(&self) -> IscsiInitiator {
@@ -106,7 +110,6 @@ pub struct Served {
     pub end: IscsiTarget,
     pub out: Outbox,
     pub disk: Memory,
-    in_place: bool,
     geometry: Geometry,
     /// I/Os that are with the disk.
     pub flying: VecDeque<Io>,
@@ -117,12 +120,12 @@ pub struct Served {
 
 impl Served {
     pub fn new(setup: &Setup) -> Served {
+        let disk = Memory::new(setup.bytes).unwrap();
         Served {
-            end: setup.target(),
+            end: setup.target(&disk),
             out: Outbox::new(Pool::new(setup.pool[0], setup.pool[1])),
-            disk: Memory::new(setup.bytes).unwrap(),
-            in_place: setup.in_place,
-            geometry: setup.unit().geometry,
+            disk,
+            geometry: setup.geometry(),
             flying: VecDeque::new(),
             faults: VecDeque::new(),
             seen: Vec::new(),
@@ -149,15 +152,13 @@ impl Served {
         };
         self.seen.push((io.op, io.offset, io.len, io.fua));
         let done = Done { tag: Tag(io.tag.0 & 0xffff_ffff), result, buf: io.buf };
-        let memory = self.in_place.then(|| self.disk.clone());
-        self.end.complete(now, done, memory.as_ref(), &mut self.out);
+        self.end.complete(now, done, &mut self.out);
     }
 
     fn execute(&mut self, io: &mut Io) -> Result<(), Fault> {
         self.geometry.check(io)?;
         let len = io.len as usize;
         match io.op {
-            Op::Read if self.in_place => assert!(io.buf.is_none()),
             Op::Read => self.disk.read(io.offset, &mut io.buf.as_mut().unwrap()[..len]),
             Op::Write => self.disk.write(io.offset, &io.buf.as_ref().unwrap()[..len]),
             Op::Flush => {}

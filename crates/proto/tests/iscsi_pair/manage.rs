@@ -37,28 +37,26 @@ fn response(header: &Header, tag: u32) -> u8 {
 
 #[test]
 fn abort_task_answers_when_the_volume_is_done_and_nothing_follows() {
-    for in_place in [true, false] {
-        for fails in [false, true] {
-            let mut raw = raw(in_place);
-            let gone = raw.command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
-            let other = raw.command(1, cdb::read10(1, 1), Way::Read, 512, &[]);
-            raw.served.take_requests();
-            let abort = request(&mut raw, 1, 1, gone);
-            raw.send(&abort, &[]).unwrap();
-            // The I/O is with the volume, so the answer waits.
-            assert!(raw.answers().is_empty());
-            // A second abort of the same task finds none.
-            let again = request(&mut raw, 1, 1, gone);
-            raw.send(&again, &[]).unwrap();
-            assert_eq!(response(&raw.one().0, again.task_tag), 1);
-            if fails {
-                raw.served.faults.push_back(Fault::Medium);
-            }
-            raw.served.complete(raw.now, 0);
-            assert_eq!(response(&raw.one().0, abort.task_tag), 0);
-            assert_eq!(raw.end(other).status, 0);
-            assert_eq!(raw.served.out.pool().lent(), [0, 0]);
+    for fails in [false, true] {
+        let mut raw = raw(false);
+        let gone = raw.command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
+        let other = raw.command(1, cdb::read10(1, 1), Way::Read, 512, &[]);
+        raw.served.take_requests();
+        let abort = request(&mut raw, 1, 1, gone);
+        raw.send(&abort, &[]).unwrap();
+        // The I/O is with the volume, so the answer waits.
+        assert!(raw.answers().is_empty());
+        // A second abort of the same task finds none.
+        let again = request(&mut raw, 1, 1, gone);
+        raw.send(&again, &[]).unwrap();
+        assert_eq!(response(&raw.one().0, again.task_tag), 1);
+        if fails {
+            raw.served.faults.push_back(Fault::Medium);
         }
+        raw.served.complete(raw.now, 0);
+        assert_eq!(response(&raw.one().0, abort.task_tag), 0);
+        assert_eq!(raw.end(other).status, 0);
+        assert_eq!(raw.served.out.pool().lent(), [0, 0]);
     }
 }
 
@@ -264,7 +262,7 @@ fn a_login_of_the_same_name_ends_the_older_session() {
 
 #[test]
 fn requests_that_wait_are_limited() {
-    let mut raw = raw(true);
+    let mut raw = raw(false);
     raw.command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
     raw.served.take_requests();
     let mut tags = Vec::new();

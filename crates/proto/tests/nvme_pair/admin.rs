@@ -46,7 +46,7 @@ fn server() -> Server {
     let mut server = Server::new(vec![Store::new(4 << 20, 512, true), second]);
     let mut subsystem = proto::nvme::Subsystem::clone(&server.subsystems.list()[0]);
     subsystem.namespaces.push(None);
-    subsystem.namespaces.push(subsystem.namespaces[0]);
+    subsystem.namespaces.push(subsystem.namespaces[0].clone());
     server.subsystems = proto::nvme::Subsystems::new(vec![subsystem]).unwrap().into();
     server
 }

@@ -64,7 +64,7 @@ fn a_write_is_asked_for_part_by_part() {
 
 #[test]
 fn the_next_part_is_asked_for_while_the_last_is_written() {
-    let (mut raw, _admin) = Raw::io(Server::usual());
+    let (mut raw, _admin) = Raw::io(Server::apart());
     let data = content(1 << 20);
     let peer = &mut raw.peer;
     let bytes = crate::raw::capsule(write(5, 0, 2048, 1 << 20), &[], [false; 2]);
@@ -88,7 +88,7 @@ fn the_next_part_is_asked_for_while_the_last_is_written() {
 #[test]
 fn a_write_that_fails_takes_its_data_first() {
     for in_capsule in [true, false] {
-        let (mut raw, _admin) = Raw::io(Server::usual());
+        let (mut raw, _admin) = Raw::io(Server::apart());
         raw.server.stores[0].fault = Some(block::Fault::Medium);
         let data = content(8192);
         if in_capsule {

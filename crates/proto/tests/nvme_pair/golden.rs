@@ -41,7 +41,7 @@ fn connect_data(controller: &str) -> String {
 
 #[test]
 fn a_conversation_is_as_it_always_was() {
-    let mut raw = Raw::fresh(Server::usual());
+    let mut raw = Raw::fresh(Server::apart());
     // ICReq without digests; ICResp: PFV 0, CPDA 0, MAXH2CDATA 256 KiB.
     let init = (
         "00 00 80 00 80000000 0000 00 00 00000000 *112",

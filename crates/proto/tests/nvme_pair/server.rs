@@ -16,6 +16,7 @@ pub const HOST_NQN: &str = "nqn.2026-11.io.drumfire:host";
 pub struct Store {
     pub memory: Memory,
     pub geometry: Geometry,
+    /// Connections know the memory: its reads and writes are not seen.
     pub in_place: bool,
     /// I/Os fail like this.
     pub fault: Option<Fault>,
@@ -49,9 +50,8 @@ impl Store {
         if result.is_ok() {
             match (op, &mut buf) {
                 (Op::Read, Some(buf)) => self.memory.read(offset, &mut buf[..len as usize]),
-                (Op::Read, None) => assert!(self.in_place, "a read without a buffer"),
                 (Op::Write, Some(buf)) => self.memory.write(offset, &buf[..len as usize]),
-                (Op::Write, None) => panic!("a write without a buffer"),
+                (Op::Read | Op::Write, None) => panic!("{op:?} without a buffer"),
                 (Op::Trim | Op::WriteZeroes, _) => self.memory.zero(offset, u64::from(len)),
                 (Op::Flush, _) => {}
             }
@@ -82,7 +82,8 @@ impl Server {
     pub fn with_limits(stores: Vec<Store>, limits: ControllerLimits) -> Server {
         let namespace = |(index, store): (usize, &Store)| {
             let id = UnitId(index as u32);
-            Some(Namespace { id, geometry: store.geometry, in_place: store.in_place })
+            let memory = store.in_place.then(|| store.memory.clone());
+            Some(Namespace { id, geometry: store.geometry, memory })
         };
         let namespaces = stores.iter().enumerate().map(namespace).collect();
         let subsystem = |nqn: &str, namespaces| Subsystem {
@@ -104,10 +105,15 @@ impl Server {
         }
     }
 
-    /// The usual one: a namespace with blocks of 512 bytes answered in place, and one with blocks
-    /// of 4096 bytes that is not.
+    /// The usual one: a namespace with blocks of 512 bytes in memory that connections know, and one
+    /// with blocks of 4096 bytes that they do not.
     pub fn usual() -> Server {
         Server::new(vec![Store::new(4 << 20, 512, true), Store::new(4 << 20, 4096, false)])
+    }
+
+    /// The same, with all reads and writes coming to the stores.
+    pub fn apart() -> Server {
+        Server::new(vec![Store::new(4 << 20, 512, false), Store::new(4 << 20, 4096, false)])
     }
 
     pub fn accept(&mut self) -> Peer {
@@ -137,7 +143,7 @@ impl Server {
             for request in batch {
                 let unit = request.unit.0 as usize;
                 let done = self.stores[unit].run(request.io);
-                self.complete(peer, unit, done);
+                peer.end.complete(self.now, done, &mut peer.out);
             }
         }
     }
@@ -152,14 +158,8 @@ impl Server {
     pub fn release(&mut self, peer: &mut Peer) {
         for (unit, io) in std::mem::take(&mut peer.flying) {
             let done = self.stores[unit].run(io);
-            self.complete(peer, unit, done);
+            peer.end.complete(self.now, done, &mut peer.out);
         }
-    }
-
-    fn complete(&mut self, peer: &mut Peer, unit: usize, done: Done) {
-        let store = &self.stores[unit];
-        let memory = store.in_place.then_some(&store.memory);
-        peer.end.complete(self.now, done, memory, &mut peer.out);
     }
 }
 

@@ -17,7 +17,17 @@ fn read(start: u64, blocks: u32) -> CommandBuilder {
 
 /// An I/O queue of `entries`, with the attributes of its Connect and an ICReq of that kind.
 fn queue(entries: u16, attributes: u8, alignment: u8, digests: [bool; 2]) -> Raw {
-    let Raw { server, peer, .. } = Raw::admin(Server::usual());
+    queue_of(Server::usual(), entries, attributes, alignment, digests)
+}
+
+fn queue_of(
+    server: Server,
+    entries: u16,
+    attributes: u8,
+    alignment: u8,
+    digests: [bool; 2],
+) -> Raw {
+    let Raw { server, peer, .. } = Raw::admin(server);
     // The admin queue is not needed any more, but its controller is.
     std::mem::forget(peer);
     let mut raw = Raw::fresh(server);
@@ -229,7 +239,7 @@ fn identifiers_are_the_hosts_business() {
 
 #[test]
 fn a_full_queue_is_the_end() {
-    let mut raw = queue(32, 4, 0, [false; 2]);
+    let mut raw = queue_of(Server::apart(), 32, 4, 0, [false; 2]);
     let read = capsule(read(0, 1), &[], [false; 2]).repeat(32);
     let peer = &mut raw.peer;
     assert!(peer.end.receive(raw.server.now, &read, &mut peer.out).is_ok());
@@ -348,7 +358,7 @@ fn reads_of_one_connection_hold_so_much_and_no_more() {
 
 #[test]
 fn a_connection_that_is_asked_to_leave_ends_between_commands() {
-    let mut raw = queue(32, 4, 0, [false; 2]);
+    let mut raw = queue_of(Server::apart(), 32, 4, 0, [false; 2]);
     let read = capsule(read(0, 1), &[], [false; 2]);
     let peer = &mut raw.peer;
     peer.end.receive(raw.server.now, &read, &mut peer.out).unwrap();
@@ -360,4 +370,34 @@ fn a_connection_that_is_asked_to_leave_ends_between_commands() {
     let mut raw = queue(32, 4, 0, [false; 2]);
     raw.peer.end.ask_to_leave(raw.server.now, &mut raw.peer.out);
     assert!(raw.peer.end.finished());
+}
+
+/// A write that memory gets at once, if all of its data is there and intact.
+#[test]
+fn data_land_in_memory_as_a_whole_or_not_at_all() {
+    let data: Vec<u8> = (0..8192).map(|i| (i % 251) as u8 | 1).collect();
+    for digests in [[false; 2], [true; 2]] {
+        let bytes = capsule(command(io::WRITE).range(16, 16), &data, digests);
+        for cut in [0, 1, 71, 72, 73, 76, 77, 4000, bytes.len() - 1, bytes.len()] {
+            let mut raw = queue(32, 4, 0, digests);
+            let before = raw.server.stores[0].bytes(8192, 8192);
+            let peer = &mut raw.peer;
+            peer.end.receive(raw.server.now, &bytes[..cut], &mut peer.out).unwrap();
+            let landed = raw.server.stores[0].bytes(8192, 8192) == data;
+            assert_eq!(landed, cut == bytes.len());
+            assert!(landed || raw.server.stores[0].bytes(8192, 8192) == before, "cut at {cut}");
+            peer.end.receive(raw.server.now, &bytes[cut..], &mut peer.out).unwrap();
+            raw.server.run(&mut raw.peer);
+            assert!(raw.server.stores[0].bytes(8192, 8192) == data, "cut at {cut}");
+            assert!(raw.pdus()[0].status().is_success());
+            assert_eq!(raw.server.pool.lent(), [0, 0], "cut at {cut}");
+        }
+    }
+    let mut bytes = capsule(command(io::WRITE).range(16, 16), &data, [true; 2]);
+    bytes[100] ^= 1;
+    let mut raw = queue(32, 4, 0, [true; 2]);
+    let before = raw.server.stores[0].bytes(8192, 8192);
+    raw.peer.receive(&mut raw.server, &bytes, usize::MAX);
+    assert_eq!(raw.pdus()[0].status(), Status::TRANSIENT_TRANSPORT_ERROR);
+    assert!(raw.server.stores[0].bytes(8192, 8192) == before);
 }

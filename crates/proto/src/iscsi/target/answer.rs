@@ -1,6 +1,6 @@
 //! What goes back: data of reads, status, and what happens when a volume has done an I/O.
 
-use block::{Buf, Done, Memory, Pool};
+use block::{Buf, Done, Pool};
 
 use crate::Outbox;
 use crate::crc32c::crc32c;
@@ -17,8 +17,8 @@ const CHECK_CONDITION: u8 = 0x02;
 
 /// Where data to be sent lies.
 enum Source<'a> {
-    /// On the volume, from this byte on.
-    Memory(&'a Memory, u64),
+    /// In the memory of the unit of this LUN, from this byte on.
+    Unit([u8; 8], u64),
     /// Here.
     Bytes(&'a [u8]),
 }
@@ -26,7 +26,7 @@ enum Source<'a> {
 impl IscsiTarget {
     /// An I/O came back.
     #[inline(always)]
-    pub(super) fn completed(&mut self, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+    pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let slot = done.tag.0 as u16;
         if self.abandoned {
             return done.buf.into_iter().for_each(|buf| out.pool().give(buf));
@@ -39,7 +39,7 @@ impl IscsiTarget {
             self.reading_bytes -= task.part_len((done.tag.0 >> 16) as u16) as usize;
         }
         if task.state == State::Reading {
-            return self.read_came(slot, done, memory, out);
+            return self.read_came(slot, done, out);
         }
         task.flying -= 1;
         done.buf.into_iter().for_each(|buf| out.pool().give(buf));
@@ -54,19 +54,33 @@ impl IscsiTarget {
         }
     }
 
+    /// Sends the data of a read of memory, and its status.
+    #[inline(always)]
+    pub(super) fn read_in_place(
+        &mut self,
+        mut flow: Flow,
+        lun: [u8; 8],
+        offset: u64,
+        out: &mut Outbox,
+    ) {
+        let len = flow.len;
+        self.send_data(&mut flow, Source::Unit(lun, offset), len, out);
+    }
+
     /// A part of a read came back.
     #[inline(always)]
-    fn read_came(&mut self, slot: u16, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+    fn read_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         let part = (done.tag.0 >> 16) as u16;
         let sent = task.flow.sent;
         let next = u32::from(part) == sent / Pool::LARGE_BYTES as u32;
-        let here = done.buf.is_some() || memory.is_some();
-        if !next || !here || done.result.is_err() || task.sense.is_some() {
-            return self.read_came_oddly(slot, done, here, out);
+        if !next || done.result.is_err() || task.sense.is_some() {
+            return self.read_came_oddly(slot, done, out);
         }
+        let Some(buf) = done.buf else {
+            return debug_assert!(false, "a read comes back with its buffer");
+        };
         task.flying -= 1;
-        let offset = task.offset + u64::from(sent);
         let len = (task.flow.len - sent).min(Pool::LARGE_BYTES as u32);
         let mut flow = task.flow;
         let whole = sent + len == flow.len;
@@ -74,32 +88,23 @@ impl IscsiTarget {
             // The place in the window is free before the status says so.
             self.release(slot);
         }
-        match (done.buf, memory) {
-            (None, Some(memory)) => {
-                self.send_data(&mut flow, Source::Memory(memory, offset), len, out)
-            }
-            (Some(buf), _) => self.send_buf(&mut flow, buf, len, out),
-            (None, None) => {}
-        }
+        self.send_buf(&mut flow, buf, len, out);
         if whole {
             return;
         }
         self.tasks[slot].flow = flow;
         self.read_on(slot, out);
         if !self.held.is_empty() {
-            self.send_held(slot, memory, out);
+            self.send_held(slot, out);
         }
     }
 
     /// A part of a read failed, or came before its predecessors, or needs to be dropped.
     #[cold]
-    fn read_came_oddly(&mut self, slot: u16, done: Done, here: bool, out: &mut Outbox) {
+    fn read_came_oddly(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         if let Err(fault) = done.result {
             task.spoil(Sense::from_fault(fault, block::Op::Read));
-        } else if !here {
-            // A unit that was announced as memory has none.
-            task.spoil(Sense::INTERNAL_TARGET_FAILURE);
         }
         if task.sense.is_none() {
             return self.held.push(done);
@@ -124,15 +129,14 @@ impl IscsiTarget {
         }
     }
 
-    /// Sends the part of a read that came too early and is now next. The parts of a command lie
-    /// on one volume, so they share its memory.
+    /// Sends the part of a read that came too early and is now next.
     #[cold]
-    fn send_held(&mut self, slot: u16, memory: Option<&Memory>, out: &mut Outbox) {
+    fn send_held(&mut self, slot: u16, out: &mut Outbox) {
         let part = self.tasks[slot].flow.sent / Pool::LARGE_BYTES as u32;
         let name = part << 16 | u32::from(slot);
         if let Some(at) = self.held.iter().position(|done| done.tag.0 as u32 == name) {
             let done = self.held.swap_remove(at);
-            self.read_came(slot, done, memory, out);
+            self.read_came(slot, done, out);
         }
     }
 
@@ -158,9 +162,10 @@ impl IscsiTarget {
     #[inline(always)]
     fn send_data(&mut self, flow: &mut Flow, source: Source<'_>, len: u32, out: &mut Outbox) {
         let one = len <= self.params.send_max && len <= flow.burst_left && len.is_multiple_of(4);
-        if let (true, Source::Memory(memory, offset)) = (one, &source) {
+        if let (true, Source::Unit(lun, offset)) = (one, &source) {
             let header = self.data_header(flow, len);
             self.params.put_header(&header, out);
+            let Some(memory) = self.memory(*lun) else { return };
             return out.memory(memory, *offset, len as usize, self.params.data_digest);
         }
         self.send_parts(flow, source, len, out);
@@ -174,14 +179,16 @@ impl IscsiTarget {
             let header = self.data_header(flow, part);
             self.params.put_header(&header, out);
             match source {
-                Source::Memory(memory, offset) if part.is_multiple_of(4) => {
+                Source::Unit(lun, offset) => {
+                    let Some(memory) = self.memory(lun) else { return };
                     let offset = offset + u64::from(at);
-                    out.memory(memory, offset, part as usize, self.params.data_digest);
-                }
-                Source::Memory(memory, offset) => {
-                    let mut bytes = vec![0; part as usize];
-                    memory.read(offset + u64::from(at), &mut bytes);
-                    self.params.put_data(&bytes, out);
+                    if part.is_multiple_of(4) {
+                        out.memory(memory, offset, part as usize, self.params.data_digest);
+                    } else {
+                        let mut bytes = vec![0; part as usize];
+                        memory.read(offset, &mut bytes);
+                        self.params.put_data(&bytes, out);
+                    }
                 }
                 Source::Bytes(bytes) => {
                     self.params.put_data(&bytes[at as usize..(at + part) as usize], out);

@@ -6,7 +6,7 @@ use crate::scsi::{Plan, Sense};
 use crate::{Ending, Outbox, Request, UnitId};
 
 use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun, task_tag};
-use super::task::{Burst, Flow, State};
+use super::task::{Burst, Flow, State, Task};
 use super::{IscsiTarget, Sink, violation};
 
 /// I/Os that one command has with its volume at a time.
@@ -20,6 +20,7 @@ const BACKLOG_BYTES: usize = 16 << 20;
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) unit: UnitId,
+    /// It is memory.
     pub(super) in_place: bool,
     pub(super) block_mask: u32,
 }
@@ -39,7 +40,7 @@ impl IscsiTarget {
         self.expected = self.expected.wrapping_add(1);
         let place = Place {
             unit: unit.id,
-            in_place: unit.in_place,
+            in_place: unit.memory.is_some(),
             block_mask: unit.geometry.block_bytes - 1,
         };
         let (read, write) = directions(header);
@@ -91,13 +92,28 @@ impl IscsiTarget {
         if expected == 0 || len == 0 {
             return self.move_nothing(header, expected, len, None, out);
         }
+        let flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
+        if place.in_place && out.len_bytes() < BACKLOG_BYTES {
+            return self.read_in_place(flow, lun(header), offset, out);
+        }
         let Some(slot) = self.begin(header, place, State::Reading) else {
             return self.reject_immediate(header, out);
         };
         let task = &mut self.tasks[slot];
-        task.flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
+        task.flow = flow;
         task.offset = offset;
         self.read_on(slot, out);
+    }
+
+    /// A read of memory, for which there was no room to send.
+    #[cold]
+    fn read_later(&mut self, slot: u16, out: &mut Outbox) {
+        if out.len_bytes() >= BACKLOG_BYTES {
+            return self.starve(slot);
+        }
+        let Task { flow, lun, offset, .. } = self.tasks[slot];
+        self.release(slot);
+        self.read_in_place(flow, lun, offset, out);
     }
 
     /// Answers a read or write of `wanted` bytes that moves none of them.
@@ -140,17 +156,16 @@ impl IscsiTarget {
     #[inline(always)]
     pub(super) fn read_on(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
+        if task.in_place {
+            return self.read_later(slot, out);
+        }
         while task.asked < task.flow.len && task.flying < IOS_PER_COMMAND {
             let chunk = task.chunk_end() - task.asked;
             // Whole blocks are read even where the initiator wants less than the command says.
             let len = (chunk + task.block_mask) & !task.block_mask;
             let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES;
-            let buf = match task.in_place {
-                true => None,
-                false if ready => out.pool().take(len as usize),
-                false => None,
-            };
-            if !ready || buf.is_none() && !task.in_place {
+            let buf = if ready { out.pool().take(len as usize) } else { None };
+            if buf.is_none() {
                 return self.starve(slot);
             }
             let tag = tag(slot, task.asked);
@@ -212,14 +227,14 @@ impl IscsiTarget {
         }
         self.incoming.sink = Sink::Task(slot);
         self.incoming.last = command.last;
-        self.ready_for_unasked(slot, out.pool());
     }
 
     /// Sees to it that data which comes unasked has a place.
     #[inline(always)]
     pub(super) fn ready_for_unasked(&mut self, slot: u16, pool: &Pool) {
         let task = &mut self.tasks[slot];
-        if task.buf.is_some() || task.received >= task.flow.len || task.sense.is_some() {
+        let placeless = task.received >= task.flow.len || task.sense.is_some();
+        if task.buf.is_some() || placeless {
             return;
         }
         // How much of it may come is bounded by the window and FirstBurstLength.

@@ -1,5 +1,7 @@
 //! Data of writes: where it lands, what is checked, and when more is asked for.
 
+use block::{Landing, Pool};
+
 use crate::scsi::Sense;
 use crate::{Ending, Outbox};
 
@@ -39,7 +41,6 @@ impl IscsiTarget {
             return Ok(());
         }
         self.incoming.sink = Sink::Task(slot);
-        self.ready_for_unasked(slot, out.pool());
         Ok(())
     }
 
@@ -61,9 +62,39 @@ impl IscsiTarget {
         if asked_for { Found::Task(slot) } else { Found::Nothing }
     }
 
+    /// Puts the whole data of a write straight into memory, which ends it. Whatever came in parts
+    /// is collected first: a connection that is cut leaves no block half written.
+    #[inline(always)]
+    pub(super) fn land<'a>(
+        &mut self,
+        slot: u16,
+        data: &'a [u8],
+        landing: &mut Landing<'a>,
+        out: &mut Outbox,
+    ) {
+        let write = &mut self.tasks[slot];
+        write.received = write.flow.len;
+        let (lun, offset) = (write.lun, write.offset);
+        if let Some(memory) = self.memory(lun) {
+            landing.push(memory, offset, data);
+        }
+        self.finish(slot, out);
+    }
+
+    /// Whether data of this length that came at once may [`land`](Self::land).
+    #[inline(always)]
+    pub(super) fn lands(&self, slot: u16, len: usize) -> bool {
+        let write = &self.tasks[slot];
+        let alone = self.incoming.last && write.burst == Burst::None && write.buf.is_none();
+        let whole = len == write.flow.len as usize && write.flow.len != 0;
+        let fit = write.state == State::Writing && write.sense.is_none();
+        write.in_place && whole && alone && fit
+    }
+
     /// Puts a part of a data segment into the task's buffer.
     #[inline(always)]
-    pub(super) fn place(&mut self, slot: u16, part: &[u8]) {
+    pub(super) fn place(&mut self, slot: u16, part: &[u8], pool: &Pool) {
+        self.ready_for_unasked(slot, pool);
         let have = self.incoming.have;
         let task = &mut self.tasks[slot];
         if task.sense.is_some() {

@@ -41,7 +41,7 @@ impl IscsiTarget {
         };
         let place = Place {
             unit: unit.id,
-            in_place: unit.in_place,
+            in_place: unit.memory.is_some(),
             block_mask: unit.geometry.block_bytes - 1,
         };
         let plan = unit.plan(&command.cdb);

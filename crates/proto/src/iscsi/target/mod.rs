@@ -20,7 +20,7 @@ mod text;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Done, Memory, Nanos, Pool};
+use block::{Done, Landing, Memories, Memory, Nanos, Pool};
 
 use crate::scsi::Unit;
 use crate::{Ending, Endpoint, Notice, Outbox, Request, Target, Violation};
@@ -109,6 +109,8 @@ pub struct IscsiTarget {
     expected: u32,
     tasks: Tasks,
     requests: VecDeque<Request>,
+    /// Those that data landed in.
+    memories: Memories,
     /// Bytes of reads that are with volumes.
     reading_bytes: usize,
     /// Slots with unsolicited data to come, in order of their commands.
@@ -190,6 +192,7 @@ impl IscsiTarget {
             expected: 0,
             tasks,
             requests: VecDeque::with_capacity(slots),
+            memories: Memories::new(),
             reading_bytes: 0,
             unsolicited: Vec::with_capacity(slots),
             starving: VecDeque::with_capacity(slots),
@@ -232,6 +235,12 @@ impl IscsiTarget {
         self.directory.unit(self.target, lun)
     }
 
+    /// The bytes of a logical unit, if they are memory.
+    #[inline(always)]
+    fn memory(&self, lun: [u8; 8]) -> Option<&Memory> {
+        self.unit(lun)?.memory.as_ref()
+    }
+
     /// The counters, without a status.
     #[inline(always)]
     fn numbers(&self) -> Numbers {
@@ -254,6 +263,28 @@ impl IscsiTarget {
             self.forget_starving(slot);
         }
         self.tasks.release(slot);
+    }
+
+    /// Takes in what came, until there is no more or the connection is over.
+    fn take<'a>(
+        &mut self,
+        now: Nanos,
+        mut bytes: &'a [u8],
+        landing: &mut Landing<'a>,
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        while !bytes.is_empty() && !self.finished {
+            if self.frame.in_data() {
+                self.data(now, &mut bytes, landing, out)?;
+                continue;
+            }
+            match self.frame.header(&mut bytes)? {
+                Next::Whole(header) => self.pdu(header, out)?,
+                Next::Collected(header) => self.collected(&header, out)?,
+                Next::Partial => break,
+            }
+        }
+        Ok(())
     }
 
     /// Deals with a PDU whose data, if it has any, is still to come.
@@ -289,10 +320,21 @@ impl IscsiTarget {
 
     /// Puts the next part of a data segment where it belongs.
     #[inline(always)]
-    fn data(&mut self, now: Nanos, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
+    fn data<'a>(
+        &mut self,
+        now: Nanos,
+        bytes: &mut &'a [u8],
+        landing: &mut Landing<'a>,
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
         let (part, end) = self.frame.data(bytes);
         match self.incoming.sink {
-            Sink::Task(slot) => self.place(slot, part),
+            Sink::Task(slot) if end == DataEnd::Intact && self.lands(slot, part.len()) => {
+                self.incoming.sink = Sink::Discard;
+                self.land(slot, part, landing, out);
+                return Ok(());
+            }
+            Sink::Task(slot) => self.place(slot, part, out.pool()),
             Sink::Gather => {
                 let room = GATHER_MAX_BYTES - self.gathered.len();
                 self.gathered.extend_from_slice(&part[..part.len().min(room)]);
@@ -321,18 +363,14 @@ impl Endpoint for IscsiTarget {
         if self.stage == Stage::Login {
             self.check_first(bytes)?;
         }
-        let mut bytes = bytes;
-        while !bytes.is_empty() && !self.finished {
-            if self.frame.in_data() {
-                self.data(now, &mut bytes, out)?;
-                continue;
-            }
-            match self.frame.header(&mut bytes)? {
-                Next::Whole(header) => self.pdu(header, out)?,
-                Next::Collected(header) => self.collected(&header, out)?,
-                Next::Partial => break,
-            }
+        let mut landing = Landing::new(std::mem::take(&mut self.memories));
+        let before = self.status;
+        let result = self.take(now, bytes, &mut landing, out);
+        self.memories = landing.finish();
+        if self.status != before {
+            out.stamp(self.status.wrapping_sub(1));
         }
+        result?;
         // Who acknowledges a status has read the header that it stands in, and all before that;
         // the data behind that header may still be on their way.
         //= RFC 7143 §11.3.5: ExpStatSN acknowledges every status before it.
@@ -356,9 +394,9 @@ impl Target for IscsiTarget {
         &mut self.requests
     }
 
-    fn complete(&mut self, _now: Nanos, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+    fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
         let before = self.status;
-        self.completed(done, memory, out);
+        self.completed(done, out);
         if self.status != before {
             out.stamp(self.status.wrapping_sub(1));
         }

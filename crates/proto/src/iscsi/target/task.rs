@@ -15,6 +15,7 @@ pub(super) struct Task {
     pub(super) burst: Burst,
     /// It holds a place in the window of CmdSN.
     pub(super) counted: bool,
+    /// It works on memory.
     pub(super) in_place: bool,
     /// Its I/Os are reads, also when it is aborted.
     pub(super) reads: bool,

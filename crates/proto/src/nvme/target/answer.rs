@@ -1,29 +1,22 @@
 //! What goes back: data of reads, completions, and what happens when a volume has done an I/O.
 
-use block::{Done, Fault, Memory, Op, Pool};
+use block::{Buf, Done, Fault, Op, Pool};
 
 use crate::Outbox;
 use crate::crc32c::crc32c;
 
 use super::super::pdu::{Completion, Data, Status, flag, kind};
 use super::NvmeTarget;
+use super::command::Place;
 use super::slot::State;
 
 /// With digests, data and digest lie in one buffer of the outbox; half of one keeps whole blocks.
 const DIGESTED_MAX_BYTES: u32 = Pool::LARGE_BYTES as u32 / 2;
 
-/// Where data to be sent lies.
-enum Source<'a> {
-    /// On the volume, from this byte on.
-    Memory(&'a Memory, u64),
-    /// Here.
-    Bytes(&'a [u8]),
-}
-
 impl NvmeTarget {
     /// An I/O came back.
     #[inline(always)]
-    pub(super) fn completed(&mut self, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+    pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let slot = done.tag.0 as u16;
         if self.abandoned {
             return done.buf.into_iter().for_each(|buf| out.pool().give(buf));
@@ -33,7 +26,7 @@ impl NvmeTarget {
         };
         debug_assert!(command.flying != 0, "an I/O comes back once");
         match command.state {
-            State::Reading => self.read_came(slot, done, memory, out),
+            State::Reading => self.read_came(slot, done, out),
             State::Writing => {
                 command.flying -= 1;
                 done.buf.into_iter().for_each(|buf| out.pool().give(buf));
@@ -46,19 +39,42 @@ impl NvmeTarget {
         }
     }
 
+    /// Sends the data of a read of memory, and that it succeeded.
+    #[inline(always)]
+    pub(super) fn read_in_place(&mut self, id: u16, place: Place, out: &mut Outbox) {
+        let shortcut = self.shortcut();
+        let digest = self.wire.data_digest;
+        let Some(memory) = self.subsystem.memory(place.namespace) else {
+            return debug_assert!(false, "a place in memory has one");
+        };
+        let most = if digest { DIGESTED_MAX_BYTES } else { Pool::LARGE_BYTES as u32 };
+        let mut at = 0;
+        while at < place.len {
+            let part = (place.len - at).min(most);
+            let last = at + part == place.len;
+            self.data_header(id, at, part, end_flags(last, last && shortcut), out);
+            out.memory(memory, place.offset + u64::from(at), part as usize, digest);
+            at += part;
+        }
+        if !shortcut {
+            self.answer(id, Status::SUCCESS, out);
+        }
+    }
+
     /// A part of a read came back.
     #[inline(always)]
-    fn read_came(&mut self, slot: u16, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
+    fn read_came(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let read = &mut self.slots[slot];
         let part = (done.tag.0 >> 16) as u16;
         let sent = read.moved;
         let next = u32::from(part) == sent / Pool::LARGE_BYTES as u32;
-        let here = done.buf.is_some() || memory.is_some();
-        if !next || !here || done.result.is_err() || read.fails() {
-            return self.read_came_oddly(slot, done, here, out);
+        if !next || done.result.is_err() || read.fails() {
+            return self.read_came_oddly(slot, done, out);
         }
+        let Some(buf) = done.buf else {
+            return debug_assert!(false, "a read comes back with its buffer");
+        };
         read.flying -= 1;
-        let offset = read.offset + u64::from(sent);
         let len = (read.len - sent).min(Pool::LARGE_BYTES as u32);
         read.moved += len;
         self.reading_bytes -= len as usize;
@@ -67,62 +83,32 @@ impl NvmeTarget {
             // The entry of the queue is free before the host learns that the command is done.
             self.slots.release(slot);
         }
-        let source = match (&done.buf, memory) {
-            (None, Some(memory)) => Source::Memory(memory, offset),
-            (Some(buf), _) => Source::Bytes(&buf[..len as usize]),
-            (None, None) => return debug_assert!(false, "it is here"),
-        };
-        let plain = len <= DIGESTED_MAX_BYTES || !self.wire.data_digest;
-        if let (Source::Bytes(bytes), true) = (&source, plain) {
-            let digest = self.wire.data_digest.then(|| crc32c(bytes));
-            let shortcut = whole && self.shortcut();
-            self.data_header(id, sent, len, end_flags(whole, shortcut), out);
-            done.buf.into_iter().for_each(|buf| out.buf(buf, len as usize));
-            digest.into_iter().for_each(|digest| out.bytes(&digest.to_le_bytes()));
-            if whole && !shortcut {
-                self.answer(id, Status::SUCCESS, out);
-            }
-        } else {
-            self.send_data(id, sent, source, len, whole, out);
-            done.buf.into_iter().for_each(|buf| out.pool().give(buf));
-        }
+        self.send_data(id, sent, (buf, len), whole, out);
         if !whole {
             self.read_on(slot, out);
             if !self.held.is_empty() {
-                self.send_held(slot, memory, out);
+                self.send_held(slot, out);
             }
         }
     }
 
-    /// Sends `len` bytes of a command's data, from `sent` on, in as many PDUs as are needed, with
-    /// the completion if that is the `end` of it.
+    /// Sends the first `len` bytes of a buffer, which stand at `sent` in a command's data, with the
+    /// completion if that is the `end` of it.
     #[inline(always)]
     fn send_data(
         &mut self,
         id: u16,
         sent: u32,
-        source: Source<'_>,
-        len: u32,
+        (buf, len): (Buf, u32),
         end: bool,
         out: &mut Outbox,
     ) {
-        let most = if self.wire.data_digest { DIGESTED_MAX_BYTES } else { len };
         let shortcut = end && self.shortcut();
-        let mut at = 0;
-        while at < len {
-            let part = (len - at).min(most);
-            let last = end && at + part == len;
-            self.data_header(id, sent + at, part, end_flags(last, last && shortcut), out);
-            match source {
-                Source::Memory(memory, offset) => {
-                    let offset = offset + u64::from(at);
-                    out.memory(memory, offset, part as usize, self.wire.data_digest);
-                }
-                Source::Bytes(bytes) => {
-                    self.wire.bytes(&bytes[at as usize..(at + part) as usize], out);
-                }
-            }
-            at += part;
+        let digest = self.wire.data_digest.then(|| crc32c(&buf[..len as usize]));
+        self.data_header(id, sent, len, end_flags(end, shortcut), out);
+        out.buf(buf, len as usize);
+        if let Some(digest) = digest {
+            out.bytes(&digest.to_le_bytes());
         }
         if end && !shortcut {
             self.answer(id, Status::SUCCESS, out);
@@ -198,13 +184,10 @@ impl NvmeTarget {
 
     /// A part of a read failed, or came before its predecessors, or needs to be dropped.
     #[cold]
-    fn read_came_oddly(&mut self, slot: u16, done: Done, here: bool, out: &mut Outbox) {
+    fn read_came_oddly(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let read = &mut self.slots[slot];
         if let Err(fault) = done.result {
             read.spoil(status_of(fault, Op::Read));
-        } else if !here {
-            // A volume that was announced as memory has none.
-            read.spoil(Status::INTERNAL_ERROR);
         }
         if !read.fails() {
             return self.held.push(done);
@@ -232,15 +215,14 @@ impl NvmeTarget {
         done.buf.into_iter().for_each(|buf| out.pool().give(buf));
     }
 
-    /// Sends the part of a read that came too early and is now next. The parts of a command lie
-    /// on one volume, so they share its memory.
+    /// Sends the part of a read that came too early and is now next.
     #[cold]
-    fn send_held(&mut self, slot: u16, memory: Option<&Memory>, out: &mut Outbox) {
+    fn send_held(&mut self, slot: u16, out: &mut Outbox) {
         let part = self.slots[slot].moved / Pool::LARGE_BYTES as u32;
         let name = part << 16 | u32::from(slot);
         if let Some(at) = self.held.iter().position(|done| done.tag.0 as u32 == name) {
             let done = self.held.swap_remove(at);
-            self.read_came(slot, done, memory, out);
+            self.read_came(slot, done, out);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{Ending, Outbox, Request, UnitId};
 
 use super::super::frame::Fatal;
 use super::super::pdu::{CAPSULE_BYTES, Command, SglKind, Status, io};
-use super::slot::State;
+use super::slot::{Slot, State};
 use super::{NvmeTarget, Sink};
 
 /// I/Os that one command has with its volume at a time.
@@ -20,6 +20,8 @@ pub(super) const BACKLOG_BYTES: usize = 16 << 20;
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) unit: UnitId,
+    pub(super) namespace: u32,
+    /// It is memory.
     pub(super) in_place: bool,
     pub(super) offset: u64,
     pub(super) len: u32,
@@ -59,6 +61,10 @@ impl NvmeTarget {
                 return Ok(());
             }
         };
+        if place.in_place && out.len_bytes() < BACKLOG_BYTES {
+            self.read_in_place(command.id(), place, out);
+            return Ok(());
+        }
         let Some(slot) = self.begin(command, place, State::Reading) else {
             return Err(self.overrun(capsule, out));
         };
@@ -119,7 +125,8 @@ impl NvmeTarget {
             return Err(Status::SGL_LENGTH_INVALID);
         }
         let offset = start << shift;
-        Ok(Place { unit: namespace.id, in_place: namespace.in_place, offset, len })
+        let (unit, in_place) = (namespace.id, namespace.memory.is_some());
+        Ok(Place { unit, namespace: command.namespace(), in_place, offset, len })
     }
 
     /// Takes a slot for a command.
@@ -135,10 +142,12 @@ impl NvmeTarget {
         taken.state = state;
         taken.open = false;
         taken.in_place = place.in_place;
+        taken.lands = false;
         taken.fua = false;
         taken.id = command.id();
         taken.status = Status::SUCCESS;
         taken.unit = place.unit;
+        taken.namespace = place.namespace;
         taken.offset = place.offset;
         taken.len = place.len;
         taken.asked = 0;
@@ -159,14 +168,14 @@ impl NvmeTarget {
     #[inline(always)]
     pub(super) fn read_on(&mut self, slot: u16, out: &mut Outbox) {
         let read = &mut self.slots[slot];
+        if read.in_place {
+            return self.read_later(slot, out);
+        }
         while read.asked < read.len && read.flying < IOS_PER_COMMAND {
             let len = read.chunk_end() - read.asked;
             let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES;
-            let buf = match read.in_place {
-                false if ready => out.pool().take(len as usize),
-                _ => None,
-            };
-            if !ready || buf.is_none() && !read.in_place {
+            let buf = if ready { out.pool().take(len as usize) } else { None };
+            if buf.is_none() {
                 return self.starve(slot);
             }
             let tag = tag(slot, read.asked);
@@ -177,6 +186,18 @@ impl NvmeTarget {
             let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
             self.requests.push_back(Request { unit: read.unit, io });
         }
+    }
+
+    /// A read of memory, for which there was no room to send.
+    #[cold]
+    fn read_later(&mut self, slot: u16, out: &mut Outbox) {
+        if out.len_bytes() >= BACKLOG_BYTES {
+            return self.starve(slot);
+        }
+        let Slot { id, unit, namespace, offset, len, .. } = self.slots[slot];
+        self.slots.release(slot);
+        let place = Place { unit, namespace, in_place: true, offset, len };
+        self.read_in_place(id, place, out);
     }
 
     /// Gets ready for the data of a command: it comes along, or is asked for.
@@ -198,11 +219,7 @@ impl NvmeTarget {
         self.incoming.last = true;
         taken.open = true;
         taken.burst_end = taken.len;
-        if !taken.fails() {
-            // No longer than the data that comes, and beyond the pool's limit if need be: what may
-            // come is bounded by the queues and their capsules, and Connect saw that it fits.
-            taken.buf = Some(out.pool().take_beyond(taken.len as usize));
-        }
+        taken.lands = taken.in_place && taken.state == State::Writing;
     }
 
     /// The data does not come along.

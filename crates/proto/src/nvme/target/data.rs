@@ -1,6 +1,6 @@
 //! Data of hosts: where it lands, what is checked, and when more is asked for.
 
-use block::Nanos;
+use block::{Landing, Nanos, Pool};
 
 use crate::{Ending, Outbox};
 
@@ -64,9 +64,34 @@ impl NvmeTarget {
         Ok(slot)
     }
 
+    /// Puts the whole data of a write straight into memory, which ends it. Whatever came in parts
+    /// is collected first: a connection that is cut leaves no block half written.
+    #[inline(always)]
+    pub(super) fn land<'a>(
+        &mut self,
+        slot: u16,
+        data: &'a [u8],
+        landing: &mut Landing<'a>,
+        out: &mut Outbox,
+    ) {
+        let write = &mut self.slots[slot];
+        if let Some(memory) = self.subsystem.memory(write.namespace) {
+            landing.push(memory, write.offset, data);
+        }
+        write.open = false;
+        self.finish(slot, out);
+    }
+
+    /// Whether data of this length that came at once may [`land`](Self::land).
+    #[inline(always)]
+    pub(super) fn lands(&self, slot: u16, len: usize) -> bool {
+        let write = &self.slots[slot];
+        write.lands && len == write.len as usize && !write.fails()
+    }
+
     /// Puts a part of a PDU's data into the command's buffer.
     #[inline(always)]
-    pub(super) fn place(&mut self, slot: u16, part: &[u8]) {
+    pub(super) fn place(&mut self, slot: u16, part: &[u8], pool: &Pool) {
         let have = self.incoming.have;
         let command = &mut self.slots[slot];
         if command.fails() {
@@ -76,9 +101,12 @@ impl NvmeTarget {
         let at = (command.moved + have).min(command.burst_end);
         let len = part.len().min((command.burst_end - at) as usize);
         let at = (at - command.asked) as usize;
-        if let Some(buf) = &mut command.buf {
-            buf[at..at + len].copy_from_slice(&part[..len]);
-        }
+        // What comes along has no buffer yet. It is no longer than the data that comes, and beyond
+        // the pool's limit if need be: what may come is bounded by the queues and their capsules,
+        // and Connect saw that it fits.
+        let whole = command.len as usize;
+        let buf = command.buf.get_or_insert_with(|| pool.take_beyond(whole));
+        buf[at..at + len].copy_from_slice(&part[..len]);
     }
 
     /// The data of a PDU is complete.

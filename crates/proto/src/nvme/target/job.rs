@@ -26,7 +26,8 @@ const DEALLOCATE: u32 = 1 << 2;
 const ZEROES_DEALLOCATE: u32 = 1 << 25;
 
 /// What needs no place on a volume.
-pub(super) const NOWHERE: Place = Place { unit: UnitId(0), in_place: false, offset: 0, len: 0 };
+pub(super) const NOWHERE: Place =
+    Place { unit: UnitId(0), namespace: 0, in_place: false, offset: 0, len: 0 };
 
 impl NvmeTarget {
     /// A command on an I/O queue that is neither a read nor a write.

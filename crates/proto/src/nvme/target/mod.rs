@@ -25,7 +25,7 @@ mod slot;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Done, Memory, Nanos, Pool};
+use block::{Done, Landing, Memories, Nanos, Pool};
 
 use crate::{Ending, Endpoint, Outbox, Request, Target};
 
@@ -113,6 +113,8 @@ pub struct NvmeTarget {
     queue: Queue,
     slots: Slots,
     requests: VecDeque<Request>,
+    /// Those that data landed in.
+    memories: Memories,
     /// Slots that wait for a buffer or for room in the outbox.
     starving: VecDeque<u16>,
     /// Parts of reads that came back before their predecessors.
@@ -193,6 +195,7 @@ impl NvmeTarget {
             queue: Queue::before_connect(),
             slots: Slots::new(UNCONNECTED_SLOTS),
             requests: VecDeque::new(),
+            memories: Memories::new(),
             starving: VecDeque::new(),
             held: Vec::new(),
             reading_bytes: 0,
@@ -232,10 +235,16 @@ impl NvmeTarget {
     }
 
     /// Takes in what came, until there is no more or the connection is over.
-    fn take(&mut self, now: Nanos, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
+    fn take<'a>(
+        &mut self,
+        now: Nanos,
+        bytes: &mut &'a [u8],
+        landing: &mut Landing<'a>,
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
         while !bytes.is_empty() && !self.finished {
             if self.frame.in_data() {
-                self.data(now, bytes, out)?;
+                self.data(now, bytes, landing, out)?;
                 continue;
             }
             match self.frame.header(bytes) {
@@ -290,10 +299,21 @@ impl NvmeTarget {
 
     /// Puts the next part of data where it belongs.
     #[inline(always)]
-    fn data(&mut self, now: Nanos, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
+    fn data<'a>(
+        &mut self,
+        now: Nanos,
+        bytes: &mut &'a [u8],
+        landing: &mut Landing<'a>,
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
         let (part, end) = self.frame.data(bytes);
         if let Sink::Slot(slot) = self.incoming.sink {
-            self.place(slot, part);
+            if end == DataEnd::Intact && self.lands(slot, part.len()) {
+                self.incoming.sink = Sink::Discard;
+                self.land(slot, part, landing, out);
+                return Ok(());
+            }
+            self.place(slot, part, out.pool());
         }
         self.incoming.have += part.len() as u32;
         if end == DataEnd::Open {
@@ -339,7 +359,9 @@ impl Endpoint for NvmeTarget {
         if self.stage == Stage::Io && !self.is_member() {
             return Ok(());
         }
-        let result = self.take(now, &mut bytes, out);
+        let mut landing = Landing::new(std::mem::take(&mut self.memories));
+        let result = self.take(now, &mut bytes, &mut landing, out);
+        self.memories = landing.finish();
         // The host never has more commands under way than the queue has room for, whether it goes
         // by their completions or by SQHD. So it has read what was sent before the one that is a
         // whole queue back came.
@@ -366,8 +388,8 @@ impl Target for NvmeTarget {
         &mut self.requests
     }
 
-    fn complete(&mut self, _now: Nanos, done: Done, memory: Option<&Memory>, out: &mut Outbox) {
-        self.completed(done, memory, out);
+    fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
+        self.completed(done, out);
         out.stamp(self.queue.came);
         self.feed(out);
     }

@@ -16,7 +16,10 @@ pub(super) struct Slot {
     pub(super) open: bool,
     /// It is in the list of those that wait for a buffer.
     pub(super) starving: bool,
+    /// It works on memory.
     pub(super) in_place: bool,
+    /// Its data go straight there, if they come at once.
+    pub(super) lands: bool,
     pub(super) fua: bool,
     /// I/Os with the volume.
     pub(super) flying: u16,
@@ -27,6 +30,7 @@ pub(super) struct Slot {
     /// Why it fails, if it does.
     pub(super) status: Status,
     pub(super) unit: UnitId,
+    pub(super) namespace: u32,
     /// Where the command begins on the volume, and how much it moves, in bytes.
     pub(super) offset: u64,
     pub(super) len: u32,
@@ -172,12 +176,14 @@ impl Slot {
             open: false,
             starving: false,
             in_place: false,
+            lands: false,
             fua: false,
             flying: 0,
             generation: 0,
             id: 0,
             status: Status::SUCCESS,
             unit: UnitId(0),
+            namespace: 0,
             offset: 0,
             len: 0,
             asked: 0,
