@@ -271,7 +271,7 @@ mod test {
         let found = predict(&read(drive), &Tweak::default()).unwrap();
         assert!((found.iops / 720e3 - 1.0).abs() < 1e-3, "{}", found.iops);
         // Where no mix is rated, the answer says what it took for granted.
-        let other = drive.replace("micron-9550-max-6400", "p3600-1600");
+        let other = drive.replace("micron-9550-max-6400", "pm1735");
         let found = predict(&read(&other), &Tweak::default()).unwrap();
         assert!(found.remarks.iter().any(|remark| remark.contains("mix")), "{:?}", found.remarks);
     }
