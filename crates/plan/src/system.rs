@@ -223,8 +223,13 @@ impl<'a> Builder<'a> {
     }
 
     /// The kind of the figures that decide what a resource does; arithmetic if there are none.
-    fn kind(&self, part: &str, quantities: &[&str]) -> Kind {
-        let decides = |input: &&Input| input.part == part && quantities.contains(&input.quantity);
+    fn kind(&self, from: &[(&str, &[&str])]) -> Kind {
+        let decides = |input: &&Input| {
+            let of = |(part, names): &(&str, &[&str])| {
+                input.part == *part && names.contains(&input.quantity)
+            };
+            from.iter().any(of)
+        };
         let kinds = self.inputs.iter().filter(decides).map(|input| input.known.kind);
         kinds.max().unwrap_or(Kind::Derived)
     }
@@ -271,9 +276,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `from` is the part whose figures, of these quantities, say what the resource does.
-    fn resource(&mut self, name: String, level: Level, from: (&str, &[&str]), load: Load) {
-        let kind = self.kind(from.0, from.1);
+    /// `from` are the parts whose figures, of these quantities, say what the resource does.
+    fn resource(&mut self, name: String, level: Level, from: &[(&str, &[&str])], load: Load) {
+        let kind = self.kind(from);
         self.resources.push(Resource { name, level, kind, load });
     }
 

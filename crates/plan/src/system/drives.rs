@@ -49,7 +49,7 @@ impl Builder<'_> {
         self.resource(
             format!("drives, {} x {}", group.devices(), drive.id),
             Level::Drive,
-            (&drive.id, medium.decides),
+            &[(&drive.id, medium.decides)],
             Load::Stations(media),
         );
         if let Some(adapter) = adapter.filter(|_| !cards.is_empty()) {
@@ -59,12 +59,12 @@ impl Builder<'_> {
                 (None, _) => &["bandwidth"],
                 _ => &["iops"],
             };
-            self.resource(name, Level::Adapter, (&adapter.id, decides), Load::Stations(cards));
+            self.resource(name, Level::Adapter, &[(&adapter.id, decides)], Load::Stations(cards));
         }
         if !slots.is_empty() {
             let name = format!("slots of {}", adapter.unwrap_or(drive).id);
-            let id = &adapter.unwrap_or(drive).id;
-            self.resource(name, Level::Slot, (id, &[]), Load::Stations(slots));
+            // Arithmetic of the standard.
+            self.resource(name, Level::Slot, &[], Load::Stations(slots));
         }
         Ok(())
     }

@@ -32,7 +32,11 @@ impl Builder<'_> {
         let at = self.network.add_station(station);
         let load = Load::Stations(vec![at]);
         let name = format!("processor, {cores} cores with {}", software.id);
-        self.resource(name, Level::Processor, (&software.id, &["core_time", "core_time_4k"]), load);
+        let from: &[(&str, &[&str])] = &[
+            (&software.id, &["core_time", "core_time_4k", "clock"]),
+            (&server.id, &["cores", "clock"]),
+        ];
+        self.resource(name, Level::Processor, from, load);
         Ok(Some(Stop { at, seconds: self.at(Level::Processor, seconds) }))
     }
 
@@ -59,12 +63,17 @@ impl Builder<'_> {
             // Then it stands in the network of the engines.
             let seconds = self.at(Level::Fabric, seconds);
             let load = Load::PerIo(seconds);
-            self.resource("fabric".to_owned(), Level::Fabric, (&server.id, &["bandwidth"]), load);
+            self.resource(
+                "fabric".to_owned(),
+                Level::Fabric,
+                &[(&server.id, &["bandwidth"])],
+                load,
+            );
             return Ok(Some(Stop { at: StationId(0), seconds }));
         }
         let stop = self.server("fabric".to_owned(), Level::Fabric, seconds);
         let load = Load::Stations(vec![stop.at]);
-        self.resource("fabric".to_owned(), Level::Fabric, (&server.id, &["bandwidth"]), load);
+        self.resource("fabric".to_owned(), Level::Fabric, &[(&server.id, &["bandwidth"])], load);
         Ok(Some(stop))
     }
 }

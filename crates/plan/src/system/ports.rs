@@ -84,7 +84,7 @@ impl<'a> Builder<'a> {
         self.network.add_class(class);
         let load = Load::PerIo(time / f64::from(count));
         let name = format!("{count} ports of {}", adapter.id);
-        self.resource(name, Level::Port, (&adapter.id, &["engine_time"]), load);
+        self.resource(name, Level::Port, &[(&adapter.id, &["engine_time"])], load);
         Ok(())
     }
 
@@ -128,7 +128,8 @@ impl<'a> Builder<'a> {
         }
         if !stations.is_empty() {
             let name = format!("{} x {}", group.devices(), link.id);
-            self.resource(name, Level::Port, (&link.id, &["framing"]), Load::Stations(stations));
+            let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate", "framing"])];
+            self.resource(name, Level::Port, from, Load::Stations(stations));
         }
         Ok(())
     }

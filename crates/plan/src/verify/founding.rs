@@ -33,8 +33,11 @@ fn intel_ssd(table: &mut Table) -> Result<(), PlanError> {
     table.row(CASE, "processor", FIT, (&cpu, used), "6.6 us of a core from this very figure");
     table.fit("core time, Windows and Iometer", "6.6 us".to_owned(), "82.5 % of 8 cores", true);
     for (software, note) in [
-        ("linux-libaio-megaraid", "from a log of fio of 2011 alone"),
-        ("linux-adms-2010", "from a paper of 2010 alone; its clock is a guess, 2.93 GHz"),
+        ("linux-libaio-megaraid", "from a log of fio of 2011 alone, on 2.4 GHz"),
+        (
+            "linux-adms-2010",
+            "from the abstract of 2010 alone; its cores and clock are guesses, 8 at 2.93 GHz",
+        ),
     ] {
         let other = Bill { software: Some(software.to_owned()), ..bill.clone() };
         let used = solved(&other, &[])?.processor.unwrap_or_default();
@@ -201,7 +204,7 @@ fn processor(
     for (size, claim, word, tag, note) in [
         (1024.0, 58, "1 KiB", FIT, "0.98 us from this figure"),
         (4096.0, 75, "4 KiB", FIT, "1.38 us from this figure, at the rate of the model"),
-        (8192.0, 76, "8 KiB", CPU, "on the line through both"),
+        (8192.0, 76, "8 KiB", CPU, "on the line through both; no clock is in it"),
     ] {
         let published = table.claim(claim, "cpu_percent").clone();
         let used = at(size)?.processor.unwrap_or_default();
