@@ -248,6 +248,14 @@ fn every_number_says_where_it_is_from() {
     let findings = audit["findings"].as_array().unwrap();
     let said = |finding: &Value| finding["kind"].as_str().is_some_and(|kind| KINDS.contains(&kind));
     assert!(findings.len() >= 7 && findings.iter().all(said), "{findings:?}");
+    // Bills that come along have names.
+    let plan = "plan --compare iodrive-duo sas-16 --money 20K --json";
+    let found = drumfire.run(folder.path(), plan, LIMIT).ok().json();
+    let systems = |at: usize| found["comparison"]["alternatives"][at]["systems"].as_f64();
+    // $20,000 buy one card, or three times 16 x $300 + $1000.
+    assert_eq!((systems(0), systems(1)), (Some(1.0), Some(3.0)), "{found}");
+    let missing = drumfire.run(folder.path(), "plan nothing", LIMIT);
+    assert!(missing.stderr.contains("intel-ssd"), "{}", missing.stderr);
     // Texts say it too: the heading, the result, a sweep and a comparison.
     let simulate = "simulate optane.toml --seconds 0.2 --ramp 0.1 --out text";
     let done = drumfire.run(folder.path(), simulate, LIMIT).ok();

@@ -54,6 +54,14 @@ fn a_sweep_is_simulated_fitted_and_predicted() {
     let fitted = json(&run(&format!("calibrate{runs} --out fitted.toml --json")).ok().stdout);
     let error = &fitted["profile"]["calibration"]["held_out_error_percent"];
     assert!(error.as_f64().unwrap() < 2.0, "{fitted}");
+    // The folder of a sweep stands for its runs.
+    let sweep = "sweep simulate known.toml --axis size=4k,64k --axis read=100,0 \
+        --axis outstanding=1,4,16,64 --seconds 0.5 --ramp 0.1 --repeats 1 --out swept";
+    run(sweep).ok();
+    let swept = json(&run("calibrate swept --out swept.toml --json").ok().stdout);
+    assert_eq!(swept["points"].as_array().unwrap().len(), 16);
+    let error = &swept["profile"]["calibration"]["held_out_error_percent"];
+    assert!(error.as_f64().unwrap() < 2.0, "{swept}");
     let of = |profile: &str| {
         let done = run(&format!("plan {profile} --size 16k --outstanding 32 --json"));
         json(&done.ok().stdout)["prediction"]["iops"].as_f64().unwrap()

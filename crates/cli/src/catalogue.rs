@@ -207,13 +207,7 @@ fn check(mut catalogue: Catalogue, file: Option<&Path>, json: bool) -> Result<Ex
     writeln!(text, "{parts} parts, {figures} figures, each with one of {sources} sources: good")?;
     writeln!(text, "What may be said about a part:")?;
     for quantity in QUANTITIES {
-        writeln!(
-            text,
-            "  {:<18}{:<12}{}",
-            quantity.name,
-            quantity.dimension.to_string(),
-            quantity.meaning
-        )?;
+        writeln!(text, "  {:<18}{:<12}{}", quantity.name, quantity.unit(), quantity.meaning)?;
     }
     print(&text)?;
     Ok(Exit::Good)

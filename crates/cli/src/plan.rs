@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args as Flags, Subcommand};
 use load::formats::read_text;
-use plan::bill::{Bill, Group, Work};
+use plan::bill::{Bill, Group, Work, shipped, shipped_names};
 use plan::catalogue::{Catalogue, Class};
 use plan::chance::DRAWS_MAX;
 use plan::search::spread;
@@ -32,14 +32,16 @@ mod verified;
     after_help = "Examples: drumfire plan --drive x25-m --drives 28 --adapter lsi-9210-8i \
     --adapters 5 --server sr2625urlx --software windows-lsi-iometer\n\
     drumfire plan --goal 1M --size 4k --adapter lsi-9210-8i\n\
-    drumfire plan --compare flash.toml disks.toml --money 20K --html comparison.html\n\
+    drumfire plan intel-ssd --html prediction.html\n\
+    drumfire plan --compare iodrive-duo sas-16 --money 20K --html comparison.html\n\
     Exit codes: 0 done, 2 the bill cannot be built, 4 the goal is missed or an error grew."
 )]
 pub struct Args {
     #[command(subcommand)]
     #[allow(missing_docs)]
     pub command: Option<Command>,
-    /// A bill of material, or a profile as `calibrate` writes it (then --drives is how many).
+    /// A bill of material, or the name of one that comes along (intel-ssd, iodrive-duo, sas-16,
+    /// spdk-24, thirdio-fc), or a profile as `calibrate` writes it (then --drives is how many).
     #[arg(value_name = "BILL.toml", conflicts_with_all = PARTS)]
     pub bill: Option<PathBuf>,
     /// Bills beside each other: one system of each, or as many as --money buys or --goal takes.
@@ -214,7 +216,12 @@ impl Flagged {
 
 fn read_bill(file: &Path, catalogue: &Catalogue) -> Result<Bill> {
     let name = file.display().to_string();
-    let text = read_text(file).with_context(|| format!("cannot read {name}"))?;
+    let text = match (read_text(file), shipped(&name)) {
+        (Err(_), Some(text)) => text.to_owned(),
+        (text, _) => text.with_context(|| {
+            format!("cannot read {name}; name a file, or one of {}", shipped_names())
+        })?,
+    };
     let bill = Bill::read(&name, &text, catalogue);
     bill.map_err(|error| UsageError(error.to_string()).into())
 }

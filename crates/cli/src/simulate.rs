@@ -9,7 +9,7 @@ use clap::Args as Flags;
 use load::RunSpec;
 use load::formats::read_text;
 use load::spec::{JobSpec, MADE, MAKER, Step};
-use plan::bill::{Bill, Work};
+use plan::bill::{Bill, Work, shipped, shipped_names};
 use plan::catalogue::Catalogue;
 use plan::simulate::{SimulateError, Simulator};
 use plan::system::PlanError;
@@ -31,12 +31,12 @@ const PARTS: &str = "parts";
 
 /// `drumfire simulate`.
 #[derive(Flags, Clone, Debug)]
-#[command(after_help = "Examples: drumfire simulate bill.toml --read 70 --outstanding 8\n\
+#[command(after_help = "Examples: drumfire simulate intel-ssd --read 70 --outstanding 8\n\
     drumfire simulate x25-m --drives 4 --rate 20k --arrivals poisson\n\
-    drumfire simulate bill.toml --preset web-server\n\
+    drumfire simulate intel-ssd --preset web-server\n\
     Percentiles are printed only for a profile that was calibrated with runs.")]
 pub struct Args {
-    /// A bill of material, a profile, or the name of a profile that comes along (x25-m).
+    /// A bill of material, a profile, or the name of one that comes along (intel-ssd, x25-m).
     #[arg(value_name = "BILL.toml|PROFILE")]
     pub system: String,
     /// A job of this program, fio or Iometer, in place of the flags: what it names as one volume
@@ -225,8 +225,9 @@ pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
 
 /// A system by its text, or one that comes along.
 fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<System> {
-    let Some(text) = text else {
-        let profile = Profile::load(name).map_err(|error| UsageError(error.to_string()))?;
+    let Some(text) = text.or_else(|| shipped(name)) else {
+        let profile = Profile::load(name)
+            .map_err(|why| UsageError(format!("{why}, or of the bills {}", shipped_names())))?;
         return Ok(System::Profile(profile));
     };
     let is_profile = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("stage"));

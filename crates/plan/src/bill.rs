@@ -13,6 +13,25 @@ use crate::catalogue::{
     Catalogue, Class, Own, Part, RawFigure, RawPart, RawSource, line_of, syntax,
 };
 
+/// Bills that come along: name and text.
+const SHIPPED: [(&str, &str); 5] = [
+    ("intel-ssd", include_str!("../systems/intel-ssd.toml")),
+    ("iodrive-duo", include_str!("../systems/iodrive-duo.toml")),
+    ("sas-16", include_str!("../systems/sas-16.toml")),
+    ("spdk-24", include_str!("../systems/spdk-24.toml")),
+    ("thirdio-fc", include_str!("../systems/thirdio-fc.toml")),
+];
+
+/// The text of a bill that comes along.
+pub fn shipped(name: &str) -> Option<&'static str> {
+    SHIPPED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// The names of the bills that come along, for messages.
+pub fn shipped_names() -> String {
+    SHIPPED.map(|(name, _)| name).join(", ")
+}
+
 /// A system of parts with its work.
 #[derive(Clone, Debug)]
 pub struct Bill {

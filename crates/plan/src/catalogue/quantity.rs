@@ -19,6 +19,17 @@ pub struct Quantity {
     pub meaning: &'static str,
 }
 
+impl Quantity {
+    /// The unit that values are kept in; `number` where there is none.
+    pub fn unit(&self) -> String {
+        match self.dimension {
+            Dimension::NUMBER => "number".to_owned(),
+            Dimension::RATE if self.name == "clock" => "Hz".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
 const fn measured(
     name: &'static str,
     dimension: Dimension,
