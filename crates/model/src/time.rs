@@ -1,7 +1,5 @@
 //! Simulated time, fine enough for I/Os that cost a core 72 ns.
 
-use block::Nanos;
-
 /// Picoseconds since the start of a simulation, or a span of them; `u64` holds 213 days.
 ///
 /// Whole numbers, so that the order of events and every sum are the same on every machine.
@@ -17,11 +15,6 @@ impl Picos {
         self.0 as f64 / PER_S
     }
 
-    /// The span in nanoseconds, rounded to the nearest.
-    pub fn to_nanos(self) -> Nanos {
-        Nanos(self.0 / 1000 + u64::from(self.0 % 1000 >= 500))
-    }
-
     /// The span nearest to `ps` picoseconds; the largest for what does not fit.
     pub(crate) fn round(ps: f64) -> Picos {
         // The conversion saturates, and cuts off what is behind the point.
@@ -35,8 +28,6 @@ mod test {
 
     #[test]
     fn rounds_to_the_nearest() {
-        assert_eq!(Picos(1_499).to_nanos(), Nanos(1));
-        assert_eq!(Picos(1_500).to_nanos(), Nanos(2));
         assert_eq!(Picos::round(2.5), Picos(3));
         assert_eq!(Picos::round(f64::INFINITY), Picos(u64::MAX));
         assert_eq!(Picos(2_000_000_000_000).as_secs_f64(), 2.0);
