@@ -91,9 +91,12 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>> {
 fn source(runs: &[PathBuf], points: &[Point]) -> String {
     let origin = points.first().map_or("", |point| point.origin.word());
     let points = points.len();
-    let first = runs.first().map_or_else(String::new, |run| run.display().to_string());
-    let last = runs.last().map_or_else(String::new, |run| run.display().to_string());
-    format!("{points} {origin} runs, {first} to {last}")
+    let names: Vec<String> = runs.iter().map(|run| run.display().to_string()).collect();
+    let of = match &names[..] {
+        [first, .., last] => format!("{first} to {last}"),
+        names => names.concat(),
+    };
+    format!("{points} {origin} runs, {of}")
 }
 
 fn table(found: &Calibrated, out: &Path) -> Result<String> {
