@@ -74,6 +74,7 @@ misuses! {
     a_sweep_in_a_plain_folder "sweep ." => USAGE "holds no sweep"
     an_axis_that_is_none "sweep race --axis no=1" => USAGE "volumes, size, read"
     missing_parts "simulate x25-m --parts none" => FAILED "cannot read none"
+    a_simulation_beyond_its_clock "simulate x25-m --seconds 20000000" => USAGE "200 days"
     stdout_wanted_twice "run null:1t --json --json-lines -" => USAGE "name a file"
     a_missing_file "run file:no-such-file --seconds 1" => FAILED "no-such-file"
     a_missing_file_to_serve "serve --iscsi 127.0.0.1:0 --volume a=file:none" => FAILED "none"

@@ -305,6 +305,10 @@ fn simulator(job: &JobSpec, system: &System) -> Result<Simulator> {
 
 /// Refuses what cannot be simulated.
 pub fn check(job: &JobSpec, systems: &mut Systems) -> Result<()> {
+    if job.steps.iter().any(|step| step.seconds + step.ramp_seconds > LONGEST_SECONDS) {
+        let why = "a simulated run takes at most 200 days, ramp and all: its clock ends there";
+        return Err(UsageError(why.to_owned()).into());
+    }
     let groups = || job.steps.iter().flat_map(|step| &step.groups);
     let asked: Vec<_> = groups().map(|group| (&group.workload.access, group.workers)).collect();
     let asked = serde_json::to_string(&(&job.setup, asked)).context("the job as a document")?;
@@ -342,6 +346,8 @@ pub fn check_percentiles(job: &JobSpec, systems: &mut Systems) -> Result<()> {
     }
 }
 
+/// Longest simulated run: picoseconds in 64 bits are 213 days.
+const LONGEST_SECONDS: f64 = 200.0 * 86_400.0;
 /// Most workers of a simulated run.
 const WORKERS_MAX: u64 = 65_536;
 
