@@ -109,6 +109,14 @@ impl Chain {
         }
     }
 
+    /// The same for a chain that was sent whole. One with pieces of a ring stays as it is: whoever
+    /// has the ring must see in which order they come back.
+    pub fn recycle_sent(&mut self, pool: &Pool) {
+        if !self.pieces.iter().any(|piece| matches!(piece, Piece::Lent(_))) {
+            self.recycle(pool);
+        }
+    }
+
     /// The same where the ring, if there is one, is gone.
     pub fn recycle(&mut self, pool: &Pool) {
         self.recycle_with(pool, drop);

@@ -239,8 +239,8 @@ pub(crate) struct State {
     pub(crate) spare: Option<Buf>,
     /// For sends by reference; made when it is first needed.
     pub(crate) pipe: Option<Pipe>,
-    /// Where the buffers of a chain go when its socket is gone.
-    pool: Pool,
+    /// Where the buffers of a chain go when it is sent, or its socket is gone.
+    pub(crate) pool: Pool,
 }
 
 impl State {

@@ -102,7 +102,9 @@ impl Socket {
         !socket.sending
     }
 
-    /// Sends a chain with the next turn and gives back, in its place, the one sent before.
+    /// Sends a chain with the next turn and gives back, in its place, the one sent before. Buffers
+    /// of the core's pool go back there as soon as they are sent: a thousand quiet connections
+    /// would hold a large one each otherwise.
     /// Only when [`can_send`](Self::can_send): two sends of one socket could change places.
     pub fn send(&self, chain: &mut Chain) {
         let mut state = self.core.state.borrow_mut();
@@ -119,7 +121,9 @@ impl Socket {
             (false, true) => state.send_direct(self.index),
             (false, false) => false,
         };
-        if !all_sent {
+        if all_sent {
+            state.recycle_sent(self.index);
+        } else {
             state.push_send(self.index);
         }
     }
@@ -345,7 +349,15 @@ impl State {
         if std::mem::take(&mut socket.wants_send) {
             self.mark_ready(index);
         }
+        self.recycle_sent(index);
         self.free_socket(index);
+    }
+
+    /// The kernel has taken all of a chain.
+    fn recycle_sent(&mut self, index: u32) {
+        if let Slot::Socket(socket) = &mut self.slots[index as usize] {
+            socket.chain.recycle_sent(&self.pool);
+        }
     }
 
     /// The owner is gone, or the core goes: end what the kernel has.

@@ -8,6 +8,7 @@ mod dial;
 mod file;
 mod ground;
 mod guard;
+mod link;
 mod many;
 mod null;
 mod ram;

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::net::TcpStream;
 
-use block::{Chain, Done, Fault, Geometry, Io, Lane, Nanos, Op};
-use os::{Core, Socket};
-use proto::{Ending, Endpoint, Initiator, Outbox, Phase};
+use block::{Done, Fault, Geometry, Io, Lane, Nanos};
+use os::Core;
+use proto::{Endpoint, Initiator, Phase};
 
 use crate::again::{Again, Step};
 use crate::dial::{self, Dial};
+use crate::link::Link;
 use crate::{OpenError, Volume, await_open};
 
 /// A volume behind a connection. Each lane is a connection of its own.
@@ -41,10 +42,11 @@ impl<D: Dial> Volume for Remote<D> {
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         let stream = dial::connect(self.dial.address())?;
         let refused = |ending| OpenError::Refused { uri: self.dial.uri(), ending };
-        let link = Link::<D>::new(core, &self.dial, stream).map_err(refused)?;
+        let (link, place) = join(core, &self.dial, stream).map_err(refused)?;
         let again = |patience| Box::new(Again::new(self.dial.clone(), patience));
         Ok(Box::new(RemoteLane {
             link,
+            place,
             core: core.clone(),
             geometry: self.geometry,
             finished: Vec::new(),
@@ -64,71 +66,20 @@ impl<D: Dial> Volume for Remote<D> {
     }
 }
 
-/// A connection and our end of it.
-struct Link<D: Dial> {
-    end: D::End,
-    socket: Socket,
-    out: Outbox,
-    /// What was sent last; exchanged for what to send next.
-    chain: Chain,
-    /// I/Os that are not answered.
-    under_way: usize,
-    /// Given back last, when the connection is closed.
-    _place: D::Place,
-}
-
-impl<D: Dial> Link<D> {
-    fn new(core: &Core, dial: &D, stream: TcpStream) -> Result<Link<D>, String> {
-        let socket = Socket::new(core, stream).map_err(|error| error.to_string())?;
-        let (end, place) = dial.initiator(core.now())?;
-        let (out, chain) = (Outbox::new(core.pool().clone()), Chain::default());
-        Ok(Link { end, socket, out, chain, under_way: 0, _place: place })
-    }
-
-    fn take(&mut self, now: Nanos) -> Result<(), Ending> {
-        while let Some(chunk) = self.socket.receive() {
-            self.end.receive(now, &chunk, &mut self.out)?;
-        }
-        if self.end.deadline().is_some_and(|deadline| deadline <= now) {
-            self.end.tick(now, &mut self.out)?;
-        }
-        Ok(())
-    }
-
-    /// Sends I/Os, for which the connection has room.
-    fn submit(&mut self, now: Nanos, ios: impl ExactSizeIterator<Item = Io>) {
-        let (count, mut answers_bytes) = (ios.len(), 0);
-        for io in ios {
-            answers_bytes += ANSWER_BYTES + if io.op == Op::Read { io.len as usize } else { 0 };
-            self.end.submit(now, io, &mut self.out);
-        }
-        self.under_way += count;
-        if let Some(answer_bytes) = answers_bytes.checked_div(count) {
-            let half = (self.under_way / 2).max(HALF_LEAST) * answer_bytes;
-            self.socket.receive_at_most(if half <= HALF_MOST_BYTES { half } else { usize::MAX });
-        }
-        self.flush();
-    }
-
-    fn flush(&mut self) {
-        if !self.out.is_empty() && self.socket.can_send() {
-            self.out.exchange_for(&mut self.chain, |chain| self.socket.lap_bytes(chain));
-            self.socket.send(&mut self.chain);
-        }
-    }
-}
-
-impl<D: Dial> Drop for Link<D> {
-    /// Gives the buffers of what was sent, or never will be, back to the core.
-    fn drop(&mut self) {
-        let pool = self.out.pool().clone();
-        self.out.exchange(&mut self.chain);
-        self.chain.recycle(&pool);
-    }
+/// Our end of a new connection, and what it takes up.
+fn join<D: Dial>(
+    core: &Core,
+    dial: &D,
+    stream: TcpStream,
+) -> Result<(Link<D::End>, D::Place), String> {
+    let (end, place) = dial.initiator(core.now())?;
+    Ok((Link::new(core, end, stream)?, place))
 }
 
 struct RemoteLane<D: Dial> {
-    link: Link<D>,
+    link: Link<D::End>,
+    /// Given back behind the link, when the connection is closed.
+    place: D::Place,
     core: Core,
     geometry: Geometry,
     /// Answers that no peer gave: the connection is gone.
@@ -203,8 +154,8 @@ impl<D: Dial> RemoteLane<D> {
         let opening = again.is_opening();
         match again.step(now) {
             Step::Failed(why) => self.lose(now, why),
-            Step::Begin(stream) => match Link::new(&self.core, &again.dial, stream) {
-                Ok(link) => self.link = link,
+            Step::Begin(stream) => match join(&self.core, &again.dial, stream) {
+                Ok((link, place)) => (self.link, self.place) = (link, place),
                 Err(why) => self.lose(now, why),
             },
             Step::None if opening => match let_in {
@@ -222,16 +173,6 @@ impl<D: Dial> RemoteLane<D> {
         self.again.as_ref().is_none_or(|again| again.is_up() || again.is_opening())
     }
 }
-
-/// A lone connection takes its answers in two parts, so that the target works on the I/Os that
-/// follow the first while the second is worked on here: with 128 reads of 512 bytes under way
-/// 1.5 times as many a second, with 64 1.1 to 1.2 times. A part is no shorter than so many answers:
-/// with 16 under way, 0.85 times.
-const HALF_LEAST: usize = 32;
-/// What is longer comes in parts anyway.
-const HALF_MOST_BYTES: usize = 64 << 10;
-/// What an answer takes beside its data, about.
-const ANSWER_BYTES: usize = 48;
 
 /// Reconnecting helps no more.
 const CHANGED: &str = "the volume has changed its shape";

@@ -1,34 +1,40 @@
 //! iSCSI.
 
 use block::{Geometry, Nanos};
-use os::Clock;
 use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator};
-use proto::{Initiator, Phase};
+use proto::{Initiator, Outbox, Phase};
 
-use super::wire::Wire;
-use super::{Dial, connect, connect_error};
+use super::keeper::Errand;
+use super::{Dial, learn};
 use crate::OpenError;
 use crate::uri::{IscsiUri, Uri};
 
 /// Our own name, for targets that log or allow initiators by name.
 const INITIATOR_NAME: &str = "iqn.2026-11.io.drumfire:initiator";
 
+impl IscsiUri {
+    fn config(&self) -> InitiatorConfig {
+        InitiatorConfig {
+            header_digest: self.header_digest,
+            data_digest: self.data_digest,
+            max_outstanding: 1024,
+            ..InitiatorConfig::new(INITIATOR_NAME, &self.target, self.lun)
+        }
+    }
+}
+
 impl Dial for IscsiUri {
     type End = IscsiInitiator;
     type Place = ();
 
     fn geometry(&self) -> Result<Geometry, OpenError> {
-        learn_geometry(self)
+        let begin = |now| IscsiInitiator::new(self.config(), now);
+        let (geometry, _leaves) = learn(&self.address, || self.uri(), begin)?;
+        Ok(geometry)
     }
 
     fn initiator(&self, now: Nanos) -> Result<(IscsiInitiator, ()), String> {
-        let config = InitiatorConfig {
-            header_digest: self.header_digest,
-            data_digest: self.data_digest,
-            max_outstanding: 1024,
-            ..InitiatorConfig::new(INITIATOR_NAME, &self.target, self.lun)
-        };
-        Ok((IscsiInitiator::new(config, now), ()))
+        Ok((IscsiInitiator::new(self.config(), now), ()))
     }
 
     fn renew(&self) -> Result<(), OpenError> {
@@ -52,45 +58,44 @@ impl Dial for IscsiUri {
     }
 }
 
-/// Opens a connection, asks for the shape of the volume, and closes it in order.
-fn learn_geometry(dial: &IscsiUri) -> Result<Geometry, OpenError> {
-    let stream = connect(dial.address())?;
-    let clock = Clock::get();
-    let refused = |ending: String| OpenError::Refused { uri: dial.uri(), ending };
-    let (mut end, ()) = dial.initiator(clock.now()).map_err(refused)?;
-    let mut wire = Wire::new(stream, None).map_err(|error| connect_error(dial.address(), error))?;
-    let mut geometry = None;
-    loop {
-        match end.phase() {
-            Phase::Ready(shape) => {
-                geometry = Some(shape);
-                end.close(clock.now(), &mut wire.out);
-            }
-            Phase::Closed => break,
-            Phase::Opening | Phase::Closing => {}
-        }
-        if let Err(why) = wire.step(&mut end, clock) {
-            // Once the shape is known, an end without farewell does no harm.
-            if geometry.is_none() {
-                return Err(refused(why));
-            }
-            break;
+impl Errand for IscsiInitiator {
+    type Found = Geometry;
+
+    fn found(&self) -> Option<Geometry> {
+        match self.phase() {
+            Phase::Ready(shape) => Some(shape),
+            Phase::Opening | Phase::Closing | Phase::Closed => None,
         }
     }
-    geometry.ok_or_else(|| refused("closed by the other end".to_owned()))
+
+    fn leave(&mut self, now: Nanos, out: &mut Outbox) {
+        self.close(now, out);
+    }
+
+    fn has_left(&self) -> bool {
+        self.phase() == Phase::Closed
+    }
+}
+
+impl Errand for Discovery {
+    type Found = Vec<(String, Vec<String>)>;
+
+    fn found(&self) -> Option<Self::Found> {
+        self.targets()
+    }
+
+    fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
+        // It logs out when it has its answer.
+    }
+
+    fn has_left(&self) -> bool {
+        self.finished()
+    }
 }
 
 /// Asks the portal at `address` which targets it has: their names with their addresses.
 pub fn discover_iscsi(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
-    let clock = Clock::get();
-    let mut wire =
-        Wire::new(connect(address)?, None).map_err(|error| connect_error(address, error))?;
-    let mut end = Discovery::new(INITIATOR_NAME, clock.now());
-    loop {
-        let result = wire.step(&mut end, clock);
-        if let Some(targets) = end.targets() {
-            return Ok(targets);
-        }
-        result.map_err(|ending| OpenError::Refused { uri: address.to_owned(), ending })?;
-    }
+    let begin = |now| Discovery::new(INITIATOR_NAME, now);
+    let (targets, _leaves) = learn(address, || address.to_owned(), begin)?;
+    Ok(targets)
 }

@@ -1,16 +1,18 @@
 //! How a remote volume is reached: the only place here that knows protocols.
 
 mod iscsi;
+mod keeper;
 mod nvme;
-mod wire;
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use block::{Geometry, Nanos};
+use os::Clock;
 use proto::Initiator;
 
+use self::keeper::{Errand, Keeper, Kept};
 use crate::OpenError;
 
 pub use iscsi::discover_iscsi;
@@ -62,6 +64,19 @@ pub(crate) fn connect(address: &str) -> Result<TcpStream, OpenError> {
     Err(connect_error(address, last))
 }
 
-pub(crate) fn connect_error(address: &str, error: io::Error) -> OpenError {
+/// Connects to `address` and waits until the end that `begin` makes has learned what it is for.
+/// `name` is that of what is asked, for the user. The connection goes on until its hold is dropped.
+fn learn<E: Errand>(
+    address: &str,
+    name: impl FnOnce() -> String,
+    begin: impl FnOnce(Nanos) -> E,
+) -> Result<(E::Found, Kept), OpenError> {
+    let stream = connect(address)?;
+    let keeper = Keeper::get().map_err(|error| connect_error(address, error))?;
+    let found = keeper.send(stream, begin(Clock::get().now()));
+    found.map_err(|ending| OpenError::Refused { uri: name(), ending })
+}
+
+fn connect_error(address: &str, error: io::Error) -> OpenError {
     OpenError::Connect { address: address.to_owned(), error }
 }

@@ -1,20 +1,17 @@
 //! NVMe/TCP: an association is an admin queue, kept alive here, and a queue for each lane.
 
 use std::collections::VecDeque;
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Geometry, Nanos};
-use os::Clock;
 use proto::nvme::{
-    Association, NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig, NvmeQueue, SubsystemKind,
+    Association, DiscoveryEntry, NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig, NvmeQueue,
+    SubsystemKind,
 };
+use proto::{Initiator, Outbox, Phase};
 
-use super::wire::Wire;
-use super::{Dial, connect, connect_error};
+use super::keeper::{Errand, Kept};
+use super::{Dial, learn};
 use crate::OpenError;
 use crate::uri::{NvmeUri, Uri};
 
@@ -43,7 +40,8 @@ struct Open {
     /// Numbers of queues that no lane has, the longest unused first: the controller may still be
     /// busy with the end of the last.
     free_queues: Mutex<VecDeque<u16>>,
-    keeper: Keeper,
+    /// Keeps it alive; dropped, it ends it.
+    admin: Kept,
 }
 
 impl NvmeDial {
@@ -70,9 +68,10 @@ impl Inner {
 
 impl Open {
     fn new(uri: &NvmeUri, config: &NvmeInitiatorConfig) -> Result<Open, OpenError> {
-        let (keeper, association) = Keeper::start(uri, config)?;
+        let name = || Uri::Nvme(uri.clone()).to_string();
+        let (association, admin) = learn(&uri.address, name, |now| NvmeAdmin::new(config, now))?;
         let free_queues = Mutex::new((1..=association.queues).collect());
-        Ok(Open { association, free_queues, keeper })
+        Ok(Open { association, free_queues, admin })
     }
 
     fn free_queues(&self) -> MutexGuard<'_, VecDeque<u16>> {
@@ -97,7 +96,7 @@ impl Dial for NvmeDial {
 
     fn initiator(&self, now: Nanos) -> Result<(NvmeQueue, QueueNumber), String> {
         let open = Arc::clone(&self.0.open());
-        if let Some(why) = open.keeper.ended() {
+        if let Some(why) = open.admin.ended() {
             return Err(why);
         }
         let queues = open.association.queues;
@@ -111,11 +110,11 @@ impl Dial for NvmeDial {
     /// the first that comes here does it, the others wait for it.
     fn renew(&self) -> Result<(), OpenError> {
         let _renewing = self.0.renewing.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = self.0.open().keeper.ended().is_some();
+        let ended = self.0.open().admin.ended().is_some();
         if ended {
             let fresh = Arc::new(Open::new(&self.0.uri, &self.0.config)?);
             let stale = std::mem::replace(&mut *self.0.open(), fresh);
-            // Its thread is joined here, not under the lock.
+            // Ended here, not under the lock.
             drop(stale);
         }
         Ok(())
@@ -150,101 +149,45 @@ impl Drop for QueueNumber {
     }
 }
 
-/// The thread that keeps an association alive. Dropping it ends the association.
-struct Keeper {
-    closing: Arc<AtomicBool>,
-    ended: Arc<Mutex<Option<String>>>,
-    waker: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
-}
+impl Errand for NvmeAdmin {
+    type Found = Association;
 
-impl Keeper {
-    /// Starts the thread, which connects and learns what there is to know.
-    fn start(
-        uri: &NvmeUri,
-        config: &NvmeInitiatorConfig,
-    ) -> Result<(Keeper, Association), OpenError> {
-        let stream = connect(&uri.address)?;
-        let failed = |error| connect_error(&uri.address, error);
-        let (waker, woken) = UnixStream::pair().map_err(failed)?;
-        let (closing, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
-        let (close, end, config) = (Arc::clone(&closing), Arc::clone(&ended), config.clone());
-        let (opened, wait) = mpsc::channel();
-        let body = move || {
-            let result = keep(stream, woken, &config, &close, &opened);
-            *end.lock().unwrap_or_else(PoisonError::into_inner) = result.err();
-        };
-        let thread = std::thread::Builder::new().name("nvme admin".to_owned()).spawn(body);
-        let thread = Some(thread.map_err(failed)?);
-        let keeper = Keeper { closing, ended, waker: Some(waker), thread };
-        match wait.recv() {
-            Ok(association) => Ok((keeper, association)),
-            Err(_) => {
-                let ending = keeper.ended().unwrap_or_else(|| "the admin queue ended".to_owned());
-                Err(OpenError::Refused { uri: Uri::Nvme(uri.clone()).to_string(), ending })
-            }
-        }
+    fn found(&self) -> Option<Association> {
+        self.ready().cloned()
     }
 
-    /// Why the association has ended, if it has.
-    fn ended(&self) -> Option<String> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn leave(&mut self, now: Nanos, out: &mut Outbox) {
+        self.close(now, out);
+    }
+
+    fn has_left(&self) -> bool {
+        self.phase() == Phase::Closed
     }
 }
 
-/// Opens an association, tells what was learned, and keeps it alive until it is to be closed.
-fn keep(
-    stream: TcpStream,
-    woken: UnixStream,
-    config: &NvmeInitiatorConfig,
-    close: &AtomicBool,
-    opened: &mpsc::Sender<Association>,
-) -> Result<(), String> {
-    let clock = Clock::get();
-    let mut wire = Wire::new(stream, Some(woken)).map_err(|error| error.to_string())?;
-    let mut admin = NvmeAdmin::new(config, clock.now());
-    let mut told = false;
-    while !close.load(Ordering::Acquire) {
-        let result = wire.step(&mut admin, clock);
-        if close.load(Ordering::Acquire) {
-            break;
-        }
-        result?;
-        if !told && let Some(association) = admin.ready() {
-            told = opened.send(association.clone()).is_ok();
-        }
-    }
-    wire.close(&mut admin, clock);
-    Ok(())
-}
+impl Errand for NvmeDiscovery {
+    type Found = Vec<DiscoveryEntry>;
 
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        self.closing.store(true, Ordering::Release);
-        // Ends the wait that the thread may be in.
-        self.waker = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    fn found(&self) -> Option<Vec<DiscoveryEntry>> {
+        self.entries()
+    }
+
+    fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
+        // It shuts its controller down when it has its answer.
+    }
+
+    fn has_left(&self) -> bool {
+        self.finished()
     }
 }
 
 /// Asks the discovery service at `address` which subsystems there are: their names with their
 /// addresses.
 pub fn discover_nvme(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
-    let clock = Clock::get();
-    let mut wire =
-        Wire::new(connect(address)?, None).map_err(|error| connect_error(address, error))?;
-    let mut end = NvmeDiscovery::new(HOST_NQN, host_id(), clock.now());
-    loop {
-        let result = wire.step(&mut end, clock);
-        if let Some(entries) = end.entries() {
-            let storage = entries.into_iter().filter(|entry| entry.kind == SubsystemKind::Nvm);
-            let row = |entry: proto::nvme::DiscoveryEntry| {
-                (entry.nqn, vec![format!("{}:{}", entry.traddr, entry.trsvcid)])
-            };
-            return Ok(storage.map(row).collect());
-        }
-        result.map_err(|ending| OpenError::Refused { uri: address.to_owned(), ending })?;
-    }
+    let begin = |now| NvmeDiscovery::new(HOST_NQN, host_id(), now);
+    let (entries, _leaves) = learn(address, || address.to_owned(), begin)?;
+    let storage = entries.into_iter().filter(|entry| entry.kind == SubsystemKind::Nvm);
+    let row =
+        |entry: DiscoveryEntry| (entry.nqn, vec![format!("{}:{}", entry.traddr, entry.trsvcid)]);
+    Ok(storage.map(row).collect())
 }

@@ -30,30 +30,31 @@ pub(super) struct Slot {
     pub(super) buf: Option<Buf>,
 }
 
-/// All slots of a session.
+/// All slots of a session. They are made as they are first needed, in memory that is there.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u16>,
+    count: u16,
 }
 
 impl Slots {
     /// So many slots, at most 4096.
     pub(super) fn new(count: u16) -> Slots {
         let count = count.clamp(1, 4096);
-        let slots = (0..count).map(|_| Slot::free()).collect();
-        Slots { slots, free: (0..count).rev().collect() }
+        let memory = usize::from(count);
+        Slots { slots: Vec::with_capacity(memory), free: Vec::with_capacity(memory), count }
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.slots.len()
+        usize::from(self.count)
     }
 
     /// How many are free.
     #[inline(always)]
     pub(super) fn room(&self) -> usize {
-        self.free.len()
+        self.count() - self.used()
     }
 
     /// How many are in use.
@@ -63,7 +64,14 @@ impl Slots {
 
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u16> {
-        self.free.pop()
+        self.free.pop().or_else(|| self.make())
+    }
+
+    #[cold]
+    fn make(&mut self) -> Option<u16> {
+        let slot = self.slots.len() as u16;
+        (slot < self.count).then(|| self.slots.push(Slot::free()))?;
+        Some(slot)
     }
 
     /// Gives a slot back.

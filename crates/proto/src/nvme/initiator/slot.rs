@@ -25,48 +25,42 @@ pub(super) struct Slot {
     pub(super) buf: Option<Buf>,
 }
 
-/// All slots of a queue.
+/// All slots of a queue. They are made as they are first needed, in memory that is there.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u16>,
+    count: u16,
 }
 
 impl Slots {
     pub(super) fn new(count: u16) -> Slots {
-        let free = Slot {
-            busy: false,
-            op: Op::Flush,
-            fua: false,
-            fault: None,
-            tag: Tag(0),
-            offset: 0,
-            len: 0,
-            done: 0,
-            part: 0,
-            moved: 0,
-            stamp: 0,
-            buf: None,
-        };
-        let slots = (0..count).map(|_| Slot { buf: None, ..free }).collect();
-        Slots { slots, free: (0..count).rev().collect() }
+        let memory = usize::from(count);
+        Slots { slots: Vec::with_capacity(memory), free: Vec::with_capacity(memory), count }
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        usize::from(self.count)
     }
 
     /// How many are free.
     #[inline(always)]
     pub(super) fn room(&self) -> usize {
-        self.free.len()
+        self.len() - self.slots.len() + self.free.len()
     }
 
     /// Takes a slot.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u16> {
-        self.free.pop()
+        self.free.pop().or_else(|| self.make())
+    }
+
+    #[cold]
+    fn make(&mut self) -> Option<u16> {
+        let slot = self.slots.len() as u16;
+        (slot < self.count).then(|| self.slots.push(Slot::free()))?;
+        Some(slot)
     }
 
     /// Gives a slot back.
@@ -82,6 +76,25 @@ impl Slots {
     #[inline(always)]
     pub(super) fn busy(&mut self, slot: u16) -> Option<&mut Slot> {
         self.slots.get_mut(usize::from(slot)).filter(|slot| slot.busy)
+    }
+}
+
+impl Slot {
+    fn free() -> Slot {
+        Slot {
+            busy: false,
+            op: Op::Flush,
+            fua: false,
+            fault: None,
+            tag: Tag(0),
+            offset: 0,
+            len: 0,
+            done: 0,
+            part: 0,
+            moved: 0,
+            stamp: 0,
+            buf: None,
+        }
     }
 }
 

@@ -1,0 +1,334 @@
+//! One thread of the process for all connections that carry no I/O: those on which something is
+//! learned, such as the shape of a volume, and the admin queues that keep NVMe associations alive.
+//!
+//! Whoever opens a volume waits until its connection has learned what it is for; the connections of
+//! all who wait go on side by side, and so do their ends, for which nobody waits but the last: the
+//! thread ends when nobody holds anything of it any more.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use block::{Nanos, Pool};
+use os::{Core, End, Token, Waker};
+use proto::{Endpoint, Outbox};
+
+use crate::link::Link;
+
+/// How long an orderly end may take.
+const LEAVING: Nanos = Nanos::from_secs(1);
+/// Deadlines are looked at no more often than this: there may be a thousand of them, and a wait
+/// that ends early is spun through.
+const LOOK: Nanos = Nanos::from_millis(5);
+/// Small and large buffers that the thread lends at most: what is said here is short, and less than
+/// a huge page in all is not cleared before it is used.
+const POOL: (usize, usize) = (16, 4);
+
+/// An end that is there for what it learns.
+pub(super) trait Errand: Endpoint + Send + 'static {
+    /// What it learns.
+    type Found: Send + 'static;
+
+    /// What was learned, as soon as it was.
+    fn found(&self) -> Option<Self::Found>;
+
+    /// Asks for an orderly end, if it does not end by itself.
+    fn leave(&mut self, now: Nanos, out: &mut Outbox);
+
+    /// Whether all was said.
+    fn has_left(&self) -> bool;
+}
+
+/// A connection that the thread holds. Dropping it ends the connection in order; the last to be
+/// dropped waits for all that still do.
+pub(super) struct Kept {
+    number: u32,
+    ended: Ended,
+    keeper: Arc<Keeper>,
+}
+
+/// Why a connection is over, if it is.
+type Ended = Arc<Mutex<Option<String>>>;
+
+impl Kept {
+    /// Why the connection has ended, if it has.
+    pub(super) fn ended(&self) -> Option<String> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.keeper.order(Order::Leave(self.number));
+    }
+}
+
+/// The thread.
+pub(super) struct Keeper {
+    orders: Option<Sender<Order>>,
+    waker: Waker,
+    next: AtomicU32,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum Order {
+    /// Take over the connection that this begins.
+    Begin(u32, Begin),
+    /// End it.
+    Leave(u32),
+}
+
+type Begin = Box<dyn FnOnce(&Core) -> Option<Box<dyn Visit>> + Send>;
+
+impl Keeper {
+    /// The thread of this process, started if nobody has it.
+    pub(super) fn get() -> io::Result<Arc<Keeper>> {
+        static KEEPER: Mutex<Weak<Keeper>> = Mutex::new(Weak::new());
+        let mut known = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(keeper) = known.upgrade() {
+            return Ok(keeper);
+        }
+        let keeper = Arc::new(Keeper::start()?);
+        *known = Arc::downgrade(&keeper);
+        Ok(keeper)
+    }
+
+    fn start() -> io::Result<Keeper> {
+        let (orders, received) = mpsc::channel();
+        let (started, wait) = mpsc::channel();
+        let body = move || {
+            let opened = || {
+                let core = Core::open(Pool::new(POOL.0, POOL.1)).map_err(io::Error::other)?;
+                let (waker, _) = core.waker()?;
+                Ok::<_, io::Error>((core, waker))
+            };
+            // Whoever started this waits for the answer.
+            match opened() {
+                Ok((core, waker)) => {
+                    let _ = started.send(Ok(waker));
+                    Table::new(core).keep(&received);
+                }
+                Err(error) => drop(started.send(Err(error))),
+            }
+        };
+        let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(body)?;
+        let died = |_| io::Error::other("the thread ended before it began");
+        let waker = wait.recv().map_err(died)??;
+        let next = AtomicU32::new(0);
+        Ok(Keeper { orders: Some(orders), waker, next, thread: Some(thread) })
+    }
+
+    /// Carries on with `end` on a connection that was just made, and waits until it has learned
+    /// what it is for. Or says why it never will, in words for the user.
+    pub(super) fn send<E: Errand>(
+        self: Arc<Keeper>,
+        stream: TcpStream,
+        end: E,
+    ) -> Result<(E::Found, Kept), String> {
+        let (asked, wait) = mpsc::channel();
+        let ended = Ended::default();
+        let (number, fate) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::clone(&ended));
+        let begin: Begin = Box::new(move |core| match Link::new(core, end, stream) {
+            Ok(link) => {
+                let asked = Some(asked);
+                Some(Box::new(Call { link, asked, ended: fate, until: None }))
+            }
+            Err(why) => {
+                let _ = asked.send(Err(why));
+                None
+            }
+        });
+        self.order(Order::Begin(number, begin));
+        // Sent to by the call, or dropped with it.
+        let found = wait.recv().unwrap_or_else(|_| Err("its thread has ended".to_owned()))?;
+        Ok((found, Kept { number, ended, keeper: self }))
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // A thread that is gone has told all of its connections.
+            let _ = orders.send(order);
+            self.waker.wake();
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.orders = None;
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread works on.
+struct Table {
+    core: Core,
+    calls: HashMap<u32, Box<dyn Visit>>,
+    by_token: HashMap<Token, u32>,
+    /// When the deadlines are to be looked at.
+    look: Nanos,
+}
+
+impl Table {
+    fn new(core: Core) -> Table {
+        let (calls, by_token) = (HashMap::new(), HashMap::new());
+        Table { core, calls, by_token, look: Nanos(u64::MAX) }
+    }
+
+    /// Works until there are neither orders to come nor calls.
+    fn keep(mut self, orders: &Receiver<Order>) {
+        let mut ready = Vec::new();
+        let mut over = false;
+        while !over || !self.calls.is_empty() {
+            let until = (self.look != Nanos(u64::MAX)).then_some(self.look);
+            if let Err(error) = self.core.turn(until, &mut ready) {
+                let why = format!("io_uring: {error}");
+                self.calls.values_mut().for_each(|call| call.end(&why));
+                return;
+            }
+            for token in ready.drain(..) {
+                if let Some(number) = self.by_token.get(&token) {
+                    self.visit(*number, Visiting::News);
+                }
+            }
+            over = self.obey(orders);
+            if self.core.now() >= self.look {
+                self.look_at_all();
+            }
+        }
+    }
+
+    /// Takes all orders; true when there will be no more.
+    fn obey(&mut self, orders: &Receiver<Order>) -> bool {
+        loop {
+            match orders.try_recv() {
+                Ok(Order::Begin(number, begin)) => {
+                    if let Some(call) = begin(&self.core) {
+                        self.by_token.insert(call.token(), number);
+                        self.calls.insert(number, call);
+                        self.visit(number, Visiting::News);
+                    }
+                }
+                Ok(Order::Leave(number)) => self.visit(number, Visiting::Leave),
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => return true,
+            }
+        }
+    }
+
+    fn visit(&mut self, number: u32, visiting: Visiting) {
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        let now = self.core.now();
+        if call.step(now, visiting) {
+            let look = call.deadline().map(|deadline| deadline.max(now + LOOK));
+            self.look = self.look.min(look.unwrap_or(Nanos(u64::MAX)));
+        } else {
+            self.by_token.remove(&call.token());
+            self.calls.remove(&number);
+        }
+    }
+
+    fn look_at_all(&mut self) {
+        self.look = Nanos(u64::MAX);
+        let numbers: Vec<u32> = self.calls.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.visit(number, Visiting::News));
+    }
+}
+
+/// Why a call is looked after.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visiting {
+    /// Something came, or may be due.
+    News,
+    /// It is to end.
+    Leave,
+}
+
+/// A connection, whatever it is there for.
+trait Visit {
+    fn token(&self) -> Token;
+
+    /// Does what is due; false when it is over.
+    fn step(&mut self, now: Nanos, visiting: Visiting) -> bool;
+
+    fn deadline(&self) -> Option<Nanos>;
+
+    /// It is over, for this reason.
+    fn end(&mut self, why: &str);
+}
+
+struct Call<E: Errand> {
+    link: Link<E>,
+    /// Who waits for what is found.
+    asked: Option<Sender<Result<E::Found, String>>>,
+    ended: Ended,
+    /// When it is over, whether the other end agrees or not.
+    until: Option<Nanos>,
+}
+
+impl<E: Errand> Call<E> {
+    /// Takes what came; why it is over, if it is.
+    fn take(&mut self, now: Nanos) -> Result<(), String> {
+        let taken = self.link.take(now);
+        if let Some(found) = self.asked.as_ref().and_then(|_| self.link.end.found())
+            && let Some(asked) = self.asked.take()
+        {
+            // Whoever asked waits for it.
+            let _ = asked.send(Ok(found));
+        }
+        taken.map_err(|ending| ending.to_string())?;
+        match self.link.socket.ended() {
+            _ if self.link.end.has_left() => Err("the other end let us go".to_owned()),
+            Some(End::Closed) if self.link.heard => {
+                Err("the other end closed the connection".to_owned())
+            }
+            Some(End::Closed) => Err("the other end closed the connection without a word: is it \
+                                      another protocol's port?"
+                .to_owned()),
+            Some(end) => Err(end.to_string()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<E: Errand> Visit for Call<E> {
+    fn token(&self) -> Token {
+        self.link.socket.token()
+    }
+
+    fn step(&mut self, now: Nanos, visiting: Visiting) -> bool {
+        let taken = self.take(now);
+        if visiting == Visiting::Leave && taken.is_ok() && self.until.is_none() {
+            self.until = Some(now + LEAVING);
+            self.link.end.leave(now, &mut self.link.out);
+        }
+        self.link.flush();
+        match taken {
+            Err(why) => {
+                self.end(&why);
+                false
+            }
+            Ok(()) => !self.link.end.has_left() && self.until.is_none_or(|until| now < until),
+        }
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.link.end.deadline().into_iter().chain(self.until).min()
+    }
+
+    fn end(&mut self, why: &str) {
+        if let Some(asked) = self.asked.take() {
+            let _ = asked.send(Err(why.to_owned()));
+        }
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.get_or_insert_with(|| why.to_owned());
+    }
+}

@@ -1,0 +1,85 @@
+//! A connection on a core and our end of it, whatever the protocol.
+
+use std::net::TcpStream;
+
+use block::{Chain, Io, Nanos, Op};
+use os::{Core, Socket};
+use proto::{Ending, Endpoint, Initiator, Outbox};
+
+/// A lone connection takes its answers in two parts, so that the target works on the I/Os that
+/// follow the first while the second is worked on here: with 128 reads of 512 bytes under way
+/// 1.5 times as many a second, with 64 1.1 to 1.2 times. A part is no shorter than so many answers:
+/// with 16 under way, 0.85 times.
+const HALF_LEAST: usize = 32;
+/// What is longer comes in parts anyway.
+const HALF_MOST_BYTES: usize = 64 << 10;
+/// What an answer takes beside its data, about.
+const ANSWER_BYTES: usize = 48;
+
+/// A connection and our end of it.
+pub(crate) struct Link<E> {
+    pub(crate) end: E,
+    pub(crate) socket: Socket,
+    pub(crate) out: Outbox,
+    /// What was sent last; exchanged for what to send next.
+    chain: Chain,
+    /// I/Os that are not answered.
+    pub(crate) under_way: usize,
+    /// The other end has said something.
+    pub(crate) heard: bool,
+}
+
+impl<E: Endpoint> Link<E> {
+    /// Takes over a connected stream. What its end has to say at first is due at once.
+    pub(crate) fn new(core: &Core, end: E, stream: TcpStream) -> Result<Link<E>, String> {
+        let socket = Socket::new(core, stream).map_err(|error| error.to_string())?;
+        let (out, chain) = (Outbox::new(core.pool().clone()), Chain::default());
+        Ok(Link { end, socket, out, chain, under_way: 0, heard: false })
+    }
+
+    /// Hands what has come to our end, and does what is due.
+    pub(crate) fn take(&mut self, now: Nanos) -> Result<(), Ending> {
+        while let Some(chunk) = self.socket.receive() {
+            self.heard = true;
+            self.end.receive(now, &chunk, &mut self.out)?;
+        }
+        if self.end.deadline().is_some_and(|deadline| deadline <= now) {
+            self.end.tick(now, &mut self.out)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, if the connection takes it now.
+    pub(crate) fn flush(&mut self) {
+        if !self.out.is_empty() && self.socket.can_send() {
+            self.out.exchange_for(&mut self.chain, |chain| self.socket.lap_bytes(chain));
+            self.socket.send(&mut self.chain);
+        }
+    }
+}
+
+impl<E: Initiator> Link<E> {
+    /// Sends I/Os, for which the connection has room.
+    pub(crate) fn submit(&mut self, now: Nanos, ios: impl ExactSizeIterator<Item = Io>) {
+        let (count, mut answers_bytes) = (ios.len(), 0);
+        for io in ios {
+            answers_bytes += ANSWER_BYTES + if io.op == Op::Read { io.len as usize } else { 0 };
+            self.end.submit(now, io, &mut self.out);
+        }
+        self.under_way += count;
+        if let Some(answer_bytes) = answers_bytes.checked_div(count) {
+            let half = (self.under_way / 2).max(HALF_LEAST) * answer_bytes;
+            self.socket.receive_at_most(if half <= HALF_MOST_BYTES { half } else { usize::MAX });
+        }
+        self.flush();
+    }
+}
+
+impl<E> Drop for Link<E> {
+    /// Gives the buffers of what was sent, or never will be, back to the core.
+    fn drop(&mut self) {
+        let pool = self.out.pool().clone();
+        self.out.exchange(&mut self.chain);
+        self.chain.recycle(&pool);
+    }
+}
