@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Finished, Folder, require, run, skip};
+use drumfire_tests::{Drumfire, Finished, Folder, Running, require, run, skip};
+use rustix::process::Signal;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(180);
@@ -43,6 +44,31 @@ fn written(folder: &Folder) -> PathBuf {
 
 fn read(drumfire: &Drumfire, folder: &Folder, path: &Path) -> Finished {
     drumfire.run(folder.path(), &format!("run file:{} {READS}", path.display()), LIMIT)
+}
+
+/// A rate over a time in which nothing ran is not that of the volume.
+#[test]
+fn a_run_that_was_stopped_says_so() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    // Stopped soon enough, the window ends when it was to: only its seconds tell.
+    for (seconds, pause_ms) in [(1, 2500), (6, 3000)] {
+        let args = format!("run null:1g --seconds {seconds} --ramp 0 --json --json-lines lines");
+        let run = Running::start(&mut drumfire.command(folder.path(), &args));
+        let begun = || std::fs::metadata(folder.path().join("lines")).is_ok();
+        while !begun() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        run.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        run.signal(Signal::CONT);
+        let result = run.finish(LIMIT).ok().json();
+        std::fs::remove_file(folder.path().join("lines")).unwrap();
+        let (verdict, evidence) = check(&result, "H15");
+        assert!(evidence.contains("the run was stopped"), "{evidence}");
+        assert_eq!((verdict.as_str(), result["class"].as_str()), ("fail", Some("invalid")));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use os::{Clock, DeviceCounters, DeviceSettings, counters};
-use stats::verdict::{self, Asked, Counted, Existence, Opened, Queue, Readable};
+use stats::verdict::{self, Asked, Counted, Existence, Opened, Queue, Readable, Window};
 use stats::{Check, Collector, Cpu, KernelThread};
 use volume::{FileGround, Ground, Volume};
 
@@ -16,6 +16,8 @@ use crate::spec::RunSpec;
 /// What was seen before a run.
 pub(crate) struct Witness {
     volumes: Vec<Seen>,
+    /// How long is to be measured; 0 if nothing is.
+    asked_s: f64,
 }
 
 /// One volume.
@@ -60,7 +62,7 @@ impl Witness {
     /// Looks at every volume of a run: what is read must be there before the first read.
     pub(crate) fn look(spec: &RunSpec) -> Witness {
         let seen = volumes(spec).into_iter().map(|workers| Seen::of(spec, workers));
-        Witness { volumes: seen.collect() }
+        Witness { volumes: seen.collect(), asked_s: spec.seconds }
     }
 
     /// The counters now. Those of devices first: they are held against I/Os.
@@ -87,9 +89,12 @@ impl Witness {
         cpu: &Cpu,
     ) -> Testimony {
         let moved = self.moved(collected);
+        let measured_s = collected.totals().seconds;
+        let ends = collected.seconds().iter().map(|second| second.t);
+        let window = Window::new(self.asked_s, measured_s, ends);
         let mut checks = vec![
             verdict::data_exists(&self.readable()),
-            clock(cpu.core_us_per_io),
+            clock(cpu.core_us_per_io, Some(window)),
             verdict::repeats(&[collected.totals().iops]),
         ];
         checks.extend(verdict::direct_io(&self.opened(before, after, &moved)));
@@ -100,7 +105,7 @@ impl Witness {
             checks,
             throttled: pair.map(|(before, after)| after.saturating_sub(before)),
             retransmitted_percent: retransmitted(before.segments, after.segments),
-            threads: busy_threads(before, after, collected.totals().seconds),
+            threads: busy_threads(before, after, measured_s),
         }
     }
 
@@ -210,7 +215,7 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
             slack: 0,
         }
     });
-    let witness = Witness { volumes: seen.collect() };
+    let witness = Witness { volumes: seen.collect(), asked_s: 0.0 };
     let files = witness.volumes.iter().filter_map(|seen| Some((seen, seen.file()?)));
     let files: Vec<Opened> = files
         .map(|(seen, file)| Opened {
@@ -222,7 +227,7 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
         })
         .collect();
     let settings = witness.now().settings;
-    let mut checks = vec![clock(None)];
+    let mut checks = vec![clock(None, None)];
     if !opened.is_empty() {
         checks.push(verdict::data_exists(&witness.readable()));
     }
@@ -337,10 +342,10 @@ fn queue(disk: &str, settings: &DeviceSettings) -> Queue {
     }
 }
 
-fn clock(io_us: Option<f64>) -> Check {
+fn clock(io_us: Option<f64>, window: Option<Window>) -> Check {
     let clock = Clock::get();
     let source = counters::clock_source();
-    verdict::clock(source.as_deref(), clock.uses_counter(), clock.cost_ns(), io_us)
+    verdict::clock(source.as_deref(), clock.uses_counter(), clock.cost_ns(), io_us, window)
 }
 
 fn retransmitted(before: Option<[u64; 2]>, after: Option<[u64; 2]>) -> Option<f64> {

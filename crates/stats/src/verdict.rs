@@ -15,7 +15,7 @@ mod steady;
 mod storage;
 
 pub use ceiling::{Ceiling, generator_ceiling};
-pub use host::{Asked, Queue, block_layer, clock, repeats};
+pub use host::{Asked, Queue, Window, block_layer, clock, repeats};
 pub use little::{Flow, littles_law};
 pub use steady::steady_state;
 pub use storage::{Counted, Existence, Opened, Readable, counters_agree, data_exists, direct_io};

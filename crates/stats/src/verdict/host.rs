@@ -6,11 +6,79 @@ use super::{Check, Verdict};
 /// Reading the clock may take this share of the processor time of an I/O, in percent.
 const CLOCK_PERCENT: f64 = 2.0;
 
-/// H15: the clock is good and cheap. `source` is what the kernel uses, `counter` says that we read
-/// the processor's counter by ourselves, `stamp_ns` is what a reading takes and `io_us` the
-/// processor time of an I/O, where it is known.
-pub fn clock(source: Option<&str>, counter: bool, stamp_ns: f64, io_us: Option<f64>) -> Check {
-    let check = |verdict, evidence| Check::new("H15", "clock", verdict, evidence);
+/// Time in which nothing ran may be this share of the window; from the second share on the rate is
+/// another number.
+const STOPPED: [f64; 2] = [0.02, 0.1];
+/// Collecting the numbers of many workers takes time, too, and short windows end late on a busy
+/// host: less than this is not said, and not a failure.
+const STOPPED_LEAST_S: [f64; 2] = [0.1, 1.0];
+/// Numbers are collected every second, and the last time after up to this.
+const LONGEST_SECOND_S: f64 = 1.5;
+
+/// How long was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// What was asked for, in seconds.
+    pub asked_s: f64,
+    /// From the first I/O that counts to the last, in seconds.
+    pub measured_s: f64,
+    /// Of it, what no second accounts for.
+    pub stopped_s: f64,
+}
+
+impl Window {
+    /// For a window whose seconds ended at `ends`, in seconds since its beginning.
+    pub fn new(asked_s: f64, measured_s: f64, ends: impl Iterator<Item = f64>) -> Window {
+        let (mut stopped_s, mut before) = (0.0, 0.0);
+        for end in ends {
+            if end - before > LONGEST_SECOND_S {
+                stopped_s += end - before - 1.0;
+            }
+            before = end;
+        }
+        Window { asked_s, measured_s, stopped_s }
+    }
+
+    /// A process that was stopped, or a host that was, measures that, too. It shows in a second
+    /// that lasted long, and in the end of the window.
+    fn judge(self) -> (Verdict, String) {
+        let Window { asked_s, measured_s, stopped_s } = self;
+        let lost = stopped_s.max(measured_s - asked_s);
+        let beyond = |which: usize| lost > STOPPED_LEAST_S[which].max(asked_s * STOPPED[which]);
+        let verdict = match (beyond(0), beyond(1)) {
+            (_, true) => Verdict::Fail,
+            (true, false) => Verdict::Warn,
+            (false, false) => Verdict::Pass,
+        };
+        let why = if verdict == Verdict::Pass {
+            String::new()
+        } else {
+            format!(
+                ": for {lost:.2} s (at most 2 %) the run was stopped or kept from running, and its \
+                 rate counts that time"
+            )
+        };
+        (verdict, format!("{measured_s:.2} s measured, {asked_s:.2} asked{why}"))
+    }
+}
+
+/// H15: time was measured right and cheaply. `source` is what the kernel uses, `counter` says that
+/// we read the processor's counter by ourselves, `stamp_ns` is what a reading takes, `io_us` the
+/// processor time of an I/O, and `window` how long was measured, where these are known.
+pub fn clock(
+    source: Option<&str>,
+    counter: bool,
+    stamp_ns: f64,
+    io_us: Option<f64>,
+    window: Option<Window>,
+) -> Check {
+    let check = |verdict: Verdict, evidence: String| {
+        let (lasted, words) = window.map_or((Verdict::Pass, String::new()), |window| {
+            let (verdict, words) = window.judge();
+            (verdict, format!("; {words}"))
+        });
+        Check::new("H15", "clock", verdict.worse(lasted), evidence + &words)
+    };
     let Some(source) = source else {
         return check(Verdict::Unknown, "the kernel does not tell its clock source".to_owned());
     };
@@ -168,12 +236,36 @@ mod test {
 
     #[test]
     fn a_slow_clock_is_said() {
-        assert_eq!(clock(Some("tsc"), true, 8.0, Some(0.1)).verdict, Verdict::Pass);
-        let slow = clock(Some("hpet"), false, 500.0, Some(5.0));
+        assert_eq!(clock(Some("tsc"), true, 8.0, Some(0.1), None).verdict, Verdict::Pass);
+        let slow = clock(Some("hpet"), false, 500.0, Some(5.0), None);
         assert_eq!((slow.verdict, slow.mend.len()), (Verdict::Warn, 1));
-        assert_eq!(clock(Some("kvm-clock"), false, 40.0, Some(5.0)).verdict, Verdict::Pass);
-        assert_eq!(clock(Some("kvm-clock"), false, 40.0, None).verdict, Verdict::Warn);
-        assert_eq!(clock(None, true, 8.0, None).verdict, Verdict::Unknown);
+        assert_eq!(clock(Some("kvm-clock"), false, 40.0, Some(5.0), None).verdict, Verdict::Pass);
+        assert_eq!(clock(Some("kvm-clock"), false, 40.0, None, None).verdict, Verdict::Warn);
+        assert_eq!(clock(None, true, 8.0, None, None).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_window_that_lasted_longer_is_said() {
+        let judge = |asked_s, measured_s, ends: &[f64]| {
+            let window = Some(Window::new(asked_s, measured_s, ends.iter().copied()));
+            let [known, unknown] =
+                [Some("tsc"), None].map(|source| clock(source, true, 8.0, None, window));
+            assert_eq!(unknown.verdict, known.verdict.worse(Verdict::Unknown));
+            known.verdict
+        };
+        assert_eq!(judge(10.0, 10.2, &[]), Verdict::Pass);
+        assert_eq!(judge(10.0, 10.21, &[]), Verdict::Warn);
+        assert_eq!([11.0, 11.1].map(|s| judge(10.0, s, &[])), [Verdict::Warn, Verdict::Fail]);
+        // An end before the time is for others to judge, and so is a tenth of a second.
+        assert_eq!(judge(10.0, 3.0, &[]), Verdict::Pass);
+        assert_eq!(
+            [0.59, 0.61, 1.51].map(|s| judge(0.5, s, &[])),
+            [Verdict::Pass, Verdict::Warn, Verdict::Fail]
+        );
+        // Stopped inside: it ends when it was to.
+        assert_eq!(judge(4.5, 4.5, &[1.0, 2.0, 3.0, 4.5]), Verdict::Pass);
+        assert_eq!(judge(60.0, 60.0, &[1.0, 2.6, 3.0, 60.0]), Verdict::Fail);
+        assert_eq!(judge(60.0, 60.0, &[1.0, 3.3, 4.0]), Verdict::Warn);
     }
 
     #[test]
