@@ -25,6 +25,32 @@ fn a_polling_thread_is_counted() {
     assert!(poll > 0.0 && cores(&polled, "initiator_cores") > poll, "{}", polled["cpu"]);
 }
 
+/// Space is freed by helper threads of the kernel, whose time is the worker's.
+#[test]
+fn the_kernels_io_workers_are_counted() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    folder.file("disk.img", &vec![7; 4 << 20]);
+    let run = |trim_percent: u32| {
+        let job = format!(
+            "[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [\"file:disk.img\"]\n\
+             workload.outstanding = 4\nworkload.access.lines = [{{ size_bytes = \"4k\", \
+             read_percent = 0, trim_percent = {trim_percent} }}]\n"
+        );
+        folder.file("job.toml", job.as_bytes());
+        let finished = drumfire.run(folder.path(), "run job.toml --destroy --json", LIMIT);
+        finished.ok().json()
+    };
+    let cores = |result: &serde_json::Value, name: &str| result["cpu"][name].as_f64().unwrap();
+    let trims = run(100);
+    let (all, helpers) =
+        (cores(&trims, "initiator_cores"), cores(&trims, "initiator_io_worker_cores"));
+    assert!(helpers > 0.02 && all > helpers, "{}", trims["cpu"]);
+    assert!(cores(&trims, "initiator_system_cores") > helpers / 2.0, "{}", trims["cpu"]);
+    let writes = run(0);
+    assert!(cores(&writes, "initiator_io_worker_cores") < 0.02, "{}", writes["cpu"]);
+}
+
 #[test]
 fn what_cannot_be_polled_says_why() {
     let Some(drumfire) = Drumfire::find() else { return };

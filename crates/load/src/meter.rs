@@ -1,5 +1,7 @@
 //! What a run costs: processor time of its threads and of the host.
 
+use std::collections::BTreeMap;
+
 use block::Nanos;
 use os::sample::{self, HostCpu, ThreadUse};
 use stats::live::LiveCpu;
@@ -11,6 +13,16 @@ pub(crate) struct Meter {
     /// Threads of the kernel that poll for what the initiators submit.
     pollers: Vec<i32>,
     targets: Option<Vec<i32>>,
+    /// Threads of the kernel that do what could not begin without a wait, at both ends.
+    helpers: [Helpers; 2],
+}
+
+/// Threads of the kernel that come and go, and the processor time of each when it was last seen.
+#[derive(Default)]
+struct Helpers {
+    seen: BTreeMap<i32, Nanos>,
+    /// Of threads whose numbers are others' by now.
+    gone: Nanos,
 }
 
 /// One reading.
@@ -19,6 +31,7 @@ pub(crate) struct Reading {
     at: Nanos,
     initiator: Nanos,
     poll: Nanos,
+    io_workers: Nanos,
     used: ThreadUse,
     target: Option<Nanos>,
     host: HostCpu,
@@ -29,22 +42,51 @@ impl Meter {
     /// For the threads of the workers, those that poll for them and, if they are in this process,
     /// those of the targets.
     pub(crate) fn new(initiators: Vec<i32>, pollers: Vec<i32>, targets: Option<Vec<i32>>) -> Meter {
-        Meter { initiators, pollers, targets }
+        Meter { initiators, pollers, targets, helpers: Default::default() }
     }
 
-    /// The counters now.
-    pub(crate) fn read(&self, now: Nanos) -> Reading {
+    /// The counters now. Helpers that nobody saw between their first work and their end are not in
+    /// them; they live for seconds, so reading every second sees all.
+    pub(crate) fn read(&mut self, now: Nanos) -> Reading {
         let poll = sum(&self.pollers);
-        let threads = self.initiators.iter().chain(&self.pollers);
+        let [io_workers, target_helpers] = self.read_helpers();
+        let mut used = used(self.initiators.iter().chain(&self.pollers));
+        used.system_s += io_workers.as_secs_f64();
         Reading {
             at: now,
-            initiator: sum(&self.initiators) + poll,
+            initiator: sum(&self.initiators) + poll + io_workers,
             poll,
-            used: used(threads),
-            target: self.targets.as_deref().map(sum),
+            io_workers,
+            used,
+            target: self.targets.as_deref().map(|threads| sum(threads) + target_helpers),
             host: HostCpu::now(),
             each: HostCpu::each_now(),
         }
+    }
+}
+
+impl Meter {
+    /// What helpers of the initiators have used, and those of the targets.
+    fn read_helpers(&mut self) -> [Nanos; 2] {
+        let owners = [&self.initiators[..], self.targets.as_deref().unwrap_or(&[])];
+        let [initiators, targets] = owners.map(os::io_workers);
+        [self.helpers[0].read(&initiators), self.helpers[1].read(&targets)]
+    }
+}
+
+impl Helpers {
+    fn read(&mut self, alive: &[i32]) -> Nanos {
+        for thread in alive {
+            if let Ok(used) = sample::thread_cpu(*thread) {
+                self.note(*thread, used);
+            }
+        }
+        self.seen.values().fold(self.gone, |sum, used| sum + *used)
+    }
+
+    fn note(&mut self, thread: i32, used: Nanos) {
+        let before = self.seen.insert(thread, used);
+        self.gone = self.gone + before.filter(|before| *before > used).unwrap_or(Nanos(0));
     }
 }
 
@@ -85,6 +127,7 @@ impl Reading {
             initiator_cores: Some(cores(self.initiator, earlier.initiator)),
             initiator_system_cores: Some(((used.system_s - before.system_s) / seconds).max(0.0)),
             initiator_poll_cores: Some(cores(self.poll, earlier.poll)),
+            initiator_io_worker_cores: Some(cores(self.io_workers, earlier.io_workers)),
             initiator_switches: Some(used.switches.saturating_sub(before.switches)),
             initiator_faults: Some([minor, major]),
             target_cores: target.map(|(now, then)| cores(now, then)),
@@ -121,5 +164,24 @@ impl Reading {
             host_percent: cpu.host_percent,
             per_core_percent: used.map(share).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn helpers_that_are_gone_stay_counted() {
+        let mut helpers = Helpers::default();
+        helpers.note(7, Nanos(100));
+        helpers.note(8, Nanos(10));
+        helpers.note(7, Nanos(150));
+        assert_eq!(helpers.read(&[]), Nanos(160));
+        // The number of a thread that ended, given to a new one.
+        helpers.note(7, Nanos(5));
+        assert_eq!(helpers.read(&[]), Nanos(165));
+        let own = sample::thread_id();
+        assert!(helpers.read(&[own, -5]) > Nanos(165));
     }
 }

@@ -33,7 +33,7 @@ pub use crate::extents::{Extents, cached_bytes};
 pub use crate::file::{File, FileDone, FileOp, FileOpKind};
 pub use crate::listener::{Listener, is_taken, listen};
 pub use crate::open::{O_DIRECT, OpenFile};
-pub use crate::polled::{Polling, poll_threads};
+pub use crate::polled::{Polling, io_workers, poll_threads};
 pub use crate::ring::{Features, OpenRingError};
 pub use crate::socket::{Chunk, End, Socket, connect};
 pub use crate::waker::Waker;

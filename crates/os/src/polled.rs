@@ -3,8 +3,6 @@
 //! The kernel polls either the device for completions (IOPOLL), and then a ring takes nothing but
 //! such reads and writes, or the ring for submissions (SQPOLL), with a thread of its own.
 
-use std::fs;
-
 use block::Nanos;
 
 use crate::clock::Clock;
@@ -37,13 +35,15 @@ impl Polling {
 /// [`thread_cpu`](sample::thread_cpu).
 pub fn poll_threads() -> Vec<i32> {
     // The kernel names them by the thread that made the ring. Linux 5.12.
-    let name = format!("iou-sqp-{}", sample::thread_id());
-    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let is_ours = |task: &fs::DirEntry| {
-        fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
-    };
-    let number = |task: fs::DirEntry| task.file_name().to_str()?.parse().ok();
-    tasks.filter(is_ours).filter_map(number).collect()
+    sample::threads_named(&[format!("iou-sqp-{}", sample::thread_id())])
+}
+
+/// Threads of the kernel that do what these threads submitted and what could not begin without a
+/// wait, for [`thread_cpu`](sample::thread_cpu). They come when there is such work, and go when
+/// there was none for some seconds.
+pub fn io_workers(of: &[i32]) -> Vec<i32> {
+    // Named likewise.
+    sample::threads_named(&of.iter().map(|thread| format!("iou-wrk-{thread}")).collect::<Vec<_>>())
 }
 
 /// A ring for one manner of polling.

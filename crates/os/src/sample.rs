@@ -11,6 +11,17 @@ pub fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
+/// Threads of this process, and those of the kernel that work for it, that have one of these names.
+pub fn threads_named(names: &[String]) -> Vec<i32> {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let is_one = |task: &fs::DirEntry| {
+        let name = fs::read_to_string(task.path().join("comm"));
+        name.is_ok_and(|name| names.iter().any(|one| one == name.trim_end()))
+    };
+    let number = |task: fs::DirEntry| task.file_name().to_str()?.parse().ok();
+    tasks.filter(is_one).filter_map(number).collect()
+}
+
 /// Processor time that a thread of this process has used.
 pub fn thread_cpu(thread: i32) -> io::Result<Nanos> {
     // The kernel's number for "the CPU clock of this thread" (see clock_getcpuclockid(3)):
@@ -165,6 +176,18 @@ mod test {
         assert_eq!((used.minor_faults, used.major_faults), (100, 3));
         assert_eq!(ThreadUse::parse("7 (a) R", status), None);
         assert!(ThreadUse::of(thread_id()).is_some());
+    }
+
+    #[test]
+    fn finds_threads_by_their_names() {
+        let find = || {
+            let names = ["elsewhere".to_owned(), "one of these".to_owned()];
+            (thread_id(), threads_named(&names))
+        };
+        let thread = std::thread::Builder::new().name("one of these".to_owned()).spawn(find);
+        let (own, found) = thread.unwrap().join().unwrap();
+        assert_eq!(found, [own]);
+        assert!(threads_named(&[]).is_empty());
     }
 
     #[test]

@@ -99,9 +99,11 @@ fn write_cpu(cpu: &Cpu, cores: u32, out: &mut impl Write) -> io::Result<()> {
         }
     };
     let poll = cpu.initiator_poll_cores.filter(|cores| *cores > 0.0);
+    let io_workers = cpu.initiator_io_worker_cores.filter(|cores| *cores >= 0.005);
     let first = [
         used,
         poll.map(|cores| format!("{cores:.2} of it polling in the kernel")),
+        io_workers.map(|cores| format!("{cores:.2} of it the kernel's I/O workers")),
         cpu.host_percent.map(|percent| format!("host {percent:.0} %")),
         cpu.steal_percent.map(|percent| format!("{percent:.1} % stolen")),
     ];

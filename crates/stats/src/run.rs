@@ -294,6 +294,9 @@ pub struct Cpu {
     /// Of `initiator_cores` the threads of the kernel that poll for what workers submit; none of
     /// a worker's own time is in it.
     pub initiator_poll_cores: Option<f64>,
+    /// Of `initiator_cores` the threads of the kernel that carry out what could not begin without
+    /// a wait; likewise.
+    pub initiator_io_worker_cores: Option<f64>,
     /// How often the workers' threads gave their core away.
     pub initiator_switches: Option<u64>,
     /// Pages that the workers' threads had to wait for, without a disk and with one.
