@@ -264,6 +264,8 @@ impl State {
         if let Slot::Socket(mut socket) = slot {
             socket.chain.recycle(&self.pool);
         }
+        // Whoever gets the slot next waits for nothing yet.
+        self.starved.retain(|starved| *starved != index);
         self.free.push(index);
     }
 

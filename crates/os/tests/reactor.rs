@@ -180,6 +180,35 @@ fn many_sockets_share_the_buffers_without_loss() {
     assert!(bytes.iter().all(|b| *b == message), "bytes differ");
 }
 
+/// More sockets have data than there are buffers; those that wait for one go.
+#[test]
+fn a_socket_that_waits_for_a_buffer_may_go() {
+    let core = core();
+    let mut pairs: Vec<(Socket, TcpStream)> = (0..100).map(|_| pair(&core)).collect();
+    for (_, peer) in &mut pairs {
+        peer.write_all(&[7; 1000]).unwrap();
+    }
+    let mut ready = Vec::new();
+    for _ in 0..10 {
+        core.turn(Some(Nanos(0)), &mut ready).unwrap();
+    }
+    // The last come first away, while the buffers are still with the first.
+    let waiting = pairs.split_off(50);
+    drop(waiting);
+    for _ in 0..10 {
+        core.turn(Some(Nanos(0)), &mut ready).unwrap();
+    }
+    // Their places are others' now, and what the first ones got is there.
+    pairs.extend((0..50).map(|_| pair(&core)));
+    for (_, peer) in &mut pairs[50..] {
+        peer.write_all(&[7; 1000]).unwrap();
+    }
+    let mut bytes = Vec::new();
+    turn_until(&core, || {
+        pairs.iter().fold(0, |_, (socket, _)| received(socket, &mut bytes)) == 100 * 1000
+    });
+}
+
 #[test]
 fn accepts_and_notices_a_taken_port() {
     let core = core();
