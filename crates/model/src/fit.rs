@@ -14,6 +14,9 @@ const STEP: f64 = 6e-6;
 /// the range, is the last.
 const SETTLED: f64 = 1e-12;
 
+/// Shares of a residual that the fit leaves, below which a point decides alone.
+const ALONE: f64 = 1e-9;
+
 /// A parameter to be fitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
@@ -50,7 +53,8 @@ pub struct Fit {
 /// `residuals` writes one number per measured point: (model − measured) / measured, and where a
 /// parameter has a prior, divided by the relative error that is expected of a point, so that points
 /// and priors weigh as they should. Standard errors then come from these expectations, or from the
-/// scatter of the residuals if that is larger; without priors, from the scatter alone.
+/// scatter of the residuals if that is larger; without priors, from the residuals alone, which may
+/// be unequally certain but must not err together.
 ///
 /// # Errors
 ///
@@ -170,25 +174,23 @@ impl<F: FnMut(&[f64], &mut Vec<f64>)> Problem<'_, F> {
             freedom => squares(data) / freedom as f64,
         };
         let priors = self.parameters.iter().any(|p| p.prior.is_some());
-        let variance = match priors {
-            true if scatter.is_finite() => scatter.max(1.0),
-            true => 1.0,
-            false => scatter,
-        };
-        let errors: Vec<f64> = (0..at.len())
-            .map(|index| {
-                let inverse = normal.inverse(index);
-                let share = if inverse > 0.0 { (variance * inverse).sqrt() } else { f64::INFINITY };
-                share * (self.parameters[index].high - self.parameters[index].low)
+        // Error and width of the interval in errors, as shares of the range. With priors it is said
+        // beforehand what a point may be off; without, the points say so, each for itself.
+        let told: Vec<(f64, f64)> = (0..at.len())
+            .map(|index| match (priors, freedom) {
+                (true, 0) => (normal.error(index, 1.0), 1.96),
+                (true, _) => (normal.error(index, scatter.max(1.0)), 1.96),
+                (false, 0) => (f64::INFINITY, 1.96),
+                (false, _) => normal.unequal_error(index, data, &slopes, freedom),
             })
             .collect();
         let values = self.values(at);
-        let wide = if priors || freedom == 0 { 1.96 } else { student(freedom) };
-        let interval = |(p, (value, error)): (&Parameter, (&f64, &f64))| {
-            ((value - wide * error).max(p.low), (value + wide * error).min(p.high))
-        };
-        let pairs = self.parameters.iter().zip(values.iter().zip(&errors));
-        let intervals = pairs.map(interval).collect();
+        let (mut errors, mut intervals) = (Vec::new(), Vec::new());
+        for ((p, value), (error, wide)) in self.parameters.iter().zip(&values).zip(told) {
+            let error = error * (p.high - p.low);
+            errors.push(error);
+            intervals.push(((value - wide * error).max(p.low), (value + wide * error).min(p.high)));
+        }
         let rms = (squares(data) / data.len().max(1) as f64).sqrt();
         Ok(Fit { values, errors, intervals, rms, iterations })
     }
@@ -224,11 +226,61 @@ impl Normal {
         at.iter().zip(step).map(|(at, step)| (at + step).clamp(0.0, 1.0)).collect()
     }
 
-    /// An element on the diagonal of the inverse; 0 when there is no inverse.
-    fn inverse(&self, index: usize) -> f64 {
+    /// A column of the inverse; zeroes when there is no inverse.
+    fn inverse(&self, index: usize) -> Vec<f64> {
         let mut unit = vec![0.0; self.gradient.len()];
         unit[index] = 1.0;
-        self.solve(&|i| self.matrix[i][i], &unit)[index]
+        self.solve(&|i| self.matrix[i][i], &unit)
+    }
+
+    /// The standard error of a parameter, if all residuals have this variance.
+    fn error(&self, index: usize, variance: f64) -> f64 {
+        let inverse = self.inverse(index)[index];
+        if inverse > 0.0 { (variance * inverse).sqrt() } else { f64::INFINITY }
+    }
+
+    /// The standard error of a parameter when some points are less certain than others: each
+    /// residual stands for itself, divided by the share that the fit left of it. A few points that
+    /// decide a parameter say little about its error, so that Student's t is that of the degrees of
+    /// freedom which they have. Both as Imbens and Kolesár, "Robust Standard Errors in Small
+    /// Samples", 2016, advise (HC2; degrees of freedom by Bell and McCaffrey). Where points are
+    /// alike, as for a mean, it is the textbook's.
+    fn unequal_error(
+        &self,
+        index: usize,
+        residuals: &[f64],
+        slopes: &[Vec<f64>],
+        freedom: usize,
+    ) -> (f64, f64) {
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let inverse = self.inverse(index);
+        if inverse[index] <= 0.0 {
+            return (f64::INFINITY, student(freedom));
+        }
+        let row = |i: usize| slopes.iter().map(|slope| slope[i]).collect::<Vec<f64>>();
+        let rows: Vec<Vec<f64>> = (0..residuals.len()).map(row).collect();
+        let solved: Vec<Vec<f64>> =
+            rows.iter().map(|row| self.solve(&|i| self.matrix[i][i], row)).collect();
+        let scatter = squares(residuals) / freedom as f64;
+        let (mut variance, mut weights) = (0.0, Vec::new());
+        for (i, residual) in residuals.iter().enumerate() {
+            let weight = dot(&rows[i], &inverse).powi(2);
+            let left = 1.0 - dot(&rows[i], &solved[i]);
+            // A point that the fit goes through has its error from the others.
+            let own = left > ALONE;
+            variance += weight * if own { residual * residual / left } else { scatter };
+            weights.push(if own { weight / left } else { 0.0 });
+        }
+        let (mut trace, mut square) = (0.0, 0.0);
+        for i in 0..rows.len() {
+            for j in 0..rows.len() {
+                let rest = f64::from(u8::from(i == j)) - dot(&rows[i], &solved[j]);
+                trace += if i == j { weights[i] * rest } else { 0.0 };
+                square += weights[i] * weights[j] * rest * rest;
+            }
+        }
+        let own = if square > 0.0 { (trace * trace / square) as usize } else { freedom };
+        (variance.sqrt(), student(own.clamp(1, freedom)))
     }
 
     /// Solves the equations of the free parameters by Cholesky's decomposition, with another
@@ -310,8 +362,11 @@ mod test {
         };
         let fit = least_squares(&[parameter(0.5, 0.0, 1.0)], slope).unwrap();
         assert_eq!(fit.values[0], 1.0);
-        // It would go on, and says by how much it is uncertain: √(14/2/14), of two degrees.
-        assert!((fit.errors[0] - 0.5_f64.sqrt()).abs() < 1e-6, "{fit:?}");
+        // It would go on, and says by how much it is uncertain. A point at x has x²/14 of the
+        // decision, is off by x, and the fit left it 1 − x²/14 of that.
+        let term = |x: f64| x.powi(4) / 196.0 / (1.0 - x * x / 14.0);
+        let error = [1.0, 2.0, 3.0].map(term).iter().sum::<f64>().sqrt();
+        assert!((fit.errors[0] - error).abs() < 1e-6, "{fit:?}");
         assert_eq!(fit.intervals[0], (0.0, 1.0));
         // One point at 2 ± 1 and a prior of 4 ± 1 meet at 3, with an error of √½.
         let prior = Parameter { prior: Some((4.0, 1.0)), ..parameter(5.0, 0.0, 10.0) };

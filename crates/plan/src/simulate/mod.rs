@@ -9,7 +9,7 @@ mod theory;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use block::{Geometry, Lane, Nanos, Op};
+use block::{Geometry, Lane, Nanos, Op, Rng};
 use load::spec::Access;
 use load::{RunError, RunSpec, Runner, Simulation, Stop, Storage, WorkerSpec};
 use model::{ModelError, StationId, Step};
@@ -146,6 +146,21 @@ impl Simulator {
         self.start(accesses, 0).map(|_| ())
     }
 
+    /// The seed of a run, made of the one that was asked for and of what is run. Runs of a sweep
+    /// that drew the same times would all be off by the same, and a fit to them sure of it.
+    fn own_seed(&self, spec: &RunSpec) -> u64 {
+        let mut text = String::new();
+        if let System::Profile(profile, _) = &self.system {
+            text += &serde_json::to_string(&profile.stages).unwrap_or_default();
+        }
+        for worker in &spec.workers {
+            text += &worker.uri;
+            text += &serde_json::to_string(&*worker.workload).unwrap_or_default();
+        }
+        let next = |seed, byte: u8| Rng::new(seed, u64::from(byte)).next_u64();
+        text.bytes().fold(spec.seed, next)
+    }
+
     /// The system at rest, ready for these accesses.
     fn start(&self, accesses: &[&Access], seed: u64) -> Result<Motion, SimulateError> {
         match &self.system {
@@ -183,6 +198,8 @@ impl Simulator {
 impl Runner for Simulator {
     /// Percentiles stay in the result only if the drives are calibrated.
     fn run(&mut self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
+        let asked = spec.seed;
+        let spec = RunSpec { seed: self.own_seed(&spec), ..spec };
         let model = |error: SimulateError| RunError::Model(error.to_string());
         let mut accesses: Vec<&Access> = Vec::new();
         for access in spec.workers.iter().map(|worker| &worker.workload.access) {
@@ -206,6 +223,7 @@ impl Runner for Simulator {
         let mut live = Seen { live, percentiles: calibrated.is_some(), kind: motion.kind };
         let mut result = simulation.run(&spec, lanes, &mut Shared(&motion.machine), &mut live)?;
         result.kind = Some(motion.kind);
+        result.seed = asked;
         result.cpu = motion.cores.used(&result);
         result.host.cores = motion.cores.count;
         result.warnings.extend(motion.remarks);

@@ -29,7 +29,12 @@ pub(crate) fn run(simulator: Simulator, workload: &Workload, seconds: f64) -> Ru
     run_seed(simulator, workload, seconds, 1)
 }
 
-fn run_seed(mut simulator: Simulator, workload: &Workload, seconds: f64, seed: u64) -> RunResult {
+pub(crate) fn run_seed(
+    mut simulator: Simulator,
+    workload: &Workload,
+    seconds: f64,
+    seed: u64,
+) -> RunResult {
     let uri: Uri = "null:1t".parse().unwrap();
     let volume = volume::open(&uri, Purpose::Destroy).unwrap();
     let workers = (0..).zip(simulator.drives()).map(|(number, drive)| WorkerSpec {

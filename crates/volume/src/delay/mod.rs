@@ -7,6 +7,7 @@ mod machine;
 mod profile;
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use block::{Done, Fault, Geometry, Io, Lane, Nanos, Tag};
@@ -16,9 +17,6 @@ pub use machine::{Machine, Way, Ways};
 pub use profile::{Calibration, Cost, Infinite, Profile, ProfileError, Scatter, Stage, Width};
 
 use crate::{Ground, OpenError, Volume, null};
-
-/// Every emulated volume begins with the same chance.
-const SEED: u64 = 1;
 
 /// A volume behind a modelled drive.
 pub(crate) struct Delay {
@@ -35,7 +33,7 @@ impl Delay {
         let machine = Machine::new(
             profile.network(1),
             Box::new(move |way| Ok(ways.route(1, way.drive, way.op, way.len_bytes))),
-            SEED,
+            chance(),
         );
         let machine = machine.map_err(|error| {
             OpenError::Profile(ProfileError { name: name.to_owned(), reason: error.to_string() })
@@ -85,6 +83,12 @@ impl Volume for Delay {
     fn emulates(&self) -> Option<&str> {
         Some(&self.about)
     }
+}
+
+/// A seed that nobody chose, from the system: no two drives err together, nor two runs on one.
+/// Nothing could be repeated by a seed where the time is real.
+fn chance() -> u64 {
+    RandomState::new().hash_one(())
 }
 
 /// A lane to one drive of `machine` that keeps nothing. At most `depth` I/Os are in the drive at

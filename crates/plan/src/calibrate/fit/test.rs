@@ -5,7 +5,7 @@ use stats::RunResult;
 use super::*;
 use crate::catalogue::Catalogue;
 use crate::simulate::Simulator;
-use crate::simulate::test::{run, workload};
+use crate::simulate::test::{run, run_seed, workload};
 
 const KNOWN: &str = "name = 'known'\n[[stage]]\nname = 'medium'\nservers = 16\n\
     read = { each_s = 80e-6 }\nwrite = { each_s = 40e-6 }\n\
@@ -139,7 +139,9 @@ fn contention_of_cores_is_found_within_its_interval() {
     for cores in [1, 2, 3, 4, 6, 8, 12, 16] {
         let text = CROWDED.replace("servers = 1\nshared", &format!("servers = {cores}\nshared"));
         let profile = Profile::parse(&text).unwrap();
-        for outstanding in [1, 16, 64] {
+        // Four depths, so that another one is held out at each number of cores: without the knee
+        // nothing tells how wide the medium is.
+        for outstanding in [1, 4, 16, 64] {
             let simulator = Simulator::of_profile(&profile, 1).unwrap();
             let result = run(simulator, &workload(4096, 100.0, outstanding), 0.5);
             let point = Point::of("a run", &result).unwrap();
@@ -155,7 +157,7 @@ fn contention_of_cores_is_found_within_its_interval() {
         assert_eq!(one.kind, Kind::Fit);
     }
     let fitted = found.profile.calibration.as_ref().unwrap();
-    assert_eq!((fitted.fitted, fitted.held_out), (16, 8));
+    assert_eq!((fitted.fitted, fitted.held_out), (21, 11));
     assert!(fitted.held_out_error_percent < 1.0, "{fitted:?}");
     // A line through three numbers of cores tells no coherence, and says so.
     let few: Vec<Point> = points.into_iter().filter(|point| point.cores <= 3).collect();
@@ -223,7 +225,7 @@ fn many_runs_outweigh_the_catalogue() {
     let (few, found) = (of(&with(&points)), with(&many));
     let one = of(&found);
     assert!(few.value > one.value && few.value < 9e-6, "{few:?} {one:?}");
-    assert!((one.value / 8e-6 - 1.0).abs() < 0.03 && one.kind == Kind::Fit, "{one:?}");
+    assert!((one.value / 8e-6 - 1.0).abs() < 0.04 && one.kind == Kind::Fit, "{one:?}");
     assert!((one.prior.unwrap().mean / 16e-6 - 1.0).abs() < 1e-9, "{one:?}");
     let told = |remark: &String| remark.contains("controller.read") && remark.contains("that part");
     assert!(found.remarks.iter().any(told), "{:?}", found.remarks);
@@ -235,4 +237,33 @@ fn runs_of_different_origin_do_not_mix() {
     points[4].origin = stats::Origin::Simulated;
     let error = calibrate("x", "", &points, None).unwrap_err().to_string();
     assert!(error.contains("measured and simulated"), "{error}");
+}
+
+/// A medium for all at once, and a controller for one after another: theory is exact.
+const EXACT: &str = "name = 'exact'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\n\
+    shape = 'fixed'\nread = { each_s = 20e-3 }\nwrite = { each_s = 20e-3 }\n\
+    [[stage]]\nname = 'controller'\nservers = 1\nread = { each_s = 2e-3 }\n";
+
+#[test]
+fn intervals_hold_the_truth_as_often_as_they_say() {
+    let profile = Profile::parse(EXACT).unwrap();
+    let mut held = [0, 0];
+    for seed in 1..=20 {
+        let point = |outstanding| {
+            let simulator = Simulator::of_profile(&profile, 1).unwrap();
+            let result = run_seed(simulator, &workload(4096, 100.0, outstanding), 2.0, seed);
+            Point::of("a run", &result).unwrap()
+        };
+        let points = [1, 2, 4, 8, 16, 32, 64].map(point);
+        let found = calibrate("found", "a simulation", &points, None).unwrap();
+        let truths = [("medium.read.each_s", 20e-3), ("controller.read.each_s", 2e-3)];
+        for (held, (name, truth)) in held.iter_mut().zip(truths) {
+            let one = found.parameters.iter().find(|one| one.name == name).unwrap();
+            let (low, high) = one.interval.unwrap();
+            *held += u32::from(low <= truth && truth <= high);
+            assert!((one.value / truth - 1.0).abs() < 0.1, "{one:?}");
+        }
+    }
+    // Of 100 seeds 100 and 95 do: the controller rests on the two deepest runs.
+    assert!(held.iter().all(|held| *held >= 18), "{held:?} of 20");
 }
