@@ -49,6 +49,16 @@ impl Swept<'_> {
         self.points.iter().filter(mine).copied()
     }
 
+    /// In how many lengths there are reads, or writes, without the others: mixes tell less.
+    fn lengths(&self, reads: bool) -> usize {
+        let share = if reads { 1.0 } else { 0.0 };
+        let pure = self.points.iter().filter(|point| point.read_share == share);
+        let mut all: Vec<u32> = pure.map(|point| point.size_bytes).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    }
+
     /// Most I/Os per second of a drive; 0 if there were none.
     fn rate(&self, reads: bool) -> f64 {
         self.of(reads).map(|p| p.iops / f64::from(p.drives)).fold(0.0, f64::max)
@@ -117,11 +127,28 @@ impl Shape {
                 self.remarks.push(format!("no {what} were run: they are taken to be as {how}"));
             }
         }
-        let bytes = swept.points.iter().map(|p| p.iops * f64::from(p.size_bytes));
+        self.bytes(swept, part);
+    }
+
+    /// What a byte takes: for reads and writes each where both were run in several lengths, for
+    /// flash seldom takes as much either way.
+    fn bytes(&mut self, swept: &Swept, part: Option<&Part>) {
+        let most = |points: &mut dyn Iterator<Item = &Point>| {
+            points.map(|p| p.iops * f64::from(p.size_bytes)).fold(0.0, f64::max)
+        };
+        if swept.lengths(true) > 1 && swept.lengths(false) > 1 {
+            for (reads, name, known) in [
+                (true, "link.read.per_byte_s", "read_bandwidth"),
+                (false, "link.write.per_byte_s", "write_bandwidth"),
+            ] {
+                self.time(name, 0.5 / most(&mut swept.of(reads)), inverse(part, known));
+            }
+            return;
+        }
         let known = inverse(part, "read_bandwidth");
         let sizes = swept.counts(|point| point.size_bytes) > 1;
         if sizes || known.is_some() {
-            self.time("link.per_byte_s", 0.5 / bytes.fold(0.0, f64::max), known);
+            self.time("link.per_byte_s", 0.5 / most(&mut swept.points.iter().copied()), known);
         }
         if !sizes {
             let how = if known.is_some() { "but the catalogue tells" } else { "nothing tells" };
@@ -190,10 +217,11 @@ impl Shape {
         let mut stages = vec![stage("medium", servers, (some(read, write), some(write, read)))];
         let (read, write) = times("controller");
         stages.push(stage("controller", Width::Count(1), (each(read), each(write))));
-        let per_byte_s = value("link.per_byte_s");
-        if per_byte_s > 0.0 {
-            let cost = Cost { each_s: 0.0, per_byte_s };
-            let link = stage("link", Width::Count(1), (cost, cost));
+        // Either one for both, or one for each.
+        let byte = |name| Cost { each_s: 0.0, per_byte_s: value("link.per_byte_s") + value(name) };
+        let (read, write) = (byte("link.read.per_byte_s"), byte("link.write.per_byte_s"));
+        if read.per_byte_s > 0.0 || write.per_byte_s > 0.0 {
+            let link = stage("link", Width::Count(1), (read, write));
             stages.push(Stage { shared: true, ..link });
         }
         if let Some(Cores { read_s, write_s, per_byte_s, .. }) = self.cores {

@@ -50,7 +50,8 @@ fn a_known_profile_is_found_again() {
         ("medium.write.each_s", 40e-6, 0.08),
         ("controller.read.each_s", 8e-6, 0.05),
         ("controller.write.each_s", 12e-6, 0.05),
-        ("link.per_byte_s", 1e-9, 0.03),
+        ("link.read.per_byte_s", 1e-9, 0.03),
+        ("link.write.per_byte_s", 1e-9, 0.03),
         ("processor.read.each_s", 3e-6, 0.01),
         ("processor.write.each_s", 4e-6, 0.01),
     ] {
