@@ -484,7 +484,7 @@ impl<'a> Run<'a> {
             workers: self.collected.workers(),
             intervals: self.collected.seconds().to_vec(),
             histograms: self.collected.histograms(),
-            spans: self.collected.spans().to_vec(),
+            spans: self.collected.spans(),
             warnings: emulated(spec).map(str::to_owned).collect(),
             ..RunResult::default()
         }

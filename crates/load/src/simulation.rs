@@ -272,7 +272,7 @@ impl Run<'_> {
             workers: self.collected.workers(),
             intervals: self.collected.seconds().to_vec(),
             histograms: self.collected.histograms(),
-            spans: self.collected.spans().to_vec(),
+            spans: self.collected.spans(),
             ..RunResult::default()
         }
     }

@@ -126,69 +126,6 @@ pub struct Span {
     pub buckets: Buckets,
 }
 
-/// Spans that are kept at most: beyond it neighbours become one, so that a run of a week has no
-/// larger result than one of half an hour.
-const SPANS_MAX: usize = 2048;
-
-/// Histograms over time in bounded memory.
-#[derive(Debug)]
-pub(crate) struct Spans {
-    spans: Vec<Span>,
-    /// Seconds that make one span by now.
-    seconds: usize,
-    /// Seconds in the last span.
-    filled: usize,
-}
-
-impl Default for Spans {
-    fn default() -> Spans {
-        Spans { spans: Vec::new(), seconds: 1, filled: 0 }
-    }
-}
-
-impl Spans {
-    /// Adds the second that ends at `to_s`.
-    pub fn add(&mut self, to_s: f64, latencies: &Latencies) {
-        let max_ns = latencies.max().unwrap_or(0);
-        let buckets = Buckets::of(latencies);
-        let open = self.filled > 0 && self.filled < self.seconds;
-        match self.spans.last_mut().filter(|_| open) {
-            Some(last) => {
-                last.to_s = to_s;
-                last.max_ns = last.max_ns.max(max_ns);
-                last.buckets.merge(&buckets);
-                self.filled += 1;
-            }
-            None => {
-                let from_s = self.spans.last().map_or(0.0, |last| last.to_s);
-                self.spans.push(Span { from_s, to_s, max_ns, buckets });
-                self.filled = 1;
-            }
-        }
-        if self.spans.len() == SPANS_MAX && self.filled == self.seconds {
-            self.halve();
-        }
-    }
-
-    /// The spans so far.
-    pub fn get(&self) -> &[Span] {
-        &self.spans
-    }
-
-    fn halve(&mut self) {
-        let pairs = self.spans.chunks_exact(2).map(|pair| {
-            let mut one = pair[0].clone();
-            one.to_s = pair[1].to_s;
-            one.max_ns = one.max_ns.max(pair[1].max_ns);
-            one.buckets.merge(&pair[1].buckets);
-            one
-        });
-        self.spans = pairs.collect();
-        self.seconds *= 2;
-        self.filled = self.seconds;
-    }
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
@@ -214,20 +151,5 @@ mod test {
             merged.merge(&Buckets::of(&of(&b)));
             prop_assert_eq!(merged, Buckets::of(&of(&[a, b].concat())));
         }
-    }
-
-    #[test]
-    fn a_long_run_has_few_spans_and_loses_nothing() {
-        let mut spans = Spans::default();
-        for second in 1..=10_000 {
-            spans.add(f64::from(second), &of(&[u64::from(second as u32)]));
-        }
-        let kept = spans.get();
-        assert!(kept.len() < SPANS_MAX, "{}", kept.len());
-        assert_eq!(kept.iter().map(|span| span.buckets.samples()).sum::<u64>(), 10_000);
-        assert!(kept.windows(2).all(|pair| pair[0].to_s == pair[1].from_s));
-        assert_eq!((kept[0].from_s, kept[kept.len() - 1].to_s), (0.0, 10_000.0));
-        assert_eq!(kept[kept.len() - 1].max_ns, 10_000);
-        assert!(kept[..kept.len() - 1].windows(2).all(|p| p[1].to_s - p[0].to_s == 8.0), "equal");
     }
 }

@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 
-use crate::buckets::{Buckets, Histograms, Span, Spans};
+use crate::buckets::{Buckets, Histograms, Span};
 use crate::histogram::{Latencies, Latency};
 use crate::interval::{Interval, Tally, per};
 use crate::live::{HISTORY_SECONDS, TargetRate};
 use crate::run::{Direction, PacedTotals, Second, Totals, WorkerResult};
+use crate::spans::Spans;
 use crate::verdict::Flow;
 
 /// Who a worker is.
@@ -119,8 +120,8 @@ impl Collector {
     }
 
     /// The histograms over time.
-    pub fn spans(&self) -> &[Span] {
-        self.spans.get()
+    pub fn spans(&self) -> Vec<Span> {
+        self.spans.all()
     }
 
     /// The sums of all closed seconds.

@@ -14,6 +14,7 @@ mod interval;
 mod kind;
 pub mod live;
 mod run;
+mod spans;
 mod spread;
 pub mod sweep;
 pub mod verdict;
