@@ -22,6 +22,6 @@ pub mod simulate;
 pub mod system;
 pub mod unit;
 pub mod verify;
-pub mod wire;
 
 mod line;
+mod wire;

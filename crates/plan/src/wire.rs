@@ -10,8 +10,6 @@ use crate::catalogue::Part;
 pub const ETHERNET_BYTES: f64 = 38.0;
 /// IPv4 and TCP headers without options.
 pub const TCP_IP_BYTES: f64 = 40.0;
-/// TCP timestamps, padded.
-pub const TIMESTAMP_BYTES: f64 = 12.0;
 /// iSCSI basic header segment.
 //= RFC 7143 §11.2: the BHS has 48 bytes
 pub const ISCSI_BYTES: f64 = 48.0;
@@ -23,15 +21,6 @@ pub const FC_FRAME_BYTES: f64 = 60.0;
 /// Most payload of a Fibre Channel frame that adapters use.
 pub const FC_PAYLOAD_BYTES: f64 = 2048.0;
 
-/// How PDUs lie in frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
-    /// Back to back in full segments, as TCP packs a stream that waits.
-    Stream,
-    /// Each begins a frame of its own, as TCP sends what comes one at a time.
-    FrameEach,
-}
-
 /// How blocks are carried over Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tcp {
@@ -41,30 +30,23 @@ pub struct Tcp {
     pub options: f64,
     /// Header of each PDU of data.
     pub pdu: f64,
-    /// How PDUs lie in frames.
-    pub packing: Packing,
 }
 
 impl Tcp {
     /// iSCSI in standard frames, without TCP options.
-    pub const ISCSI: Tcp =
-        Tcp { mtu: 1500.0, options: 0.0, pdu: ISCSI_BYTES, packing: Packing::Stream };
+    pub const ISCSI: Tcp = Tcp { mtu: 1500.0, options: 0.0, pdu: ISCSI_BYTES };
     /// NVMe/TCP in standard frames, without TCP options.
-    pub const NVME: Tcp =
-        Tcp { mtu: 1500.0, options: 0.0, pdu: NVME_TCP_BYTES, packing: Packing::Stream };
+    pub const NVME: Tcp = Tcp { mtu: 1500.0, options: 0.0, pdu: NVME_TCP_BYTES };
     /// The least that block storage over TCP can cost: smallest header, jumbo frames.
-    pub const LEAST: Tcp =
-        Tcp { mtu: 9000.0, options: 0.0, pdu: NVME_TCP_BYTES, packing: Packing::Stream };
+    pub const LEAST: Tcp = Tcp { mtu: 9000.0, options: 0.0, pdu: NVME_TCP_BYTES };
 
-    /// Bytes on the wire for one transfer of `size` bytes in one direction.
+    /// Bytes on the wire for one transfer of `size` bytes in one direction, PDUs back to back in
+    /// full segments, as TCP packs a stream that waits.
     pub fn wire_bytes(&self, size: f64) -> f64 {
         let segment = self.mtu - TCP_IP_BYTES - self.options;
         let frame = TCP_IP_BYTES + self.options + ETHERNET_BYTES;
         let pdu = self.pdu + size;
-        match self.packing {
-            Packing::Stream => pdu * (segment + frame) / segment,
-            Packing::FrameEach => pdu + (pdu / segment).ceil() * frame,
-        }
+        pdu * (segment + frame) / segment
     }
 }
 
@@ -175,10 +157,8 @@ mod test {
     #[test]
     fn iscsi_of_512_bytes_reaches_two_million_on_ten_gigabit() {
         near(1.25e9 / Tcp::ISCSI.wire_bytes(512.0), 2.1189e6);
-        let each = Tcp { packing: Packing::FrameEach, ..Tcp::ISCSI };
-        near(1.25e9 / each.wire_bytes(512.0), 1.9592e6);
         // Standard frames leave 94.9 % to TCP, 94.1 % with timestamps.
-        let stamped = Tcp { options: TIMESTAMP_BYTES, pdu: 0.0, ..Tcp::ISCSI };
+        let stamped = Tcp { options: 12.0, pdu: 0.0, ..Tcp::ISCSI };
         near(1e6 / stamped.wire_bytes(1e6), 0.9415);
     }
 
