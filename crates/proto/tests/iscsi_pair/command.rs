@@ -417,3 +417,35 @@ fn every_kind_of_command_may_be_immediate_and_find_no_place() {
     }
     assert_eq!(raw.served.out.pool().lent(), [0, 0]);
 }
+
+#[test]
+fn a_long_read_of_memory_keeps_to_the_backlog() {
+    let setup = Setup { in_place: true, bytes: 64 << 20, ..Setup::default() };
+    let mut raw = Raw::ready(&setup, &[]);
+    let data = pattern(5, 40 << 20);
+    raw.served.disk.write(0, &data);
+    let blocks = (data.len() / 512) as u32;
+    let tag = raw.command(1, cdb::read16(0, blocks), Way::Read, data.len() as u32, &[]);
+    assert!(raw.served.out.len_bytes() <= 17 << 20, "{}", raw.served.out.len_bytes());
+    let mut read = Vec::new();
+    for _ in 0..1000 {
+        for (header, part) in raw.answers() {
+            assert_eq!(opcode_of(&header), opcode::DATA_IN);
+            read.extend(part);
+        }
+        if read.len() == data.len() {
+            break;
+        }
+        // Whatever comes gives those who wait another try.
+        let ping = NopOut {
+            task_tag: NOTHING,
+            transfer_tag: NOTHING,
+            immediate: true,
+            ..NopOut::default()
+        };
+        raw.send(&ping, &[]).unwrap();
+        raw.served.complete_all(raw.now);
+        assert!(raw.served.out.len_bytes() <= 17 << 20, "{}", raw.served.out.len_bytes());
+    }
+    assert!(read == data, "{} bytes for {tag}", read.len());
+}

@@ -16,6 +16,9 @@ pub(super) const IOS_PER_COMMAND: u16 = 4;
 /// read holds no more memory than that.
 const BACKLOG_BYTES: usize = 16 << 20;
 
+/// A longer read of memory goes through buffers, part by part, so that it keeps to the backlog.
+const IN_PLACE_MAX_BYTES: u32 = 1 << 20;
+
 /// What is known of the logical unit while a command gets going.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
@@ -93,7 +96,9 @@ impl IscsiTarget {
             return self.move_nothing(header, expected, len, None, out);
         }
         let flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
-        if place.in_place && out.len_bytes() < BACKLOG_BYTES {
+        let in_place = place.in_place && flow.len <= IN_PLACE_MAX_BYTES;
+        let place = Place { in_place, ..place };
+        if in_place && out.len_bytes() < BACKLOG_BYTES {
             return self.read_in_place(flow, lun(header), offset, out);
         }
         let Some(slot) = self.begin(header, place, State::Reading) else {
