@@ -63,6 +63,9 @@ pub trait Target: Endpoint {
     /// Answers a request.
     fn complete(&mut self, now: Nanos, done: Done, out: &mut Outbox);
 
+    /// What waited in `out` is on its way: commands that wait for room there may go on.
+    fn drained(&mut self, _out: &mut Outbox) {}
+
     /// Whether the peer has yet to say who it is: such connections are few and short-lived.
     fn half_open(&self) -> bool {
         false

@@ -28,6 +28,8 @@ pub(crate) struct Connection {
 pub(crate) enum Outcome {
     /// It goes on.
     Open,
+    /// It goes on, and what was sent made room for more to be done at once.
+    Again,
     /// It is over, for this reason if it is worth a line.
     Over(Option<String>),
 }
@@ -78,9 +80,13 @@ impl Connection {
                 End::Broken(_) => Some(end.to_string()),
             });
         }
+        let mut again = false;
         if !self.out.is_empty() && self.socket.can_send() {
             self.out.exchange_for(&mut self.chain, |chain| self.socket.lap_bytes(chain));
             self.socket.send(&mut self.chain);
+            // Who waits for room must not wait for the peer's next word.
+            self.end.drained(&mut self.out);
+            again = !self.out.is_empty() || !self.end.requests().is_empty();
         }
         if self.out.len_bytes() > unread_limit {
             self.leave();
@@ -89,7 +95,9 @@ impl Connection {
         if self.end.finished() {
             self.say_farewell(now);
         }
-        let Some(farewell) = self.farewell else { return Outcome::Open };
+        let Some(farewell) = self.farewell else {
+            return if again { Outcome::Again } else { Outcome::Open };
+        };
         let all_said = self.out.is_empty() && self.socket.can_send();
         if all_said || now >= farewell {
             self.leave();

@@ -295,10 +295,11 @@ impl Portal {
             next += 1;
             self.carry(index, now);
             let limit = self.shared.limits.unread_bytes;
-            if let Some(connection) = &mut self.connections[index]
-                && let Outcome::Over(why) = connection.flush(now, limit)
-            {
-                self.close(index, why, now);
+            let Some(connection) = &mut self.connections[index] else { continue };
+            match connection.flush(now, limit) {
+                Outcome::Open => {}
+                Outcome::Again => self.unflushed.push(index),
+                Outcome::Over(why) => self.close(index, why, now),
             }
         }
         self.unflushed.clear();

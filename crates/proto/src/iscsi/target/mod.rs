@@ -403,6 +403,10 @@ impl Target for IscsiTarget {
         self.feed(out);
     }
 
+    fn drained(&mut self, out: &mut Outbox) {
+        self.feed(out);
+    }
+
     fn half_open(&self) -> bool {
         self.stage == Stage::Login
     }

@@ -394,6 +394,10 @@ impl Target for NvmeTarget {
         self.feed(out);
     }
 
+    fn drained(&mut self, out: &mut Outbox) {
+        self.feed(out);
+    }
+
     fn half_open(&self) -> bool {
         matches!(self.stage, Stage::Fresh | Stage::Unconnected)
     }
