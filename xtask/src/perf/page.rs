@@ -16,6 +16,8 @@ pub struct Host {
     cores: usize,
     memory_gib: u64,
     kernel: String,
+    congestion: String,
+    huge_pages: u64,
     /// The day, as 2026-11-20.
     pub date: String,
     commit: String,
@@ -24,8 +26,11 @@ pub struct Host {
 impl Host {
     /// All but the date, in one line.
     pub fn line(&self) -> String {
-        let Host { model, cores, memory_gib, kernel, commit, .. } = self;
-        format!("{model}, {cores} cores, {memory_gib} GiB, Linux {kernel}, commit {commit}")
+        let Host { model, cores, memory_gib, kernel, congestion, huge_pages, commit, .. } = self;
+        format!(
+            "{model}, {cores} cores, {memory_gib} GiB, Linux {kernel}, TCP {congestion}, \
+             {huge_pages} huge pages, commit {commit}"
+        )
     }
 
     /// Reads it from the kernel.
@@ -42,6 +47,8 @@ impl Host {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_gib: memory_kib.div_ceil(1 << 20),
             kernel: version(&read("/proc/sys/kernel/osrelease")),
+            congestion: read("/proc/sys/net/ipv4/tcp_congestion_control").trim().into(),
+            huge_pages: read("/proc/sys/vm/nr_hugepages").trim().parse().unwrap_or(0),
             date: said("date", &["-u", "+%F"]),
             commit: said("git", &["rev-parse", "--short", "HEAD"]),
         }

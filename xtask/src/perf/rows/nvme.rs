@@ -2,7 +2,9 @@
 //!
 //! SPDK's programs are looked for on the PATH: build it, and add its `build/bin`. Its poll loops
 //! get a core each, as ours choose by default for one connection. It takes the system's congestion
-//! control, of which ours is independent within one host: set cubic, or bbr slows it down.
+//! control, of which ours is independent within one host: set cubic, or bbr slows it down. It takes
+//! huge pages where 1.5 GiB of them are reserved and a hugetlbfs is mounted, and is faster with them:
+//! `sysctl vm.nr_hugepages=1000`, `mount -t hugetlbfs none /dev/hugepages`. The page names both.
 
 use anyhow::Result;
 
@@ -145,7 +147,8 @@ fn perf(bench: &Bench, address: &servers::NvmeAddress, shape: &str) -> Result<Sa
     // One argument of several words.
     let transport =
         format!("trtype:TCP\tadrfam:IPv4\ttraddr:127.0.0.1\ttrsvcid:{port}\tsubnqn:{nqn}");
-    let args = format!("--no-huge -s 512 -c 0x2 {shape} -t {seconds} -a 1 -r {transport}");
+    let memory = servers::spdk_memory(512);
+    let args = format!("{memory} -c 0x2 {shape} -t {seconds} -a 1 -r {transport}");
     let call = Call { program: "spdk_nvme_perf", args, core: None };
     Sample::of_spdk_perf(&bench.programs.run(&call, seconds + 1)?)
 }

@@ -81,7 +81,28 @@ pub struct Nvmf {
     config: PathBuf,
 }
 
-/// Starts nvmf_tgt on a port of its own, without huge pages.
+/// Of huge pages that both ends of SPDK take, in KiB.
+const SPDK_HUGE_KIB: u64 = 1536 << 10;
+
+/// The options for so much memory of one of SPDK's programs: of huge pages if both ends find enough
+/// of them.
+pub fn spdk_memory(mib: u64) -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let huge = huge_pages(&read("/proc/meminfo"), &read("/proc/mounts"));
+    format!("{}-s {mib}", if huge { "" } else { "--no-huge " })
+}
+
+/// Whether the reserved huge pages are enough and can be mapped.
+fn huge_pages(meminfo: &str, mounts: &str) -> bool {
+    let value = |key: &str| -> u64 {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
+    };
+    let mounted = mounts.lines().any(|line| line.split(' ').nth(2) == Some("hugetlbfs"));
+    mounted && value("HugePages_Total:") * value("Hugepagesize:") >= SPDK_HUGE_KIB
+}
+
+/// Starts nvmf_tgt on a port of its own.
 pub fn nvmf(programs: &Programs) -> Result<Nvmf> {
     let (port, nqn) = (free_port()?, SPDK_NQN);
     let call = |method: &str, params: Value| json!({"method": method, "params": params});
@@ -104,7 +125,8 @@ pub fn nvmf(programs: &Programs) -> Result<Nvmf> {
     std::fs::write(&path, config.to_string()).context("a configuration for nvmf_tgt")?;
     let socket = path.with_extension("sock");
     let (config, socket) = (path.display(), socket.display());
-    let args = format!("-m 0x1 --no-huge -s 1024 -r {socket} -c {config}");
+    let memory = spdk_memory(1024);
+    let args = format!("-m 0x1 {memory} -r {socket} -c {config}");
     let service = programs.start(&Call { program: "nvmf_tgt", args, core: None })?;
     let listens = || TcpStream::connect(("127.0.0.1", port)).ok().map(drop);
     programs.wait_until("nvmf_tgt did not listen", listens)?;
@@ -178,5 +200,16 @@ mod test {
         assert_eq!(port(line, "iscsi=").as_deref(), Some("4711"));
         assert_eq!(port(line, "nvme-tcp=").as_deref(), Some("4712"));
         assert_eq!(port("", "iscsi="), None);
+    }
+
+    #[test]
+    fn huge_pages_must_be_enough_and_mounted() {
+        let of =
+            |pages| format!("MemFree: 1 kB\nHugePages_Total:  {pages}\nHugepagesize: 2048 kB\n");
+        let mounts = "none /dev/hugepages hugetlbfs rw 0 0\n";
+        assert!(huge_pages(&of(768), mounts));
+        assert!(!huge_pages(&of(767), mounts));
+        assert!(!huge_pages(&of(768), "none /tmp tmpfs rw 0 0\n"));
+        assert!(!huge_pages("", mounts));
     }
 }
