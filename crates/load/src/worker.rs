@@ -211,8 +211,19 @@ impl Worker {
         self.count_outstanding(now);
         let mut full = std::mem::replace(&mut self.interval, empty);
         full.end = self.plan.ended.unwrap_or(now).max(full.start);
+        let ages_ns = self.ages_ns(now);
+        full.unsettled_ns += ages_ns;
+        self.interval.unsettled_ns -= ages_ns;
         self.interval.start = now;
         full
+    }
+
+    /// For how long the I/Os under way are under way by now, all together.
+    fn ages_ns(&self, now: Nanos) -> i128 {
+        let start = |slot: &Slot| i128::from(slot.start.0);
+        let free = self.free.iter().map(|index| start(&self.slots[*index as usize]));
+        let starts = self.slots.iter().map(start).sum::<i128>() - free.sum::<i128>();
+        i128::from(now.0) * (self.slots.len() - self.free.len()) as i128 - starts
     }
 
     /// Begins to record at `now`.
@@ -275,7 +286,7 @@ impl Worker {
             match done.result {
                 Ok(()) => self.interval.record(slot.op, slot.len, now.since(slot.start)),
                 Err(fault) => {
-                    self.interval.record_error(slot.op);
+                    self.interval.record_error(slot.op, now.since(slot.start));
                     self.trouble = self.trouble.take().or_else(|| lost(&*self.lane, fault));
                 }
             }
@@ -301,7 +312,7 @@ impl Worker {
                     }
                 }
                 Err(fault) => {
-                    self.interval.record_error(slot.op);
+                    self.interval.record_error(slot.op, now.since(slot.start));
                     trouble = lost(&*self.lane, fault);
                 }
             }
@@ -441,9 +452,9 @@ impl Worker {
         if let Some(paced) = &mut self.interval.paced {
             paced.lag.record(now.since(due).0);
             paced.missed += u64::from(due < self.plan.freed);
-            // From its planned start on it is outstanding.
-            self.interval.record_outstanding(1, now.since(due));
         }
+        // From its planned start on it is outstanding, or from when it first found no place.
+        self.interval.record_outstanding(1, now.since(due));
         let lent = self.lent.is_some() && op == Op::Read;
         let moves_data = matches!(op, Op::Read | Op::Write);
         let mut buf = if lent || !moves_data { None } else { slot.buf.take() };

@@ -88,6 +88,11 @@ pub struct Interval {
     /// outstanding from the instant that its latency counts from: submission, or in an open loop
     /// its planned start.
     pub outstanding_ns: u128,
+    /// What of `outstanding_ns` no latency in this span stands for, less what latencies in it
+    /// count of the time before: ages of the I/Os under way at its end, less those at its start,
+    /// and how long the I/Os took that ended in a fault. Without it, an I/O that was under way for
+    /// long at an end of a window would look like an error of accounting.
+    pub unsettled_ns: i128,
     /// Present where I/Os begin by the clock.
     pub paced: Option<Box<Paced>>,
 }
@@ -109,6 +114,7 @@ impl Interval {
             start: Nanos(u64::MAX),
             end: Nanos(0),
             outstanding_ns: 0,
+            unsettled_ns: 0,
             paced: None,
         }
     }
@@ -134,9 +140,10 @@ impl Interval {
         self.tally(op).record(len_bytes, latency);
     }
 
-    /// Counts one I/O that ended in a fault.
-    pub fn record_error(&mut self, op: Op) {
+    /// Counts one I/O that ended in a fault after `latency`.
+    pub fn record_error(&mut self, op: Op, latency: Nanos) {
         self.tally(op).errors += 1;
+        self.unsettled_ns += i128::from(latency.0);
     }
 
     /// Says that `outstanding` I/Os were under way for `span`.
@@ -154,6 +161,7 @@ impl Interval {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
         self.outstanding_ns += other.outstanding_ns;
+        self.unsettled_ns += other.unsettled_ns;
         if let Some(theirs) = &other.paced {
             self.paced.get_or_insert_default().merge(theirs);
         }
@@ -164,7 +172,8 @@ impl Interval {
         self.read.clear();
         self.write.clear();
         self.other.clear();
-        (self.start, self.end, self.outstanding_ns) = (Nanos(u64::MAX), Nanos(0), 0);
+        (self.start, self.end) = (Nanos(u64::MAX), Nanos(0));
+        (self.outstanding_ns, self.unsettled_ns) = (0, 0);
         if let Some(paced) = &mut self.paced {
             paced.clear();
         }
@@ -205,6 +214,12 @@ impl Interval {
         per(self.outstanding_ns as f64, self.end.since(self.start).0 as f64)
     }
 
+    /// Mean number of outstanding I/Os that no latency of this span stands for; below zero where
+    /// latencies reach back before it.
+    pub fn mean_unsettled(&self) -> f64 {
+        per(self.unsettled_ns as f64, self.end.since(self.start).0 as f64)
+    }
+
     /// Latencies of all directions in one histogram. Allocates.
     pub fn latencies(&self) -> Latencies {
         let mut all = self.read.latencies.clone();
@@ -234,12 +249,13 @@ mod test {
         for (op, len) in [(Op::Read, 512), (Op::Read, 512), (Op::Write, 4096), (Op::Flush, 0)] {
             interval.record(op, len, Nanos(1000));
         }
-        interval.record_error(Op::Trim);
+        interval.record_error(Op::Trim, Nanos(500_000_000));
         interval.record_outstanding(3, Nanos::from_secs(1));
         interval.record_outstanding(1, Nanos::from_secs(1));
         assert_eq!((interval.read.ios, interval.write.ios, interval.other.ios), (2, 1, 1));
         assert_eq!((interval.bytes(), interval.errors()), (5120, 1));
         assert_eq!((interval.iops(), interval.mean_outstanding()), (2.0, 2.0));
+        assert_eq!(interval.mean_unsettled(), 0.25);
         assert_eq!(interval.latencies().count(), 4);
     }
 

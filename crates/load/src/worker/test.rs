@@ -196,6 +196,32 @@ fn a_closed_loop_goes_as_fast_as_its_lane() {
 }
 
 #[test]
+fn littles_law_holds_whatever_stands_still_at_the_ends_of_a_window() {
+    let closed = Workload::new(Access::new(512, 100.0, 100.0), 16);
+    let paced = Workload { pacing: ios(10_000.0, Arrivals::Poisson), ..closed.clone() };
+    for workload in [closed, paced] {
+        let mut lane = Lane::new(50 * US, 0);
+        // Across the first end of the second window.
+        lane.stall = (Nanos(900 * MS), Nanos(1400 * MS));
+        let mut worker = worker(lane, &workload);
+        run(&mut worker, Nanos::from_secs(1));
+        let (mut now, end) = (Nanos::from_secs(1), Nanos::from_secs(2));
+        while now < end {
+            let wake = worker.step(now, Order::Run);
+            now = wake.unwrap_or(end).max(now + Nanos(1)).min(end);
+        }
+        let last = interval(&worker);
+        let done = worker.take_interval(now, last);
+        assert!(done.unsettled_ns < 0, "{}", done.unsettled_ns);
+        let sum = done.latencies().sum() as i128;
+        assert_eq!(sum, done.outstanding_ns as i128 - done.unsettled_ns);
+        let flow = ("one".to_owned(), stats::verdict::Flow::of(&done));
+        let check = stats::verdict::littles_law(&[flow]);
+        assert_eq!(check.verdict, stats::Verdict::Pass, "{}", check.evidence);
+    }
+}
+
+#[test]
 fn a_stall_is_in_the_response_time_and_not_in_the_service_time() {
     // 10,000 I/Os a second; the lane takes 50 µs each and answers nothing for 100 ms.
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
