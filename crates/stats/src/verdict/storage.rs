@@ -103,7 +103,7 @@ pub fn data_exists(volumes: &[Readable]) -> Check {
     let judged = volumes.iter().map(Readable::judge);
     let check = together("H02", "data-exist", judged, "no volume was looked at");
     let failed = volumes.iter().filter(|volume| volume.judge().0 == Verdict::Fail);
-    failed.fold(check, |check, volume| {
+    failed.take(LISTED).fold(check, |check, volume| {
         check.mend(format!("drumfire run {} --size 1m --rw write --verify --destroy", volume.name))
     })
 }
@@ -239,6 +239,9 @@ pub fn counters_agree(devices: &[Counted], process: Option<[u64; 2]>) -> Option<
     Some(check)
 }
 
+/// More things than these are counted, not listed: fifty volumes are one line all the same.
+const LISTED: usize = 2;
+
 /// One check out of several things: the worst verdict, and what was found of each.
 pub(super) fn together(
     code: &str,
@@ -246,8 +249,6 @@ pub(super) fn together(
     judged: impl Iterator<Item = (Verdict, String)>,
     nothing: &str,
 ) -> Check {
-    /// More are counted, not listed.
-    const LISTED: usize = 8;
     let mut all: Vec<(Verdict, String)> = judged.collect();
     if all.is_empty() {
         return Check::new(code, name, Verdict::Unknown, nothing);
@@ -256,11 +257,12 @@ pub(super) fn together(
     // The worst first: those are what a reader must see.
     all.sort_by_key(|(one, _)| std::cmp::Reverse(one.rank()));
     let more = all.len().saturating_sub(LISTED);
-    let mut words: Vec<String> = all.into_iter().take(LISTED).map(|(_, words)| words).collect();
+    let listed: Vec<String> = all.into_iter().take(LISTED).map(|(_, words)| words).collect();
+    let mut words = listed.join("; ");
     if more > 0 {
-        words.push(format!("and {more} more"));
+        words += &format!("; … and {more} more");
     }
-    Check::new(code, name, verdict, words.join("; "))
+    Check::new(code, name, verdict, words)
 }
 
 fn mib(bytes: u64) -> String {
@@ -291,6 +293,27 @@ mod test {
         let unread = Readable { reads: false, ..mapped(0, 4096) };
         assert_eq!(data_exists(&[unread]).verdict, Verdict::Pass);
         assert_eq!(data_exists(&[]).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn many_volumes_are_one_line() {
+        let of = |volumes: usize| {
+            let mapped =
+                |holes| Existence::Mapped { bytes: 8192, unwritten: 0, holes, exact: true };
+            let one = |n: usize| Readable {
+                name: format!("file:{n}"),
+                existence: mapped(if n < 3 { 4096 } else { 0 }),
+                reads: true,
+            };
+            data_exists(&(0..volumes).rev().map(one).collect::<Vec<_>>())
+        };
+        let check = of(50);
+        assert_eq!((check.verdict, check.mend.len()), (Verdict::Fail, 2));
+        // The worst stand first.
+        assert!(check.evidence.starts_with("file:2: 50.0 %"), "{check:?}");
+        assert!(check.evidence.ends_with("; … and 48 more"), "{check:?}");
+        assert_eq!(check.evidence.matches("file:").count(), 2, "{check:?}");
+        assert!(!of(2).evidence.contains("more"));
     }
 
     #[test]
