@@ -113,13 +113,33 @@ fn a_run_gives_up_when_nobody_comes_back() {
 fn an_interrupt_stops_drains_and_keeps(way: Way) {
     let Some(drumfire) = Drumfire::find() else { return };
     let served = drumfire.serve(&["disk=ram:64m"]);
+    // By the user, by whoever shuts the host down, and by a terminal that goes away.
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let folder = Folder::new();
+        let running = under_way(&drumfire, &folder, &way(&served, "disk"));
+        running.signal(signal);
+        let finished = running.finish(Duration::from_secs(10));
+        assert_eq!(finished.code, Some(INTERRUPTED), "{signal:?}: {finished:?}");
+        assert_eq!(finished.json()["schema_version"], 1);
+        result_is_kept(&folder);
+    }
+}
+
+/// Who says nohup wants the whole run.
+#[test]
+fn a_run_under_nohup_outlives_its_terminal() {
+    let (Some(drumfire), Some(nohup)) = (Drumfire::find(), drumfire_tests::require("nohup")) else {
+        return;
+    };
     let folder = Folder::new();
-    let running = under_way(&drumfire, &folder, &way(&served, "disk"));
-    running.signal(Signal::INT);
-    let finished = running.finish(Duration::from_secs(10));
-    assert_eq!(finished.code, Some(INTERRUPTED), "{finished:?}");
-    assert_eq!(finished.json()["schema_version"], 1);
-    result_is_kept(&folder);
+    let inner = drumfire.command(folder.path(), "run null:1g --seconds 3 --ramp 0 --json --out o");
+    let mut command = std::process::Command::new(nohup);
+    command.arg(inner.get_program()).args(inner.get_args()).current_dir(folder.path());
+    let running = Running::start(&mut command);
+    std::thread::sleep(UNDER_WAY);
+    running.signal(Signal::HUP);
+    let finished = running.finish(LIMIT);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
 }
 
 #[test]
