@@ -88,6 +88,7 @@ fn what_is_not_calibrated_says_so_and_what_is_wrong_is_refused() {
         ("simulate x25-m --drives 0", "1 to 512"),
         ("run delay:nothing(ram:1m)", "profile nothing"),
         ("calibrate . --out x.toml", "no result.json"),
+        ("plan x25-m --html x.html", "x25-m is a profile, which has no page"),
     ] {
         let done = run(args);
         assert!(matches!(done.code, Some(1 | 2)), "{args}: {done:?}");
@@ -159,4 +160,39 @@ fn a_sweep_over_an_emulated_drive_finds_its_law() {
         let end = |at: usize| one["interval"][at].as_f64().unwrap();
         assert!(end(0) < value && value < end(1), "{one}");
     }
+}
+
+/// What a full disk cuts is not there; what was there before stays.
+#[test]
+fn a_full_disk_leaves_no_half_of_a_profile_or_a_page() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("known.toml"), KNOWN).unwrap();
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mount = |words: &[&str]| {
+        let done = std::process::Command::new(words[0]).args(&words[1..]).arg(&disk).output();
+        done.is_ok_and(|done| done.status.success())
+    };
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    run("sweep simulate known.toml --axis size=4k,64k --axis read=100,0 --axis \
+        outstanding=1,4,16,64 --seconds 0.5 --ramp 0.1 --repeats 1 --out swept")
+    .ok();
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs"]) {
+        return drumfire_tests::skip("no tmpfs may be mounted");
+    }
+    // Room for a name, and for no page.
+    std::fs::write(disk.join("drive.toml"), b"before").unwrap();
+    std::fs::write(disk.join("rest"), [7; 4096]).unwrap();
+    let profile = run("calibrate swept --out disk/drive.toml");
+    let kept = std::fs::read(disk.join("drive.toml"));
+    let page = run("plan intel-ssd --html disk/page.html");
+    let left: Vec<_> = std::fs::read_dir(&disk).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(mount(&["umount"]));
+    for done in [&profile, &page] {
+        assert_eq!(done.code, Some(1), "{done:?}");
+        assert!(done.stderr.contains("No space left on device"), "{done:?}");
+    }
+    assert_eq!(kept.unwrap(), b"before");
+    assert_eq!(left.len(), 2, "{left:?}");
 }

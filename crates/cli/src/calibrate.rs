@@ -1,9 +1,10 @@
 //! `drumfire calibrate`: a profile from the results of sweeps.
 
 use std::fmt::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use block::Rate;
 use clap::Args as Flags;
 use plan::calibrate::{Calibrated, Point, Prior, calibrate};
@@ -12,7 +13,7 @@ use serde_json::json;
 use crate::catalogue::read;
 use crate::exit::{Exit, UsageError};
 use crate::output::print;
-use crate::{report as results, sweep};
+use crate::{folder, report as results, sweep};
 
 /// `drumfire calibrate`.
 #[derive(Flags, Debug)]
@@ -61,7 +62,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     let found = found.map_err(|error| UsageError(error.to_string()))?;
     let text = found.profile.print().map_err(anyhow::Error::msg)?;
     let out = &args.out;
-    std::fs::write(out, text).with_context(|| format!("cannot write {}", out.display()))?;
+    folder::write_file(out, |file| Ok(file.write_all(text.as_bytes())?))?;
     print(&match args.json {
         true => {
             let document = json!({

@@ -89,11 +89,21 @@ pub fn write_job(folder: &Path, job: &serde_json::Value) -> Result<()> {
     })
 }
 
-/// Writes beside and renames: a reader never sees half a file.
+/// Writes beside and renames: a reader never sees half a file, and what was there before stays if
+/// the disk is full. What is no plain file, as /dev/stdout, is written to.
 pub fn write_file(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
 ) -> Result<()> {
+    let told = || format!("cannot write {}", path.display());
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        let write = || -> Result<()> {
+            let mut out = BufWriter::new(File::options().write(true).open(path)?);
+            content(&mut out)?;
+            Ok(out.flush()?)
+        };
+        return write().with_context(told);
+    }
     let beside = path.with_extension("part");
     let write = || -> Result<()> {
         let mut out = BufWriter::new(File::create(&beside)?);
@@ -107,5 +117,5 @@ pub fn write_file(
             // On a full disk it would be in the way of what comes next. It may not even be there.
             let _ = fs::remove_file(&beside);
         })
-        .with_context(|| format!("cannot write {}", path.display()))
+        .with_context(told)
 }

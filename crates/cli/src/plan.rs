@@ -1,6 +1,7 @@
 //! `drumfire plan`: what a system of parts will do, which system does what is wanted, and how far
 //! such answers were off where the truth is known.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -15,6 +16,7 @@ use plan::unit::{Amount, Dimension};
 
 use crate::catalogue::read;
 use crate::exit::{Exit, UsageError};
+use crate::folder;
 use crate::simulate::{self, System};
 
 mod charts;
@@ -144,6 +146,11 @@ pub fn main(args: &Args) -> Result<Exit> {
     if let Some(file) = &args.bill
         && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &args.parts)?
     {
+        if args.html.is_some() {
+            let file = file.display();
+            let why = format!("--html: {file} is a profile, which has no page: give a bill");
+            return Err(UsageError(why).into());
+        }
         let drives = args.system.drives.unwrap_or(1);
         return simulate::theory(&profile, drives, &work(&args.system)?, args.json);
     }
@@ -240,8 +247,7 @@ fn blame(file: Option<&Path>, error: PlanError) -> anyhow::Error {
 /// Writes a page where `--html` says.
 fn write_page(args: &Args, page: impl FnOnce() -> report::page::Page) -> Result<()> {
     let Some(file) = &args.html else { return Ok(()) };
-    let written = std::fs::write(file, page().html());
-    written.with_context(|| format!("cannot write {}", file.display()))
+    folder::write_file(file, |out| Ok(out.write_all(page().html().as_bytes())?))
 }
 
 /// The bill of the flags.
