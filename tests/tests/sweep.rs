@@ -156,8 +156,15 @@ fn finds_a_rate_within_a_bound_and_climbs_a_ladder() {
     let found = found.json();
     // Whether a rate can be kept here is the machine's business; that the search ends is ours.
     assert_eq!(found["found"].as_array().unwrap().len(), 1);
-    let probes = found["cells"].as_array().unwrap().len();
-    assert!((2..=9).contains(&probes), "{probes}");
+    let one = &found["found"][0];
+    for (rate, held) in [("rate_per_s", "held"), ("missed_rate_per_s", "missed_held")] {
+        assert_eq!(one[rate].is_null(), one[held].is_null(), "{one}");
+        assert!(one[held].is_null() || one[held]["of"] == 5, "{one}");
+    }
+    assert!(one["confidence"].as_f64().unwrap() > 0.93, "{one}");
+    for cell in found["cells"].as_array().unwrap() {
+        assert_eq!(cell["runs"].as_array().unwrap().len() as u64, cell["repeats"], "{cell}");
+    }
     let args = format!("{TINY} --outstanding 4 --repeats 1 --ladder --json");
     let ladder = drumfire.run(folder.path(), &args, LIMIT).ok().json();
     assert_eq!(ladder["cells"].as_array().unwrap().len(), 11);

@@ -81,7 +81,8 @@ pub struct Plan {
     /// Also find the highest rate of a closed loop, then measure at 10, 20 … 100 % of it.
     #[arg(long, conflicts_with = "p99")]
     pub ladder: bool,
-    /// Also find the highest rate whose p99 is at most so long in every repeat: 800us, 2ms.
+    /// Also find the highest rate whose p99 is at most so long: 800us, 2ms. Five runs or more at
+    /// both ends of the last step decide, and give an interval.
     #[arg(long, value_parser = span_ns, value_name = "TIME")]
     pub p99: Option<u64>,
 }
@@ -291,8 +292,7 @@ impl Runs<'_> {
                 }
                 Err(error) => return Err(error),
             }
-            let repeats = sweep.plan().repeats;
-            self.keep_median(sweep.cell(&ticket), repeats)?;
+            self.keep_median(sweep.cell(&ticket))?;
             self.index.keep(sweep)?;
         }
         Ok(exit)
@@ -314,7 +314,7 @@ impl Runs<'_> {
 
     /// The folder of a cell with several runs shows the one with the median rate. Once all are
     /// there, its checks are those of all: the worst of each, and how far the runs lie apart.
-    fn keep_median(&self, cell: &Cell, repeats: u32) -> Result<()> {
+    fn keep_median(&self, cell: &Cell) -> Result<()> {
         let mut runs: Vec<_> = cell.whole_runs().filter(|run| run.folder != cell.folder).collect();
         runs.sort_by(|a, b| a.iops.total_cmp(&b.iops));
         let Some(median) = runs.get(runs.len().saturating_sub(1) / 2) else { return Ok(()) };
@@ -327,7 +327,7 @@ impl Runs<'_> {
             // The sweep was cut after its result.
             folder::render(&source, &result)?;
         }
-        if runs.len() == repeats as usize {
+        if runs.len() == cell.repeats as usize {
             for other in runs.iter().filter(|run| run.repeat != median.repeat) {
                 result.take_worse(&read(other)?.checks);
             }

@@ -87,7 +87,10 @@ fn the_rate_that_is_found_is_the_one_of_the_law() {
         let (rate, missed) = (found.rate_per_s.unwrap(), found.missed_rate_per_s.unwrap());
         // A step of the search; the p99 of forty seconds errs by less.
         let step = 0.02 * MU;
+        let (low, high) = (found.low_per_s.unwrap(), found.high_per_s.unwrap());
         println!("p99 <= {bound_ns} ns: {rate:.0} to {missed:.0}, by the law {right:.0}");
+        println!("interval {low:.0} to {high:.0}, held {:?}, {:?}", found.held, found.missed_held);
+        assert!(low <= right && right <= high, "{found:?}, by the law {right}");
         assert!((missed - rate - step).abs() < 0.02 * step, "{found:?}");
         assert!(rate - step < right && right < missed + step, "{found:?}, by the law {right}");
     }

@@ -182,7 +182,7 @@ pub fn sweep(sweep: &SweepResult) -> Page {
     }
     let (done, planned) = (
         sweep.cells.iter().map(|cell| cell.whole_runs().count()).sum::<usize>(),
-        sweep.cells.len() * sweep.plan.repeats as usize,
+        sweep.cells.iter().map(|cell| table::wanted(sweep, cell) as usize).sum::<usize>(),
     );
     Page {
         title: "sweep".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use stats::sweep::{Cell, CellRun, Found, Scale, Search, Series, Setting, SweepResult};
+use stats::sweep::{Cell, CellRun, Found, Held, Scale, Search, Series, Setting, SweepResult};
 use stats::{Latency, Origin, Spread, Verdict};
 
 use crate::figure;
@@ -70,7 +70,7 @@ fn words(sweep: &SweepResult) -> Vec<&str> {
 /// Its settings, then its figures.
 pub(crate) fn row(sweep: &SweepResult, cell: &Cell) -> Vec<String> {
     let values = cell.settings.iter().map(|setting| setting.value.clone());
-    let runs = format!("{}/{}", cell.whole_runs().count(), sweep.plan.repeats);
+    let runs = format!("{}/{}", cell.whole_runs().count(), wanted(sweep, cell));
     let unknown = || figure::UNKNOWN.to_owned();
     let [median, low, high] = match cell.iops {
         Some(iops) => [iops.median, iops.low, iops.high].map(figure::rate),
@@ -181,17 +181,42 @@ pub(crate) fn search(sweep: &SweepResult, found: &Found) -> String {
         Some(rate) if found.too_short => {
             format!("{} has too few I/Os for a p99: give more --seconds", figure::iops(rate))
         }
-        Some(rate) => format!("missed at {}", figure::iops(rate)),
+        Some(rate) => format!("{} held in {}", figure::iops(rate), runs(found.missed_held)),
         None => "never missed up to the highest rate of a closed loop".to_owned(),
     };
-    match (found.rate_per_s, found.p99_ns) {
+    let best = match (found.rate_per_s, found.p99_ns) {
         (Some(rate), Some(p99)) => format!(
-            "p99 ≤ {bound}{of}: {} (p99 {} at worst), {missed}",
+            "{}, held in {} (median p99 {})",
             figure::iops(rate),
+            runs(found.held),
             figure::span(p99 as f64),
         ),
-        _ => format!("p99 ≤ {bound}{of}: no rate keeps it, {missed}"),
+        _ => "no rate keeps it".to_owned(),
+    };
+    format!("p99 ≤ {bound}{of}: {best}; {missed}{}", interval(found))
+}
+
+/// Between what the rate lies, and how sure that is.
+fn interval(found: &Found) -> String {
+    let sure = || format!("({:.0} %)", found.confidence * 100.0);
+    match (found.low_per_s, found.high_per_s) {
+        (None, None) => String::new(),
+        (Some(low), None) => format!("; at least {} {}", figure::iops(low), sure()),
+        (None, Some(high)) => format!("; below {} {}", figure::iops(high), sure()),
+        (Some(low), Some(high)) => {
+            let (low, high) = (figure::rate(low), figure::iops(high));
+            format!("; between {low} and {high} {}", sure())
+        }
     }
+}
+
+fn runs(held: Option<Held>) -> String {
+    held.map_or_else(|| figure::UNKNOWN.to_owned(), |h| format!("{} of {} runs", h.runs, h.of))
+}
+
+/// Runs that a cell is to have.
+pub(crate) fn wanted(sweep: &SweepResult, cell: &Cell) -> u32 {
+    if cell.repeats == 0 { sweep.plan.repeats } else { cell.repeats }
 }
 
 fn of(settings: &[Setting]) -> String {

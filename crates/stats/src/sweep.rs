@@ -40,7 +40,7 @@ pub struct SweepPlan {
     pub job: Value,
     /// What is varied; every combination is a cell.
     pub axes: Vec<Axis>,
-    /// Runs of each cell.
+    /// Runs of each cell; a search makes others of the cells that it plans.
     pub repeats: u32,
     /// Decides the order of the cells.
     pub seed: u64,
@@ -112,6 +112,9 @@ pub struct Cell {
     /// Planned I/Os per second over all workers, where a search decided them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
+    /// Runs that it is to have; 0 in documents from before searches said so: those of the plan.
+    #[serde(default)]
+    pub repeats: u32,
     /// I/Os per second over the runs that went through.
     pub iops: Option<Spread>,
     /// How far to believe them: from the worst verdict of each check over these runs, and from how
@@ -200,19 +203,62 @@ pub struct Knee {
 }
 
 /// The highest rate whose latency is within the bound.
+///
+/// A rate holds if more than half of its runs do, which is to say that the median of their p99 is
+/// within the bound.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// Of these settings.
     pub settings: Vec<Setting>,
-    /// Highest planned rate that every repeat kept within the bound; `null` if none.
+    /// Highest planned rate that held, and below which every one that was tried did; `null` if
+    /// none.
     pub rate_per_s: Option<f64>,
-    /// The worst p99 of the repeats at that rate.
+    /// Its runs that held, and of how many.
+    #[serde(default)]
+    pub held: Option<Held>,
+    /// The median of their p99.
     pub p99_ns: Option<u64>,
     /// Lowest rate that was tried and missed; `null` if none missed.
     pub missed_rate_per_s: Option<f64>,
-    /// The runs at that rate had too few I/Os for a p99: longer ones could pass.
+    /// The runs that held there, and of how many.
+    #[serde(default)]
+    pub missed_held: Option<Held>,
+    /// Highest rate at which every run held: the lower end of an interval for the rate at which
+    /// half of all runs would. `null` if there is none.
+    #[serde(default)]
+    pub low_per_s: Option<f64>,
+    /// Lowest rate at which no run held: the upper end. `null` if there is none up to the highest
+    /// rate of a closed loop.
+    #[serde(default)]
+    pub high_per_s: Option<f64>,
+    /// How often such an interval covers that rate, 0 to 1 (sign test at either end).
+    #[serde(default)]
+    pub confidence: f64,
+    /// The runs at the rate that missed had too few I/Os for a p99: longer ones could pass.
     #[serde(default)]
     pub too_short: bool,
+}
+
+/// How many runs held, and of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Runs that went through without an error, kept their rate, and had a p99 within the bound.
+    pub runs: u32,
+    /// Runs that decide.
+    pub of: u32,
+}
+
+impl Held {
+    /// Whether the rate holds: more than half of the runs do.
+    pub fn holds(&self) -> bool {
+        self.runs * 2 > self.of
+    }
+
+    /// Whether all runs say the same. That happens by chance with 2⁻ⁿ at most where half of all
+    /// runs or fewer would say it.
+    pub fn is_unanimous(&self) -> bool {
+        self.runs == 0 || self.runs == self.of
+    }
 }
 
 impl CellRun {

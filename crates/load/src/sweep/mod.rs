@@ -23,8 +23,9 @@ pub use self::words::{WORDS, Word};
 
 /// Most cells of a sweep: at a second each they take a day.
 const MAX_CELLS: usize = 100_000;
-/// Most cells that a search makes of one combination: a closed loop and ten rungs.
-const SEARCHED: usize = 11;
+/// Most cells that a search makes of one combination: a closed loop, and a rate for each two
+/// percent of it.
+const SEARCHED: usize = 51;
 /// Most runs of a cell.
 const MAX_REPEATS: u32 = 1000;
 
@@ -153,8 +154,13 @@ impl Sweep {
                 sweep.add_cell(cell.settings.clone(), cell.rate_per_s);
                 sweep.document.cells.len() - 1
             });
+            let repeats = match cell.repeats {
+                0 => sweep.document.plan.repeats,
+                repeats => repeats.min(MAX_REPEATS),
+            };
             let finished = cell.runs.into_iter().filter(|run| run.failed.is_none());
             let cell = &mut sweep.document.cells[index];
+            cell.repeats = repeats;
             cell.runs = finished.collect();
             cell.iops = Spread::of(cell.whole_runs().map(|run| run.iops));
             cell.class = cell.judge();
@@ -187,7 +193,7 @@ impl Sweep {
         let cells = self.document.cells.iter().enumerate();
         cells.flat_map(move |(index, cell)| {
             let made = |repeat: &u32| cell.runs.iter().any(|run| run.repeat == *repeat);
-            let repeats = (1..=self.document.plan.repeats).filter(move |repeat| !made(repeat));
+            let repeats = (1..=cell.repeats).filter(move |repeat| !made(repeat));
             repeats.map(move |repeat| self.ticket(index, repeat))
         })
     }
@@ -219,7 +225,7 @@ impl Sweep {
     pub fn progress(&self) -> (usize, usize) {
         let cells = &self.document.cells;
         let done = cells.iter().map(|cell| cell.runs.len()).sum();
-        (done, cells.len() * self.document.plan.repeats as usize)
+        (done, cells.iter().map(|cell| cell.repeats as usize).sum())
     }
 
     /// What is to be measured now; `None` at the end.
@@ -235,9 +241,12 @@ impl Sweep {
 
     fn next_planned(&self) -> Option<Ticket> {
         let cells = &self.document.cells;
-        for repeat in 1..=self.document.plan.repeats {
-            let missing = (0..cells.len())
-                .filter(|index| !cells[*index].runs.iter().any(|run| run.repeat == repeat));
+        let most = cells.iter().map(|cell| cell.repeats).max().unwrap_or(0);
+        for repeat in 1..=most {
+            let lacks = |cell: &Cell| {
+                repeat <= cell.repeats && cell.runs.iter().all(|run| run.repeat != repeat)
+            };
+            let missing = (0..cells.len()).filter(|index| lacks(&cells[*index]));
             // By a number of its own for each cell and round: what is left keeps its order when
             // the sweep is taken up again.
             let key = |index: &usize| {
@@ -258,9 +267,11 @@ impl Sweep {
             .expect("every combination was checked at the start");
         // Repeats differ in what is random, too: one order of places is one sample.
         job.seed = (job.seed + u64::from(repeat - 1)) & i64::MAX as u64;
-        let folder = match self.document.plan.repeats {
-            1 => cell.folder.clone(),
-            _ => format!("{}/repeat-{repeat}", cell.folder),
+        let single = self.document.plan.repeats == 1
+            && !matches!(self.document.plan.search, Search::P99 { .. });
+        let folder = match single {
+            true => cell.folder.clone(),
+            false => format!("{}/repeat-{repeat}", cell.folder),
         };
         Ticket { cell: index, repeat, job, folder }
     }
@@ -319,7 +330,8 @@ impl Sweep {
     fn add_cell(&mut self, settings: Vec<Setting>, rate_per_s: Option<f64>) {
         let number = self.document.cells.len() + 1;
         let folder = folder_name(number, &settings);
-        let cell = Cell { settings, folder, rate_per_s, ..Cell::default() };
+        let repeats = self.document.plan.repeats;
+        let cell = Cell { settings, folder, rate_per_s, repeats, ..Cell::default() };
         self.document.cells.push(cell);
     }
 }
