@@ -93,11 +93,12 @@ fn our_document_has_the_shape_of_fios() {
         let folder = with("job.fio", &text);
         drumfire.run(folder.path(), "run job.fio --out out --destroy", LIMIT).ok();
         let theirs = theirs(&fio, folder.path(), "job.fio");
-        for step in 0..2 {
-            let args = format!("report out/step-{} --as fio+", step + 1);
-            let ours = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+        let ours = drumfire.run(folder.path(), "report out --as fio+", LIMIT).ok().json();
+        assert_eq!(jobs(&ours), jobs(&theirs), "{text}");
+        let last = jobs(&ours).len() - 1;
+        for (step, job) in [(0, 0), (1, last)] {
             let mut found = Vec::new();
-            differences("", &ours["jobs"][0], &theirs["jobs"][step], &mut found);
+            differences("", &ours["jobs"][job], &theirs["jobs"][job], &mut found);
             for (key, value) in theirs.as_object().unwrap() {
                 match ours.get(key) {
                     Some(ours) if key != "jobs" => differences(key, ours, value, &mut found),
@@ -116,10 +117,97 @@ fn our_document_has_the_shape_of_fios() {
             };
             assert_eq!(found, known, "{text}step {step}");
             let names: Vec<&str> =
-                ours["jobs"][0].as_object().unwrap().keys().map(String::as_str).collect();
+                ours["jobs"][job].as_object().unwrap().keys().map(String::as_str).collect();
             assert!(names.contains(&"latency_us"), "{names:?}");
         }
     }
+}
+
+/// The jobs of a document by name and group: as many, and in the same order.
+fn jobs(document: &Value) -> Vec<(String, u64)> {
+    let jobs = document["jobs"].as_array().unwrap().iter();
+    jobs.map(|job| (job["jobname"].as_str().unwrap().to_owned(), job["groupid"].as_u64().unwrap()))
+        .collect()
+}
+
+#[test]
+fn a_run_is_one_document_with_the_jobs_that_fio_has() {
+    let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
+    for text in [
+        "[a]\nnumjobs=3\n[b]\n[c]\nstonewall\nnumjobs=2\ngroup_reporting\n[d]\ngroup_reporting\n",
+        "[a]\n[b]\nstonewall\nnumjobs=2\noffset_increment=1m\n[c]\nstonewall\nnumjobs=2\n\
+         group_reporting\noffset_increment=1m\n",
+    ] {
+        let text = format!("[global]\nioengine=null\nsize=4m\nrw=randread\n{text}");
+        let folder = with("job.fio", &text);
+        let ours = ours(&drumfire, folder.path(), "job.fio");
+        let theirs = theirs(&fio, folder.path(), "job.fio");
+        assert_eq!(jobs(&ours), jobs(&theirs), "{text}");
+        let ios = |of: &Value| -> Vec<u64> {
+            let jobs = of["jobs"].as_array().unwrap().iter();
+            jobs.map(|job| job["read"]["total_ios"].as_u64().unwrap()).collect()
+        };
+        assert_eq!(ios(&ours), ios(&theirs), "{text}");
+    }
+}
+
+/// `size`, `io_size`, rates and depth of a job are those of all its files.
+#[test]
+fn several_files_share_what_the_job_has() {
+    let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
+    for words in ["size=8m", "size=8m\nio_size=2m", "filesize=2m", "filesize=2m\nsize=8m"] {
+        let text = format!("[a]\nfilename=x:y\nioengine=psync\nrw=write\nbs=4k\n{words}\n");
+        let folder = with("job.fio", &text);
+        let length = |name: &str| {
+            let path = folder.path().join(name);
+            let length = std::fs::metadata(&path).map_or(0, |there| there.len());
+            let _ = std::fs::remove_file(path);
+            length
+        };
+        let theirs = theirs(&fio, folder.path(), "job.fio");
+        let their_files = [length("x"), length("y")];
+        let ours = ours(&drumfire, folder.path(), "job.fio");
+        assert_eq!([length("x"), length("y")], their_files, "{words}");
+        let bytes = |of: &Value| of["jobs"][0]["write"]["io_bytes"].as_u64().unwrap();
+        assert_eq!(bytes(&ours), bytes(&theirs), "{words}");
+    }
+    let text = "[a]\nfilename=x:y\nioengine=libaio\nrw=write\nsize=8m\nrate_iops=1000\niodepth=8\n";
+    let folder = with("job.fio", text);
+    let explained = drumfire.run(folder.path(), "explain job.fio --as toml", LIMIT).ok().stdout;
+    assert!(explained.contains("per_second = 500.0"), "{explained}");
+    assert!(explained.contains("outstanding = 4"), "{explained}");
+}
+
+/// As with fio, a file that is read and is not there is written first; nothing else is touched.
+#[test]
+fn a_missing_file_is_written_before_it_is_read() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let text = "[global]\nioengine=psync\nsize=4m\n[r]\nrw=randread\nnumjobs=2\n[w]\nrw=write\n\
+        filename=w.img\n[rw]\nstonewall\nfilename=w.img\nrw=randrw\n";
+    let folder = with("job.fio", text);
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let explained = run("explain job.fio").ok().stdout;
+    assert!(explained.contains("before it, r.0.0 is written, 4m"), "{explained}");
+    assert!(!explained.contains("w.img is written"), "{explained}");
+    let done = run("run job.fio --json --out out").ok();
+    assert!(done.stderr.contains("writes r.1.0 first, 4m"), "{done:?}");
+    let exists = |step: &Value| {
+        let checks = step["checks"].as_array().unwrap();
+        checks.iter().find(|check| check["code"] == "H02").unwrap()["verdict"].clone()
+    };
+    for step in ["out/step-1", "out/step-2"] {
+        let result = run(&format!("report {step} --as json")).ok().json();
+        assert_eq!(exists(&result), "pass", "{result}");
+    }
+    let bytes = std::fs::read(folder.path().join("r.0.0")).unwrap();
+    assert_eq!(bytes.len(), 4 << 20);
+    assert!(bytes.chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
+    // What holds something is left as it is.
+    std::fs::write(folder.path().join("r.0.0"), b"mine").unwrap();
+    let done = run("run job.fio");
+    assert_ne!(done.code, Some(0), "{done:?}");
+    assert_eq!(std::fs::read(folder.path().join("r.0.0")).unwrap(), b"mine");
+    assert!(!folder.path().join("r.0.0.part").exists());
 }
 
 #[test]

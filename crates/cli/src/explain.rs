@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
-use load::spec::{Extent, Group, JobSpec, Line, Pacing, Places, Range, Step, Walk};
+use load::spec::{Extent, Group, JobSpec, Line, Pacing, Places, Range, Reported, Step, Walk};
 
 use crate::exit::{Exit, UsageError};
 use crate::foreign::{self, Format};
-use crate::{job, output};
+use crate::{job, layout, output};
 
 /// `drumfire explain`.
 #[derive(Flags, Debug)]
@@ -75,7 +75,10 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
         let mut job = JobSpec { command: String::new(), name: String::new(), ..job.clone() };
         for step in &mut job.steps {
             step.name.clear();
-            step.groups.iter_mut().for_each(|group| group.name.clear());
+            for group in &mut step.groups {
+                group.name.clear();
+                group.reported = Reported::Group;
+            }
         }
         toml::to_string(&job).context("the job as TOML")
     };
@@ -93,7 +96,15 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
 fn explained(file: &str, reading: &Reading) -> String {
     let mut text = Vec::new();
     match &reading.job {
-        Some(job) => describe(&mut text, file, job),
+        Some(job) => {
+            describe(&mut text, file, job);
+            if Format::of(file) == Some(Format::Fio) {
+                for (path, bytes) in layout::missing(job) {
+                    let (path, size) = (path.display(), print_size(bytes));
+                    text.push(format!("before it, {path} is written, {size}: it is not there"));
+                }
+            }
+        }
         None => {
             let refused = reading.notes_of(Treatment::Refused).count();
             let s = if refused == 1 { "" } else { "s" };

@@ -164,6 +164,7 @@ fn of_flags(run: &Run) -> Result<JobSpec> {
         name: String::new(),
         volumes: run.volumes.clone(),
         workers: run.workers,
+        reported: Default::default(),
         workload: Workload { verify, ..run.drive.workload(workers)? },
     };
     let job = JobSpec::of(run.drive.seed, run.drive.seconds(), run.drive.ramp, group);

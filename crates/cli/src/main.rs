@@ -16,6 +16,7 @@ mod explain;
 mod folder;
 mod foreign;
 mod job;
+mod layout;
 mod output;
 mod placement;
 mod plan;

@@ -35,6 +35,7 @@ pub fn job(race: &Race) -> Result<JobSpec> {
         name: String::new(),
         volumes: vec![MADE.to_owned()],
         workers: race.workers,
+        reported: Default::default(),
         workload: race.drive.workload(race.workers)?,
     };
     let drive = &race.drive;

@@ -58,12 +58,17 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         if sweep::is_one(run) {
             found.extend(of_sweep(run, args.form)?);
         } else {
-            found.extend(read(run)?.into_iter().map(|result| Found::Run(Box::new(result))));
+            let steps = read(run)?;
+            match args.form {
+                // One document, whatever the run did one after the other.
+                Form::Fio | Form::FioPlus => found.push(Found::Run(steps)),
+                _ => found.extend(steps.into_iter().map(|result| Found::Run(vec![result]))),
+            }
         }
     }
     output::write(|out| {
         found.iter().try_for_each(|one| match (one, args.form) {
-            (Found::Run(result), form) => write(result, form, color, out),
+            (Found::Run(steps), form) => write(steps, form, color, out),
             (Found::Sweep(sweep), Form::Json) => report::json::write_value(sweep, out),
             (Found::Sweep(sweep), _) => report::sweep::write(sweep, show::paint(color), out),
         })
@@ -87,7 +92,8 @@ fn page(runs: &[PathBuf]) -> Result<Exit> {
 
 /// What is printed.
 enum Found {
-    Run(Box<RunResult>),
+    /// Of one run: several only where a form takes them at once.
+    Run(Vec<RunResult>),
     Sweep(Box<SweepResult>),
 }
 
@@ -99,16 +105,17 @@ fn of_sweep(folder: &Path, form: Form) -> Result<Vec<Found>> {
     }
     let runs = sweep.cells.iter().flat_map(|cell| cell.whole_runs());
     let result = |run: &CellRun| read_document(&folder.join(&run.folder).join("result.json"));
-    runs.map(|run| Ok(Found::Run(Box::new(result(run)?)))).collect()
+    runs.map(|run| Ok(Found::Run(vec![result(run)?]))).collect()
 }
 
-fn write(result: &RunResult, form: Form, color: Color, out: &mut impl Write) -> io::Result<()> {
+fn write(steps: &[RunResult], form: Form, color: Color, out: &mut impl Write) -> io::Result<()> {
+    let Some(result) = steps.first() else { return Ok(()) };
     match form {
         Form::Text => report::text::write(result, show::paint(color), out),
         Form::Json => report::json::write(result, out),
         Form::Html => unreachable!("a page is made of all results at once"),
-        Form::Fio => report::fio::write(result, false, out),
-        Form::FioPlus => report::fio::write(result, true, out),
+        Form::Fio => report::fio::write(steps, false, out),
+        Form::FioPlus => report::fio::write(steps, true, out),
         Form::Csv => report::iometer::write(result, out),
         Form::Hlog => report::hlog::write(result, out),
     }

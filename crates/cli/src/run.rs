@@ -13,7 +13,7 @@ use crate::args::{Color, Run};
 use crate::bench::{self, Allowed, Bench, CORES};
 use crate::exit::{Exit, UsageError};
 use crate::job::Asked;
-use crate::{job, placement, recheck};
+use crate::{foreign, job, layout, placement, recheck, show, signal};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
@@ -21,6 +21,14 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let destroy = run.destroy.clone();
     let allowed = Allowed { cores, destroy, only_looks: run.verify_only };
     if !run.verify_only {
+        if foreign::Format::of(&run.volumes[0]) == Some(foreign::Format::Fio) {
+            show::check(&run.drive)?;
+            let stop = load::Stop::default();
+            signal::stop_on_signal(&stop)?;
+            if !layout::make(&job, &stop)? {
+                return Ok(Exit::Interrupted);
+            }
+        }
         return bench::go(&job, allowed, &run.drive, color);
     }
     let mut bench = Bench::new(allowed, job.steps.iter());

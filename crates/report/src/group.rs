@@ -36,6 +36,56 @@ pub(crate) struct Part {
     pub buckets: Buckets,
 }
 
+/// What has an entry of its own where jobs are known, as in fio's documents: a group, each of its
+/// workers, or groups that are reported as one.
+pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
+    let groups = groups(result);
+    let planned = result.spec.pointer("/steps/0/groups").and_then(Value::as_array);
+    let words: Vec<&str> = match planned {
+        Some(planned) if planned.len() == groups.len() => {
+            let words = planned.iter().map(|group| group.get("reported"));
+            words.map(|word| word.and_then(Value::as_str).unwrap_or_default()).collect()
+        }
+        _ => return groups,
+    };
+    let mut found: Vec<Group<'_>> = Vec::new();
+    let mut begin = 0;
+    let mut before = "";
+    for (group, word) in groups.into_iter().zip(words) {
+        let workers = begin..begin + group.workers.len();
+        begin = workers.end;
+        match (word, found.last_mut().filter(|_| before == "step")) {
+            ("step", Some(last)) => {
+                let first = workers.start - last.workers.len();
+                last.workers = &result.workers[first..workers.end];
+                last.read.merge(&group.read);
+                last.write.merge(&group.write);
+                last.other.merge(&group.other);
+            }
+            ("worker", _) => found.extend(group.workers.iter().map(|worker| group.alone(worker))),
+            _ => found.push(group),
+        }
+        before = word;
+    }
+    found
+}
+
+impl<'a> Group<'a> {
+    /// One worker as a group.
+    fn alone(&self, worker: &'a WorkerResult) -> Group<'a> {
+        let histograms = &worker.histograms;
+        Group {
+            name: self.name.clone(),
+            workers: std::slice::from_ref(worker),
+            per_volume: self.per_volume,
+            workload: self.workload,
+            read: Part::of(&worker.read, &histograms.read),
+            write: Part::of(&worker.write, &histograms.write),
+            other: Part::of(&worker.other, &histograms.other),
+        }
+    }
+}
+
 /// The groups of a result, in the order of its job.
 pub(crate) fn groups(result: &RunResult) -> Vec<Group<'_>> {
     let counted = |w: &WorkerResult| w.read.ios + w.write.ios + w.other.ios == w.ios;

@@ -60,8 +60,24 @@ pub struct Group {
     /// Workers for each volume, 1 to 4096.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub workers: u32,
+    /// What has an entry of its own in forms that know jobs, as fio's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reported: Reported,
     /// What each does.
     pub workload: Workload,
+}
+
+/// What has an entry of its own in forms that know jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reported {
+    /// The group.
+    #[default]
+    Group,
+    /// Each of its workers, as each clone of a job of fio.
+    Worker,
+    /// All such groups of a step that stand next to each other, as with `group_reporting`.
+    Step,
 }
 
 /// What one worker does to its volume.
@@ -402,6 +418,7 @@ mod test {
             name: String::new(),
             volumes: vec!["null:1t".to_owned()],
             workers: 1,
+            reported: Reported::Group,
             workload: Workload::new(Access::new(4096, 70.0, 100.0), 1),
         };
         assert_eq!(job, JobSpec::of(1, 10.0, 0.0, group));

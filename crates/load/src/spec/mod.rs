@@ -12,7 +12,8 @@ mod words;
 
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
 pub use job::{
-    Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, SpecError, Step, Verify, Workload,
+    Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, SpecError, Step, Verify,
+    Workload,
 };
 pub use run::{Part, RunSpec, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};

@@ -65,7 +65,13 @@ mod test {
 
     fn parse(text: &str) -> Result<Axis, SweepError> {
         let workload = Workload::new(Access::new(512, 100.0, 100.0), 1);
-        let group = Group { name: String::new(), volumes: vec![], workers: 1, workload };
+        let group = Group {
+            name: String::new(),
+            volumes: vec![],
+            workers: 1,
+            reported: Default::default(),
+            workload,
+        };
         super::parse(text, &JobSpec::of(1, 1.0, 0.0, group))
     }
 

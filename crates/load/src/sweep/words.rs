@@ -253,6 +253,7 @@ mod test {
             name: String::new(),
             volumes: ["null:1g", "null:2g", "null:3g"].map(str::to_owned).to_vec(),
             workers: 2,
+            reported: Default::default(),
             workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
         };
         JobSpec::of(1, 1.0, 0.0, group)

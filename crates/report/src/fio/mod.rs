@@ -21,18 +21,23 @@ use crate::group::{self, Group, Part};
 /// The version whose document this is.
 const VERSION: &str = "fio-3.33";
 
-/// Writes the document; with the histograms (`json+`) if `plus`.
-pub fn write(result: &RunResult, plus: bool, out: &mut impl Write) -> io::Result<()> {
-    let groups = group::groups(result);
-    let alone = groups.len() == 1;
-    let job = |(id, group): (u32, &Group<'_>)| job(result, group, id, alone, plus);
-    let (timestamp_ms, time) = ended(result);
+/// Writes the document of a run, a result for each of its steps; with the histograms (`json+`) if
+/// `plus`. A step is a group of fio's: what waited for all before it.
+pub fn write(steps: &[RunResult], plus: bool, out: &mut impl Write) -> io::Result<()> {
+    let Some(last) = steps.last() else { return Ok(()) };
+    let of_step = |(id, result): (u32, &RunResult)| {
+        let entries = group::entries(result);
+        let alone = entries.len() == 1;
+        let job = |group: &Group<'_>| job(result, group, id, alone, plus);
+        entries.iter().map(job).collect::<Vec<Job>>()
+    };
+    let (timestamp_ms, time) = ended(last);
     let document = Document {
-        version: format!("{VERSION} ({} {})", result.tool.name, result.tool.version),
+        version: format!("{VERSION} ({} {})", last.tool.name, last.tool.version),
         timestamp: timestamp_ms / 1000,
         timestamp_ms,
         time,
-        jobs: (0..).zip(&groups).map(job).collect(),
+        jobs: (0..).zip(steps).flat_map(of_step).collect(),
     };
     document.serialize(&mut Serializer::with_formatter(&mut *out, AsFio::default()))?;
     writeln!(out)
@@ -287,7 +292,7 @@ mod test {
 
     fn document(plus: bool) -> Value {
         let mut out = Vec::new();
-        write(&sample::counted(), plus, &mut out).unwrap();
+        write(&[sample::counted()], plus, &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
     }
 
@@ -323,7 +328,7 @@ mod test {
     fn buckets_come_with_plus_only_and_the_text_looks_like_fios() {
         assert_eq!(document(false)["jobs"][0]["read"]["clat_ns"].get("bins"), None);
         let mut out = Vec::new();
-        write(&sample::counted(), false, &mut out).unwrap();
+        write(&[sample::counted()], false, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with("{\n  \"fio version\" : \"fio-3.33 ("), "{text}");
         assert!(text.contains("\n        \"iops\" : 1000.000000,\n"), "{text}");
@@ -332,7 +337,7 @@ mod test {
     #[test]
     fn a_result_without_histograms_has_no_percentiles() {
         let mut out = Vec::new();
-        write(&sample::race(), true, &mut out).unwrap();
+        write(&[sample::race()], true, &mut out).unwrap();
         let document: Value = serde_json::from_slice(&out).unwrap();
         let read = &document["jobs"][0]["read"];
         assert_eq!(read["total_ios"], 34_123_456);

@@ -11,7 +11,7 @@ use super::{access, storage};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::spec::{
-    Arrivals, Content, Extent, Group, JobSpec, Pacing, Range, Step, Verify, Workload,
+    Arrivals, Content, Extent, Group, JobSpec, Pacing, Range, Reported, Step, Verify, Workload,
 };
 
 /// What the caller knows and decides.
@@ -151,7 +151,7 @@ impl Converter<'_> {
         for part in 0..parts {
             let those = if apart { part..part + 1 } else { 0..clones };
             let Some(place) = storage::place(self, job, those) else { return Vec::new() };
-            let name = if apart { format!("{}.{part}", job.name) } else { job.name.clone() };
+            let name = job.name.clone();
             let shared = if apart || place.own_files { 1 } else { clones };
             let workload = self.workload(job, &place);
             self.lines += workload.access.lines.len();
@@ -159,7 +159,14 @@ impl Converter<'_> {
                 self.refuse(job, "bsrange", "more than 262144 sizes over all jobs and clones");
                 return Vec::new();
             }
-            groups.push(Group { name, volumes: place.volumes, workers: shared, workload });
+            let reported = match settings.grouped {
+                true => Reported::Step,
+                // A clone that goes from file to file is several workers of ours.
+                false if clones > 1 && place.files == 1 => Reported::Worker,
+                false => Reported::Group,
+            };
+            let volumes = place.volumes;
+            groups.push(Group { name, volumes, workers: shared, reported, workload });
         }
         groups
     }
@@ -169,8 +176,8 @@ impl Converter<'_> {
         let access = access::access(self, job);
         let data = settings.data;
         Workload {
-            outstanding: settings.depth,
-            pacing: self.pacing(job),
+            outstanding: (settings.depth / place.files).max(1),
+            pacing: self.pacing(job, place.files),
             access,
             range: place.range,
             content: Content {
@@ -196,24 +203,34 @@ impl Converter<'_> {
         if timed || self.options.seconds.is_some() {
             return None;
         }
+        let files = u64::from(place.files);
         let once = match settings.io_size {
-            Some(Amount::Bytes(bytes)) => Some(bytes),
+            Some(Amount::Bytes(bytes)) => Some(bytes / files),
             Some(Amount::Percent(percent)) => {
                 let share = |bytes| u128::from(bytes) * u128::from(percent) / 100;
                 place.part_bytes.map(|bytes| share(bytes) as u64)
             }
-            None => place.part_bytes,
+            None => match settings.size {
+                // With a filesize beside it, whichever is less.
+                Some(Amount::Bytes(all)) => place.part_bytes.map(|part| part.min(all / files)),
+                _ => place.part_bytes,
+            },
         };
         let whole = once.and_then(|bytes| bytes.checked_mul(settings.loops));
         if whole.is_none_or(|bytes| bytes == 0) {
+            let missing = place.volumes.iter().find(|uri| (self.options.capacity)(uri).is_none());
+            let there = match (missing, settings.size, settings.io_size) {
+                (Some(uri), None, None) => format!("{uri} is not there or does not open; "),
+                _ => String::new(),
+            };
             let why = "when it ends is not known: give time_based and runtime, or a size in bytes";
-            self.refuse(job, "size", why);
+            self.refuse(job, "size", &format!("{there}{why}"));
         }
         whole
     }
 
     /// When I/Os begin.
-    fn pacing(&mut self, job: &FioJob) -> Pacing {
+    fn pacing(&mut self, job: &FioJob, files: u32) -> Pacing {
         let settings = &job.settings;
         let arrivals = if settings.poisson { Arrivals::Poisson } else { Arrivals::Constant };
         let (ios, bytes) = (settings.rate_ios, settings.rate_bytes);
@@ -222,6 +239,8 @@ impl Converter<'_> {
         }
         let (key, rates) = if ios != [0; 3] { ("rate_iops", ios) } else { ("rate", bytes) };
         let Some(per_second) = self.rate(job, key, rates) else { return Pacing::Closed };
+        // It is that of the job, over all its files.
+        let per_second = per_second / f64::from(files);
         if settings.think_us > 0 {
             self.refuse(job, "thinktime", "a rate and a thinktime exclude each other");
         }

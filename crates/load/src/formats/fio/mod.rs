@@ -118,7 +118,8 @@ mod test {
             one.volumes,
             ["file:/dev/a?size=0&direct=true", "file:/dev/b?size=0&direct=true"]
         );
-        assert_eq!((one.workers, one.workload.outstanding, two.workers), (1, 4, 3));
+        // The depth is that of both files together.
+        assert_eq!((one.workers, one.workload.outstanding, two.workers), (1, 2, 3));
         assert_eq!(one.workload.access.random, Places::Once);
         assert_eq!((two.workload.access.read_percent(), job.steps[0].seconds), (0.0, 60.0));
         let three = &job.steps[1].groups[0];

@@ -125,8 +125,7 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "direct" => put(&mut settings.direct, value::switch(value)),
         "buffered" => put(&mut settings.direct, value::switch(value).map(|buffered| !buffered)),
         "size" => put(&mut settings.size, amount.map(Some)),
-        // One file has it all.
-        "filesize" => amount.map(|amount| *settings.size.get_or_insert(amount)).map(drop),
+        "filesize" => put(&mut settings.file_size, amount.map(Some)),
         "io_size" => put(&mut settings.io_size, amount.map(Some)),
         "offset" => put(&mut settings.offset, amount),
         "offset_increment" => put(&mut settings.offset_increment, amount),

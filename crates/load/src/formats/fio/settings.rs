@@ -38,6 +38,8 @@ pub struct Settings {
     pub sqthread_poll: bool,
     /// Part of the volume that is used.
     pub size: Option<Amount>,
+    /// The same of each of several files, whatever `size` says of all.
+    pub file_size: Option<Amount>,
     /// How much is read and written, where that is not `size`.
     pub io_size: Option<Amount>,
     /// Where the part begins.
@@ -88,6 +90,17 @@ pub struct Settings {
     pub notes: Vec<Note>,
 }
 
+impl Settings {
+    /// Part of one of so many files that is used: `size` is what all of them have together.
+    pub fn part(&self, files: u32) -> Option<Amount> {
+        match (self.file_size, self.size) {
+            (Some(each), _) => Some(each),
+            (None, Some(Amount::Bytes(all))) => Some(Amount::Bytes(all / u64::from(files.max(1)))),
+            (None, share) => share,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -107,6 +120,7 @@ impl Default for Settings {
             hipri: false,
             sqthread_poll: false,
             size: None,
+            file_size: None,
             io_size: None,
             offset: Amount::Bytes(0),
             offset_increment: Amount::Bytes(0),

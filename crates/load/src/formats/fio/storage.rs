@@ -16,6 +16,8 @@ pub struct Place {
     pub volumes: Vec<String>,
     /// Each clone has a file of its own, and all of them stand in `volumes`.
     pub own_files: bool,
+    /// Files that one clone goes through.
+    pub files: u32,
     /// The part of each volume that is used.
     pub range: Range,
     /// How long that part is, where it is known: what one worker goes through.
@@ -41,15 +43,16 @@ pub(super) fn place(
             }
         }
     }
-    if storages.len() > 1 && !own_files {
-        let why = "a worker for each file, each with the whole depth; fio goes from file to file \
-                   with one depth for all";
+    let files = if own_files { 1 } else { storages.len() as u32 };
+    if files > 1 {
+        let why = "a worker for each file with its part of the depth, one at least; fio goes from \
+                   file to file with one depth for all";
         converter.note(job, "filename", Treatment::Differs, why);
     }
     let capacity = volumes.iter().filter_map(|uri| (converter.options.capacity)(uri)).min();
-    note_new_file(converter, job, &storages, capacity);
-    let part_bytes = part_bytes(settings, offset, capacity);
-    Some(Place { volumes, own_files, range: range(offset, settings.size), part_bytes })
+    let part = settings.part(files);
+    let part_bytes = part_bytes(part, offset, capacity);
+    Some(Place { volumes, own_files, files, range: range(offset, part), part_bytes })
 }
 
 /// Where the part of a clone begins.
@@ -89,7 +92,7 @@ fn storages(
     let settings = &job.settings;
     match settings.engine {
         Engine::Nothing => {
-            let Some(Amount::Bytes(size)) = settings.size else {
+            let Some(Amount::Bytes(size)) = settings.part(1) else {
                 converter.refuse(job, "size", "ioengine=null wants a size in bytes");
                 return None;
             };
@@ -106,9 +109,10 @@ fn storages(
         }
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let (names, own_files) = names(converter, job, clones)?;
+            let files = if own_files { 1 } else { names.len() as u32 };
             let file = |name: &String| Storage::File {
                 path: path(settings, name),
-                size_bytes: file_bytes(settings, offset),
+                size_bytes: file_bytes(settings.part(files), offset),
                 direct: settings.direct,
                 iopoll: settings.hipri,
                 // Only io_uring has it.
@@ -133,7 +137,7 @@ fn names(
     if !settings.files.is_empty() {
         return Some((settings.files.clone(), false));
     }
-    if settings.size.is_none() {
+    if settings.part(1).is_none() {
         converter.refuse(job, "filename", "no file is named, and no size to make one of");
         return None;
     }
@@ -154,36 +158,17 @@ fn path(settings: &Settings, name: &str) -> String {
 }
 
 /// Size with which a file is made that is not there.
-fn file_bytes(settings: &Settings, offset: Amount) -> Option<u64> {
-    match (settings.size, offset) {
+fn file_bytes(part: Option<Amount>, offset: Amount) -> Option<u64> {
+    match (part, offset) {
         (Some(Amount::Bytes(size)), Amount::Bytes(start)) => start.checked_add(size),
         _ => None,
     }
 }
 
-/// Says so when a job would read a file that has to be made first.
-fn note_new_file(
-    converter: &mut Converter<'_>,
-    job: &FioJob,
-    storages: &[Storage],
-    capacity: Option<u64>,
-) {
-    let made = storages.iter().any(|storage| {
-        matches!(storage, Storage::File { path, size_bytes: Some(size), .. }
-            if !path.starts_with("/dev/") && capacity.is_none_or(|bytes| bytes < *size))
-    });
-    let own = converter.options.volumes.is_empty();
-    if made && own && job.settings.mix.reads && !job.settings.verify {
-        let why = "fio writes a missing file before it reads it; here it must have its size, or \
-                   be written by a job before";
-        converter.note(job, "size", Treatment::Differs, why);
-    }
-}
-
 /// Length of the part that is used, where it is known.
-fn part_bytes(settings: &Settings, offset: Amount, capacity: Option<u64>) -> Option<u64> {
+fn part_bytes(part: Option<Amount>, offset: Amount, capacity: Option<u64>) -> Option<u64> {
     let of = |percent: u32, bytes: u64| (u128::from(bytes) * u128::from(percent) / 100) as u64;
-    match (settings.size, capacity) {
+    match (part, capacity) {
         (Some(Amount::Bytes(bytes)), _) => Some(bytes),
         (Some(Amount::Percent(percent)), Some(capacity)) => Some(of(percent, capacity)),
         (None, Some(capacity)) => {

@@ -6,7 +6,8 @@ use std::fmt::Write;
 
 use crate::formats::reading::Storage;
 use crate::spec::{
-    Access, Arrivals, Extent, Group, JobSpec, Line, Pacing, Places, Step, Verify, Walk, Workload,
+    Access, Arrivals, Extent, Group, JobSpec, Line, Pacing, Places, Reported, Step, Verify, Walk,
+    Workload,
 };
 
 /// Writes a job. `storage` says what stands behind a URI, in words that fio has.
@@ -41,12 +42,16 @@ fn section(
     if wait {
         line(text, "stonewall");
     }
-    volumes(text, group, storage)?;
-    set(text, "iodepth", workload.outstanding);
+    let files = volumes(text, group, storage)?;
+    set(text, "iodepth", u64::from(workload.outstanding) * files);
     set(text, "numjobs", group.workers);
-    times(text, step, workload)?;
+    let clones = group.reported == Reported::Group && group.workers > 1 && files == 1;
+    if clones || group.reported == Reported::Step {
+        line(text, "group_reporting");
+    }
+    times(text, step, workload, files)?;
     access(text, &workload.access)?;
-    pacing(text, workload)?;
+    pacing(text, workload, files)?;
     content(text, workload)
 }
 
@@ -59,12 +64,13 @@ fn set(text: &mut String, key: &str, value: impl std::fmt::Display) {
     let _ = writeln!(text, "{key}={value}");
 }
 
-/// Which volumes, and which part of them.
+/// Which volumes, and which part of them. Returns how many files one clone goes through: sizes,
+/// depths and rates are those of all of them.
 fn volumes(
     text: &mut String,
     group: &Group,
     storage: &dyn Fn(&str) -> Option<Storage>,
-) -> Result<(), String> {
+) -> Result<u64, String> {
     let mut names = Vec::new();
     let mut engine = "";
     let mut way = None;
@@ -98,6 +104,7 @@ fn volumes(
             }
         }
     }
+    let files = names.len().max(1) as u64;
     let range = &group.workload.range;
     match range.start {
         Extent::Bytes(0) => {}
@@ -106,15 +113,15 @@ fn volumes(
     }
     match range.length {
         None => {}
-        Some(Extent::Bytes(bytes)) => set(text, "size", bytes),
+        Some(Extent::Bytes(bytes)) => set(text, "size", bytes * files),
         Some(Extent::Percent(percent)) => {
             set(text, "size", format!("{}%", whole(percent, "size")?));
         }
     }
-    Ok(())
+    Ok(files)
 }
 
-fn times(text: &mut String, step: &Step, workload: &Workload) -> Result<(), String> {
+fn times(text: &mut String, step: &Step, workload: &Workload, files: u64) -> Result<(), String> {
     let micros = |seconds: f64| {
         let micros = seconds * 1e6;
         match micros.fract() == 0.0 {
@@ -131,7 +138,7 @@ fn times(text: &mut String, step: &Step, workload: &Workload) -> Result<(), Stri
             if step.seconds != super::convert::NO_LIMIT_SECONDS {
                 set(text, "runtime", micros(step.seconds)?);
             }
-            set(text, "io_size", bytes);
+            set(text, "io_size", bytes * files);
         }
     }
     if step.ramp_seconds > 0.0 {
@@ -288,12 +295,13 @@ fn places(text: &mut String, places: &Places) -> Result<(), String> {
     Ok(())
 }
 
-fn pacing(text: &mut String, workload: &Workload) -> Result<(), String> {
+fn pacing(text: &mut String, workload: &Workload, files: u64) -> Result<(), String> {
     let (key, rate, arrivals) = match workload.pacing {
         Pacing::Closed => return Ok(()),
         Pacing::Ios { per_second, arrivals } => ("rate_iops", per_second, arrivals),
         Pacing::Bytes { per_second, arrivals } => ("rate", per_second, arrivals),
     };
+    let rate = rate * files as f64;
     let read = rate * workload.access.read_percent() / 100.0;
     let (read, write) = (read.round(), (rate - read).round());
     let exact = read + write == rate;

@@ -7,7 +7,7 @@ use super::file::{Icf, Spec, SpecLine, Worker};
 use super::scan::Text;
 use crate::formats::note::{FormatError, Note, Notes, Place, Treatment};
 use crate::formats::reading::Reading;
-use crate::spec::{Access, Extent, Group, JobSpec, Line, Range, Step, Workload};
+use crate::spec::{Access, Extent, Group, JobSpec, Line, Range, Reported, Step, Workload};
 
 /// What the caller knows and decides.
 pub struct Options<'a> {
@@ -142,6 +142,7 @@ impl<'a> Converter<'a> {
                 name: String::new(),
                 volumes: self.options.volumes.to_vec(),
                 workers: 1,
+                reported: Reported::Group,
                 workload: Workload::new(access, 1),
             };
             steps.push(self.step(&spec.name, &spec.at, vec![group]));
@@ -220,7 +221,13 @@ impl<'a> Converter<'a> {
                 let volumes = worker.targets[..*count].iter().filter_map(volume).collect();
                 let name = format!("{} {}", manager.name, worker.name);
                 let workload = self.workload(worker, spec, test.outstanding);
-                groups.push(Group { name, volumes, workers: 1, workload });
+                groups.push(Group {
+                    name,
+                    volumes,
+                    workers: 1,
+                    reported: Reported::Group,
+                    workload,
+                });
             }
         }
         let Some((name, at)) = name else { return Ok(None) };

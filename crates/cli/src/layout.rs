@@ -1,0 +1,107 @@
+//! Files that a job of fio's reads and that are not there: fio writes them first, and so do we.
+//!
+//! Only what is missing or empty is made. A file that holds something is never touched here.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use block::{Rng, print_size};
+use load::Stop;
+use load::spec::{Group, JobSpec};
+use volume::{FileUri, Uri};
+
+use crate::output;
+
+/// Bytes that are written at once.
+const CHUNK: usize = 1 << 20;
+
+/// Files that a group reads and nobody before it writes, with the size that they are to have.
+pub fn missing(job: &JobSpec) -> BTreeMap<PathBuf, u64> {
+    let mut written: HashSet<PathBuf> = HashSet::new();
+    let mut missing: BTreeMap<PathBuf, u64> = BTreeMap::new();
+    for group in job.steps.iter().flat_map(|step| &step.groups) {
+        for (path, bytes) in files(group) {
+            if reads(group) && !written.contains(&path) && is_missing(&path) {
+                let size = missing.entry(path.clone()).or_default();
+                *size = bytes.max(*size);
+            }
+            if group.workload.writes() {
+                written.insert(path);
+            }
+        }
+    }
+    missing
+}
+
+/// Whether it reads what it has not written first.
+fn reads(group: &Group) -> bool {
+    let fills = group.workload.verify.is_some_and(|verify| verify.fill);
+    group.workload.access.read_percent() > 0.0 && !fills
+}
+
+/// The files of a group whose sizes are known.
+fn files(group: &Group) -> Vec<(PathBuf, u64)> {
+    let file = |text: &String| match text.parse() {
+        Ok(Uri::File(FileUri { path, size_bytes: Some(bytes), .. })) => Some((path, bytes)),
+        _ => None,
+    };
+    group.volumes.iter().filter_map(file).collect()
+}
+
+fn is_missing(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(there) => there.is_file() && there.len() == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Makes the files of a job that are missing. False if the user asked for an end before.
+pub fn make(job: &JobSpec, stop: &Stop) -> Result<bool> {
+    for (path, bytes) in missing(job) {
+        let (name, size) = (path.display(), print_size(bytes));
+        output::note(format_args!("drumfire: writes {name} first, {size}, as fio does"));
+        let mut beside = OsString::from(&path);
+        beside.push(".part");
+        let beside = PathBuf::from(beside);
+        let whole = write(&beside, bytes, job.seed, stop);
+        let made = whole.and_then(|whole| {
+            if whole {
+                fs::rename(&beside, &path)?;
+            }
+            Ok(whole)
+        });
+        if !matches!(made, Ok(true)) {
+            // It would be in the way of what comes next, and may not even be there.
+            let _ = fs::remove_file(&beside);
+        }
+        if !made.with_context(|| format!("cannot write {name}, which the job reads"))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Writes what nothing can compress, down to the device: the run begins without it.
+fn write(path: &Path, bytes: u64, seed: u64, stop: &Stop) -> std::io::Result<bool> {
+    let mut file = File::create(path)?;
+    let mut rng = Rng::new(seed, bytes);
+    let mut chunk = vec![0; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        if stop.asked() > 0 {
+            return Ok(false);
+        }
+        for word in chunk.chunks_exact_mut(8) {
+            word.copy_from_slice(&rng.next_u64().to_le_bytes());
+        }
+        let part = left.min(CHUNK as u64);
+        file.write_all(&chunk[..part as usize])?;
+        left -= part;
+    }
+    file.sync_all()?;
+    Ok(true)
+}
