@@ -38,8 +38,11 @@ const PARTS_OF_MANY: usize = 8;
 /// another set of runs 305k with 4 and 291k with 8; 16 and more were no faster (2
 /// vCPUs, AMD EPYC, Linux 6.18).
 const SEVERAL: usize = 4;
-/// While at least so many are under way, so that the thread has work when we sleep.
-const UNDER_WAY: usize = 4 * SEVERAL;
+/// While at least so many are under way: with fewer the thread runs out of work while we sleep.
+/// Of a core that changed its manner every 30 ms, thousands of 4 KiB reads a second, medians of 90
+/// such spans and more, spinning and asleep: 172 and 146 with 16 under way, 174 and 170 with 32,
+/// 189 and 253 with 64 (2 vCPUs, AMD EPYC, Linux 6.18).
+const UNDER_WAY: usize = 10 * SEVERAL;
 /// After so long, fewer will do. At 270k I/Os a second four come within 15 µs.
 const SEVERAL_WITHIN: Nanos = Nanos(50_000);
 /// How long a dropped core waits for the kernel to hand its buffers back.
