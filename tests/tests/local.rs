@@ -1,8 +1,11 @@
 //! Files of this host: I/O that is polled for, and trims among verified I/O.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder};
+use drumfire_tests::{Drumfire, Folder, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -96,5 +99,85 @@ fn trims_are_verified() {
             let finished = drumfire.run(folder.path(), look, LIMIT);
             assert_eq!(finished.code, Some(5), "{finished:?}");
         }
+    }
+}
+
+/// A file of 8 MiB on tmpfs, perhaps with a loop device over it; taken away at the end.
+struct InMemory {
+    file: PathBuf,
+    device: Option<PathBuf>,
+}
+
+impl InMemory {
+    /// Without tmpfs, the calling test is recorded as skipped.
+    fn file() -> Option<InMemory> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("/dev/shm/drumfire-test-{}-{number}.img", std::process::id());
+        if let Err(error) = std::fs::write(&name, vec![7; 8 << 20]) {
+            skip(&format!("no file in /dev/shm: {error}"));
+            return None;
+        }
+        Some(InMemory { file: name.into(), device: None })
+    }
+
+    /// Without the right to make one, the calling test is recorded as skipped.
+    fn device() -> Option<InMemory> {
+        let mut memory = InMemory::file()?;
+        let mut losetup = Command::new(require("losetup")?);
+        losetup.args(["--find", "--show"]).arg(&memory.file);
+        let made = run(&mut losetup, Duration::from_secs(20));
+        if made.code != Some(0) {
+            skip(&format!("no loop device: {}", made.stderr.trim()));
+            return None;
+        }
+        memory.device = Some(made.stdout.trim().into());
+        Some(memory)
+    }
+
+    fn path(&self) -> &Path {
+        self.device.as_deref().unwrap_or(&self.file)
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        if let Some(device) = &self.device {
+            let _ = Command::new("losetup").arg("--detach").arg(device).status();
+        }
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+/// Everything that a volume can be asked for, compared where it is read.
+fn takes_everything(memory: &InMemory) {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let (folder, path) = (Folder::new(), memory.path().display());
+    let job = format!(
+        "[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [\"file:{path}\"]\n\
+         workload.outstanding = 48\nworkload.verify = {{ fill = true }}\n\
+         workload.access.lines = [{{ size_bytes = \"4k\", read_percent = 40, \
+         trim_percent = 10, zero_percent = 10, flush_percent = 5, fua_percent = 10 }}]\n"
+    );
+    folder.file("job.toml", job.as_bytes());
+    let args = format!("run job.toml --json --destroy={path}");
+    let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+    assert_eq!(result["totals"]["errors"], 0, "{path}");
+    assert!(result["totals"]["other"]["ios"].as_u64().unwrap() > 0, "{path}");
+}
+
+/// It can be told what is free, but not to make zeroes by freeing.
+#[test]
+fn a_loop_device_takes_everything() {
+    if let Some(memory) = InMemory::device() {
+        takes_everything(&memory);
+    }
+}
+
+/// It has holes, and no other range of zeroes.
+#[test]
+fn a_file_in_memory_takes_everything() {
+    if let Some(memory) = InMemory::file() {
+        takes_everything(&memory);
     }
 }

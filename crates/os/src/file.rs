@@ -13,6 +13,9 @@ use crate::device::Device;
 use crate::polled::Polling;
 use crate::ring::OpenRingError;
 
+/// `BLOCK_URING_CMD_DISCARD` of `linux/blkdev.h`: `_IO(0x12, 0)`.
+const BLOCK_URING_CMD_DISCARD: u32 = 0x12 << 8;
+
 /// An open file whose operations run on a core. Dropping it closes it when they are done.
 pub struct File {
     core: Core,
@@ -33,7 +36,11 @@ pub enum FileOpKind {
     Sync,
     /// Free the range; it reads as zeroes.
     Punch,
-    /// Make the range read as zeroes.
+    /// Tell a block device that the range is free. What it reads as is the device's to say. Needs
+    /// [`Features::discards`](crate::Features).
+    Discard,
+    /// Make the range read as zeroes; it may be freed for that where the file system has no other
+    /// way.
     Zero,
 }
 
@@ -214,6 +221,15 @@ impl FileState {
                 let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
                 on_file!(Fallocate, u64::from(len)).offset(offset).mode(mode).build()
             }
+            FileOpKind::Discard => {
+                // The length stands in the first bytes of the command.
+                let mut command = [0; 16];
+                command[..8].copy_from_slice(&u64::from(len).to_ne_bytes());
+                on_file!(UringCmd16, BLOCK_URING_CMD_DISCARD)
+                    .addr(Some(offset))
+                    .cmd(command)
+                    .build()
+            }
             FileOpKind::Zero => {
                 let mode = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
                 on_file!(Fallocate, u64::from(len)).offset(offset).mode(mode).build()
@@ -231,7 +247,9 @@ impl FileState {
         let (write, durable) = match op.kind {
             FileOpKind::Read => (false, false),
             FileOpKind::Write { durable } => (true, durable),
-            FileOpKind::Sync | FileOpKind::Punch | FileOpKind::Zero => return None,
+            FileOpKind::Sync | FileOpKind::Punch | FileOpKind::Discard | FileOpKind::Zero => {
+                return None;
+            }
         };
         let data = u64::from(part) << 32 | u64::from(index);
         let (offset, len) = (op.offset + u64::from(*sofar), op.len - *sofar);
@@ -331,6 +349,11 @@ impl State {
         let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });
         match result {
             _ if result == -libc::EINTR || result == -libc::EAGAIN => {
+                return self.push_file(index, part);
+            }
+            _ if result == -libc::EOPNOTSUPP && op.kind == FileOpKind::Zero => {
+                // tmpfs has holes, and no other range of zeroes.
+                op.kind = FileOpKind::Punch;
                 return self.push_file(index, part);
             }
             ..0 => file.finish(part, Err(io::Error::from_raw_os_error(-result))),

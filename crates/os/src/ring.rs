@@ -39,6 +39,8 @@ pub struct Features {
     pub send_by_reference: bool,
     /// A wait for several completions is content with fewer after a while. Linux 6.12.
     pub batch_wait: bool,
+    /// Block devices can be told which ranges are free. Linux 6.12.
+    pub discards: bool,
 }
 
 impl Features {
@@ -49,7 +51,7 @@ impl Features {
 
     /// Features named in `DRUMFIRE_WITHOUT`, a comma-separated list for tests of the slower paths:
     /// `defer_taskrun`, `coop_taskrun`, `multishot_receive`, `registered_files`,
-    /// `send_by_reference`, `batch_wait`.
+    /// `send_by_reference`, `batch_wait`, `discards`.
     fn allowed() -> Features {
         let without = std::env::var("DRUMFIRE_WITHOUT").unwrap_or_default();
         let has = |name: &str| !without.split(',').any(|word| word.trim() == name);
@@ -60,6 +62,7 @@ impl Features {
             registered_files: has("registered_files"),
             send_by_reference: has("send_by_reference"),
             batch_wait: has("batch_wait"),
+            discards: has("discards"),
         }
     }
 }
@@ -120,6 +123,8 @@ impl Ring {
         features.multishot_receive &= probe.is_supported(opcode::SendZc::CODE);
         features.send_by_reference &= pipe::can_refer();
         features.batch_wait &= params.is_feature_min_timeout();
+        // They came with that, and cannot be asked for.
+        features.discards &= params.is_feature_min_timeout();
         Ok(Ring::with_tables(uring, features))
     }
 

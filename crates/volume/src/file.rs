@@ -18,6 +18,8 @@ pub(crate) struct FileVolume {
     geometry: Geometry,
     purpose: Purpose,
     direct: bool,
+    /// It is a device, and nobody was promised that trimmed blocks read as zeroes.
+    discards: bool,
     /// Keeps others from a device that is written.
     _claim: Option<std::fs::File>,
 }
@@ -41,14 +43,17 @@ impl FileVolume {
         if found.bytes < u64::from(block_bytes) {
             return Err(OpenError::TooSmall(uri.path.display().to_string(), block_bytes));
         }
+        // Whoever stores data for others promises them zeroes.
+        let discards = found.device && purpose != Purpose::Store;
         // What was written may still stand in the page cache or the drive's own until a flush.
         let geometry = Geometry {
             read_only: !purpose.writes(),
             volatile: true,
+            trim_zeroes: !discards,
             ..Geometry::new(found.bytes, block_bytes)
         };
         let direct = found.direct;
-        Ok(FileVolume { uri: uri.clone(), geometry, purpose, direct, _claim: claim })
+        Ok(FileVolume { uri: uri.clone(), geometry, purpose, direct, discards, _claim: claim })
     }
 
     fn path(&self) -> &Path {
@@ -75,6 +80,10 @@ impl Volume for FileVolume {
         Ok(Box::new(FileLane {
             geometry: self.geometry,
             file,
+            trim: match self.discards && core.features().discards {
+                true => FileOpKind::Discard,
+                false => FileOpKind::Punch,
+            },
             in_flight: 0,
             refused: Vec::new(),
             done: Vec::with_capacity(MAX_IN_FLIGHT),
@@ -116,6 +125,8 @@ fn check_polls(uri: &FileUri, found: &OpenFile) -> Result<(), OpenError> {
 struct FileLane {
     geometry: Geometry,
     file: File,
+    /// How ranges are freed.
+    trim: FileOpKind,
     in_flight: usize,
     /// Answers to I/Os that never reached the file.
     refused: Vec<Done>,
@@ -138,7 +149,7 @@ impl Lane for FileLane {
                 Op::Read => FileOpKind::Read,
                 Op::Write => FileOpKind::Write { durable: io.fua },
                 Op::Flush => FileOpKind::Sync,
-                Op::Trim => FileOpKind::Punch,
+                Op::Trim => self.trim,
                 Op::WriteZeroes => FileOpKind::Zero,
             };
             let Io { tag, offset, len, buf, .. } = io;
