@@ -28,6 +28,21 @@ fn a_polling_thread_is_counted() {
     assert!(poll > 0.0 && cores(&polled, "initiator_cores") > poll, "{}", polled["cpu"]);
 }
 
+/// Reads of tmpfs wait, so the thread that polls hands each to a worker thread of its own.
+#[test]
+fn workers_of_a_polling_thread_are_counted() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(memory) = InMemory::file() else { return };
+    let folder = Folder::new();
+    let uri = format!("file:{}?sqpoll", memory.path().display());
+    let args = format!("run {uri} --size 4k --outstanding 8 --seconds 1 --ramp 0 --json");
+    let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+    let cores = |name: &str| result["cpu"][name].as_f64().unwrap();
+    let [all, poll, workers] =
+        ["initiator_cores", "initiator_poll_cores", "initiator_io_worker_cores"].map(cores);
+    assert!(workers > 0.0 && poll > 0.0 && all > poll + workers, "{}", result["cpu"]);
+}
+
 /// Space is freed by helper threads of the kernel, whose time is the worker's.
 #[test]
 fn the_kernels_io_workers_are_counted() {

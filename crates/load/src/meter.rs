@@ -68,7 +68,9 @@ impl Meter {
 impl Meter {
     /// What helpers of the initiators have used, and those of the targets.
     fn read_helpers(&mut self) -> [Nanos; 2] {
-        let owners = [&self.initiators[..], self.targets.as_deref().unwrap_or(&[])];
+        // A thread that polls for submissions has helpers of its own.
+        let initiators = [&self.initiators[..], &self.pollers].concat();
+        let owners = [&initiators[..], self.targets.as_deref().unwrap_or(&[])];
         let [initiators, targets] = owners.map(os::io_workers);
         [self.helpers[0].read(&initiators), self.helpers[1].read(&targets)]
     }
