@@ -125,6 +125,35 @@ fn an_interrupt_stops_drains_and_keeps(way: Way) {
     }
 }
 
+/// What was measured until then is in the folder, and `report` reads it in every form.
+#[test]
+fn a_run_that_is_killed_leaves_what_it_measured() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "run null:1g --rate 10k --seconds 60 --ramp 0 --json --out killed";
+    let running = Running::start(&mut drumfire.command(folder.path(), args));
+    let result = folder.path().join("killed/result.json");
+    let began = std::time::Instant::now();
+    while !result.is_file() {
+        assert!(began.elapsed() < LIMIT, "{running:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    running.signal(Signal::KILL);
+    assert_eq!(running.finish(LIMIT).code, None);
+    let report = |form: &str| {
+        drumfire.run(folder.path(), &format!("report killed --as {form}"), LIMIT).ok().stdout
+    };
+    let kept: serde_json::Value = serde_json::from_str(&report("json")).unwrap();
+    assert!(kept["partial"].as_str().unwrap().starts_with("cut after"), "{kept}");
+    assert!(kept["totals"]["ios"].as_u64().unwrap() > 1000, "{kept}");
+    assert_eq!(kept["intervals"].as_array().unwrap().len() as u64, {
+        kept["totals"]["seconds"].as_f64().unwrap().round() as u64
+    });
+    for form in ["text", "fio", "csv", "hlog", "html"] {
+        assert!(!report(form).is_empty(), "{form}");
+    }
+}
+
 /// Who says nohup wants the whole run.
 #[test]
 fn a_run_under_nohup_outlives_its_terminal() {

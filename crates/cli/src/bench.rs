@@ -229,9 +229,9 @@ pub fn one(
         folder::write_job(&folder, &spec.document)?;
         spec.ledgers = Some(folder.to_path_buf());
     }
-    let mut live = show::view(drive, color)?;
+    let mut live = show::Keeping::new(show::view(drive, color)?, &folder, &name);
     let again = drive.ceiling.then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone() }));
-    let mut result = ready.run(&mut *live)?;
+    let mut result = ready.run(&mut live)?;
     drop(live);
     if let Some((spec, engine)) = again {
         ceiling::judge(&mut result, &spec, &engine);

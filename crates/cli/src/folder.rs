@@ -70,6 +70,22 @@ pub fn write(folder: &Path, result: &RunResult) -> Result<()> {
     render(folder, result)
 }
 
+/// Writes `result.json` of a run that goes on. It does not wait for the disk, which may be the one
+/// that is measured; what ends the program does not end the system.
+pub fn write_draft(folder: &Path, result: &RunResult) -> Result<()> {
+    let (path, beside) = (folder.join("result.json"), folder.join("result.draft"));
+    let write = || -> Result<()> {
+        let mut out = BufWriter::new(File::create(&beside)?);
+        report::json::write(result, &mut out)?;
+        out.flush()?;
+        drop(out);
+        Ok(fs::rename(&beside, path)?)
+    };
+    write().inspect_err(|_| {
+        let _ = fs::remove_file(&beside);
+    })
+}
+
 /// Writes what is made of a result that is kept already.
 pub fn render(folder: &Path, result: &RunResult) -> Result<()> {
     write_file(&folder.join("report.txt"), |out| {

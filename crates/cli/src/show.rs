@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use block::Nanos;
+use os::Clock;
 use report::{JsonLines, Paint};
 use stats::live::{About, Action, Live, Snapshot};
 use stats::{RunResult, Tool};
@@ -96,6 +98,63 @@ pub fn tool() -> Tool {
         name: "drumfire".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         git: option_env!("DRUMFIRE_GIT").map(str::to_owned),
+    }
+}
+
+/// A view of a run that keeps what was measured so far in its folder: whatever kills the program,
+/// at most a tenth of it or a second is lost, and `report` reads the rest.
+pub struct Keeping<'a> {
+    view: Box<dyn Live>,
+    folder: &'a Path,
+    name: &'a str,
+    clock: Clock,
+    begin: Nanos,
+    next: Nanos,
+}
+
+/// A result is made and written for at most one part in so many of the time.
+const KEEPING_SHARE: u64 = 50;
+
+impl<'a> Keeping<'a> {
+    /// A run called `name` in `folder`.
+    pub fn new(view: Box<dyn Live>, folder: &'a Path, name: &'a str) -> Keeping<'a> {
+        let clock = Clock::get();
+        let now = clock.now();
+        Keeping { view, folder, name, clock, begin: now, next: now }
+    }
+}
+
+impl Live for Keeping<'_> {
+    fn start(&mut self, about: &About) {
+        self.view.start(about);
+    }
+
+    fn update(&mut self, snapshot: &Snapshot) -> Action {
+        self.view.update(snapshot)
+    }
+
+    fn poll(&mut self) -> Action {
+        self.view.poll()
+    }
+
+    fn wants_result(&mut self) -> bool {
+        self.clock.now() >= self.next
+    }
+
+    fn keep(&mut self, so_far: &RunResult) {
+        let before = self.clock.now();
+        let mut result = so_far.clone();
+        result.tool = tool();
+        result.job.name = self.name.to_owned();
+        // A disk that is full says so at the end, where it can be told.
+        let _ = folder::write_draft(self.folder, &result);
+        let now = self.clock.now();
+        let took = now.since(before).0 * KEEPING_SHARE;
+        self.next = now + Nanos(took.max(now.since(self.begin).0 / 10));
+    }
+
+    fn end(&mut self) {
+        self.view.end();
     }
 }
 

@@ -250,6 +250,14 @@ impl Crew {
     }
 }
 
+/// The beginning of the measured window.
+struct Opening {
+    /// By the clock on the wall.
+    started: String,
+    witness: Witness,
+    before: (Reading, Moment),
+}
+
 /// One run under way, as the collecting thread sees it.
 struct Run<'a> {
     spec: &'a RunSpec,
@@ -305,16 +313,31 @@ impl<'a> Run<'a> {
         crew.command(Command::Run);
         let mut begin = self.clock.now();
         if spec.ramp_seconds > 0.0 {
-            begin = self.phase(Phase::Ramp, spec.ramp_seconds, begin, crew, live).1;
+            begin = self.phase(None, spec.ramp_seconds, begin, crew, live).1;
         }
         self.collected.restart();
         let started = jiff::Timestamp::now().to_string();
         let before = (self.meter.read(self.clock.now()), witness.now());
-        let end = self.phase(Phase::Run, spec.seconds, begin, crew, live);
-        let after = (self.meter.read(self.clock.now()), witness.now());
+        let opening = Opening { started, witness, before };
+        let end = self.phase(Some(&opening), spec.seconds, begin, crew, live);
+        let after = (self.meter.read(self.clock.now()), opening.witness.now());
         crew.command(Command::Drain);
         live.end();
-        self.result(started, &witness, &before, &after, end)
+        self.result(&opening, &after, end)
+    }
+
+    /// Hands over what was measured so far, if anybody wants it.
+    fn keep(&mut self, opening: &Opening, t_s: f64, live: &mut dyn Live) {
+        if t_s >= self.spec.seconds || !live.wants_result() {
+            return;
+        }
+        let now = self.clock.now();
+        let after = (self.meter.read(now), opening.witness.now());
+        let mut so_far = self.result(opening, &after, (true, now));
+        let asked_s = self.spec.seconds;
+        let cut = || format!("cut after {t_s:.1} of {asked_s} s or later: nobody ended it");
+        so_far.partial.get_or_insert_with(cut);
+        live.keep(&so_far);
     }
 
     /// Writes every volume once. Nothing of the job itself is begun before all are: it counts
@@ -324,15 +347,16 @@ impl<'a> Run<'a> {
         self.filling = true;
         let mut begin = self.clock.now();
         while crew.is_filling() && self.stop.asked() == 0 && self.trouble.is_none() {
-            begin = self.phase(Phase::Ramp, 1.0, begin, crew, live).1;
+            begin = self.phase(None, 1.0, begin, crew, live).1;
         }
         self.filling = false;
     }
 
-    /// Runs for `seconds` from `begin`; returns whether it went through, and when it ended.
+    /// Runs for `seconds` from `begin`; returns whether it went through, and when it ended. What
+    /// has an opening is measured.
     fn phase(
         &mut self,
-        phase: Phase,
+        opening: Option<&Opening>,
         seconds: f64,
         begin: Nanos,
         crew: &Crew,
@@ -355,7 +379,7 @@ impl<'a> Run<'a> {
             self.errors += second.errors;
             let snapshot = Snapshot {
                 t_s,
-                phase,
+                phase: if opening.is_some() { Phase::Run } else { Phase::Ramp },
                 seconds_left: Some((seconds - t_s).max(0.0)),
                 iops: second.iops,
                 bytes_per_second: second.bytes_per_second,
@@ -368,6 +392,9 @@ impl<'a> Run<'a> {
             };
             if live.update(&snapshot) == Action::Stop {
                 self.stop.ask();
+            }
+            if let Some(opening) = opening {
+                self.keep(opening, t_s, live);
             }
             self.finished = crew.is_finished();
             if self.finished && self.stop.asked() == 0 && self.trouble.is_none() {
@@ -434,14 +461,13 @@ impl<'a> Run<'a> {
     }
 
     fn result(
-        self,
-        started: String,
-        witness: &Witness,
-        (before, first): &(Reading, Moment),
+        &self,
+        opening: &Opening,
         (after, last): &(Reading, Moment),
         (whole, _): (bool, Nanos),
     ) -> RunResult {
         let spec = self.spec;
+        let Opening { started, witness, before: (before, first) } = opening;
         let totals = self.collected.totals();
         let cpu = after.since(before, totals.iops);
         let testimony = witness.testify(first, last, &self.collected, &cpu);
@@ -474,7 +500,7 @@ impl<'a> Run<'a> {
                 target: spec.targets.as_ref().map_or_else(Vec::new, |t| cores(&t.cores)),
                 pinned: true,
             },
-            started,
+            started: started.clone(),
             seed: spec.seed,
             partial,
             totals,

@@ -5,7 +5,7 @@
 
 use crate::histogram::Latency;
 use crate::kind::Kind;
-use crate::run::{Job, Origin};
+use crate::run::{Job, Origin, RunResult};
 
 /// Seconds of the past that a view shows.
 pub const HISTORY_SECONDS: usize = 60;
@@ -24,6 +24,14 @@ pub trait Live {
     fn poll(&mut self) -> Action {
         Action::Continue
     }
+
+    /// Whether the result as it would be now is wanted; asked each second of the measured window.
+    fn wants_result(&mut self) -> bool {
+        false
+    }
+
+    /// That result: who is killed later has not measured for nothing.
+    fn keep(&mut self, _so_far: &RunResult) {}
 
     /// The run has ended: the view gives the terminal back.
     fn end(&mut self);
