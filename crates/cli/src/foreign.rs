@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use load::formats::{Reading, Storage, Surroundings, fio, icf, read_text};
+use load::formats::{Reading, Storage, Surroundings, fio, icf, read_old_text};
 use volume::{FileUri, Purpose, Uri};
 
 use crate::exit::UsageError;
@@ -42,7 +42,14 @@ pub fn read(
     volumes: &[String],
     seconds: Option<f64>,
 ) -> Result<Reading> {
-    let text = read_text(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
+    // What an Iometer configuration names are places on another machine.
+    let only_words = |line: &str| match format {
+        Format::Icf => true,
+        Format::Fio => line.trim_start().starts_with(['#', ';']),
+        Format::Toml => false,
+    };
+    let text = read_old_text(Path::new(name), only_words);
+    let text = text.with_context(|| format!("cannot read {name}"))?;
     read_as(format, name, &text, volumes, seconds)
 }
 

@@ -11,4 +11,4 @@ mod surroundings;
 
 pub use note::{FormatError, Note, Place, Treatment};
 pub use reading::{Reading, Storage};
-pub use surroundings::{FILE_MAX_BYTES, Surroundings, read_text};
+pub use surroundings::{FILE_MAX_BYTES, Surroundings, read_old_text, read_text};

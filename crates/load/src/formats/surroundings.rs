@@ -49,8 +49,15 @@ impl Surroundings<'_> {
     }
 }
 
-/// Reads a file of ours or of other tools: text, and not longer than [`FILE_MAX_BYTES`].
+/// Reads a file of ours or of other tools: text, and not longer than [`FILE_MAX_BYTES`]. A mark of
+/// byte order before it is left out.
 pub fn read_text(path: &Path) -> io::Result<String> {
+    read_old_text(path, |_| false)
+}
+
+/// The same of a file that may be older than UTF-8: lines that are `only_words`, as comments and
+/// descriptions are, may hold letters of Windows' western code page.
+pub fn read_old_text(path: &Path, only_words: impl Fn(&str) -> bool) -> io::Result<String> {
     use std::io::Read;
     let mut bytes = Vec::new();
     // One byte more than is allowed, so that a device without end is not read to its end.
@@ -59,9 +66,37 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     if bytes.len() > FILE_MAX_BYTES {
         return Err(wrong("longer than 1 MiB".to_owned()));
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        wrong(format!("line {line} is not UTF-8 text"))
-    })
+    decode(&bytes, only_words).map_err(wrong)
+}
+
+fn decode(bytes: &[u8], only_words: impl Fn(&str) -> bool) -> Result<String, String> {
+    let mut text = String::with_capacity(bytes.len());
+    for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+        if let Ok(line) = std::str::from_utf8(line) {
+            text.push_str(line);
+            continue;
+        }
+        // Its letters are the first 256 of all, but for some punctuation.
+        let old: String = line.iter().map(|byte| char::from(*byte)).collect();
+        let odd = |c: char| c.is_ascii_control() && c != '\t';
+        if old.trim_end().contains(odd) || !only_words(&old) {
+            return Err(format!("line {number} is not UTF-8 text"));
+        }
+        text.push_str(&old);
+    }
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+#[cfg(test)]
+mod test {
+    use super::decode;
+
+    #[test]
+    fn old_letters_may_stand_where_only_people_read() {
+        let read = |bytes: &[u8]| decode(bytes, |line| line.starts_with('#'));
+        assert_eq!(read(b"\xef\xbb\xbf[a]\n").unwrap(), "[a]\n");
+        assert_eq!(read(b"# Pr\xfcfung\r\n[a]\n").unwrap(), "# Pr\u{fc}fung\r\n[a]\n");
+        assert_eq!(read(b"[a]\nfilename=\xfc\n").unwrap_err(), "line 2 is not UTF-8 text");
+        assert_eq!(read(b"#\x00\xfc\n").unwrap_err(), "line 1 is not UTF-8 text");
+    }
 }
