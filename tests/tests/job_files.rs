@@ -178,6 +178,26 @@ fn several_files_share_what_the_job_has() {
     assert!(explained.contains("outstanding = 4"), "{explained}");
 }
 
+/// Sizes in percent, and none at all, are of the file that a job before makes.
+#[test]
+fn a_file_has_the_size_that_a_job_before_gives_it() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(fio) = require("fio") else { return };
+    for words in ["size=25%", "offset=1m", "offset=50%\nsize=50%", "size=1m", "io_size=10%"] {
+        let text = format!(
+            "[global]\nfilename=f\nioengine=psync\nname=all\n[w]\nrw=write\nsize=4m\n\
+             [r]\nstonewall\nrw=randread\n{words}\n"
+        );
+        let folder = with("job.fio", &text);
+        let ours = ours(&drumfire, folder.path(), "job.fio");
+        std::fs::remove_file(folder.path().join("f")).unwrap();
+        let theirs = theirs(&fio, folder.path(), "job.fio");
+        assert_eq!(jobs(&ours), jobs(&theirs), "{words}");
+        let ios = |of: &Value| of["jobs"][1]["read"]["total_ios"].as_u64().unwrap();
+        assert_eq!(ios(&ours), ios(&theirs), "{words}");
+    }
+}
+
 /// As with fio, a file that is read and is not there is written first; nothing else is touched.
 #[test]
 fn a_missing_file_is_written_before_it_is_read() {
@@ -202,6 +222,10 @@ fn a_missing_file_is_written_before_it_is_read() {
     let bytes = std::fs::read(folder.path().join("r.0.0")).unwrap();
     assert_eq!(bytes.len(), 4 << 20);
     assert!(bytes.chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
+    // What it reads and writes it may overwrite: it has just been made.
+    std::fs::write(folder.path().join("both.fio"), "[a]\nsize=4m\nrw=randrw\n").unwrap();
+    run("run both.fio").ok();
+    assert_eq!(run("run both.fio").code, Some(2), "it holds data now");
     // What holds something is left as it is.
     std::fs::write(folder.path().join("r.0.0"), b"mine").unwrap();
     let done = run("run job.fio");
@@ -217,6 +241,10 @@ fn we_do_the_work_that_fio_does() {
     };
     for (words, exact) in [
         ("rw=randread\nsize=32m", true),
+        // The last block does not fit; an io_size is passed by it.
+        ("rw=write\nbs=64k\nsize=1000k\nloops=2", true),
+        ("rw=randread\nbs=3k\nsize=1m", true),
+        ("rw=read\nbs=3k\nsize=1m\nio_size=100k", true),
         ("rw=write\nbs=64k\nsize=32m\nloops=3", true),
         ("rw=read\nbs=4k\nsize=64m\nio_size=16m", true),
         ("rw=read:12k\nbs=4k\nsize=64m\nio_size=8m", true),

@@ -59,8 +59,10 @@ fn is_missing(path: &Path) -> bool {
     }
 }
 
-/// Makes the files of a job that are missing. False if the user asked for an end before.
-pub fn make(job: &JobSpec, stop: &Stop) -> Result<bool> {
+/// Makes the files of a job that are missing, and returns their names: they hold nothing that
+/// anybody wants. `None` if the user asked for an end before.
+pub fn make(job: &JobSpec, stop: &Stop) -> Result<Option<Vec<PathBuf>>> {
+    let mut names = Vec::new();
     for (path, bytes) in missing(job) {
         let (name, size) = (path.display(), print_size(bytes));
         output::note(format_args!("drumfire: writes {name} first, {size}, as fio does"));
@@ -79,10 +81,18 @@ pub fn make(job: &JobSpec, stop: &Stop) -> Result<bool> {
             let _ = fs::remove_file(&beside);
         }
         if !made.with_context(|| format!("cannot write {name}, which the job reads"))? {
-            return Ok(false);
+            return Ok(None);
         }
+        names.push(path);
     }
-    Ok(true)
+    Ok(Some(names))
+}
+
+/// Whether a job drives files only. To name one of them as what may be overwritten allows nothing
+/// else then; a volume of another kind asks only whether anything was named.
+pub fn only_files(job: &JobSpec) -> bool {
+    let mut volumes = job.steps.iter().flat_map(|step| &step.groups).flat_map(|g| &g.volumes);
+    volumes.all(|text| matches!(text.parse(), Ok(Uri::File(_))))
 }
 
 /// Writes what nothing can compress, down to the device: the run begins without it.

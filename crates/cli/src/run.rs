@@ -19,15 +19,15 @@ use crate::{foreign, job, layout, placement, recheck, show, signal};
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let Asked { job, cores } = job::of(run)?;
     let destroy = run.destroy.clone();
-    let allowed = Allowed { cores, destroy, only_looks: run.verify_only };
+    let mut allowed = Allowed { cores, destroy, only_looks: run.verify_only };
     if !run.verify_only {
         if foreign::Format::of(&run.volumes[0]) == Some(foreign::Format::Fio) {
             show::check(&run.drive)?;
             let stop = load::Stop::default();
             signal::stop_on_signal(&stop)?;
-            if !layout::make(&job, &stop)? {
-                return Ok(Exit::Interrupted);
-            }
+            let Some(made) = layout::make(&job, &stop)? else { return Ok(Exit::Interrupted) };
+            let made = made.iter().filter(|_| layout::only_files(&job));
+            allowed.destroy.extend(made.map(|path| path.display().to_string()));
         }
         return bench::go(&job, allowed, &run.drive, color);
     }

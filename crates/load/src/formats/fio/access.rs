@@ -27,6 +27,16 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
     access
 }
 
+/// Length of every I/O, if all have the same.
+pub(super) fn size(settings: &Settings) -> Option<u64> {
+    let mut used = directions(settings).into_iter().map(|(way, _)| match settings.sizes[way] {
+        Sizes::Fixed(size) => Some(size),
+        Sizes::Range(..) | Sizes::Split(_) => None,
+    });
+    let first = used.next()??;
+    used.all(|size| size == Some(first)).then_some(first)
+}
+
 /// Directions that are used, with their share of the I/Os.
 fn directions(settings: &Settings) -> Vec<(usize, f64)> {
     let mix = settings.mix;

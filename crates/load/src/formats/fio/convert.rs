@@ -36,7 +36,14 @@ const LINES_MAX: usize = 1 << 18;
 
 /// Makes a job of ours from those of a file.
 pub fn convert(jobs: &[FioJob], notes: Notes, options: &Options<'_>) -> Reading {
-    let mut converter = Converter { options, notes, workers: 0, lines: 0, named: HashMap::new() };
+    let mut converter = Converter {
+        options,
+        notes,
+        workers: 0,
+        lines: 0,
+        named: HashMap::new(),
+        made: HashMap::new(),
+    };
     let mut steps: Vec<Step> = Vec::new();
     for job in jobs {
         let groups = converter.groups(job);
@@ -74,6 +81,8 @@ pub(super) struct Converter<'a> {
     lines: usize,
     /// What the file names, numbered as it comes.
     named: HashMap<Storage, usize>,
+    /// Sizes of files that jobs before make, by path.
+    pub(super) made: HashMap<String, u64>,
 }
 
 impl Converter<'_> {
@@ -216,6 +225,12 @@ impl Converter<'_> {
                 _ => place.part_bytes,
             },
         };
+        // What does not fit behind the last whole one is not begun; an io_size is passed by it.
+        let size = access::size(settings).filter(|_| settings.io_size.is_none());
+        let once = once.map(|bytes| match size {
+            Some(size) if bytes >= size => bytes / size * size,
+            _ => bytes,
+        });
         let whole = once.and_then(|bytes| bytes.checked_mul(settings.loops));
         if whole.is_none_or(|bytes| bytes == 0) {
             let missing = place.volumes.iter().find(|uri| (self.options.capacity)(uri).is_none());

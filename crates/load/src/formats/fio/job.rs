@@ -50,6 +50,8 @@ pub fn jobs(sections: &[Section]) -> Result<(Vec<FioJob>, Notes), FormatError> {
     for section in sections {
         let mut settings = defaults.clone();
         settings.notes.clear();
+        // The one setting that is nobody's default.
+        settings.name = None;
         take(&section.settings, &mut settings)?;
         settings.notes.drain(..).for_each(|note| notes.take(note));
         if section.is_global() {

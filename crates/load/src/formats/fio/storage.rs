@@ -49,7 +49,22 @@ pub(super) fn place(
                    file to file with one depth for all";
         converter.note(job, "filename", Treatment::Differs, why);
     }
-    let capacity = volumes.iter().filter_map(|uri| (converter.options.capacity)(uri)).min();
+    let known = |(storage, uri): (&Storage, &String)| {
+        let made = match storage {
+            Storage::File { path, .. } if converter.options.volumes.is_empty() => {
+                converter.made.get(path).copied()
+            }
+            _ => None,
+        };
+        made.max((converter.options.capacity)(uri))
+    };
+    let capacity = storages.iter().zip(&volumes).filter_map(known).min();
+    for storage in &storages {
+        if let Storage::File { path, size_bytes: Some(bytes), .. } = storage {
+            let made = converter.made.entry(path.clone()).or_default();
+            *made = (*bytes).max(*made);
+        }
+    }
     let part = settings.part(files);
     let part_bytes = part_bytes(part, offset, capacity);
     Some(Place { volumes, own_files, files, range: range(offset, part), part_bytes })
@@ -110,9 +125,11 @@ fn storages(
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let (names, own_files) = names(converter, job, clones)?;
             let files = if own_files { 1 } else { names.len() as u32 };
+            let own = file_bytes(settings.part(files), offset);
             let file = |name: &String| Storage::File {
                 path: path(settings, name),
-                size_bytes: file_bytes(settings.part(files), offset),
+                // A job before may have made it, and larger.
+                size_bytes: own.max(converter.made.get(&path(settings, name)).copied()),
                 direct: settings.direct,
                 iopoll: settings.hipri,
                 // Only io_uring has it.
