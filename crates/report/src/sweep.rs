@@ -109,7 +109,11 @@ pub(crate) fn rests_on(sweep: &SweepResult) -> String {
     let kind = runs().filter_map(|run| run.kind).max();
     let origin = runs().map(|run| run.origin.with(kind)).next();
     let origin = origin.unwrap_or_else(|| "not measured yet".to_owned());
-    let least = sweep.cells.iter().filter_map(|cell| cell.iops).min_by_key(|iops| iops.n);
+    // Of a search for a rate, those that only showed the way rest on one run by design.
+    let searches = matches!(sweep.plan.search, Search::P99 { .. });
+    let shows_the_way = |cell: &&Cell| searches && cell.rate_per_s.is_some() && cell.repeats == 1;
+    let cells = sweep.cells.iter().filter(|cell| !shows_the_way(cell));
+    let least = cells.filter_map(|cell| cell.iops).min_by_key(|iops| iops.n);
     let Some(least) = least else { return origin };
     let withheld = |run: &CellRun| run.origin == Origin::Simulated && run.latency_ns.p50.is_none();
     let percentiles = match runs().all(withheld) {
@@ -290,5 +294,35 @@ mod test {
         assert!(!text(&sweep).contains("not calibrated"), "some have percentiles");
         sweep.cells[0].runs.iter_mut().for_each(|run| run.latency_ns.p50 = None);
         assert!(text(&sweep).contains("percentiles: not calibrated"));
+    }
+
+    #[test]
+    fn a_search_says_how_many_held_and_between_what_the_rate_lies() {
+        let plan = SweepPlan { search: Search::P99 { ns: 2_000_000 }, ..SweepPlan::default() };
+        let sweep = SweepResult { plan, ..SweepResult::default() };
+        let held = |runs| Some(Held { runs, of: 5 });
+        let mut found = Found {
+            rate_per_s: Some(7650.0),
+            held: held(3),
+            p99_ns: Some(1_950_000),
+            missed_rate_per_s: Some(7850.0),
+            missed_held: held(2),
+            low_per_s: Some(7450.0),
+            high_per_s: Some(8050.0),
+            confidence: 0.9375,
+            ..Found::default()
+        };
+        assert_eq!(
+            search(&sweep, &found),
+            "p99 ≤ 2.00 ms: 7.65k IOPS, held in 3 of 5 runs (median p99 1.95 ms); 7.85k IOPS held \
+             in 2 of 5 runs; between 7.45k and 8.05k IOPS (94 %)"
+        );
+        (found.missed_rate_per_s, found.high_per_s) = (None, None);
+        assert!(search(&sweep, &found).ends_with("closed loop; at least 7.45k IOPS (94 %)"));
+        found = Found { missed_rate_per_s: Some(95.0), too_short: true, ..Found::default() };
+        assert!(search(&sweep, &found).ends_with(
+            "no rate keeps it; 95.0 IOPS has too few I/Os \
+            for a p99: give more --seconds"
+        ));
     }
 }

@@ -253,6 +253,9 @@ impl<'a> Rates<'a> {
             None => 0.0,
         };
         let few = |run: &CellRun| run.failed.is_none() && run.latency_ns.p99.is_none();
+        let few = |share| self.cell(share).is_some_and(|cell| deciding(cell).any(few));
+        // Runs without a p99 do not say that it is beyond the bound.
+        let high = if few(high) { BEYOND } else { high };
         Found {
             settings: self.settings.to_vec(),
             rate_per_s: rate(good),
@@ -263,7 +266,7 @@ impl<'a> Rates<'a> {
             low_per_s: rate(low),
             high_per_s: rate(high),
             confidence: 1.0 - wrong(low) - wrong(high),
-            too_short: self.cell(bad).is_some_and(|cell| deciding(cell).any(few)),
+            too_short: few(bad),
         }
     }
 }

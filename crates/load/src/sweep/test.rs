@@ -293,6 +293,7 @@ fn a_rate_too_low_for_a_p99_is_said_to_be() {
     }
     let found = &sweep.document().found[0];
     assert_eq!((found.rate_per_s, found.too_short), (None, true));
+    assert_eq!((found.low_per_s, found.high_per_s), (None, None), "nothing was compared");
 }
 
 #[test]
