@@ -3,7 +3,7 @@
 # says what held: "drumfire: passed NAME" or "drumfire: failed NAME: WHY" on the console.
 #
 # From its environment: iscsi_port and nvme_port, where the target listens on the host's loopback;
-# iqn and nqn, the names of its one volume.
+# iqn and nqn, the names of its one volume. Below /host is our program, with its libraries.
 
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -25,7 +25,8 @@ check() {
         say "passed $name$noted"
     else
         say "failed $name: exit code $?: $(grep -v '^+' /tmp/said | tail -n 1)"
-        cat /tmp/said
+        # Not what our program begins its own lines with.
+        sed 's/^drumfire: //' /tmp/said
         dmesg | tail -n 5
     fi
 }
@@ -46,7 +47,13 @@ bounded() { timeout $LIMIT "$@"; }
 # The target tells initiators to come to the address where they found it. There, 127.0.0.1 is the
 # host's: qemu's network carries it as any address, if the guest takes it for none of its own.
 set_up() {
-    for module in /modules/*; do insmod "$module" || return 1; done
+    for module in /modules/*; do
+        case $module in
+            *-nvme.ko) insmod "$module" poll_queues=1 ;;
+            *-null_blk.ko) ;; # Later.
+            *) insmod "$module" ;;
+        esac || return 1
+    done
     echo 1 >/proc/sys/net/ipv4/conf/all/route_localnet
     ip addr add 10.0.2.15/24 dev eth0 && plug_in || return 1
     # The initiator's daemon takes orders only from a user with a name.
@@ -180,6 +187,66 @@ iscsi_speaks() {
         [ "$(cat /sys/class/iscsi_connection/connection*/data_digest)" = $1 ]
 }
 
+# --- Our program, on devices that it polls for completions
+
+drumfire() {
+    timeout $LIMIT /host/lib/ld-linux-x86-64.so.2 --library-path /host/lib /host/drumfire "$@"
+}
+
+# Reads and writes that a disk has finished.
+ios() { awk '{ print $1 + $5 }' /sys/block/$1/stat; }
+
+# Interrupts of the NVMe disk's queues for I/O, on both processors.
+interrupts() { awk '/nvme0q[1-9]/ { sum += $2 + $3 } END { print sum + 0 }' /proc/interrupts; }
+
+# counted COMMAND…: does it, and tells in $ios and $interrupts what the NVMe disk did meanwhile.
+counted() {
+    ios=$(ios nvme0n1) interrupts=$(interrupts)
+    "$@" || return 1
+    ios=$(($(ios nvme0n1) - ios)) interrupts=$(($(interrupts) - interrupts))
+    echo "noted: $interrupts interrupts for $ios I/Os"
+}
+
+mix='--size 4k --rw randrw --outstanding 8 --seconds 2 --ramp 0'
+
+# Stamped, and compared where it is read. Only the flushes go with interrupts.
+polls_and_verifies() {
+    counted drumfire run 'file:/dev/nvme0n1?iopoll' $mix --verify --destroy=/dev/nvme0n1 \
+        --out /tmp/polled && [ $ios -ge 2000 ] && [ $((interrupts * 20)) -lt $ios ]
+}
+
+# The same data, compared once more by reads that are not polled for, of 256 KiB each.
+verifies_unpolled() {
+    sed 's/?iopoll[^"]*//' /tmp/polled/job.toml >/tmp/polled/unpolled.toml &&
+        ! grep iopoll /tmp/polled/unpolled.toml &&
+        counted drumfire run /tmp/polled/unpolled.toml --verify-only --out /tmp/unpolled &&
+        [ $ios -ge 32 ] && [ $((interrupts * 3)) -gt $ios ]
+}
+
+null_disk() { insmod /modules/*-null_blk.ko nr_devices=1 gb=1 poll_queues=$1; }
+
+# Nothing else ends an I/O of its poll queue.
+polls_null_disk() {
+    null_disk 1 && [ "$(cat /sys/block/nullb0/queue/io_poll)" = 1 ] &&
+        drumfire run 'file:/dev/nullb0?iopoll' $mix --destroy=/dev/nullb0 --out /tmp/null &&
+        [ "$(ios nullb0)" -ge 1000 ] && rmmod null_blk
+}
+
+refuses_without_queues() {
+    null_disk 0 && ! drumfire run 'file:/dev/nullb0?iopoll' --seconds 1 >/tmp/refused 2>&1 &&
+        grep 'nullb0 has no poll queues' /tmp/refused && rmmod null_blk
+}
+
+# The disk goes away behind it, so that there is one of a name as before.
+polls() {
+    check disk-has-poll-queues await grep 1 /sys/block/nvme0n1/queue/io_poll
+    check disk-is-polled-and-verified polls_and_verifies
+    check disk-is-verified-without-polling verifies_unpolled
+    check null-disk-is-polled polls_null_disk
+    check disk-without-poll-queues-is-refused refuses_without_queues
+    check disk-goes rmmod nvme
+}
+
 # --- The order of things
 
 # both_protocols NAME: each makes a file system, and reads it after it came back and as the other.
@@ -227,6 +294,7 @@ kernel_is_content() {
 }
 
 check sets-up set_up
+polls
 nvme_flags= iscsi_digest=None iscsi_bit=0
 both_protocols plain
 nvme_flags='--hdr-digest --data-digest' iscsi_digest=CRC32C iscsi_bit=1

@@ -39,6 +39,9 @@ const MODULES: &[&str] = &[
     "nvme_tcp",
     "iscsi_tcp",
     "ext4",
+    // Devices that can be polled for completions.
+    "nvme",
+    "null_blk",
 ];
 
 /// Modules that newer kernels have made a part of something else.
@@ -242,6 +245,9 @@ mod test {
             ("nvme/nvme-core", "t10-pi"),
             ("scsi/iscsi_tcp", ""),
             ("fs/ext4", ""),
+            ("nvme/nvme", "nvme-core"),
+            ("block/null_blk/null_blk", "configfs"),
+            ("fs/configfs/configfs", ""),
         ];
         let mut files: Vec<(String, Vec<u8>)> =
             all.iter().map(|(name, depends)| (at(name), module(depends))).collect();
@@ -262,6 +268,9 @@ mod test {
             "nvme_tcp",
             "iscsi_tcp",
             "ext4",
+            "nvme",
+            "configfs",
+            "null_blk",
         ];
         assert_eq!(names, wanted);
         fs::remove_file(tree.0.join(at("fs/ext4"))).unwrap();

@@ -2,12 +2,14 @@
 //!
 //! A Debian kernel is started in a virtual machine, finds our target on the host's loopback, and
 //! uses it with its own NVMe/TCP host and iSCSI initiator: discovers, connects, makes file systems,
-//! reads them over the other protocol, with digests and without. What it is started from is made of
-//! Debian's packages and kept below the target folder. See `guest.sh` for what it does.
+//! reads them over the other protocol, with digests and without. Before that our program drives
+//! devices of the guest that have poll queues. What it is started from is made of Debian's packages
+//! and kept below the target folder. See `guest.sh` for what it does.
 
 mod cpio;
 mod initramfs;
 mod packages;
+mod polled;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,8 +36,14 @@ const TAIL_LINES: usize = 80;
 const PREFIX: &str = "drumfire: ";
 
 /// What the guest checks once.
-const ONCE: [&str; 15] = [
+const ONCE: [&str; 21] = [
     "sets-up",
+    "disk-has-poll-queues",
+    "disk-is-polled-and-verified",
+    "disk-is-verified-without-polling",
+    "null-disk-is-polled",
+    "disk-without-poll-queues-is-refused",
+    "disk-goes",
     "kernel-is-content",
     "nvme-connects-to-break",
     "nvme-survives-resets",
@@ -186,6 +194,7 @@ fn boot(guest: &Guest, target: &Target, (processor, limit): Accelerator) -> Resu
     // Read behind the other archive, and so laid over it.
     let mut script = cpio::Archive::default();
     script.file("init", SCRIPT.as_bytes());
+    polled::add_program(&mut script, &target_folder().join("release/drumfire"))?;
     let mut archive = fs::read(&guest.initramfs)?;
     archive.extend(script.finish());
     let initramfs = guest.initramfs.with_file_name("initramfs-run.cpio");
@@ -204,6 +213,7 @@ fn boot(guest: &Guest, target: &Target, (processor, limit): Accelerator) -> Resu
     command.args(["-serial", "stdio", "-netdev", "user,id=net"]);
     // Without a file to boot from: that is in a package of its own.
     command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
+    command.args(polled::disk(&guest.initramfs.with_file_name("nvme.img"))?);
     command.arg("-kernel").arg(&guest.kernel).arg("-initrd").arg(&initramfs);
     command.args(["-append", &settings]);
     let outcome = process::run(&mut command, limit, Show::Nothing)?;

@@ -1,0 +1,65 @@
+//! What our own program needs to run in the guest, and a disk for it that has poll queues: few
+//! machines have such a disk to spare.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::cpio::Archive;
+use crate::process::{self, Show};
+
+/// Long enough for 2,000 places of 4 KiB, and short enough to be filled in seconds.
+const DISK_BYTES: u64 = 8 << 20;
+
+/// Adds a program below `host/`, and the libraries that it is linked with below `host/lib`: those
+/// of this machine, which may be newer than the guest's.
+pub fn add_program(archive: &mut Archive, program: &Path) -> Result<()> {
+    let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
+    archive.file("host/drumfire", &read(program)?);
+    let outcome =
+        process::run(Command::new("ldd").arg(program), Duration::from_secs(20), Show::Nothing)?;
+    ensure!(outcome.success(), "ldd: {}", outcome.stderr.trim());
+    for library in libraries(&outcome.stdout) {
+        let name = library.file_name().unwrap_or_default().to_string_lossy();
+        archive.file(&format!("host/lib/{name}"), &read(&library)?);
+    }
+    Ok(())
+}
+
+/// The paths in what `ldd` says: `libc.so.6 => /lib/libc.so.6 (0x7f00)`, and without an arrow the
+/// loader.
+fn libraries(said: &str) -> Vec<PathBuf> {
+    let words =
+        said.lines().filter_map(|line| line.split_whitespace().find(|w| w.starts_with('/')));
+    words.map(PathBuf::from).collect()
+}
+
+/// Makes an empty disk of a file; returns how qemu attaches it as NVMe.
+pub fn disk(file: &Path) -> Result<[String; 4]> {
+    let made = File::create(file).and_then(|file| file.set_len(DISK_BYTES));
+    made.with_context(|| file.display().to_string())?;
+    // A comma in a value is doubled.
+    let path = file.display().to_string().replace(',', ",,");
+    let drive = format!("file={path},if=none,id=polled,format=raw");
+    let [option, device] = ["-device", "nvme,serial=polled,drive=polled"].map(str::to_owned);
+    Ok(["-drive".to_owned(), drive, option, device])
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn libraries_are_found_in_what_ldd_says() {
+        let said = "\
+\tlinux-vdso.so.1 (0x00007ffc)
+\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f5f)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f60)
+";
+        let wanted = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"];
+        assert_eq!(libraries(said), wanted.map(PathBuf::from));
+    }
+}
