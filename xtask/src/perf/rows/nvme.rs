@@ -3,8 +3,9 @@
 //! SPDK's programs are looked for on the PATH: build it, and add its `build/bin`. Its poll loops
 //! get a core each, as ours choose by default for one connection. It takes the system's congestion
 //! control, of which ours is independent within one host: set cubic, or bbr slows it down. It takes
-//! huge pages where 1.5 GiB of them are reserved and a hugetlbfs is mounted, and is faster with them:
-//! `sysctl vm.nr_hugepages=1000`, `mount -t hugetlbfs none /dev/hugepages`. The page names both.
+//! huge pages where 1.5 GiB of them are reserved and a hugetlbfs is mounted, and is faster with
+//! them: `sysctl vm.nr_hugepages=1000`, `mount -t hugetlbfs none /dev/hugepages`. The page names
+//! both.
 
 use anyhow::Result;
 
