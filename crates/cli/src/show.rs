@@ -141,9 +141,8 @@ impl Live for Keeping<'_> {
         self.clock.now() >= self.next
     }
 
-    fn keep(&mut self, so_far: &RunResult) {
+    fn keep(&mut self, mut result: RunResult) {
         let before = self.clock.now();
-        let mut result = so_far.clone();
         result.tool = tool();
         result.job.name = self.name.to_owned();
         // A disk that is full says so at the end, where it can be told.

@@ -337,7 +337,7 @@ impl<'a> Run<'a> {
         let asked_s = self.spec.seconds;
         let cut = || format!("cut after {t_s:.1} of {asked_s} s or later: nobody ended it");
         so_far.partial.get_or_insert_with(cut);
-        live.keep(&so_far);
+        live.keep(so_far);
     }
 
     /// Writes every volume once. Nothing of the job itself is begun before all are: it counts

@@ -31,7 +31,7 @@ pub trait Live {
     }
 
     /// That result: who is killed later has not measured for nothing.
-    fn keep(&mut self, _so_far: &RunResult) {}
+    fn keep(&mut self, _so_far: RunResult) {}
 
     /// The run has ended: the view gives the terminal back.
     fn end(&mut self);
