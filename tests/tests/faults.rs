@@ -1,5 +1,6 @@
 //! What breaks in the middle: the target dies, the user interrupts. Results are kept.
 
+use std::process::Command;
 use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder, Running, Served};
@@ -113,8 +114,8 @@ fn a_run_gives_up_when_nobody_comes_back() {
 fn an_interrupt_stops_drains_and_keeps(way: Way) {
     let Some(drumfire) = Drumfire::find() else { return };
     let served = drumfire.serve(&["disk=ram:64m"]);
-    // By the user, by whoever shuts the host down, and by a terminal that goes away.
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    // By the user, and by whoever shuts the host down.
+    for signal in [Signal::INT, Signal::TERM] {
         let folder = Folder::new();
         let running = under_way(&drumfire, &folder, &way(&served, "disk"));
         running.signal(signal);
@@ -154,6 +155,17 @@ fn a_run_that_is_killed_leaves_what_it_measured() {
     }
 }
 
+/// A run that another program begins, such as `nohup`.
+fn begun_by(program: &std::path::Path, word: Option<&str>, inner: &Command) -> Running {
+    let mut command = Command::new(program);
+    command.args(word).arg(inner.get_program()).args(inner.get_args());
+    let folder = inner.get_current_dir().expect("it runs in a folder of its own");
+    let running = Running::start(command.current_dir(folder));
+    std::thread::sleep(UNDER_WAY);
+    running.signal(Signal::HUP);
+    running
+}
+
 /// Who says nohup wants the whole run.
 #[test]
 fn a_run_under_nohup_outlives_its_terminal() {
@@ -161,14 +173,23 @@ fn a_run_under_nohup_outlives_its_terminal() {
         return;
     };
     let folder = Folder::new();
-    let inner = drumfire.command(folder.path(), "run null:1g --seconds 3 --ramp 0 --json --out o");
-    let mut command = std::process::Command::new(nohup);
-    command.arg(inner.get_program()).args(inner.get_args()).current_dir(folder.path());
-    let running = Running::start(&mut command);
-    std::thread::sleep(UNDER_WAY);
-    running.signal(Signal::HUP);
-    let finished = running.finish(LIMIT);
+    let run = drumfire.command(folder.path(), "run null:1g --seconds 3 --ramp 0 --json --out o");
+    let finished = begun_by(&nohup, None, &run).finish(LIMIT);
     assert_eq!(finished.code, Some(0), "{finished:?}");
+}
+
+/// Others end with their terminal, and keep what they have. Whoever began this test may have said
+/// nohup, which would reach the run.
+#[test]
+fn a_run_ends_with_its_terminal() {
+    let (Some(drumfire), Some(env)) = (Drumfire::find(), drumfire_tests::require("env")) else {
+        return;
+    };
+    let folder = Folder::new();
+    let run = drumfire.command(folder.path(), "run null:1g --seconds 120 --ramp 0 --json");
+    let finished = begun_by(&env, Some("--default-signal=HUP"), &run).finish(LIMIT);
+    assert_eq!(finished.code, Some(INTERRUPTED), "{finished:?}");
+    result_is_kept(&folder);
 }
 
 #[test]
