@@ -73,16 +73,9 @@ pub fn write(folder: &Path, result: &RunResult) -> Result<()> {
 /// Writes `result.json` of a run that goes on. It does not wait for the disk, which may be the one
 /// that is measured; what ends the program does not end the system.
 pub fn write_draft(folder: &Path, result: &RunResult) -> Result<()> {
-    let (path, beside) = (folder.join("result.json"), folder.join("result.draft"));
-    let write = || -> Result<()> {
-        let mut out = BufWriter::new(File::create(&beside)?);
-        report::json::write(result, &mut out)?;
-        out.flush()?;
-        drop(out);
-        Ok(fs::rename(&beside, path)?)
-    };
-    write().inspect_err(|_| {
-        let _ = fs::remove_file(&beside);
+    replace(&folder.join("result.json"), |out| {
+        report::json::write(result, out)?;
+        Ok(out.flush()?)
     })
 }
 
@@ -120,18 +113,23 @@ pub fn write_file(
         };
         return write().with_context(told);
     }
+    let durable = |out: &mut BufWriter<File>| {
+        content(out)?;
+        out.flush()?;
+        Ok(out.get_ref().sync_all()?)
+    };
+    replace(path, durable).with_context(told)
+}
+
+/// Writes beside and renames.
+fn replace(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let beside = path.with_extension("part");
     let write = || -> Result<()> {
-        let mut out = BufWriter::new(File::create(&beside)?);
-        content(&mut out)?;
-        out.into_inner().map_err(|error| error.into_error())?.sync_all()?;
-        fs::rename(&beside, path)?;
-        Ok(())
+        content(&mut BufWriter::new(File::create(&beside)?))?;
+        Ok(fs::rename(&beside, path)?)
     };
-    write()
-        .inspect_err(|_| {
-            // On a full disk it would be in the way of what comes next. It may not even be there.
-            let _ = fs::remove_file(&beside);
-        })
-        .with_context(told)
+    write().inspect_err(|_| {
+        // On a full disk it would be in the way of what comes next. It may not even be there.
+        let _ = fs::remove_file(&beside);
+    })
 }

@@ -253,12 +253,6 @@ impl Held {
     pub fn holds(&self) -> bool {
         self.runs * 2 > self.of
     }
-
-    /// Whether all runs say the same. That happens by chance with 2⁻ⁿ at most where half of all
-    /// runs or fewer would say it.
-    pub fn is_unanimous(&self) -> bool {
-        self.runs == 0 || self.runs == self.of
-    }
 }
 
 impl CellRun {
