@@ -2,6 +2,7 @@
 
 mod after_idle;
 mod bare;
+mod crossed;
 mod generator;
 mod idle;
 mod initiator;
@@ -68,7 +69,13 @@ pub const ROWS: &[Row] = &[
     nvme::WRITES,
     nvme::MIXED,
     nvme::DEPTH_ONE,
-    nvme::CROSSED,
+    crossed::SESSION_PAGES,
+    crossed::MANY_PAGES,
+    crossed::SESSION,
+    crossed::MANY,
+    crossed::WRITES,
+    crossed::MIXED,
+    crossed::DEPTH_ONE,
     idle::NVME,
     after_idle::ROW,
     predict::SOLVE,

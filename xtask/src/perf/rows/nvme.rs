@@ -1,4 +1,4 @@
-//! NVMe/TCP beside SPDK, shape by shape, and each end with the other's.
+//! NVMe/TCP beside SPDK, shape by shape.
 //!
 //! SPDK's programs are looked for on the PATH: build it, and add its `build/bin`. Its poll loops
 //! get a core each, as ours choose by default for one connection. It takes the system's congestion
@@ -12,10 +12,11 @@ use anyhow::Result;
 use super::super::programs::Call;
 use super::bare::{self, Shape};
 use super::race::race;
-use super::{Bench, Contender, INITIATOR_CORE, Row, Sample, TARGET_CORE, servers};
+use super::{Bench, Contender, Row, Sample, servers};
 
 const OURS: &str = "drumfire race";
-const SPDK: &str = "nvmf_tgt, spdk_nvme_perf";
+/// Both ends SPDK's.
+pub const SPDK: &str = "nvmf_tgt, spdk_nvme_perf";
 
 macro_rules! beside_spdk {
     ($name:literal, $title:literal, $race:literal, $perf:literal, $bare:expr) => {
@@ -109,41 +110,14 @@ pub const DEPTH_ONE: Row = beside_spdk!(
     shape(1, 1, 4096)
 );
 
-/// Each end with the other's other end.
-pub const CROSSED: Row = Row {
-    name: "nvme-crossed",
-    title: "NVMe/TCP, ends crossed: 4 KiB random reads, 1 connection, 64 outstanding",
-    unit: "IOPS",
-    contenders: &[
-        Contender { name: SPDK, run: |bench| spdk(bench, "-o 4096 -w randread -P 1 -q 64") },
-        Contender { name: "drumfire serve, spdk_nvme_perf", run: our_target },
-        Contender { name: "nvmf_tgt, drumfire run", run: our_initiator },
-    ],
-};
-
 /// Both ends SPDK's.
-fn spdk(bench: &Bench, shape: &str) -> Result<Sample> {
+pub fn spdk(bench: &Bench, shape: &str) -> Result<Sample> {
     let target = servers::nvmf(&bench.programs)?;
     perf(bench, &target.address, shape)
 }
 
-fn our_target(bench: &Bench) -> Result<Sample> {
-    let (_target, address) = servers::drumfire_nvme(&bench.programs, "ram:64m", TARGET_CORE)?;
-    perf(bench, &address, "-o 4096 -w randread -P 1 -q 64")
-}
-
-fn our_initiator(bench: &Bench) -> Result<Sample> {
-    let target = servers::nvmf(&bench.programs)?;
-    let servers::NvmeAddress { port, nqn } = &target.address;
-    let (uri, seconds) = (format!("nvme+tcp://127.0.0.1:{port}/{nqn}/1"), bench.seconds);
-    let args =
-        format!("run {uri} --size 4096 --outstanding 64 --seconds {seconds} --ramp 1 --json");
-    let call = Call { program: "drumfire", args, core: INITIATOR_CORE };
-    Sample::of_drumfire(&bench.programs.run(&call, seconds)?)
-}
-
 /// One run of SPDK's initiator, on the second core.
-fn perf(bench: &Bench, address: &servers::NvmeAddress, shape: &str) -> Result<Sample> {
+pub fn perf(bench: &Bench, address: &servers::NvmeAddress, shape: &str) -> Result<Sample> {
     let (seconds, servers::NvmeAddress { port, nqn }) = (bench.seconds, address);
     // One argument of several words.
     let transport =
