@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Chain, Done, Geometry, Memory, Nanos, Op, Pool};
+use block::{Cause, Chain, Done, Geometry, Memory, Nanos, Op, Pool};
 use proto::iscsi::{Directory, IscsiTarget, TargetConfig, TargetEntry};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
@@ -153,7 +153,7 @@ impl<E: Target> Serving<E> {
                 (Op::Trim | Op::WriteZeroes, _) => memory.zero(io.offset, io.len.into()),
                 (Op::Flush, _) => {}
             }
-            let done = Done { tag: io.tag, result: Ok(()), buf: io.buf };
+            let done = Done { tag: io.tag, result: Ok(()), cause: Cause::NONE, buf: io.buf };
             self.end.complete(self.now, done, &mut self.out);
             self.taken.extend(self.end.requests().drain(..));
         }

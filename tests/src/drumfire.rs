@@ -14,7 +14,8 @@ const READY_LIMIT: Duration = Duration::from_secs(20);
 pub struct Drumfire(PathBuf);
 
 impl Drumfire {
-    /// The program that `DRUMFIRE_BIN` names, or the release or debug build beside this test.
+    /// The program that `DRUMFIRE_BIN` names, or the newer one of the release and debug builds
+    /// beside this test: an old one would test what is no longer written.
     /// Without one, the calling test is recorded as skipped.
     pub fn find() -> Option<Drumfire> {
         if let Some(named) = std::env::var_os("DRUMFIRE_BIN") {
@@ -26,7 +27,7 @@ impl Drumfire {
         let test = std::env::current_exe().expect("a running program has a path");
         let target = test.ancestors().nth(3).expect("cargo builds three folders deep");
         let builds = ["release/drumfire", "debug/drumfire"].map(|build| target.join(build));
-        let found = builds.into_iter().find(|path| path.is_file());
+        let found = newest(builds);
         if found.is_none() {
             skip("no binary: cargo build --release -p drumfire");
         }
@@ -68,6 +69,12 @@ impl Drumfire {
     }
 }
 
+/// The file that was written last, of those that are there.
+fn newest(paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    let written = |path: &PathBuf| path.metadata().and_then(|file| file.modified()).ok();
+    paths.into_iter().filter(|path| path.is_file()).max_by_key(written)
+}
+
 /// A port in the line `ready iscsi=127.0.0.1:PORT nvme-tcp=…`, once it stands there.
 fn port(stdout: &str, protocol: &str) -> Option<u16> {
     let (line, _) = stdout.split_once('\n')?;
@@ -107,6 +114,19 @@ impl Served {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn the_newer_build_is_tested() {
+        let folder = crate::Folder::new();
+        let [old, new] = ["release", "debug"].map(|name| folder.path().join(name));
+        assert_eq!(newest([old.clone(), new.clone()]), None);
+        for (path, second) in [(&new, 2000), (&old, 1000)] {
+            let file = std::fs::File::create(path).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(second)).unwrap();
+        }
+        assert_eq!(newest([old.clone(), new.clone()]), Some(new.clone()));
+        assert_eq!(newest([new.clone(), old]), Some(new));
+    }
 
     #[test]
     fn reads_the_ready_line_once_it_is_whole() {

@@ -50,8 +50,21 @@ pub struct Done {
     pub tag: Tag,
     /// Whether it was done.
     pub result: Result<(), Fault>,
+    /// Of an I/O that failed, what exactly the lane was told.
+    pub cause: Cause,
     /// The buffer of the [`Io`], or the one that the lane lent, filled if it was a read.
     pub buf: Option<Buf>,
+}
+
+/// What exactly a lane was told when an I/O failed, beyond its [`Fault`]: a number that only
+/// [`Lane::words_of`](crate::Lane::words_of) can read, such as an errno or the status of a
+/// protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cause(pub u32);
+
+impl Cause {
+    /// Nothing beyond the fault.
+    pub const NONE: Cause = Cause(0);
 }
 
 /// Why an I/O failed. Each protocol maps this in one place.
@@ -71,6 +84,19 @@ pub enum Fault {
     Disconnected,
     /// The I/O was aborted on request.
     Aborted,
+}
+
+impl Op {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Flush => "flush",
+            Op::Trim => "trim",
+            Op::WriteZeroes => "write zeroes",
+        }
+    }
 }
 
 impl std::fmt::Display for Fault {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Done, Geometry, Io, Nanos};
+use crate::{Cause, Done, Geometry, Io, Nanos};
 
 /// One core's way to a volume.
 ///
@@ -43,6 +43,12 @@ pub trait Lane {
 
     /// Why no I/O can succeed any more, in words for the user.
     fn broken(&self) -> Option<&str> {
+        None
+    }
+
+    /// What the [`Cause`] of a [`Done`] of this lane says, in the words of the system or the
+    /// standard that it comes from. Only asked after a fault; `None` where the fault says all.
+    fn words_of(&self, _cause: Cause) -> Option<String> {
         None
     }
 

@@ -20,7 +20,7 @@ mod time;
 pub use buf::{Arena, ArenaHold, Buf, Pool};
 pub use chain::{Chain, Piece};
 pub use geometry::Geometry;
-pub use io::{Done, Fault, Io, Op, Tag};
+pub use io::{Cause, Done, Fault, Io, Op, Tag};
 pub use landing::{Landing, Memories};
 pub use lane::Lane;
 pub use lap::Lap;

@@ -9,7 +9,7 @@ use block::Nanos;
 use os::Clock;
 use report::{JsonLines, Paint};
 use stats::live::{About, Action, Live, Snapshot};
-use stats::{RunResult, Tool};
+use stats::{Failure, RunResult, Tool};
 
 use crate::args::{Color, Drive};
 use crate::exit::UsageError;
@@ -57,6 +57,11 @@ impl Live for Beside {
 
     fn poll(&mut self) -> Action {
         self.view.poll()
+    }
+
+    fn failed(&mut self, failures: &[Failure]) {
+        self.lines.failed(failures);
+        self.view.failed(failures);
     }
 
     fn end(&mut self) {
@@ -172,6 +177,10 @@ impl Live for Keeping<'_> {
         // A disk that is full says so at the end, where it can be told.
         let _ = folder::write_draft(self.folder, &result);
         self.drafts.wrote(self.clock.now());
+    }
+
+    fn failed(&mut self, failures: &[Failure]) {
+        self.view.failed(failures);
     }
 
     fn end(&mut self) {

@@ -7,10 +7,9 @@ use crate::witness::Testimony;
 
 /// The checks of a run in virtual time: those of numbers, and none of a host.
 pub(crate) fn of_simulation(collected: &Collector) -> Vec<Check> {
-    let rates: Vec<f64> = collected.seconds().iter().map(|second| second.iops).collect();
     let totals = collected.totals();
     let mut checks = vec![
-        verdict::steady_state(&rates),
+        verdict::steady_state(&collected.seconds()),
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(totals.ios),
     ];
@@ -28,7 +27,6 @@ pub(crate) fn checks(
     testimony: &Testimony,
     data_right: Option<bool>,
 ) -> Vec<Check> {
-    let rates: Vec<f64> = collected.seconds().iter().map(|second| second.iops).collect();
     let wire = match job.transport.as_str() {
         "local" => Wire::None,
         _ if job.loopback => Wire::Loopback,
@@ -46,7 +44,7 @@ pub(crate) fn checks(
     let totals = collected.totals();
     let mut checks = vec![
         Check::new("H05", "data", data.0, data.1),
-        verdict::steady_state(&rates),
+        verdict::steady_state(&collected.seconds()),
         verdict::generator_ceiling(totals.iops, None),
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(totals.ios),

@@ -322,6 +322,7 @@ impl<'a> Run<'a> {
         let end = self.phase(Some(&opening), spec.seconds, begin, crew, live);
         let after = (self.meter.read(self.clock.now()), opening.witness.now());
         crew.command(Command::Drain);
+        live.failed(&self.collected.failures().0);
         live.end();
         self.result(&opening, &after, end)
     }
@@ -469,6 +470,7 @@ impl<'a> Run<'a> {
         let spec = self.spec;
         let Opening { started, witness, before: (before, first) } = opening;
         let totals = self.collected.totals();
+        let (failures, failures_unlisted) = self.collected.failures();
         let cpu = after.since(before, totals.iops);
         let testimony = witness.testify(first, last, &self.collected, &cpu);
         let data = self.verdict_of_data();
@@ -507,8 +509,10 @@ impl<'a> Run<'a> {
             cpu,
             processors: after.processors_since(before),
             kernel_threads: testimony.threads,
+            failures,
+            failures_unlisted,
             workers: self.collected.workers(),
-            intervals: self.collected.seconds().to_vec(),
+            intervals: self.collected.seconds(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(),
             warnings: emulated(spec).map(str::to_owned).collect(),

@@ -254,6 +254,7 @@ impl Run<'_> {
     fn result(self) -> RunResult {
         let spec = self.spec;
         let totals = self.collected.totals();
+        let (failures, failures_unlisted) = self.collected.failures();
         let checks = judge::of_simulation(&self.collected);
         let cut = || format!("ended after {:.1} of {} s", totals.seconds, spec.seconds);
         let partial = self.trouble.or_else(|| (self.stop.asked() > 0).then(cut));
@@ -269,8 +270,10 @@ impl Run<'_> {
             partial,
             totals,
             cpu: Cpu::default(),
+            failures,
+            failures_unlisted,
             workers: self.collected.workers(),
-            intervals: self.collected.seconds().to_vec(),
+            intervals: self.collected.seconds(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(),
             ..RunResult::default()

@@ -90,8 +90,8 @@ impl Witness {
     ) -> Testimony {
         let moved = self.moved(collected);
         let measured_s = collected.totals().seconds;
-        let ends = collected.seconds().iter().map(|second| second.t);
-        let window = Window::new(self.asked_s, measured_s, ends);
+        let stopped_s = collected.stopped_s();
+        let window = Window { asked_s: self.asked_s, measured_s, stopped_s };
         let mut checks = vec![
             verdict::data_exists(&self.readable()),
             clock(cpu.core_us_per_io, Some(window)),

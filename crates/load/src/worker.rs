@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Arena, Buf, Done, Fault, Io, Lane, Nanos, Op, Pool, Rng, Tag};
-use stats::Interval;
+use block::{Arena, Buf, Cause, Done, Fault, Io, Lane, Nanos, Op, Pool, Rng, Tag};
+use stats::{Failed, Interval};
 
 use crate::content::Writer;
 use crate::ledger::{Finding, Ledger};
@@ -286,7 +286,9 @@ impl Worker {
             match done.result {
                 Ok(()) => self.interval.record(slot.op, slot.len, now.since(slot.start)),
                 Err(fault) => {
-                    self.interval.record_error(slot.op, now.since(slot.start));
+                    let failed = slot.failed(fault, done.cause, now);
+                    let words = || self.lane.words_of(done.cause);
+                    self.interval.record_failure(failed, now.since(slot.start), words);
                     self.trouble = self.trouble.take().or_else(|| lost(&*self.lane, fault));
                 }
             }
@@ -312,7 +314,9 @@ impl Worker {
                     }
                 }
                 Err(fault) => {
-                    self.interval.record_error(slot.op, now.since(slot.start));
+                    let failed = slot.failed(fault, done.cause, now);
+                    let words = || self.lane.words_of(done.cause);
+                    self.interval.record_failure(failed, now.since(slot.start), words);
                     trouble = lost(&*self.lane, fault);
                 }
             }
@@ -335,7 +339,7 @@ impl Worker {
         while let Some(index) = self.free.pop() {
             let (op, offset) = pattern.next();
             let slot = &mut self.slots[index as usize];
-            (slot.start, slot.op) = (now, op);
+            (slot.start, slot.op, slot.offset) = (now, op, offset);
             let len = slot.len;
             let buf = match op {
                 Op::Read if self.lent.is_some() => None,
@@ -499,6 +503,11 @@ impl Slot {
     fn new(len: u32, buf: Buf) -> Slot {
         let (op, buf) = (Op::Read, Some(buf));
         Slot { start: Nanos(0), op, len, offset: 0, issued: Nanos(0), reply: 0, buf }
+    }
+
+    /// What is known of its I/O, which ended in a fault.
+    fn failed(&self, fault: Fault, cause: Cause, at: Nanos) -> Failed {
+        Failed { op: self.op, fault, cause, at, offset: self.offset, len: self.len }
     }
 
     /// Takes the buffer of an I/O that ended, unless it was lent for a read.

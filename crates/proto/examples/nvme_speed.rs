@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::{Buf, Chain, Done, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
+use block::{Buf, Cause, Chain, Done, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue,
     NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
@@ -71,7 +71,7 @@ impl<I: Initiator> Ends<I> {
             if let (Op::Write, Some(buf)) = (op, &buf) {
                 self.memory.write(offset, &buf[..len as usize]);
             }
-            self.executed.push(Done { tag, result: Ok(()), buf });
+            self.executed.push(Done { tag, result: Ok(()), cause: Cause::NONE, buf });
         }
         lap(&mut self.spent[2]);
         for done in self.executed.drain(..) {

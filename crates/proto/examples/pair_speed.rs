@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::{Buf, Chain, Done, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
+use block::{Buf, Cause, Chain, Done, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
 use proto::iscsi::{
     Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry,
 };
@@ -88,7 +88,7 @@ impl Ends {
             if let (Op::Write, Some(buf)) = (op, &buf) {
                 self.memory.write(offset, &buf[..len as usize]);
             }
-            self.executed.push(Done { tag, result: Ok(()), buf });
+            self.executed.push(Done { tag, result: Ok(()), cause: Cause::NONE, buf });
         }
         let executed = Instant::now();
         self.spent[2] += executed - received;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Done, Geometry, Io, Nanos, Pool};
+use block::{Cause, Done, Geometry, Io, Nanos, Pool};
 
 use crate::Outbox;
 
@@ -33,6 +33,11 @@ pub trait Initiator: Endpoint {
 
     /// I/Os that are finished; the caller drains them.
     fn done(&mut self) -> &mut Vec<Done>;
+
+    /// What the [`Cause`] of an I/O that failed here says, in the words of the standard.
+    fn words_of(&self, _cause: Cause) -> Option<String> {
+        None
+    }
 
     /// Asks for an orderly end. The phase becomes [`Phase::Closed`] when the peer agreed.
     fn close(&mut self, now: Nanos, out: &mut Outbox);

@@ -13,7 +13,7 @@ mod server;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use block::{Buf, Chain, Done, Io, Memory, Nanos, Op, Piece, Tag};
+use block::{Buf, Cause, Chain, Done, Io, Memory, Nanos, Op, Piece, Tag};
 use proto::{Endpoint, Initiator, Outbox, Target};
 
 const BLOCK: u64 = 4096;
@@ -89,7 +89,7 @@ fn serve(target: &mut impl Target, disk: &Memory, out: &mut Outbox) {
         if op == Op::Write {
             disk.write(offset, &buf.as_ref().expect("a write brings data")[..len as usize]);
         }
-        target.complete(Nanos(0), Done { tag, result: Ok(()), buf }, out);
+        target.complete(Nanos(0), Done { tag, result: Ok(()), cause: Cause::NONE, buf }, out);
     }
 }
 

@@ -3,9 +3,11 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
+use stats::Failure;
 use stats::live::{About, Action, Live, Snapshot};
 
-/// Writes a line when a run starts, one each second, and one at its end.
+/// Writes a line when a run starts, one each second, at its end one for each kind of I/O that
+/// failed, and a last one.
 #[derive(Debug)]
 pub struct JsonLines<W> {
     out: W,
@@ -39,6 +41,14 @@ impl<W: Write> Live for JsonLines<W> {
     fn update(&mut self, snapshot: &Snapshot) -> Action {
         self.write(&second(snapshot));
         Action::Continue
+    }
+
+    fn failed(&mut self, failures: &[Failure]) {
+        for failure in failures {
+            let mut line = json!(failure);
+            line["type"] = json!("failure");
+            self.write(&line);
+        }
     }
 
     fn end(&mut self) {
@@ -80,13 +90,16 @@ mod test {
         let mut lines = JsonLines::new(&mut out);
         lines.start(&sample::about());
         assert_eq!(lines.update(&sample::snapshot()), Action::Continue);
+        lines.failed(&sample::failures());
         lines.end();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let kinds: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
-        assert_eq!(kinds, ["start", "second", "end"]);
+        assert_eq!(kinds, ["start", "second", "failure", "failure", "end"]);
         assert_eq!(lines[0]["job"]["size_bytes"], 512);
+        assert_eq!(lines[2]["status"], "EIO (5): Input/output error");
+        assert_eq!(lines[2]["first"]["offset_bytes"], 1 << 20);
         let second = &lines[1];
         assert_eq!((&second["t"], &second["phase"]), (&json!(3.0), &json!("run")));
         assert_eq!(second["latency_ns"]["p99"], 690_000);

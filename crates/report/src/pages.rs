@@ -5,6 +5,7 @@ use stats::sweep::{Cell, SweepResult};
 use stats::{Check, Class, Latency, RunResult, Second};
 
 use crate::chart::{Bar, Chart};
+use crate::failures;
 use crate::figure;
 use crate::job;
 use crate::page::{Content, Page, Section, Table};
@@ -59,6 +60,7 @@ fn sections(result: &RunResult) -> Vec<Section> {
     if !result.intervals.is_empty() {
         sections.push(over_time(result));
     }
+    sections.extend(failures::section(result));
     sections.push(checks(result));
     sections.extend(records(result));
     sections
@@ -95,6 +97,8 @@ fn latencies(result: &RunResult) -> Section {
 /// The rate over time, in as many seconds a bar as it takes.
 fn over_time(result: &RunResult) -> Section {
     let width = result.intervals.len().div_ceil(BARS).max(1);
+    // Rows of long runs stand for more than a second each.
+    let length_s = result.intervals.get(width - 1).map_or(0.0, |row| row.t);
     let mut begin = 0.0;
     let bar = |seconds: &[Second]| {
         let end = seconds.last().map_or(begin, |second| second.t);
@@ -110,7 +114,7 @@ fn over_time(result: &RunResult) -> Section {
     };
     let chart = Chart {
         title: "IOPS over time".to_owned(),
-        about: format!("A bar is the mean rate of {}.", figure::plural(width as u64, "second")),
+        about: format!("A bar is the mean rate of {}.", figure::seconds(length_s)),
         full: None,
         bars: result.intervals.chunks(width).map(bar).collect(),
     };

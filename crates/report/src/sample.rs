@@ -3,8 +3,9 @@
 use serde_json::json;
 use stats::live::{About, LiveCpu, Phase, Snapshot, TargetRate};
 use stats::{
-    Buckets, Check, Class, Cpu, Direction, Histograms, Host, Job, Latencies, Latency, Origin,
-    Placement, RunResult, SCHEMA_VERSION, Second, Span, Totals, Verdict, WorkerResult,
+    Buckets, Check, Class, Cpu, Direction, Failure, FirstFailure, Histograms, Host, Job, Latencies,
+    Latency, Origin, Placement, RunResult, SCHEMA_VERSION, Second, Span, Totals, Verdict,
+    WorkerResult,
 };
 
 pub fn job() -> Job {
@@ -56,6 +57,35 @@ fn worker(number: u64) -> WorkerResult {
         latency_ns: latency(),
         ..WorkerResult::default()
     }
+}
+
+pub fn failures() -> Vec<Failure> {
+    let read = Failure {
+        volume: "file:/dev/sdz".into(),
+        operation: "read".into(),
+        fault: "medium error".into(),
+        status: Some("EIO (5): Input/output error".into()),
+        count: 1234,
+        first: FirstFailure {
+            t_s: 1.5,
+            offset_bytes: 1 << 20,
+            length_bytes: 4096,
+            worker: "manager 1 worker 2".into(),
+        },
+    };
+    let flush = Failure {
+        volume: "null:1g".into(),
+        operation: "flush".into(),
+        fault: "connection lost".into(),
+        count: 1,
+        first: FirstFailure {
+            t_s: 2.0,
+            worker: "manager 1 worker 1".into(),
+            ..FirstFailure::default()
+        },
+        ..Failure::default()
+    };
+    vec![read, flush]
 }
 
 pub fn race() -> RunResult {

@@ -240,7 +240,7 @@ impl Portal {
                 let Io { tag, buf, .. } = request.io;
                 let result = Err(block::Fault::Medium);
                 connection.under_way += 1;
-                connection.complete(now, Done { tag, result, buf });
+                connection.complete(now, Done { tag, result, cause: block::Cause::NONE, buf });
                 continue;
             };
             let before = way.batch.len();

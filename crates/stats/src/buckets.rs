@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::{Bucket, GROUPING_POWER, Latencies};
+use crate::histogram::{Bucket, GROUPING_POWER, Latencies, rank};
 
 /// A histogram: what was counted in each bucket that is not empty, from short to long.
 ///
@@ -126,6 +126,20 @@ pub struct Span {
     pub buckets: Buckets,
 }
 
+impl Span {
+    /// As [`Latencies::percentile`]: the latency in nanoseconds that the share `p` of all I/Os
+    /// did not exceed, for `p` from 0 to 1.
+    pub(crate) fn percentile(&self, p: f64) -> Option<u64> {
+        let rank = rank(p, self.buckets.samples())?;
+        let mut seen = 0;
+        let found = self.buckets.iter().find(|bucket| {
+            seen += bucket.count;
+            seen >= rank
+        });
+        found.map(|bucket| bucket.to_ns.min(self.max_ns))
+    }
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
@@ -140,6 +154,17 @@ mod test {
             let latencies = of(&samples);
             let kept: Vec<Bucket> = Buckets::of(&latencies).iter().collect();
             prop_assert_eq!(kept, latencies.buckets().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn percentiles_are_those_of_the_histogram(
+            samples in prop::collection::vec(0_u64..1 << 42, 1..200),
+            p in 0.0..=1.0f64,
+        ) {
+            let latencies = of(&samples);
+            let (buckets, max_ns) = (Buckets::of(&latencies), latencies.max().unwrap());
+            let span = Span { from_s: 0.0, to_s: 1.0, max_ns, buckets };
+            prop_assert_eq!(span.percentile(p), latencies.percentile(p));
         }
 
         #[test]

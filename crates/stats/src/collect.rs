@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 
 use crate::buckets::{Buckets, Histograms, Span};
-use crate::histogram::{Latencies, Latency};
+use crate::failures::{self, Failure};
+use crate::histogram::Latency;
 use crate::interval::{Interval, Tally, per};
 use crate::live::{HISTORY_SECONDS, TargetRate};
 use crate::run::{Direction, PacedTotals, Second, Totals, WorkerResult};
-use crate::spans::Spans;
-use crate::verdict::Flow;
+use crate::timeline::Timeline;
+use crate::verdict::{self, Flow};
 
 /// Who a worker is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,8 +34,10 @@ pub struct Collector {
     rates: Vec<f64>,
     second: Interval,
     whole: Interval,
-    seconds: Vec<Second>,
-    spans: Spans,
+    timeline: Timeline,
+    /// Where the last second ended, and what no second accounts for, in seconds.
+    ended_s: f64,
+    stopped_s: f64,
     history: VecDeque<f64>,
 }
 
@@ -47,8 +50,9 @@ impl Collector {
             names,
             second: Interval::new(),
             whole: Interval::new(),
-            seconds: Vec::new(),
-            spans: Spans::default(),
+            timeline: Timeline::default(),
+            ended_s: 0.0,
+            stopped_s: 0.0,
             history: VecDeque::with_capacity(HISTORY_SECONDS),
         }
     }
@@ -64,9 +68,8 @@ impl Collector {
     /// Closes the second that ends at `t_s` seconds of the phase and says what it was like.
     pub fn end_second(&mut self, t_s: f64) -> (Second, Latency) {
         let latencies = self.second.latencies();
-        let row = second(t_s, &self.second, &latencies);
-        self.seconds.push(row);
-        self.spans.add(t_s, &latencies);
+        let row = self.timeline.add(t_s, &self.second, &latencies);
+        self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
         if self.history.len() == HISTORY_SECONDS {
             self.history.pop_front();
         }
@@ -87,8 +90,8 @@ impl Collector {
         self.rates.fill(0.0);
         self.second.clear();
         self.whole.clear();
-        self.seconds.clear();
-        self.spans = Spans::default();
+        self.timeline = Timeline::default();
+        (self.ended_s, self.stopped_s) = (0.0, 0.0);
     }
 
     /// I/Os per second of each target, or of each volume without one, by the latest intervals.
@@ -109,9 +112,14 @@ impl Collector {
         &self.whole
     }
 
-    /// The closed seconds.
-    pub fn seconds(&self) -> &[Second] {
-        &self.seconds
+    /// The closed seconds, or longer stretches of equal length where they are many.
+    pub fn seconds(&self) -> Vec<Second> {
+        self.timeline.rows()
+    }
+
+    /// What of the window no second accounts for, because it lasted too long, in seconds.
+    pub fn stopped_s(&self) -> f64 {
+        self.stopped_s
     }
 
     /// The histograms of all closed seconds.
@@ -121,7 +129,7 @@ impl Collector {
 
     /// The histograms over time.
     pub fn spans(&self) -> Vec<Span> {
-        self.spans.all()
+        self.timeline.spans()
     }
 
     /// The sums of all closed seconds.
@@ -132,6 +140,13 @@ impl Collector {
     /// One row for each worker.
     pub fn workers(&self) -> Vec<WorkerResult> {
         self.names.iter().zip(&self.workers).map(|(name, done)| worker(name, done)).collect()
+    }
+
+    /// Which I/Os failed, the earliest first, and how many more there are that are only counted.
+    pub fn failures(&self) -> (Vec<Failure>, u64) {
+        let workers = self.names.iter().zip(&self.workers);
+        let each = workers.map(|(name, done)| (&*name.name, &*name.volume, &done.failures));
+        failures::listed(each, self.whole.start)
     }
 
     /// What Little's law is checked with: the whole first, then each worker.
@@ -200,26 +215,6 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
         write: direction(&done.write, seconds),
         other: direction(&done.other, seconds),
         histograms: histograms(done),
-    }
-}
-
-fn second(t: f64, done: &Interval, latencies: &Latencies) -> Second {
-    let seconds = done.seconds();
-    Second {
-        t,
-        iops: done.iops(),
-        bytes_per_second: done.bytes_per_second(),
-        read_iops: per(done.read.ios as f64, seconds),
-        write_iops: per(done.write.ios as f64, seconds),
-        read_bytes_per_second: per(done.read.bytes as f64, seconds),
-        write_bytes_per_second: per(done.write.bytes as f64, seconds),
-        errors: done.errors(),
-        mean_outstanding: done.mean_outstanding(),
-        mean_ns: latencies.mean(),
-        p50_ns: latencies.supported_percentile(0.5),
-        p99_ns: latencies.supported_percentile(0.99),
-        p99_9_ns: latencies.supported_percentile(0.999),
-        max_ns: latencies.max(),
     }
 }
 

@@ -162,13 +162,7 @@ impl Latencies {
     /// The latency in nanoseconds that the share `p` of all I/Os did not exceed, for `p` from 0
     /// to 1: never too low, at most 0.78 % too high. `None` without samples or for another `p`.
     pub fn percentile(&self, p: f64) -> Option<u64> {
-        if self.is_empty() || !(0.0..=1.0).contains(&p) {
-            return None;
-        }
-        // Nearest rank: the smallest sample that has a share of at least `p` at or below it. The
-        // tiny cut keeps 0.07 × 100 = 7.000000000000001 at rank 7.
-        let count = self.count();
-        let rank = ((p * count as f64 * (1.0 - 1e-12)).ceil() as u64).clamp(1, count);
+        let rank = rank(p, self.count())?;
         let mut seen = 0;
         for bucket in self.buckets() {
             seen += bucket.count;
@@ -208,6 +202,15 @@ impl Latencies {
             max: self.max(),
         }
     }
+}
+
+/// Which sample, counted from the shortest, is the percentile `p` of so many; `None` without any
+/// and for a `p` that is not from 0 to 1.
+pub(crate) fn rank(p: f64, count: u64) -> Option<u64> {
+    // Nearest rank: the smallest sample that has a share of at least `p` at or below it. The
+    // tiny cut keeps 0.07 × 100 = 7.000000000000001 at rank 7.
+    let rank = (p * count as f64 * (1.0 - 1e-12)).ceil() as u64;
+    (count > 0 && (0.0..=1.0).contains(&p)).then(|| rank.clamp(1, count))
 }
 
 /// Whether `samples` are enough to show the percentile `p` (0 to 1): n·(1−p) ≥ 100.

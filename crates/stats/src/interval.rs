@@ -4,6 +4,7 @@
 
 use block::{Nanos, Op};
 
+use crate::failures::{Failed, Failures};
 use crate::histogram::Latencies;
 
 /// I/Os of one direction.
@@ -95,6 +96,8 @@ pub struct Interval {
     pub unsettled_ns: i128,
     /// Present where I/Os begin by the clock.
     pub paced: Option<Box<Paced>>,
+    /// Which I/Os ended in a fault, and why.
+    pub failures: Failures,
 }
 
 impl Default for Interval {
@@ -116,6 +119,7 @@ impl Interval {
             outstanding_ns: 0,
             unsettled_ns: 0,
             paced: None,
+            failures: Failures::default(),
         }
     }
 
@@ -140,10 +144,17 @@ impl Interval {
         self.tally(op).record(len_bytes, latency);
     }
 
-    /// Counts one I/O that ended in a fault after `latency`.
-    pub fn record_error(&mut self, op: Op, latency: Nanos) {
-        self.tally(op).errors += 1;
+    /// Counts one I/O that ended in a fault after `latency`. `words` says what its cause means.
+    #[cold]
+    pub fn record_failure(
+        &mut self,
+        failed: Failed,
+        latency: Nanos,
+        words: impl FnOnce() -> Option<String>,
+    ) {
+        self.tally(failed.op).errors += 1;
         self.unsettled_ns += i128::from(latency.0);
+        self.failures.note(failed, words);
     }
 
     /// Says that `outstanding` I/Os were under way for `span`.
@@ -162,6 +173,7 @@ impl Interval {
         self.end = self.end.max(other.end);
         self.outstanding_ns += other.outstanding_ns;
         self.unsettled_ns += other.unsettled_ns;
+        self.failures.merge(&other.failures);
         if let Some(theirs) = &other.paced {
             self.paced.get_or_insert_default().merge(theirs);
         }
@@ -174,6 +186,7 @@ impl Interval {
         self.other.clear();
         (self.start, self.end) = (Nanos(u64::MAX), Nanos(0));
         (self.outstanding_ns, self.unsettled_ns) = (0, 0);
+        self.failures.clear();
         if let Some(paced) = &mut self.paced {
             paced.clear();
         }
@@ -236,6 +249,8 @@ pub(crate) fn per(amount: f64, unit: f64) -> f64 {
 
 #[cfg(test)]
 mod test {
+    use block::{Cause, Fault};
+
     use super::*;
 
     #[test]
@@ -249,7 +264,9 @@ mod test {
         for (op, len) in [(Op::Read, 512), (Op::Read, 512), (Op::Write, 4096), (Op::Flush, 0)] {
             interval.record(op, len, Nanos(1000));
         }
-        interval.record_error(Op::Trim, Nanos(500_000_000));
+        let (op, fault, cause) = (Op::Trim, Fault::Medium, Cause(5));
+        let failed = Failed { op, fault, cause, at: Nanos::from_secs(6), offset: 0, len: 512 };
+        interval.record_failure(failed, Nanos(500_000_000), || None);
         interval.record_outstanding(3, Nanos::from_secs(1));
         interval.record_outstanding(1, Nanos::from_secs(1));
         assert_eq!((interval.read.ios, interval.write.ios, interval.other.ios), (2, 1, 1));

@@ -9,18 +9,21 @@
 
 mod buckets;
 mod collect;
+mod failures;
 mod histogram;
 mod interval;
 mod kind;
 pub mod live;
+mod packed;
 mod run;
-mod spans;
 mod spread;
 pub mod sweep;
+mod timeline;
 pub mod verdict;
 
 pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
+pub use crate::failures::{Failed, Failure, Failures, FirstFailure};
 pub use crate::histogram::{Bucket, Latencies, Latency};
 pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;

@@ -3,6 +3,7 @@
 //! The runner calls a [`Live`] view; it does not know what the view looks like. The views are in
 //! the `report` crate.
 
+use crate::failures::Failure;
 use crate::histogram::Latency;
 use crate::kind::Kind;
 use crate::run::{Job, Origin, RunResult};
@@ -32,6 +33,9 @@ pub trait Live {
 
     /// That result: who is killed later has not measured for nothing.
     fn keep(&mut self, _so_far: RunResult) {}
+
+    /// What failed in the run that is about to end, the earliest kind first.
+    fn failed(&mut self, _failures: &[Failure]) {}
 
     /// The run has ended: the view gives the terminal back.
     fn end(&mut self);

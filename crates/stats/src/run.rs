@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::buckets::{Histograms, Span};
+use crate::failures::Failure;
 use crate::histogram::Latency;
 use crate::kind::Kind;
 use crate::verdict::{self, Ceiling, Check, Class};
@@ -89,9 +90,15 @@ pub struct RunResult {
     /// Threads of the kernel that worked, the busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_threads: Vec<KernelThread>,
+    /// Which I/Os ended in a fault, and why: the earliest kind first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+    /// Failed I/Os of further kinds, which are only counted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures_unlisted: u64,
     /// The same for each worker.
     pub workers: Vec<WorkerResult>,
-    /// The same for each second.
+    /// The same for each second; beyond 4,096 of them for stretches of 2, 4, 8 … seconds.
     pub intervals: Vec<Second>,
     /// What the generator reaches by itself, if that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,6 +111,10 @@ pub struct RunResult {
     pub spans: Vec<Span>,
     /// What a reader should know, in sentences.
     pub warnings: Vec<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl RunResult {
@@ -391,7 +402,8 @@ pub struct WorkerResult {
     pub histograms: Histograms,
 }
 
-/// What happened in one second, over all workers.
+/// What happened in one second, over all workers; in a long run in a longer stretch, which ends at
+/// `t` and begins where the one before ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     /// End of the second, in seconds since the measured window began.

@@ -15,6 +15,7 @@ mod steady;
 mod storage;
 
 pub use ceiling::{Ceiling, generator_ceiling};
+pub(crate) use host::stopped_s;
 pub use host::{Asked, Queue, Window, block_layer, clock, repeats};
 pub use little::{Flow, littles_law};
 pub use steady::steady_state;

@@ -47,7 +47,7 @@ fn result() -> RunResult {
         totals,
         cpu: cpu.derive(totals.iops),
         workers: collector.workers(),
-        intervals: collector.seconds().to_vec(),
+        intervals: collector.seconds(),
         ..RunResult::default()
     }
 }
@@ -133,7 +133,7 @@ fn an_hour_at_a_million_a_second_stays_small() {
         let result = RunResult {
             totals: collector.totals(),
             workers: collector.workers(),
-            intervals: collector.seconds().to_vec(),
+            intervals: collector.seconds(),
             histograms: collector.histograms(),
             spans: collector.spans(),
             ..RunResult::default()

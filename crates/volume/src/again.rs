@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-use block::{Done, Fault, Io, Nanos, Op, Tag};
+use block::{Cause, Done, Fault, Io, Nanos, Op, Tag};
 
 use crate::dial::{self, Dial};
 
@@ -142,7 +142,10 @@ impl<D: Dial> Again<D> {
 
     /// Every I/O that waits, answered: there will be no connection.
     pub(crate) fn give_up(&mut self) -> Vec<Done> {
-        let lost = |io: Io| Done { tag: io.tag, result: Err(Fault::Disconnected), buf: io.buf };
+        let lost = |Io { tag, buf, .. }: Io| {
+            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
+            Done { tag, result, cause, buf }
+        };
         self.waiting.drain(..).map(|io| self.ledger.leave(lost(io))).collect()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use block::{Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use os::{Core, Device, File, FileDone, FileOp, FileOpKind, OpenFile, Polling};
 
 use crate::uri::FileUri;
@@ -142,7 +142,8 @@ impl Lane for FileLane {
         while self.in_flight < MAX_IN_FLIGHT {
             let Some(io) = ios.pop_front() else { return };
             if let Err(fault) = self.geometry.check(&io) {
-                self.refused.push(Done { tag: io.tag, result: Err(fault), buf: io.buf });
+                let Io { tag, buf, .. } = io;
+                self.refused.push(Done { tag, result: Err(fault), cause: Cause::NONE, buf });
                 continue;
             }
             let kind = match io.op {
@@ -166,9 +167,20 @@ impl Lane for FileLane {
         self.file.take_done(&mut self.done);
         self.in_flight -= self.done.len();
         done.extend(self.done.drain(..).map(|FileDone { tag, result, buf }| {
-            let result = result.map_err(|error| fault_of(&error));
-            Done { tag: Tag(tag), result, buf }
+            let (result, cause) = match result {
+                Ok(()) => (Ok(()), Cause::NONE),
+                Err(error) => (Err(fault_of(&error)), cause_of(&error)),
+            };
+            Done { tag: Tag(tag), result, cause, buf }
         }));
+    }
+
+    fn words_of(&self, cause: Cause) -> Option<String> {
+        match cause {
+            Cause::NONE => None,
+            END => Some("end of file: no data there".to_owned()),
+            Cause(errno) => Some(os::errno_words(errno as i32)),
+        }
     }
 
     fn wake(&self) -> Option<Nanos> {
@@ -176,6 +188,19 @@ impl Lane for FileLane {
     }
 }
 
+/// The file ended before the data did; every other cause is an errno.
+const END: Cause = Cause(u32::MAX);
+
+#[cold]
+fn cause_of(error: &std::io::Error) -> Cause {
+    match error.raw_os_error() {
+        Some(errno) => Cause(errno as u32),
+        None if error.kind() == std::io::ErrorKind::UnexpectedEof => END,
+        None => Cause::NONE,
+    }
+}
+
+#[cold]
 fn fault_of(error: &std::io::Error) -> Fault {
     match error.kind() {
         std::io::ErrorKind::Unsupported => Fault::Unsupported,

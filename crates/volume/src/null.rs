@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Done, Geometry, Io, Lane, Nanos};
+use block::{Cause, Done, Geometry, Io, Lane, Nanos};
 use os::Core;
 
 use crate::{Ground, OpenError, Volume};
@@ -54,7 +54,7 @@ impl Lane for NullLane {
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
         for io in ios.drain(..) {
             let result = self.geometry.check(&io);
-            self.ready.push(Done { tag: io.tag, result, buf: io.buf });
+            self.ready.push(Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf });
         }
     }
 

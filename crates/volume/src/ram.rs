@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Done, Geometry, Io, Lane, Memory, Nanos, Op, splitmix};
+use block::{Cause, Done, Geometry, Io, Lane, Memory, Nanos, Op, splitmix};
 use os::Core;
 
 use crate::{Ground, OpenError, Volume};
@@ -92,7 +92,7 @@ impl RamLane {
                 (Op::Trim | Op::WriteZeroes, _) => self.memory.zero(io.offset, u64::from(io.len)),
             }
         }
-        Done { tag: io.tag, result, buf: io.buf }
+        Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::TcpStream;
 
-use block::{Done, Fault, Geometry, Io, Lane, Nanos};
+use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos};
 use os::Core;
 use proto::{Endpoint, Initiator, Phase};
 
@@ -184,7 +184,10 @@ impl<D: Dial> Lane for RemoteLane<D> {
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
         if self.broken.is_some() {
-            let lost = |io: Io| Done { tag: io.tag, result: Err(Fault::Disconnected), buf: io.buf };
+            let lost = |Io { tag, buf, .. }: Io| {
+                let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
+                Done { tag, result, cause, buf }
+            };
             self.finished.extend(ios.drain(..).map(lost));
             return;
         }
@@ -255,6 +258,10 @@ impl<D: Dial> Lane for RemoteLane<D> {
 
     fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
+    }
+
+    fn words_of(&self, cause: Cause) -> Option<String> {
+        self.link.end.words_of(cause)
     }
 
     fn close(&mut self, now: Nanos) -> bool {

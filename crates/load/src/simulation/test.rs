@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use block::{Done, Geometry, Io};
+use block::{Cause, Done, Geometry, Io};
 use serde_json::Value;
 use stats::Job;
 use volume::{Purpose, Uri};
@@ -51,7 +51,12 @@ impl Storage for Medium {
         while self.next().is_some_and(|at| at <= now) {
             let (_, lane, io) = self.0.borrow_mut().pop_front().unwrap();
             let result = Ok(());
-            self.1.borrow_mut()[lane].push(Done { tag: io.tag, result, buf: io.buf });
+            self.1.borrow_mut()[lane].push(Done {
+                tag: io.tag,
+                result,
+                cause: Cause::NONE,
+                buf: io.buf,
+            });
             workers.push(lane);
         }
     }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use block::Geometry;
+use block::{Cause, Geometry};
 
 use super::*;
 use crate::ledger::FindingKind;
@@ -132,7 +132,7 @@ impl block::Lane for Lane {
                 (Op::Trim | Op::WriteZeroes, _) => self.erase(io.op, range),
                 _ => {}
             }
-            done.push(Done { tag: io.tag, result: Ok(()), buf: io.buf });
+            done.push(Done { tag: io.tag, result: Ok(()), cause: Cause::NONE, buf: io.buf });
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) use answer::{
 };
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
-pub use sense::{FieldPointer, Key, Sense, decode_sense};
+pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
 
 /// A logical unit: a volume with a SCSI face.
 #[derive(Clone, Debug)]

@@ -228,6 +228,11 @@ fn field_of(key: Key, specific: &[u8]) -> Option<FieldPointer> {
     Some(FieldPointer { in_cdb: specific[0] & 0x40 != 0, byte: be16(specific, 1), bit })
 }
 
+/// A reason by its codes: the key in the lower half of its byte.
+pub fn sense_of_codes(key: u8, asc: u8, ascq: u8) -> Sense {
+    Sense::new(key_of(key), asc, ascq)
+}
+
 fn key_of(byte: u8) -> Key {
     use Key::*;
     [

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Buf, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
+use block::{Buf, Cause, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
 use proto::iscsi::{
     Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry,
 };
@@ -151,7 +151,8 @@ impl Served {
             None => self.execute(&mut io),
         };
         self.seen.push((io.op, io.offset, io.len, io.fua));
-        let done = Done { tag: Tag(io.tag.0 & 0xffff_ffff), result, buf: io.buf };
+        let (tag, cause) = (Tag(io.tag.0 & 0xffff_ffff), Cause::NONE);
+        let done = Done { tag, result, cause, buf: io.buf };
         self.end.complete(now, done, &mut self.out);
     }
 

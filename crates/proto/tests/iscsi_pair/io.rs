@@ -92,7 +92,7 @@ fn exercise(pair: &mut Pair, seed: u64, rounds: u64, blocks_max: u64) {
 
 fn check(pair: &mut Pair, reads: &mut Vec<(Tag, Vec<u8>)>) {
     let done: Vec<Done> = pair.initiator.done().drain(..).collect();
-    for Done { tag, result, buf } in done {
+    for Done { tag, result, buf, .. } in done {
         assert_eq!(result, Ok(()));
         if let Some(at) = reads.iter().position(|read| read.0 == tag) {
             let (_, expect) = reads.swap_remove(at);

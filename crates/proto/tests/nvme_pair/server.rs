@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use block::{Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool};
+use block::{Cause, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
@@ -56,7 +56,7 @@ impl Store {
                 (Op::Flush, _) => {}
             }
         }
-        Done { tag, result, buf }
+        Done { tag, result, cause: Cause::NONE, buf }
     }
 }
 

@@ -53,6 +53,11 @@ pub(super) struct Job {
     pub latency_ns: Object<&'static str, f64>,
     pub latency_us: Object<&'static str, f64>,
     pub latency_ms: Object<&'static str, f64>,
+    /// With `first_error`, of jobs that go on after errors and had some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_err: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<u32>,
     pub latency_depth: u32,
     pub latency_target: u64,
     pub latency_percentile: f64,

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
-use stats::{RunResult, Second};
+use stats::{Failure, RunResult, Second};
 
 use self::document::{Direction, Document, Job, Object, Spread, Sync};
 use crate::group::{self, Group, Part};
@@ -73,10 +73,12 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
     let depth = depth.sum::<f64>() / group.workers.len().max(1) as f64;
     let faults = cpu.initiator_faults.unwrap_or_default();
     let of_group = |count: u64| (count as f64 * share.min(1.0)).round() as u64;
+    let errors = all.errors + sync.errors;
+    let error = (errors > 0).then(|| first_error(result, group));
     Job {
         jobname: group.name.clone(),
         groupid: id,
-        error: if all.errors > 0 { libc_eio() } else { 0 },
+        error: error.unwrap_or(0),
         eta: 0,
         elapsed: (result.totals.seconds + result.job.ramp_seconds).ceil() as u64,
         options: Object(options::options(group)),
@@ -96,6 +98,8 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         latency_ns: shares(&all, &NANOS, 1, None),
         latency_us: shares(&all, &MICROS, 1000, None),
         latency_ms: shares(&all, &MILLIS, 1_000_000, Some(">=2000")),
+        total_err: error.map(|_| errors),
+        first_error: error,
         latency_depth: options::depth(group),
         latency_target: 0,
         latency_percentile: 100.0,
@@ -103,9 +107,15 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
     }
 }
 
-/// The error that a medium has.
-fn libc_eio() -> u32 {
-    5
+/// The errno of what failed first; that of a medium where no system call said one, as the kernel
+/// has it for devices on networks.
+fn first_error(result: &RunResult, group: &Group<'_>) -> u32 {
+    const EIO: u32 = 5;
+    let ours = |failure: &&Failure| group.workers.iter().any(|w| w.name == failure.first.worker);
+    let status = result.failures.iter().find(ours).and_then(|failure| failure.status.as_deref());
+    // "EIO (5): Input/output error"
+    let number = status.and_then(|status| status.split_once("): ")?.0.split_once(" ("));
+    number.and_then(|(_, number)| number.parse().ok()).unwrap_or(EIO)
 }
 
 fn direction(
@@ -332,6 +342,28 @@ mod test {
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with("{\n  \"fio version\" : \"fio-3.33 ("), "{text}");
         assert!(text.contains("\n        \"iops\" : 1000.000000,\n"), "{text}");
+    }
+
+    #[test]
+    fn errors_are_numbers_of_the_system() {
+        let mut result = sample::counted();
+        let errors = |result: &RunResult| {
+            let mut out = Vec::new();
+            write(std::slice::from_ref(result), false, &mut out).unwrap();
+            let document: Value = serde_json::from_slice(&out).unwrap();
+            let job = &document["jobs"][0];
+            ["error", "first_error", "total_err"].map(|key| job.get(key).and_then(Value::as_u64))
+        };
+        assert_eq!(errors(&result), [Some(0), None, None]);
+        result.workers[0].read.errors = 2;
+        result.workers[1].other.errors = 1;
+        let mut failure = sample::failures()[0].clone();
+        failure.first.worker.clone_from(&result.workers[0].name);
+        failure.status = Some("medium error: unrecovered read error (11/00)".into());
+        result.failures = vec![failure];
+        assert_eq!(errors(&result), [Some(5), Some(5), Some(3)]);
+        result.failures[0].status = Some("ENOSPC (28): No space left on device".into());
+        assert_eq!(errors(&result), [Some(28), Some(28), Some(3)]);
     }
 
     #[test]

@@ -27,18 +27,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// For a window whose seconds ended at `ends`, in seconds since its beginning.
-    pub fn new(asked_s: f64, measured_s: f64, ends: impl Iterator<Item = f64>) -> Window {
-        let (mut stopped_s, mut before) = (0.0, 0.0);
-        for end in ends {
-            if end - before > LONGEST_SECOND_S {
-                stopped_s += end - before - 1.0;
-            }
-            before = end;
-        }
-        Window { asked_s, measured_s, stopped_s }
-    }
-
     /// A process that was stopped, or a host that was, measures that, too. It shows in a second
     /// that lasted long, and in the end of the window.
     fn judge(self) -> (Verdict, String) {
@@ -60,6 +48,11 @@ impl Window {
         };
         (verdict, format!("{measured_s:.2} s measured, {asked_s:.2} asked{why}"))
     }
+}
+
+/// What of a second that lasted `seconds` is no second of work.
+pub(crate) fn stopped_s(seconds: f64) -> f64 {
+    if seconds > LONGEST_SECOND_S { seconds - 1.0 } else { 0.0 }
 }
 
 /// H15: time was measured right and cheaply. `source` is what the kernel uses, `counter` says that
@@ -247,7 +240,10 @@ mod test {
     #[test]
     fn a_window_that_lasted_longer_is_said() {
         let judge = |asked_s, measured_s, ends: &[f64]| {
-            let window = Some(Window::new(asked_s, measured_s, ends.iter().copied()));
+            let begins = std::iter::once(0.0).chain(ends.iter().copied());
+            let lengths = begins.zip(ends.iter()).map(|(begin, end)| end - begin);
+            let stopped_s = lengths.map(stopped_s).sum();
+            let window = Some(Window { asked_s, measured_s, stopped_s });
             let [known, unknown] =
                 [Some("tsc"), None].map(|source| clock(source, true, 8.0, None, window));
             assert_eq!(unknown.verdict, known.verdict.worse(Verdict::Unknown));

@@ -1,5 +1,7 @@
 //! Whether a rate has settled.
 
+use crate::interval::per;
+use crate::run::Second;
 use crate::verdict::{Check, Verdict};
 
 /// Windows of the steady-state rule.
@@ -13,16 +15,17 @@ const STEADY_SLOPE: f64 = 0.10;
 /// five windows, they differ by at most 20 % of their mean, and the best line through them rises
 /// or falls by at most 10 %.
 ///
-/// `rates` are those of the seconds of the measured window. When five does not divide their
-/// number, the first ones are left out.
-pub fn steady_state(rates: &[f64]) -> Check {
+/// `seconds` are those of the measured window, or longer stretches of it. When five does not
+/// divide their number, the first ones are left out.
+pub fn steady_state(seconds: &[Second]) -> Check {
     let check = |verdict, evidence| Check::new("H06", "steady-state", verdict, evidence);
-    let width = rates.len() / WINDOWS;
-    let Some(windows) = windows(rates, width) else {
-        let evidence =
-            format!("{WINDOWS} windows take {WINDOWS} s at least, and it ran {} s", rates.len());
+    let Some(windows) = windows(seconds) else {
+        let ran = seconds.len();
+        let evidence = format!("{WINDOWS} windows take {WINDOWS} s at least, and it ran {ran} s");
         return check(Verdict::Unknown, evidence);
     };
+    let width_s = windows[0].1;
+    let windows = windows.map(|(rate, _)| rate);
     let mean = windows.iter().sum::<f64>() / WINDOWS as f64;
     if mean <= 0.0 {
         return check(Verdict::Warn, "nothing was done".into());
@@ -34,7 +37,7 @@ pub fn steady_state(rates: &[f64]) -> Check {
     let steady = range <= STEADY_RANGE && slope.abs() <= STEADY_SLOPE;
     let evidence = format!(
         "{}: range {:.1} % (at most 20), slope {:+.1} % (at most 10) over {WINDOWS} windows of \
-         {width} s",
+         {width_s:.0} s",
         if steady { "steady" } else { "not steady" },
         range * 100.0,
         slope * 100.0,
@@ -42,12 +45,19 @@ pub fn steady_state(rates: &[f64]) -> Check {
     check(if steady { Verdict::Pass } else { Verdict::Warn }, evidence)
 }
 
-/// The mean of each of five windows of `width` rates, up to the end.
-fn windows(rates: &[f64], width: usize) -> Option<[f64; WINDOWS]> {
-    let from = rates.len().checked_sub(width * WINDOWS).filter(|_| width > 0)?;
-    let mut chunks = rates[from..].chunks_exact(width);
+/// The rate of each of five windows up to the end, and its length in seconds.
+fn windows(seconds: &[Second]) -> Option<[(f64, f64); WINDOWS]> {
+    let width = seconds.len() / WINDOWS;
+    let from = seconds.len().checked_sub(width * WINDOWS).filter(|_| width > 0)?;
+    let mut begin = from.checked_sub(1).map_or(0.0, |before| seconds[before].t);
+    let mut chunks = seconds[from..].chunks_exact(width);
     Some(std::array::from_fn(|_| {
-        chunks.next().map_or(0.0, |chunk| chunk.iter().sum::<f64>() / width as f64)
+        let (first, mut ios) = (begin, 0.0);
+        for second in chunks.next().unwrap_or_default() {
+            ios += second.iops * (second.t - begin);
+            begin = second.t;
+        }
+        (per(ios, begin - first), begin - first)
     }))
 }
 
@@ -67,7 +77,7 @@ mod test {
 
     #[test]
     fn steady_state_follows_the_specification() {
-        let verdict = |rates: &[f64]| steady_state(rates).verdict;
+        let verdict = |rates: &[f64]| steady_state(&seconds(rates, 1.0)).verdict;
         assert_eq!(verdict(&[100.0; 4]), Verdict::Unknown);
         assert_eq!(verdict(&[100.0; 5]), Verdict::Pass);
         assert_eq!(verdict(&[0.0; 5]), Verdict::Warn);
@@ -82,5 +92,26 @@ mod test {
         let mut rates = vec![5000.0, 1.0];
         rates.extend([100.0; 10]);
         assert_eq!(verdict(&rates), Verdict::Pass);
+    }
+
+    #[test]
+    fn stretches_count_by_their_length() {
+        // The last stretch of a long run may be short: it must not weigh as much as a whole one.
+        let mut rates = seconds(&[100.0; 10], 128.0);
+        let last = Second { t: rates[9].t - 127.0, iops: 1.0, ..Second::default() };
+        rates[9] = last;
+        let check = steady_state(&rates);
+        assert_eq!(check.verdict, Verdict::Pass, "{check:?}");
+        assert!(check.evidence.contains("windows of 256 s"), "{check:?}");
+    }
+
+    /// Stretches of `width_s` seconds each.
+    fn seconds(rates: &[f64], width_s: f64) -> Vec<Second> {
+        let second = |(number, iops): (usize, &f64)| Second {
+            t: (number + 1) as f64 * width_s,
+            iops: *iops,
+            ..Second::default()
+        };
+        rates.iter().enumerate().map(second).collect()
     }
 }

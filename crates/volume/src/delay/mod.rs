@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use block::{Done, Fault, Geometry, Io, Lane, Nanos, Tag};
+use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Tag};
 use os::Core;
 
 pub use machine::{Machine, Way, Ways};
@@ -211,7 +211,10 @@ impl DelayLane {
     }
 
     fn refuse(&mut self, ios: &mut VecDeque<Io>) {
-        let gone = |io: Io| Done { tag: io.tag, result: Err(Fault::Disconnected), buf: io.buf };
+        let gone = |Io { tag, buf, .. }: Io| {
+            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
+            Done { tag, result, cause, buf }
+        };
         self.ready.extend(ios.drain(..).map(gone));
     }
 }
@@ -288,6 +291,10 @@ impl Lane for DelayLane {
 
     fn broken(&self) -> Option<&str> {
         self.broken.as_deref().or_else(|| self.inner.broken())
+    }
+
+    fn words_of(&self, cause: Cause) -> Option<String> {
+        self.inner.words_of(cause)
     }
 
     fn close(&mut self, now: Nanos) -> bool {

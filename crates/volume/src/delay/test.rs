@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use block::Op;
+use block::{Cause, Op};
 use model::{Method, Run, simulate, solve};
 
 use super::*;
@@ -113,16 +113,21 @@ fn an_answer_waits_for_the_data_too() {
     assert_eq!(left.iter().map(|io| io.tag.0).collect::<Vec<_>>(), [12], "its own tag again");
     // Due, but the second one alone is done.
     let second = taken.borrow_mut().remove(1);
-    done.borrow_mut().push(Done { tag: second.tag, result: Ok(()), buf: None });
+    done.borrow_mut().push(Done { tag: second.tag, result: Ok(()), cause: Cause::NONE, buf: None });
     assert_eq!(polled(&mut lane, 10_000), [(11, Ok(()))]);
     assert_eq!(lane.wake(), None);
     let first = taken.borrow_mut().remove(0);
-    done.borrow_mut().push(Done { tag: first.tag, result: Err(Fault::Medium), buf: None });
+    done.borrow_mut().push(Done {
+        tag: first.tag,
+        result: Err(Fault::Medium),
+        cause: Cause::NONE,
+        buf: None,
+    });
     assert_eq!(polled(&mut lane, 12_345), [(10, Err(Fault::Medium))]);
     // The third one counts from when it was taken.
     assert!(submit(&mut lane, 20_000, left).is_empty());
     let third = taken.borrow_mut().remove(0);
-    done.borrow_mut().push(Done { tag: third.tag, result: Ok(()), buf: None });
+    done.borrow_mut().push(Done { tag: third.tag, result: Ok(()), cause: Cause::NONE, buf: None });
     assert_eq!(polled(&mut lane, 29_999), []);
     assert_eq!(polled(&mut lane, 30_000), [(12, Ok(()))]);
 }

@@ -78,7 +78,7 @@ pub struct Nvmf {
     /// The subsystem.
     pub address: NvmeAddress,
     _service: Service,
-    config: PathBuf,
+    _files: Files,
 }
 
 /// Of huge pages that both ends of SPDK take, in KiB.
@@ -123,20 +123,27 @@ pub fn nvmf(programs: &Programs) -> Result<Nvmf> {
     let folder = std::env::temp_dir();
     let path = folder.join(format!("drumfire-perf-{}-{port}.json", std::process::id()));
     std::fs::write(&path, config.to_string()).context("a configuration for nvmf_tgt")?;
-    let socket = path.with_extension("sock");
-    let (config, socket) = (path.display(), socket.display());
+    let [socket, lock] = ["sock", "sock.lock"].map(|end| path.with_extension(end));
     let memory = spdk_memory(1024);
-    let args = format!("-m 0x1 {memory} -r {socket} -c {config}");
+    let args = format!("-m 0x1 {memory} -r {} -c {}", socket.display(), path.display());
+    let files = vec![path, socket, lock];
     let service = programs.start(&Call { program: "nvmf_tgt", args, core: None })?;
     let listens = || TcpStream::connect(("127.0.0.1", port)).ok().map(drop);
     programs.wait_until("nvmf_tgt did not listen", listens)?;
     let address = NvmeAddress { port: port.to_string(), nqn: nqn.to_owned() };
-    Ok(Nvmf { address, _service: service, config: path })
+    // SPDK leaves both when it is ended, and its lock beside the socket.
+    Ok(Nvmf { address, _service: service, _files: Files(files) })
 }
 
-impl Drop for Nvmf {
+/// Files that are removed with this, those that are there. It stands behind the program that has
+/// them, which is then at its end.
+struct Files(Vec<PathBuf>);
+
+impl Drop for Files {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.config);
+        for file in &self.0 {
+            let _ = std::fs::remove_file(file);
+        }
     }
 }
 
@@ -146,7 +153,7 @@ pub struct Tgt {
     pub uri: String,
     /// The process.
     pub service: Service,
-    files: [PathBuf; 3],
+    files: Files,
 }
 
 /// Starts tgtd on a port and with control sockets of its own.
@@ -160,12 +167,12 @@ pub fn tgt(programs: &Programs) -> Result<Tgt> {
     let lock = socket.with_extension(format!("{control}.lock"));
     programs.wait_until("tgtd opened no control socket", || socket.exists().then_some(()))?;
     let uri = format!("iscsi://127.0.0.1:{port}/{TGT_NAME}/1");
-    let tgt = Tgt { uri, service, files: [disk, socket, lock] };
+    let tgt = Tgt { uri, service, files: Files(vec![disk, socket, lock]) };
     if matches!(programs, Programs::Real { .. }) {
         // Written, so that reads find pages and not holes.
-        std::fs::write(&tgt.files[0], vec![1; 64 << 20]).context("a disk in /dev/shm")?;
+        std::fs::write(&tgt.files.0[0], vec![1; 64 << 20]).context("a disk in /dev/shm")?;
     }
-    let disk = tgt.files[0].display();
+    let disk = tgt.files.0[0].display();
     for words in [
         format!("--mode target --op new --tid 1 -T {TGT_NAME}"),
         format!("--mode logicalunit --op new --tid 1 --lun 1 -b {disk}"),
@@ -175,14 +182,6 @@ pub fn tgt(programs: &Programs) -> Result<Tgt> {
         programs.run(&Call { program: "tgtadm", args, core: None }, 10)?;
     }
     Ok(tgt)
-}
-
-impl Drop for Tgt {
-    fn drop(&mut self) {
-        for file in &self.files {
-            let _ = std::fs::remove_file(file);
-        }
-    }
 }
 
 fn free_port() -> Result<u16> {
@@ -200,6 +199,17 @@ mod test {
         assert_eq!(port(line, "iscsi=").as_deref(), Some("4711"));
         assert_eq!(port(line, "nvme-tcp=").as_deref(), Some("4712"));
         assert_eq!(port("", "iscsi="), None);
+    }
+
+    #[test]
+    fn nothing_is_left_behind() {
+        let folder = std::env::temp_dir();
+        let path = folder.join(format!("drumfire-xtask-test-{}.json", std::process::id()));
+        let files = ["json", "sock", "sock.lock"].map(|end| path.with_extension(end));
+        assert!(files[2].to_str().unwrap().ends_with(".sock.lock"));
+        files[..2].iter().for_each(|file| std::fs::write(file, "").unwrap());
+        drop(Files(files.to_vec()));
+        assert!(files.iter().all(|file| !file.exists()));
     }
 
     #[test]

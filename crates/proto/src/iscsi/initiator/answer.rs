@@ -1,12 +1,12 @@
 //! What comes back for I/Os: data, requests for data, and status.
 
-use block::{Done, Fault, Nanos, Op, Pool};
+use block::{Cause, Done, Fault, Nanos, Op, Pool};
 
 use crate::scsi::{Key, Sense, decode_sense};
 use crate::{Ending, Outbox};
 
 use super::super::pdu::{DataIn, Header, ReadyToTransfer, Response};
-use super::{IscsiInitiator, Sink, violation};
+use super::{IscsiInitiator, Sink, reason, violation};
 
 /// SCSI status.
 //= SAM-5 §Status codes
@@ -72,7 +72,7 @@ impl IscsiInitiator {
         let this = &self.slots[slot];
         if this.ends {
             let whole = this.good && this.moved == this.len;
-            self.end(slot, if whole { Ok(()) } else { Err(Fault::Medium) });
+            self.end_moved(slot, whole);
         }
         Ok(())
     }
@@ -93,8 +93,16 @@ impl IscsiInitiator {
             self.flush_behind(slot);
             return Ok(());
         }
-        self.end(slot, if whole { Ok(()) } else { Err(Fault::Medium) });
+        self.end_moved(slot, whole);
         Ok(())
+    }
+
+    /// The end of a command whose status is good: it must have moved what it should.
+    #[inline(always)]
+    fn end_moved(&mut self, slot: u16, whole: bool) {
+        let short = (Err(Fault::Medium), reason::SHORT);
+        let (result, cause) = if whole { (Ok(()), Cause::NONE) } else { short };
+        self.end(slot, result, cause);
     }
 
     /// A write that must be durable was done by a unit that knows no forced access: it ends when
@@ -104,7 +112,7 @@ impl IscsiInitiator {
         let this = &mut self.slots[slot];
         (this.op, this.fua) = (Op::Flush, false);
         if !self.geometry.volatile {
-            return self.end(slot, Ok(()));
+            return self.end(slot, Ok(()), Cause::NONE);
         }
         self.retry(slot, false);
     }
@@ -119,10 +127,10 @@ impl IscsiInitiator {
 
     /// Answers an I/O.
     #[inline(always)]
-    fn end(&mut self, slot: u16, result: Result<(), Fault>) {
+    fn end(&mut self, slot: u16, result: Result<(), Fault>, cause: Cause) {
         let this = &mut self.slots[slot];
         let stamp = this.stamp;
-        let done = Done { tag: this.tag, result, buf: this.buf.take() };
+        let done = Done { tag: this.tag, result, cause, buf: this.buf.take() };
         self.slots.release(slot);
         // Who has done a write has read its data, and all before.
         if result.is_ok() && stamp.wrapping_sub(self.known) as i32 > 0 {
@@ -141,7 +149,7 @@ impl IscsiInitiator {
         self.count_status(response.numbers)?;
         if response.response != 0 {
             //= RFC 7143 §11.4.3: 1 is a failure of the target, not of the command.
-            self.end(slot, Err(Fault::Medium));
+            self.end(slot, Err(Fault::Medium), reason::of_response(response.response));
             return Ok(());
         }
         let sense = if response.status == CHECK_CONDITION { sense_of(data) } else { None };
@@ -164,7 +172,12 @@ impl IscsiInitiator {
             (TASK_ABORTED, _) => Err(Fault::Aborted),
             _ => Err(Fault::Medium),
         };
-        self.end(slot, result);
+        let cause = match (response.status, sense) {
+            (GOOD, _) => reason::SHORT,
+            (_, Some(sense)) => reason::of_sense(sense),
+            (status, None) => reason::of_status(status),
+        };
+        self.end(slot, result, cause);
         Ok(())
     }
 
@@ -222,7 +235,7 @@ impl IscsiInitiator {
     pub(super) fn disconnect(&mut self) {
         self.retries.clear();
         for slot in self.slots.drain() {
-            self.end(slot, Err(Fault::Disconnected));
+            self.end(slot, Err(Fault::Disconnected), Cause::NONE);
         }
     }
 }

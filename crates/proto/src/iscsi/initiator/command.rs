@@ -1,6 +1,6 @@
 //! I/Os on their way out: commands and the data that goes with them.
 
-use block::{Done, Fault, Io, Op, Pool};
+use block::{Cause, Done, Fault, Io, Op, Pool};
 
 use crate::Outbox;
 use crate::scsi::cdb;
@@ -34,7 +34,7 @@ impl IscsiInitiator {
         };
         if checked.is_err() || !fits || len == 0 && op != Op::Flush {
             let result = unsent(checked, fits);
-            return self.done.push(Done { tag, result, buf });
+            return self.done.push(Done { tag, result, cause: Cause::NONE, buf });
         }
         let slot = self.slots.take().expect("an I/O is submitted only with room");
         let this = &mut self.slots[slot];

@@ -10,11 +10,12 @@ mod command;
 mod control;
 pub(super) mod login;
 mod opening;
+mod reason;
 mod slot;
 
 use std::collections::VecDeque;
 
-use block::{Done, Geometry, Io, Nanos};
+use block::{Cause, Done, Geometry, Io, Nanos};
 
 use crate::scsi::encode_lun;
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase, Violation};
@@ -314,6 +315,10 @@ impl Initiator for IscsiInitiator {
 
     fn done(&mut self) -> &mut Vec<Done> {
         &mut self.done
+    }
+
+    fn words_of(&self, cause: Cause) -> Option<String> {
+        reason::words(cause)
     }
 
     fn close(&mut self, _now: Nanos, out: &mut Outbox) {

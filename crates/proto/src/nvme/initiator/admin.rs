@@ -1,6 +1,6 @@
 //! The admin queue of an association.
 
-use block::{Done, Fault, Geometry, Io, Nanos};
+use block::{Cause, Done, Fault, Geometry, Io, Nanos};
 
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
 
@@ -334,7 +334,8 @@ impl Initiator for NvmeAdmin {
 
     fn submit(&mut self, _now: Nanos, io: Io, _out: &mut Outbox) {
         let Io { tag, buf, .. } = io;
-        self.done.push(Done { tag, result: Err(Fault::Unsupported), buf });
+        let (result, cause) = (Err(Fault::Unsupported), Cause::NONE);
+        self.done.push(Done { tag, result, cause, buf });
     }
 
     fn done(&mut self) -> &mut Vec<Done> {

@@ -1,6 +1,6 @@
 //! I/Os on their way to a target and back: the hot path.
 
-use block::{Done, Fault, Io, Nanos, Op, Pool};
+use block::{Cause, Done, Fault, Io, Nanos, Op, Pool};
 
 use crate::Outbox;
 
@@ -49,7 +49,8 @@ impl NvmeQueue {
 
     #[cold]
     fn refuse(&mut self, io: Io, fault: Fault) {
-        self.done.push(Done { tag: io.tag, result: Err(fault), buf: io.buf });
+        let (tag, result, buf) = (io.tag, Err(fault), io.buf);
+        self.done.push(Done { tag, result, cause: Cause::NONE, buf });
     }
 
     /// Sends the next command of an I/O.
@@ -79,7 +80,7 @@ impl NvmeQueue {
         }
         let from = next.done as usize;
         next.moved = part;
-        let Some(buf) = &next.buf else { return self.fail(slot, Fault::Medium) };
+        let Some(buf) = &next.buf else { return self.fail(slot, Fault::Unsupported) };
         self.link.command_with(command, &buf[from..from + part as usize], out);
         self.stamp(slot, out);
     }
@@ -103,7 +104,7 @@ impl NvmeQueue {
             return self.fail(slot, fault);
         }
         if left == 0 && next.op != Op::Flush {
-            return self.finish(slot, Ok(()));
+            return self.finish(slot, Ok(()), Cause::NONE);
         }
         if !open {
             return self.fail(slot, Fault::Disconnected);
@@ -197,7 +198,7 @@ impl NvmeQueue {
         if ended.done < ended.len {
             return self.send_more(slot, out);
         }
-        self.finish(slot, Ok(()));
+        self.finish(slot, Ok(()), Cause::NONE);
     }
 
     /// A long I/O goes on with another command.
@@ -226,17 +227,21 @@ impl NvmeQueue {
     /// A command failed, or succeeded without having moved its data.
     #[cold]
     fn failed(&mut self, slot: u16, status: Status) {
-        let fault = self.slots[slot].fault.unwrap_or(fault_of(status));
-        self.fail(slot, fault);
+        match self.slots[slot].fault {
+            Some(fault) => self.fail(slot, fault),
+            None => self.finish(slot, Err(fault_of(status)), cause_of(status)),
+        }
     }
 
     #[cold]
     fn fail(&mut self, slot: u16, fault: Fault) {
-        self.finish(slot, Err(fault));
+        // Data that came damaged are the only fault of a medium that we find ourselves.
+        let cause = if fault == Fault::Medium { DIGEST } else { Cause::NONE };
+        self.finish(slot, Err(fault), cause);
     }
 
     #[inline(always)]
-    fn finish(&mut self, slot: u16, result: Result<(), Fault>) {
+    fn finish(&mut self, slot: u16, result: Result<(), Fault>, cause: Cause) {
         let ended = &mut self.slots[slot];
         let (tag, buf, stamp) = (ended.tag, ended.buf.take(), ended.stamp);
         self.slots.release(slot);
@@ -244,7 +249,7 @@ impl NvmeQueue {
         if result.is_ok() && stamp.wrapping_sub(self.known) as i32 > 0 {
             self.known = stamp;
         }
-        self.done.push(Done { tag, result, buf });
+        self.done.push(Done { tag, result, cause, buf });
     }
 
     /// The target is ready for data of a write.
@@ -312,6 +317,31 @@ fn range(start: u64, count: u32) -> [u8; RANGE_BYTES as usize] {
     range[4..8].copy_from_slice(&count.to_le_bytes());
     range[8..].copy_from_slice(&start.to_le_bytes());
     range
+}
+
+/// The [`Cause`] of a status, and what else may be one.
+const STATUS: u32 = 1 << 16;
+const DIGEST: Cause = Cause(2 << 16);
+
+#[cold]
+fn cause_of(status: Status) -> Cause {
+    Cause(STATUS | u32::from(status.to_wire() >> 1))
+}
+
+/// What a cause says, in the words of the standard.
+pub(super) fn words(cause: Cause) -> Option<String> {
+    if cause == DIGEST {
+        return Some("data digest error: data came damaged".to_owned());
+    }
+    if cause.0 & STATUS == 0 {
+        return None;
+    }
+    let status = Status::from_wire((cause.0 as u16) << 1);
+    let (kind, code) = (status.kind(), status.code());
+    Some(match status.is_success() {
+        true => "success, but not all data moved".to_owned(),
+        false => format!("{status} (SCT {kind:x}h, SC {code:02x}h)"),
+    })
 }
 
 /// What a status means for an I/O. The only place where statuses become faults.

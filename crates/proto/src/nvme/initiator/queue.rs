@@ -1,6 +1,6 @@
 //! An I/O queue of an association: its life. What it carries is in `io`.
 
-use block::{Done, Fault, Geometry, Io, Nanos};
+use block::{Cause, Done, Fault, Geometry, Io, Nanos};
 
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
 
@@ -325,6 +325,10 @@ impl Initiator for NvmeQueue {
         &mut self.done
     }
 
+    fn words_of(&self, cause: Cause) -> Option<String> {
+        super::io::words(cause)
+    }
+
     fn close(&mut self, now: Nanos, out: &mut Outbox) {
         match self.stage {
             Stage::Fresh | Stage::Opening | Stage::Connecting => self.stage = Stage::Closed,
@@ -342,7 +346,12 @@ impl Initiator for NvmeQueue {
         for slot in 0..self.slots.len() as u16 {
             if let Some(lost) = self.slots.busy(slot) {
                 let (tag, buf) = (lost.tag, lost.buf.take());
-                self.done.push(Done { tag, result: Err(Fault::Disconnected), buf });
+                self.done.push(Done {
+                    tag,
+                    result: Err(Fault::Disconnected),
+                    cause: Cause::NONE,
+                    buf,
+                });
                 self.slots.release(slot);
             }
         }

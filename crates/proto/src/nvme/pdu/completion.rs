@@ -132,8 +132,32 @@ impl std::fmt::Display for Status {
             (Status::INVALID_OPCODE, "invalid command opcode"),
             (Status::INVALID_FIELD, "invalid field in command"),
             (Status::INTERNAL_ERROR, "internal error"),
+            (Status::ABORT_REQUESTED, "command abort requested"),
+            (Status::passing(0, 0x08), "command aborted due to SQ deletion"),
             (Status::INVALID_NAMESPACE, "invalid namespace or format"),
             (Status::SEQUENCE_ERROR, "command sequence error"),
+            (Status::SGL_LENGTH_INVALID, "data SGL length invalid"),
+            (Status::WRITE_PROTECTED, "namespace is write protected"),
+            (Status::TRANSIENT_TRANSPORT_ERROR, "transient transport error"),
+            (Status::LBA_OUT_OF_RANGE, "LBA out of range"),
+            (Status::passing(0, 0x81), "capacity exceeded"),
+            (Status::passing(0, 0x82), "namespace not ready"),
+            (Status::passing(0, 0x83), "reservation conflict"),
+            (Status::ATTEMPTED_WRITE_TO_READ_ONLY, "attempted write to read only range"),
+            (Status::WRITE_FAULT, "write fault"),
+            (Status::UNRECOVERED_READ_ERROR, "unrecovered read error"),
+            (Status::passing(2, 0x82), "end-to-end guard check error"),
+            (Status::passing(2, 0x83), "end-to-end application tag check error"),
+            (Status::passing(2, 0x84), "end-to-end reference tag check error"),
+            (Status::COMPARE_FAILURE, "compare failure"),
+            (Status::passing(2, 0x86), "access denied"),
+            (Status::passing(2, 0x87), "deallocated or unwritten logical block"),
+            (Status::INTERNAL_PATH_ERROR, "internal path error"),
+            (Status::passing(3, 0x01), "asymmetric access persistent loss"),
+            (Status::passing(3, 0x02), "asymmetric access inaccessible"),
+            (Status::passing(3, 0x03), "asymmetric access transition"),
+            (Status::passing(3, 0x60), "controller pathing error"),
+            (Status::passing(3, 0x70), "host pathing error"),
             (Status::INVALID_LOG_PAGE, "invalid log page"),
             (Status::CONNECT_INCOMPATIBLE_FORMAT, "connect: incompatible format"),
             (Status::CONNECT_CONTROLLER_BUSY, "connect: controller busy"),
@@ -175,6 +199,7 @@ mod test {
         assert!(!status.is_success() && Status::from_wire(0x8001).is_success());
         assert!(Status::from_wire(0x0004).means(Status::INVALID_FIELD));
         assert_eq!(Status::INVALID_OPCODE.to_string(), "invalid command opcode");
-        assert_eq!(Status::WRITE_FAULT.to_string(), "status type 2 code 0x80");
+        assert_eq!(Status::WRITE_FAULT.to_string(), "write fault");
+        assert_eq!(Status::passing(6, 0x42).to_string(), "status type 6 code 0x42");
     }
 }

@@ -1,0 +1,55 @@
+//! What the kernel says when a call fails.
+
+use std::io::Error;
+
+/// An errno by its name and in the words of the C library: `EIO (5): Input/output error`.
+pub fn errno_words(errno: i32) -> String {
+    let said = Error::from_raw_os_error(errno).to_string();
+    let words = said.split(" (os error").next().unwrap_or_default();
+    match NAMES.iter().find(|(known, _)| *known == errno) {
+        Some((_, name)) => format!("{name} ({errno}): {words}"),
+        None => format!("errno ({errno}): {words}"),
+    }
+}
+
+/// Those that I/O on files and devices ends in.
+const NAMES: [(i32, &str); 26] = [
+    (libc::EPERM, "EPERM"),
+    (libc::EIO, "EIO"),
+    (libc::ENXIO, "ENXIO"),
+    (libc::EBADF, "EBADF"),
+    (libc::EAGAIN, "EAGAIN"),
+    (libc::ENOMEM, "ENOMEM"),
+    (libc::EACCES, "EACCES"),
+    (libc::EFAULT, "EFAULT"),
+    (libc::EBUSY, "EBUSY"),
+    (libc::ENODEV, "ENODEV"),
+    (libc::EINVAL, "EINVAL"),
+    (libc::EFBIG, "EFBIG"),
+    (libc::ENOSPC, "ENOSPC"),
+    (libc::EROFS, "EROFS"),
+    (libc::ENOSYS, "ENOSYS"),
+    (libc::ENODATA, "ENODATA"),
+    (libc::ETIME, "ETIME"),
+    (libc::ENOLINK, "ENOLINK"),
+    (libc::EBADE, "EBADE"),
+    (libc::EILSEQ, "EILSEQ"),
+    (libc::EOPNOTSUPP, "EOPNOTSUPP"),
+    (libc::ETIMEDOUT, "ETIMEDOUT"),
+    (libc::EREMOTEIO, "EREMOTEIO"),
+    (libc::EDQUOT, "EDQUOT"),
+    (libc::ECANCELED, "ECANCELED"),
+    (libc::ESTALE, "ESTALE"),
+];
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn names_and_words() {
+        assert_eq!(errno_words(libc::EIO), "EIO (5): Input/output error");
+        assert_eq!(errno_words(libc::ENOSPC), "ENOSPC (28): No space left on device");
+        assert_eq!(errno_words(libc::EXFULL), "errno (54): Exchange full");
+    }
+}

@@ -1,0 +1,334 @@
+//! What a run was like over time, in bounded memory however long it is: a row of numbers and a
+//! histogram for each second, and from some length on for longer stretches of equal length.
+//!
+//! Neighbours become one by adding what they counted. Percentiles are those of both histograms
+//! together: nothing is averaged.
+
+use block::Nanos;
+
+use crate::buckets::Span;
+use crate::histogram::{Latencies, supports};
+use crate::interval::{Interval, per};
+use crate::packed::{Packed, joined};
+use crate::run::Second;
+
+/// Histograms that are kept at most: 6 MB, if each has the thousand buckets of a fast run.
+const SPANS_MAX: usize = 2048;
+/// Rows for each histogram, at the limit. Two of them become one when a histogram stands for
+/// both, so that its percentiles are known.
+const ROWS: usize = 2;
+
+/// Rows and histograms over time.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    spans_max: usize,
+    rows: Vec<Row>,
+    /// Those of the last row and of the last span, while they grow.
+    row: Latencies,
+    span: Latencies,
+    /// Histograms of all spans but the last.
+    spans: Vec<Packed>,
+    /// Seconds that make one row by now; a span has as many, or twice as many.
+    row_seconds: usize,
+    span_seconds: usize,
+    /// Seconds in the last row and in the last span.
+    row_filled: usize,
+    span_filled: usize,
+    /// Where the last span begins, and where it ends so far.
+    span_from_s: f64,
+    to_s: f64,
+}
+
+impl Default for Timeline {
+    fn default() -> Timeline {
+        Timeline::of(SPANS_MAX)
+    }
+}
+
+impl Timeline {
+    /// With at most so many spans, an even number.
+    fn of(spans_max: usize) -> Timeline {
+        Timeline {
+            spans_max,
+            rows: Vec::new(),
+            row: Latencies::new(),
+            span: Latencies::new(),
+            spans: Vec::new(),
+            row_seconds: 1,
+            span_seconds: 1,
+            row_filled: 0,
+            span_filled: 0,
+            span_from_s: 0.0,
+            to_s: 0.0,
+        }
+    }
+
+    /// Adds the second that ends at `to_s`, and says what it was like by itself.
+    pub fn add(&mut self, to_s: f64, done: &Interval, latencies: &Latencies) -> Second {
+        let second = Row::of(to_s, done, latencies);
+        if self.row_filled == self.row_seconds {
+            self.row_filled = 0;
+            self.row.clear();
+        }
+        self.row_filled += 1;
+        self.row.merge(latencies);
+        match self.rows.last_mut() {
+            Some(open) if self.row_filled > 1 => {
+                open.join(&second);
+                open.shape(&self.row);
+            }
+            _ => self.rows.push(second),
+        }
+        self.add_span(to_s, latencies);
+        second.second()
+    }
+
+    fn add_span(&mut self, to_s: f64, latencies: &Latencies) {
+        if self.span_filled == self.span_seconds {
+            self.close_span();
+        }
+        self.span_filled += 1;
+        self.span.merge(latencies);
+        self.to_s = to_s;
+        if self.spans.len() + 1 == self.spans_max && self.span_filled == self.span_seconds {
+            self.close_span();
+            if self.rows.len() == ROWS * self.spans_max {
+                self.halve_rows();
+            }
+            self.halve_spans();
+        }
+    }
+
+    fn close_span(&mut self) {
+        if let Some(open) = self.open_span() {
+            self.spans.push(Packed::of(&open));
+        }
+        self.span.clear();
+        (self.span_filled, self.span_from_s) = (0, self.to_s);
+    }
+
+    fn open_span(&self) -> Option<Span> {
+        let max_ns = self.span.max().unwrap_or(0);
+        let buckets = crate::Buckets::of(&self.span);
+        let span = Span { from_s: self.span_from_s, to_s: self.to_s, max_ns, buckets };
+        (self.span_filled > 0).then_some(span)
+    }
+
+    /// Each span stands for two rows, which become one.
+    fn halve_rows(&mut self) {
+        let (pairs, _) = self.rows.as_chunks::<ROWS>();
+        let pairs = pairs.iter().zip(&self.spans);
+        let joined = pairs.map(|([one, next], span)| {
+            let mut one = *one;
+            one.join(next);
+            one.shape_by(&span.span());
+            one
+        });
+        self.rows = joined.collect();
+        self.row_seconds *= ROWS;
+        self.row_filled = self.row_seconds;
+    }
+
+    fn halve_spans(&mut self) {
+        let (pairs, _) = self.spans.as_chunks::<2>();
+        let joined = |[one, next]: &[Packed; 2]| Packed::of(&joined(one.span(), &next.span()));
+        self.spans = pairs.iter().map(joined).collect();
+        self.span_seconds *= 2;
+    }
+
+    /// The rows so far.
+    pub fn rows(&self) -> Vec<Second> {
+        self.rows.iter().map(Row::second).collect()
+    }
+
+    /// The histograms so far.
+    pub fn spans(&self) -> Vec<Span> {
+        self.spans.iter().map(Packed::span).chain(self.open_span()).collect()
+    }
+}
+
+/// What was counted in a stretch of time.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    to_s: f64,
+    start: Nanos,
+    end: Nanos,
+    reads: u64,
+    writes: u64,
+    others: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    bytes: u64,
+    errors: u64,
+    outstanding_ns: u128,
+    latency_ns: u128,
+    /// p50, p99 and p99.9.
+    percentiles: [Option<u64>; 3],
+    max_ns: Option<u64>,
+}
+
+/// Percentiles that a row shows.
+const SHOWN: [f64; 3] = [0.5, 0.99, 0.999];
+
+impl Row {
+    fn of(to_s: f64, done: &Interval, latencies: &Latencies) -> Row {
+        let mut row = Row {
+            to_s,
+            start: done.start,
+            end: done.end,
+            reads: done.read.ios,
+            writes: done.write.ios,
+            others: done.other.ios,
+            read_bytes: done.read.bytes,
+            written_bytes: done.write.bytes,
+            bytes: done.bytes(),
+            errors: done.errors(),
+            outstanding_ns: done.outstanding_ns,
+            latency_ns: latencies.sum(),
+            percentiles: [None; 3],
+            max_ns: latencies.max(),
+        };
+        row.shape(latencies);
+        row
+    }
+
+    fn ios(&self) -> u64 {
+        self.reads + self.writes + self.others
+    }
+
+    /// Adds what was counted in the stretch that follows. Percentiles are to be set anew.
+    fn join(&mut self, next: &Row) {
+        self.to_s = next.to_s;
+        self.start = self.start.min(next.start);
+        self.end = self.end.max(next.end);
+        self.reads += next.reads;
+        self.writes += next.writes;
+        self.others += next.others;
+        self.read_bytes += next.read_bytes;
+        self.written_bytes += next.written_bytes;
+        self.bytes += next.bytes;
+        self.errors += next.errors;
+        self.outstanding_ns += next.outstanding_ns;
+        self.latency_ns += next.latency_ns;
+        self.max_ns = self.max_ns.max(next.max_ns);
+    }
+
+    fn shape(&mut self, latencies: &Latencies) {
+        self.percentiles = SHOWN.map(|p| latencies.supported_percentile(p));
+    }
+
+    fn shape_by(&mut self, span: &Span) {
+        let ios = self.ios();
+        self.percentiles = SHOWN.map(|p| supports(ios, p).then(|| span.percentile(p)).flatten());
+    }
+
+    fn second(&self) -> Second {
+        let span_ns = self.end.since(self.start).0 as f64;
+        let rate = |amount: u64| per(amount as f64, span_ns / 1e9);
+        let [p50_ns, p99_ns, p99_9_ns] = self.percentiles;
+        let ios = self.ios();
+        Second {
+            t: self.to_s,
+            iops: rate(ios),
+            bytes_per_second: rate(self.bytes),
+            read_iops: rate(self.reads),
+            write_iops: rate(self.writes),
+            read_bytes_per_second: rate(self.read_bytes),
+            write_bytes_per_second: rate(self.written_bytes),
+            errors: self.errors,
+            mean_outstanding: per(self.outstanding_ns as f64, span_ns),
+            mean_ns: (ios > 0).then(|| self.latency_ns as f64 / ios as f64),
+            p50_ns,
+            p99_ns,
+            p99_9_ns,
+            max_ns: self.max_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use block::{Op, splitmix};
+
+    use super::*;
+
+    /// What one second did: some hundred I/Os, with latencies that wander.
+    fn second(number: u64) -> Interval {
+        let mut done = Interval::new();
+        (done.start, done.end) = (Nanos::from_secs(number), Nanos::from_secs(number + 1));
+        for i in 0..20 + number % 40 {
+            let chance = splitmix(&mut (number << 10 | i));
+            let op = if chance.is_multiple_of(3) { Op::Write } else { Op::Read };
+            done.record(op, 512, Nanos(1000 + (chance >> 20) % (1000 * (1 + number % 50))));
+        }
+        done.record_outstanding(1 + number % 7, Nanos::from_secs(1));
+        done
+    }
+
+    fn run(timeline: &mut Timeline, seconds: std::ops::Range<u64>) {
+        for number in seconds {
+            let done = second(number);
+            timeline.add((number + 1) as f64, &done, &done.latencies());
+        }
+    }
+
+    /// A week of seconds has 147 times as many as a timeline keeps rows: so has this.
+    #[test]
+    fn a_week_is_kept_in_few_rows_that_are_those_of_the_union() {
+        let mut timeline = Timeline::of(4);
+        let seconds = 4 * ROWS as u64 * 147 + 3;
+        run(&mut timeline, 0..seconds);
+        let rows = timeline.rows();
+        assert!((4..=8).contains(&rows.len()), "{}", rows.len());
+        let (mut from, mut ios) = (0, 0.0);
+        for row in &rows {
+            let to = row.t as u64;
+            let mut union = Interval::new();
+            (from..to).for_each(|number| union.merge(&second(number)));
+            let expected = Row::of(row.t, &union, &union.latencies()).second();
+            assert_eq!(*row, expected, "{from} to {to}");
+            assert_eq!(row.iops, union.iops());
+            assert_eq!(row.mean_outstanding, union.mean_outstanding());
+            ios += row.iops * (to - from) as f64;
+            from = to;
+        }
+        assert_eq!(from, seconds);
+        let all: f64 = (0..seconds).map(|number| second(number).iops()).sum();
+        assert!((ios - all).abs() < 1e-3, "{ios} of {all}");
+        let widths: Vec<f64> = rows.windows(2).map(|pair| pair[1].t - pair[0].t).collect();
+        assert!(widths[..widths.len() - 1].iter().all(|width| *width == widths[0]), "{widths:?}");
+    }
+
+    #[test]
+    fn histograms_over_time_are_those_of_the_union_too() {
+        let mut timeline = Timeline::of(8);
+        for end in [1, 7, 8, 9, 16, 17, 31, 32, 33, 200] {
+            let begin = timeline.to_s as u64;
+            run(&mut timeline, begin..end);
+            let spans = timeline.spans();
+            assert!(spans.len() <= 8, "{}", spans.len());
+            assert_eq!((spans[0].from_s, spans[spans.len() - 1].to_s), (0.0, end as f64));
+            for span in &spans {
+                let mut union = Latencies::new();
+                let within = span.from_s as u64..span.to_s as u64;
+                within.for_each(|number| union.merge(&second(number).latencies()));
+                assert_eq!(span.buckets, crate::Buckets::of(&union));
+                assert_eq!(Some(span.max_ns), union.max());
+            }
+            assert!(spans.windows(2).all(|pair| pair[0].to_s == pair[1].from_s));
+        }
+    }
+
+    /// An hour keeps its seconds, and memory has an end that no length of a run moves.
+    #[test]
+    fn memory_has_an_end() {
+        const { assert!(ROWS * SPANS_MAX >= 3600) };
+        // A thousand buckets that a thousand I/Os each fell into.
+        let mut latencies = Latencies::new();
+        (0..1000_u64).for_each(|i| latencies.record_n(i * i + 200, 1000));
+        let buckets = crate::Buckets::of(&latencies);
+        let span = Span { from_s: 0.0, to_s: 1.0, max_ns: 1_000_000, buckets };
+        let bytes = SPANS_MAX * (Packed::of(&span).bytes() + ROWS * size_of::<Row>());
+        assert!(bytes > 1 << 20 && bytes < 12 << 20, "{bytes} bytes");
+    }
+}

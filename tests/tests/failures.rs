@@ -1,0 +1,117 @@
+//! I/Os that fail: the result says which, where, when and why, over every way to a volume.
+
+use std::path::Path;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, Running};
+use serde_json::Value;
+
+/// Exit code of a run in which I/Os failed.
+const ERRORS: i32 = 1;
+const LIMIT: Duration = Duration::from_secs(30);
+/// Length of the file, and what is left of it.
+const WHOLE: u64 = 8 << 20;
+const LEFT: u64 = 2 << 20;
+
+fn file(folder: &Folder) -> std::path::PathBuf {
+    let path = folder.path().join("disk");
+    std::fs::write(&path, vec![7; WHOLE as usize]).unwrap();
+    path
+}
+
+fn cut(path: &Path) {
+    std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(LEFT).unwrap();
+}
+
+/// Runs reads of 4 KiB, cuts the file when they are under way, and returns all that was printed.
+fn run_and_cut(drumfire: &Drumfire, folder: &Folder, uri: &str, path: &Path, out: &str) -> Value {
+    let args = format!(
+        "run {uri} --size 4k --outstanding 4 --seconds 3 --ramp 0 --json --out {out} \
+         --json-lines {out}.jsonl"
+    );
+    let running = Running::start(&mut drumfire.command(folder.path(), &args));
+    std::thread::sleep(Duration::from_millis(1500));
+    cut(path);
+    let finished = running.finish(LIMIT);
+    assert_eq!(finished.code, Some(ERRORS), "{}", finished.stderr);
+    finished.json()
+}
+
+/// What a result must say of reads beyond the end of what is left.
+fn says(result: &Value, uri: &str, status: &str) {
+    let failures = result["failures"].as_array().unwrap_or_else(|| panic!("none: {result}"));
+    let [failure] = &failures[..] else { panic!("not one kind: {failures:?}") };
+    assert_eq!(failure["operation"], "read", "{failure}");
+    assert_eq!(failure["fault"], "medium error", "{failure}");
+    assert_eq!(failure["status"], status, "{failure}");
+    assert!(failure["volume"].as_str().unwrap().starts_with(uri), "{failure}");
+    assert_eq!(failure["count"], result["totals"]["errors"], "{failure}");
+    let first = &failure["first"];
+    assert_eq!((&first["length_bytes"], first["worker"].is_string()), (&4096.into(), true));
+    let offset = first["offset_bytes"].as_u64().unwrap();
+    assert!((LEFT..WHOLE).contains(&offset) && offset.is_multiple_of(4096), "{failure}");
+    let t_s = first["t_s"].as_f64().unwrap();
+    let seconds = result["totals"]["seconds"].as_f64().unwrap();
+    assert!(t_s > 0.2 && t_s < seconds, "{failure}");
+}
+
+#[test]
+fn reads_beyond_the_end_of_a_file_are_named() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = file(&folder);
+    let uri = format!("file:{}", path.display());
+    let result = run_and_cut(&drumfire, &folder, &uri, &path, "o");
+    says(&result, &uri, "end of file: no data there");
+    // Every other form has it, too.
+    let lines = std::fs::read_to_string(folder.path().join("o.jsonl")).unwrap();
+    let kinds: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let failure = kinds.iter().find(|line| line["type"] == "failure").expect("a line for it");
+    assert_eq!(failure["count"], result["totals"]["errors"]);
+    let report = |form: &str| {
+        drumfire.run(folder.path(), &format!("report o --as {form}"), LIMIT).ok().stdout
+    };
+    let text = report("text");
+    assert!(text.contains("× read: end of file: no data there"), "{text}");
+    assert!(report("html").contains("<h2>errors"));
+    let fio: Value = serde_json::from_str(&report("fio")).unwrap();
+    let job = &fio["jobs"][0];
+    assert_eq!((&job["error"], &job["total_err"]), (&5.into(), &result["totals"]["errors"]));
+}
+
+#[test]
+fn what_a_target_answers_is_said_in_the_words_of_its_standard() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = file(&folder);
+    let served = drumfire.serve(&[&format!("disk=file:{}", path.display())]);
+    let ways = [
+        (served.uri("disk"), "medium error: unrecovered read error (11/00)"),
+        (served.nvme_uri("disk"), "unrecovered read error (SCT 2h, SC 81h)"),
+    ];
+    for (number, (uri, status)) in ways.into_iter().enumerate() {
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(WHOLE).unwrap();
+        let result = run_and_cut(&drumfire, &folder, &uri, &path, &format!("o{number}"));
+        says(&result, &uri, status);
+    }
+}
+
+/// A device that is taken away under a run: what it did until then is kept, and why it failed is said.
+#[test]
+fn a_device_that_is_taken_away_leaves_its_errno() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = file(&folder);
+    let losetup = |args: &[&str]| {
+        let done = std::process::Command::new("losetup").args(args).output();
+        let done = done.ok().filter(|done| done.status.success());
+        done.map(|done| String::from_utf8(done.stdout).unwrap().trim().to_owned())
+    };
+    let Some(device) = losetup(&["--find", "--show", path.to_str().unwrap()]) else {
+        return drumfire_tests::skip("no loop device may be made");
+    };
+    let uri = format!("file:{device}");
+    let result = run_and_cut(&drumfire, &folder, &uri, &path, "o");
+    assert!(losetup(&["--detach", &device]).is_some());
+    says(&result, &uri, "EIO (5): Input/output error");
+}
