@@ -57,7 +57,7 @@ struct Options {
 pub fn main(args: &[String]) -> Result<bool> {
     let options = parse(args)?;
     if options.list {
-        ROWS.iter().for_each(|row| println!("{:22}{}", row.name, row.title));
+        ROWS.iter().for_each(|row| println!("{:26}{}", row.name, row.title));
         return Ok(true);
     }
     let rows: Vec<&'static Row> = match &options.rows[..] {
@@ -156,11 +156,11 @@ fn one(bench: &Bench, entry: &mut Entry, contender: &Contender) {
     match sample {
         Ok(sample) => {
             let row = entry.row.name;
-            eprintln!("{row:22}{:28}{sample}  {state}", entry.contender);
+            eprintln!("{row:26}{:28}{sample}  {state}", entry.contender);
             runs.push((sample, state));
         }
         Err(error) => {
-            eprintln!("{:22}{:28}{error:#}", entry.row.name, entry.contender);
+            eprintln!("{:26}{:28}{error:#}", entry.row.name, entry.contender);
             entry.runs = Err(format!("{error:#}"));
         }
     }

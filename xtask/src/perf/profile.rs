@@ -86,7 +86,7 @@ pub fn page(bench: &Bench, rows: &[&'static Row]) -> Result<String> {
         let Some(core_us) = sample.core_us else { bail!("{} has no core time per I/O", row.name) };
         let text = report(&file)?;
         let value = sample::figure(sample.value);
-        eprintln!("{:22}{value} {}, {core_us:.2} core µs per I/O, {state}", row.name, row.unit);
+        eprintln!("{:26}{value} {}, {core_us:.2} core µs per I/O, {state}", row.name, row.unit);
         let _ = write!(
             page,
             "\n## {}\n\n{value} {}, {core_us:.2} µs of core time per I/O, {state}.\n\n{}",
