@@ -318,14 +318,14 @@ fn refused(finished: &Finished, word: &str) {
 #[test]
 fn what_is_refused_is_refused_by_run_and_named_by_explain() {
     let Some(drumfire) = Drumfire::find() else { return };
-    let text = "[a]\nioengine=psync\niodepth=16\nsize=1m\natomic\ngtod_reduce=1\n";
+    let text = "[a]\nioengine=mmap\niodepth=16\nsize=1m\natomic\ngtod_reduce=1\n";
     let folder = with("job.fio", text);
     let explained = drumfire.run(folder.path(), "explain job.fio", LIMIT);
-    refused(&explained, "refused job.fio:3: `iodepth=16`: this engine does one I/O at a time");
+    refused(&explained, "refused job.fio:2: `ioengine=mmap`: the engine mmap is not supported");
     assert!(explained.stdout.contains("refused job.fio:5: `atomic`"), "{explained:?}");
     assert!(explained.stdout.contains("ignored job.fio:6: `gtod_reduce=1`"), "{explained:?}");
     let ran = drumfire.run(folder.path(), "run job.fio", LIMIT);
-    refused(&ran, "job.fio:3");
+    refused(&ran, "job.fio:2");
     assert_eq!(ran.stdout, "");
     assert!(folder.result().is_none(), "nothing was run");
     refused(&drumfire.run(folder.path(), "run job.fio --size 4k", LIMIT), "--size does not go");

@@ -185,7 +185,7 @@ impl Converter<'_> {
         let access = access::access(self, job);
         let data = settings.data;
         Workload {
-            outstanding: (settings.depth / place.files).max(1),
+            outstanding: (settings.under_way() / place.files).max(1),
             pacing: self.pacing(job, place.files),
             access,
             range: place.range,
@@ -296,9 +296,9 @@ impl Converter<'_> {
         let settings = &job.settings;
         let several = settings.depth > 1;
         if settings.engine == Engine::Synchronous && several {
-            let why = "this engine does one I/O at a time, so the depth means nothing: take \
-                       iodepth away, or take ioengine=io_uring";
-            self.refuse(job, "iodepth", why);
+            let why = "this engine does one I/O at a time, so one is under way, here as with fio: \
+                       for this depth take ioengine=io_uring";
+            self.note(job, "iodepth", Treatment::Differs, why);
         }
         if settings.engine == Engine::Libaio && !settings.direct && several {
             let why = "libaio waits for each buffered I/O, so fio reaches a depth of 1 here; the \

@@ -202,6 +202,14 @@ mod test {
     }
 
     #[test]
+    fn a_synchronous_engine_has_one_under_way_and_says_so() {
+        let reading = of("[a]\nfilename=/dev/a\nioengine=psync\niodepth=16\n");
+        assert_eq!(reading.job.unwrap().steps[0].groups[0].workload.outstanding, 1);
+        let said = reading.notes[0].to_string();
+        assert!(said.contains("differs x.fio:4: `iodepth=16`"), "{said}");
+    }
+
+    #[test]
     fn polls_where_fio_does() {
         let volume = |words: &str| {
             let text = format!("[a]\nfilename=/dev/a\ndirect=1\nioengine={words}\n");
@@ -220,7 +228,8 @@ mod test {
     #[test]
     fn what_would_not_be_as_it_stands_is_named() {
         for (words, line, part) in [
-            ("iodepth=16\nioengine=psync\nfilename=/dev/a", 7, "one I/O at a time"),
+            ("ioengine=mmap\nfilename=/dev/a", 7, "pages that are touched"),
+            ("size=8z", 7, "8z: sizes in zones"),
             ("ioengine=rdma", 7, "the engine rdma is not supported"),
             ("verify=meta\nrw=trimwrite", 8, "trim and write apart"),
             ("no_such_option=1", 7, "not an option"),

@@ -91,6 +91,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// I/Os that one clone keeps under way: one with an engine that can do no more.
+    pub fn under_way(&self) -> u32 {
+        if self.engine == Engine::Synchronous { 1 } else { self.depth }
+    }
+
     /// Part of one of so many files that is used: `size` is what all of them have together.
     pub fn part(&self, files: u32) -> Option<Amount> {
         match (self.file_size, self.size) {

@@ -52,7 +52,7 @@ fn harmless(name: &str) -> Option<&'static str> {
         | "per_job_logs"
         | "bwavgtime"
         | "iopsavgtime" => "every second is kept in the result",
-        "thread" => "workers are threads",
+        "thread" | "threads" => "workers are threads",
         "mem" | "iomem_align" | "hugepage-size" => "buffers are aligned and of one piece",
         "iodepth_batch" | "iodepth_batch_complete_min" | "iodepth_batch_complete_max" => {
             "what is ready is submitted and taken in one go; the depth stays as asked"
@@ -88,6 +88,10 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
     let off = matches!(value, Some("0" | "none"));
     let on = !off;
     Some(match name {
+        "rate_min" | "rate_iops_min" if on => {
+            (Differs, "a run that falls below goes on: compare the rate in its result")
+        }
+        "rate_cycle" => (Ignored, "how often fio looks whether a rate falls below rate_min"),
         "sqthread_poll_cpu" => (Differs, "the kernel chooses the processor of its polling thread"),
         "invalidate" if off => (Ignored, "caches are not dropped"),
         "invalidate" => (Differs, "the page cache is not dropped before the run: use direct=1"),
@@ -156,9 +160,7 @@ fn unsupported(name: &str) -> Option<&'static str> {
         | "steadystate_duration"
         | "steadystate_ramp_time"
         | "steadystate_check_interval" => "a run has a length of its own: give runtime",
-        "rate_min" | "rate_iops_min" | "rate_cycle" | "rate_ignore_thinktime" => {
-            "a rate is kept, not watched; compare it in the result"
-        }
+        "rate_ignore_thinktime" => "a rate and a thinktime exclude each other",
         "read_iolog"
         | "write_iolog"
         | "read_iolog_chunked"

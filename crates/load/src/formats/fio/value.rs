@@ -53,6 +53,7 @@ impl KbBase {
             "gib" => (3, true),
             "tib" => (4, true),
             "pib" => (5, true),
+            "z" => return Err(format!("{text}: sizes in zones is not supported")),
             _ => return Err(wrong()),
         };
         let base = if other { 2024 - self.0 } else { self.0 };

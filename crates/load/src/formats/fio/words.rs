@@ -115,6 +115,8 @@ pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, String> {
     }
 }
 
+/// Reads zones as `60/10:40/`: one without a space gets what the others leave, which only shares of
+/// the volume can say.
 fn zones(
     text: &str,
     space: impl Fn(&str) -> Result<Amount, String>,
@@ -126,11 +128,27 @@ fn zones(
     if entries.is_empty() || entries.len() > ZONES_MAX {
         return Err(format!("1 to {ZONES_MAX} zones are wanted, as 60/10:40/90"));
     }
-    let zone = |entry: &str| {
+    let mut zones = Vec::new();
+    for entry in entries {
         let (share, size) = entry.split_once('/').ok_or(format!("write {entry} as SHARE/SPACE"))?;
-        Ok((value::percent(share)?, space(size)?))
-    };
-    entries.into_iter().map(zone).collect::<Result<_, String>>().map(Distribution::Zones)
+        let space = (!size.is_empty()).then(|| space(size)).transpose()?;
+        zones.push((value::percent(share)?, space));
+    }
+    let known = zones.iter().map(|(_, space)| match space {
+        Some(Amount::Percent(percent)) => Ok(*percent),
+        Some(Amount::Bytes(_)) => Err("sizes in bytes leave no rest to share out".to_owned()),
+        None => Ok(0),
+    });
+    let open = zones.iter().filter(|(_, space)| space.is_none()).count() as u32;
+    if open > 0 {
+        let rest = 100_u32.checked_sub(known.sum::<Result<u32, String>>()?);
+        let rest = rest.ok_or("the spaces sum up to more than 100 percent")?;
+        zones.iter_mut().for_each(|zone| {
+            zone.1.get_or_insert(Amount::Percent(rest / open));
+        });
+    }
+    let whole = |(share, space): (f64, Option<Amount>)| Some((share, space?));
+    Ok(Distribution::Zones(zones.into_iter().filter_map(whole).collect()))
 }
 
 /// Reads `ioengine=`.
@@ -139,12 +157,34 @@ pub fn engine(text: &str) -> Result<Engine, String> {
         "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(Engine::Synchronous),
         "io_uring" | "posixaio" => Ok(Engine::Kernel),
         "libaio" => Ok(Engine::Libaio),
+        // fio compares the beginning of these two names only.
+        _ if text.starts_with("linuxaio") || text.starts_with("aio") => Ok(Engine::Libaio),
         "null" => Ok(Engine::Nothing),
         "libiscsi" => Ok(Engine::Remote),
         _ => Err(format!(
-            "the engine {text} is not supported: io_uring, libaio, posixaio, psync, null and \
-             libiscsi are"
+            "the engine {text} is not supported: {}; io_uring, libaio, posixaio, psync, null and \
+             libiscsi are",
+            other_engine(text)
         )),
+    }
+}
+
+/// What kind of load an engine makes that has no counterpart here.
+fn other_engine(name: &str) -> &'static str {
+    match name {
+        "mmap" | "libpmem" | "dev-dax" | "page_fault" | "splice" => {
+            "pages that are touched are no I/Os, and cost other than reads and writes"
+        }
+        "sg" | "io_uring_cmd" | "xnvme" | "libzbc" | "mtd" | "spdk" | "libblkio" => {
+            "it sends commands past the block layer"
+        }
+        "net" | "netsplice" | "rdma" | "http" | "nfs" | "libhdfs" | "gfapi" | "gfapi_async"
+        | "glusterfs" | "rbd" | "rados" | "nbd" | "dfs" | "ime_psync" | "ime_psyncv"
+        | "ime_aio" => "it speaks a protocol that is not spoken here",
+        "cpuio" | "exec" => "it works with processors, not with storage",
+        "filecreate" | "filestat" | "filedelete" | "dircreate" | "dirstat" | "dirdelete"
+        | "ftruncate" | "falloc" | "e4defrag" => "it works with names and sizes, not with data",
+        _ => "what it does is not known here",
     }
 }
 
@@ -268,9 +308,13 @@ mod test {
         assert_eq!(distribution("pareto", KB), Ok(Distribution::Pareto(0.2)));
         let zones = vec![(60.0, Amount::Percent(10)), (40.0, Amount::Percent(90))];
         assert_eq!(distribution("zoned:60/10:40/90", KB), Ok(Distribution::Zones(zones)));
+        let rest = distribution("zoned:60/10:30/:10/", KB).unwrap();
+        let spaces = [(60.0, 10), (30.0, 45), (10.0, 45)];
+        let zones = spaces.map(|(share, percent)| (share, Amount::Percent(percent))).to_vec();
+        assert_eq!(rest, Distribution::Zones(zones));
         let zones = vec![(100.0, Amount::Bytes(1 << 20))];
         assert_eq!(distribution("zoned_abs:100/1m", KB), Ok(Distribution::Zones(zones)));
-        for wrong in ["zipf:x", "zipf:-1", "bell", "zoned:60", "zoned:", "zoned:60/101"] {
+        for wrong in ["zipf:x", "zipf:-1", "bell", "zoned:60", "zoned:", "zoned:60/101", "zoned_abs:60/1m:40/"] {
             assert!(distribution(wrong, KB).is_err(), "{wrong}");
         }
     }
