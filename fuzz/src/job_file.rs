@@ -37,6 +37,7 @@ fn fio_of(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError>
         volumes: &[],
         volume: &name,
         capacity: &|uri| uri.contains("/dev").then_some(1 << 30),
+        node: &|number| (number < 8).then(|| vec![number]),
         seconds: None,
     };
     fio::read("noise.fio", text, around, &options)

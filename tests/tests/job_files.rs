@@ -288,6 +288,46 @@ fn a_ramp_takes_its_share_of_the_size() {
     assert_eq!(all["totals"]["ios"], 1024, "{all}");
 }
 
+/// When jobs begin and end, how much they do, and the flush that they end with.
+#[test]
+fn jobs_take_their_turns_as_with_fio() {
+    let text = "[global]\nioengine=null\nsize=1m\ntime_based\nruntime=1\nrate_iops=500\n\
+        [a]\n[b]\nstartdelay=1500ms\n[c]\nwait_for=b\nruntime=500ms\n\
+        [d]\nnumber_ios=40\ntime_based=0\nsize=1g\n";
+    let Some((ours, theirs)) = both(text) else { return };
+    assert_eq!(jobs(&ours), jobs(&theirs));
+    for (ours, theirs) in
+        ours["jobs"].as_array().unwrap().iter().zip(theirs["jobs"].as_array().unwrap())
+    {
+        let of = |job: &Value, key: &str| job["read"][key].as_f64().unwrap();
+        // A job's time is its own: neither what it waited for nor what came after it.
+        for (key, slack) in [("runtime", 150.0), ("total_ios", 10.0), ("iops", 25.0)] {
+            let (ours, theirs) = (of(ours, key), of(theirs, key));
+            assert!((ours - theirs).abs() <= slack, "{key}: {ours} for {theirs}");
+        }
+    }
+    assert_eq!(ours["jobs"][3]["read"]["total_ios"], 40);
+}
+
+/// What is written is durable when the job ends, and its time lasts until then, however it ends.
+#[test]
+fn the_flush_at_the_end_is_done_and_counted() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    for (words, least_s) in [("", 0.0), ("time_based\nruntime=1\n", 1.0)] {
+        for flush in ["end_fsync=1", "fsync_on_close=1"] {
+            let text = format!("[a]\nfilename=x\nsize=4m\nrw=write\nbs=64k\n{words}{flush}\n");
+            let folder = with("job.fio", &text);
+            let run = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();
+            let totals = &run["totals"];
+            assert_eq!(totals["other"]["ios"], 1, "{text}{totals}");
+            assert!(totals["seconds"].as_f64().unwrap() > least_s, "{totals}");
+            assert_eq!(run["partial"], Value::Null);
+            let whole = totals["write"]["bytes"] == 4 << 20;
+            assert_eq!(whole, words.is_empty(), "{totals}");
+        }
+    }
+}
+
 #[test]
 fn fio_reads_what_we_write() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };

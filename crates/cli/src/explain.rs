@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
-use load::spec::{Extent, Group, JobSpec, Line, Pacing, Places, Range, Reported, Step, Walk};
+use load::spec::{Extent, Group, JobSpec, Line, Pacing, Places, Range, Reported, Step, Walk, When};
 
 use crate::exit::{Exit, UsageError};
 use crate::foreign::{self, Format};
@@ -133,14 +133,16 @@ fn describe(text: &mut Vec<String>, file: &str, job: &JobSpec) {
 }
 
 fn length(step: &Step) -> String {
-    let limited = |group: &Group| group.workload.limit_bytes.is_some();
+    let limited =
+        |group: &Group| group.workload.limit_bytes.is_some() || group.workload.limit_ios.is_some();
     let ends = match step.groups.iter().all(limited) {
         true => " at most, until all is done",
         false => "",
     };
+    let first = if step.ends_with_first { ", until the first worker ends" } else { "" };
     match step.ramp_seconds {
-        s if s > 0.0 => format!("{}{ends} after {} of ramp", span(step.seconds), span(s)),
-        _ => format!("{}{ends}", span(step.seconds)),
+        s if s > 0.0 => format!("{}{ends} after {} of ramp{first}", span(step.seconds), span(s)),
+        _ => format!("{}{ends}{first}", span(step.seconds)),
     }
 }
 
@@ -178,10 +180,35 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(share(content.compress_percent, "compressible"));
     facts.extend(share(content.dedupe_percent, "duplicate"));
     facts.extend(workload.verify.map(|_| "every read is compared".to_owned()));
+    let ios = workload.limit_ios.map(|ios| format!("ends after {ios} I/Os"));
+    facts.extend(ios);
+    facts.extend(workload.end_flush.then(|| "a flush at the end".to_owned()));
     let limit = workload.limit_bytes.map(|bytes| format!("ends after {}", print_size(bytes)));
     facts.extend(limit);
     text.push(format!("    {}", facts.join(" · ")));
+    let turn = turn(group);
+    if !turn.is_empty() {
+        text.push(format!("    {}", turn.join(" · ")));
+    }
     text.extend(access.lines.iter().map(|line| format!("    {}", line_of(line))));
+}
+
+/// When it begins and ends, and where it works, if that is said of it alone.
+fn turn(group: &Group) -> Vec<String> {
+    let When { after, delay_seconds, seconds } = &group.when;
+    let mut facts = Vec::new();
+    facts.extend((!after.is_empty()).then(|| format!("begins when {after} has ended")));
+    match (*delay_seconds > 0.0, after.is_empty()) {
+        (true, true) => facts.push(format!("begins after {}", span(*delay_seconds))),
+        (true, false) => facts.push(format!("{} later", span(*delay_seconds))),
+        (false, _) => {}
+    }
+    facts.extend(seconds.map(|seconds| format!("lasts {}", span(seconds))));
+    if !group.cores.is_empty() {
+        let cores: Vec<String> = group.cores.iter().map(usize::to_string).collect();
+        facts.push(format!("on processors {}", cores.join(", ")));
+    }
+    facts
 }
 
 fn pace(pacing: &Pacing) -> Option<String> {

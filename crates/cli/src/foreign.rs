@@ -76,7 +76,13 @@ pub fn read_as(
             name,
             text,
             &Surroundings::host(),
-            &fio::Options { volumes, volume: &name_volume, capacity: &capacity, seconds },
+            &fio::Options {
+                volumes,
+                volume: &name_volume,
+                capacity: &capacity,
+                node: &os::cpu::of_node,
+                seconds,
+            },
         ),
     };
     reading.map_err(|error| UsageError(error.to_string()).into())

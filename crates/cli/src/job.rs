@@ -165,6 +165,8 @@ fn of_flags(run: &Run) -> Result<JobSpec> {
         volumes: run.volumes.clone(),
         workers: run.workers,
         reported: Default::default(),
+        when: Default::default(),
+        cores: Vec::new(),
         workload: Workload { verify, ..run.drive.workload(workers)? },
     };
     let job = JobSpec::of(run.drive.seed, run.drive.seconds(), run.drive.ramp, group);

@@ -1,6 +1,7 @@
 //! Which processors do what.
 
 use anyhow::Result;
+use load::WorkerSpec;
 
 use crate::exit::UsageError;
 
@@ -38,6 +39,21 @@ pub fn chosen(asked: &[usize], default: usize) -> Result<Vec<usize>> {
         [] => Ok(allowed.into_iter().take(default.max(1)).collect()),
         _ => Ok(asked.to_vec()),
     }
+}
+
+/// The processors of a run whose workers may ask for some of their own; what was asked for on the
+/// command line goes before that.
+pub fn of_workers(asked: &[usize], workers: &mut [WorkerSpec]) -> Result<Vec<usize>> {
+    if !asked.is_empty() {
+        workers.iter_mut().for_each(|worker| worker.shift.cores.clear());
+        return chosen(asked, workers.len());
+    }
+    let free = workers.iter().filter(|worker| worker.shift.cores.is_empty()).count();
+    let mut cores = if free > 0 { chosen(&[], free)? } else { Vec::new() };
+    cores.extend(workers.iter().flat_map(|worker| &worker.shift.cores));
+    cores.sort_unstable();
+    cores.dedup();
+    chosen(&cores, workers.len())
 }
 
 /// Processors in the words of taskset, `0-3` or `0-1,4`, parentheses around them or not; all that

@@ -36,6 +36,8 @@ pub fn job(race: &Race) -> Result<JobSpec> {
         volumes: vec![MADE.to_owned()],
         workers: race.workers,
         reported: Default::default(),
+        when: Default::default(),
+        cores: Vec::new(),
         workload: race.drive.workload(race.workers)?,
     };
     let drive = &race.drive;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use load::spec::{JobSpec, Pacing, Part, Step, Workload};
+use load::spec::{JobSpec, Pacing, Part, Shift, Step, Workload};
 use load::{RunSpec, WorkerSpec};
 use stats::Job;
 use volume::{Purpose, Uri, Volume};
@@ -68,10 +68,10 @@ impl Volumes {
     /// A step with its volumes open.
     pub fn spec(&mut self, job: &JobSpec, step: &Step, allowed: &Allowed) -> Result<RunSpec> {
         self.open(step, &allowed.destroy)?;
-        let workers = workers(step, |text| Ok(self.open[&plain(text)].clone()))?;
+        let mut workers = workers(step, |text| Ok(self.open[&plain(text)].clone()))?;
         let cores = match job.setup.get(CORES).filter(|cores| !cores.is_empty()) {
             Some(cores) => placement::parse(cores)?,
-            None => placement::chosen(&allowed.cores, workers.len())?,
+            None => placement::of_workers(&allowed.cores, &mut workers)?,
         };
         spec(job, step, workers, cores)
     }
@@ -113,7 +113,13 @@ pub fn workers(
     mut open: impl FnMut(&str) -> Result<Named>,
 ) -> Result<Vec<WorkerSpec>> {
     let mut workers: Vec<WorkerSpec> = Vec::new();
-    for group in &step.groups {
+    for (number, group) in step.groups.iter().enumerate() {
+        let shift = Shift {
+            group: number,
+            after: group.waits_for(&step.groups[..number]).collect(),
+            when: group.when.clone(),
+            cores: group.cores.clone(),
+        };
         let workload = Arc::new(group.workload.clone());
         for text in &group.volumes {
             let named = open(text)?;
@@ -126,6 +132,7 @@ pub fn workers(
                     workload: workload.clone(),
                     number: workers.len() as u64,
                     part: Part::WHOLE,
+                    shift: shift.clone(),
                 });
             }
         }
@@ -162,6 +169,7 @@ pub fn spec(
         workers,
         seconds: step.seconds,
         ramp_seconds: step.ramp_seconds,
+        ends_with_first: step.ends_with_first,
         seed: job.seed,
         cores,
         ledgers: None,

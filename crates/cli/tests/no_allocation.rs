@@ -113,6 +113,7 @@ fn run(size_bytes: u32, read_percent: f64) {
             workload: workload.clone(),
             number: number as u64,
             part: Part::WHOLE,
+            shift: Default::default(),
         }
     };
     let spec = RunSpec {
@@ -121,6 +122,7 @@ fn run(size_bytes: u32, read_percent: f64) {
         workers: exports.iter().enumerate().map(worker).collect(),
         seconds: 4.0,
         ramp_seconds: 1.0,
+        ends_with_first: false,
         seed: 1,
         cores: cores.clone(),
         ledgers: None,

@@ -10,7 +10,7 @@ use block::Geometry;
 use volume::Volume;
 
 use crate::runner::volumes;
-use crate::spec::{Pacing, Range, RunSpec, Workload};
+use crate::spec::{Pacing, Range, RunSpec, When, Workload};
 
 /// Length of the window: the rate of a generator that waits for nothing settles in milliseconds.
 pub const SECONDS: f64 = 2.0;
@@ -67,6 +67,7 @@ pub fn on_stand_ins(spec: &RunSpec, stand_ins: &[(StandIn, Arc<dyn Volume>)]) ->
     let mut bare = RunSpec {
         seconds: SECONDS,
         ramp_seconds: RAMP_SECONDS,
+        ends_with_first: false,
         ledgers: None,
         targets: None,
         ..spec.clone()
@@ -76,6 +77,9 @@ pub fn on_stand_ins(spec: &RunSpec, stand_ins: &[(StandIn, Arc<dyn Volume>)]) ->
             let worker = &mut bare.workers[*index];
             worker.volume = Arc::clone(volume);
             worker.workload = Arc::new(unbound(&worker.workload, stand_in.keeps));
+            // All at once, on the same processors.
+            worker.shift.when = When::default();
+            worker.shift.after.clear();
         }
     }
     bare
@@ -94,6 +98,8 @@ fn unbound(workload: &Workload, keeps: bool) -> Workload {
     free.access.lines.iter_mut().for_each(|line| line.delay_us = 0);
     // A limit that is never reached is still counted towards.
     free.limit_bytes = free.limit_bytes.map(|_| u64::MAX);
+    free.limit_ios = free.limit_ios.map(|_| u64::MAX);
+    free.end_flush = false;
     if keeps {
         free.range = Range::WHOLE;
     }
@@ -120,6 +126,7 @@ mod test {
             workload: Arc::new(workload.clone()),
             number: 0,
             part: Part::WHOLE,
+            shift: Default::default(),
         };
         RunSpec {
             job: stats::Job::default(),
@@ -127,6 +134,7 @@ mod test {
             workers: workloads.iter().map(worker).collect(),
             seconds: 100.0,
             ramp_seconds: 50.0,
+            ends_with_first: false,
             seed: 7,
             cores: vec![0],
             ledgers: None,

@@ -12,7 +12,7 @@ use stats::Interval;
 use crate::handover::{Command, Handover};
 use crate::ledger::Ledger;
 use crate::spec::RunSpec;
-use crate::worker::{Identity, Order, Worker};
+use crate::worker::{Identity, Order, Turn, Worker};
 
 /// Small and large buffers that a core of workers lends at most.
 const POOL: (usize, usize) = (4096, 512);
@@ -65,18 +65,20 @@ pub(crate) struct Seat {
     pub(crate) workers: Vec<usize>,
     /// What the volume of each should hold, if that is compared.
     pub(crate) ledgers: Vec<Option<Arc<Ledger>>>,
+    /// When each begins and ends, where that is not with the run.
+    pub(crate) turns: Vec<Option<Turn>>,
     pub(crate) handover: Arc<Handover>,
 }
 
 /// Starts the thread of a seat.
 pub(crate) fn start(
-    seat: Seat,
+    mut seat: Seat,
     spec: Arc<RunSpec>,
     news: Sender<News>,
 ) -> std::io::Result<JoinHandle<()>> {
     let name = format!("worker {}", seat.cpu);
     std::thread::Builder::new().name(name).spawn(move || {
-        let failed = drive(&seat, &spec, &news).err();
+        let failed = drive(&mut seat, &spec, &news).err();
         let _ = match failed {
             Some(error) => news.send(News::Failed(error)),
             None => news.send(News::Ended),
@@ -84,14 +86,17 @@ pub(crate) fn start(
     })
 }
 
-fn drive(seat: &Seat, spec: &RunSpec, news: &Sender<News>) -> Result<(), String> {
+fn drive(seat: &mut Seat, spec: &RunSpec, news: &Sender<News>) -> Result<(), String> {
     os::cpu::pin(seat.cpu).map_err(|error| format!("processor {}: {error}", seat.cpu))?;
     let core = Core::open(Pool::new(POOL.0, POOL.1)).map_err(|error| error.to_string())?;
     let (waker, _) = core.waker().map_err(|error| error.to_string())?;
     let lanes = open_lanes(seat, spec, &core)?;
     let mut workers = Vec::new();
-    for ((index, ledger), lane) in seat.workers.iter().zip(&seat.ledgers).zip(lanes) {
-        workers.push(make_worker(*index, spec, ledger.clone(), &core, lane)?);
+    let turns = std::mem::take(&mut seat.turns);
+    let each = seat.workers.iter().zip(&seat.ledgers).zip(turns);
+    for (((index, ledger), turn), lane) in each.zip(lanes) {
+        let worker = make_worker(*index, spec, ledger.clone(), &core, lane)?;
+        workers.push(worker.in_turn(turn));
     }
     let (id, pollers) = (os::sample::thread_id(), os::poll_threads());
     let _ = news.send(News::Open { thread: seat.thread, id, pollers, waker });

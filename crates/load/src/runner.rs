@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::meter::{Meter, Reading};
 use crate::spec::{AccessError, Pacing, RunSpec, WorkerSpec, Workload};
 use crate::witness::{Moment, Witness};
-use crate::worker::Trouble;
+use crate::worker::{Trouble, outlasts, turns};
 
 /// How often the view may answer keys.
 const POLL: Duration = Duration::from_millis(50);
@@ -27,6 +27,8 @@ const POLL: Duration = Duration::from_millis(50);
 const DRAINING: Nanos = Nanos::from_secs(10);
 /// How long workers may take to hand their numbers over.
 const LATE: Nanos = Nanos::from_secs(2);
+/// How long a run may go on after its time for the flushes that it ends with: a day in seconds.
+pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;
 
 /// Runs specs: on this host, or in a model of one.
 pub trait Runner {
@@ -106,6 +108,10 @@ pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {
         return Err(RunError::Nothing("a run needs a time longer than 0 s"));
     }
     for worker in &spec.workers {
+        let cores = &worker.shift.cores;
+        if !cores.is_empty() && !cores.iter().any(|cpu| spec.cores.contains(cpu)) {
+            return Err(RunError::Nothing("a worker has none of the processors of the run"));
+        }
         let fits = worker.workload.fits(worker.volume.geometry());
         fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
     }
@@ -125,6 +131,24 @@ pub(crate) fn volumes(spec: &RunSpec) -> Vec<Vec<usize>> {
         all[number].push(index);
     }
     all
+}
+
+/// Processors with the workers on each: dealt out in turn, or where a worker may only be on some,
+/// to the one of them that has the fewest.
+pub(crate) fn seats(spec: &RunSpec) -> Vec<(usize, Vec<usize>)> {
+    let mut seats: Vec<(usize, Vec<usize>)> =
+        spec.cores.iter().map(|cpu| (*cpu, Vec::new())).collect();
+    for (index, worker) in spec.workers.iter().enumerate() {
+        let allowed = &worker.shift.cores;
+        let may = |seat: &&mut (usize, Vec<usize>)| allowed.is_empty() || allowed.contains(&seat.0);
+        // The first of those with as few.
+        let found = seats.iter_mut().filter(may).min_by_key(|seat| seat.1.len());
+        if let Some(seat) = found {
+            seat.1.push(index);
+        }
+    }
+    seats.retain(|(_, workers)| !workers.is_empty());
+    seats
 }
 
 /// The ledger of each worker's volume, if anything on it is compared.
@@ -167,8 +191,10 @@ struct Crew {
 impl Crew {
     /// Starts the threads and waits until all lanes are open.
     fn start(spec: &Arc<RunSpec>) -> Result<Crew, RunError> {
-        let count = spec.cores.len().min(spec.workers.len());
+        let seats = seats(spec);
+        let count = seats.len();
         let ledgers = ledgers(spec)?;
+        let mut turns = turns(spec);
         let closed = |worker: &WorkerSpec| worker.workload.pacing == Pacing::Closed;
         let paced = !spec.workers.iter().all(closed);
         let (send, news) = mpsc::channel();
@@ -180,12 +206,12 @@ impl Crew {
             threads: Vec::new(),
             news,
         };
-        for thread in 0..count {
-            let workers: Vec<usize> = (thread..spec.workers.len()).step_by(count).collect();
+        for (thread, (cpu, workers)) in seats.into_iter().enumerate() {
             let ledgers = workers.iter().map(|index| ledgers[*index].clone()).collect();
+            let turns = workers.iter().map(|index| turns[*index].take()).collect();
             let handover = Arc::new(Handover::new(workers.len(), paced));
             crew.handovers.push(Arc::clone(&handover));
-            let seat = Seat { thread, cpu: spec.cores[thread], workers, ledgers, handover };
+            let seat = Seat { thread, cpu, workers, ledgers, turns, handover };
             crew.threads.push(engine::start(seat, Arc::clone(spec), send.clone())?);
         }
         drop(send);
@@ -363,7 +389,9 @@ impl<'a> Run<'a> {
         crew: &Crew,
         live: &mut dyn Live,
     ) -> (bool, Nanos) {
-        let end = begin + Nanos((seconds * 1e9) as u64);
+        let overtime =
+            if opening.is_some() && outlasts(self.spec) { OVERTIME_SECONDS } else { 0.0 };
+        let end = begin + Nanos(((seconds + overtime) * 1e9) as u64);
         let mut tick = begin;
         let mut before = self.meter.read(self.clock.now());
         while tick < end {
@@ -489,6 +517,7 @@ impl<'a> Run<'a> {
             (self.late > 0).then(late)
         });
         let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
+        let taken: Vec<usize> = seats(spec).into_iter().map(|(cpu, _)| cpu).collect();
         RunResult {
             schema_version: SCHEMA_VERSION,
             origin: origin(spec),
@@ -498,7 +527,7 @@ impl<'a> Run<'a> {
             spec: spec.document.clone(),
             host: host(),
             placement: Placement {
-                initiator: cores(&spec.cores[..spec.cores.len().min(spec.workers.len())]),
+                initiator: cores(&taken),
                 target: spec.targets.as_ref().map_or_else(Vec::new, |t| cores(&t.cores)),
                 pinned: true,
             },
@@ -566,5 +595,44 @@ fn host() -> Host {
         memory_bytes: os::sample::memory_total_bytes().unwrap_or(0),
         kernel: format!("Linux {}", os::sample::kernel_release()),
         ..Host::default()
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::spec::{Access, Part, Shift};
+
+    #[test]
+    fn workers_sit_where_they_may() {
+        let volume = volume::open(&"null:1g".parse().unwrap(), volume::Purpose::Read).unwrap();
+        let worker = |cores: &&[usize]| WorkerSpec {
+            name: String::new(),
+            volume: volume.clone(),
+            uri: String::new(),
+            target: String::new(),
+            workload: Arc::new(Workload::new(Access::new(512, 100.0, 0.0), 1)),
+            number: 0,
+            part: Part::WHOLE,
+            shift: Shift { cores: cores.to_vec(), ..Shift::default() },
+        };
+        let spec = |cores: &[usize], workers: &[&[usize]]| RunSpec {
+            job: Default::default(),
+            document: Default::default(),
+            workers: workers.iter().map(worker).collect(),
+            seconds: 1.0,
+            ramp_seconds: 0.0,
+            ends_with_first: false,
+            seed: 1,
+            cores: cores.to_vec(),
+            ledgers: None,
+            targets: None,
+        };
+        let dealt = seats(&spec(&[4, 6], &[&[], &[], &[]]));
+        assert_eq!(dealt, [(4, vec![0, 2]), (6, vec![1])]);
+        let own = seats(&spec(&[0, 1, 2], &[&[1], &[1, 2], &[0], &[2, 0]]));
+        assert_eq!(own, [(0, vec![2, 3]), (1, vec![0]), (2, vec![1])]);
+        let nowhere = check(&spec(&[0], &[&[3]])).unwrap_err().to_string();
+        assert!(nowhere.contains("none of the processors"), "{nowhere}");
     }
 }

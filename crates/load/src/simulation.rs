@@ -9,9 +9,9 @@ use stats::{Class, Collector, Cpu, Interval, Origin, RunResult, SCHEMA_VERSION, 
 
 use crate::engine::Stop;
 use crate::judge;
-use crate::runner::{RunError, check};
+use crate::runner::{OVERTIME_SECONDS, RunError, check};
 use crate::spec::RunSpec;
-use crate::worker::{Identity, Order, Trouble, Worker};
+use crate::worker::{Identity, Order, Trouble, Worker, outlasts, turns};
 
 /// Steps after which the view and the user are asked, beside the ends of seconds.
 const STEPS: u32 = 1 << 16;
@@ -61,10 +61,11 @@ impl Simulation {
         }
         let mut workers = Vec::new();
         let pool = Pool::new(1, 1);
-        for (this, lane) in spec.workers.iter().zip(lanes) {
+        for ((this, lane), turn) in spec.workers.iter().zip(lanes).zip(turns(spec)) {
             let (seed, number, part) = (spec.seed, this.number, this.part);
             let who = Identity { seed, number, part, data: false };
-            workers.push(Worker::new(lane, &this.workload, who, None, &pool)?);
+            let worker = Worker::new(lane, &this.workload, who, None, &pool)?;
+            workers.push(worker.in_turn(turn));
         }
         let names = spec.workers.iter().map(|worker| WorkerName {
             name: worker.name.clone(),
@@ -131,7 +132,8 @@ impl Run<'_> {
             self.phase(Phase::Ramp, ramp, storage, live)?;
         }
         self.collected.restart();
-        let seconds = Nanos((self.spec.seconds * 1e9) as u64);
+        let overtime = if outlasts(self.spec) { OVERTIME_SECONDS } else { 0.0 };
+        let seconds = Nanos(((self.spec.seconds + overtime) * 1e9) as u64);
         self.phase(Phase::Run, self.now + seconds, storage, live)
     }
 

@@ -3,6 +3,8 @@
 //! The usual one, a closed loop of a plain pattern without comparison, takes a short way
 //! through [`Worker::start_plain`]; what it does not need costs it one branch.
 
+mod turn;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use crate::ledger::{Finding, Ledger};
 use crate::pacing::Schedule;
 use crate::pattern::{Next, Pattern};
 use crate::spec::{Content, Part, Workload};
+
+pub(crate) use self::turn::{Now, Turn, outlasts, turns};
 
 /// How often another place is tried for a write that another one is in the way of.
 const TRIES: u32 = 16;
@@ -42,6 +46,8 @@ pub(crate) struct Worker {
     plain: bool,
     plan: Plan,
     verify: Option<Verifier>,
+    /// Where it does not begin and end with the run.
+    turn: Option<Box<Turn>>,
 }
 
 /// What decides when the next I/O begins, where that is not at once.
@@ -177,7 +183,14 @@ impl Worker {
             },
             slots,
             verify,
+            turn: None,
         })
+    }
+
+    /// The same, beginning and ending in its turn.
+    pub(crate) fn in_turn(mut self, turn: Option<Turn>) -> Worker {
+        self.turn = turn.map(Box::new);
+        self
     }
 
     /// Takes what is finished, starts as much anew, and returns when to come again if nothing
@@ -186,6 +199,9 @@ impl Worker {
     pub(crate) fn step(&mut self, now: Nanos, order: Order) -> Option<Nanos> {
         self.lane.poll(now, &mut self.done);
         self.count_outstanding(now);
+        if self.turn.is_some() && order == Order::Run {
+            return self.step_in_turn(now);
+        }
         let run = order == Order::Run || order == Order::Fill && self.filling();
         let mut wake = None;
         if self.plain {
@@ -200,10 +216,59 @@ impl Worker {
             }
         }
         self.lane.submit(now, &mut self.batch);
-        match (self.lane.wake(), wake) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        sooner(self.lane.wake(), wake)
+    }
+
+    /// The same where the worker's own turn decides when it begins and ends.
+    #[inline(never)]
+    fn step_in_turn(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.plain {
+            self.finish_plain(now)
+        } else {
+            self.finish_planned(now)
         }
+        let wake = if self.trouble.is_none() { self.take_turn(now) } else { None };
+        self.lane.submit(now, &mut self.batch);
+        sooner(self.lane.wake(), wake)
+    }
+
+    fn take_turn(&mut self, now: Nanos) -> Option<Nanos> {
+        let turn = self.turn.as_mut()?;
+        let mut wake = None;
+        match turn.look(now) {
+            Now::Wait(at) => return Some(at),
+            Now::End => self.plan.exhausted = true,
+            Now::Go(next) => wake = next,
+            Now::Begin(next) => {
+                wake = next;
+                (self.interval.start, self.counted) = (now, now);
+                self.start_plan(now);
+            }
+        }
+        if !self.plan.exhausted {
+            let next = if self.plain { None } else { self.start_planned(now) };
+            if self.plain {
+                self.start_plain(now);
+            }
+            wake = sooner(wake, next);
+        }
+        if self.plan.exhausted && self.is_idle() {
+            self.end_turn(now);
+        }
+        wake
+    }
+
+    /// Everything is back: what was written is made durable if that belongs to it, and the turn is
+    /// over.
+    #[cold]
+    fn end_turn(&mut self, now: Nanos) {
+        let Some(turn) = &mut self.turn else { return };
+        if turn.take_flush() {
+            let (op, fua, offset, len, pause) = (Op::Flush, false, 0, 0, Nanos(0));
+            return self.launch(Next { op, fua, offset, len, pause, reply: 0 }, now, now);
+        }
+        turn.end();
+        self.plan.ended.get_or_insert(now);
     }
 
     /// Exchanges the interval that was recorded for an empty one.
@@ -211,6 +276,11 @@ impl Worker {
         self.count_outstanding(now);
         let mut full = std::mem::replace(&mut self.interval, empty);
         full.end = self.plan.ended.unwrap_or(now).max(full.start);
+        let waits = self.turn.as_ref().is_some_and(|turn| turn.is_waiting());
+        if waits || self.plan.ended.is_some_and(|ended| ended < full.start) {
+            // Before its turn and after its end there is no time of its own.
+            (full.start, full.end) = (Nanos(u64::MAX), Nanos(0));
+        }
         let ages_ns = self.ages_ns(now);
         full.unsettled_ns += ages_ns;
         self.interval.unsettled_ns -= ages_ns;
@@ -235,6 +305,13 @@ impl Worker {
 
     /// Begins its plan at `now`, after everything was written once.
     pub(crate) fn start(&mut self, now: Nanos) {
+        match &mut self.turn {
+            Some(turn) => turn.start(now),
+            None => self.start_plan(now),
+        }
+    }
+
+    fn start_plan(&mut self, now: Nanos) {
         if let Some(schedule) = &mut self.plan.schedule {
             schedule.begin(now, self.plan.mean_bytes);
         }
@@ -253,7 +330,8 @@ impl Worker {
 
     /// Whether it has done all that it was to do.
     pub(crate) fn is_finished(&self) -> bool {
-        self.plan.exhausted && self.is_idle()
+        let over = self.turn.as_ref().is_none_or(|turn| turn.is_over());
+        self.plan.exhausted && self.is_idle() && over
     }
 
     /// Why the run must end, once.
@@ -474,6 +552,14 @@ impl Worker {
         }
         let tag = Tag(u64::from(index));
         self.batch.push_back(Io { tag, op, offset, len, fua, buf });
+    }
+}
+
+/// The sooner of two times, where there are any.
+fn sooner(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 

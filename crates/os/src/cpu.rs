@@ -31,6 +31,23 @@ fn allowed_of(thread: libc::pid_t) -> Vec<usize> {
     (0..count).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
 }
 
+/// Processors beside the memory of this number; `None` where the host has none of it.
+pub fn of_node(node: usize) -> Option<Vec<usize>> {
+    let path = format!("/sys/devices/system/node/node{node}/cpulist");
+    let cpus = parse_list(std::fs::read_to_string(path).ok()?.trim())?;
+    if cpus.is_empty() { None } else { Some(cpus) }
+}
+
+/// A list as the kernel writes it: `0-3,8`.
+fn parse_list(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse().ok()?..=last.parse::<usize>().ok()?);
+    }
+    Some(cpus)
+}
+
 /// Keeps the calling thread on one processor.
 pub fn pin(cpu: usize) -> io::Result<()> {
     if cpu >= libc::CPU_SETSIZE as usize {
@@ -56,6 +73,12 @@ pub fn model() -> String {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn reads_lists_of_the_kernel() {
+        assert_eq!(parse_list("0-2,5"), Some(vec![0, 1, 2, 5]));
+        assert_eq!((parse_list(""), parse_list("a-b")), (Some(vec![]), None));
+    }
 
     #[test]
     fn pins_to_an_allowed_processor() {

@@ -45,6 +45,7 @@ fn run(simulator: &mut Simulator, job: &JobSpec) -> RunResult {
         workload: Arc::new(step.groups[0].workload.clone()),
         number,
         part: Part::WHOLE,
+        shift: Default::default(),
     });
     let spec = RunSpec {
         job: Job::default(),
@@ -52,6 +53,7 @@ fn run(simulator: &mut Simulator, job: &JobSpec) -> RunResult {
         workers: workers.collect(),
         seconds: step.seconds,
         ramp_seconds: step.ramp_seconds,
+        ends_with_first: false,
         seed: job.seed,
         cores: vec![0],
         ledgers: None,
@@ -65,8 +67,15 @@ fn search(ns: u64, seconds: f64, repeats: u32, seed: u64) -> Found {
     let profile = Profile::parse(KNOWN).unwrap();
     let workload = Workload::new(Access::new(4096, 100.0, 100.0), 256);
     let volumes = vec!["made".to_owned()];
-    let group =
-        Group { name: String::new(), volumes, workers: 1, reported: Default::default(), workload };
+    let group = Group {
+        name: String::new(),
+        volumes,
+        workers: 1,
+        reported: Default::default(),
+        when: Default::default(),
+        cores: Vec::new(),
+        workload,
+    };
     let job = JobSpec::of(seed, seconds, 0.5, group);
     let search = Search::P99 { ns };
     let plan = SweepPlan { repeats, seed, search, poisson: true, ..SweepPlan::default() };

@@ -207,6 +207,7 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
         target: name.target.clone(),
         ios: done.ios(),
         errors: done.errors(),
+        seconds,
         iops: done.iops(),
         bytes_per_second: done.bytes_per_second(),
         mean_outstanding: done.mean_outstanding(),

@@ -378,6 +378,9 @@ pub struct WorkerResult {
     /// I/Os that ended in a fault.
     #[serde(default)]
     pub errors: u64,
+    /// How long it worked in the measured window; 0 where that is not known.
+    #[serde(default)]
+    pub seconds: f64,
     /// I/Os per second.
     pub iops: f64,
     /// Bytes per second.

@@ -29,6 +29,8 @@ pub(crate) struct General {
     writes: u32,
     /// Bytes that may still be done.
     left: u64,
+    /// I/Os that may still be done.
+    left_ios: u64,
 }
 
 #[derive(Debug)]
@@ -115,12 +117,13 @@ impl General {
             flush_every: access.flush_every,
             writes: 0,
             left: workload.limit_bytes.unwrap_or(u64::MAX),
+            left_ios: workload.limit_ios.unwrap_or(u64::MAX),
             lines,
         }
     }
 
     pub(super) fn next(&mut self) -> Option<Next> {
-        if self.left == 0 {
+        if self.left == 0 || self.left_ios == 0 {
             return None;
         }
         if self.flush_every > 0 && self.writes >= self.flush_every {
@@ -143,6 +146,7 @@ impl General {
         }
         let offset = self.offset(op, size);
         self.left = self.left.saturating_sub(u64::from(size));
+        self.left_ios -= 1;
         self.writes += u32::from(op != Op::Read);
         Some(Next { op, fua, offset: self.start + offset, len: size, pause, reply })
     }

@@ -70,7 +70,7 @@ impl Pattern {
         let rng = Rng::new(seed, 2 * number);
         let access = &workload.access;
         let range = workload.range.on(geometry);
-        if is_plain(access) && workload.limit_bytes.is_none() {
+        if is_plain(access) && (workload.limit_bytes, workload.limit_ios) == (None, None) {
             return Pattern::Plain(Plain::new(&access.lines[0], range, rng, part));
         }
         Pattern::General(Box::new(General::new(workload, range, rng, seed, part)))

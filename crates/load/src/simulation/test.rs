@@ -87,6 +87,7 @@ fn spec(workers: u64, workload: &Workload, seconds: f64, ramp_seconds: f64) -> R
         workload: Arc::new(workload.clone()),
         number,
         part: Part::WHOLE,
+        shift: Default::default(),
     };
     RunSpec {
         job: Job::default(),
@@ -94,6 +95,7 @@ fn spec(workers: u64, workload: &Workload, seconds: f64, ramp_seconds: f64) -> R
         workers: (0..workers).map(worker).collect(),
         seconds,
         ramp_seconds,
+        ends_with_first: false,
         seed: 3,
         cores: vec![0],
         ledgers: None,
@@ -173,4 +175,57 @@ fn what_cannot_be_simulated_is_refused() {
     assert!(run(&spec(1, &reads(1), f64::NAN, 0.0), 1, 99).is_err());
     let write = Workload::new(Access::new(512, 0.0, 0.0), 1);
     assert!(write.writes() && run(&spec(1, &write, 0.1, 0.0), 1000, 99).is_ok());
+}
+
+#[test]
+fn workers_begin_and_end_in_their_turn() {
+    let mut spec = spec(3, &reads(1), 2.0, 0.0);
+    for (group, worker) in spec.workers.iter_mut().enumerate() {
+        worker.shift.group = group;
+    }
+    spec.workers[0].shift.when.seconds = Some(0.5);
+    spec.workers[1].shift.after = vec![0];
+    spec.workers[1].shift.when.delay_seconds = 0.25;
+    let found = run(&spec, 100_000, 99).unwrap();
+    assert_eq!((found.workers[0].ios, found.workers[0].seconds), (5000, 0.5));
+    // It looks every millisecond whether its turn has come.
+    let second = &found.workers[1];
+    assert!((1.249..=1.25).contains(&second.seconds), "{}", second.seconds);
+    // Rates are those of the time in which it worked.
+    assert!((second.iops / 10_000.0 - 1.0).abs() < 0.001, "{}", second.iops);
+    let third = &found.workers[2];
+    assert!(third.ios.abs_diff(20_000) <= 1 && third.seconds == 2.0, "{third:?}");
+    assert_eq!((found.totals.seconds, found.partial), (2.0, None));
+    assert!(found.checks.iter().all(|check| check.verdict != stats::Verdict::Fail));
+}
+
+#[test]
+fn who_has_ended_has_no_time_after_it() {
+    let mut spec = spec(2, &reads(1), 5.0, 0.0);
+    let limited = Workload { limit_ios: Some(2500), ..reads(1) };
+    spec.workers[0].workload = Arc::new(limited);
+    let found = run(&spec, 100_000, 99).unwrap();
+    assert_eq!((found.workers[0].ios, found.workers[0].seconds), (2500, 0.25));
+    assert_eq!((found.workers[0].iops, found.workers[1].seconds), (10_000.0, 5.0));
+}
+
+#[test]
+fn a_flush_at_the_end_belongs_to_the_window() {
+    let writes = Workload { end_flush: true, ..Workload::new(Access::new(4096, 0.0, 100.0), 4) };
+    let timed = run(&spec(1, &writes, 1.0, 0.0), 100_000, 99).unwrap();
+    assert_eq!((timed.totals.write.ios, timed.totals.other.ios), (40_000, 1));
+    assert_eq!((timed.totals.seconds, timed.partial), (1.0001, None));
+    let limited = Workload { limit_ios: Some(100), ..writes };
+    let limited = run(&spec(1, &limited, 1.0, 0.0), 100_000, 99).unwrap();
+    assert_eq!((limited.totals.write.ios, limited.totals.other.ios), (100, 1));
+    assert_eq!(limited.totals.seconds, 0.0026);
+}
+
+#[test]
+fn all_end_with_the_first_if_that_is_wanted() {
+    let mut spec = RunSpec { ends_with_first: true, ..spec(2, &reads(1), 9.0, 0.0) };
+    spec.workers[0].workload = Arc::new(Workload { limit_ios: Some(100), ..reads(1) });
+    let found = run(&spec, 100_000, 99).unwrap();
+    assert!((0.01..0.012).contains(&found.totals.seconds), "{}", found.totals.seconds);
+    assert_eq!(found.partial, None);
 }

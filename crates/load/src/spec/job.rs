@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Access, AccessError, is_default};
 use super::size::{self, Range};
+use super::when::When;
 
 /// A whole job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +45,9 @@ pub struct Step {
     /// Time before it, under load but not measured.
     #[serde(default)]
     pub ramp_seconds: f64,
+    /// It ends as soon as the first worker has done all that it was to do.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ends_with_first: bool,
     /// Who does what; at least one.
     pub groups: Vec<Group>,
 }
@@ -63,6 +67,12 @@ pub struct Group {
     /// What has an entry of its own in forms that know jobs, as fio's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reported: Reported,
+    /// When they begin and end, where that is not with the step.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub when: When,
+    /// Processors that they may be on; empty for those of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<usize>,
     /// What each does.
     pub workload: Workload,
 }
@@ -109,6 +119,12 @@ pub struct Workload {
         deserialize_with = "size::some_bytes"
     )]
     pub limit_bytes: Option<u64>,
+    /// The worker stops when it has begun so many I/Os; flushes between them do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ios: Option<u64>,
+    /// The worker ends with a flush, which it waits for: the measured window lasts until then.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub end_flush: bool,
 }
 
 /// When I/Os begin.
@@ -230,7 +246,13 @@ const MAX_RATE: f64 = 1e9;
 impl JobSpec {
     /// A job of one step and one group.
     pub fn of(seed: u64, seconds: f64, ramp_seconds: f64, group: Group) -> JobSpec {
-        let step = Step { name: String::new(), seconds, ramp_seconds, groups: vec![group] };
+        let step = Step {
+            name: String::new(),
+            seconds,
+            ramp_seconds,
+            ends_with_first: false,
+            groups: vec![group],
+        };
         JobSpec {
             command: String::new(),
             name: String::new(),
@@ -281,7 +303,32 @@ impl Step {
         let fits = (1..=MAX_WORKERS).contains(&workers);
         within(&at, "the number of workers", "1 to 65536", workers as f64, fits)?;
         for (index, group) in self.groups.iter().enumerate() {
-            group.workload.check(&format!("step {number}, group {}", index + 1))?;
+            let at = format!("step {number}, group {}", index + 1);
+            group.workload.check(&at)?;
+            group.check_when(&at, &self.groups[..index])?;
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    /// The groups before it, of a step, that it waits for: all of the name that it gives.
+    pub fn waits_for<'a>(&'a self, before: &'a [Group]) -> impl Iterator<Item = usize> + 'a {
+        let named = |group: &Group| !self.when.after.is_empty() && group.name == self.when.after;
+        before.iter().enumerate().filter(move |(_, group)| named(group)).map(|(index, _)| index)
+    }
+
+    fn check_when(&self, at: &str, before: &[Group]) -> Result<(), SpecError> {
+        let When { after, delay_seconds: delay, seconds } = &self.when;
+        let (range, fits) = ("0 to a year", (0.0..=MAX_SECONDS).contains(delay));
+        within(at, "delay_seconds", range, *delay, fits)?;
+        if let Some(s) = *seconds {
+            let fits = s > 0.0 && s <= MAX_SECONDS;
+            within(at, "seconds", "above 0 and at most a year", s, fits)?;
+        }
+        if !after.is_empty() && self.waits_for(before).next().is_none() {
+            let what = "after must name a group before it in the step";
+            return Err(SpecError::Conflict { at: at.to_owned(), what });
         }
         Ok(())
     }
@@ -298,6 +345,8 @@ impl Workload {
             content: Content::default(),
             verify: None,
             limit_bytes: None,
+            limit_ios: None,
+            end_flush: false,
         }
     }
 
@@ -340,7 +389,8 @@ impl Workload {
                 return Err(SpecError::Conflict { at: at.to_owned(), what });
             }
         }
-        within(at, "limit_bytes", "above 0", 0.0, self.limit_bytes != Some(0))
+        within(at, "limit_bytes", "above 0", 0.0, self.limit_bytes != Some(0))?;
+        within(at, "limit_ios", "above 0", 0.0, self.limit_ios != Some(0))
     }
 
     /// Changes a planned rate by a factor.
@@ -419,6 +469,8 @@ mod test {
             volumes: vec!["null:1t".to_owned()],
             workers: 1,
             reported: Reported::Group,
+            when: When::default(),
+            cores: Vec::new(),
             workload: Workload::new(Access::new(4096, 70.0, 100.0), 1),
         };
         assert_eq!(job, JobSpec::of(1, 10.0, 0.0, group));
@@ -474,6 +526,12 @@ mod test {
             workload.content = Content { compress_percent: 50.0, dedupe_percent: 25.0 };
             workload.verify = Some(Verify { fill: false, sample_percent: 1.5 });
             workload.limit_bytes = Some(1 << 30);
+            (workload.limit_ios, workload.end_flush) = (Some(9), true);
+            let group = &mut job.steps[0].groups[0];
+            let after = "first".to_owned();
+            group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5) };
+            group.cores = vec![1, 3];
+            job.steps[0].ends_with_first = true;
             let text = toml::to_string(&job).unwrap();
             assert_eq!(toml::from_str::<JobSpec>(&text).unwrap(), job, "{text}");
         }
@@ -496,6 +554,12 @@ mod test {
         assert!(says("workload.access", paced).contains("a rate must be above 0"));
         let deep = "workload.outstanding = 0\nworkload.access";
         assert!(says("workload.access", deep).contains("outstanding I/Os must be 1 to 65536"));
+        let timed = |when: &str| says("workload.access", &format!("when.{when}\nworkload.access"));
+        assert!(timed("delay_seconds = -1").contains("delay_seconds must be 0 to a year"));
+        assert!(timed("seconds = 0").contains("group 1: seconds must be above 0"));
+        assert!(timed("after = 'x'").contains("must name a group before it"));
+        let none = "workload.limit_ios = 0\nworkload.access";
+        assert!(says("workload.access", none).contains("limit_ios must be above 0"));
         let line = "[{ delay_us = 5, ";
         let paced = "workload.pacing.ios.per_second = 5\nworkload.access.lines = ";
         let text = SHORT.replace("workload.access.lines = ", paced).replace("[{ ", line);

@@ -8,6 +8,7 @@ mod access;
 mod job;
 mod run;
 mod size;
+mod when;
 mod words;
 
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
@@ -15,6 +16,7 @@ pub use job::{
     Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, SpecError, Step, Verify,
     Workload,
 };
-pub use run::{Part, RunSpec, TargetThreads, WorkerSpec};
+pub use run::{Part, RunSpec, Shift, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};
+pub use when::When;
 pub use words::Rate;

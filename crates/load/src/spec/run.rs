@@ -8,6 +8,7 @@ use stats::Job;
 use volume::Volume;
 
 use super::job::Workload;
+use super::when::When;
 
 /// One run.
 #[derive(Clone)]
@@ -22,6 +23,8 @@ pub struct RunSpec {
     pub seconds: f64,
     /// Time before it.
     pub ramp_seconds: f64,
+    /// It ends as soon as the first worker has done all that it was to do.
+    pub ends_with_first: bool,
     /// Decides every pattern, with the number of the worker.
     pub seed: u64,
     /// Processors for the workers, one thread on each; workers are dealt out in turn.
@@ -59,6 +62,21 @@ pub struct WorkerSpec {
     pub number: u64,
     /// Its share of the volume's workers.
     pub part: Part,
+    /// When and where it works.
+    pub shift: Shift,
+}
+
+/// When within a run a worker works, and on which processors.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shift {
+    /// Which group it belongs to.
+    pub group: usize,
+    /// Groups whose workers must have ended before it begins.
+    pub after: Vec<usize>,
+    /// When it begins and ends.
+    pub when: When,
+    /// Processors that it may be on; empty for all of the run.
+    pub cores: Vec<usize>,
 }
 
 /// One of several workers of a volume, on all hosts.

@@ -70,6 +70,8 @@ mod test {
             volumes: vec![],
             workers: 1,
             reported: Default::default(),
+            when: Default::default(),
+            cores: Vec::new(),
             workload,
         };
         super::parse(text, &JobSpec::of(1, 1.0, 0.0, group))

@@ -37,6 +37,8 @@ fn sweep(axes: &[&str], repeats: u32, search: Search) -> Result<Sweep, SweepErro
         volumes: vec!["null:1g".to_owned()],
         workers: 1,
         reported: Default::default(),
+        when: Default::default(),
+        cores: Vec::new(),
         workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
     };
     let job = JobSpec::of(1, 1.0, 0.0, group);

@@ -254,6 +254,8 @@ mod test {
             volumes: ["null:1g", "null:2g", "null:3g"].map(str::to_owned).to_vec(),
             workers: 2,
             reported: Default::default(),
+            when: Default::default(),
+            cores: Vec::new(),
             workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
         };
         JobSpec::of(1, 1.0, 0.0, group)

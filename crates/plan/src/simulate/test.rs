@@ -45,6 +45,7 @@ pub(crate) fn run_seed(
         workload: Arc::new(workload.clone()),
         number,
         part: Part::WHOLE,
+        shift: Default::default(),
     });
     let access = &workload.access;
     let count = simulator.drives().len();
@@ -63,6 +64,7 @@ pub(crate) fn run_seed(
         workers: workers.collect(),
         seconds,
         ramp_seconds: seconds / 10.0,
+        ends_with_first: false,
         seed,
         cores: vec![0],
         ledgers: None,

@@ -58,7 +58,10 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
     let mut all = group.read.clone();
     all.merge(&group.write);
     all.merge(trim);
-    let runtime_ms = (result.totals.seconds * 1000.0).round() as u64;
+    // A group may have begun later or ended sooner than the run.
+    let own = group.workers.iter().map(|worker| worker.seconds).fold(0.0, f64::max);
+    let seconds = if own > 0.0 { own } else { result.totals.seconds };
+    let runtime_ms = (seconds * 1000.0).round() as u64;
     let seconds: &[Second] = if alone { &result.intervals } else { &[] };
     let read = |s: &Second| (s.read_bytes_per_second, s.read_iops);
     let write = |s: &Second| (s.write_bytes_per_second, s.write_iops);

@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 
 use super::job::FioJob;
-use super::settings::{Engine, Settings};
+use super::settings::Engine;
+use super::times::Steps;
 use super::value::Amount;
 use super::{access, storage};
 use crate::formats::note::{Note, Notes, Treatment};
@@ -22,12 +23,11 @@ pub struct Options<'a> {
     pub volume: &'a dyn Fn(&Storage) -> Result<String, String>,
     /// Capacity of a volume that exists, in bytes.
     pub capacity: &'a dyn Fn(&str) -> Option<u64>,
+    /// Processors beside a memory, by its number; `None` where the host has none of it.
+    pub node: &'a dyn Fn(usize) -> Option<Vec<usize>>,
     /// Length of every step, instead of what the file says about lengths and sizes to be done.
     pub seconds: Option<f64>,
 }
-
-/// A step without a time limit, in seconds: it ends when all is done, long before a month.
-pub(super) const NO_LIMIT_SECONDS: f64 = 30.0 * 86400.0;
 
 /// Most workers of one file, over all clones: beyond it is a slip of the pen.
 const WORKERS_MAX: u64 = 65536;
@@ -41,27 +41,16 @@ pub fn convert(jobs: &[FioJob], notes: Notes, options: &Options<'_>) -> Reading 
         notes,
         workers: 0,
         lines: 0,
+        drawn: 0,
         named: HashMap::new(),
         made: HashMap::new(),
     };
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps = Steps::default();
     for job in jobs {
         let groups = converter.groups(job);
-        let (seconds, ramp_seconds) = converter.times(&job.settings);
-        match steps.last_mut().filter(|_| !job.settings.stonewall) {
-            Some(step) if (step.seconds, step.ramp_seconds) == (seconds, ramp_seconds) => {
-                step.groups.extend(groups);
-            }
-            Some(_) => {
-                let why = "jobs that run together have the same runtime and ramp_time; part them \
-                           with stonewall";
-                converter.refuse(job, "runtime", why);
-            }
-            None => {
-                steps.push(Step { name: job.name.clone(), seconds, ramp_seconds, groups });
-            }
-        }
+        steps.add(&mut converter, job, groups);
     }
+    let steps = steps.finish(jobs.iter().any(|job| job.settings.exit_all));
     if let (Some(first), true) = (jobs.first(), steps.is_empty()) {
         converter.refuse(first, "rw", "no job is left");
     }
@@ -79,6 +68,8 @@ pub(super) struct Converter<'a> {
     notes: Notes,
     workers: u64,
     lines: usize,
+    /// Delays that were drawn.
+    drawn: u64,
     /// What the file names, numbered as it comes.
     named: HashMap<Storage, usize>,
     /// Sizes of files that jobs before make, by path.
@@ -108,23 +99,21 @@ impl Converter<'_> {
     }
 
     fn finish(mut self, jobs: &[FioJob], steps: Vec<Step>) -> Reading {
-        let first = jobs.first().map(|job| &job.settings);
-        let seeds = (first.and_then(|s| s.seed), first.map_or(vec![], |s| s.cpus.clone()));
-        for job in jobs {
-            if (job.settings.seed, &job.settings.cpus) != (seeds.0, &seeds.1) {
-                let why = "all jobs have the same randseed and cpus_allowed";
-                self.refuse(job, "cpus_allowed", why);
-            }
+        let seed = jobs.first().and_then(|job| job.settings.seed);
+        for job in jobs.iter().filter(|job| job.settings.seed != seed) {
+            self.refuse(job, "randseed", "all jobs have the same randseed");
         }
         // Seeds of ours have 63 bits, and 0 is one of them.
-        let seed = seeds.0.unwrap_or(1) & (u64::MAX >> 1);
+        let seed = seed.unwrap_or(1) & (u64::MAX >> 1);
+        let mut steps = steps;
+        let cores = common_cores(&mut steps);
         let (command, name) = (String::new(), String::new());
         let (setup, files) = Default::default();
         let job = JobSpec { command, name, seed, setup, files, steps };
         let mut notes = self.notes.into_vec();
         notes.sort_by(|a, b| (&a.at.file, a.at.line).cmp(&(&b.at.file, b.at.line)));
         let refused = notes.iter().any(|note| note.treatment == Treatment::Refused);
-        let mut reading = Reading { job: None, cores: seeds.1, notes };
+        let mut reading = Reading { job: None, cores, notes };
         if !refused && let Some(first) = jobs.first() {
             match job.check() {
                 Ok(()) => reading.job = Some(job),
@@ -137,11 +126,27 @@ impl Converter<'_> {
         reading
     }
 
-    /// Length and ramp of the step that a job stands in.
-    fn times(&self, settings: &Settings) -> (f64, f64) {
-        let runtime = settings.runtime_us.map(|us| us as f64 / 1e6);
-        let seconds = self.options.seconds.or(runtime).unwrap_or(NO_LIMIT_SECONDS);
-        (seconds, settings.ramp_us as f64 / 1e6)
+    /// The number of the next delay that is drawn.
+    pub(super) fn drawn(&mut self) -> u64 {
+        self.drawn += 1;
+        self.drawn
+    }
+
+    /// Processors of a job: those that it names, and those beside the memories that it names.
+    fn cores(&mut self, job: &FioJob) -> Vec<usize> {
+        let mut cores = job.settings.cpus.clone();
+        for node in &job.settings.nodes {
+            match (self.options.node)(*node) {
+                Some(found) => cores.extend(found),
+                None => {
+                    let why = format!("this host has no processors of a node {node}");
+                    self.refuse(job, "numa_cpu_nodes", &why);
+                }
+            }
+        }
+        cores.sort_unstable();
+        cores.dedup();
+        cores
     }
 
     /// The groups that a job stands for: one, or one for each clone with a part of its own.
@@ -154,7 +159,9 @@ impl Converter<'_> {
             self.refuse(job, "numjobs", "more than 65536 workers");
             return Vec::new();
         }
-        let apart = settings.offset_increment != Amount::Bytes(0);
+        let drawn = settings.delay_us.0 != settings.delay_us.1;
+        let apart = settings.offset_increment != Amount::Bytes(0) || drawn;
+        let cores = self.cores(job);
         let parts = if apart { clones } else { 1 };
         let mut groups = Vec::new();
         for part in 0..parts {
@@ -175,7 +182,8 @@ impl Converter<'_> {
                 false => Reported::Group,
             };
             let volumes = place.volumes;
-            groups.push(Group { name, volumes, workers: shared, reported, workload });
+            let (when, cores) = (Default::default(), cores.clone());
+            groups.push(Group { name, volumes, workers: shared, reported, when, cores, workload });
         }
         groups
     }
@@ -201,6 +209,8 @@ impl Converter<'_> {
                 .verify
                 .then(|| Verify { fill: settings.mix.reads, ..Verify::default() }),
             limit_bytes: self.limit_bytes(job, place),
+            limit_ios: settings.most_ios.map(|ios| ios.div_ceil(u64::from(place.files))),
+            end_flush: settings.end_flush && settings.mix.writes,
         }
     }
 
@@ -232,7 +242,7 @@ impl Converter<'_> {
             _ => bytes,
         });
         let whole = once.and_then(|bytes| bytes.checked_mul(settings.loops));
-        if whole.is_none_or(|bytes| bytes == 0) {
+        if whole.is_none_or(|bytes| bytes == 0) && settings.most_ios.is_none() {
             let missing = place.volumes.iter().find(|uri| (self.options.capacity)(uri).is_none());
             let there = match (missing, settings.size, settings.io_size) {
                 (Some(uri), None, None) => format!("{uri} is not there or does not open; "),
@@ -323,6 +333,18 @@ impl Converter<'_> {
             self.refuse(job, "numjobs", "clones that write cannot verify each other's blocks");
         }
     }
+}
+
+/// The processors that all groups have, which are then those of the run; none where they differ.
+fn common_cores(steps: &mut [Step]) -> Vec<usize> {
+    let mut groups = steps.iter().flat_map(|step| &step.groups);
+    let Some(first) = groups.next().map(|group| group.cores.clone()) else { return Vec::new() };
+    if !groups.all(|group| group.cores == first) {
+        return Vec::new();
+    }
+    let groups = steps.iter_mut().flat_map(|step| &mut step.groups);
+    groups.for_each(|group| group.cores.clear());
+    first
 }
 
 /// The part of a volume between an offset and a length.

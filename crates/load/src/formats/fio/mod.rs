@@ -12,6 +12,7 @@ mod lines;
 mod option;
 mod settings;
 mod storage;
+mod times;
 mod treated;
 mod value;
 mod words;
@@ -80,7 +81,9 @@ mod test {
 
     fn with(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError> {
         let capacity = |uri: &str| uri.contains("/dev/").then_some(1 << 30);
-        let options = Options { volumes: &[], volume: &name, capacity: &capacity, seconds: None };
+        let node = |number| (number < 2).then(|| vec![2 * number, 2 * number + 1]);
+        let (volume, capacity) = (&name, &capacity);
+        let options = Options { volumes: &[], volume, capacity, node: &node, seconds: None };
         read("x.fio", text, around, &options)
     }
 
@@ -202,6 +205,60 @@ mod test {
     }
 
     #[test]
+    fn jobs_begin_and_end_in_their_turn() {
+        let text = format!(
+            "{NULL}[a]\n[b]\nstartdelay=2\nruntime=9\n[c]\nwait_for=b\nstartdelay=1\n\
+             [d]\nnumjobs=3\nstartdelay=1-3\n[e]\nstonewall\nwait_for=a\nnumber_ios=7\nexitall\n"
+        );
+        let job = job(&text);
+        let [first, second] = &job.steps[..] else { panic!("{job:?}") };
+        let when = |group: &crate::spec::Group| {
+            (group.when.after.clone(), group.when.delay_seconds, group.when.seconds)
+        };
+        let found: Vec<_> = first.groups[..3].iter().map(when).collect();
+        let none = String::new;
+        let expected = [
+            (none(), 0.0, Some(5.0)),
+            (none(), 2.0, Some(9.0)),
+            // It is the last to end, with the step.
+            ("b".to_owned(), 1.0, None),
+        ];
+        assert_eq!((found, first.seconds), (expected.to_vec(), 2.0 + 9.0 + 1.0 + 5.0));
+        let drawn: Vec<f64> = first.groups[3..].iter().map(|g| g.when.delay_seconds).collect();
+        assert!(drawn.iter().all(|s| (1.0..=3.0).contains(s)), "{drawn:?}");
+        assert!(drawn.len() == 3 && drawn[0] != drawn[1], "{drawn:?}");
+        // Who is waited for has ended before the stonewall.
+        assert_eq!((when(&second.groups[0]), second.seconds), ((none(), 0.0, None), 5.0));
+        assert_eq!(second.groups[0].workload.limit_ios, Some(7));
+        assert!(first.ends_with_first && second.ends_with_first);
+        // One length for all says nothing.
+        let plain = self::job(&format!("{NULL}[a]\n[b]\n"));
+        assert!(plain.steps[0].groups.iter().all(|group| group.when == Default::default()));
+    }
+
+    #[test]
+    fn jobs_may_have_processors_of_their_own() {
+        let cores = |text: &str| {
+            let reading = of(&format!("{NULL}{text}"));
+            let groups = reading.job.unwrap().steps.remove(0).groups;
+            let groups: Vec<Vec<usize>> = groups.into_iter().map(|group| group.cores).collect();
+            (reading.cores, groups)
+        };
+        let apart = cores("[a]\ncpus_allowed=1,3\n[b]\nnuma_cpu_nodes=1\n[c]\n");
+        assert_eq!(apart, (vec![], vec![vec![1, 3], vec![2, 3], vec![]]));
+        assert_eq!(cores("cpumask=5\n[a]\n[b]\n"), (vec![0, 2], vec![vec![], vec![]]));
+    }
+
+    #[test]
+    fn only_what_writes_ends_with_a_flush() {
+        let flushes = |words: &str| {
+            job(&format!("{NULL}[a]\n{words}\n")).steps[0].groups[0].workload.end_flush
+        };
+        assert!(flushes("rw=write\nend_fsync=1") && flushes("rw=randrw\nfsync_on_close"));
+        assert!(!flushes("rw=read\nend_fsync=1") && !flushes("rw=write\nend_fsync=0"));
+    }
+
+    #[test]
     fn a_synchronous_engine_has_one_under_way_and_says_so() {
         let reading = of("[a]\nfilename=/dev/a\nioengine=psync\niodepth=16\n");
         assert_eq!(reading.job.unwrap().steps[0].groups[0].workload.outstanding, 1);
@@ -244,9 +301,14 @@ mod test {
         let reading = of(&format!("{NULL}[a]\ngtod_reduce=1\nthread\n[b]\nrw=randread\n"));
         assert_eq!(reading.notes_of(Treatment::Ignored).count(), 2);
         assert!(reading.job.is_some());
-        let timed =
-            refused("[a]\nioengine=null\nsize=1m\nruntime=1\n[b]\nioengine=null\nsize=1m\n");
-        assert!(timed.contains("same runtime"), "{timed}");
+        let ramps = refused(&format!("{NULL}[a]\nramp_time=1\n[b]\n"));
+        assert!(ramps.contains("same ramp_time"), "{ramps}");
+        let ramp = refused(&format!("{NULL}ramp_time=1\n[a]\nstartdelay=1\n"));
+        assert!(ramp.contains("x.fio:6: `ramp_time=1`: a ramp_time beside startdelay"), "{ramp}");
+        let nobody = refused(&format!("{NULL}[a]\n[b]\nwait_for=c\n"));
+        assert!(nobody.contains("x.fio:8: `wait_for=c`: no job before it is called c"), "{nobody}");
+        let node = refused(&format!("{NULL}[a]\nnuma_cpu_nodes=0,7\n"));
+        assert!(node.contains("no processors of a node 7"), "{node}");
     }
 
     #[test]
@@ -310,6 +372,8 @@ mod test {
             "rw=randrw\nverify=crc32c\nrandseed=77",
             "rw=randwrite\nverify=md5",
             "rw=read:-8k\nruntime=1500ms",
+            "rw=randwrite\nend_fsync=1\nnumber_ios=500\nstartdelay=2500ms\ntime_based=0",
+            "rw=randwrite\nruntime=7\nexitall",
             "rw=trim\noffset=1m\nsize=2m\ntime_based=0\nio_size=8m",
         ] {
             let text = format!("{NULL}[a]\n{words}\n[b]\nstonewall\n{words}\n");
@@ -317,6 +381,11 @@ mod test {
             let written = write(&first, &storage).unwrap_or_else(|why| panic!("{words}: {why}"));
             assert_eq!(job(&written), first, "{written}");
         }
+        let text = format!(
+            "{NULL}[a]\ncpus_allowed=0,2\nruntime=2\n[b]\nstartdelay=1\n[c]\nwait_for=a\n"
+        );
+        let first = job(&text);
+        assert_eq!(job(&write(&first, &storage).unwrap()), first);
     }
 
     #[test]
@@ -324,7 +393,8 @@ mod test {
         let volumes = ["ram:1g".to_owned(), "ram:2g".to_owned()];
         let text = "[global]\nruntime=1\ntime_based\nfilename=/dev/a\n[a]\n[b]\nfilename=/dev/b\n";
         let read_with = |volumes| {
-            let options = Options { volumes, volume: &name, capacity: &|_| None, seconds: None };
+            let (volume, capacity) = (&name, &|_: &str| None);
+            let options = Options { volumes, volume, capacity, node: &|_| None, seconds: None };
             read("x.fio", text, &Surroundings::none(), &options).unwrap()
         };
         let job = read_with(&volumes).job.unwrap();

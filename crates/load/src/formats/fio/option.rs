@@ -132,6 +132,8 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "loops" => put(&mut settings.loops, with.and_then(words::at_least_one)),
         "numjobs" => put(&mut settings.clones, with.and_then(words::at_least_one)),
         "cpus_allowed" => put(&mut settings.cpus, with.and_then(words::processors)),
+        "cpumask" => put(&mut settings.cpus, with.and_then(words::processor_mask)),
+        "numa_cpu_nodes" => put(&mut settings.nodes, with.and_then(words::processors)),
         _ => return None,
     })
 }
@@ -143,6 +145,13 @@ fn time(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "runtime" => put(&mut settings.runtime_us, seconds.map(|us| Some(us).filter(|us| *us > 0))),
         "time_based" => put(&mut settings.time_based, value::switch(value)),
         "ramp_time" => put(&mut settings.ramp_us, seconds),
+        "startdelay" => put(&mut settings.delay_us, given(value).and_then(words::delay)),
+        "wait_for" => put(&mut settings.wait_for, given(value).map(|name| Some(name.to_owned()))),
+        "exitall" => put(&mut settings.exit_all, value::switch(value)),
+        "number_ios" => {
+            let count = given(value).and_then(value::number::<u64>);
+            put(&mut settings.most_ios, count.map(|count| Some(count).filter(|ios| *ios > 0)))
+        }
         _ => return None,
     })
 }
@@ -179,6 +188,7 @@ fn data(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "verify" => put(&mut settings.verify, with.and_then(words::verify)),
         "fsync" | "fdatasync" => put(&mut settings.flush_every, with.and_then(value::number)),
         "sync" => put(&mut settings.durable, with.and_then(words::durable)),
+        "end_fsync" | "fsync_on_close" => put(&mut settings.end_flush, value::switch(value)),
         "zero_buffers" => put(&mut data.zeroes, value::switch(value)),
         "refill_buffers" => put(&mut data.refill, value::switch(value)),
         "scramble_buffers" => put(&mut data.scramble, value::switch(value)),

@@ -56,6 +56,16 @@ pub struct Settings {
     pub time_based: bool,
     /// Time before the measured window in microseconds.
     pub ramp_us: u64,
+    /// Time before the job begins in microseconds: each clone draws its own between the two.
+    pub delay_us: (u64, u64),
+    /// The job that must have ended before.
+    pub wait_for: Option<String>,
+    /// As soon as one job ends, all do.
+    pub exit_all: bool,
+    /// I/Os after which the job ends.
+    pub most_ios: Option<u64>,
+    /// What was written is made durable at the end of the job.
+    pub end_flush: bool,
     /// Which random places.
     pub distribution: Distribution,
     /// Random places may come again before all others had their turn.
@@ -82,6 +92,8 @@ pub struct Settings {
     pub data: Data,
     /// Processors, empty for all.
     pub cpus: Vec<usize>,
+    /// Groups of processors beside a memory of their own, whose processors are meant.
+    pub nodes: Vec<usize>,
     /// The job waits for all before it.
     pub stonewall: bool,
     /// Clones are shown as one.
@@ -134,6 +146,11 @@ impl Default for Settings {
             runtime_us: None,
             time_based: false,
             ramp_us: 0,
+            delay_us: (0, 0),
+            wait_for: None,
+            exit_all: false,
+            most_ios: None,
+            end_flush: false,
             distribution: Distribution::Uniform,
             no_random_map: false,
             seed: None,
@@ -147,6 +164,7 @@ impl Default for Settings {
             durable: false,
             data: Data::default(),
             cpus: Vec::new(),
+            nodes: Vec::new(),
             stonewall: false,
             grouped: false,
             notes: Vec::new(),

@@ -99,7 +99,14 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         "randrepeat" => (Differs, "runs repeat; give another --seed for another order"),
         "continue_on_error" if on => (Ignored, "errors are counted, and the run goes on"),
         "continue_on_error" => (Differs, "errors are counted, and the run goes on"),
-        "exitall" | "exit_what" => (Ignored, "the jobs of a phase end together"),
+        "exit_what" if value == Some("all") => {
+            (Differs, "jobs behind a stonewall are run all the same")
+        }
+        "exit_what" => (Ignored, "the jobs up to the next stonewall end together"),
+        "numa_mem_policy" if matches!(value, Some("default" | "local")) => {
+            (Ignored, "buffers lie beside the processor that uses them")
+        }
+        "numa_mem_policy" => (Differs, "buffers lie beside the processor that uses them"),
         "io_submit_mode" => (Ignored, "a rate is kept whatever completes; no thread is needed"),
         "do_verify" if on => (Ignored, "data are compared"),
         "do_verify" => (Refused, "headers that nobody compares: take verify away"),
@@ -110,14 +117,10 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         "nrfiles" if value == Some("1") => (Ignored, "one file"),
         "zonemode"
         | "bs_unaligned"
-        | "startdelay"
-        | "end_fsync"
-        | "fsync_on_close"
         | "pre_read"
         | "atomic"
         | "zero_write"
         | "file_append"
-        | "number_ios"
         | "flow"
         | "thinktime_spin"
         | "uncached"
@@ -151,7 +154,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
 /// Settings of fio's that would change the load, and are not built.
 fn unsupported(name: &str) -> Option<&'static str> {
     Some(match name {
-        "startdelay" | "wait_for" => "jobs start together, or after all others with stonewall",
         "bs_unaligned" | "bs_is_seq_rand" => "lengths are whole blocks and belong to a direction",
         "iodepth_low" => "the depth is kept; take it away",
         "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
@@ -182,10 +184,9 @@ fn unsupported(name: &str) -> Option<&'static str> {
         "nrfiles" | "directory_count" | "opendir" | "filename_format" | "lockfile" => {
             "a worker drives one volume: name each file in a job of its own"
         }
-        "end_fsync" | "fsync_on_close" | "sync_file_range" | "write_barrier" | "end_syncfs" => {
-            "flushes come after so many writes: use fsync=N"
+        "sync_file_range" | "write_barrier" | "end_syncfs" => {
+            "flushes come after so many writes or at the end: use fsync=N or end_fsync"
         }
-        "numa_cpu_nodes" | "numa_mem_policy" | "cpumask" => "give processors with cpus_allowed",
         _ => return unsupported_besides(name),
     })
 }
@@ -223,7 +224,6 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         }
         "rw_sequencer"
         | "rwmixcycle"
-        | "number_ios"
         | "offset_align"
         | "sprandom"
         | "random_sequence_stride"

@@ -226,6 +226,21 @@ pub fn processors(text: &str) -> Result<Vec<usize>, String> {
     }
 }
 
+/// Reads `cpumask=`: a bit for each processor.
+pub fn processor_mask(text: &str) -> Result<Vec<usize>, String> {
+    let mask: u64 = value::number(text)?;
+    let cpus: Vec<usize> = (0..64).filter(|cpu| mask >> cpu & 1 == 1).collect();
+    if cpus.is_empty() { Err("no processor is named".to_owned()) } else { Ok(cpus) }
+}
+
+/// Reads `startdelay=`: a time, or two between which one is drawn, in microseconds.
+pub fn delay(text: &str) -> Result<(u64, u64), String> {
+    let micros = |text| value::micros(text, value::Unit::Seconds);
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let (least, most) = (micros(least)?, micros(most)?);
+    Ok((least.min(most), least.max(most)))
+}
+
 /// Reads `verify=`: whether data are compared.
 pub fn verify(text: &str) -> Result<bool, String> {
     match text {
@@ -314,7 +329,15 @@ mod test {
         assert_eq!(rest, Distribution::Zones(zones));
         let zones = vec![(100.0, Amount::Bytes(1 << 20))];
         assert_eq!(distribution("zoned_abs:100/1m", KB), Ok(Distribution::Zones(zones)));
-        for wrong in ["zipf:x", "zipf:-1", "bell", "zoned:60", "zoned:", "zoned:60/101", "zoned_abs:60/1m:40/"] {
+        for wrong in [
+            "zipf:x",
+            "zipf:-1",
+            "bell",
+            "zoned:60",
+            "zoned:",
+            "zoned:60/101",
+            "zoned_abs:60/1m:40/",
+        ] {
             assert!(distribution(wrong, KB).is_err(), "{wrong}");
         }
     }
@@ -326,6 +349,10 @@ mod test {
         assert_eq!(remote, ["iscsi://127.0.0.1/iqn.2016-02.com:fio/1"]);
         assert!(files(":").is_err());
         assert_eq!(processors("4,0-2,1"), Ok(vec![0, 1, 2, 4]));
+        assert_eq!(processor_mask("0x15"), Ok(vec![0, 2, 4]));
+        assert!(processor_mask("0").is_err() && processor_mask("x").is_err());
+        assert_eq!(delay("2-500ms"), Ok((500_000, 2_000_000)));
+        assert_eq!(delay("3"), Ok((3_000_000, 3_000_000)));
         assert!(processors("0-99999999").is_err() && processors("a").is_err());
     }
 }

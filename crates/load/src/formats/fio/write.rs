@@ -49,7 +49,17 @@ fn section(
     if clones || group.reported == Reported::Step {
         line(text, "group_reporting");
     }
-    times(text, step, workload, files)?;
+    times(text, step, group, files)?;
+    if !group.cores.is_empty() {
+        let cores: Vec<String> = group.cores.iter().map(usize::to_string).collect();
+        set(text, "cpus_allowed", cores.join(","));
+    }
+    if step.ends_with_first {
+        line(text, "exitall");
+    }
+    if workload.end_flush {
+        set(text, "end_fsync", 1);
+    }
     access(text, &workload.access)?;
     pacing(text, workload, files)?;
     content(text, workload)
@@ -121,7 +131,10 @@ fn volumes(
     Ok(files)
 }
 
-fn times(text: &mut String, step: &Step, workload: &Workload, files: u64) -> Result<(), String> {
+fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<(), String> {
+    let (workload, when) = (&group.workload, &group.when);
+    // Without an end of its own it ends with the step.
+    let seconds = when.seconds.unwrap_or(step.seconds - when.delay_seconds);
     let micros = |seconds: f64| {
         let micros = seconds * 1e6;
         match micros.fract() == 0.0 {
@@ -131,15 +144,24 @@ fn times(text: &mut String, step: &Step, workload: &Workload, files: u64) -> Res
     };
     match workload.limit_bytes {
         None => {
-            set(text, "runtime", micros(step.seconds)?);
+            set(text, "runtime", micros(seconds)?);
             line(text, "time_based");
         }
         Some(bytes) => {
-            if step.seconds != super::convert::NO_LIMIT_SECONDS {
-                set(text, "runtime", micros(step.seconds)?);
+            if seconds < super::times::NO_LIMIT_SECONDS {
+                set(text, "runtime", micros(seconds)?);
             }
             set(text, "io_size", bytes * files);
         }
+    }
+    if let Some(ios) = workload.limit_ios {
+        set(text, "number_ios", ios * files);
+    }
+    if when.delay_seconds > 0.0 {
+        set(text, "startdelay", micros(when.delay_seconds)?);
+    }
+    if !when.after.is_empty() {
+        set(text, "wait_for", &when.after);
     }
     if step.ramp_seconds > 0.0 {
         set(text, "ramp_time", micros(step.ramp_seconds)?);

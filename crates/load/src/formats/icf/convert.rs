@@ -143,6 +143,8 @@ impl<'a> Converter<'a> {
                 volumes: self.options.volumes.to_vec(),
                 workers: 1,
                 reported: Reported::Group,
+                when: Default::default(),
+                cores: Vec::new(),
                 workload: Workload::new(access, 1),
             };
             steps.push(self.step(&spec.name, &spec.at, vec![group]));
@@ -152,7 +154,8 @@ impl<'a> Converter<'a> {
 
     fn step(&mut self, name: &str, at: &Place, groups: Vec<Group>) -> Step {
         let ramp_seconds = self.icf.setup.ramp_seconds as f64;
-        Step { name: name.to_owned(), seconds: self.seconds(at), ramp_seconds, groups }
+        let (name, seconds) = (name.to_owned(), self.seconds(at));
+        Step { name, seconds, ramp_seconds, ends_with_first: false, groups }
     }
 
     /// The k-th specification of every worker runs at the same time, in all tests of the cycle.
@@ -226,6 +229,8 @@ impl<'a> Converter<'a> {
                     volumes,
                     workers: 1,
                     reported: Reported::Group,
+                    when: Default::default(),
+                    cores: Vec::new(),
                     workload,
                 });
             }

@@ -105,6 +105,8 @@ fn plain(group: &Group) -> Result<(), String> {
         ("a kind of data", workload.content == Content::default()),
         ("verification", workload.verify.is_none()),
         ("an end after so many bytes", workload.limit_bytes.is_none()),
+        ("an end after so many I/Os", workload.limit_ios.is_none()),
+        ("a flush at the end", !workload.end_flush),
         ("several workers of one volume under one name", group.workers == 1),
     ] {
         if !fits {

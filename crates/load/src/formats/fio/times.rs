@@ -1,0 +1,121 @@
+//! When jobs begin and end, and which of them are one step.
+
+use block::Rng;
+
+use super::convert::Converter;
+use super::job::FioJob;
+use crate::formats::note::Treatment;
+use crate::spec::{Group, Step, When};
+
+/// A step without a time limit, in seconds: it ends when all is done, long before a month.
+pub(super) const NO_LIMIT_SECONDS: f64 = 30.0 * 86400.0;
+
+/// Puts jobs into steps: a new one begins where a job waits for all before it.
+#[derive(Default)]
+pub(super) struct Steps {
+    done: Vec<Step>,
+    /// The one that still grows.
+    open: Option<Open>,
+}
+
+struct Open {
+    step: Step,
+    /// Beginning and end of each of its groups, in seconds after it.
+    spans: Vec<(f64, f64)>,
+}
+
+impl Steps {
+    /// Adds a job with its groups.
+    pub(super) fn add(&mut self, converter: &mut Converter<'_>, job: &FioJob, groups: Vec<Group>) {
+        let settings = &job.settings;
+        let runtime = settings.runtime_us.map(|us| us as f64 / 1e6);
+        let seconds = converter.options.seconds.or(runtime);
+        let ramp_seconds = settings.ramp_us as f64 / 1e6;
+        if settings.stonewall {
+            self.close();
+        }
+        let first = self.done.is_empty();
+        let open = self.open.get_or_insert_with(|| {
+            let (name, groups) = (job.name.clone(), Vec::new());
+            let step = Step { name, seconds: 0.0, ramp_seconds, ends_with_first: false, groups };
+            Open { step, spans: Vec::new() }
+        });
+        if open.step.ramp_seconds != ramp_seconds {
+            let why = "jobs that run together have the same ramp_time; part them with stonewall";
+            converter.refuse(job, "ramp_time", why);
+        }
+        let waits = settings.wait_for.is_some() || settings.delay_us != (0, 0);
+        if waits && ramp_seconds > 0.0 {
+            let why = "a ramp_time beside startdelay or wait_for: the ramp is that of all jobs";
+            converter.refuse(job, "ramp_time", why);
+        }
+        if settings.delay_us != (0, 0) && !first {
+            let why = "the delay counts from the end of the jobs before it; fio's counts from its \
+                       own start";
+            converter.note(job, "startdelay", Treatment::Differs, why);
+        }
+        let (after, from) = open.after(converter, job, first);
+        for mut group in groups {
+            let delay_seconds = delay_seconds(job, converter.drawn());
+            let begin = from + delay_seconds;
+            let end = begin + seconds.unwrap_or(NO_LIMIT_SECONDS);
+            group.when = When { after: after.clone(), delay_seconds, seconds };
+            open.step.groups.push(group);
+            open.spans.push((begin, end));
+        }
+    }
+
+    /// All steps, each as long as the last of its jobs may take.
+    pub(super) fn finish(mut self, exit_all: bool) -> Vec<Step> {
+        self.close();
+        self.done.iter_mut().for_each(|step| step.ends_with_first = exit_all);
+        self.done
+    }
+
+    fn close(&mut self) {
+        let Some(Open { mut step, spans }) = self.open.take() else { return };
+        // A step without groups was refused, and has a length all the same.
+        let last = spans.iter().map(|(_, end)| *end).fold(0.0, f64::max);
+        step.seconds = if last > 0.0 { last } else { NO_LIMIT_SECONDS };
+        for (group, (begin, end)) in step.groups.iter_mut().zip(&spans) {
+            // What begins or ends with the step says nothing.
+            if *end >= step.seconds {
+                group.when.seconds = None;
+            }
+            if *begin == 0.0 {
+                group.when.delay_seconds = 0.0;
+            }
+        }
+        self.done.push(step);
+    }
+}
+
+impl Open {
+    /// The name of the groups that a job waits for, and when they end at the latest. One of a
+    /// step before has ended long ago.
+    fn after(&self, converter: &mut Converter<'_>, job: &FioJob, first: bool) -> (String, f64) {
+        let Some(name) = &job.settings.wait_for else { return (String::new(), 0.0) };
+        let of_name = self.step.groups.iter().zip(&self.spans);
+        let ends = of_name.filter(|(group, _)| group.name == *name).map(|(_, (_, end))| *end);
+        match ends.reduce(f64::max) {
+            Some(end) => (name.clone(), end),
+            None => {
+                if first {
+                    let why = format!("no job before it is called {name}");
+                    converter.refuse(job, "wait_for", &why);
+                }
+                (String::new(), 0.0)
+            }
+        }
+    }
+}
+
+/// The delay of the n-th clone that draws one.
+fn delay_seconds(job: &FioJob, number: u64) -> f64 {
+    let (least, most) = job.settings.delay_us;
+    let drawn = match most - least {
+        0 => least,
+        span => least + Rng::new(job.settings.seed.unwrap_or(1), number).below(span + 1),
+    };
+    drawn as f64 / 1e6
+}

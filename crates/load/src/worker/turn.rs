@@ -1,0 +1,178 @@
+//! When a worker begins and ends where that is not with the run, and the flush that it ends with.
+//!
+//! A worker without a turn of its own never gets here. One with it is told what to do by
+//! [`Turn::look`] once in each step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use block::Nanos;
+
+use crate::spec::RunSpec;
+
+/// When to look again whether others have ended.
+const SOON: Nanos = Nanos::from_millis(1);
+
+/// What all workers of a run know of each other's ends.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// Workers of each group that have not ended.
+    left: Vec<AtomicU32>,
+    /// All are to end.
+    over: AtomicBool,
+    /// That is so as soon as one has ended.
+    with_first: bool,
+}
+
+/// The turn of one worker.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    ends: Arc<Ends>,
+    group: usize,
+    after: Vec<usize>,
+    delay: Nanos,
+    /// How long it lasts from its beginning on.
+    length: Option<Nanos>,
+    /// How long it lasts at most from the beginning of the run on.
+    last: Option<Nanos>,
+    flush: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The run has begun at this time, and those before it have not ended.
+    Waits(Nanos),
+    /// It begins at this time; the run began at the second.
+    Begins(Nanos, Nanos),
+    /// It goes on until this time, if that is known.
+    Goes(Option<Nanos>),
+    /// It has ended.
+    Over,
+}
+
+/// What a worker is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Now {
+    /// Nothing before this time.
+    Wait(Nanos),
+    /// Begin, and come again at this time.
+    Begin(Option<Nanos>),
+    /// Go on, and come again at this time.
+    Go(Option<Nanos>),
+    /// Begin nothing new.
+    End,
+}
+
+/// Whether a run goes on after its time, until its workers have made durable what they wrote.
+pub(crate) fn outlasts(spec: &RunSpec) -> bool {
+    spec.workers.iter().any(|worker| worker.workload.end_flush)
+}
+
+/// The turns of the workers of a run; nobody has one where all begin and end with the run.
+pub(crate) fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
+    let outlasts = outlasts(spec);
+    let usual = |worker: &crate::WorkerSpec| {
+        worker.shift.when == Default::default() && worker.shift.after.is_empty()
+    };
+    if !outlasts && !spec.ends_with_first && spec.workers.iter().all(usual) {
+        return spec.workers.iter().map(|_| None).collect();
+    }
+    let groups = spec.workers.iter().map(|worker| worker.shift.group + 1).max().unwrap_or(0);
+    let left: Vec<AtomicU32> = (0..groups).map(|_| AtomicU32::new(0)).collect();
+    for worker in &spec.workers {
+        left[worker.shift.group].fetch_add(1, Ordering::Relaxed);
+    }
+    let over = AtomicBool::new(false);
+    let ends = Arc::new(Ends { left, over, with_first: spec.ends_with_first });
+    let nanos = |seconds: f64| Nanos((seconds * 1e9) as u64);
+    let turn = |worker: &crate::WorkerSpec| {
+        let (shift, when) = (&worker.shift, &worker.shift.when);
+        Turn {
+            ends: Arc::clone(&ends),
+            group: shift.group,
+            after: shift.after.clone(),
+            delay: nanos(when.delay_seconds),
+            length: when.seconds.map(|seconds| nanos(spec.ramp_seconds + seconds)),
+            last: outlasts.then(|| nanos(spec.ramp_seconds + spec.seconds)),
+            flush: worker.workload.end_flush,
+            state: State::Waits(Nanos(0)),
+        }
+    };
+    spec.workers.iter().map(|worker| Some(turn(worker))).collect()
+}
+
+impl Turn {
+    /// The run begins at `now`.
+    pub(crate) fn start(&mut self, now: Nanos) {
+        self.state = State::Waits(now);
+    }
+
+    /// What to do at `now`.
+    pub(crate) fn look(&mut self, now: Nanos) -> Now {
+        if self.ends.over.load(Ordering::Acquire) {
+            return Now::End;
+        }
+        if let State::Waits(run) = self.state {
+            let left = |group: &usize| self.ends.left[*group].load(Ordering::Acquire) > 0;
+            if self.after.iter().any(left) {
+                return Now::Wait(now + SOON);
+            }
+            // A delay alone counts from the run, to the nanosecond.
+            let from = if self.after.is_empty() { run } else { now };
+            self.state = State::Begins(from + self.delay, run);
+        }
+        match self.state {
+            State::Begins(at, _) if now < at => Now::Wait(at),
+            State::Begins(at, run) => {
+                let ends = [self.length.map(|length| at + length), self.last.map(|l| run + l)];
+                let end = ends.into_iter().flatten().min();
+                self.state = State::Goes(end);
+                if end.is_some_and(|end| now >= end) {
+                    Now::End
+                } else {
+                    Now::Begin(self.next(now))
+                }
+            }
+            State::Goes(Some(end)) if now >= end => Now::End,
+            State::Goes(_) => Now::Go(self.next(now)),
+            State::Waits(_) | State::Over => Now::End,
+        }
+    }
+
+    /// When to look again while it goes on.
+    fn next(&self, now: Nanos) -> Option<Nanos> {
+        let end = if let State::Goes(end) = self.state { end } else { None };
+        match self.ends.with_first {
+            true => Some(end.unwrap_or(now + SOON).min(now + SOON)),
+            false => end,
+        }
+    }
+
+    /// Whether it has not begun.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waits(_) | State::Begins(..))
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state == State::Over
+    }
+
+    /// Whether a flush is to come before it ends: asked once.
+    pub(crate) fn take_flush(&mut self) -> bool {
+        !self.is_waiting() && std::mem::take(&mut self.flush)
+    }
+
+    /// It has ended, and others may wait for that.
+    pub(crate) fn end(&mut self) {
+        if self.state == State::Over {
+            return;
+        }
+        self.state = State::Over;
+        self.ends.left[self.group].fetch_sub(1, Ordering::AcqRel);
+        if self.ends.with_first {
+            self.ends.over.store(true, Ordering::Release);
+        }
+    }
+}
