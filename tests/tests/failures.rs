@@ -96,7 +96,7 @@ fn what_a_target_answers_is_said_in_the_words_of_its_standard() {
     }
 }
 
-/// A device that is taken away under a run: what it did until then is kept, and why it failed is said.
+/// A device that is taken away under a run: what it did until then is kept, and why it failed.
 #[test]
 fn a_device_that_is_taken_away_leaves_its_errno() {
     let Some(drumfire) = Drumfire::find() else { return };

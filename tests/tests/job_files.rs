@@ -397,7 +397,6 @@ fn what_a_file_decides_is_not_taken_from_flags() {
             "--ramp 2",
             "--seed 1",
             "--workers 1",
-            "--verify",
         ] {
             for verb in ["run", "sweep"] {
                 let finished = drumfire.run(folder.path(), &format!("{verb} {file} {flag}"), LIMIT);

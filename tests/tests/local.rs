@@ -117,6 +117,33 @@ fn trims_are_verified() {
     }
 }
 
+/// `--verify` compares what a file or a preset says nothing of, in every form of job.
+#[test]
+fn verify_goes_with_files_and_presets() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let job = "[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [\"ram:4m\"]\n\
+               workload.access.lines = [{ size_bytes = \"4k\", read_percent = 50 }]\n";
+    folder.file("job.toml", job.as_bytes());
+    let fio = "[a]\nioengine=io_uring\nfilename=disk.img\nrw=randrw\nbs=4k\nsize=1m\n\
+               time_based\nruntime=1\n";
+    folder.file("job.fio", fio.as_bytes());
+    for (number, args) in
+        ["job.toml", "job.fio", "ram:4m --preset oltp-4k --seconds 1 --ramp 0"].iter().enumerate()
+    {
+        for (flag, verdict) in [("", "unknown"), ("--verify", "pass")] {
+            let args = format!("run {args} {flag} --destroy --json --out o{number}{verdict}");
+            let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+            let checks = result["checks"].as_array().unwrap();
+            let data = checks.iter().find(|check| check["code"] == "H05").unwrap();
+            assert_eq!(data["verdict"], verdict, "{args}: {data}");
+        }
+    }
+    // What was compared can be compared again.
+    let look = "run o1pass/job.toml --verify-only";
+    drumfire.run(folder.path(), look, LIMIT).ok();
+}
+
 /// A file of 8 MiB on tmpfs, perhaps with a loop device over it; taken away at the end.
 struct InMemory {
     file: PathBuf,

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use load::formats::{Note, Treatment};
 use load::presets;
-use load::spec::{Group, JobSpec, Verify, Workload};
+use load::spec::{Group, JobSpec};
 
 use crate::args::{self, Run};
 use crate::exit::UsageError;
@@ -24,7 +24,7 @@ pub struct Asked {
 /// that of its flags.
 pub fn of(run: &Run) -> Result<Asked> {
     let [first, volumes @ ..] = &run.volumes[..] else { unreachable!("a volume is required") };
-    let asked = match Format::of(first) {
+    let mut asked = match Format::of(first) {
         _ if run.preset.is_some() => Asked { job: of_preset(run)?, cores: run.cores.clone() },
         None => Asked { job: of_flags(run)?, cores: run.cores.clone() },
         Some(format) => {
@@ -38,8 +38,19 @@ pub fn of(run: &Run) -> Result<Asked> {
             }
         }
     };
+    if run.verify {
+        compare_all(&mut asked.job);
+    }
     asked.job.check().map_err(|error| UsageError(error.to_string()))?;
     Ok(asked)
+}
+
+/// Compares what is read on every volume. Where the job says how, that stays.
+fn compare_all(job: &mut JobSpec) {
+    let groups = job.steps.iter_mut().flat_map(|step| &mut step.groups);
+    groups.for_each(|group| {
+        group.workload.verify.get_or_insert_default();
+    });
 }
 
 /// A job of our own. Like those of other tools it names everything but the length of its steps.
@@ -71,7 +82,7 @@ fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Resu
 }
 
 /// The flags that a job decides for itself.
-pub const DECIDED: [&str; 13] = [
+pub const DECIDED: [&str; 12] = [
     "size",
     "read",
     "random",
@@ -84,7 +95,6 @@ pub const DECIDED: [&str; 13] = [
     "ramp",
     "seed",
     "workers",
-    "verify",
 ];
 
 /// Refuses the first of these flags that was typed: nothing that is asked for is left aside in
@@ -159,7 +169,6 @@ fn stem(file: &str) -> String {
 
 fn of_flags(run: &Run) -> Result<JobSpec> {
     let workers = (run.volumes.len() as u32).saturating_mul(run.workers);
-    let verify = run.verify.then(Verify::default);
     let group = Group {
         name: String::new(),
         volumes: run.volumes.clone(),
@@ -167,7 +176,7 @@ fn of_flags(run: &Run) -> Result<JobSpec> {
         reported: Default::default(),
         when: Default::default(),
         cores: Vec::new(),
-        workload: Workload { verify, ..run.drive.workload(workers)? },
+        workload: run.drive.workload(workers)?,
     };
     let job = JobSpec::of(run.drive.seed, run.drive.seconds(), run.drive.ramp, group);
     Ok(JobSpec { command: command(), ..job })

@@ -215,7 +215,8 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
                 return Err(UsageError(why).into());
             }
             if is_one(first) {
-                let plan = ["axis", "repeats", "ladder", "p99", "preset", "seconds", "out"];
+                let plan =
+                    ["axis", "repeats", "ladder", "p99", "preset", "seconds", "out", "verify"];
                 let decided = plan.into_iter().chain(job::DECIDED);
                 job::refuse_beside(&first.display().to_string(), decided)?;
                 if args.run.volumes.len() > 1 {

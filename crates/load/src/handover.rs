@@ -25,6 +25,8 @@ pub(crate) enum Command {
 
 /// Between one engine thread and the collector.
 pub(crate) struct Handover {
+    /// How many workers hand over by it.
+    pub(crate) workers: usize,
     command: AtomicU32,
     /// Grows each time the collector wants the intervals.
     epoch: AtomicU64,
@@ -46,6 +48,7 @@ impl Handover {
             let _ = empty.push(Box::new(interval));
         }
         Handover {
+            workers,
             command: AtomicU32::new(Command::Wait as u32),
             epoch: AtomicU64::new(0),
             filling: AtomicU32::new(workers as u32),

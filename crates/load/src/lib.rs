@@ -14,6 +14,7 @@ mod judge;
 mod ledger;
 mod meter;
 mod pacing;
+mod patience;
 mod pattern;
 pub mod presets;
 mod recheck;

@@ -17,6 +17,7 @@ use crate::handover::{Command, Handover};
 use crate::judge;
 use crate::ledger::Ledger;
 use crate::meter::{Meter, Reading};
+use crate::patience::Patience;
 use crate::spec::{AccessError, Pacing, RunSpec, WorkerSpec, Workload};
 use crate::witness::{Moment, Witness};
 use crate::worker::{Trouble, outlasts, turns};
@@ -25,8 +26,6 @@ use crate::worker::{Trouble, outlasts, turns};
 const POLL: Duration = Duration::from_millis(50);
 /// How long I/Os under way may take to come back at the end.
 const DRAINING: Nanos = Nanos::from_secs(10);
-/// How long workers may take to hand their numbers over.
-const LATE: Nanos = Nanos::from_secs(2);
 /// How long a run may go on after its time for the flushes that it ends with: a day in seconds.
 pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;
 
@@ -457,24 +456,28 @@ impl<'a> Run<'a> {
     /// Asks all workers for their intervals and merges them.
     fn collect(&mut self, crew: &Crew) {
         crew.ask();
-        let late = self.clock.now() + LATE;
-        let mut missing = self.spec.workers.len();
-        while missing > 0 && self.clock.now() < late {
-            for handover in &crew.handovers {
+        let mut patience = Patience::new(self.clock.now());
+        let mut missing: Vec<usize> = crew.handovers.iter().map(|it| it.workers).collect();
+        loop {
+            for (handover, missing) in crew.handovers.iter().zip(&mut missing) {
                 while let Some((worker, interval)) = handover.take_full() {
                     self.collected.add(worker, &interval);
                     handover.put_empty(interval);
-                    missing -= 1;
+                    *missing = missing.saturating_sub(1);
                 }
                 while let Some((worker, trouble)) = handover.troubles.pop() {
                     self.note(worker, trouble);
                 }
             }
-            if missing > 0 {
-                std::thread::sleep(Duration::from_micros(200));
+            let late = || crew.ids.iter().zip(&missing).filter(|(_, missing)| **missing > 0);
+            let starved = || late().any(|(id, _)| os::sample::is_runnable(*id));
+            let all = missing.iter().all(|missing| *missing == 0);
+            if all || self.stop.asked() > 1 || patience.is_over(self.clock.now(), starved) {
+                break;
             }
+            std::thread::sleep(Duration::from_micros(200));
         }
-        self.late = missing;
+        self.late = missing.iter().sum();
     }
 
     fn note(&mut self, worker: usize, trouble: Trouble) {

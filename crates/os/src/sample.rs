@@ -11,6 +11,13 @@ pub fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
+/// Whether a thread of this process runs or waits for a processor, rather than for anything else.
+pub fn is_runnable(thread: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    // The name before the state may hold anything.
+    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
+}
+
 /// Threads of this process, and those of the kernel that work for it, that have one of these names.
 pub fn threads_named(names: &[String]) -> Vec<i32> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -176,6 +183,24 @@ mod test {
         assert_eq!((used.minor_faults, used.major_faults), (100, 3));
         assert_eq!(ThreadUse::parse("7 (a) R", status), None);
         assert!(ThreadUse::of(thread_id()).is_some());
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_not_runnable() {
+        assert!(is_runnable(thread_id()));
+        let (send, ids) = std::sync::mpsc::channel();
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            send.send(thread_id()).unwrap();
+            let _ = held.recv();
+        });
+        let id = ids.recv().unwrap();
+        while is_runnable(id) {
+            std::thread::yield_now();
+        }
+        drop(hold);
+        thread.join().unwrap();
+        assert!(!is_runnable(id), "it is gone");
     }
 
     #[test]

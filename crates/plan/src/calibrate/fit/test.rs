@@ -144,7 +144,7 @@ fn contention_of_cores_is_found_within_its_interval() {
         // nothing tells how wide the medium is.
         for outstanding in [1, 4, 16, 64] {
             let simulator = Simulator::of_profile(&profile, 1).unwrap();
-            let result = run(simulator, &workload(4096, 100.0, outstanding), 0.5);
+            let result = run(simulator, &workload(4096, 100.0, outstanding), 0.02);
             let point = Point::of("a run", &result).unwrap();
             points.push(Point { cores, ..point });
         }
