@@ -1,10 +1,5 @@
-//! Linux's older way of asynchronous file I/O, for files that io_uring cannot start without the
-//! risk of waiting, and would hand to helper threads.
-//!
-//! These are files in memory: tmpfs, and block devices that answer inside the call, such as
-//! compressed memory. Here the call that submits also does the work, in the thread that asked:
-//! 0.78M 4 KiB reads a second of a file on tmpfs, where io_uring and its threads reach 0.52M on
-//! two cores (2 vCPUs, AMD EPYC, Linux 6.18).
+//! Linux's older way of asynchronous file I/O, for block devices that io_uring cannot start without
+//! the risk of waiting, and would hand to helper threads.
 
 use std::fs::File;
 use std::io;
@@ -49,9 +44,9 @@ struct Event {
     result2: i64,
 }
 
-/// One read or write.
+/// One read or write that goes beside the ring.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AioOp {
+pub(crate) struct FileIo {
     /// Comes back with the answer.
     pub(crate) data: u64,
     pub(crate) write: bool,
@@ -93,7 +88,7 @@ impl Aio {
     ///
     /// # Safety
     /// The buffer stays valid and untouched until the answer.
-    pub(crate) unsafe fn push(&mut self, op: AioOp) {
+    pub(crate) unsafe fn push(&mut self, op: FileIo) {
         const READ: u16 = 0;
         const WRITE: u16 = 1;
         self.queued.push(Iocb {
@@ -170,23 +165,10 @@ impl Drop for Aio {
     }
 }
 
-/// Whether a file is one of those that this is for.
+/// Whether a device is one of those that this is for.
 pub(crate) fn is_better(file: &File) -> bool {
-    in_memory_or_device(file) && !starts_without_waiting(file)
-}
-
-fn in_memory_or_device(file: &File) -> bool {
-    const TMPFS: libc::__fsword_t = 0x0102_1994;
-    const RAMFS: libc::__fsword_t = 0x8584_58f6;
-    if file.metadata().is_ok_and(|data| data.file_type().is_block_device()) {
-        return true;
-    }
-    // SAFETY: all zeroes are a valid struct of numbers, which the kernel fills.
-    let (result, stat) = unsafe {
-        let mut stat: libc::statfs = std::mem::zeroed();
-        (libc::fstatfs(file.as_raw_fd(), &mut stat), stat)
-    };
-    result == 0 && [TMPFS, RAMFS].contains(&stat.f_type)
+    let is_device = file.metadata().is_ok_and(|data| data.file_type().is_block_device());
+    is_device && !starts_without_waiting(file)
 }
 
 /// Whether the file can be asked not to wait, which io_uring does first.
@@ -196,4 +178,41 @@ fn starts_without_waiting(file: &File) -> bool {
     // SAFETY: the buffer that the vector names lives until the call returns.
     let read = unsafe { libc::preadv2(file.as_raw_fd(), &part, 1, 0, libc::RWF_NOWAIT) };
     read >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EOPNOTSUPP)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn more_than_fit_are_answered_and_an_error_is_its_own() {
+        const BYTES: usize = 512;
+        let path = std::env::temp_dir().join(format!("drumfire-aio-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        let file = file.unwrap();
+        std::fs::remove_file(path).unwrap();
+        let mut bufs = vec![[0_u8; BYTES]; LIMIT + 200];
+        let count = bufs.len() as u64;
+        let mut aio = Aio::open().unwrap();
+        for (write, bad) in [(true, u64::MAX), (false, 77)] {
+            for (data, buf) in (0..count).zip(&mut bufs) {
+                let expected = [data as u8; BYTES];
+                *buf = if write { expected } else { [0; BYTES] };
+                let fd = if data == bad { -1 } else { file.as_raw_fd() };
+                let (buf, len, offset) = (buf.as_mut_ptr(), BYTES as u32, data * BYTES as u64);
+                let durable = write && data == 0;
+                // SAFETY: buffers and file live until all is answered.
+                unsafe { aio.push(FileIo { data, write, durable, fd, buf, len, offset }) };
+            }
+            let mut answers = Vec::new();
+            while aio.pending() > 0 {
+                aio.turn(&mut answers);
+            }
+            answers.sort_unstable();
+            let result = |data| if data == bad { -libc::EBADF } else { BYTES as i32 };
+            assert!(answers.into_iter().eq((0..count).map(|data| (data, result(data)))));
+        }
+        let read = |data: usize| if data == 77 { [0; BYTES] } else { [data as u8; BYTES] };
+        assert!(bufs.iter().enumerate().all(|(data, buf)| *buf == read(data)));
+    }
 }

@@ -8,6 +8,7 @@ use block::{Buf, Nanos, Pool};
 use io_uring::squeue;
 
 use crate::aio::Aio;
+use crate::calls::Calls;
 use crate::clock::Clock;
 use crate::file::FileState;
 use crate::listener::ListenerState;
@@ -74,6 +75,7 @@ impl Core {
             receive,
             slots: Vec::new(),
             free: Vec::new(),
+            calls: Calls::default(),
             aio: None,
             polled: Vec::new(),
             answers: Vec::with_capacity(1024),
@@ -121,7 +123,7 @@ impl Core {
             state.ring().enter()?;
         }
         state.reap();
-        state.turn_aio();
+        state.turn_beside_ring();
         state.turn_polled();
         state.receive_direct();
         state.queued_files = 0;
@@ -157,7 +159,7 @@ impl Core {
                     return Ok(());
                 }
             }
-            state.turn_aio();
+            state.turn_beside_ring();
             state.turn_polled();
             state.receive_direct();
             if !state.ready.is_empty() {
@@ -218,7 +220,8 @@ pub(crate) struct State {
     pub(crate) receive: ReceiveBuffers,
     pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
-    /// I/Os of files that the ring is not for, and their answers.
+    /// I/Os of files that the ring is not for, and the answers to them.
+    pub(crate) calls: Calls,
     pub(crate) aio: Option<Aio>,
     /// Rings for files that are polled, one for each manner in use.
     pub(crate) polled: Vec<PolledRing>,
@@ -351,17 +354,20 @@ impl State {
 
     /// Submits and takes what goes beside the ring.
     #[inline]
-    fn turn_aio(&mut self) {
-        if let Some(aio) = &mut self.aio
-            && aio.pending() > 0
-        {
-            let mut answers = std::mem::take(&mut self.answers);
-            aio.turn(&mut answers);
-            for (data, result) in answers.drain(..) {
-                self.file_done(data as u32, (data >> 32) as u32, result);
-            }
-            self.answers = answers;
+    fn turn_beside_ring(&mut self) {
+        let aio_pending = self.aio.as_ref().map_or(0, Aio::pending);
+        if self.calls.pending() + aio_pending == 0 {
+            return;
         }
+        let mut answers = std::mem::take(&mut self.answers);
+        self.calls.turn(&mut answers);
+        if let Some(aio) = self.aio.as_mut().filter(|_| aio_pending > 0) {
+            aio.turn(&mut answers);
+        }
+        for (data, result) in answers.drain(..) {
+            self.file_done(data as u32, (data >> 32) as u32, result);
+        }
+        self.answers = answers;
     }
 
     /// Submits I/Os of files that were queued, if they are enough.
@@ -384,7 +390,8 @@ impl State {
 
     /// Whether something is under way that no completion of the ring tells of.
     fn must_look(&self) -> bool {
-        self.aio.as_ref().is_some_and(|aio| aio.pending() > 0) || self.polled_in_flight() > 0
+        let aio = self.aio.as_ref().is_some_and(|aio| aio.pending() > 0);
+        aio || self.calls.pending() > 0 || self.polled_in_flight() > 0
     }
 
     /// Ends all operations, so that the kernel gives every buffer back.

@@ -7,7 +7,8 @@ use block::Buf;
 use io_uring::types::{Fd, Fixed, FsyncFlags};
 use io_uring::{opcode, squeue};
 
-use crate::aio::{self, Aio, AioOp};
+use crate::aio::{self, Aio, FileIo};
+use crate::calls;
 use crate::core::{Core, Kind, Slot, State, Token};
 use crate::device::Device;
 use crate::polled::Polling;
@@ -73,9 +74,12 @@ pub struct FileDone {
 impl File {
     /// Takes over an open file.
     pub fn new(core: &Core, file: std::fs::File) -> File {
-        let way = match aio::is_better(&file) && core.state.borrow_mut().open_aio() {
-            true => Way::Aio,
-            false => Way::Ring,
+        let way = if calls::is_memory(&file) {
+            Way::Call
+        } else if aio::is_better(&file) && core.state.borrow_mut().open_aio() {
+            Way::Aio
+        } else {
+            Way::Ring
         };
         File::by(core, file, way)
     }
@@ -113,7 +117,7 @@ impl File {
         })));
         let registered = match way {
             Way::Polled(which) => state.polled[which].ring.register(index, raw),
-            Way::Ring | Way::Aio => state.ring().register(index, raw),
+            Way::Ring | Way::Aio | Way::Call => state.ring().register(index, raw),
         };
         state.file(index).registered = registered;
         drop(state);
@@ -151,6 +155,8 @@ enum Way {
     Ring,
     /// Linux's older interface.
     Aio,
+    /// Plain calls.
+    Call,
     /// One of the rings that are polled.
     Polled(usize),
 }
@@ -238,8 +244,8 @@ impl FileState {
     }
 
     /// What is left of an operation, if it goes beside the ring.
-    fn aio_op(&mut self, index: u32, part: u32) -> Option<AioOp> {
-        if self.way != Way::Aio {
+    fn beside_ring(&mut self, index: u32, part: u32) -> Option<FileIo> {
+        if !matches!(self.way, Way::Aio | Way::Call) {
             return None;
         }
         let fd = self.fd.as_raw_fd();
@@ -254,7 +260,7 @@ impl FileState {
         let data = u64::from(part) << 32 | u64::from(index);
         let (offset, len) = (op.offset + u64::from(*sofar), op.len - *sofar);
         let buf = op.buf.as_mut()?[*sofar as usize..op.len as usize].as_mut_ptr();
-        Some(AioOp { data, write, durable, fd, buf, len, offset })
+        Some(FileIo { data, write, durable, fd, buf, len, offset })
     }
 
     fn finish(&mut self, part: u32, result: io::Result<()>) {
@@ -294,10 +300,17 @@ impl State {
     }
 
     fn push_file(&mut self, index: u32, part: u32) {
-        if let (Some(op), Some(aio)) = (self.file(index).aio_op(index, part), &mut self.aio) {
+        let file = self.file(index);
+        let way = file.way;
+        if let Some(io) = file.beside_ring(index, part) {
             // SAFETY: the buffer belongs to the slot's operation until the answer, and the slot is
             // not removed before.
-            return unsafe { aio.push(op) };
+            return unsafe {
+                match self.aio.as_mut().filter(|_| way == Way::Aio) {
+                    Some(aio) => aio.push(io),
+                    None => self.calls.push(io),
+                }
+            };
         }
         let polled = self.file(index).polled_ring(part);
         let buf = self.file(index).ops[part as usize].as_mut().and_then(|(op, _)| op.buf.take());

@@ -6,6 +6,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod aio;
+mod calls;
 mod clock;
 mod core;
 pub mod counters;
