@@ -28,7 +28,8 @@ pub use self::finding::{Finding, FindingKind};
 /// The ledger of one volume. In each word: the change that was acknowledged last (31 bits), the
 /// one that was begun last (31 bits), and whether that is still under way. Behind all of them,
 /// where blocks are erased: the trim that was begun last (31 bits), the zeroing (31 bits), and
-/// whether the block was ever written.
+/// whether the block was ever written. The last word is a number of this run alone: what an earlier
+/// run of the same seed left on a volume must not pass for what this one wrote.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     words: Words,
@@ -81,16 +82,17 @@ impl Ledger {
             );
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, message));
         }
+        let count = frame.words() + 1;
         let words = match path {
             Some(path) => {
                 // That of an earlier run knows nothing of this one.
                 std::fs::write(path, [])?;
-                Words::in_file(path, frame.words())?
+                Words::in_file(path, count)?
             }
-            None => Words::new(frame.words())?,
+            None => Words::new(count)?,
         };
-        let trim_zeroes = geometry.trim_zeroes;
-        Ok(Ledger { words, frame, owner: stamp::owner(seed), trim_zeroes })
+        words[count - 1].store(os::random(), Ordering::Release);
+        Ok(Ledger::of(words, frame, seed, geometry))
     }
 
     /// The one that a run with the same workloads and seed left in a file.
@@ -104,9 +106,14 @@ impl Ledger {
         if std::fs::metadata(path)?.len() == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
         }
-        let words = Words::in_file(path, frame.words())?;
-        let trim_zeroes = geometry.trim_zeroes;
-        Ok(Ledger { words, frame, owner: stamp::owner(seed), trim_zeroes })
+        let words = Words::in_file(path, frame.words() + 1)?;
+        Ok(Ledger::of(words, frame, seed, geometry))
+    }
+
+    fn of(words: Words, frame: Frame, seed: u64, geometry: Geometry) -> Ledger {
+        let run = words[frame.words()].load(Ordering::Acquire);
+        let owner = stamp::owner(seed ^ run);
+        Ledger { words, frame, owner, trim_zeroes: geometry.trim_zeroes }
     }
 
     /// Claims a range for a write, a trim or a zeroing; false when a change is under way there.
@@ -189,7 +196,9 @@ impl Ledger {
             let (part, rest) = data.split_at(data.len().min(unit));
             data = rest;
             let most = begun(block.load(Ordering::Acquire));
-            if let Some(kind) = self.judge(part, place, *least, most) {
+            if let Some(kind) = self.judge(part, place, *least, most)
+                && !self.is_between(part, place, *least, most)
+            {
                 return Some(Finding { offset: place, kind });
             }
         }

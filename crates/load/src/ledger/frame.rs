@@ -34,9 +34,9 @@ impl Frame {
         Frame { start, end, unit, count, erases }
     }
 
-    /// How many words that takes.
+    /// How many words that takes; one more stands behind them.
     pub(super) fn words(&self) -> usize {
-        self.count.saturating_mul(if self.erases { 2 } else { 1 })
+        self.count.saturating_mul(if self.erases { 2 } else { 1 }).min(usize::MAX - 1)
     }
 }
 

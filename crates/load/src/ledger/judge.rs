@@ -3,6 +3,9 @@
 use super::{Erased, FindingKind, Ledger};
 use crate::stamp::{self, SECTOR, Sector};
 
+/// Writes of one block that may come and go during one read of it and are still told apart.
+const OVERLAPPING_MAX: u32 = 64;
+
 impl Ledger {
     /// Compares a block with what it must hold `least` and may hold at `most`. Blocks that were
     /// never written are not compared.
@@ -86,6 +89,41 @@ impl Ledger {
                 Sector::Foreign if !erased.written => None,
                 Sector::Foreign => Some(FindingKind::Foreign),
             }
+        })
+    }
+
+    /// Whether a block is what a read may see while it is being changed: memory, and what lies in
+    /// it, is copied byte after byte, so that one sector can hold parts of several writes. Every
+    /// byte must be that of one of them.
+    #[cold]
+    pub(super) fn is_between(&self, data: &[u8], place: u64, least: u32, most: u32) -> bool {
+        if most <= least {
+            return false;
+        }
+        let erased = self.erased(place);
+        let older = !self.trim_zeroes && erased.trimmed > 0 && erased.trimmed >= least;
+        // What was there before the first write is not known, nor all that a trim may leave.
+        if least == 0 || older || most - least > OVERLAPPING_MAX {
+            return true;
+        }
+        let last = erased.trimmed.max(erased.zeroed);
+        let may_be_empty = last > 0 && last >= least;
+        let mut sectors = (place..).step_by(SECTOR).zip(data.chunks_exact(SECTOR));
+        sectors.all(|(place, sector)| {
+            let mut explained = [false; SECTOR];
+            let mut explain = |possible: &[u8; SECTOR]| {
+                let bytes = sector.iter().zip(possible).zip(&mut explained);
+                bytes.for_each(|((seen, possible), explained)| *explained |= seen == possible);
+            };
+            if may_be_empty {
+                explain(&[0; SECTOR]);
+            }
+            for generation in least..=most {
+                let mut possible = [0; SECTOR];
+                stamp::write(&mut possible, self.owner, place, generation);
+                explain(&possible);
+            }
+            explained.iter().all(|explained| *explained)
         })
     }
 }

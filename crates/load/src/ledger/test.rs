@@ -45,6 +45,48 @@ fn tells_lost_stale_torn_and_foreign_apart() {
     assert_eq!(at_rest(&ledger, &second, 16384), None);
 }
 
+/// A device that keeps nothing must not pass because the run before, of the same seed, was kept.
+#[test]
+fn what_an_earlier_run_wrote_does_not_pass_for_this_ones() {
+    let [before, now] = [ledger(), ledger()];
+    let left = write(&before, 8192, 4096);
+    let lost = write(&now, 8192, 4096);
+    assert_eq!(at_rest(&before, &left, 8192), None);
+    assert_eq!(at_rest(&now, &lost, 8192), None);
+    assert_eq!(at_rest(&now, &left, 8192), Some(FindingKind::Foreign));
+}
+
+/// Memory is copied byte after byte: a read beside a write sees both within a sector, and nothing
+/// else.
+#[test]
+fn a_read_beside_a_write_may_see_parts_of_both() {
+    let ledger = ledger();
+    let zeroth = write(&ledger, 0, 4096);
+    let first = write(&ledger, 0, 4096);
+    let mut notes = Vec::with_capacity(1);
+    ledger.note(0, 4096, &mut notes);
+    let mut second = vec![0; 4096];
+    assert!(ledger.claim(Op::Write, 0, 4096));
+    ledger.stamp(&mut second, 0);
+    let kind = |data: &[u8], notes: &[u32]| ledger.check(data, 0, notes).map(|found| found.kind);
+    for cut in [1, 17, 20, 23, 511, 700, 4095] {
+        assert_eq!(kind(&[&second[..cut], &first[cut..]].concat(), &notes), None, "{cut}");
+        assert_eq!(kind(&[&first[..cut], &second[cut..]].concat(), &notes), None, "{cut}");
+        // What was gone before the read began is not excused, nor what nobody wrote.
+        let old = [&second[..cut], &zeroth[cut..]].concat();
+        assert!(kind(&old, &notes).is_some(), "{cut}");
+        let mut damaged = [&second[..cut], &first[cut..]].concat();
+        damaged[2049] ^= 1;
+        assert!(kind(&damaged, &notes).is_some(), "{cut}");
+    }
+    // The write has ended: a read that began behind it sees it whole.
+    ledger.release(0, 4096, true);
+    let torn = [&second[..700], &first[700..]].concat();
+    assert_eq!(kind(&torn, &notes), None);
+    ledger.note(0, 4096, &mut notes);
+    assert_eq!(kind(&torn, &notes), Some(FindingKind::Torn));
+}
+
 #[test]
 fn a_write_that_was_cut_off_may_be_there_or_not() {
     let ledger = ledger();
