@@ -309,6 +309,23 @@ fn jobs_take_their_turns_as_with_fio() {
     assert_eq!(ours["jobs"][3]["read"]["total_ios"], 40);
 }
 
+/// Lengths that are no whole sectors, as in the well-known test for etcd.
+#[test]
+fn any_length_goes_to_a_file_as_with_fio() {
+    let text = "[mytest]\nrw=write\nioengine=sync\nfdatasync=1\nsize=300k\nbs=2300\n\
+        [back]\nstonewall\nrw=randrw\nsize=300k\nbssplit=100/50:700/50\nfilename=mytest.0.0\n";
+    let Some((ours, theirs)) = both(text) else { return };
+    let writes = |of: &Value| of["jobs"][0]["write"]["total_ios"].as_u64().unwrap();
+    assert_eq!((writes(&ours), writes(&theirs)), (133, 133));
+    let bytes = |of: &Value| {
+        let job = &of["jobs"][1];
+        let bytes = |way: &str| job[way]["io_bytes"].as_u64().unwrap();
+        bytes("read") + bytes("write")
+    };
+    // The last I/O may be the shorter or the longer one.
+    assert!(bytes(&ours).abs_diff(bytes(&theirs)) <= 700, "{} {}", bytes(&ours), bytes(&theirs));
+}
+
 /// What is written is durable when the job ends, and its time lasts until then, however it ends.
 #[test]
 fn the_flush_at_the_end_is_done_and_counted() {

@@ -5,7 +5,8 @@ use crate::{Fault, Io, Op};
 /// Capacity and block size of a volume, and what it can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Size of one logical block in bytes: a power of two from 512 to 65536.
+    /// Size of one logical block in bytes: a power of two from 512 to 65536, or 1 for a file
+    /// that any byte of can be reached.
     pub block_bytes: u32,
     /// Number of logical blocks.
     pub blocks: u64,
@@ -22,7 +23,8 @@ impl Geometry {
     /// A writable volume of `bytes`, cut down to whole blocks of `block_bytes`, without a cache and
     /// with trims that read as zeroes.
     pub fn new(bytes: u64, block_bytes: u32) -> Geometry {
-        assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
+        let device = block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes);
+        assert!(device || block_bytes == 1);
         let blocks = bytes / u64::from(block_bytes);
         Geometry { block_bytes, blocks, read_only: false, volatile: false, trim_zeroes: true }
     }
@@ -71,5 +73,8 @@ mod test {
         g.read_only = true;
         assert_eq!(g.check(&io(Op::Trim, 0, 512)), Err(Fault::ReadOnly));
         assert_eq!(g.check(&io(Op::Flush, 0, 0)), Ok(()));
+        let bytes = Geometry::new(10_000, 1);
+        assert_eq!((bytes.bytes(), bytes.check(&io(Op::Read, 7, 9993))), (10_000, Ok(())));
+        assert_eq!(bytes.check(&io(Op::Read, 8, 9993)), Err(Fault::OutOfRange));
     }
 }

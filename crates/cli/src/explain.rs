@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
-use load::spec::{Extent, Group, JobSpec, Line, Pacing, Places, Range, Reported, Step, Walk, When};
+use load::spec::{
+    Expect, Extent, Group, JobSpec, Line, Pacing, Places, Range, Reported, Step, Walk, When,
+};
 
 use crate::exit::{Exit, UsageError};
 use crate::foreign::{self, Format};
@@ -204,6 +206,12 @@ fn turn(group: &Group) -> Vec<String> {
         (false, _) => {}
     }
     facts.extend(seconds.map(|seconds| format!("lasts {}", span(seconds))));
+    facts.extend(group.cache.drop.then(|| "page cache dropped before".to_owned()));
+    match group.cache.expect {
+        Expect::Unknown => {}
+        Expect::Random => facts.push("the kernel expects random places".to_owned()),
+        Expect::Sequential => facts.push("the kernel expects sequential places".to_owned()),
+    }
     if !group.cores.is_empty() {
         let cores: Vec<String> = group.cores.iter().map(usize::to_string).collect();
         facts.push(format!("on processors {}", cores.join(", ")));

@@ -93,14 +93,16 @@ pub fn name_volume(storage: &Storage) -> Result<String, String> {
     let uri = match storage {
         Storage::Uri(text) => text.parse::<Uri>().map_err(|error| error.to_string())?,
         Storage::Nothing { size_bytes } => Uri::Null { bytes: *size_bytes, block_bytes: 512 },
-        Storage::File { path, size_bytes, direct, iopoll, sqpoll } => Uri::File(FileUri {
-            path: path.into(),
-            block_bytes: None,
-            size_bytes: *size_bytes,
-            direct: Some(*direct),
-            iopoll: *iopoll,
-            sqpoll: *sqpoll,
-        }),
+        Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll } => {
+            Uri::File(FileUri {
+                path: path.into(),
+                block_bytes: *block_bytes,
+                size_bytes: *size_bytes,
+                direct: Some(*direct),
+                iopoll: *iopoll,
+                sqpoll: *sqpoll,
+            })
+        }
     };
     Ok(uri.to_string())
 }
@@ -109,9 +111,10 @@ pub fn name_volume(storage: &Storage) -> Result<String, String> {
 pub fn storage_of(uri: &str) -> Option<Storage> {
     match uri.parse::<Uri>().ok()? {
         Uri::Null { bytes, block_bytes: 512 } => Some(Storage::Nothing { size_bytes: bytes }),
-        Uri::File(FileUri { path, block_bytes: None, size_bytes, direct, iopoll, sqpoll }) => {
+        Uri::File(file) if file.block_bytes.is_none_or(|bytes| bytes == 1) => {
+            let FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll } = file;
             let (path, direct) = (path.to_str()?.to_owned(), direct?);
-            Some(Storage::File { path, size_bytes, direct, iopoll, sqpoll })
+            Some(Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll })
         }
         uri @ Uri::Iscsi(_) => Some(Storage::Uri(uri.to_string())),
         _ => None,

@@ -119,6 +119,7 @@ pub fn workers(
             after: group.waits_for(&step.groups[..number]).collect(),
             when: group.when.clone(),
             cores: group.cores.clone(),
+            cache: group.cache,
         };
         let workload = Arc::new(group.workload.clone());
         for text in &group.volumes {

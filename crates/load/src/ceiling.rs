@@ -80,6 +80,7 @@ pub fn on_stand_ins(spec: &RunSpec, stand_ins: &[(StandIn, Arc<dyn Volume>)]) ->
             // All at once, on the same processors.
             worker.shift.when = When::default();
             worker.shift.after.clear();
+            worker.shift.cache = Default::default();
         }
     }
     bare

@@ -105,7 +105,10 @@ fn drive(seat: &mut Seat, spec: &RunSpec, news: &Sender<News>) -> Result<(), Str
 
 /// Opens the ways of all workers of a seat, together: each takes some round trips.
 fn open_lanes(seat: &Seat, spec: &RunSpec, core: &Core) -> Result<Vec<Box<dyn Lane>>, String> {
-    let begin = |index: &usize| spec.workers[*index].volume.begin_lane(core);
+    let begin = |index: &usize| {
+        let worker = &spec.workers[*index];
+        worker.volume.hinted_lane(core, worker.shift.cache.hints())
+    };
     let mut lanes = Vec::with_capacity(seat.workers.len());
     for part in seat.workers.chunks(TOGETHER) {
         let begun: Result<Vec<_>, _> = part.iter().map(begin).collect();

@@ -17,7 +17,7 @@ use crate::pacing::Schedule;
 use crate::pattern::{Next, Pattern};
 use crate::spec::{Content, Part, Workload};
 
-pub(crate) use self::turn::{Now, Turn, outlasts, turns};
+pub(crate) use self::turn::{Turn, outlasts, turns};
 
 /// How often another place is tried for a write that another one is in the way of.
 const TRIES: u32 = 16;
@@ -217,58 +217,6 @@ impl Worker {
         }
         self.lane.submit(now, &mut self.batch);
         sooner(self.lane.wake(), wake)
-    }
-
-    /// The same where the worker's own turn decides when it begins and ends.
-    #[inline(never)]
-    fn step_in_turn(&mut self, now: Nanos) -> Option<Nanos> {
-        if self.plain {
-            self.finish_plain(now)
-        } else {
-            self.finish_planned(now)
-        }
-        let wake = if self.trouble.is_none() { self.take_turn(now) } else { None };
-        self.lane.submit(now, &mut self.batch);
-        sooner(self.lane.wake(), wake)
-    }
-
-    fn take_turn(&mut self, now: Nanos) -> Option<Nanos> {
-        let turn = self.turn.as_mut()?;
-        let mut wake = None;
-        match turn.look(now) {
-            Now::Wait(at) => return Some(at),
-            Now::End => self.plan.exhausted = true,
-            Now::Go(next) => wake = next,
-            Now::Begin(next) => {
-                wake = next;
-                (self.interval.start, self.counted) = (now, now);
-                self.start_plan(now);
-            }
-        }
-        if !self.plan.exhausted {
-            let next = if self.plain { None } else { self.start_planned(now) };
-            if self.plain {
-                self.start_plain(now);
-            }
-            wake = sooner(wake, next);
-        }
-        if self.plan.exhausted && self.is_idle() {
-            self.end_turn(now);
-        }
-        wake
-    }
-
-    /// Everything is back: what was written is made durable if that belongs to it, and the turn is
-    /// over.
-    #[cold]
-    fn end_turn(&mut self, now: Nanos) {
-        let Some(turn) = &mut self.turn else { return };
-        if turn.take_flush() {
-            let (op, fua, offset, len, pause) = (Op::Flush, false, 0, 0, Nanos(0));
-            return self.launch(Next { op, fua, offset, len, pause, reply: 0 }, now, now);
-        }
-        turn.end();
-        self.plan.ended.get_or_insert(now);
     }
 
     /// Exchanges the interval that was recorded for an empty one.

@@ -6,6 +6,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod aio;
+mod cached;
 mod calls;
 mod clock;
 mod core;

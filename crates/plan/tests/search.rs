@@ -74,6 +74,7 @@ fn search(ns: u64, seconds: f64, repeats: u32, seed: u64) -> Found {
         reported: Default::default(),
         when: Default::default(),
         cores: Vec::new(),
+        cache: Default::default(),
         workload,
     };
     let job = JobSpec::of(seed, seconds, 0.5, group);

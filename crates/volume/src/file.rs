@@ -7,7 +7,7 @@ use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use os::{Core, Device, File, FileDone, FileOp, FileOpKind, OpenFile, Polling};
 
 use crate::uri::FileUri;
-use crate::{FileGround, Ground, OpenError, Purpose, Volume, guard};
+use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard};
 
 /// I/Os that one lane gives to the kernel at once.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -67,9 +67,19 @@ impl Volume for FileVolume {
     }
 
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        self.hinted_lane(core, Hints::default())
+    }
+
+    fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
+        let fail = |error| OpenError::File { path: self.path().to_owned(), error };
         let opened = OpenFile::open(self.path(), self.purpose.writes(), Some(self.direct));
-        let opened =
-            opened.map_err(|error| OpenError::File { path: self.path().to_owned(), error })?;
+        let opened = opened.map_err(fail)?;
+        if hints.drop_cached && !self.direct {
+            opened.drop_cached().map_err(fail)?;
+        }
+        if let (Some(random), false) = (hints.random, self.direct) {
+            opened.expect(random).map_err(fail)?;
+        }
         let polling = Polling { completions: self.uri.iopoll, submissions: self.uri.sqpoll };
         let file = match polling.any() {
             true => File::polled(core, opened.file, polling).map_err(|error| {

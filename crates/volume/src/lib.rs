@@ -42,6 +42,12 @@ pub trait Volume: Send + Sync {
         self.lane(core)
     }
 
+    /// The same, with what the kernel is told of it where it is a file or device that goes through
+    /// the page cache.
+    fn hinted_lane(&self, core: &Core, _: Hints) -> Result<Box<dyn Lane>, OpenError> {
+        self.begin_lane(core)
+    }
+
     /// What kind it is, in one or two words for people: "RAM", "file".
     fn kind(&self) -> &'static str;
 
@@ -66,6 +72,15 @@ pub trait Volume: Send + Sync {
     fn memory(&self) -> Option<Memory> {
         None
     }
+}
+
+/// What the kernel is told when a lane of a file is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// What of it is cached is to be forgotten.
+    pub drop_cached: bool,
+    /// It will be used at random (true), or forward (false).
+    pub random: Option<bool>,
 }
 
 /// What a volume is opened for.

@@ -46,7 +46,8 @@ pub enum Uri {
 pub struct FileUri {
     /// Where it is.
     pub path: PathBuf,
-    /// Size of a block; that of the device by default, 512 for a file.
+    /// Size of a block; that of the device by default, 512 for a file. 1, for any length and place,
+    /// goes through the page cache.
     pub block_bytes: Option<u32>,
     /// Make the file with this size if there is none.
     pub size_bytes: Option<u64>,
@@ -191,7 +192,10 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
     if options.path.is_empty() {
         return Err("file: wants a path".to_owned());
     }
-    let block_bytes = options.block()?;
+    let block_bytes = match options.pairs.contains(&("block", "1")) {
+        true => options.take("block").map(|_| 1),
+        false => options.block()?,
+    };
     let size = options.take("size").map(parse_size).transpose();
     let size_bytes = size.map_err(|e| e.to_string())?;
     let direct = options.switch("direct")?;
@@ -200,6 +204,9 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
     options.end()?;
     if iopoll && direct == Some(false) {
         return Err("iopoll polls the device, and direct=no goes to the page cache".to_owned());
+    }
+    if block_bytes == Some(1) && direct != Some(false) {
+        return Err("block=1 goes through the page cache: it wants direct=no".to_owned());
     }
     let path = options.path.into();
     Ok(Uri::File(FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll }))
@@ -394,6 +401,7 @@ mod test {
             ("file:a b.img?size=1g&block=512", "file:a b.img?block=512&size=1g"),
             ("file:/x?sqpoll&iopoll=yes", "file:/x?iopoll=1&sqpoll=1"),
             ("file:/x?sqpoll=no", "file:/x"),
+            ("file:/x?direct=no&block=1", "file:/x?block=1&direct=0"),
             ("iscsi://h/iqn.2026-11.x:d/1", "iscsi://h:3260/iqn.2026-11.x:d/1"),
             (
                 "iscsi://h/iqn.1999-01.x/1?reconnect=9",

@@ -28,6 +28,8 @@ pub enum Storage {
     File {
         /// Where it is.
         path: String,
+        /// Length of a block; its own if not said.
+        block_bytes: Option<u32>,
         /// Made with this size when it is not there.
         size_bytes: Option<u64>,
         /// Around the page cache, or through it.

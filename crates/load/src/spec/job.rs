@@ -6,6 +6,7 @@ use block::Geometry;
 use serde::{Deserialize, Serialize};
 
 use super::access::{Access, AccessError, is_default};
+use super::cache::Cache;
 use super::size::{self, Range};
 use super::when::When;
 
@@ -73,6 +74,9 @@ pub struct Group {
     /// Processors that they may be on; empty for those of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<usize>,
+    /// What the kernel is told of their files.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cache: Cache,
     /// What each does.
     pub workload: Workload,
 }
@@ -358,6 +362,9 @@ impl Workload {
     /// Whether it fits a volume of this shape, and its settings each other.
     pub fn fits(&self, geometry: Geometry) -> Result<(), AccessError> {
         self.access.fits(&self.range, geometry)?;
+        if self.verify.is_some() && geometry.block_bytes < 512 {
+            return Err(AccessError::Conflict("what is verified has blocks of 512 bytes or more"));
+        }
         match self.writes() && geometry.read_only {
             true => Err(AccessError::ReadOnly),
             false => Ok(()),
@@ -471,6 +478,7 @@ mod test {
             reported: Reported::Group,
             when: When::default(),
             cores: Vec::new(),
+            cache: Cache::default(),
             workload: Workload::new(Access::new(4096, 70.0, 100.0), 1),
         };
         assert_eq!(job, JobSpec::of(1, 10.0, 0.0, group));
@@ -531,6 +539,7 @@ mod test {
             let after = "first".to_owned();
             group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5) };
             group.cores = vec![1, 3];
+            group.cache = Cache { drop: true, expect: crate::spec::Expect::Random };
             job.steps[0].ends_with_first = true;
             let text = toml::to_string(&job).unwrap();
             assert_eq!(toml::from_str::<JobSpec>(&text).unwrap(), job, "{text}");

@@ -5,6 +5,7 @@
 //! same time; the workers of a group do the same [`Workload`], each to one volume.
 
 mod access;
+mod cache;
 mod job;
 mod run;
 mod size;
@@ -12,6 +13,7 @@ mod when;
 mod words;
 
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
+pub use cache::{Cache, Expect};
 pub use job::{
     Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, SpecError, Step, Verify,
     Workload,

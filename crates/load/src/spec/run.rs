@@ -7,6 +7,7 @@ use serde_json::Value;
 use stats::Job;
 use volume::Volume;
 
+use super::cache::Cache;
 use super::job::Workload;
 use super::when::When;
 
@@ -77,6 +78,8 @@ pub struct Shift {
     pub when: When,
     /// Processors that it may be on; empty for all of the run.
     pub cores: Vec<usize>,
+    /// What the kernel is told of its file.
+    pub cache: Cache,
 }
 
 /// One of several workers of a volume, on all hosts.

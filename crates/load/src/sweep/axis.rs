@@ -72,6 +72,7 @@ mod test {
             reported: Default::default(),
             when: Default::default(),
             cores: Vec::new(),
+            cache: Default::default(),
             workload,
         };
         super::parse(text, &JobSpec::of(1, 1.0, 0.0, group))

@@ -39,6 +39,7 @@ fn sweep(axes: &[&str], repeats: u32, search: Search) -> Result<Sweep, SweepErro
         reported: Default::default(),
         when: Default::default(),
         cores: Vec::new(),
+        cache: Default::default(),
         workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
     };
     let job = JobSpec::of(1, 1.0, 0.0, group);

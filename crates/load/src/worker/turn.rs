@@ -6,8 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use block::Nanos;
+use block::{Nanos, Op};
 
+use super::{Worker, sooner};
+use crate::pattern::Next;
 use crate::spec::RunSpec;
 
 /// When to look again whether others have ended.
@@ -53,7 +55,7 @@ enum State {
 
 /// What a worker is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Now {
+enum Now {
     /// Nothing before this time.
     Wait(Nanos),
     /// Begin, and come again at this time.
@@ -102,6 +104,60 @@ pub(crate) fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
     spec.workers.iter().map(|worker| Some(turn(worker))).collect()
 }
 
+impl Worker {
+    /// The same where the worker's own turn decides when it begins and ends.
+    #[inline(never)]
+    pub(super) fn step_in_turn(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.plain {
+            self.finish_plain(now)
+        } else {
+            self.finish_planned(now)
+        }
+        let wake = if self.trouble.is_none() { self.take_turn(now) } else { None };
+        self.lane.submit(now, &mut self.batch);
+        sooner(self.lane.wake(), wake)
+    }
+
+    fn take_turn(&mut self, now: Nanos) -> Option<Nanos> {
+        let turn = self.turn.as_mut()?;
+        let mut wake = None;
+        match turn.look(now) {
+            Now::Wait(at) => return Some(at),
+            Now::End => self.plan.exhausted = true,
+            Now::Go(next) => wake = next,
+            Now::Begin(next) => {
+                wake = next;
+                (self.interval.start, self.counted) = (now, now);
+                self.start_plan(now);
+            }
+        }
+        if !self.plan.exhausted {
+            let next = if self.plain { None } else { self.start_planned(now) };
+            if self.plain {
+                self.start_plain(now);
+            }
+            wake = sooner(wake, next);
+        }
+        if self.plan.exhausted && self.is_idle() {
+            self.end_turn(now);
+        }
+        wake
+    }
+
+    /// Everything is back: what was written is made durable if that belongs to it, and the turn is
+    /// over.
+    #[cold]
+    fn end_turn(&mut self, now: Nanos) {
+        let Some(turn) = &mut self.turn else { return };
+        if turn.take_flush() {
+            let (op, fua, offset, len, pause) = (Op::Flush, false, 0, 0, Nanos(0));
+            return self.launch(Next { op, fua, offset, len, pause, reply: 0 }, now, now);
+        }
+        turn.end();
+        self.plan.ended.get_or_insert(now);
+    }
+}
+
 impl Turn {
     /// The run begins at `now`.
     pub(crate) fn start(&mut self, now: Nanos) {
@@ -109,7 +165,7 @@ impl Turn {
     }
 
     /// What to do at `now`.
-    pub(crate) fn look(&mut self, now: Nanos) -> Now {
+    fn look(&mut self, now: Nanos) -> Now {
         if self.ends.over.load(Ordering::Acquire) {
             return Now::End;
         }
@@ -160,12 +216,12 @@ impl Turn {
     }
 
     /// Whether a flush is to come before it ends: asked once.
-    pub(crate) fn take_flush(&mut self) -> bool {
+    fn take_flush(&mut self) -> bool {
         !self.is_waiting() && std::mem::take(&mut self.flush)
     }
 
     /// It has ended, and others may wait for that.
-    pub(crate) fn end(&mut self) {
+    fn end(&mut self) {
         if self.state == State::Over {
             return;
         }

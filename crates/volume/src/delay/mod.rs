@@ -16,7 +16,7 @@ use os::Core;
 pub use machine::{Machine, Way, Ways};
 pub use profile::{Calibration, Cost, Infinite, Profile, ProfileError, Scatter, Stage, Width};
 
-use crate::{Ground, OpenError, Volume, null};
+use crate::{Ground, Hints, OpenError, Volume, null};
 
 /// A volume behind a modelled drive.
 pub(crate) struct Delay {
@@ -66,6 +66,10 @@ impl Volume for Delay {
 
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         Ok(self.around(self.inner.begin_lane(core)?))
+    }
+
+    fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
+        Ok(self.around(self.inner.hinted_lane(core, hints)?))
     }
 
     fn kind(&self) -> &'static str {

@@ -5,14 +5,15 @@
 use std::collections::HashMap;
 
 use super::job::FioJob;
-use super::settings::Engine;
+use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
 use super::{access, storage};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::spec::{
-    Arrivals, Content, Extent, Group, JobSpec, Pacing, Range, Reported, Step, Verify, Workload,
+    Arrivals, Cache, Content, Expect, Extent, Group, JobSpec, Pacing, Range, Reported, Step,
+    Verify, Workload,
 };
 
 /// What the caller knows and decides.
@@ -182,8 +183,17 @@ impl Converter<'_> {
                 false => Reported::Group,
             };
             let volumes = place.volumes;
-            let (when, cores) = (Default::default(), cores.clone());
-            groups.push(Group { name, volumes, workers: shared, reported, when, cores, workload });
+            let (when, cores, cache) = (Default::default(), cores.clone(), cache(settings));
+            groups.push(Group {
+                name,
+                volumes,
+                workers: shared,
+                reported,
+                when,
+                cores,
+                cache,
+                workload,
+            });
         }
         groups
     }
@@ -318,6 +328,9 @@ impl Converter<'_> {
         if settings.time_based && settings.runtime_us.is_none() {
             self.refuse(job, "time_based", "time_based wants a runtime");
         }
+        if settings.verify && storage::is_odd(settings) {
+            self.refuse(job, "bs", "what is verified has whole sectors of 512 bytes");
+        }
         if settings.verify && settings.mix.trims {
             self.refuse(job, "verify", "trims are not verified");
         }
@@ -333,6 +346,20 @@ impl Converter<'_> {
             self.refuse(job, "numjobs", "clones that write cannot verify each other's blocks");
         }
     }
+}
+
+/// What the kernel is told of files that go through the page cache.
+fn cache(settings: &Settings) -> Cache {
+    let named = matches!(settings.engine, Engine::Nothing | Engine::Remote);
+    if settings.direct || named {
+        return Cache::default();
+    }
+    let expect = match (settings.hint, settings.mix.random) {
+        (Hint::None, _) => Expect::Unknown,
+        (Hint::Random, _) | (Hint::ByMix, true) => Expect::Random,
+        (Hint::Sequential, _) | (Hint::ByMix, false) => Expect::Sequential,
+    };
+    Cache { drop: settings.invalidate, expect }
 }
 
 /// The processors that all groups have, which are then those of the run; none where they differ.

@@ -46,12 +46,17 @@ mod test {
     use super::*;
     use crate::formats::note::Treatment;
     use crate::formats::reading::Storage;
-    use crate::spec::{Extent, Pacing, Places, Walk};
+    use crate::spec::{Expect, Extent, Pacing, Places, Walk};
 
     /// Volumes in words of their own: what is meant stands in the name.
     fn name(storage: &Storage) -> Result<String, String> {
         Ok(match storage {
-            Storage::File { path, size_bytes, direct, iopoll, sqpoll } => {
+            Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll } => {
+                let path = if *block_bytes == Some(1) {
+                    format!("any byte of {path}")
+                } else {
+                    path.clone()
+                };
                 let polls = match (iopoll, sqpoll) {
                     (false, false) => "",
                     (true, false) => "&iopoll",
@@ -73,10 +78,10 @@ mod test {
         let (size, rest) = rest.split_once("&direct=")?;
         let (direct, polls) = rest.split_once('&').unwrap_or((rest, ""));
         let size_bytes = size.parse().ok().filter(|size| *size > 0);
-        let (path, direct) = (path.into(), direct.parse().ok()?);
+        let (path, direct) = (path.to_owned(), direct.parse().ok()?);
         let (iopoll, sqpoll) =
             (["iopoll", "both"].contains(&polls), ["sqpoll", "both"].contains(&polls));
-        Some(Storage::File { path, size_bytes, direct, iopoll, sqpoll })
+        Some(Storage::File { path, block_bytes: None, size_bytes, direct, iopoll, sqpoll })
     }
 
     fn with(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError> {
@@ -205,6 +210,52 @@ mod test {
     }
 
     #[test]
+    fn any_length_goes_through_the_page_cache() {
+        let volume = |words: &str| {
+            job(&format!("[a]\nsize=22m\nrw=write\n{words}\n")).steps[0].groups[0].volumes[0]
+                .clone()
+        };
+        assert_eq!(volume("bs=2300"), "file:any byte of a.0.0?size=23068672&direct=false");
+        assert_eq!(
+            volume("bs=4k\noffset=100"),
+            "file:any byte of a.0.0?size=23068772&direct=false"
+        );
+        assert_eq!(volume("bs=2300\ndirect=1"), "file:a.0.0?size=23068672&direct=true");
+        let said = refused("[a]\nsize=1m\nbs=100\nverify=md5\n");
+        assert!(said.contains("x.fio:3: `bs=100`: what is verified has whole sectors"), "{said}");
+    }
+
+    #[test]
+    fn the_page_cache_is_treated_as_by_fio() {
+        let cache = |words: &str| {
+            let group = job(&format!("[a]\nsize=1m\n{words}\n")).steps.remove(0).groups.remove(0);
+            (group.cache.drop, group.cache.expect)
+        };
+        assert_eq!(cache("rw=randread"), (true, Expect::Random));
+        assert_eq!(cache("rw=read"), (true, Expect::Sequential));
+        let other = cache("rw=read\ninvalidate=0\nfadvise_hint=random");
+        assert_eq!(other, (false, Expect::Random));
+        assert_eq!(cache("rw=randread\nfadvise_hint=0"), (true, Expect::Unknown));
+        for none in ["direct=1", "ioengine=null"] {
+            assert_eq!(cache(none), (false, Expect::Unknown), "{none}");
+        }
+        let first = job("[a]\nsize=1m\ninvalidate=0\nfilename=/dev/x\n");
+        let written = write(&first, &storage).unwrap();
+        assert_eq!(job(&written).steps[0].groups[0].cache, first.steps[0].groups[0].cache);
+    }
+
+    #[test]
+    fn a_delay_comes_before_the_ramp() {
+        let text = format!("{NULL}ramp_time=3\nstartdelay=2\n[a]\n[b]\nrw=randread\n");
+        let step = job(&text).steps.remove(0);
+        assert_eq!((step.ramp_seconds, step.seconds), (5.0, 5.0));
+        assert!(step.groups.iter().all(|group| group.when.delay_seconds == 2.0), "{step:?}");
+        assert!(step.groups.iter().all(|group| group.when.seconds.is_none()), "{step:?}");
+        let first = job(&text);
+        assert_eq!(job(&write(&first, &storage).unwrap()), first);
+    }
+
+    #[test]
     fn jobs_begin_and_end_in_their_turn() {
         let text = format!(
             "{NULL}[a]\n[b]\nstartdelay=2\nruntime=9\n[c]\nwait_for=b\nstartdelay=1\n\
@@ -220,8 +271,8 @@ mod test {
         let expected = [
             (none(), 0.0, Some(5.0)),
             (none(), 2.0, Some(9.0)),
-            // It is the last to end, with the step.
-            ("b".to_owned(), 1.0, None),
+            // Whom it waits for may end sooner.
+            ("b".to_owned(), 1.0, Some(5.0)),
         ];
         assert_eq!((found, first.seconds), (expected.to_vec(), 2.0 + 9.0 + 1.0 + 5.0));
         let drawn: Vec<f64> = first.groups[3..].iter().map(|g| g.when.delay_seconds).collect();
@@ -303,8 +354,8 @@ mod test {
         assert!(reading.job.is_some());
         let ramps = refused(&format!("{NULL}[a]\nramp_time=1\n[b]\n"));
         assert!(ramps.contains("same ramp_time"), "{ramps}");
-        let ramp = refused(&format!("{NULL}ramp_time=1\n[a]\nstartdelay=1\n"));
-        assert!(ramp.contains("x.fio:6: `ramp_time=1`: a ramp_time beside startdelay"), "{ramp}");
+        let ramp = refused(&format!("{NULL}ramp_time=1\n[a]\n[b]\nstartdelay=1\n"));
+        assert!(ramp.contains("x.fio:6: `ramp_time=1`: a ramp is that of all jobs"), "{ramp}");
         let nobody = refused(&format!("{NULL}[a]\n[b]\nwait_for=c\n"));
         assert!(nobody.contains("x.fio:8: `wait_for=c`: no job before it is called c"), "{nobody}");
         let node = refused(&format!("{NULL}[a]\nnuma_cpu_nodes=0,7\n"));
@@ -381,9 +432,8 @@ mod test {
             let written = write(&first, &storage).unwrap_or_else(|why| panic!("{words}: {why}"));
             assert_eq!(job(&written), first, "{written}");
         }
-        let text = format!(
-            "{NULL}[a]\ncpus_allowed=0,2\nruntime=2\n[b]\nstartdelay=1\n[c]\nwait_for=a\n"
-        );
+        let text =
+            format!("{NULL}[a]\ncpus_allowed=0,2\nruntime=2\n[b]\nstartdelay=1\n[c]\nwait_for=a\n");
         let first = job(&text);
         assert_eq!(job(&write(&first, &storage).unwrap()), first);
     }

@@ -124,6 +124,8 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "directory" => put(&mut settings.directory, with.map(|value| Some(value.to_owned()))),
         "direct" => put(&mut settings.direct, value::switch(value)),
         "buffered" => put(&mut settings.direct, value::switch(value).map(|buffered| !buffered)),
+        "invalidate" => put(&mut settings.invalidate, value::switch(value)),
+        "fadvise_hint" => put(&mut settings.hint, words::hint(value)),
         "size" => put(&mut settings.size, amount.map(Some)),
         "filesize" => put(&mut settings.file_size, amount.map(Some)),
         "io_size" => put(&mut settings.io_size, amount.map(Some)),

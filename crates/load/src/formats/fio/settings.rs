@@ -32,6 +32,10 @@ pub struct Settings {
     pub depth: u32,
     /// Around the page cache.
     pub direct: bool,
+    /// What is cached is dropped before the job.
+    pub invalidate: bool,
+    /// What the kernel is told of the order of I/Os.
+    pub hint: Hint,
     /// The device is polled for completions, `hipri`.
     pub hipri: bool,
     /// A thread of the kernel polls for submissions, `sqthread_poll`.
@@ -134,6 +138,8 @@ impl Default for Settings {
             engine: Engine::Synchronous,
             depth: 1,
             direct: false,
+            invalidate: true,
+            hint: Hint::ByMix,
             hipri: false,
             sqthread_poll: false,
             size: None,
@@ -221,6 +227,19 @@ pub enum Engine {
     Nothing,
     /// A volume on another host, named by a URI.
     Remote,
+}
+
+/// What the kernel is told of the order of I/Os, `fadvise_hint=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// Nothing.
+    None,
+    /// What `rw` says.
+    ByMix,
+    /// They are random.
+    Random,
+    /// They are sequential.
+    Sequential,
 }
 
 /// Which places are how likely.

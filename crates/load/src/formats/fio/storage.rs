@@ -4,11 +4,14 @@ use std::ops;
 
 use super::convert::{Converter, range};
 use super::job::FioJob;
-use super::settings::{Engine, Settings};
+use super::settings::{Engine, Settings, Sizes};
 use super::value::Amount;
 use crate::formats::note::Treatment;
 use crate::formats::reading::Storage;
 use crate::spec::Range;
+
+/// What lengths and places of files are multiples of, if nothing else is wanted.
+const SECTOR_BYTES: u64 = 512;
 
 /// Where a job, or one clone of it, works.
 pub struct Place {
@@ -126,8 +129,10 @@ fn storages(
             let (names, own_files) = names(converter, job, clones)?;
             let files = if own_files { 1 } else { names.len() as u32 };
             let own = file_bytes(settings.part(files), offset);
+            let odd = is_odd(settings);
             let file = |name: &String| Storage::File {
                 path: path(settings, name),
+                block_bytes: (!settings.direct && odd).then_some(1),
                 // A job before may have made it, and larger.
                 size_bytes: own.max(converter.made.get(&path(settings, name)).copied()),
                 direct: settings.direct,
@@ -165,6 +170,21 @@ fn names(
     // The n-th clone has a file NAME.n.0, as with fio.
     let name = |clone: u32| format!("{}.{clone}.0", job.name);
     Some((clones.map(name).collect(), true))
+}
+
+/// Whether lengths or places are no whole sectors: through the page cache that works.
+pub(super) fn is_odd(settings: &Settings) -> bool {
+    let sizes = settings.sizes.iter().flat_map(|sizes| match sizes {
+        Sizes::Fixed(size) => vec![*size],
+        Sizes::Range(least, most) => vec![*least, *most],
+        Sizes::Split(split) => split.iter().map(|(size, _)| *size).collect(),
+    });
+    let aligns = settings.align_bytes.iter().flatten().copied();
+    let offsets = [settings.offset, settings.offset_increment].map(|amount| match amount {
+        Amount::Bytes(bytes) => bytes,
+        Amount::Percent(_) => 0,
+    });
+    sizes.chain(aligns).chain(offsets).any(|bytes| !bytes.is_multiple_of(SECTOR_BYTES))
 }
 
 fn path(settings: &Settings, name: &str) -> String {

@@ -44,24 +44,26 @@ impl Steps {
             let why = "jobs that run together have the same ramp_time; part them with stonewall";
             converter.refuse(job, "ramp_time", why);
         }
-        let waits = settings.wait_for.is_some() || settings.delay_us != (0, 0);
-        if waits && ramp_seconds > 0.0 {
-            let why = "a ramp_time beside startdelay or wait_for: the ramp is that of all jobs";
-            converter.refuse(job, "ramp_time", why);
-        }
         if settings.delay_us != (0, 0) && !first {
             let why = "the delay counts from the end of the jobs before it; fio's counts from its \
                        own start";
             converter.note(job, "startdelay", Treatment::Differs, why);
         }
         let (after, from) = open.after(converter, job, first);
+        let mut apart = !after.is_empty();
         for mut group in groups {
             let delay_seconds = delay_seconds(job, converter.drawn());
             let begin = from + delay_seconds;
             let end = begin + seconds.unwrap_or(NO_LIMIT_SECONDS);
+            apart |= begin > 0.0 && open.spans.iter().any(|span| *span != (begin, end));
+            apart |= open.spans.iter().any(|(other, _)| *other != begin);
             group.when = When { after: after.clone(), delay_seconds, seconds };
             open.step.groups.push(group);
             open.spans.push((begin, end));
+        }
+        if apart && ramp_seconds > 0.0 {
+            let why = "a ramp is that of all jobs: beside it they begin together";
+            converter.refuse(job, "ramp_time", why);
         }
     }
 
@@ -77,14 +79,16 @@ impl Steps {
         // A step without groups was refused, and has a length all the same.
         let last = spans.iter().map(|(_, end)| *end).fold(0.0, f64::max);
         step.seconds = if last > 0.0 { last } else { NO_LIMIT_SECONDS };
-        for (group, (begin, end)) in step.groups.iter_mut().zip(&spans) {
-            // What begins or ends with the step says nothing.
-            if *end >= step.seconds {
+        for (group, (_, end)) in step.groups.iter_mut().zip(&spans) {
+            // What ends with the step says nothing; who waits may begin, and end, sooner than that.
+            if *end >= step.seconds && group.when.after.is_empty() {
                 group.when.seconds = None;
             }
-            if *begin == 0.0 {
-                group.when.delay_seconds = 0.0;
-            }
+        }
+        if let (Some((begin, _)), true) = (spans.first(), step.ramp_seconds > 0.0) {
+            // All begin then, and the ramp after it.
+            step.ramp_seconds += begin;
+            step.seconds -= begin;
         }
         self.done.push(step);
     }

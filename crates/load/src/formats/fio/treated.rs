@@ -64,7 +64,6 @@ fn harmless(name: &str) -> Option<&'static str> {
         | "create_fsync"
         | "create_on_open"
         | "fallocate"
-        | "fadvise_hint"
         | "allow_mounted_write"
         | "allow_file_create"
         | "overwrite"
@@ -92,9 +91,11 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Differs, "a run that falls below goes on: compare the rate in its result")
         }
         "rate_cycle" => (Ignored, "how often fio looks whether a rate falls below rate_min"),
+        "force_async" if on => {
+            (Differs, "no I/O is given to threads of the kernel by force; those that wait are")
+        }
+        "force_async" => (Ignored, "off, as by default"),
         "sqthread_poll_cpu" => (Differs, "the kernel chooses the processor of its polling thread"),
-        "invalidate" if off => (Ignored, "caches are not dropped"),
-        "invalidate" => (Differs, "the page cache is not dropped before the run: use direct=1"),
         "randrepeat" if on => (Ignored, "equal seeds make equal runs"),
         "randrepeat" => (Differs, "runs repeat; give another --seed for another order"),
         "continue_on_error" if on => (Ignored, "errors are counted, and the run goes on"),
@@ -219,9 +220,7 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
             "a worker that thinks waits: use thinktime and thinktime_blocks"
         }
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
-        | "write_mode" | "cmd_type" | "force_async" | "uncached" | "atomic" => {
-            "this kind of command is not sent"
-        }
+        | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
         "rw_sequencer"
         | "rwmixcycle"
         | "offset_align"
@@ -248,7 +247,7 @@ mod test {
         assert_eq!(of("gtod_reduce", Some("1")), Some(Ignored));
         assert_eq!(of("atomic", None), Some(Refused));
         assert_eq!(of("atomic", Some("0")), Some(Ignored));
-        assert_eq!(of("invalidate", Some("1")), Some(Differs));
+        assert_eq!(of("force_async", Some("4")), Some(Differs));
         assert_eq!(of("no_such_option", None), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Values of settings that are words: `randrw:8`, `zipf:1.2`, `512/10:4k/60:8k`, `io_uring`.
 
-use super::settings::{Distribution, Engine, Mix, Sizes};
+use super::settings::{Distribution, Engine, Hint, Mix, Sizes};
 use super::value::{self, Amount, KbBase, Triple, set_each};
 
 /// Entries of one `bssplit`; fio's own limit.
@@ -258,6 +258,18 @@ pub fn durable(text: &str) -> Result<bool, String> {
         "0" | "none" => Ok(false),
         "1" | "sync" | "dsync" => Ok(true),
         _ => Err(format!("'{text}' is none of none, sync, dsync")),
+    }
+}
+
+/// Reads `fadvise_hint=`.
+pub fn hint(text: Option<&str>) -> Result<Hint, String> {
+    match text {
+        None | Some("1") => Ok(Hint::ByMix),
+        Some("0" | "none") => Ok(Hint::None),
+        Some("random") => Ok(Hint::Random),
+        Some("sequential") => Ok(Hint::Sequential),
+        Some(text @ "noreuse") => Err(format!("{text} is not supported")),
+        Some(text) => Err(format!("'{text}' is none of 0, 1, random, sequential")),
     }
 }
 

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use crate::formats::reading::Storage;
 use crate::spec::{
-    Access, Arrivals, Extent, Group, JobSpec, Line, Pacing, Places, Reported, Step, Verify, Walk,
-    Workload,
+    Access, Arrivals, Expect, Extent, Group, JobSpec, Line, Pacing, Places, Reported, Step, Verify,
+    Walk, Workload,
 };
 
 /// Writes a job. `storage` says what stands behind a URI, in words that fio has.
@@ -43,6 +43,7 @@ fn section(
         line(text, "stonewall");
     }
     let files = volumes(text, group, storage)?;
+    cache(text, group, storage)?;
     set(text, "iodepth", u64::from(workload.outstanding) * files);
     set(text, "numjobs", group.workers);
     let clones = group.reported == Reported::Group && group.workers > 1 && files == 1;
@@ -131,10 +132,31 @@ fn volumes(
     Ok(files)
 }
 
+/// What fio does with the page cache unless it is told not to.
+fn cache(
+    text: &mut String,
+    group: &Group,
+    storage: &dyn Fn(&str) -> Option<Storage>,
+) -> Result<(), String> {
+    let first = group.volumes.first().and_then(|uri| storage(uri));
+    if !matches!(first, Some(Storage::File { direct: false, .. })) {
+        let nothing = group.cache == Default::default();
+        return if nothing { Ok(()) } else { Err("no page cache is between".to_owned()) };
+    }
+    set(text, "invalidate", u8::from(group.cache.drop));
+    match group.cache.expect {
+        Expect::Unknown => set(text, "fadvise_hint", 0),
+        Expect::Random => set(text, "fadvise_hint", "random"),
+        Expect::Sequential => set(text, "fadvise_hint", "sequential"),
+    }
+    Ok(())
+}
+
 fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<(), String> {
     let (workload, when) = (&group.workload, &group.when);
     // Without an end of its own it ends with the step.
-    let seconds = when.seconds.unwrap_or(step.seconds - when.delay_seconds);
+    let before = if step.ramp_seconds > 0.0 { 0.0 } else { when.delay_seconds };
+    let seconds = when.seconds.unwrap_or(step.seconds - before);
     let micros = |seconds: f64| {
         let micros = seconds * 1e6;
         match micros.fract() == 0.0 {
@@ -164,7 +186,7 @@ fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<()
         set(text, "wait_for", &when.after);
     }
     if step.ramp_seconds > 0.0 {
-        set(text, "ramp_time", micros(step.ramp_seconds)?);
+        set(text, "ramp_time", micros(step.ramp_seconds - when.delay_seconds)?);
     }
     Ok(())
 }

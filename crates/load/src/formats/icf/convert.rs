@@ -145,6 +145,7 @@ impl<'a> Converter<'a> {
                 reported: Reported::Group,
                 when: Default::default(),
                 cores: Vec::new(),
+                cache: Default::default(),
                 workload: Workload::new(access, 1),
             };
             steps.push(self.step(&spec.name, &spec.at, vec![group]));
@@ -231,6 +232,7 @@ impl<'a> Converter<'a> {
                     reported: Reported::Group,
                     when: Default::default(),
                     cores: Vec::new(),
+                    cache: Default::default(),
                     workload,
                 });
             }
