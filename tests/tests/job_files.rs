@@ -326,6 +326,43 @@ fn any_length_goes_to_a_file_as_with_fio() {
     assert!(bytes(&ours).abs_diff(bytes(&theirs)) <= 700, "{} {}", bytes(&ours), bytes(&theirs));
 }
 
+/// The same files, of the same sizes, written from end to end by as many I/Os.
+#[test]
+fn a_job_of_many_files_makes_those_of_fio() {
+    let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
+    for words in ["", "file_service_type=sequential\n", "rw=randwrite\nfile_service_type=random\n"]
+    {
+        let text = format!(
+            "[many]\nnrfiles=6\nnumjobs=2\nsize=768k\nrw=write\nbs=16k\nend_fsync=1\n{words}"
+        );
+        let (one, two) = (with("job.fio", &text), with("job.fio", &text));
+        let ours = ours(&drumfire, one.path(), "job.fio");
+        let theirs = theirs(&fio, two.path(), "job.fio");
+        let ios = |of: &Value| -> Vec<u64> {
+            let jobs = of["jobs"].as_array().unwrap().iter();
+            jobs.map(|job| job["write"]["total_ios"].as_u64().unwrap()).collect()
+        };
+        assert_eq!((ios(&ours), ios(&theirs)), (vec![48, 48], vec![48, 48]), "{text}");
+        let files = |folder: &Folder| -> Vec<(String, u64, bool)> {
+            let file = |entry: std::io::Result<std::fs::DirEntry>| {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                let data = std::fs::read(path).unwrap();
+                let whole = data.chunks(16 << 10).all(|part| part.iter().any(|byte| *byte != 0));
+                (name, data.len() as u64, whole)
+            };
+            let all = std::fs::read_dir(folder.path()).unwrap();
+            let all = all.filter(|entry| entry.as_ref().unwrap().path().is_file()).map(file);
+            let mut all: Vec<_> = all.filter(|(name, ..)| name.starts_with("many")).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(files(&one), files(&two), "{text}");
+        assert_eq!(files(&one).len(), 12);
+        assert!(files(&one).iter().all(|(_, bytes, whole)| *bytes == 128 << 10 && *whole));
+    }
+}
+
 /// What is written is durable when the job ends, and its time lasts until then, however it ends.
 #[test]
 fn the_flush_at_the_end_is_done_and_counted() {

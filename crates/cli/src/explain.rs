@@ -163,12 +163,16 @@ fn span(seconds: f64) -> String {
 fn describe_group(text: &mut Vec<String>, group: &Group) {
     let workload = &group.workload;
     let name = if group.name.is_empty() { "all" } else { &group.name };
-    let each = if group.volumes.len() > 1 { " on each of" } else { " on" };
+    let each = match (group.volumes.len(), group.stripes.is_some()) {
+        (0 | 1, _) => " on",
+        (_, false) => " on each of",
+        (_, true) => " in turn on",
+    };
     let workers = match group.workers {
         1 => "1 worker".to_owned(),
         n => format!("{n} workers"),
     };
-    text.push(format!("  {name}: {workers}{each} {}", group.volumes.join(", ")));
+    text.push(format!("  {name}: {workers}{each} {}", names(&group.volumes)));
     let mut facts = vec![format!("{} outstanding", workload.outstanding)];
     facts.extend(pace(&workload.pacing));
     facts.extend(range(&workload.range));
@@ -193,6 +197,16 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
         text.push(format!("    {}", turn.join(" · ")));
     }
     text.extend(access.lines.iter().map(|line| format!("    {}", line_of(line))));
+}
+
+/// Names of volumes; of many the first and the last.
+fn names(volumes: &[String]) -> String {
+    match volumes {
+        [first, second, .., last] if volumes.len() > 8 => {
+            format!("{first}, {second} and so on to {last}, {} in all", volumes.len())
+        }
+        _ => volumes.join(", "),
+    }
 }
 
 /// When it begins and ends, and where it works, if that is said of it alone.

@@ -176,6 +176,7 @@ fn of_flags(run: &Run) -> Result<JobSpec> {
         reported: Default::default(),
         when: Default::default(),
         cores: Vec::new(),
+        stripes: None,
         cache: Default::default(),
         workload: run.drive.workload(workers)?,
     };

@@ -38,6 +38,7 @@ pub fn job(race: &Race) -> Result<JobSpec> {
         reported: Default::default(),
         when: Default::default(),
         cores: Vec::new(),
+        stripes: None,
         cache: Default::default(),
         workload: race.drive.workload(race.workers)?,
     };

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use load::spec::{JobSpec, Pacing, Part, Shift, Step, Workload};
+use load::spec::{Group, JobSpec, Pacing, Part, Shift, Step, Workload};
 use load::{RunSpec, WorkerSpec};
 use stats::Job;
 use volume::{Purpose, Uri, Volume};
@@ -122,8 +122,7 @@ pub fn workers(
             cache: group.cache,
         };
         let workload = Arc::new(group.workload.clone());
-        for text in &group.volumes {
-            let named = open(text)?;
+        for named in driven(group, &mut open)? {
             for _ in 0..group.workers {
                 workers.push(WorkerSpec {
                     name: format!("manager 1 worker {}", workers.len() + 1),
@@ -140,6 +139,22 @@ pub fn workers(
     }
     share_out(&mut workers);
     Ok(workers)
+}
+
+/// What the workers of a group drive: its volumes, or all of them as one.
+fn driven(group: &Group, open: &mut impl FnMut(&str) -> Result<Named>) -> Result<Vec<Named>> {
+    let parts: Result<Vec<Named>> = group.volumes.iter().map(|text| open(text)).collect();
+    let parts = parts?;
+    let (Some(stripes), Some(first)) = (group.stripes, parts.first().cloned()) else {
+        return Ok(parts);
+    };
+    let volumes = parts.iter().map(|part| Arc::clone(&part.volume)).collect();
+    let volume = volume::striped(volumes, stripes.bytes, stripes.share_bytes)?;
+    let uri = match parts.len() {
+        1 => first.uri,
+        count => format!("{} and {} more", first.uri, count - 1),
+    };
+    Ok(vec![Named { volume, uri, target: first.target }])
 }
 
 /// Tells each worker which one of its volume's it is.

@@ -74,6 +74,7 @@ fn search(ns: u64, seconds: f64, repeats: u32, seed: u64) -> Found {
         reported: Default::default(),
         when: Default::default(),
         cores: Vec::new(),
+        stripes: None,
         cache: Default::default(),
         workload,
     };

@@ -102,7 +102,10 @@ fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
     let mut rest = &result.workers[..];
     let mut found = Vec::new();
     for group in groups {
-        let volumes = group.get("volumes")?.as_array()?.len();
+        let volumes = match group.get("stripes") {
+            Some(_) => 1,
+            None => group.get("volumes")?.as_array()?.len(),
+        };
         let per_volume =
             usize::try_from(group.get("workers").map_or(Some(1), Value::as_u64)?).ok()?;
         let (workers, after) = rest.split_at_checked(volumes.checked_mul(per_volume)?)?;

@@ -13,6 +13,7 @@ mod many;
 mod null;
 mod ram;
 mod remote;
+mod striped;
 mod uri;
 
 use std::io;
@@ -117,6 +118,20 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
         Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(iscsi.clone())?),
         Uri::Nvme(nvme) => Arc::new(remote::Remote::open(dial::NvmeDial::open(nvme)?)?),
     })
+}
+
+/// Several volumes as one, in stripes of `stripe_bytes` over the first `share_bytes` of each, or
+/// over as much of each as the smallest of them has.
+///
+/// # Errors
+///
+/// When no stripe fits on each of them, or a stripe is no whole number of their blocks.
+pub fn striped(
+    parts: Vec<Arc<dyn Volume>>,
+    stripe_bytes: u64,
+    share_bytes: Option<u64>,
+) -> Result<Arc<dyn Volume>, OpenError> {
+    Ok(Arc::new(striped::Striped::new(parts, stripe_bytes, share_bytes)?))
 }
 
 /// Why a volume could not be opened.

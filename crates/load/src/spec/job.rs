@@ -62,7 +62,10 @@ pub struct Group {
     pub name: String,
     /// URIs of the volumes; at least one.
     pub volumes: Vec<String>,
-    /// Workers for each volume, 1 to 4096.
+    /// All volumes are one for each worker, which goes from one to the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stripes: Option<Stripes>,
+    /// Workers for each volume, or for all of them where they are one: 1 to 4096.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub workers: u32,
     /// What has an entry of its own in forms that know jobs, as fio's.
@@ -79,6 +82,23 @@ pub struct Group {
     pub cache: Cache,
     /// What each does.
     pub workload: Workload,
+}
+
+/// Volumes in turn: the first so many bytes of the first, then of the second, and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stripes {
+    /// Length of each stripe: no I/O goes beyond its end. A whole number of blocks.
+    #[serde(deserialize_with = "size::bytes")]
+    pub bytes: u64,
+    /// Part of each volume that is used, from its beginning on; all that the smallest of them has
+    /// by default.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "size::some_bytes"
+    )]
+    pub share_bytes: Option<u64>,
 }
 
 /// What has an entry of its own in forms that know jobs.
@@ -283,7 +303,10 @@ impl JobSpec {
 impl Step {
     /// Workers of all groups.
     pub fn workers(&self) -> u64 {
-        let of = |group: &Group| group.volumes.len() as u64 * u64::from(group.workers);
+        let of = |group: &Group| {
+            let volumes = if group.stripes.is_some() { 1 } else { group.volumes.len() as u64 };
+            volumes * u64::from(group.workers)
+        };
         self.groups.iter().map(of).sum()
     }
 
@@ -310,6 +333,7 @@ impl Step {
             let at = format!("step {number}, group {}", index + 1);
             group.workload.check(&at)?;
             group.check_when(&at, &self.groups[..index])?;
+            group.check_stripes(&at)?;
         }
         Ok(())
     }
@@ -320,6 +344,25 @@ impl Group {
     pub fn waits_for<'a>(&'a self, before: &'a [Group]) -> impl Iterator<Item = usize> + 'a {
         let named = |group: &Group| !self.when.after.is_empty() && group.name == self.when.after;
         before.iter().enumerate().filter(move |(_, group)| named(group)).map(|(index, _)| index)
+    }
+
+    fn check_stripes(&self, at: &str) -> Result<(), SpecError> {
+        let Some(stripes) = self.stripes else { return Ok(()) };
+        let conflict = |what| Err(SpecError::Conflict { at: at.to_owned(), what });
+        let inside = |line: &super::Line| {
+            let (bytes, reply) = (u64::from(line.size_bytes), u64::from(line.reply_bytes));
+            let align = u64::from(line.align());
+            stripes.bytes.is_multiple_of(align) && align.is_multiple_of(bytes) && reply <= bytes
+        };
+        if self.volumes.is_empty() {
+            return conflict("stripes want volumes");
+        }
+        match stripes.bytes > 0 && self.workload.access.lines.iter().all(inside) {
+            true => Ok(()),
+            false => {
+                conflict("a stripe is a whole number of I/Os, and no I/O begins within another")
+            }
+        }
     }
 
     fn check_when(&self, at: &str, before: &[Group]) -> Result<(), SpecError> {
@@ -474,6 +517,7 @@ mod test {
         let group = Group {
             name: String::new(),
             volumes: vec!["null:1t".to_owned()],
+            stripes: None,
             workers: 1,
             reported: Reported::Group,
             when: When::default(),
@@ -539,6 +583,7 @@ mod test {
             let after = "first".to_owned();
             group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5) };
             group.cores = vec![1, 3];
+            group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
             group.cache = Cache { drop: true, expect: crate::spec::Expect::Random };
             job.steps[0].ends_with_first = true;
             let text = toml::to_string(&job).unwrap();
@@ -567,6 +612,8 @@ mod test {
         assert!(timed("delay_seconds = -1").contains("delay_seconds must be 0 to a year"));
         assert!(timed("seconds = 0").contains("group 1: seconds must be above 0"));
         assert!(timed("after = 'x'").contains("must name a group before it"));
+        let across = "stripes.bytes = 6144\nworkload.access";
+        assert!(says("workload.access", across).contains("a stripe is a whole number"));
         let none = "workload.limit_ios = 0\nworkload.access";
         assert!(says("workload.access", none).contains("limit_ios must be above 0"));
         let line = "[{ delay_us = 5, ";

@@ -15,8 +15,8 @@ mod words;
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
 pub use cache::{Cache, Expect};
 pub use job::{
-    Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, SpecError, Step, Verify,
-    Workload,
+    Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, SpecError, Step, Stripes,
+    Verify, Workload,
 };
 pub use run::{Part, RunSpec, Shift, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};

@@ -72,6 +72,7 @@ mod test {
             reported: Default::default(),
             when: Default::default(),
             cores: Vec::new(),
+            stripes: None,
             cache: Default::default(),
             workload,
         };

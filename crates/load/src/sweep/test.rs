@@ -39,6 +39,7 @@ fn sweep(axes: &[&str], repeats: u32, search: Search) -> Result<Sweep, SweepErro
         reported: Default::default(),
         when: Default::default(),
         cores: Vec::new(),
+        stripes: None,
         cache: Default::default(),
         workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
     };

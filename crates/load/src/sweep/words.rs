@@ -256,6 +256,7 @@ mod test {
             reported: Default::default(),
             when: Default::default(),
             cores: Vec::new(),
+            stripes: None,
             cache: Default::default(),
             workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
         };

@@ -155,13 +155,15 @@ impl Converter<'_> {
         let settings = &job.settings;
         self.check(job);
         let clones = settings.clones;
-        self.workers += u64::from(clones) * settings.files.len().max(1) as u64;
+        self.workers +=
+            u64::from(clones) * settings.files.len().max(settings.nr_files as usize) as u64;
         if self.workers > WORKERS_MAX {
             self.refuse(job, "numjobs", "more than 65536 workers");
             return Vec::new();
         }
         let drawn = settings.delay_us.0 != settings.delay_us.1;
-        let apart = settings.offset_increment != Amount::Bytes(0) || drawn;
+        let many = settings.files.is_empty() && settings.nr_files > 1;
+        let apart = settings.offset_increment != Amount::Bytes(0) || drawn || many;
         let cores = self.cores(job);
         let parts = if apart { clones } else { 1 };
         let mut groups = Vec::new();
@@ -187,6 +189,7 @@ impl Converter<'_> {
             groups.push(Group {
                 name,
                 volumes,
+                stripes: place.stripes,
                 workers: shared,
                 reported,
                 when,

@@ -226,6 +226,36 @@ mod test {
     }
 
     #[test]
+    fn a_clone_goes_from_file_to_file() {
+        let of = |words: &str| job(&format!("[a]\nsize=1m\nnrfiles=4\nrw=write\n{words}\n"));
+        let turns = of("numjobs=2\niodepth=8\nioengine=libaio").steps.remove(0);
+        let names = |group: &crate::spec::Group| group.volumes.concat();
+        let of_clone = |clone: u32| {
+            let file = |n: u32| format!("file:a.{clone}.{n}?size=262144&direct=false");
+            (0..4).map(file).collect::<String>()
+        };
+        let found: Vec<String> = turns.groups.iter().map(names).collect();
+        assert_eq!(found, [of_clone(0), of_clone(1)]);
+        let first = &turns.groups[0];
+        let stripes = |bytes| Some(crate::spec::Stripes { bytes, share_bytes: Some(262144) });
+        // One depth and one size for all.
+        assert_eq!((first.stripes, first.workload.outstanding), (stripes(4096), 8));
+        assert_eq!((first.workload.limit_bytes, turns.workers()), (Some(1 << 20), 2));
+        let stripes_of = |words: &str| of(words).steps[0].groups[0].stripes;
+        assert_eq!(stripes_of("file_service_type=roundrobin:4"), stripes(16384));
+        assert_eq!(stripes_of("file_service_type=sequential"), stripes(262144));
+        assert_eq!(stripes_of("openfiles=1"), stripes(262144));
+        assert_eq!(stripes_of("rw=randread\nfile_service_type=random"), stripes(4096));
+        // Named files: as many workers, if each has an I/O of its own under way.
+        let named = |depth: u32| {
+            let text = format!("[a]\nfilename=/dev/a:/dev/b\nioengine=libaio\niodepth={depth}\n");
+            let group = job(&text).steps.remove(0).groups.remove(0);
+            (group.stripes.is_some(), group.workload.outstanding)
+        };
+        assert_eq!((named(1), named(4)), ((true, 1), (false, 2)));
+    }
+
+    #[test]
     fn the_page_cache_is_treated_as_by_fio() {
         let cache = |words: &str| {
             let group = job(&format!("[a]\nsize=1m\n{words}\n")).steps.remove(0).groups.remove(0);
@@ -344,7 +374,9 @@ mod test {
             ("rate_iops=100\nthinktime=5", 8, "exclude"),
             ("rw=randrw\nrate_iops=100,300", 8, "ratio of rwmixread"),
             ("latency_target=5ms", 7, "searched"),
-            ("nrfiles=2", 7, "one volume"),
+            ("nrfiles=2\nbs=4k,8k\nrw=rw\nioengine=psync", 7, "I/Os of one size"),
+            ("nrfiles=2\nfile_service_type=random\nioengine=psync", 8, "in turn"),
+            ("nrfiles=2\nfile_service_type=roundrobin:3\nioengine=psync", 8, "number of turns"),
         ] {
             let said = refused(&format!("{NULL}[a]\n{words}\n"));
             assert!(said.contains(part) && said.contains(&format!("x.fio:{line}")), "{said}");

@@ -121,6 +121,9 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
     let amount = with.clone().and_then(|value| kb.amount(value));
     Some(match name {
         "filename" => put(&mut settings.files, with.and_then(words::files)),
+        "nrfiles" => put(&mut settings.nr_files, with.and_then(words::at_least_one)),
+        "openfiles" => put(&mut settings.open_files, with.and_then(words::at_least_one).map(Some)),
+        "file_service_type" => put(&mut settings.service, with.and_then(words::service)),
         "directory" => put(&mut settings.directory, with.map(|value| Some(value.to_owned()))),
         "direct" => put(&mut settings.direct, value::switch(value)),
         "buffered" => put(&mut settings.direct, value::switch(value).map(|buffered| !buffered)),

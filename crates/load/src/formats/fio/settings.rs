@@ -16,6 +16,12 @@ pub struct Settings {
     pub files: Vec<String>,
     /// Where files without a path lie.
     pub directory: Option<String>,
+    /// Files of each clone that are not named, `nrfiles=`.
+    pub nr_files: u32,
+    /// Files that are open at once, `openfiles=`.
+    pub open_files: Option<u32>,
+    /// In which order several files are used.
+    pub service: Service,
     /// What is done, `rw=`.
     pub mix: Mix,
     /// Share of reads where both are done, 0 to 100.
@@ -130,6 +136,9 @@ impl Default for Settings {
             kb_base: KbBase::default(),
             files: Vec::new(),
             directory: None,
+            nr_files: 1,
+            open_files: None,
+            service: Service::Turns(1),
             mix: Mix::default(),
             read_percent: 50.0,
             random_percent: [100.0; 3],
@@ -227,6 +236,17 @@ pub enum Engine {
     Nothing,
     /// A volume on another host, named by a URI.
     Remote,
+}
+
+/// In which order several files are used, `file_service_type=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// So many I/Os on each, in turn.
+    Turns(u32),
+    /// By chance.
+    Random,
+    /// One after the other.
+    OneByOne,
 }
 
 /// What the kernel is told of the order of I/Os, `fadvise_hint=`.

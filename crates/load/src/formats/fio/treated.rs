@@ -68,8 +68,6 @@ fn harmless(name: &str) -> Option<&'static str> {
         | "allow_file_create"
         | "overwrite"
         | "filetype"
-        | "openfiles"
-        | "file_service_type"
         | "unique_filename" => "how files come about; the volume is one",
         "unlink" | "unlink_each_loop" => "files stay",
         "random_generator" | "softrandommap" => "places are drawn without memory and without skew",
@@ -115,7 +113,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Differs, "every read is compared at once; there is no backlog")
         }
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
-        "nrfiles" if value == Some("1") => (Ignored, "one file"),
         "zonemode"
         | "bs_unaligned"
         | "pre_read"
@@ -182,7 +179,7 @@ fn unsupported(name: &str) -> Option<&'static str> {
         | "read_beyond_wp"
         | "zone_reset_threshold"
         | "zone_reset_frequency" => "zoned devices are not supported",
-        "nrfiles" | "directory_count" | "opendir" | "filename_format" | "lockfile" => {
+        "directory_count" | "opendir" | "filename_format" | "lockfile" => {
             "a worker drives one volume: name each file in a job of its own"
         }
         "sync_file_range" | "write_barrier" | "end_syncfs" => {

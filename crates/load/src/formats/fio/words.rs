@@ -1,6 +1,6 @@
 //! Values of settings that are words: `randrw:8`, `zipf:1.2`, `512/10:4k/60:8k`, `io_uring`.
 
-use super::settings::{Distribution, Engine, Hint, Mix, Sizes};
+use super::settings::{Distribution, Engine, Hint, Mix, Service, Sizes};
 use super::value::{self, Amount, KbBase, Triple, set_each};
 
 /// Entries of one `bssplit`; fio's own limit.
@@ -261,6 +261,21 @@ pub fn durable(text: &str) -> Result<bool, String> {
     }
 }
 
+/// Reads `file_service_type=`: `random`, `roundrobin:4`.
+pub fn service(text: &str) -> Result<Service, String> {
+    let (word, count) = text.split_once(':').unwrap_or((text, "1"));
+    if matches!(word, "zipf" | "pareto" | "normal" | "gauss") {
+        return Err(format!("{text} is not supported: take roundrobin, random or sequential"));
+    }
+    match (word, at_least_one(count)?) {
+        ("roundrobin", count) => Ok(Service::Turns(count)),
+        ("random", 1) => Ok(Service::Random),
+        ("sequential", _) => Ok(Service::OneByOne),
+        ("random", _) => Err(format!("{text} is not supported: take random")),
+        _ => Err(format!("'{text}' is none of roundrobin, random, sequential")),
+    }
+}
+
 /// Reads `fadvise_hint=`.
 pub fn hint(text: Option<&str>) -> Result<Hint, String> {
     match text {
@@ -364,6 +379,9 @@ mod test {
         assert_eq!(processor_mask("0x15"), Ok(vec![0, 2, 4]));
         assert!(processor_mask("0").is_err() && processor_mask("x").is_err());
         assert_eq!(delay("2-500ms"), Ok((500_000, 2_000_000)));
+        assert_eq!(service("roundrobin:4"), Ok(Service::Turns(4)));
+        assert_eq!(service("sequential"), Ok(Service::OneByOne));
+        assert!(service("zipf:1.2").is_err() && service("best").is_err());
         assert_eq!(delay("3"), Ok((3_000_000, 3_000_000)));
         assert!(processors("0-99999999").is_err() && processors("a").is_err());
     }

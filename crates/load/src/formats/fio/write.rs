@@ -42,6 +42,9 @@ fn section(
     if wait {
         line(text, "stonewall");
     }
+    if group.stripes.is_some() {
+        return Err("volumes that one worker uses in turn are not written".to_owned());
+    }
     let files = volumes(text, group, storage)?;
     cache(text, group, storage)?;
     set(text, "iodepth", u64::from(workload.outstanding) * files);

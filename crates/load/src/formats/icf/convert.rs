@@ -145,6 +145,7 @@ impl<'a> Converter<'a> {
                 reported: Reported::Group,
                 when: Default::default(),
                 cores: Vec::new(),
+                stripes: None,
                 cache: Default::default(),
                 workload: Workload::new(access, 1),
             };
@@ -232,6 +233,7 @@ impl<'a> Converter<'a> {
                     reported: Reported::Group,
                     when: Default::default(),
                     cores: Vec::new(),
+                    stripes: None,
                     cache: Default::default(),
                     workload,
                 });
