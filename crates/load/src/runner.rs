@@ -10,7 +10,9 @@ use std::time::Duration;
 use block::Nanos;
 use os::{Clock, Waker};
 use stats::live::{About, Action, Live, Phase, Snapshot};
-use stats::{Class, Collector, Host, Origin, Placement, RunResult, SCHEMA_VERSION, WorkerName};
+use stats::{
+    Class, Collector, Host, Interval, Origin, Placement, RunResult, SCHEMA_VERSION, WorkerName,
+};
 
 use crate::engine::{self, News, Seat, Stop};
 use crate::handover::{Command, Handover};
@@ -547,7 +549,7 @@ impl<'a> Run<'a> {
             intervals: self.collected.seconds(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(),
-            warnings: emulated(spec).map(str::to_owned).collect(),
+            warnings: emulated(spec).map(str::to_owned).chain(displaced(&self.collected)).collect(),
             ..RunResult::default()
         }
     }
@@ -562,6 +564,20 @@ fn emulated(spec: &RunSpec) -> impl Iterator<Item = &str> {
     let all: std::collections::BTreeSet<&str> =
         spec.workers.iter().filter_map(|worker| worker.volume.emulates()).collect();
     all.into_iter()
+}
+
+/// Two writes of a block that is compared are never under way at once: a pattern that wants them
+/// loses some to other places, which flattens its law.
+fn displaced(collected: &Collector) -> Option<String> {
+    let Interval { displaced, write, other, .. } = collected.whole();
+    let writes = write.ios + other.ios;
+    let percent = *displaced as f64 / writes.max(1) as f64 * 100.0;
+    (percent >= 1.0).then(|| {
+        format!(
+            "{percent:.1} % of the writes went to another place than the pattern said: a write was \
+             under way there, and data are compared (--verify)"
+        )
+    })
 }
 
 /// One emulated volume among others makes the sum a number that nothing real has.

@@ -461,8 +461,10 @@ impl Worker {
         if !changes(next.op) {
             return Some(next);
         }
+        let place = next.offset;
         for _ in 0..TRIES {
             if verify.ledger.claim(next.op, next.offset, next.len) {
+                self.interval.displaced += u64::from(next.offset != place);
                 return Some(next);
             }
             if verify.fill.is_none() {

@@ -96,6 +96,8 @@ pub struct Interval {
     pub unsettled_ns: i128,
     /// Present where I/Os begin by the clock.
     pub paced: Option<Box<Paced>>,
+    /// Writes that went elsewhere, because one was under way at their place and data are compared.
+    pub displaced: u64,
     /// Which I/Os ended in a fault, and why.
     pub failures: Failures,
 }
@@ -119,6 +121,7 @@ impl Interval {
             outstanding_ns: 0,
             unsettled_ns: 0,
             paced: None,
+            displaced: 0,
             failures: Failures::default(),
         }
     }
@@ -173,6 +176,7 @@ impl Interval {
         self.end = self.end.max(other.end);
         self.outstanding_ns += other.outstanding_ns;
         self.unsettled_ns += other.unsettled_ns;
+        self.displaced += other.displaced;
         self.failures.merge(&other.failures);
         if let Some(theirs) = &other.paced {
             self.paced.get_or_insert_default().merge(theirs);
@@ -186,6 +190,7 @@ impl Interval {
         self.other.clear();
         (self.start, self.end) = (Nanos(u64::MAX), Nanos(0));
         (self.outstanding_ns, self.unsettled_ns) = (0, 0);
+        self.displaced = 0;
         self.failures.clear();
         if let Some(paced) = &mut self.paced {
             paced.clear();

@@ -172,7 +172,9 @@ impl General {
 
     pub(super) fn elsewhere(&mut self, next: Next) -> Next {
         let line = &mut self.lines[self.line];
-        if line.randoms == 0 || next.len != line.size {
+        // Who visits each place once waits for its turn, or one would be left out.
+        let once = matches!(line.chooser, Chooser::Once(_));
+        if line.randoms == 0 || next.len != line.size || once {
             return next;
         }
         Next { offset: self.start + line.chooser.draw(&mut self.rng) * line.align, ..next }

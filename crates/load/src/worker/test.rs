@@ -351,6 +351,40 @@ fn overlapping_io_is_no_mismatch() {
     assert!(!worker.filling() && done.ios() > 5_000, "{}", done.ios());
 }
 
+/// A block that is still being written when its turn comes again is waited for: passes stay whole.
+#[test]
+fn each_place_is_written_once_a_pass_while_data_are_compared() {
+    let access = Access { random: Places::Once, ..Access::new(64 << 10, 0.0, 100.0) };
+    let workload = Workload {
+        verify: Some(Verify::default()),
+        limit_bytes: Some(40 * BYTES),
+        ..Workload::new(access, 32)
+    };
+    let mut worker = worker(Lane::new(50 * US, 400 * US), &workload);
+    let done = run(&mut worker, Nanos::from_secs(5));
+    assert!(worker.is_finished());
+    assert_eq!((done.write.bytes, done.displaced), (40 * BYTES, 0));
+    let mut passes = Vec::new();
+    worker.verify.as_ref().unwrap().ledger.note(0, BYTES as u32, &mut passes);
+    assert!(passes.iter().all(|writes| *writes == 41), "{passes:?}");
+}
+
+/// A law that wants a place twice at once cannot have it while data are compared: that is said.
+#[test]
+fn writes_that_go_elsewhere_are_counted() {
+    let random = Places::Zipf { exponent: 2.0 };
+    let access = Access { random, ..Access::new(4096, 0.0, 100.0) };
+    let plain = Workload::new(access, 32);
+    let verified = Workload { verify: Some(Verify::default()), ..plain.clone() };
+    let displaced = |workload: &Workload| {
+        let done = run(&mut worker(Lane::new(50 * US, 0), workload), Nanos(20 * MS));
+        done.displaced as f64 / done.write.ios as f64
+    };
+    assert_eq!(displaced(&plain), 0.0);
+    let share = displaced(&verified);
+    assert!((0.3..1.0).contains(&share), "{share}");
+}
+
 /// What is found wrong on a lane that does something wrong.
 fn found(lane: Lane, wrong: Wrong, workload: &Workload) -> Finding {
     lane.wrong.set(wrong);
