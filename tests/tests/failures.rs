@@ -34,6 +34,7 @@ fn run_and_cut(drumfire: &Drumfire, folder: &Folder, uri: &str, path: &Path, out
     cut(path);
     let finished = running.finish(LIMIT);
     assert_eq!(finished.code, Some(ERRORS), "{}", finished.stderr);
+    assert!(finished.stderr.contains(" I/Os failed: read on "), "{}", finished.stderr);
     finished.json()
 }
 

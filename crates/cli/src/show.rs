@@ -203,6 +203,9 @@ pub fn finish(
     if let Some(partial) = &result.partial {
         output::note(format_args!("drumfire: partial result: {partial}"));
     }
+    if let Some(failed) = report::failures::line(result) {
+        output::note(format_args!("drumfire: {failed}"));
+    }
     if !print || lines_on_stdout(drive) {
         return kept;
     }

@@ -13,6 +13,14 @@ const SHOWN: usize = 8;
 /// Width of a label at the beginning of a line.
 const LABEL: usize = 9;
 
+/// One line of how many I/Os failed and what the first one was, if any did.
+pub fn line(result: &RunResult) -> Option<String> {
+    let failure = result.failures.first()?;
+    let Failure { volume, operation, .. } = failure;
+    let failed = figure::plural(result.totals.errors, "I/O");
+    Some(format!("{failed} failed: {operation} on {volume}, {}, {}", why(failure), first(failure)))
+}
+
 /// Writes the lines of a table: two for each kind.
 pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     let labels = std::iter::once("errors").chain(std::iter::repeat(""));
@@ -87,9 +95,13 @@ mod test {
     #[test]
     fn what_failed_is_said_with_place_time_and_reason() {
         let mut result = RunResult::default();
-        assert_eq!((text(&result), section(&result)), (String::new(), None));
+        assert_eq!((text(&result), section(&result), line(&result)), (String::new(), None, None));
         result.failures = sample::failures();
         assert_eq!(text(&result), GOLDEN);
+        result.totals.errors = 1235;
+        let said = "1,235 I/Os failed: read on file:/dev/sdz, EIO (5): Input/output error, first at \
+                    1.500 s, 4096 bytes at offset 1048576 (manager 1 worker 2)";
+        assert_eq!(line(&result).as_deref(), Some(said));
         let page = crate::pages::runs(&[result.clone()]).html();
         for part in ["<h2>errors", "EIO (5): Input/output error", "4096 bytes at offset 1048576"] {
             assert!(page.contains(part), "{part} in {page}");

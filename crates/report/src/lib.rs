@@ -9,7 +9,7 @@
 pub mod chart;
 pub mod compare;
 mod digits;
-mod failures;
+pub mod failures;
 mod figure;
 pub mod fio;
 mod group;
