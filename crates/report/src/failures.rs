@@ -99,8 +99,8 @@ mod test {
         result.failures = sample::failures();
         assert_eq!(text(&result), GOLDEN);
         result.totals.errors = 1235;
-        let said = "1,235 I/Os failed: read on file:/dev/sdz, EIO (5): Input/output error, first at \
-                    1.500 s, 4096 bytes at offset 1048576 (manager 1 worker 2)";
+        let said = "1,235 I/Os failed: read on file:/dev/sdz, EIO (5): Input/output error, first \
+                    at 1.500 s, 4096 bytes at offset 1048576 (manager 1 worker 2)";
         assert_eq!(line(&result).as_deref(), Some(said));
         let page = crate::pages::runs(&[result.clone()]).html();
         for part in ["<h2>errors", "EIO (5): Input/output error", "4096 bytes at offset 1048576"] {
