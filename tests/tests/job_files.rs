@@ -363,6 +363,22 @@ fn a_job_of_many_files_makes_those_of_fio() {
     }
 }
 
+/// It ends long before its time, as with fio, and says why.
+#[test]
+fn a_job_ends_when_it_is_steady() {
+    let text = "[a]\nioengine=null\nsize=1g\ntime_based\nruntime=40\nrate_iops=400\n\
+        ss=iops:15%\nss_dur=3\nss_ramp=1\n";
+    let Some((ours, theirs)) = both(text) else { return };
+    let runtime = |of: &Value| of["jobs"][0]["read"]["runtime"].as_u64().unwrap();
+    assert!((3500..20_000).contains(&runtime(&ours)), "{}", runtime(&ours));
+    assert!((3500..20_000).contains(&runtime(&theirs)), "{}", runtime(&theirs));
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = with("job.fio", text);
+    let run = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();
+    let said = run["warnings"][0].as_str().unwrap();
+    assert!(said.starts_with("steady after ") && run["partial"] == Value::Null, "{said}");
+}
+
 /// What is written is durable when the job ends, and its time lasts until then, however it ends.
 #[test]
 fn the_flush_at_the_end_is_done_and_counted() {

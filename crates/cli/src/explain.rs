@@ -141,7 +141,13 @@ fn length(step: &Step) -> String {
         true => " at most, until all is done",
         false => "",
     };
-    let first = if step.ends_with_first { ", until the first worker ends" } else { "" };
+    let mut first = String::new();
+    if step.ends_with_first {
+        first.push_str(", until the first worker ends");
+    }
+    if let Some(steady) = step.steady {
+        first.push_str(&format!(", or until {steady}"));
+    }
     match step.ramp_seconds {
         s if s > 0.0 => format!("{}{ends} after {} of ramp{first}", span(step.seconds), span(s)),
         _ => format!("{}{ends}{first}", span(step.seconds)),

@@ -186,6 +186,7 @@ pub fn spec(
         seconds: step.seconds,
         ramp_seconds: step.ramp_seconds,
         ends_with_first: step.ends_with_first,
+        steady: step.steady,
         seed: job.seed,
         cores,
         ledgers: None,

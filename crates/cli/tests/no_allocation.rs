@@ -123,6 +123,7 @@ fn run(size_bytes: u32, read_percent: f64) {
         seconds: 4.0,
         ramp_seconds: 1.0,
         ends_with_first: false,
+        steady: None,
         seed: 1,
         cores: cores.clone(),
         ledgers: None,

@@ -68,6 +68,7 @@ pub fn on_stand_ins(spec: &RunSpec, stand_ins: &[(StandIn, Arc<dyn Volume>)]) ->
         seconds: SECONDS,
         ramp_seconds: RAMP_SECONDS,
         ends_with_first: false,
+        steady: None,
         ledgers: None,
         targets: None,
         ..spec.clone()
@@ -136,6 +137,7 @@ mod test {
             seconds: 100.0,
             ramp_seconds: 50.0,
             ends_with_first: false,
+            steady: None,
             seed: 7,
             cores: vec![0],
             ledgers: None,

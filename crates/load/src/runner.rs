@@ -20,7 +20,7 @@ use crate::judge;
 use crate::ledger::Ledger;
 use crate::meter::{Meter, Reading};
 use crate::patience::Patience;
-use crate::spec::{AccessError, Pacing, RunSpec, WorkerSpec, Workload};
+use crate::spec::{AccessError, Pacing, RunSpec, Steady, Watch, WorkerSpec, Workload};
 use crate::witness::{Moment, Witness};
 use crate::worker::{Trouble, outlasts, turns};
 
@@ -301,6 +301,9 @@ struct Run<'a> {
     finished: bool,
     /// Workers whose last numbers did not come in time.
     late: usize,
+    /// When it was steady, in seconds of the measured window.
+    steady_at_s: Option<f64>,
+    watch: Watch,
 }
 
 impl<'a> Run<'a> {
@@ -323,6 +326,8 @@ impl<'a> Run<'a> {
             filling: false,
             finished: false,
             late: 0,
+            steady_at_s: None,
+            watch: Watch::new(spec.steady),
         }
     }
 
@@ -425,6 +430,10 @@ impl<'a> Run<'a> {
             }
             if let Some(opening) = opening {
                 self.keep(opening, t_s, live);
+            }
+            if opening.is_some() && self.watch.is_steady(second) {
+                self.steady_at_s = Some(t_s);
+                return (true, self.clock.now());
             }
             self.finished = crew.is_finished();
             if self.finished && self.stop.asked() == 0 && self.trouble.is_none() {
@@ -549,7 +558,11 @@ impl<'a> Run<'a> {
             intervals: self.collected.seconds(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(),
-            warnings: emulated(spec).map(str::to_owned).chain(displaced(&self.collected)).collect(),
+            warnings: emulated(spec)
+                .map(str::to_owned)
+                .chain(displaced(&self.collected))
+                .chain(spec.steady.map(|steady| steadiness(&steady, self.steady_at_s)))
+                .collect(),
             ..RunResult::default()
         }
     }
@@ -578,6 +591,14 @@ fn displaced(collected: &Collector) -> Option<String> {
              under way there, and data are compared (--verify)"
         )
     })
+}
+
+/// Whether a run became steady that was to end then.
+pub(crate) fn steadiness(steady: &Steady, at_s: Option<f64>) -> String {
+    match at_s {
+        Some(at_s) => format!("steady after {at_s:.0} s: {steady}"),
+        None => format!("not steady before its end: {steady}"),
+    }
 }
 
 /// One emulated volume among others makes the sum a number that nothing real has.
@@ -642,6 +663,7 @@ mod test {
             seconds: 1.0,
             ramp_seconds: 0.0,
             ends_with_first: false,
+            steady: None,
             seed: 1,
             cores: cores.to_vec(),
             ledgers: None,

@@ -9,8 +9,8 @@ use stats::{Class, Collector, Cpu, Interval, Origin, RunResult, SCHEMA_VERSION, 
 
 use crate::engine::Stop;
 use crate::judge;
-use crate::runner::{OVERTIME_SECONDS, RunError, check};
-use crate::spec::RunSpec;
+use crate::runner::{OVERTIME_SECONDS, RunError, check, steadiness};
+use crate::spec::{RunSpec, Watch};
 use crate::worker::{Identity, Order, Trouble, Worker, outlasts, turns};
 
 /// Steps after which the view and the user are asked, beside the ends of seconds.
@@ -85,6 +85,8 @@ impl Simulation {
             stuck: 0,
             errors: 0,
             trouble: None,
+            steady_at_s: None,
+            watch: Watch::new(spec.steady),
         };
         live.start(&About {
             job: spec.job.clone(),
@@ -115,6 +117,8 @@ struct Run<'a> {
     stuck: u32,
     errors: u64,
     trouble: Option<String>,
+    steady_at_s: Option<f64>,
+    watch: Watch,
 }
 
 impl Run<'_> {
@@ -170,6 +174,10 @@ impl Run<'_> {
             };
             if live.update(&snapshot) == Action::Stop {
                 self.stop.ask();
+            }
+            if phase == Phase::Run && self.watch.is_steady(second) {
+                self.steady_at_s = Some(t_s);
+                break;
             }
             if self.workers.iter().all(Worker::is_finished) {
                 break;
@@ -278,6 +286,7 @@ impl Run<'_> {
             intervals: self.collected.seconds(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(),
+            warnings: spec.steady.map(|s| steadiness(&s, self.steady_at_s)).into_iter().collect(),
             ..RunResult::default()
         }
     }

@@ -54,6 +54,7 @@ fn run(simulator: &mut Simulator, job: &JobSpec) -> RunResult {
         seconds: step.seconds,
         ramp_seconds: step.ramp_seconds,
         ends_with_first: false,
+        steady: None,
         seed: job.seed,
         cores: vec![0],
         ledgers: None,

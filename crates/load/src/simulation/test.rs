@@ -11,7 +11,7 @@ use stats::Job;
 use volume::{Purpose, Uri};
 
 use super::*;
-use crate::spec::{Access, Arrivals, Pacing, Part, Verify, WorkerSpec, Workload};
+use crate::spec::{Access, Arrivals, Pacing, Part, Steady, Verify, WorkerSpec, Workload};
 
 /// What is under way on all lanes: when it is done, on which lane, and the I/O.
 type Shared = Rc<RefCell<VecDeque<(Nanos, usize, Io)>>>;
@@ -96,6 +96,7 @@ fn spec(workers: u64, workload: &Workload, seconds: f64, ramp_seconds: f64) -> R
         seconds,
         ramp_seconds,
         ends_with_first: false,
+        steady: None,
         seed: 3,
         cores: vec![0],
         ledgers: None,
@@ -228,4 +229,27 @@ fn all_end_with_the_first_if_that_is_wanted() {
     let found = run(&spec, 100_000, 99).unwrap();
     assert!((0.01..0.012).contains(&found.totals.seconds), "{}", found.totals.seconds);
     assert_eq!(found.partial, None);
+}
+
+#[test]
+fn a_run_may_end_when_it_is_steady() {
+    let steady = Steady {
+        of: crate::spec::Quantity::Iops,
+        slope: false,
+        below: 1.0,
+        percent: true,
+        seconds: 3.0,
+        after_seconds: 2.0,
+        interval_seconds: 1,
+    };
+    let found =
+        run(&RunSpec { steady: Some(steady), ..spec(1, &reads(1), 99.0, 1.0) }, 100_000, 99)
+            .unwrap();
+    assert_eq!((found.totals.seconds, found.partial), (5.0, None));
+    assert!(found.warnings[0].starts_with("steady after 5 s: IOPS"), "{:?}", found.warnings);
+    let never = Steady { seconds: 9.0, ..steady };
+    let found =
+        run(&RunSpec { steady: Some(never), ..spec(1, &reads(1), 4.0, 0.0) }, 100_000, 99).unwrap();
+    assert_eq!(found.totals.seconds, 4.0);
+    assert!(found.warnings[0].starts_with("not steady before its end"), "{:?}", found.warnings);
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::access::{Access, AccessError, is_default};
 use super::cache::Cache;
 use super::size::{self, Range};
+use super::steady::Steady;
 use super::when::When;
 
 /// A whole job.
@@ -49,6 +50,9 @@ pub struct Step {
     /// It ends as soon as the first worker has done all that it was to do.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ends_with_first: bool,
+    /// It ends when what it measures has come to rest, if that is before its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Steady>,
     /// Who does what; at least one.
     pub groups: Vec<Group>,
 }
@@ -275,6 +279,7 @@ impl JobSpec {
             seconds,
             ramp_seconds,
             ends_with_first: false,
+            steady: None,
             groups: vec![group],
         };
         JobSpec {
@@ -320,12 +325,31 @@ impl Step {
         }
     }
 
+    fn check_steady(&self, at: &str) -> Result<(), SpecError> {
+        let Some(steady) = self.steady else { return Ok(()) };
+        let (below, s) = (steady.below, steady.seconds);
+        within(at, "steady.below", "above 0", below, below > 0.0 && below.is_finite())?;
+        within(at, "steady.interval_seconds", "at least 1", 0.0, steady.interval_seconds > 0)?;
+        let fits = s <= MAX_SECONDS && steady.values() >= 2;
+        within(at, "steady.seconds", "two intervals to a year", s, fits)?;
+        let (s, fits) = (steady.after_seconds, (0.0..=MAX_SECONDS).contains(&steady.after_seconds));
+        within(at, "steady.after_seconds", "0 to a year", s, fits)?;
+        match self.groups.iter().any(|group| group.workload.end_flush) {
+            true => {
+                let what = "a step that ends when it is steady has no flush at its end";
+                Err(SpecError::Conflict { at: at.to_owned(), what })
+            }
+            false => Ok(()),
+        }
+    }
+
     fn check(&self, number: usize) -> Result<(), SpecError> {
         let at = format!("step {number}");
         let s = self.seconds;
         within(&at, "seconds", "above 0 and at most a year", s, s > 0.0 && s <= MAX_SECONDS)?;
         let (s, fits) = (self.ramp_seconds, (0.0..=MAX_SECONDS).contains(&self.ramp_seconds));
         within(&at, "ramp_seconds", "0 to a year", s, fits)?;
+        self.check_steady(&at)?;
         let workers = self.workers();
         let fits = (1..=MAX_WORKERS).contains(&workers);
         within(&at, "the number of workers", "1 to 65536", workers as f64, fits)?;
@@ -586,6 +610,15 @@ mod test {
             group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
             group.cache = Cache { drop: true, expect: crate::spec::Expect::Random };
             job.steps[0].ends_with_first = true;
+            job.steps[0].steady = Some(Steady {
+                of: crate::spec::Quantity::Bandwidth,
+                slope: true,
+                below: 0.5,
+                percent: true,
+                seconds: 30.0,
+                after_seconds: 9.0,
+                interval_seconds: 5,
+            });
             let text = toml::to_string(&job).unwrap();
             assert_eq!(toml::from_str::<JobSpec>(&text).unwrap(), job, "{text}");
         }
@@ -608,6 +641,14 @@ mod test {
         assert!(says("workload.access", paced).contains("a rate must be above 0"));
         let deep = "workload.outstanding = 0\nworkload.access";
         assert!(says("workload.access", deep).contains("outstanding I/Os must be 1 to 65536"));
+        let steady = |words: &str| {
+            says(
+                "[[steps.groups]]",
+                &format!("steady = {{ of = 'iops', {words} }}\n[[steps.groups]]"),
+            )
+        };
+        assert!(steady("below = 0, seconds = 9").contains("steady.below must be above 0"));
+        assert!(steady("below = 1, seconds = 1").contains("seconds must be two intervals"));
         let timed = |when: &str| says("workload.access", &format!("when.{when}\nworkload.access"));
         assert!(timed("delay_seconds = -1").contains("delay_seconds must be 0 to a year"));
         assert!(timed("seconds = 0").contains("group 1: seconds must be above 0"));

@@ -9,6 +9,7 @@ mod cache;
 mod job;
 mod run;
 mod size;
+mod steady;
 mod when;
 mod words;
 
@@ -20,5 +21,7 @@ pub use job::{
 };
 pub use run::{Part, RunSpec, Shift, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};
+pub(crate) use steady::Watch;
+pub use steady::{Quantity, Steady};
 pub use when::When;
 pub use words::Rate;

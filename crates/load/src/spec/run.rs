@@ -9,6 +9,7 @@ use volume::Volume;
 
 use super::cache::Cache;
 use super::job::Workload;
+use super::steady::Steady;
 use super::when::When;
 
 /// One run.
@@ -26,6 +27,8 @@ pub struct RunSpec {
     pub ramp_seconds: f64,
     /// It ends as soon as the first worker has done all that it was to do.
     pub ends_with_first: bool,
+    /// It ends when this holds.
+    pub steady: Option<Steady>,
     /// Decides every pattern, with the number of the worker.
     pub seed: u64,
     /// Processors for the workers, one thread on each; workers are dealt out in turn.

@@ -65,6 +65,7 @@ pub(crate) fn run_seed(
         seconds,
         ramp_seconds: seconds / 10.0,
         ends_with_first: false,
+        steady: None,
         seed,
         cores: vec![0],
         ledgers: None,

@@ -46,7 +46,7 @@ mod test {
     use super::*;
     use crate::formats::note::Treatment;
     use crate::formats::reading::Storage;
-    use crate::spec::{Expect, Extent, Pacing, Places, Walk};
+    use crate::spec::{Expect, Extent, Pacing, Places, Quantity, Walk};
 
     /// Volumes in words of their own: what is meant stands in the name.
     fn name(storage: &Storage) -> Result<String, String> {
@@ -253,6 +253,22 @@ mod test {
             (group.stripes.is_some(), group.workload.outstanding)
         };
         assert_eq!((named(1), named(4)), ((true, 1), (false, 2)));
+    }
+
+    #[test]
+    fn a_job_ends_when_it_is_steady() {
+        let of = |words: &str| of(&format!("{NULL}[a]\n{words}\n"));
+        let steady = |words: &str| of(words).job.unwrap().steps[0].steady;
+        let words = "ss=iops_slope:0.3%\nss_dur=30m\nss_ramp=10s\nss_interval=10";
+        let found = steady(words).unwrap();
+        assert_eq!((found.of, found.slope, found.percent), (Quantity::Iops, true, true));
+        assert_eq!((found.below, found.values(), found.after_seconds), (0.3, 180, 10.0));
+        // fio looks at nothing without a duration.
+        assert_eq!((steady("ss=iops:10%"), steady("rw=read")), (None, None));
+        let clones = of("numjobs=2\nss=bw:1%\nss_dur=9");
+        assert_eq!(clones.notes_of(Treatment::Differs).count(), 1);
+        let apart = refused(&format!("{NULL}[a]\nss=bw:1%\nss_dur=9\n[b]\n"));
+        assert!(apart.contains("the same steadystate"), "{apart}");
     }
 
     #[test]

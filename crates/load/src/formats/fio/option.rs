@@ -25,6 +25,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("ss", "steadystate"),
     ("ss_dur", "steadystate_duration"),
     ("ss_ramp", "steadystate_ramp_time"),
+    ("ss_interval", "steadystate_check_interval"),
     ("iomem", "mem"),
     ("mem_align", "iomem_align"),
     ("disable_bw", "disable_bw_measurement"),
@@ -150,6 +151,13 @@ fn time(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "runtime" => put(&mut settings.runtime_us, seconds.map(|us| Some(us).filter(|us| *us > 0))),
         "time_based" => put(&mut settings.time_based, value::switch(value)),
         "ramp_time" => put(&mut settings.ramp_us, seconds),
+        "steadystate" => {
+            let read = given(value).and_then(|text| words::steady(text, settings.kb_base));
+            put(&mut settings.steady.criterion, read.map(Some))
+        }
+        "steadystate_duration" => put(&mut settings.steady.duration_us, seconds),
+        "steadystate_ramp_time" => put(&mut settings.steady.ramp_us, seconds),
+        "steadystate_check_interval" => put(&mut settings.steady.interval_us, seconds.map(Some)),
         "startdelay" => put(&mut settings.delay_us, given(value).and_then(words::delay)),
         "wait_for" => put(&mut settings.wait_for, given(value).map(|name| Some(name.to_owned()))),
         "exitall" => put(&mut settings.exit_all, value::switch(value)),

@@ -2,6 +2,7 @@
 
 use super::value::{Amount, KbBase, Triple};
 use crate::formats::note::Note;
+use crate::spec::Quantity;
 
 /// All settings of a job, or the defaults for the jobs that follow.
 #[derive(Clone, Debug)]
@@ -72,6 +73,8 @@ pub struct Settings {
     pub wait_for: Option<String>,
     /// As soon as one job ends, all do.
     pub exit_all: bool,
+    /// When what is measured has come to rest, `steadystate=`.
+    pub steady: Rest,
     /// I/Os after which the job ends.
     pub most_ios: Option<u64>,
     /// What was written is made durable at the end of the job.
@@ -164,6 +167,7 @@ impl Default for Settings {
             delay_us: (0, 0),
             wait_for: None,
             exit_all: false,
+            steady: Rest::default(),
             most_ios: None,
             end_flush: false,
             distribution: Distribution::Uniform,
@@ -236,6 +240,19 @@ pub enum Engine {
     Nothing,
     /// A volume on another host, named by a URI.
     Remote,
+}
+
+/// What ends a job before its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rest {
+    /// What is looked at, whether its slope, below what, and whether that is in percent.
+    pub criterion: Option<(Quantity, bool, f64, bool)>,
+    /// How long, in microseconds; 0 for not at all.
+    pub duration_us: u64,
+    /// After what time, in microseconds.
+    pub ramp_us: u64,
+    /// Length of an interval in microseconds, if not a second.
+    pub interval_us: Option<u64>,
 }
 
 /// In which order several files are used, `file_service_type=`.

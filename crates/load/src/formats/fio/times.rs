@@ -5,7 +5,7 @@ use block::Rng;
 use super::convert::Converter;
 use super::job::FioJob;
 use crate::formats::note::Treatment;
-use crate::spec::{Group, Step, When};
+use crate::spec::{Group, Steady, Step, When};
 
 /// A step without a time limit, in seconds: it ends when all is done, long before a month.
 pub(super) const NO_LIMIT_SECONDS: f64 = 30.0 * 86400.0;
@@ -37,9 +37,34 @@ impl Steps {
         let first = self.done.is_empty();
         let open = self.open.get_or_insert_with(|| {
             let (name, groups) = (job.name.clone(), Vec::new());
-            let step = Step { name, seconds: 0.0, ramp_seconds, ends_with_first: false, groups };
+            let step = Step {
+                name,
+                seconds: 0.0,
+                ramp_seconds,
+                ends_with_first: false,
+                steady: None,
+                groups,
+            };
             Open { step, spans: Vec::new() }
         });
+        let steady = steady(job);
+        match (open.spans.is_empty(), open.step.steady == steady) {
+            (true, _) => open.step.steady = steady,
+            (false, true) => {}
+            (false, false) => {
+                let why =
+                    "jobs that run together have the same steadystate; part them with stonewall";
+                converter.refuse(job, "steadystate", why);
+            }
+        }
+        let several = !open.spans.is_empty() || settings.clones > 1;
+        if steady.is_some() && several && !settings.grouped {
+            let why = "all jobs up to the next stonewall are looked at together";
+            converter.note(job, "steadystate", Treatment::Differs, why);
+        }
+        if steady.is_some() && settings.end_flush && settings.mix.writes {
+            converter.refuse(job, "steadystate", "a flush at the end beside it is not supported");
+        }
         if open.step.ramp_seconds != ramp_seconds {
             let why = "jobs that run together have the same ramp_time; part them with stonewall";
             converter.refuse(job, "ramp_time", why);
@@ -112,6 +137,17 @@ impl Open {
             }
         }
     }
+}
+
+/// What ends the step of a job before its time. Without a duration fio does not look.
+fn steady(job: &FioJob) -> Option<Steady> {
+    let rest = job.settings.steady;
+    let (of, slope, below, percent) = rest.criterion.filter(|_| rest.duration_us > 0)?;
+    let interval_us = rest.interval_us.unwrap_or(1_000_000);
+    let seconds = |us: u64| us as f64 / 1e6;
+    let interval_seconds = u32::try_from(interval_us.div_ceil(1_000_000)).unwrap_or(u32::MAX);
+    let (after_seconds, seconds) = (seconds(rest.ramp_us), seconds(rest.duration_us));
+    Some(Steady { of, slope, below, percent, seconds, after_seconds, interval_seconds })
 }
 
 /// The delay of the n-th clone that draws one.

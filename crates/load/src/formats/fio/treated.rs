@@ -156,10 +156,6 @@ fn unsupported(name: &str) -> Option<&'static str> {
         "iodepth_low" => "the depth is kept; take it away",
         "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
         | "max_latency" => "the depth is given, not searched: try `drumfire sweep`",
-        "steadystate"
-        | "steadystate_duration"
-        | "steadystate_ramp_time"
-        | "steadystate_check_interval" => "a run has a length of its own: give runtime",
         "rate_ignore_thinktime" => "a rate and a thinktime exclude each other",
         "read_iolog"
         | "write_iolog"

@@ -2,6 +2,7 @@
 
 use super::settings::{Distribution, Engine, Hint, Mix, Service, Sizes};
 use super::value::{self, Amount, KbBase, Triple, set_each};
+use crate::spec::Quantity;
 
 /// Entries of one `bssplit`; fio's own limit.
 const SPLITS_MAX: usize = 64;
@@ -261,6 +262,34 @@ pub fn durable(text: &str) -> Result<bool, String> {
     }
 }
 
+/// Reads `steadystate=`: `iops_slope:0.3%`. What is looked at, whether its slope, below what, and
+/// whether that is in percent.
+pub fn steady(text: &str, kb: KbBase) -> Result<(Quantity, bool, f64, bool), String> {
+    let (word, limit) = text.split_once(':').ok_or("a limit is missing: write iops:10%")?;
+    let (what, slope) = match word.strip_suffix("_slope") {
+        Some(what) => (what, true),
+        None => (word, false),
+    };
+    let of = match what {
+        "iops" => Quantity::Iops,
+        "bw" => Quantity::Bandwidth,
+        "lat" => Quantity::Latency,
+        _ => return Err(format!("'{word}' is none of iops, bw, lat, and _slope behind them")),
+    };
+    let (below, percent) = match (limit.trim().strip_suffix('%'), of) {
+        (Some(percent), _) => (value::fraction(percent)?, true),
+        (None, Quantity::Iops) => (value::fraction(limit)?, false),
+        (None, Quantity::Bandwidth) => (kb.size(limit)? as f64, false),
+        (None, Quantity::Latency) => {
+            return Err(format!("{text} is not supported: give the limit in percent"));
+        }
+    };
+    match below > 0.0 {
+        true => Ok((of, slope, below, percent)),
+        false => Err("a limit is above 0".to_owned()),
+    }
+}
+
 /// Reads `file_service_type=`: `random`, `roundrobin:4`.
 pub fn service(text: &str) -> Result<Service, String> {
     let (word, count) = text.split_once(':').unwrap_or((text, "1"));
@@ -379,6 +408,12 @@ mod test {
         assert_eq!(processor_mask("0x15"), Ok(vec![0, 2, 4]));
         assert!(processor_mask("0").is_err() && processor_mask("x").is_err());
         assert_eq!(delay("2-500ms"), Ok((500_000, 2_000_000)));
+        assert_eq!(steady("bw_slope:1%", KB), Ok((Quantity::Bandwidth, true, 1.0, true)));
+        assert_eq!(steady("bw:1m", KB), Ok((Quantity::Bandwidth, false, 1048576.0, false)));
+        assert_eq!(steady("iops:0.5", KB), Ok((Quantity::Iops, false, 0.5, false)));
+        for wrong in ["iops", "iops:0", "lat:5ms", "speed:1%", "iops:x%"] {
+            assert!(steady(wrong, KB).is_err(), "{wrong}");
+        }
         assert_eq!(service("roundrobin:4"), Ok(Service::Turns(4)));
         assert_eq!(service("sequential"), Ok(Service::OneByOne));
         assert!(service("zipf:1.2").is_err() && service("best").is_err());

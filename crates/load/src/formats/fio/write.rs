@@ -42,6 +42,9 @@ fn section(
     if wait {
         line(text, "stonewall");
     }
+    if step.steady.is_some() {
+        return Err("an end when it is steady is not written".to_owned());
+    }
     if group.stripes.is_some() {
         return Err("volumes that one worker uses in turn are not written".to_owned());
     }

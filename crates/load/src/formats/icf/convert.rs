@@ -157,7 +157,7 @@ impl<'a> Converter<'a> {
     fn step(&mut self, name: &str, at: &Place, groups: Vec<Group>) -> Step {
         let ramp_seconds = self.icf.setup.ramp_seconds as f64;
         let (name, seconds) = (name.to_owned(), self.seconds(at));
-        Step { name, seconds, ramp_seconds, ends_with_first: false, groups }
+        Step { name, seconds, ramp_seconds, ends_with_first: false, steady: None, groups }
     }
 
     /// The k-th specification of every worker runs at the same time, in all tests of the cycle.

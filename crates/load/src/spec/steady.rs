@@ -1,0 +1,214 @@
+//! Whether what a run measures has come to rest: then a step may end before its time.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use stats::Second;
+
+use super::access::is_default;
+
+/// A step ends when this holds of its latest seconds, over all its workers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steady {
+    /// What is looked at.
+    pub of: Quantity,
+    /// How it changes: per interval by the line of least squares through all values, or how far
+    /// any value is from their mean.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub slope: bool,
+    /// It is below this, above 0: in percent of the mean, or in units of the quantity.
+    pub below: f64,
+    /// `below` is in percent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub percent: bool,
+    /// How long it must have been so, in seconds: two intervals to a year.
+    pub seconds: f64,
+    /// What is not looked at after the beginning of the measured window, in seconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub after_seconds: f64,
+    /// Seconds that make one value together, at least one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub interval_seconds: u32,
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// I/Os per second.
+    Iops,
+    /// Bytes per second.
+    Bandwidth,
+    /// Mean latency in nanoseconds.
+    Latency,
+}
+
+impl Steady {
+    /// Whether it holds of these seconds.
+    fn holds(&self, latest: &[Second]) -> bool {
+        let (each, count) = (self.interval_seconds as usize, self.values());
+        let mean_of =
+            |part: &[Second]| part.iter().map(|s| self.value(s)).sum::<f64>() / each as f64;
+        let values: Vec<f64> = latest.chunks(each).map(mean_of).collect();
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let change = if self.slope { slope(&values, mean) } else { deviation(&values, mean) };
+        let change = if self.percent { 100.0 * change / mean } else { change };
+        change.abs() < self.below
+    }
+
+    /// Values that are looked at together.
+    pub(crate) fn values(&self) -> usize {
+        (self.seconds / f64::from(self.interval_seconds)).round() as usize
+    }
+
+    fn value(&self, second: &Second) -> f64 {
+        match self.of {
+            Quantity::Iops => second.iops,
+            Quantity::Bandwidth => second.bytes_per_second,
+            Quantity::Latency => second.mean_ns.unwrap_or(0.0),
+        }
+    }
+}
+
+impl std::fmt::Display for Steady {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (of, unit) = match self.of {
+            Quantity::Iops => ("IOPS", " IOPS"),
+            Quantity::Bandwidth => ("bandwidth", " bytes per second"),
+            Quantity::Latency => ("mean latency", " ns"),
+        };
+        let unit = if self.percent { " % of the mean" } else { unit };
+        let change = match (self.slope, self.interval_seconds) {
+            (false, _) => "no value as far from the mean as".to_owned(),
+            (true, 1) => "a slope per second below".to_owned(),
+            (true, s) => format!("a slope per {s} s below"),
+        };
+        write!(f, "{of} with {change} {}{unit} for {} s", self.below, self.seconds)
+    }
+}
+
+/// Looks at a run, a second after the other, until it is steady.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    steady: Option<Steady>,
+    /// Those that count, no more of them than are looked at together.
+    latest: VecDeque<Second>,
+    seen: usize,
+}
+
+impl Watch {
+    /// For a run that ends when this holds, if it does so at all.
+    pub(crate) fn new(steady: Option<Steady>) -> Watch {
+        Watch { steady, latest: VecDeque::new(), seen: 0 }
+    }
+
+    /// Takes the next second of the measured window; whether it is steady with it.
+    pub(crate) fn is_steady(&mut self, second: Second) -> bool {
+        let Some(steady) = self.steady.filter(|steady| second.t > steady.after_seconds + 0.5)
+        else {
+            return false;
+        };
+        let (each, wanted) =
+            (steady.interval_seconds as usize, steady.values() * steady.interval_seconds as usize);
+        self.seen += 1;
+        self.latest.push_back(second);
+        if self.latest.len() > wanted {
+            self.latest.pop_front();
+        }
+        // Only whole intervals since the beginning count, each once.
+        self.latest.len() == wanted
+            && self.seen.is_multiple_of(each)
+            && steady.holds(self.latest.make_contiguous())
+    }
+}
+
+fn deviation(values: &[f64], mean: f64) -> f64 {
+    values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max)
+}
+
+/// Of the line of least squares, per value.
+fn slope(values: &[f64], mean: f64) -> f64 {
+    let middle = (values.len() - 1) as f64 / 2.0;
+    let from_middle = (0..values.len()).map(|index| index as f64 - middle);
+    let squares: f64 = from_middle.clone().map(|x| x * x).sum();
+    from_middle.zip(values).map(|(x, y)| x * (y - mean)).sum::<f64>() / squares
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn seconds(iops: &[f64]) -> Vec<Second> {
+        let second = |(t, iops): (usize, &f64)| Second {
+            t: (t + 1) as f64,
+            iops: *iops,
+            bytes_per_second: iops * 512.0,
+            mean_ns: Some(1e9 / iops),
+            ..Second::default()
+        };
+        iops.iter().enumerate().map(second).collect()
+    }
+
+    fn holds(steady: Steady, iops: &[f64]) -> bool {
+        let mut watch = Watch::new(Some(steady));
+        seconds(iops).into_iter().map(|second| watch.is_steady(second)).last().unwrap()
+    }
+
+    const STEADY: Steady = Steady {
+        of: Quantity::Iops,
+        slope: false,
+        below: 10.0,
+        percent: true,
+        seconds: 4.0,
+        after_seconds: 2.0,
+        interval_seconds: 1,
+    };
+
+    #[test]
+    fn is_steady_when_no_value_is_far_from_the_mean() {
+        // Too few seconds behind those that are not looked at.
+        assert!(!holds(STEADY, &[900.0, 900.0, 100.0, 100.0, 100.0]));
+        assert!(holds(STEADY, &[900.0, 900.0, 100.0, 100.0, 100.0, 100.0]));
+        // 120 is 13 % beyond the mean of 105.
+        assert!(!holds(STEADY, &[1.0, 1.0, 100.0, 100.0, 100.0, 120.0]));
+        assert!(holds(STEADY, &[1.0, 1.0, 300.0, 100.0, 96.0, 104.0, 100.0]));
+        let absolute = Steady { percent: false, below: 4.0, ..STEADY };
+        assert!(!holds(absolute, &[1.0, 1.0, 100.0, 96.0, 104.0, 100.0]));
+        assert!(holds(absolute, &[1.0, 1.0, 100.0, 97.0, 103.0, 100.0]));
+        // Nothing at all is not steady.
+        assert!(!holds(STEADY, &[0.0; 9]));
+        let latency = Steady { of: Quantity::Latency, percent: false, below: 1.0, ..STEADY };
+        assert!(holds(latency, &[1.0, 1.0, 5.0, 5.0, 5.0, 5.0]));
+    }
+
+    #[test]
+    fn a_slope_is_that_of_the_line_through_all_values() {
+        let slope = Steady { slope: true, below: 1.0, percent: true, ..STEADY };
+        // 10 a second of a mean of 115: 8.7 %.
+        assert!(!holds(slope, &[1.0, 1.0, 100.0, 110.0, 120.0, 130.0]));
+        assert!(holds(slope, &[1.0, 1.0, 100.0, 110.0, 110.0, 100.0]));
+        let falls = Steady { percent: false, below: 10.0, ..slope };
+        assert!(!holds(falls, &[1.0, 1.0, 130.0, 120.0, 110.0, 100.0]));
+        assert!(holds(Steady { below: 10.1, ..falls }, &[9.0, 9.0, 13.0, 3.0, -7.0, -17.0]));
+    }
+
+    #[test]
+    fn several_seconds_may_make_one_value() {
+        let wide = Steady { interval_seconds: 2, after_seconds: 0.0, ..STEADY };
+        assert_eq!(wide.values(), 2);
+        // Single seconds are not steady, their pairs are.
+        assert!(holds(wide, &[80.0, 120.0, 120.0, 80.0]));
+        assert!(!holds(Steady { interval_seconds: 1, ..wide }, &[80.0, 120.0, 120.0, 80.0]));
+        // In the middle of a pair nothing is decided.
+        assert!(!holds(wide, &[80.0, 120.0, 80.0, 120.0, 80.0]));
+    }
+}
