@@ -80,6 +80,29 @@ fn reads_beyond_the_end_of_a_file_are_named() {
     assert_eq!((&job["error"], &job["total_err"]), (&5.into(), &result["totals"]["errors"]));
 }
 
+/// What cannot be read any more is not only counted when a volume is compared again.
+#[test]
+fn blocks_that_cannot_be_compared_again_are_named() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = "run file:v.img?size=8m --size 4k --verify --seconds 0.5 --ramp 0 --out o --json";
+    drumfire.run(folder.path(), run, LIMIT).ok();
+    // Cut while a target has it: for us the volume is as long as it was.
+    let path = folder.path().join("v.img");
+    let served = drumfire.serve(&[&format!("disk=file:{}", path.display())]);
+    cut(&path);
+    let job = std::fs::read_to_string(folder.path().join("o/job.toml")).unwrap();
+    let job = job.replace("file:v.img?size=8m", &served.uri("disk"));
+    std::fs::write(folder.path().join("o/job.toml"), job).unwrap();
+    let found = drumfire.run(folder.path(), "run o/job.toml --verify-only", LIMIT);
+    assert_eq!(found.code, Some(5), "{found:?}");
+    for says in
+        ["  unreadable  ", " bytes at offset ", ": medium error: unrecovered read error (11/"]
+    {
+        assert!(found.stdout.contains(says), "{found:?}");
+    }
+}
+
 #[test]
 fn what_a_target_answers_is_said_in_the_words_of_its_standard() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -55,6 +55,9 @@ fn print(found: &Recheck, out: &mut impl Write) -> io::Result<()> {
     if *unreadable > 0 {
         writeln!(out, "  unreadable  {unreadable}")?;
     }
+    if let Some(first) = &found.unreadable_first {
+        writeln!(out, "  {first}")?;
+    }
     for (kind, count) in &found.found {
         writeln!(out, "  {kind:<11} {count}")?;
     }
@@ -79,6 +82,7 @@ fn to_json(found: &Recheck) -> Value {
         "compared": found.compared,
         "never_written": found.never_written,
         "unreadable": found.unreadable,
+        "unreadable_first": found.unreadable_first,
         "found": found.found,
         "examples": found.examples.iter().map(example).collect::<Vec<_>>(),
         "right": found.is_right(),

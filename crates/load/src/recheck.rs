@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Arena, Buf, Fault, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{Arena, Buf, Cause, Fault, Io, Lane, Nanos, Op, Pool, Tag};
 use os::Core;
 
 use crate::ledger::{Finding, Ledger};
@@ -33,6 +33,8 @@ pub struct Recheck {
     pub never_written: u64,
     /// Blocks that could not be read.
     pub unreadable: u64,
+    /// The first read that failed, and why.
+    pub unreadable_first: Option<String>,
     /// How many were lost, stale, torn, foreign.
     pub found: BTreeMap<&'static str, u64>,
     /// The first of them.
@@ -122,6 +124,9 @@ impl Pass {
                     let why = self.lane.broken().unwrap_or("connection lost");
                     return Err(RunError::Open(format!("{}: {why}", self.result.uri)));
                 }
+                if let Err(fault) = one.result {
+                    self.fail(index, fault, one.cause);
+                }
                 self.compare(index, one.buf.as_deref().filter(|_| one.result.is_ok()));
                 self.bufs[index] = one.buf;
             }
@@ -149,6 +154,14 @@ impl Pass {
             let (tag, buf) = (Tag(index as u64), self.bufs[index].take());
             batch.push_back(Io { tag, op: Op::Read, offset, len, fua: false, buf });
         }
+    }
+
+    #[cold]
+    fn fail(&mut self, index: usize, fault: Fault, cause: Cause) {
+        let (offset, len) = self.reads[index];
+        let why = || self.lane.words_of(cause).unwrap_or_else(|| fault.to_string());
+        let words = || format!("{len} bytes at offset {offset}: {}", why());
+        self.result.unreadable_first.get_or_insert_with(words);
     }
 
     fn compare(&mut self, index: usize, data: Option<&[u8]>) {
