@@ -1,5 +1,6 @@
 //! Job files of fio and Iometer: names of volumes are made here, everything else in `load`.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -92,6 +93,9 @@ pub fn read_as(
 pub fn name_volume(storage: &Storage) -> Result<String, String> {
     let uri = match storage {
         Storage::Uri(text) => text.parse::<Uri>().map_err(|error| error.to_string())?,
+        Storage::File { path, .. } if is_no_storage(path) => {
+            return Err(format!("{path} is neither a file nor a block device"));
+        }
         Storage::Nothing { size_bytes } => Uri::Null { bytes: *size_bytes, block_bytes: 512 },
         Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll } => {
             Uri::File(FileUri {
@@ -119,6 +123,12 @@ pub fn storage_of(uri: &str) -> Option<Storage> {
         uri @ Uri::Iscsi(_) => Some(Storage::Uri(uri.to_string())),
         _ => None,
     }
+}
+
+/// Whether something is there that keeps no blocks: a folder, `/dev/null`.
+fn is_no_storage(path: &str) -> bool {
+    let kind = std::fs::metadata(path).map(|there| there.file_type());
+    kind.is_ok_and(|kind| !kind.is_file() && !kind.is_block_device())
 }
 
 fn is_volume(name: &str) -> bool {
@@ -169,6 +179,8 @@ mod test {
         for uri in ["null:1t", "file:/a b?size=1g&direct=1", "file:c?direct=0"] {
             assert_eq!(name_volume(&storage_of(uri).unwrap()).unwrap(), uri);
         }
+        let null = storage_of("file:/dev/null?size=1g&direct=0").unwrap();
+        assert!(name_volume(&null).unwrap_err().contains("neither a file nor a block device"));
         for uri in ["ram:1g", "file:/x", "nvme+tcp://h/nqn.2026-11.x:d/1", "tape:1"] {
             assert_eq!(storage_of(uri), None, "{uri}");
         }
