@@ -80,6 +80,20 @@ fn reads_beyond_the_end_of_a_file_are_named() {
     assert_eq!((&job["error"], &job["total_err"]), (&5.into(), &result["totals"]["errors"]));
 }
 
+/// A loop device, detached at the end however the test ends.
+struct Loop(String);
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        losetup(&["--detach", &self.0]);
+    }
+}
+
+fn losetup(args: &[&str]) -> Option<String> {
+    let done = std::process::Command::new("losetup").args(args).output().ok()?;
+    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())
+}
+
 /// What cannot be read any more is not only counted when a volume is compared again.
 #[test]
 fn blocks_that_cannot_be_compared_again_are_named() {
@@ -126,16 +140,11 @@ fn a_device_that_is_taken_away_leaves_its_errno() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     let path = file(&folder);
-    let losetup = |args: &[&str]| {
-        let done = std::process::Command::new("losetup").args(args).output();
-        let done = done.ok().filter(|done| done.status.success());
-        done.map(|done| String::from_utf8(done.stdout).unwrap().trim().to_owned())
-    };
     let Some(device) = losetup(&["--find", "--show", path.to_str().unwrap()]) else {
         return drumfire_tests::skip("no loop device may be made");
     };
-    let uri = format!("file:{device}");
+    let device = Loop(device);
+    let uri = format!("file:{}", device.0);
     let result = run_and_cut(&drumfire, &folder, &uri, &path, "o");
-    assert!(losetup(&["--detach", &device]).is_some());
     says(&result, &uri, "EIO (5): Input/output error");
 }
