@@ -191,6 +191,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     let share = |percent: f64, what: &str| (percent > 0.0).then(|| format!("{percent} % {what}"));
     facts.extend(share(content.compress_percent, "compressible"));
     facts.extend(share(content.dedupe_percent, "duplicate"));
+    facts.extend(content.repeats.then(|| "buffers come again".to_owned()));
     facts.extend(workload.verify.map(|_| "every read is compared".to_owned()));
     let ios = workload.limit_ios.map(|ios| format!("ends after {ios} I/Os"));
     facts.extend(ios);

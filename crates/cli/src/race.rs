@@ -31,6 +31,9 @@ pub fn main(race: &Race, color: Color) -> Result<Exit> {
 
 /// The job of a race: what it makes stands in its setup.
 pub fn job(race: &Race) -> Result<JobSpec> {
+    let mut workload = race.drive.workload(race.workers)?;
+    // Its volumes are memory, and keep every byte as it is.
+    workload.content.repeats = true;
     let group = Group {
         name: String::new(),
         volumes: vec![MADE.to_owned()],
@@ -40,7 +43,7 @@ pub fn job(race: &Race) -> Result<JobSpec> {
         cores: Vec::new(),
         stripes: None,
         cache: Default::default(),
-        workload: race.drive.workload(race.workers)?,
+        workload,
     };
     let drive = &race.drive;
     let protocol = race.protocol.to_possible_value().expect("no protocol is hidden");

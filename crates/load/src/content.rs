@@ -26,6 +26,8 @@ pub(crate) struct Writer {
     random: usize,
     /// Share of 2³² of the chunks that are duplicates.
     duplicates: u64,
+    /// Writes are not masked.
+    repeats: bool,
     seed: u64,
 }
 
@@ -40,6 +42,7 @@ impl Writer {
             next: number << 40,
             random: random.next_multiple_of(8).min(CHUNK),
             duplicates: share(content.dedupe_percent),
+            repeats: content.repeats,
             seed,
         }
     }
@@ -57,7 +60,9 @@ impl Writer {
     #[inline]
     pub(crate) fn renew(&mut self, data: &mut [u8]) {
         if self.random == CHUNK && self.duplicates == 0 {
-            mask(data, self.unique());
+            if !self.repeats {
+                mask(data, self.unique());
+            }
             for unit in data.chunks_exact_mut(UNIT) {
                 unit[..8].copy_from_slice(&self.unique().to_le_bytes());
             }
@@ -78,7 +83,9 @@ impl Writer {
         for chunk in data.chunks_mut(CHUNK) {
             let random = self.random.min(chunk.len());
             if self.duplicates == 0 {
-                mask(&mut chunk[..random], self.unique());
+                if !self.repeats {
+                    mask(&mut chunk[..random], self.unique());
+                }
                 for unit in chunk[..random].chunks_mut(UNIT) {
                     let unique = self.unique().to_le_bytes();
                     unit[..8].copy_from_slice(&unique);
@@ -118,7 +125,7 @@ mod test {
 
     /// What is written by two workers, 32 KiB at a time, from two buffers each.
     fn written(compress_percent: f64, dedupe_percent: f64) -> Vec<u8> {
-        let content = Content { compress_percent, dedupe_percent };
+        let content = Content { compress_percent, dedupe_percent, repeats: false };
         let mut all = Vec::new();
         for number in 0..2 {
             let mut writer = Writer::new(&content, 7, number);
@@ -164,7 +171,7 @@ mod test {
     #[test]
     fn nothing_is_found_again_in_other_writes() {
         for (compress, left) in [(0.0, 100.0), (50.0, 50.0)] {
-            let content = Content { compress_percent: compress, dedupe_percent: 0.0 };
+            let content = Content { compress_percent: compress, ..Content::default() };
             let mut writer = Writer::new(&content, 7, 0);
             let mut bufs = [vec![0; 4096], vec![0; 4096]];
             bufs.iter_mut().for_each(|buf| writer.fill(buf));
@@ -175,6 +182,19 @@ mod test {
             }
             let found = compressed(&data, 128 << 10);
             assert!((found - left).abs() < 2.0, "{found} % are left, not {left}");
+        }
+    }
+
+    #[test]
+    fn what_repeats_is_new_in_every_512_bytes_and_no_more() {
+        let content = Content { repeats: true, ..Content::default() };
+        let mut writer = Writer::new(&content, 7, 0);
+        let mut buf = vec![0; 4096];
+        writer.fill(&mut buf);
+        let before = buf.clone();
+        writer.renew(&mut buf);
+        for (old, new) in before.chunks(UNIT).zip(buf.chunks(UNIT)) {
+            assert!(old[..8] != new[..8] && old[8..] == new[8..]);
         }
     }
 

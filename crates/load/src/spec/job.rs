@@ -202,6 +202,10 @@ pub struct Content {
     /// Share of 4 KiB blocks that equal one of few others, 0 to 100.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dedupe_percent: f64,
+    /// The bytes of a buffer come again in its next write, but for a new number in each 512. Only
+    /// for storage that compresses nothing: it saves a pass over the data.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub repeats: bool,
 }
 
 /// How data are compared.
@@ -599,7 +603,8 @@ mod test {
             };
             workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
             workload.range = Range { start: size::Extent::Percent(10.0), length: None };
-            workload.content = Content { compress_percent: 50.0, dedupe_percent: 25.0 };
+            workload.content =
+                Content { compress_percent: 50.0, dedupe_percent: 25.0, repeats: false };
             workload.verify = Some(Verify { fill: false, sample_percent: 1.5 });
             workload.limit_bytes = Some(1 << 30);
             (workload.limit_ios, workload.end_flush) = (Some(9), true);

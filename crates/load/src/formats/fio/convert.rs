@@ -216,6 +216,7 @@ impl Converter<'_> {
                     false => f64::from(data.compress_percent),
                 },
                 dedupe_percent: f64::from(data.dedupe_percent),
+                repeats: false,
             },
             // What a job reads must have been written; what it only writes is read at the end.
             verify: settings
