@@ -83,9 +83,9 @@ fn plain(job: &JobSpec) -> JobSpec {
 fn name(storage: &Storage) -> Result<String, String> {
     match storage {
         Storage::File { path, .. } if path.len() > 4000 => Err("too long".to_owned()),
-        Storage::File { path, size_bytes, direct, iopoll, sqpoll } => {
-            let size_bytes = size_bytes.unwrap_or(0);
-            Ok(format!("file:{direct}:{iopoll}:{sqpoll}:{size_bytes}:{path}"))
+        Storage::File { path, size_bytes, block_bytes, direct, iopoll, sqpoll } => {
+            let (size, block) = (size_bytes.unwrap_or(0), block_bytes.unwrap_or(0));
+            Ok(format!("file:{direct}:{iopoll}:{sqpoll}:{size}:{block}:{path}"))
         }
         Storage::Nothing { size_bytes } => Ok(format!("null:{size_bytes}")),
         Storage::Uri(uri) => Ok(uri.clone()),
@@ -96,9 +96,11 @@ fn storage_of(uri: &str) -> Option<Storage> {
     if let Some(size) = uri.strip_prefix("null:") {
         return Some(Storage::Nothing { size_bytes: size.parse().ok()? });
     }
-    let mut parts = uri.strip_prefix("file:")?.splitn(5, ':');
+    let mut parts = uri.strip_prefix("file:")?.splitn(6, ':');
     let mut switch = || parts.next()?.parse().ok();
     let (direct, iopoll, sqpoll) = (switch()?, switch()?, switch()?);
     let size_bytes = parts.next()?.parse().ok().filter(|size| *size > 0);
-    Some(Storage::File { path: parts.next()?.to_owned(), size_bytes, direct, iopoll, sqpoll })
+    let block_bytes = parts.next()?.parse().ok().filter(|bytes| *bytes > 0);
+    let path = parts.next()?.to_owned();
+    Some(Storage::File { path, size_bytes, block_bytes, direct, iopoll, sqpoll })
 }
