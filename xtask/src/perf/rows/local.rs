@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -154,10 +155,19 @@ impl Drop for Store {
             let _ = fs::remove_file(file);
         }
         if let Some(number) = &self.zram {
-            let _ = fs::write(format!("/sys/block/zram{number}/reset"), "1");
-            let _ = fs::write("/sys/class/zram-control/hot_remove", number);
+            // Whoever had it open may still be closing it, and it holds its memory until it goes.
+            let gone = || fs::write("/sys/class/zram-control/hot_remove", number).is_ok();
+            if !(0..100).any(|_| gone() || pause()) {
+                eprintln!("/dev/zram{number} is still in use: it stays, with its memory");
+            }
         }
     }
+}
+
+/// False, after a while.
+fn pause() -> bool {
+    std::thread::sleep(Duration::from_millis(20));
+    false
 }
 
 /// Writes random data, and waits until they are where they shall be.
