@@ -169,17 +169,7 @@ fn stem(file: &str) -> String {
 
 fn of_flags(run: &Run) -> Result<JobSpec> {
     let workers = (run.volumes.len() as u32).saturating_mul(run.workers);
-    let group = Group {
-        name: String::new(),
-        volumes: run.volumes.clone(),
-        workers: run.workers,
-        reported: Default::default(),
-        when: Default::default(),
-        cores: Vec::new(),
-        stripes: None,
-        cache: Default::default(),
-        workload: run.drive.workload(workers)?,
-    };
+    let group = Group::new(run.volumes.clone(), run.workers, run.drive.workload(workers)?);
     let job = JobSpec::of(run.drive.seed, run.drive.seconds(), run.drive.ramp, group);
     Ok(JobSpec { command: command(), ..job })
 }

@@ -34,17 +34,7 @@ pub fn job(race: &Race) -> Result<JobSpec> {
     let mut workload = race.drive.workload(race.workers)?;
     // Its volumes are memory, and keep every byte as it is.
     workload.content.repeats = true;
-    let group = Group {
-        name: String::new(),
-        volumes: vec![MADE.to_owned()],
-        workers: race.workers,
-        reported: Default::default(),
-        when: Default::default(),
-        cores: Vec::new(),
-        stripes: None,
-        cache: Default::default(),
-        workload,
-    };
+    let group = Group::new(vec![MADE.to_owned()], race.workers, workload);
     let drive = &race.drive;
     let protocol = race.protocol.to_possible_value().expect("no protocol is hidden");
     let settings = [

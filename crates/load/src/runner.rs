@@ -1,33 +1,31 @@
 //! Runs a spec on this host: starts the threads, collects every second, judges at the end.
 
+mod crew;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use block::Nanos;
-use os::{Clock, Waker};
+use os::Clock;
 use stats::live::{About, Action, Live, Phase, Snapshot};
 use stats::{
     Class, Collector, Host, Interval, Origin, Placement, RunResult, SCHEMA_VERSION, WorkerName,
 };
 
-use crate::engine::{self, News, Seat, Stop};
-use crate::handover::{Command, Handover};
+use self::crew::{Crew, seats};
+use crate::engine::Stop;
+use crate::handover::Command;
 use crate::judge;
-use crate::ledger::Ledger;
 use crate::meter::{Meter, Reading};
 use crate::patience::Patience;
-use crate::spec::{AccessError, Pacing, RunSpec, Steady, Watch, WorkerSpec, Workload};
+use crate::spec::{AccessError, RunSpec, Steady, Watch};
 use crate::witness::{Moment, Witness};
-use crate::worker::{Trouble, outlasts, turns};
+use crate::worker::{Trouble, outlasts};
 
 /// How often the view may answer keys.
 const POLL: Duration = Duration::from_millis(50);
-/// How long I/Os under way may take to come back at the end.
-const DRAINING: Nanos = Nanos::from_secs(10);
 /// How long a run may go on after its time for the flushes that it ends with: a day in seconds.
 pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;
 
@@ -134,147 +132,9 @@ pub(crate) fn volumes(spec: &RunSpec) -> Vec<Vec<usize>> {
     all
 }
 
-/// Processors with the workers on each: dealt out in turn, or where a worker may only be on some,
-/// to the one of them that has the fewest.
-pub(crate) fn seats(spec: &RunSpec) -> Vec<(usize, Vec<usize>)> {
-    let mut seats: Vec<(usize, Vec<usize>)> =
-        spec.cores.iter().map(|cpu| (*cpu, Vec::new())).collect();
-    for (index, worker) in spec.workers.iter().enumerate() {
-        let allowed = &worker.shift.cores;
-        let may = |seat: &&mut (usize, Vec<usize>)| allowed.is_empty() || allowed.contains(&seat.0);
-        // The first of those with as few.
-        let found = seats.iter_mut().filter(may).min_by_key(|seat| seat.1.len());
-        if let Some(seat) = found {
-            seat.1.push(index);
-        }
-    }
-    seats.retain(|(_, workers)| !workers.is_empty());
-    seats
-}
-
-/// The ledger of each worker's volume, if anything on it is compared.
-fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
-    let mut all = vec![None; spec.workers.len()];
-    for (number, workers) in volumes(spec).into_iter().enumerate() {
-        let workloads: Vec<&Workload> =
-            workers.iter().map(|index| &*spec.workers[*index].workload).collect();
-        if workloads.iter().all(|workload| workload.verify.is_none()) {
-            continue;
-        }
-        let path = spec.ledgers.as_ref().map(|folder| ledger_path(folder, number));
-        let geometry = spec.workers[workers[0]].volume.geometry();
-        let ledger = Ledger::new(&workloads, geometry, spec.seed, path.as_deref());
-        let ledger = Arc::new(ledger.map_err(|error| {
-            let path = path.map_or("memory".to_owned(), |path| path.display().to_string());
-            RunError::Ledger { path, error }
-        })?);
-        workers.iter().for_each(|index| all[*index] = Some(Arc::clone(&ledger)));
-    }
-    Ok(all)
-}
-
 /// Where the ledger of the n-th volume of a run is kept.
 pub(crate) fn ledger_path(folder: &Path, volume: usize) -> PathBuf {
     folder.join(format!("volume-{}.ledger", volume + 1))
-}
-
-/// The threads of a run.
-struct Crew {
-    handovers: Vec<Arc<Handover>>,
-    wakers: Vec<Waker>,
-    ids: Vec<i32>,
-    /// Threads of the kernel that poll for them.
-    pollers: Vec<i32>,
-    threads: Vec<JoinHandle<()>>,
-    news: Receiver<News>,
-}
-
-impl Crew {
-    /// Starts the threads and waits until all lanes are open.
-    fn start(spec: &Arc<RunSpec>) -> Result<Crew, RunError> {
-        let seats = seats(spec);
-        let count = seats.len();
-        let ledgers = ledgers(spec)?;
-        let mut turns = turns(spec);
-        let closed = |worker: &WorkerSpec| worker.workload.pacing == Pacing::Closed;
-        let paced = !spec.workers.iter().all(closed);
-        let (send, news) = mpsc::channel();
-        let mut crew = Crew {
-            handovers: Vec::new(),
-            wakers: Vec::new(),
-            ids: vec![0; count],
-            pollers: Vec::new(),
-            threads: Vec::new(),
-            news,
-        };
-        for (thread, (cpu, workers)) in seats.into_iter().enumerate() {
-            let ledgers = workers.iter().map(|index| ledgers[*index].clone()).collect();
-            let turns = workers.iter().map(|index| turns[*index].take()).collect();
-            let handover = Arc::new(Handover::new(workers.len(), paced));
-            crew.handovers.push(Arc::clone(&handover));
-            let seat = Seat { thread, cpu, workers, ledgers, turns, handover };
-            crew.threads.push(engine::start(seat, Arc::clone(spec), send.clone())?);
-        }
-        drop(send);
-        for _ in 0..count {
-            match crew.news.recv() {
-                Ok(News::Open { thread, id, pollers, waker }) => {
-                    crew.ids[thread] = id;
-                    crew.pollers.extend(pollers);
-                    crew.wakers.push(waker);
-                }
-                Ok(News::Failed(error)) => {
-                    crew.command(Command::Leave);
-                    crew.join(&Stop::default());
-                    return Err(RunError::Open(error));
-                }
-                Ok(News::Ended) | Err(_) => {
-                    return Err(RunError::Open("a worker thread died before it began".to_owned()));
-                }
-            }
-        }
-        Ok(crew)
-    }
-
-    fn command(&self, command: Command) {
-        self.handovers.iter().for_each(|handover| handover.command(command));
-        self.wakers.iter().for_each(Waker::wake);
-    }
-
-    /// Whether every worker has done all that it was to do.
-    fn is_finished(&self) -> bool {
-        self.handovers.iter().all(|handover| handover.is_finished())
-    }
-
-    /// Whether a volume is still being written for the first time.
-    fn is_filling(&self) -> bool {
-        self.handovers.iter().any(|handover| handover.is_filling())
-    }
-
-    fn ask(&self) {
-        self.handovers.iter().for_each(|handover| handover.ask());
-        self.wakers.iter().for_each(Waker::wake);
-    }
-
-    /// Waits for the threads to drain; those that do not come in time are told to leave, and all
-    /// are when the user has asked twice.
-    fn join(&mut self, stop: &Stop) {
-        let end = Clock::get().now() + DRAINING;
-        let mut running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
-        while running > 0 && stop.asked() < 2 && Clock::get().now() < end {
-            match self.news.recv_timeout(POLL) {
-                Err(RecvTimeoutError::Disconnected) => break,
-                _ => {
-                    running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
-                }
-            }
-        }
-        self.command(Command::Leave);
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has said so itself.
-            let _ = thread.join();
-        }
-    }
 }
 
 /// The beginning of the measured window.
@@ -635,45 +495,5 @@ fn host() -> Host {
         memory_bytes: os::sample::memory_total_bytes().unwrap_or(0),
         kernel: format!("Linux {}", os::sample::kernel_release()),
         ..Host::default()
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-    use crate::spec::{Access, Part, Shift};
-
-    #[test]
-    fn workers_sit_where_they_may() {
-        let volume = volume::open(&"null:1g".parse().unwrap(), volume::Purpose::Read).unwrap();
-        let worker = |cores: &&[usize]| WorkerSpec {
-            name: String::new(),
-            volume: volume.clone(),
-            uri: String::new(),
-            target: String::new(),
-            workload: Arc::new(Workload::new(Access::new(512, 100.0, 0.0), 1)),
-            number: 0,
-            part: Part::WHOLE,
-            shift: Shift { cores: cores.to_vec(), ..Shift::default() },
-        };
-        let spec = |cores: &[usize], workers: &[&[usize]]| RunSpec {
-            job: Default::default(),
-            document: Default::default(),
-            workers: workers.iter().map(worker).collect(),
-            seconds: 1.0,
-            ramp_seconds: 0.0,
-            ends_with_first: false,
-            steady: None,
-            seed: 1,
-            cores: cores.to_vec(),
-            ledgers: None,
-            targets: None,
-        };
-        let dealt = seats(&spec(&[4, 6], &[&[], &[], &[]]));
-        assert_eq!(dealt, [(4, vec![0, 2]), (6, vec![1])]);
-        let own = seats(&spec(&[0, 1, 2], &[&[1], &[1, 2], &[0], &[2, 0]]));
-        assert_eq!(own, [(0, vec![2, 3]), (1, vec![0]), (2, vec![1])]);
-        let nowhere = check(&spec(&[0], &[&[3]])).unwrap_err().to_string();
-        assert!(nowhere.contains("none of the processors"), "{nowhere}");
     }
 }

@@ -4,6 +4,7 @@
 //! through [`Worker::start_plain`]; what it does not need costs it one branch.
 
 mod turn;
+mod verify;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::pattern::{Next, Pattern};
 use crate::spec::{Content, Part, Workload};
 
 pub(crate) use self::turn::{Turn, outlasts, turns};
+use self::verify::{Fill, Verifier, changes};
 
 /// How often another place is tried for a write that another one is in the way of.
 const TRIES: u32 = 16;
@@ -69,26 +71,6 @@ struct Plan {
     /// The pattern has ended.
     exhausted: bool,
     ended: Option<Nanos>,
-}
-
-/// What compares reads with what was written.
-struct Verifier {
-    ledger: Arc<Ledger>,
-    /// Share of 2³² of the reads that are compared.
-    sample: u64,
-    rng: Rng,
-    /// What the read of each slot must find at least, if it is compared.
-    notes: Vec<(bool, Vec<u32>)>,
-    fill: Option<Fill>,
-}
-
-/// The pass that writes everything once: the next block and the one behind the last.
-struct Fill {
-    next: u64,
-    end: u64,
-    start: u64,
-    bytes: u64,
-    size: u32,
 }
 
 /// One I/O that may be under way.
@@ -524,11 +506,6 @@ enum Upcoming {
     Nothing,
 }
 
-/// Whether other data may be there afterwards.
-fn changes(op: Op) -> bool {
-    matches!(op, Op::Write | Op::Trim | Op::WriteZeroes)
-}
-
 /// The trouble that a fault means for the whole run, if it does.
 #[cold]
 fn lost(lane: &dyn Lane, fault: Fault) -> Option<Trouble> {
@@ -556,72 +533,6 @@ impl Slot {
             // It went without.
             (_, _, None) => {}
         }
-    }
-}
-
-impl Fill {
-    fn new(workload: &Workload, geometry: block::Geometry, part: Part) -> Fill {
-        let (start, bytes) = workload.range.on(geometry);
-        let size = workload.access.longest_bytes();
-        let blocks = bytes.div_ceil(u64::from(size));
-        Fill { next: part.begin(blocks), end: part.end(blocks), start, bytes, size }
-    }
-
-    fn next(&mut self) -> Option<Next> {
-        if self.next >= self.end {
-            return None;
-        }
-        let at = self.next * u64::from(self.size);
-        self.next += 1;
-        // The last one may be shorter.
-        let len = u64::from(self.size).min(self.bytes - at) as u32;
-        let (op, offset) = (Op::Write, self.start + at);
-        Some(Next { op, fua: false, offset, len, pause: Nanos(0), reply: 0 })
-    }
-}
-
-impl Verifier {
-    fn new(
-        workload: &Workload,
-        geometry: block::Geometry,
-        who: Identity,
-        ledger: Arc<Ledger>,
-    ) -> Verifier {
-        let percent = workload.verify.map_or(0.0, |verify| verify.sample_percent);
-        let blocks = u64::from(workload.access.longest_bytes()) / ledger.unit_bytes() + 1;
-        let notes = || (false, Vec::with_capacity(blocks as usize));
-        Verifier {
-            sample: (percent / 100.0 * (1_u64 << 32) as f64).round() as u64,
-            rng: Rng::new(who.seed.rotate_left(32), who.number),
-            notes: (0..workload.outstanding).map(|_| notes()).collect(),
-            fill: workload
-                .verify
-                .is_some_and(|verify| verify.fill)
-                .then(|| Fill::new(workload, geometry, who.part)),
-            ledger,
-        }
-    }
-
-    fn note(&mut self, index: usize, offset: u64, len: u32) {
-        let (compared, notes) = &mut self.notes[index];
-        *compared = self.rng.chance(self.sample);
-        if *compared {
-            self.ledger.note(offset, len, notes);
-        }
-    }
-
-    fn ended(&mut self, index: usize, slot: &Slot, done: &mut Done) -> Option<Finding> {
-        match slot.op {
-            op if changes(op) => {
-                self.ledger.release(slot.offset, slot.len, done.result.is_ok());
-            }
-            Op::Read if done.result.is_ok() && self.notes[index].0 => {
-                let data = &done.buf.as_deref()?[..slot.len as usize];
-                return self.ledger.check(data, slot.offset, &self.notes[index].1);
-            }
-            _ => {}
-        }
-        None
     }
 }
 

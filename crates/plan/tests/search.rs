@@ -68,18 +68,7 @@ fn search(ns: u64, seconds: f64, repeats: u32, seed: u64) -> Found {
     let profile = Profile::parse(KNOWN).unwrap();
     let workload = Workload::new(Access::new(4096, 100.0, 100.0), 256);
     let volumes = vec!["made".to_owned()];
-    let group = Group {
-        name: String::new(),
-        volumes,
-        workers: 1,
-        reported: Default::default(),
-        when: Default::default(),
-        cores: Vec::new(),
-        stripes: None,
-        cache: Default::default(),
-        workload,
-    };
-    let job = JobSpec::of(seed, seconds, 0.5, group);
+    let job = JobSpec::of(seed, seconds, 0.5, Group::new(volumes, 1, workload));
     let search = Search::P99 { ns };
     let plan = SweepPlan { repeats, seed, search, poisson: true, ..SweepPlan::default() };
     let mut sweep = Sweep::new(job, plan).unwrap();

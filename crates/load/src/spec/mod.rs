@@ -6,6 +6,7 @@
 
 mod access;
 mod cache;
+mod check;
 mod job;
 mod run;
 mod size;
@@ -15,9 +16,10 @@ mod words;
 
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
 pub use cache::{Cache, Expect};
+pub use check::SpecError;
 pub use job::{
-    Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, SpecError, Step, Stripes,
-    Verify, Workload,
+    Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, Step, Stripes, Verify,
+    Workload,
 };
 pub use run::{Part, RunSpec, Shift, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};

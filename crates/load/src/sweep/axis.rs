@@ -65,17 +65,7 @@ mod test {
 
     fn parse(text: &str) -> Result<Axis, SweepError> {
         let workload = Workload::new(Access::new(512, 100.0, 100.0), 1);
-        let group = Group {
-            name: String::new(),
-            volumes: vec![],
-            workers: 1,
-            reported: Default::default(),
-            when: Default::default(),
-            cores: Vec::new(),
-            stripes: None,
-            cache: Default::default(),
-            workload,
-        };
+        let group = Group::new(Vec::new(), 1, workload);
         super::parse(text, &JobSpec::of(1, 1.0, 0.0, group))
     }
 

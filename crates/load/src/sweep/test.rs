@@ -32,17 +32,8 @@ fn device(job: &JobSpec) -> RunResult {
 }
 
 fn sweep(axes: &[&str], repeats: u32, search: Search) -> Result<Sweep, SweepError> {
-    let group = Group {
-        name: String::new(),
-        volumes: vec!["null:1g".to_owned()],
-        workers: 1,
-        reported: Default::default(),
-        when: Default::default(),
-        cores: Vec::new(),
-        stripes: None,
-        cache: Default::default(),
-        workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
-    };
+    let workload = Workload::new(Access::new(512, 100.0, 100.0), 32);
+    let group = Group::new(vec!["null:1g".to_owned()], 1, workload);
     let job = JobSpec::of(1, 1.0, 0.0, group);
     let axes = axes.iter().map(|axis| parse_axis(axis, &job)).collect::<Result<_, _>>()?;
     Sweep::new(job, SweepPlan { axes, repeats, seed: 7, search, ..SweepPlan::default() })

@@ -249,18 +249,9 @@ mod test {
     use crate::spec::{Access, Verify};
 
     fn job() -> JobSpec {
-        let group = Group {
-            name: String::new(),
-            volumes: ["null:1g", "null:2g", "null:3g"].map(str::to_owned).to_vec(),
-            workers: 2,
-            reported: Default::default(),
-            when: Default::default(),
-            cores: Vec::new(),
-            stripes: None,
-            cache: Default::default(),
-            workload: Workload::new(Access::new(512, 100.0, 100.0), 32),
-        };
-        JobSpec::of(1, 1.0, 0.0, group)
+        let volumes = ["null:1g", "null:2g", "null:3g"].map(str::to_owned).to_vec();
+        let workload = Workload::new(Access::new(512, 100.0, 100.0), 32);
+        JobSpec::of(1, 1.0, 0.0, Group::new(volumes, 2, workload))
     }
 
     fn after(settings: &[(&str, &str)]) -> Result<Group, String> {

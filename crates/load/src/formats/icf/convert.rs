@@ -7,7 +7,7 @@ use super::file::{Icf, Spec, SpecLine, Worker};
 use super::scan::Text;
 use crate::formats::note::{FormatError, Note, Notes, Place, Treatment};
 use crate::formats::reading::Reading;
-use crate::spec::{Access, Extent, Group, JobSpec, Line, Range, Reported, Step, Workload};
+use crate::spec::{Access, Extent, Group, JobSpec, Line, Range, Step, Workload};
 
 /// What the caller knows and decides.
 pub struct Options<'a> {
@@ -138,17 +138,8 @@ impl<'a> Converter<'a> {
         let mut steps = Vec::new();
         for spec in specs {
             let access = self.access(spec);
-            let group = Group {
-                name: String::new(),
-                volumes: self.options.volumes.to_vec(),
-                workers: 1,
-                reported: Reported::Group,
-                when: Default::default(),
-                cores: Vec::new(),
-                stripes: None,
-                cache: Default::default(),
-                workload: Workload::new(access, 1),
-            };
+            let volumes = self.options.volumes.to_vec();
+            let group = Group::new(volumes, 1, Workload::new(access, 1));
             steps.push(self.step(&spec.name, &spec.at, vec![group]));
         }
         steps
@@ -226,17 +217,7 @@ impl<'a> Converter<'a> {
                 let volumes = worker.targets[..*count].iter().filter_map(volume).collect();
                 let name = format!("{} {}", manager.name, worker.name);
                 let workload = self.workload(worker, spec, test.outstanding);
-                groups.push(Group {
-                    name,
-                    volumes,
-                    workers: 1,
-                    reported: Reported::Group,
-                    when: Default::default(),
-                    cores: Vec::new(),
-                    stripes: None,
-                    cache: Default::default(),
-                    workload,
-                });
+                groups.push(Group { name, ..Group::new(volumes, 1, workload) });
             }
         }
         let Some((name, at)) = name else { return Ok(None) };
