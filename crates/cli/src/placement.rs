@@ -16,9 +16,8 @@ pub struct Placement {
 
 /// Places both ends of a race on `cores`.
 ///
-/// With work for all cores each gets a thread of both ends: a connection's two ends then share a
-/// core, its data stay in one cache, and the load balances itself (4 KiB: 1.7M against 1.3M IOPS
-/// with an end on each of two cores). With fewer workers than cores, targets get the cores that
+/// With work for all cores each gets one thread of both ends: they take turns, so the data of a
+/// connection stay in one cache, and the load balances itself. With fewer workers than cores, targets get the cores that
 /// have no worker, so that both ends of a lone connection may spin.
 pub fn race(cores: &[usize], workers: usize) -> Placement {
     if workers >= cores.len() {

@@ -177,7 +177,11 @@ pub fn prepare(job: &JobSpec, step: &Step) -> Result<(RunSpec, Server)> {
     let job = serde_json::to_value(job).context("the job as a document")?;
     spec.document = job;
     spec.job.storage = "RAM".to_owned();
-    spec.targets = Some(TargetThreads { cores: place.targets, threads: server.thread_ids() });
+    spec.targets = Some(TargetThreads {
+        cores: place.targets,
+        threads: server.thread_ids(),
+        shared: server.shared_threads(),
+    });
     Ok((spec, server))
 }
 

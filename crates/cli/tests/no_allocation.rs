@@ -127,7 +127,11 @@ fn run(size_bytes: u32, read_percent: f64) {
         seed: 1,
         cores: cores.clone(),
         ledgers: None,
-        targets: Some(TargetThreads { cores, threads: server.thread_ids() }),
+        targets: Some(TargetThreads {
+            cores,
+            threads: server.thread_ids(),
+            shared: server.shared_threads(),
+        }),
     };
     let mut watch = Watch::default();
     let result = Engine::default().run(spec, &mut watch).unwrap();

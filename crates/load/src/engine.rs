@@ -1,12 +1,12 @@
 //! The threads that drive: one core, one reactor, some workers each.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
 use block::{Lane, Nanos, Pool};
-use os::{Core, Waker};
+use os::{Core, SharedCompanion, SharedThread, Waker};
 use stats::Interval;
 
 use crate::handover::{Command, Handover};
@@ -68,28 +68,79 @@ pub(crate) struct Seat {
     /// When each begins and ends, where that is not with the run.
     pub(crate) turns: Vec<Option<Turn>>,
     pub(crate) handover: Arc<Handover>,
+    /// The thread of another loop on this processor, to run beside it.
+    pub(crate) shared: Option<SharedThread>,
+    /// Nanoseconds that the other loop takes.
+    pub(crate) companion_ns: Arc<AtomicU64>,
 }
 
-/// Starts the thread of a seat.
+/// A seat's loop under way.
+pub(crate) enum Running {
+    /// On a thread of its own.
+    Thread(JoinHandle<()>),
+    /// On a thread that had one; this end hangs up when it is over.
+    Beside(Receiver<()>),
+}
+
+impl Running {
+    /// Whether it is over.
+    pub(crate) fn is_finished(&self) -> bool {
+        match self {
+            Running::Thread(thread) => thread.is_finished(),
+            Running::Beside(over) => over.try_recv() == Err(TryRecvError::Disconnected),
+        }
+    }
+
+    /// Waits for its end. One that panicked has said so itself.
+    pub(crate) fn join(self) {
+        match self {
+            Running::Thread(thread) => drop(thread.join()),
+            Running::Beside(over) => drop(over.recv()),
+        }
+    }
+}
+
+/// Starts the loop of a seat.
 pub(crate) fn start(
     mut seat: Seat,
     spec: Arc<RunSpec>,
     news: Sender<News>,
-) -> std::io::Result<JoinHandle<()>> {
+) -> std::io::Result<Running> {
     let name = format!("worker {}", seat.cpu);
-    std::thread::Builder::new().name(name).spawn(move || {
-        let failed = drive(&mut seat, &spec, &news).err();
+    let shared = seat.shared.take();
+    let mut body = move |companion: Option<SharedCompanion>| {
+        let failed = drive(&mut seat, &spec, &news, companion).err();
         let _ = match failed {
             Some(error) => news.send(News::Failed(error)),
             None => news.send(News::Ended),
         };
-    })
+    };
+    let Some(shared) = shared else {
+        let thread = std::thread::Builder::new().name(name).spawn(move || body(None))?;
+        return Ok(Running::Thread(thread));
+    };
+    let (running, over) = mpsc::channel();
+    let sent = shared.run(Box::new(move |companion| {
+        body(Some(companion));
+        drop(running);
+    }));
+    let gone = || std::io::Error::other("the thread of its target has ended");
+    if sent { Ok(Running::Beside(over)) } else { Err(gone()) }
 }
 
-fn drive(seat: &mut Seat, spec: &RunSpec, news: &Sender<News>) -> Result<(), String> {
+fn drive(
+    seat: &mut Seat,
+    spec: &RunSpec,
+    news: &Sender<News>,
+    companion: Option<SharedCompanion>,
+) -> Result<(), String> {
     os::cpu::pin(seat.cpu).map_err(|error| format!("processor {}: {error}", seat.cpu))?;
     let core = Core::open(Pool::new(POOL.0, POOL.1)).map_err(|error| error.to_string())?;
     let (waker, _) = core.waker().map_err(|error| error.to_string())?;
+    if let Some(companion) = companion {
+        let used = Arc::clone(&seat.companion_ns);
+        core.share(companion, used).map_err(|error| error.to_string())?;
+    }
     let lanes = open_lanes(seat, spec, &core)?;
     let mut workers = Vec::new();
     let turns = std::mem::take(&mut seat.turns);

@@ -1,18 +1,29 @@
 //! What a run costs: processor time of its threads and of the host.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::Nanos;
 use os::sample::{self, HostCpu, ThreadUse};
 use stats::live::LiveCpu;
 use stats::{Cpu, Processor};
 
+/// The threads of a run.
+pub(crate) struct Threads {
+    /// Those of the workers.
+    pub(crate) initiators: Vec<i32>,
+    /// Threads of the kernel that poll for what the initiators submit.
+    pub(crate) pollers: Vec<i32>,
+    /// Those of the targets, if they are in this process; some may be workers' as well.
+    pub(crate) targets: Option<Vec<i32>>,
+    /// What targets took of the time of workers' threads, in nanoseconds.
+    pub(crate) companions_ns: Vec<Arc<AtomicU64>>,
+}
+
 /// Reads the counters of a run's threads and of the host.
 pub(crate) struct Meter {
-    initiators: Vec<i32>,
-    /// Threads of the kernel that poll for what the initiators submit.
-    pollers: Vec<i32>,
-    targets: Option<Vec<i32>>,
+    threads: Threads,
     /// Threads of the kernel that do what could not begin without a wait, at both ends.
     helpers: [Helpers; 2],
 }
@@ -34,31 +45,39 @@ pub(crate) struct Reading {
     io_workers: Nanos,
     used: ThreadUse,
     target: Option<Nanos>,
+    /// Of the time of the workers' threads that of the targets, by the clock.
+    shared: Nanos,
     host: HostCpu,
     each: Vec<HostCpu>,
 }
 
 impl Meter {
-    /// For the threads of the workers, those that poll for them and, if they are in this process,
-    /// those of the targets.
-    pub(crate) fn new(initiators: Vec<i32>, pollers: Vec<i32>, targets: Option<Vec<i32>>) -> Meter {
-        Meter { initiators, pollers, targets, helpers: Default::default() }
+    /// For these threads.
+    pub(crate) fn new(threads: Threads) -> Meter {
+        Meter { threads, helpers: Default::default() }
     }
 
     /// The counters now. Helpers that nobody saw between their first work and their end are not in
     /// them; they live for seconds, so reading every second sees all.
     pub(crate) fn read(&mut self, now: Nanos) -> Reading {
-        let poll = sum(&self.pollers);
         let [io_workers, target_helpers] = self.read_helpers();
-        let mut used = used(self.initiators.iter().chain(&self.pollers));
+        let Threads { initiators, pollers, targets, companions_ns } = &self.threads;
+        let poll = sum(pollers);
+        let mut used = used(initiators.iter().chain(pollers));
         used.system_s += io_workers.as_secs_f64();
+        let shared = companions_ns.iter().map(|used| used.load(Ordering::Relaxed)).sum();
+        let own = |targets: &Vec<i32>| {
+            let apart = targets.iter().filter(|thread| !initiators.contains(thread));
+            sum(apart) + target_helpers
+        };
         Reading {
             at: now,
-            initiator: sum(&self.initiators) + poll + io_workers,
+            initiator: sum(initiators) + poll + io_workers,
             poll,
             io_workers,
             used,
-            target: self.targets.as_deref().map(|threads| sum(threads) + target_helpers),
+            target: targets.as_ref().map(own),
+            shared: Nanos(shared),
             host: HostCpu::now(),
             each: HostCpu::each_now(),
         }
@@ -68,10 +87,12 @@ impl Meter {
 impl Meter {
     /// What helpers of the initiators have used, and those of the targets.
     fn read_helpers(&mut self) -> [Nanos; 2] {
+        let Threads { initiators, pollers, targets, .. } = &self.threads;
         // A thread that polls for submissions has helpers of its own.
-        let initiators = [&self.initiators[..], &self.pollers].concat();
-        let owners = [&initiators[..], self.targets.as_deref().unwrap_or(&[])];
-        let [initiators, targets] = owners.map(os::io_workers);
+        let initiators = [&initiators[..], pollers].concat();
+        let apart = targets.iter().flatten().filter(|thread| !initiators.contains(thread));
+        let targets: Vec<i32> = apart.copied().collect();
+        let [initiators, targets] = [initiators, targets].map(|owners| os::io_workers(&owners));
         [self.helpers[0].read(&initiators), self.helpers[1].read(&targets)]
     }
 }
@@ -92,8 +113,8 @@ impl Helpers {
     }
 }
 
-fn sum(threads: &[i32]) -> Nanos {
-    let used = threads.iter().filter_map(|thread| sample::thread_cpu(*thread).ok());
+fn sum<'a>(threads: impl IntoIterator<Item = &'a i32>) -> Nanos {
+    let used = threads.into_iter().filter_map(|thread| sample::thread_cpu(*thread).ok());
     used.fold(Nanos(0), |sum, used| sum + used)
 }
 
@@ -115,6 +136,11 @@ impl Reading {
         let cores = |now: Nanos, then: Nanos| now.since(then).as_secs_f64() / seconds;
         let host = self.host.since(&earlier.host);
         let share = |part: f64| (host.total() > 0.0).then(|| part / host.total() * 100.0);
+        let (whole, shared) =
+            (self.initiator.since(earlier.initiator), self.shared.since(earlier.shared));
+        let initiator = whole.since(shared);
+        // What a thread of both ends spent in the kernel is split as its whole time is.
+        let own = if shared == Nanos(0) { 1.0 } else { initiator.0 as f64 / whole.0.max(1) as f64 };
         let target = self.target.zip(earlier.target);
         let (used, before) = (self.used, earlier.used);
         let minor = used.minor_faults.saturating_sub(before.minor_faults);
@@ -126,13 +152,16 @@ impl Reading {
             irq_percent: share(host.irq),
             softirq_percent: share(host.softirq),
             steal_percent: share(host.steal),
-            initiator_cores: Some(cores(self.initiator, earlier.initiator)),
-            initiator_system_cores: Some(((used.system_s - before.system_s) / seconds).max(0.0)),
+            initiator_cores: Some(cores(initiator, Nanos(0))),
+            initiator_system_cores: Some(
+                ((used.system_s - before.system_s) / seconds * own).max(0.0),
+            ),
             initiator_poll_cores: Some(cores(self.poll, earlier.poll)),
             initiator_io_worker_cores: Some(cores(self.io_workers, earlier.io_workers)),
             initiator_switches: Some(used.switches.saturating_sub(before.switches)),
             initiator_faults: Some([minor, major]),
-            target_cores: target.map(|(now, then)| cores(now, then)),
+            target_cores: target
+                .map(|(now, then)| cores(now, then) + cores(whole.since(initiator), Nanos(0))),
             ..Cpu::default()
         }
         .derive(iops)
@@ -185,5 +214,33 @@ mod test {
         assert_eq!(helpers.read(&[]), Nanos(165));
         let own = sample::thread_id();
         assert!(helpers.read(&[own, -5]) > Nanos(165));
+    }
+
+    #[test]
+    fn what_targets_take_of_a_shared_thread_is_theirs() {
+        let reading = |ms: u64, shared_ms: u64| Reading {
+            at: Nanos::from_millis(10 * ms),
+            initiator: Nanos::from_millis(ms),
+            poll: Nanos(0),
+            io_workers: Nanos(0),
+            used: ThreadUse { system_s: ms as f64 / 2e3, ..ThreadUse::default() },
+            target: Some(Nanos::from_millis(ms / 10)),
+            shared: Nanos::from_millis(shared_ms),
+            host: HostCpu::default(),
+            each: Vec::new(),
+        };
+        let near = |a: Option<f64>, b: f64| assert!((a.unwrap() - b).abs() < 1e-9, "{a:?}, {b}");
+        let cpu = reading(1000, 600).since(&reading(0, 0), 1.0);
+        near(cpu.initiator_cores, 0.04);
+        near(cpu.target_cores, 0.07);
+        near(cpu.initiator_system_cores, 0.02);
+        // The clock goes on while a thread is kept from running: there is no more than its time.
+        let cpu = reading(1000, 1100).since(&reading(0, 0), 1.0);
+        near(cpu.initiator_cores, 0.0);
+        near(cpu.target_cores, 0.11);
+        // Without shared threads nothing is split.
+        let cpu = reading(1000, 0).since(&reading(0, 0), 1.0);
+        near(cpu.initiator_cores, 0.1);
+        near(cpu.initiator_system_cores, 0.05);
     }
 }

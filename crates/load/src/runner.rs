@@ -18,7 +18,7 @@ use self::crew::{Crew, seats};
 use crate::engine::Stop;
 use crate::handover::Command;
 use crate::judge;
-use crate::meter::{Meter, Reading};
+use crate::meter::{Meter, Reading, Threads};
 use crate::patience::Patience;
 use crate::spec::{AccessError, RunSpec, Steady, Watch};
 use crate::witness::{Moment, Witness};
@@ -174,12 +174,18 @@ impl<'a> Run<'a> {
             target: worker.target.clone(),
         });
         let targets = spec.targets.as_ref().map(|targets| targets.threads.clone());
+        let threads = Threads {
+            initiators: crew.ids.clone(),
+            pollers: crew.pollers.clone(),
+            targets,
+            companions_ns: crew.companions_ns.clone(),
+        };
         Run {
             spec,
             stop,
             clock: Clock::get(),
             collected: Collector::new(names.collect()),
-            meter: Meter::new(crew.ids.clone(), crew.pollers.clone(), targets),
+            meter: Meter::new(threads),
             errors: 0,
             trouble: None,
             mismatch: false,
@@ -404,6 +410,10 @@ impl<'a> Run<'a> {
                 initiator: cores(&taken),
                 target: spec.targets.as_ref().map_or_else(Vec::new, |t| cores(&t.cores)),
                 pinned: true,
+                shared_threads: spec
+                    .targets
+                    .as_ref()
+                    .is_some_and(|t| taken.iter().any(|cpu| t.shared_on(*cpu).is_some())),
             },
             started: started.clone(),
             seed: spec.seed,

@@ -10,6 +10,7 @@ use io_uring::squeue;
 use crate::aio::Aio;
 use crate::calls::Calls;
 use crate::clock::Clock;
+use crate::companion::Company;
 use crate::file::FileState;
 use crate::listener::ListenerState;
 use crate::pipe::Pipe;
@@ -90,6 +91,7 @@ impl Core {
             direct: None,
             spare: None,
             pipe: None,
+            company: None,
             pool: pool.clone(),
         };
         Ok(Core { state: Rc::new(RefCell::new(state)), clock: Clock::get(), pool, spin: SPIN })
@@ -118,6 +120,7 @@ impl Core {
     /// has come. `None` waits for news alone; a time that has passed does not wait.
     pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
+        self.turn_companion(&mut state)?;
         state.refill();
         if state.in_flight > 0 && state.ring().needs_entry() {
             state.ring().enter()?;
@@ -140,7 +143,7 @@ impl Core {
         Ok(())
     }
 
-    fn wait(&self, state: &mut State, start: Nanos, until: Option<Nanos>) -> io::Result<()> {
+    fn wait(&self, state: &mut State, mut start: Nanos, until: Option<Nanos>) -> io::Result<()> {
         if until.is_none() && state.waits_for_several() {
             state.ring().wait_for_several(SEVERAL, SEVERAL_WITHIN)?;
             state.reap();
@@ -150,6 +153,9 @@ impl Core {
         }
         let mut pauses = 0_u32;
         loop {
+            if self.turn_companion(state)? {
+                start = self.now();
+            }
             if state.ring().needs_entry() {
                 state.ring().enter()?;
             }
@@ -175,11 +181,16 @@ impl Core {
             if until.is_some_and(|until| now >= until) {
                 return Ok(());
             }
-            let left = until.map(|until| until.since(now));
+            let wake = until.into_iter().chain(state.companion_wake()).min();
+            let left = wake.map(|wake| wake.since(now));
             let soon = left.is_some_and(|left| left <= PRECISION);
             if now.since(start) > self.spin && !soon && !state.must_look() {
                 state.watch_direct()?;
+                if !state.lay_down_companion()? {
+                    continue;
+                }
                 state.ring().wait(left.map(|left| left.since(Nanos(PRECISION.0 / 2))))?;
+                state.wake_companion()?;
                 state.reap();
                 if !state.ready.is_empty() {
                     return Ok(());
@@ -245,6 +256,8 @@ pub(crate) struct State {
     pub(crate) spare: Option<Buf>,
     /// For sends by reference; made when it is first needed.
     pub(crate) pipe: Option<Pipe>,
+    /// Another loop on this thread.
+    pub(crate) company: Option<Company>,
     /// Where the buffers of a chain go when it is sent, or its socket is gone.
     pub(crate) pool: Pool,
 }
@@ -384,12 +397,12 @@ impl State {
     /// Whether it is better to sleep for several completions than to look for each: nobody else
     /// on this core would wait for theirs.
     fn waits_for_several(&mut self) -> bool {
-        let alone = self.live_sockets == 0 && !self.must_look();
+        let alone = self.live_sockets == 0 && self.company.is_none() && !self.must_look();
         alone && self.behind_threads >= UNDER_WAY && self.ring().features.batch_wait
     }
 
     /// Whether something is under way that no completion of the ring tells of.
-    fn must_look(&self) -> bool {
+    pub(crate) fn must_look(&self) -> bool {
         let aio = self.aio.as_ref().is_some_and(|aio| aio.pending() > 0);
         aio || self.calls.pending() > 0 || self.polled_in_flight() > 0
     }

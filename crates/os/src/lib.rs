@@ -9,6 +9,7 @@ mod aio;
 mod cached;
 mod calls;
 mod clock;
+mod companion;
 mod core;
 pub mod counters;
 pub mod cpu;
@@ -31,6 +32,7 @@ mod waker;
 mod words;
 
 pub use crate::clock::Clock;
+pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, Turned};
 pub use crate::core::{Core, Token};
 pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};
 pub use crate::errno::errno_words;

@@ -1,13 +1,14 @@
 //! Setting up an io_uring with the best features that the kernel has, and entering it.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 use block::{ArenaHold, Buf, Nanos};
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
 use crate::polled::Polling;
+use crate::waker::Waker;
 use crate::{cpu, pipe};
 
 /// Submissions that fit before the kernel must be entered.
@@ -221,6 +222,19 @@ impl Ring {
     pub(crate) fn needs_entry(&mut self) -> bool {
         let submissions = self.uring.submission();
         !submissions.is_empty() || submissions.taskrun() || submissions.cq_overflow()
+    }
+
+    /// Whether something is queued.
+    pub(crate) fn has_submission(&mut self) -> bool {
+        !self.uring.submission().is_empty()
+    }
+
+    /// Has completions, and work that leads to them, raise a waker of another ring, or no more.
+    pub(crate) fn ring_bell(&self, bell: Option<&Waker>) -> io::Result<()> {
+        match bell {
+            Some(bell) => self.uring.submitter().register_eventfd(bell.as_raw_fd()),
+            None => self.uring.submitter().unregister_eventfd(),
+        }
     }
 
     /// Whether a completion waits.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use io_uring::opcode;
@@ -21,6 +21,12 @@ impl Waker {
     pub fn wake(&self) {
         // A full counter means that the core has not even seen the last wake: nothing to do.
         let _ = (&*self.event).write(&1_u64.to_ne_bytes());
+    }
+}
+
+impl AsRawFd for Waker {
+    fn as_raw_fd(&self) -> RawFd {
+        self.event.as_raw_fd()
     }
 }
 

@@ -109,7 +109,12 @@ pub fn race() -> RunResult {
         ],
         job: job(),
         host: Host { cores: 2, ..Host::default() },
-        placement: Placement { initiator: vec![0, 1], target: vec![0, 1], pinned: true },
+        placement: Placement {
+            initiator: vec![0, 1],
+            target: vec![0, 1],
+            pinned: true,
+            shared_threads: true,
+        },
         started: "2026-11-20T08:00:00Z".into(),
         totals: Totals {
             seconds: 10.0,

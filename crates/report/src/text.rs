@@ -136,7 +136,8 @@ fn write_placement(placement: &Placement, out: &mut impl Write) -> io::Result<()
         return Ok(());
     }
     let pinned = if placement.pinned { " · pinned" } else { "" };
-    writeln!(out, "{:LABEL$}{}{pinned}", "", parts.join(" · "))
+    let shared = if placement.shared_threads { " · one thread for both" } else { "" };
+    writeln!(out, "{:LABEL$}{}{pinned}{shared}", "", parts.join(" · "))
 }
 
 fn write_checks(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {

@@ -47,9 +47,11 @@ impl Connection {
         Connection { socket, end, out, chain, under_way, peer, since, farewell, gone }
     }
 
-    /// Hands what has come to the protocol. An error ends the connection after its last words.
-    pub(crate) fn receive(&mut self, now: Nanos) -> Result<(), Ending> {
+    /// Hands what has come to the protocol and counts its bytes. An error ends the connection after
+    /// its last words.
+    pub(crate) fn receive(&mut self, now: Nanos, bytes: &mut usize) -> Result<(), Ending> {
         while let Some(chunk) = self.socket.receive() {
+            *bytes += chunk.len();
             if self.farewell.is_none() {
                 self.end.receive(now, &chunk, &mut self.out)?;
             }

@@ -1,13 +1,16 @@
 //! One core of a server: its listeners, its connections, its lanes, and the loop over them.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 
 use block::{Done, Io, Lane, Nanos, Tag};
-use os::{Core, Listener, Socket, Token};
+use os::{Companion, Core, Job, Listener, Socket, Token, Turned};
 use proto::{Notice, Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
@@ -16,6 +19,9 @@ use crate::shared::Shared;
 
 /// Deadlines are looked at this often: time-outs are seconds long.
 const SWEEP: Nanos = Nanos::from_millis(500);
+/// Beside another loop a turn ends after so many bytes: what it has moved is then still in the
+/// second level cache when the other loop takes it.
+const PART_BYTES: usize = 256 << 10;
 /// How long peers have to leave when the server ends.
 const LEAVING: Nanos = Nanos::from_secs(2);
 
@@ -37,6 +43,12 @@ pub(crate) struct Portal {
     /// Connections that something was written to and not yet flushed.
     unflushed: Vec<usize>,
     done: Vec<Done>,
+    /// Sockets and listeners with news, in the order in which they came.
+    ready: VecDeque<Token>,
+    news: Vec<Token>,
+    next_sweep: Nanos,
+    /// Until when peers may leave, once the server is to stop.
+    end: Option<Nanos>,
 }
 
 /// This core's way to a volume, and what is to go there next.
@@ -54,6 +66,7 @@ impl Portal {
         listeners: Vec<(Listener, Protocol)>,
     ) -> Portal {
         let lanes = shared.volumes.iter().map(|_| None).collect();
+        let next_sweep = core.now() + SWEEP;
         Portal {
             core,
             index,
@@ -66,41 +79,73 @@ impl Portal {
             busy: Vec::with_capacity(64),
             unflushed: Vec::with_capacity(1024),
             done: Vec::with_capacity(1024),
+            ready: VecDeque::with_capacity(1024),
+            news: Vec::with_capacity(1024),
+            next_sweep,
+            end: None,
         }
     }
 
     /// Serves until the server is asked to stop, and a little longer: peers are asked to leave.
-    pub(crate) fn run(mut self) -> io::Result<()> {
-        let mut ready = Vec::with_capacity(1024);
-        let mut next_sweep = self.core.now() + SWEEP;
-        let mut end = None;
+    /// Runs the jobs that others have for this thread, and goes on beside them.
+    pub(crate) fn run(self, jobs: &Receiver<Job>) -> io::Result<()> {
+        let portal = Rc::new(RefCell::new(self));
         loop {
-            let sweep = self.has_connections().then_some(next_sweep);
-            if self.shared.stopping() {
-                let end = *end.get_or_insert_with(|| self.ask_to_leave());
-                if sweep.is_none() || self.core.now() >= end {
-                    return Ok(());
-                }
+            if let Ok(job) = jobs.try_recv() {
+                job(portal.clone());
             }
-            let wake = self.busy.iter().filter_map(|unit| self.lanes[*unit].as_ref()?.lane.wake());
-            let until = wake.chain(sweep).min();
-            self.core.turn(until, &mut ready)?;
-            let now = self.core.now();
-            for notice in self.shared.mailboxes[self.index].take() {
-                self.tell(&notice, None, now);
+            let mut portal = portal.borrow_mut();
+            if portal.has_ended() {
+                return Ok(());
             }
-            for token in ready.drain(..) {
-                self.serve(token, now);
-            }
-            if !self.busy.is_empty() {
-                self.poll_busy(now);
-            }
-            self.flush(now);
-            if now >= next_sweep {
-                self.sweep(now);
-                next_sweep = now + SWEEP;
-            }
+            let until = portal.wake();
+            portal.take_turn(until, usize::MAX)?;
         }
+    }
+
+    /// Whether the server was asked to stop and all peers have left, or had time to.
+    fn has_ended(&mut self) -> bool {
+        if !self.shared.stopping() {
+            return false;
+        }
+        let end = self.end.unwrap_or_else(|| self.ask_to_leave());
+        self.end = Some(end);
+        !self.has_connections() || self.core.now() >= end
+    }
+
+    /// When there is something to do if nothing comes before.
+    fn wake(&self) -> Option<Nanos> {
+        let sweep = self.has_connections().then_some(self.next_sweep);
+        let wake = self.busy.iter().filter_map(|unit| self.lanes[*unit].as_ref()?.lane.wake());
+        wake.chain(sweep).min()
+    }
+
+    /// Waits for news until then, and serves those that came first, until so many bytes were moved.
+    /// Whether there were any.
+    fn take_turn(&mut self, until: Option<Nanos>, most_bytes: usize) -> io::Result<bool> {
+        let until = if self.ready.is_empty() { until } else { Some(Nanos(0)) };
+        self.core.turn(until, &mut self.news)?;
+        self.ready.extend(self.news.drain(..));
+        let now = self.core.now();
+        for notice in self.shared.mailboxes[self.index].take() {
+            self.tell(&notice, None, now);
+        }
+        let news = !self.ready.is_empty();
+        let mut moved_bytes = 0;
+        while moved_bytes < most_bytes
+            && let Some(token) = self.ready.pop_front()
+        {
+            moved_bytes += self.serve(token, now);
+        }
+        if !self.busy.is_empty() {
+            self.poll_busy(now);
+        }
+        self.flush(now);
+        if now >= self.next_sweep {
+            self.sweep(now);
+            self.next_sweep = now + SWEEP;
+        }
+        Ok(news)
     }
 
     fn has_connections(&self) -> bool {
@@ -121,7 +166,8 @@ impl Portal {
         now + LEAVING
     }
 
-    fn serve(&mut self, token: Token, now: Nanos) {
+    /// Serves whoever has news; returns how many bytes that moved.
+    fn serve(&mut self, token: Token, now: Nanos) -> usize {
         if let Some(Some(index)) = self.owners.get(token.0 as usize) {
             let index = *index;
             return self.serve_connection(index, now);
@@ -137,6 +183,7 @@ impl Portal {
                 Err(error) => self.shared.log.say(now, &format!("cannot accept: {error}")),
             }
         }
+        0
     }
 
     /// Takes a newcomer in, within the limits.
@@ -182,10 +229,12 @@ impl Portal {
         }
     }
 
-    /// Takes in what has come on a connection and carries its requests to the volumes.
-    fn serve_connection(&mut self, index: usize, now: Nanos) {
-        let Some(connection) = &mut self.connections[index] else { return };
-        if let Err(ending) = connection.receive(now) {
+    /// Takes in what has come on a connection and carries its requests to the volumes; returns how
+    /// many bytes came and how many are to go.
+    fn serve_connection(&mut self, index: usize, now: Nanos) -> usize {
+        let Some(connection) = &mut self.connections[index] else { return 0 };
+        let mut moved_bytes = 0;
+        if let Err(ending) = connection.receive(now, &mut moved_bytes) {
             let line = format!("ended {}: {ending}", connection.peer);
             self.shared.log.say(now, &line);
             connection.say_farewell(now);
@@ -194,9 +243,11 @@ impl Portal {
             self.spread(&notice, index, now);
         }
         self.carry(index, now);
+        moved_bytes += self.connections[index].as_ref().map_or(0, |it| it.out.len_bytes());
         self.unflushed.push(index);
         // At once, while the lines that were asked for are on their way into the cache.
         self.flush(now);
+        moved_bytes
     }
 
     /// Has all connections learn what one of this core did: here at once, elsewhere in the next
@@ -334,6 +385,19 @@ impl Portal {
             self.unflushed.push(index);
         }
         self.flush(now);
+    }
+}
+
+impl Companion for Portal {
+    fn turn(&mut self) -> io::Result<Turned> {
+        let busy = self.take_turn(Some(Nanos(0)), PART_BYTES)?;
+        // The other loop of this thread is to find the answers while they are in the cache.
+        self.core.submit()?;
+        Ok(Turned { busy, wake: self.wake() })
+    }
+
+    fn core(&self) -> &Core {
+        &self.core
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use block::Pool;
-use os::{Core, Listener, OpenRingError, Waker};
+use os::{Core, Listener, OpenRingError, SharedThread, Waker};
 use proto::iscsi::DirectoryError;
 use proto::nvme::{NqnError, SubsystemsError};
 
@@ -30,6 +30,7 @@ pub struct Server {
 
 struct Thread {
     id: i32,
+    shared: SharedThread,
     waker: Waker,
     handle: Option<JoinHandle<()>>,
 }
@@ -104,6 +105,11 @@ impl Server {
     pub fn thread_ids(&self) -> Vec<i32> {
         self.threads.iter().map(|thread| thread.id).collect()
     }
+
+    /// The threads that serve, to run other loops beside theirs.
+    pub fn shared_threads(&self) -> Vec<SharedThread> {
+        self.threads.iter().map(|thread| thread.shared.clone()).collect()
+    }
 }
 
 impl Drop for Server {
@@ -154,6 +160,7 @@ fn start_thread(
 ) -> Result<Thread, ServeError> {
     let shared = Arc::clone(shared);
     let (started, wait) = mpsc::channel();
+    let (send, jobs) = mpsc::channel();
     let body = move || {
         let set_up = || -> Result<(Portal, Waker), ServeError> {
             os::cpu::pin(cpu)?;
@@ -169,7 +176,7 @@ fn start_thread(
         match set_up() {
             Ok((portal, waker)) => {
                 let _ = started.send(Ok((os::sample::thread_id(), waker)));
-                if let Err(error) = portal.run() {
+                if let Err(error) = portal.run(&jobs) {
                     shared.log.say(os::Clock::get().now(), &format!("core {cpu} stops: {error}"));
                 }
             }
@@ -181,5 +188,6 @@ fn start_thread(
     let handle = std::thread::Builder::new().name(format!("target {cpu}")).spawn(body)?;
     let died = |_| io::Error::other("the thread ended before it began");
     let (id, waker) = wait.recv().map_err(died)??;
-    Ok(Thread { id, waker, handle: Some(handle) })
+    let shared = SharedThread::new(cpu, send, waker.clone());
+    Ok(Thread { id, shared, waker, handle: Some(handle) })
 }

@@ -221,6 +221,9 @@ pub struct Placement {
     pub target: Vec<u32>,
     /// Threads were pinned to them.
     pub pinned: bool,
+    /// Workers and targets of a processor took turns on one thread: what of its time was whose is
+    /// known by the clock.
+    pub shared_threads: bool,
 }
 
 /// Everything together.

@@ -1,14 +1,14 @@
 //! The threads of a run: which worker sits on which processor, how they start and how they end.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread::JoinHandle;
 
 use block::Nanos;
 use os::{Clock, Waker};
 
 use super::{POLL, RunError, ledger_path, volumes};
-use crate::engine::{self, News, Seat, Stop};
+use crate::engine::{self, News, Running, Seat, Stop};
 use crate::handover::{Command, Handover};
 use crate::ledger::Ledger;
 use crate::spec::{Pacing, RunSpec, WorkerSpec, Workload};
@@ -23,7 +23,9 @@ pub(super) struct Crew {
     pub(super) ids: Vec<i32>,
     /// Threads of the kernel that poll for them.
     pub(super) pollers: Vec<i32>,
-    threads: Vec<JoinHandle<()>>,
+    /// What the loops beside theirs take, where threads are shared: in nanoseconds.
+    pub(super) companions_ns: Vec<Arc<AtomicU64>>,
+    threads: Vec<Running>,
     news: Receiver<News>,
 }
 
@@ -42,6 +44,7 @@ impl Crew {
             wakers: Vec::new(),
             ids: vec![0; count],
             pollers: Vec::new(),
+            companions_ns: Vec::new(),
             threads: Vec::new(),
             news,
         };
@@ -50,7 +53,13 @@ impl Crew {
             let turns = workers.iter().map(|index| turns[*index].take()).collect();
             let handover = Arc::new(Handover::new(workers.len(), paced));
             crew.handovers.push(Arc::clone(&handover));
-            let seat = Seat { thread, cpu, workers, ledgers, turns, handover };
+            let shared = spec.targets.as_ref().and_then(|targets| targets.shared_on(cpu));
+            let companion_ns = Arc::new(AtomicU64::new(0));
+            if shared.is_some() {
+                crew.companions_ns.push(Arc::clone(&companion_ns));
+            }
+            let seat =
+                Seat { thread, cpu, workers, ledgers, turns, handover, shared, companion_ns };
             crew.threads.push(engine::start(seat, Arc::clone(spec), send.clone())?);
         }
         drop(send);
@@ -109,8 +118,7 @@ impl Crew {
         }
         self.command(Command::Leave);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so itself.
-            let _ = thread.join();
+            thread.join();
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use os::SharedThread;
 use serde_json::Value;
 use stats::Job;
 use volume::Volume;
@@ -47,6 +48,15 @@ pub struct TargetThreads {
     pub cores: Vec<usize>,
     /// Numbers of their threads.
     pub threads: Vec<i32>,
+    /// Those of the threads that drive as well: workers on the processor of one run on it.
+    pub shared: Vec<SharedThread>,
+}
+
+impl TargetThreads {
+    /// The thread on a processor that drives as well.
+    pub(crate) fn shared_on(&self, cpu: usize) -> Option<SharedThread> {
+        self.shared.iter().find(|thread| thread.cpu() == cpu).cloned()
+    }
 }
 
 /// One worker.

@@ -1,0 +1,140 @@
+//! Two loops on one thread: a core that gives another core's loop a turn in each of its own.
+//!
+//! The two ends of a connection that share a processor exchange their data while they are in its
+//! cache, if they take turns: one thread for both decides when, two leave it to the scheduler.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+
+use block::Nanos;
+
+use crate::core::{Core, State};
+use crate::waker::Waker;
+
+/// A loop with a core of its own that gets its turns from another core of the same thread.
+pub trait Companion {
+    /// Takes what has come and answers it, without waiting.
+    fn turn(&mut self) -> io::Result<Turned>;
+
+    /// Its core: news there end the sleep of both.
+    fn core(&self) -> &Core;
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turned {
+    /// There was something to do.
+    pub busy: bool,
+    /// When the next turn is needed if nothing comes before.
+    pub wake: Option<Nanos>,
+}
+
+/// A companion as the core that gives it turns shares it with the thread that it belongs to.
+pub type SharedCompanion = Rc<RefCell<dyn Companion>>;
+
+/// A loop to be run on a thread that has one already, which becomes its companion.
+pub type Job = Box<dyn FnOnce(SharedCompanion) + Send>;
+
+/// A thread with a loop of its own that runs others beside it.
+#[derive(Clone, Debug)]
+pub struct SharedThread {
+    cpu: usize,
+    jobs: Sender<Job>,
+    waker: Waker,
+}
+
+impl SharedThread {
+    /// The thread on processor `cpu` that takes its jobs from the other end of `jobs` when `waker`
+    /// wakes it.
+    pub fn new(cpu: usize, jobs: Sender<Job>, waker: Waker) -> SharedThread {
+        SharedThread { cpu, jobs, waker }
+    }
+
+    /// The processor that it is on.
+    pub fn cpu(&self) -> usize {
+        self.cpu
+    }
+
+    /// Has it run a job. False, and the job is dropped, if the thread is gone.
+    pub fn run(&self, job: Job) -> bool {
+        let sent = self.jobs.send(job).is_ok();
+        self.waker.wake();
+        sent
+    }
+}
+
+/// A companion of a core.
+pub(crate) struct Company {
+    companion: SharedCompanion,
+    /// Time that it took, in nanoseconds.
+    used: Arc<AtomicU64>,
+    wake: Option<Nanos>,
+    /// Ends a sleep of the core.
+    bell: Waker,
+}
+
+impl Core {
+    /// Gives `companion` a turn in each turn of this core from now on, and counts in `used` the
+    /// nanoseconds that its busy ones take.
+    pub fn share(&self, companion: SharedCompanion, used: Arc<AtomicU64>) -> io::Result<()> {
+        let (bell, _) = self.waker()?;
+        let company = Company { companion, used, wake: None, bell };
+        self.state.borrow_mut().company = Some(company);
+        Ok(())
+    }
+
+    /// Submits what is queued, without taking what has come.
+    pub fn submit(&self) -> io::Result<()> {
+        let mut state = self.state.borrow_mut();
+        if state.ring().has_submission() { state.ring().submit() } else { Ok(()) }
+    }
+
+    /// The companion's turn; whether there was something to do.
+    #[inline]
+    pub(crate) fn turn_companion(&self, state: &mut State) -> io::Result<bool> {
+        let Some(company) = &mut state.company else { return Ok(false) };
+        let start = self.now();
+        let turned = company.companion.borrow_mut().turn()?;
+        company.wake = turned.wake;
+        if turned.busy {
+            company.used.fetch_add(self.now().since(start).0, Ordering::Relaxed);
+        }
+        Ok(turned.busy)
+    }
+}
+
+impl State {
+    /// When the companion wants its next turn.
+    pub(crate) fn companion_wake(&self) -> Option<Nanos> {
+        self.company.as_ref()?.wake
+    }
+
+    /// Has news of the companion ring here, because both are about to sleep. False if they may not:
+    /// something has come, or must be looked for.
+    pub(crate) fn lay_down_companion(&self) -> io::Result<bool> {
+        let Some(company) = &self.company else { return Ok(true) };
+        let companion = company.companion.borrow();
+        let mut other = companion.core().state.borrow_mut();
+        if other.must_look() {
+            return Ok(false);
+        }
+        other.watch_direct()?;
+        other.ring().ring_bell(Some(&company.bell))?;
+        other.ring().submit()?;
+        if other.ring().needs_entry() || other.ring().has_completion() {
+            other.ring().ring_bell(None)?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Both are awake.
+    pub(crate) fn wake_companion(&self) -> io::Result<()> {
+        let Some(company) = &self.company else { return Ok(()) };
+        company.companion.borrow().core().state.borrow_mut().ring().ring_bell(None)
+    }
+}

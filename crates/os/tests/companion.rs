@@ -1,0 +1,172 @@
+//! Two loops on one thread, against the kernel: turns, sleep, and who wakes whom.
+
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use block::{Chain, Nanos, Piece, Pool};
+use os::sample::{thread_cpu, thread_id};
+use os::{Companion, Core, SharedThread, Socket, Token, Turned, Waker};
+
+fn core() -> Core {
+    Core::open(Pool::new(64, 64)).unwrap()
+}
+
+/// Sends back what comes, and tells its neighbour's core.
+struct Echo {
+    core: Core,
+    socket: Socket,
+    tell: Option<Waker>,
+    ready: Vec<Token>,
+    turns: usize,
+    wake: Option<Nanos>,
+    /// When it was called for that.
+    woken: Option<Nanos>,
+}
+
+impl Echo {
+    /// And the other end of its socket.
+    fn new() -> (Rc<RefCell<Echo>>, TcpStream) {
+        let core = core();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        peer.set_nodelay(true).unwrap();
+        let socket = Socket::new(&core, listener.accept().unwrap().0).unwrap();
+        let (tell, ready, turns, wake, woken) = (None, Vec::new(), 0, None, None);
+        let echo = Echo { core, socket, tell, ready, turns, wake, woken };
+        (Rc::new(RefCell::new(echo)), peer)
+    }
+}
+
+impl Companion for Echo {
+    fn turn(&mut self) -> io::Result<Turned> {
+        self.turns += 1;
+        let now = self.core.now();
+        if self.wake.take_if(|wake| now >= *wake).is_some() {
+            self.woken = Some(now);
+        }
+        self.core.turn(Some(Nanos(0)), &mut self.ready)?;
+        let busy = !self.ready.is_empty();
+        self.ready.clear();
+        let mut chain = Chain::default();
+        while let Some(chunk) = self.socket.receive() {
+            let mut buf = self.core.pool().take(chunk.len()).unwrap();
+            buf[..chunk.len()].copy_from_slice(&chunk);
+            chain.push(Piece::Owned { buf, len: chunk.len() });
+        }
+        if !chain.is_empty() {
+            self.socket.send(&mut chain);
+            chain.recycle(self.core.pool());
+            self.tell.iter().for_each(Waker::wake);
+        }
+        self.core.submit()?;
+        Ok(Turned { busy, wake: self.wake })
+    }
+
+    fn core(&self) -> &Core {
+        &self.core
+    }
+}
+
+#[test]
+fn both_ends_of_a_connection_live_on_one_thread() {
+    let (echo, peer) = Echo::new();
+    let core = core();
+    let used = Arc::new(AtomicU64::new(0));
+    core.share(echo.clone(), used.clone()).unwrap();
+    let socket = Socket::new(&core, peer).unwrap();
+    let (mut ready, mut chain) = (Vec::new(), Chain::default());
+    let start = core.now();
+    for round in 0..1000_u32 {
+        let mut buf = core.pool().take(4).unwrap();
+        buf[..4].copy_from_slice(&round.to_ne_bytes());
+        chain.push(Piece::Owned { buf, len: 4 });
+        socket.send(&mut chain);
+        chain.recycle(core.pool());
+        let mut back = Vec::new();
+        while back.len() < 4 || !socket.can_send() {
+            core.turn(Some(core.now() + Nanos::from_secs(5)), &mut ready).unwrap();
+            while let Some(chunk) = socket.receive() {
+                back.extend_from_slice(&chunk);
+            }
+            assert!(core.now().since(start) < Nanos::from_secs(20), "round {round}: no answer");
+        }
+        assert_eq!(back, round.to_ne_bytes());
+    }
+    let (used, whole) = (used.load(Ordering::Relaxed), core.now().since(start).0);
+    assert!(used > 0 && used < whole, "{used} of {whole} ns");
+}
+
+#[test]
+fn news_of_the_companion_end_the_sleep_of_both() {
+    let (echo, mut peer) = Echo::new();
+    let core = core();
+    let (waker, told) = core.waker().unwrap();
+    echo.borrow_mut().tell = Some(waker);
+    core.share(echo.clone(), Arc::default()).unwrap();
+    // Asleep several times, so that going to bed is undone as well.
+    for round in 0..5_u8 {
+        let before = thread_cpu(thread_id()).unwrap();
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            peer.write_all(&[round; 100]).unwrap();
+            let mut back = [0; 100];
+            peer.read_exact(&mut back).unwrap();
+            assert_eq!(back, [round; 100]);
+            peer
+        });
+        let start = core.now();
+        let mut ready = Vec::new();
+        while !ready.contains(&told) {
+            core.turn(Some(start + Nanos::from_secs(5)), &mut ready).unwrap();
+            assert!(core.now().since(start) < Nanos::from_secs(5), "round {round}: slept on");
+        }
+        // What it sent is with the kernel by now.
+        peer = writer.join().unwrap();
+        let spent = thread_cpu(thread_id()).unwrap().since(before);
+        assert!(spent < Nanos::from_millis(50), "round {round}: {spent:?} of 100 ms spinning");
+    }
+}
+
+#[test]
+fn the_companion_gets_its_turn_when_it_wants_one() {
+    let (echo, _peer) = Echo::new();
+    let core = core();
+    core.share(echo.clone(), Arc::default()).unwrap();
+    let start = core.now();
+    echo.borrow_mut().wake = Some(start + Nanos::from_millis(50));
+    core.turn(Some(start + Nanos::from_millis(300)), &mut Vec::new()).unwrap();
+    assert!(core.now() >= start + Nanos::from_millis(300));
+    let late = echo.borrow().woken.expect("it was called").since(start);
+    assert!(late >= Nanos::from_millis(50) && late < Nanos::from_millis(250), "{late:?}");
+}
+
+#[test]
+fn a_job_runs_on_the_thread_beside_its_loop_and_not_on_one_that_is_gone() {
+    let (send, jobs) = mpsc::channel::<os::Job>();
+    let (started, wait) = mpsc::channel();
+    let host = std::thread::spawn(move || {
+        let (echo, _peer) = Echo::new();
+        let (waker, _) = echo.borrow().core.waker().unwrap();
+        started.send(waker).unwrap();
+        jobs.recv().unwrap()(echo.clone());
+        assert!(echo.borrow().turns > 0);
+    });
+    let shared = SharedThread::new(7, send, wait.recv().unwrap());
+    assert_eq!(shared.cpu(), 7);
+    let (ran, wait) = mpsc::channel();
+    assert!(shared.run(Box::new(move |companion| {
+        let core = core();
+        core.share(companion, Arc::default()).unwrap();
+        core.turn(Some(core.now() + Nanos::from_millis(5)), &mut Vec::new()).unwrap();
+        ran.send(thread_id()).unwrap();
+    })));
+    assert_ne!(wait.recv().unwrap(), thread_id());
+    host.join().unwrap();
+    assert!(!shared.run(Box::new(|_| panic!("nobody is there"))));
+}
