@@ -180,6 +180,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     };
     text.push(format!("  {name}: {workers}{each} {}", names(&group.volumes)));
     let mut facts = vec![format!("{} outstanding", workload.outstanding)];
+    facts.extend(workload.refill_at.map(|low| format!("filled again at {low}")));
     facts.extend(pace(&workload.pacing));
     facts.extend(range(&workload.range));
     let access = &workload.access;
@@ -187,6 +188,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(walk(access.sequential));
     facts.extend((access.run > 1).then(|| format!("{} in a row from each place", access.run)));
     facts.extend((access.flush_every > 0).then(|| format!("flush every {}", access.flush_every)));
+    facts.extend(access.trims_first.then(|| "each write behind a trim of its place".to_owned()));
     let content = workload.content;
     let share = |percent: f64, what: &str| (percent > 0.0).then(|| format!("{percent} % {what}"));
     facts.extend(share(content.compress_percent, "compressible"));

@@ -68,6 +68,10 @@ struct Plan {
     last_start: Nanos,
     /// When I/Os came back after all slots had been in use.
     freed: Nanos,
+    /// Once all slots were in use, none begins until so many are.
+    refill_at: Option<usize>,
+    /// All were in use.
+    draining: bool,
     /// The pattern has ended.
     exhausted: bool,
     ended: Option<Nanos>,
@@ -147,7 +151,10 @@ impl Worker {
         let schedule = Schedule::new(&workload.pacing, Rng::new(!seed, number));
         let verify = ledger.map(|ledger| Verifier::new(workload, geometry, who, ledger));
         Ok(Worker {
-            plain: matches!(pattern, Pattern::Plain(_)) && schedule.is_none() && verify.is_none(),
+            plain: matches!(pattern, Pattern::Plain(_))
+                && schedule.is_none()
+                && verify.is_none()
+                && workload.refill_at.is_none(),
             lane,
             pattern,
             free: (0..outstanding).rev().collect(),
@@ -162,6 +169,7 @@ impl Worker {
                 schedule,
                 mean_bytes: workload.access.mean_bytes(),
                 replies: VecDeque::with_capacity(slots.len()),
+                refill_at: workload.refill_at.map(|low| low as usize),
                 ..Plan::default()
             },
             slots,
@@ -368,6 +376,12 @@ impl Worker {
     /// Starts what is due while slots are free; returns when the next one is due.
     #[inline(never)]
     fn start_planned(&mut self, now: Nanos) -> Option<Nanos> {
+        if let Some(low) = self.plan.refill_at {
+            self.plan.draining &= self.slots.len() - self.free.len() > low;
+            if self.plan.draining {
+                return None;
+            }
+        }
         while !self.free.is_empty() {
             match self.upcoming(now) {
                 Upcoming::Now(next, due) => match self.claim(next) {
@@ -386,6 +400,7 @@ impl Worker {
                 }
             }
         }
+        self.plan.draining = true;
         None
     }
 

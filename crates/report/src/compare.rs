@@ -218,8 +218,16 @@ fn access(run: &RunResult) -> String {
     let groups = run.spec.pointer("/steps/0/groups").and_then(|groups| groups.as_array());
     let of = |group: &serde_json::Value| {
         let workload = group.get("workload")?;
-        let keys =
-            ["access", "range", "content", "verify", "limit_bytes", "limit_ios", "end_flush"];
+        let keys = [
+            "access",
+            "refill_at",
+            "range",
+            "content",
+            "verify",
+            "limit_bytes",
+            "limit_ios",
+            "end_flush",
+        ];
         let said = keys.iter().filter_map(|key| Some(format!("{key} {}", workload.get(key)?)));
         Some(said.collect::<Vec<_>>().join(", "))
     };

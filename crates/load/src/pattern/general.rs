@@ -27,6 +27,9 @@ pub(crate) struct General {
     run_left: u32,
     flush_every: u32,
     writes: u32,
+    trims_first: bool,
+    /// The write whose place was trimmed last.
+    trimmed: Option<Next>,
     /// Bytes that may still be done.
     left: u64,
     /// I/Os that may still be done.
@@ -116,6 +119,8 @@ impl General {
             run_left: 0,
             flush_every: access.flush_every,
             writes: 0,
+            trims_first: access.trims_first,
+            trimmed: None,
             left: workload.limit_bytes.unwrap_or(u64::MAX),
             left_ios: workload.limit_ios.unwrap_or(u64::MAX),
             lines,
@@ -123,6 +128,9 @@ impl General {
     }
 
     pub(super) fn next(&mut self) -> Option<Next> {
+        if let Some(write) = self.trimmed.take() {
+            return Some(write);
+        }
         if self.left == 0 || self.left_ios == 0 {
             return None;
         }
@@ -148,7 +156,12 @@ impl General {
         self.left = self.left.saturating_sub(u64::from(size));
         self.left_ios -= 1;
         self.writes += u32::from(op != Op::Read);
-        Some(Next { op, fua, offset: self.start + offset, len: size, pause, reply })
+        let next = Next { op, fua, offset: self.start + offset, len: size, pause, reply };
+        if op == Op::Write && self.trims_first {
+            self.trimmed = Some(Next { pause: Nanos(0), ..next });
+            return Some(Next { op: Op::Trim, fua: false, reply: 0, ..next });
+        }
+        Some(next)
     }
 
     fn offset(&mut self, op: Op, size: u32) -> u64 {
@@ -308,6 +321,26 @@ mod test {
             seen[(next.offset / 4096) as usize] += 1;
         }
         assert!(seen.iter().all(|count| *count == 1));
+    }
+
+    #[test]
+    fn a_write_comes_behind_a_trim_of_its_place() {
+        for random in [0.0, 100.0] {
+            let access = Access { trims_first: true, ..Access::new(4096, 0.0, random) };
+            let geometry = Geometry::new(1 << 20, 512);
+            let workload = Workload { limit_bytes: Some(100 * 4096), ..Workload::new(access, 1) };
+            let mut pattern = Pattern::new(&workload, geometry, 1, 1, Part::WHOLE);
+            let mut places = Vec::new();
+            while let Some(trim) = pattern.next() {
+                let write = pattern.next().expect("a write behind the trim");
+                assert_eq!((trim.op, write.op), (Op::Trim, Op::Write));
+                assert_eq!((trim.offset, trim.len), (write.offset, write.len));
+                places.push(write.offset / 4096);
+            }
+            assert_eq!(places.len(), 100);
+            let forward = places.windows(2).all(|pair| pair[1] == pair[0] + 1);
+            assert_eq!(forward, random == 0.0);
+        }
     }
 
     #[test]

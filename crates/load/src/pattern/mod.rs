@@ -123,6 +123,7 @@ fn is_plain(access: &Access) -> bool {
         && matches!(access.random, Places::Uniform)
         && access.sequential == Walk::Forward
         && (access.run, access.apart, access.flush_every) == (1, false, 0)
+        && !access.trims_first
 }
 
 impl Plain {

@@ -30,6 +30,10 @@ pub struct Access {
     /// A flush after so many writes; 0 for none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flush_every: u32,
+    /// Before each write a trim of the same place. Nobody waits for it before the write, unless
+    /// data are compared.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub trims_first: bool,
 }
 
 /// One line of an access specification.
@@ -312,6 +316,7 @@ impl Access {
             run: 1,
             apart: false,
             flush_every: 0,
+            trims_first: false,
         }
     }
 

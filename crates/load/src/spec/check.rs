@@ -142,6 +142,9 @@ impl Workload {
         access.map_err(|error| SpecError::Access { at: at.to_owned(), error })?;
         let (depth, fits) = (self.outstanding, (1..=MAX_OUTSTANDING).contains(&self.outstanding));
         within(at, "the number of outstanding I/Os", "1 to 65536", f64::from(depth), fits)?;
+        let low = self.refill_at.unwrap_or(0);
+        let fits = low < self.outstanding;
+        within(at, "refill_at", "below the outstanding I/Os", f64::from(low), fits)?;
         self.check_pacing(at)?;
         for (what, value) in [
             ("compress_percent", self.content.compress_percent),
@@ -174,8 +177,8 @@ impl Workload {
         };
         within(at, "a rate", "above 0, at most 1e9 I/Os", rate, rate > 0.0 && rate <= MAX_RATE)?;
         let closed = |line: &Line| line.delay_us > 0 || line.reply_bytes > 0;
-        if self.access.lines.iter().any(closed) {
-            let what = "delays and replies go with a closed loop, not with a rate";
+        if self.access.lines.iter().any(closed) || self.refill_at.is_some() {
+            let what = "delays and replies, and refill_at, go with a closed loop, not with a rate";
             return Err(SpecError::Conflict { at: at.to_owned(), what });
         }
         Ok(())

@@ -125,6 +125,10 @@ pub struct Workload {
     /// Most I/Os under way, 1 to 65536: always so many in a closed loop.
     #[serde(default = "one")]
     pub outstanding: u32,
+    /// Once so many are under way, no more begin until only this many are; `None` begins one for
+    /// each that is done. For closed loops only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refill_at: Option<u32>,
     /// When I/Os begin.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pacing: Pacing,
@@ -312,6 +316,7 @@ impl Workload {
             limit_bytes: None,
             limit_ios: None,
             end_flush: false,
+            refill_at: None,
         }
     }
 
@@ -434,6 +439,7 @@ pub(super) mod test {
                 run: 4,
                 apart: true,
                 flush_every: 7,
+                trims_first: true,
             };
             workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
             workload.range = Range { start: size::Extent::Percent(10.0), length: None };
@@ -441,6 +447,7 @@ pub(super) mod test {
                 Content { compress_percent: 50.0, dedupe_percent: 25.0, repeats: true };
             workload.verify = Some(Verify { fill: false, sample_percent: 1.5 });
             workload.limit_bytes = Some(1 << 30);
+            workload.refill_at = Some(3);
             (workload.limit_ios, workload.end_flush) = (Some(9), true);
             let group = &mut job.steps[0].groups[0];
             let after = "first".to_owned();

@@ -196,6 +196,32 @@ fn a_closed_loop_goes_as_fast_as_its_lane() {
 }
 
 #[test]
+fn a_queue_that_drains_is_filled_at_its_mark_and_not_before() {
+    let workload =
+        Workload { refill_at: Some(2), ..Workload::new(Access::new(4096, 100.0, 100.0), 8) };
+    let mut worker = worker(Lane::new(100 * US, 50 * US), &workload);
+    worker.begin(Nanos(0), interval(&worker));
+    worker.start(Nanos(0));
+    let (mut now, mut before, mut refills) = (Nanos(0), 0, 0);
+    while now < Nanos(100 * MS) {
+        let wake = worker.step(now, Order::Run);
+        let under_way = worker.slots.len() - worker.free.len();
+        if under_way > before {
+            assert_eq!(under_way, 8, "filled to the brim");
+            refills += 1;
+        }
+        before = under_way;
+        assert!(under_way > 2, "{under_way} under way, and nothing begun");
+        now = wake.unwrap().max(now + Nanos(1));
+    }
+    // One filling takes as long as the slowest but two, 100 to 150 µs.
+    assert!((600..=1100).contains(&refills), "{refills}");
+    let last = interval(&worker);
+    let done = worker.take_interval(now, last);
+    assert!(done.mean_outstanding() < 7.9, "{}", done.mean_outstanding());
+}
+
+#[test]
 fn littles_law_holds_whatever_stands_still_at_the_ends_of_a_window() {
     let closed = Workload::new(Access::new(512, 100.0, 100.0), 16);
     let paced = Workload { pacing: ios(10_000.0, Arrivals::Poisson), ..closed.clone() };

@@ -179,7 +179,9 @@ impl Simulator {
                         && line.zero_percent == 0.0
                         && line.flush_percent == 0.0
                 };
-                if !lines().all(moves) || accesses.iter().any(|access| access.flush_every > 0) {
+                let besides =
+                    |access: &&load::spec::Access| access.flush_every > 0 || access.trims_first;
+                if !lines().all(moves) || accesses.iter().any(besides) {
                     let why = "no figure says what flushes, trims and zeroes take: leave them \
                                away, or simulate a profile";
                     return Err(SimulateError::Access(why.to_owned()));

@@ -9,7 +9,7 @@ pub(super) fn options(group: &Group<'_>) -> Vec<(&'static str, String)> {
     let mut options = vec![("name", group.name.clone())];
     let lines = lines(group.workload);
     if !lines.is_empty() {
-        options.push(("rw", word(lines)));
+        options.push(("rw", word(group.workload)));
         let read = mean(lines, "read_percent");
         if read > 0.0 && read < 100.0 {
             options.push(("rwmixread", format!("{read:.0}")));
@@ -49,7 +49,16 @@ pub(super) fn depth(group: &Group<'_>) -> u32 {
 
 /// Whether the group trims: what is neither read nor written are trims then, not flushes.
 pub(super) fn trims(workload: &Value) -> bool {
-    lines(workload).iter().any(|line| number(line, "trim_percent", 0.0) > 0.0)
+    trims_first(workload) || lines(workload).iter().any(trims_some)
+}
+
+fn trims_some(line: &Value) -> bool {
+    number(line, "trim_percent", 0.0) > 0.0
+}
+
+/// Whether each write comes behind a trim of its place.
+fn trims_first(workload: &Value) -> bool {
+    workload.pointer("/access/trims_first").and_then(Value::as_bool).unwrap_or(false)
 }
 
 fn lines(workload: &Value) -> &[Value] {
@@ -70,10 +79,12 @@ fn mean(lines: &[Value], key: &str) -> f64 {
     weighted / lines.iter().map(share).sum::<f64>().max(f64::MIN_POSITIVE)
 }
 
-fn word(lines: &[Value]) -> String {
+fn word(workload: &Value) -> String {
+    let lines = lines(workload);
     let random = if mean(lines, "random_percent") > 0.0 { "rand" } else { "" };
-    let trims = lines.iter().any(|line| number(line, "trim_percent", 0.0) > 0.0);
+    let trims = lines.iter().any(trims_some);
     let what = match mean(lines, "read_percent") {
+        _ if trims_first(workload) => "trimwrite",
         _ if trims => "trim",
         read if read >= 100.0 => "read",
         read if read <= 0.0 => "write",

@@ -24,7 +24,18 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
     let sequential = access.lines.iter().any(|line| line.random_percent < 100.0);
     access.apart = settings.mix.reads && settings.mix.writes && sequential;
     access.flush_every = settings.flush_every;
+    access.trims_first = trims_first(converter, job);
     access
+}
+
+/// fio trims a block and then writes it.
+fn trims_first(converter: &mut Converter<'_>, job: &FioJob) -> bool {
+    let settings = &job.settings;
+    let both = settings.mix.trims && settings.mix.writes;
+    if both && settings.sizes[WRITE] != settings.sizes[TRIM] {
+        converter.refuse(job, "bs", "what is trimmed first is as long as what is written");
+    }
+    both
 }
 
 /// Length of every I/O, if all have the same.

@@ -205,8 +205,12 @@ impl Converter<'_> {
         let settings = &job.settings;
         let access = access::access(self, job);
         let data = settings.data;
+        let outstanding = (settings.under_way() / place.files).max(1);
+        let low = (settings.depth_low / place.files).max(1);
+        let drains = settings.depth_low > 0 && low < outstanding;
         Workload {
-            outstanding: (settings.under_way() / place.files).max(1),
+            outstanding,
+            refill_at: drains.then_some(low),
             pacing: self.pacing(job, place.files),
             access,
             range: place.range,
@@ -280,6 +284,12 @@ impl Converter<'_> {
         let Some(per_second) = self.rate(job, key, rates) else { return Pacing::Closed };
         // It is that of the job, over all its files.
         let per_second = per_second / f64::from(files);
+        if settings.depth_low > 0 {
+            self.refuse(job, "iodepth_low", "with a rate I/Os begin by the clock");
+        }
+        if settings.mix.trims && settings.mix.writes {
+            self.refuse(job, key, "trims and writes in turn have no rate");
+        }
         if settings.think_us > 0 {
             self.refuse(job, "thinktime", "a rate and a thinktime exclude each other");
         }
@@ -335,7 +345,7 @@ impl Converter<'_> {
         if settings.verify && storage::is_odd(settings) {
             self.refuse(job, "bs", "what is verified has whole sectors of 512 bytes");
         }
-        if settings.verify && settings.mix.trims {
+        if settings.verify && settings.mix.trims && !settings.mix.writes {
             self.refuse(job, "verify", "trims are not verified");
         }
         if settings.verify {

@@ -108,6 +108,7 @@ fn pattern(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "norandommap" => put(&mut settings.no_random_map, value::switch(value)),
         "randseed" => put(&mut settings.seed, with.and_then(value::number).map(Some)),
         "iodepth" => put(&mut settings.depth, with.and_then(words::at_least_one)),
+        "iodepth_low" => put(&mut settings.depth_low, with.and_then(value::number)),
         "ioengine" => put(&mut settings.engine, with.and_then(words::engine)),
         "hipri" => put(&mut settings.hipri, value::switch(value)),
         "sqthread_poll" => put(&mut settings.sqthread_poll, value::switch(value)),

@@ -37,6 +37,8 @@ pub struct Settings {
     pub engine: Engine,
     /// I/Os under way, `iodepth=`.
     pub depth: u32,
+    /// When the queue is filled again, `iodepth_low=`; 0 for at once.
+    pub depth_low: u32,
     /// Around the page cache.
     pub direct: bool,
     /// What is cached is dropped before the job.
@@ -149,6 +151,7 @@ impl Default for Settings {
             align_bytes: [None; 3],
             engine: Engine::Synchronous,
             depth: 1,
+            depth_low: 0,
             direct: false,
             invalidate: true,
             hint: Hint::ByMix,
@@ -198,7 +201,7 @@ pub struct Mix {
     pub reads: bool,
     /// It writes.
     pub writes: bool,
-    /// It trims.
+    /// It trims; if it writes too, each write comes behind a trim.
     pub trims: bool,
     /// Places are random.
     pub random: bool,

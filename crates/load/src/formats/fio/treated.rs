@@ -153,7 +153,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
 fn unsupported(name: &str) -> Option<&'static str> {
     Some(match name {
         "bs_unaligned" | "bs_is_seq_rand" => "lengths are whole blocks and belong to a direction",
-        "iodepth_low" => "the depth is kept; take it away",
         "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
         | "max_latency" => "the depth is given, not searched: try `drumfire sweep`",
         "rate_ignore_thinktime" => "a rate and a thinktime exclude each other",

@@ -28,9 +28,11 @@ pub fn mix(text: &str, kb: KbBase) -> Result<Mix, String> {
         "write" => (false, true, false),
         "rw" | "readwrite" => (true, true, false),
         "trim" => (false, false, true),
-        "trimwrite" => return Err(format!("{word} is not supported: trim and write apart")),
+        "trimwrite" => (false, true, true),
         _ => {
-            return Err(format!("'{word}' is none of read, write, rw, trim, and rand before them"));
+            return Err(format!(
+                "'{word}' is none of read, write, rw, trim, trimwrite, and rand before them"
+            ));
         }
     };
     let mut mix = Mix { reads, writes, trims, random, ..Mix::default() };
@@ -350,7 +352,9 @@ mod test {
         assert!(holes.writes && !holes.reads && !holes.random && holes.hole_bytes == 4096);
         assert_eq!(mix("read:-8k", KB).unwrap().hole_bytes, -8192);
         assert!(mix("randtrim", KB).unwrap().trims);
-        for wrong in ["", "reed", "randread:0", "read:x", "trimwrite", "randrandread"] {
+        let both = mix("randtrimwrite", KB).unwrap();
+        assert!(both.trims && both.writes && !both.reads && both.random);
+        for wrong in ["", "reed", "randread:0", "read:x", "randrandread"] {
             assert!(mix(wrong, KB).is_err(), "{wrong}");
         }
     }

@@ -51,6 +51,9 @@ fn section(
     let files = volumes(text, group, storage)?;
     cache(text, group, storage)?;
     set(text, "iodepth", u64::from(workload.outstanding) * files);
+    if let Some(low) = workload.refill_at {
+        set(text, "iodepth_low", u64::from(low) * files);
+    }
     set(text, "numjobs", group.workers);
     let clones = group.reported == Reported::Group && group.workers > 1 && files == 1;
     if clones || group.reported == Reported::Step {
@@ -261,6 +264,8 @@ fn mix(text: &mut String, access: &Access, random: bool) -> Result<&'static str,
     let word = match read {
         _ if is_trim(first) => "trim",
         100.0 => "read",
+        0.0 if access.trims_first => "trimwrite",
+        _ if access.trims_first => return Err("trims beside reads are not fio's".to_owned()),
         0.0 => "write",
         _ => "rw",
     };

@@ -102,6 +102,8 @@ fn plain(group: &Group) -> Result<(), String> {
         ("a way from place to place", access.sequential == Walk::Forward && access.run == 1),
         ("reads and writes that walk apart", !access.apart),
         ("flushes", access.flush_every == 0),
+        ("trims", !access.trims_first),
+        ("a queue that drains before it is filled again", workload.refill_at.is_none()),
         ("a kind of data", workload.content == Content::default()),
         ("verification", workload.verify.is_none()),
         ("an end after so many bytes", workload.limit_bytes.is_none()),
