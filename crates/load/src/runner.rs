@@ -26,6 +26,8 @@ use crate::worker::{Trouble, outlasts};
 
 /// How often the view may answer keys.
 const POLL: Duration = Duration::from_millis(50);
+/// Histograms over time in what is kept while it runs: all of a long run are tens of megabytes.
+const DRAFT_SPANS: usize = 256;
 /// How long a run may go on after its time for the flushes that it ends with: a day in seconds.
 pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;
 
@@ -222,7 +224,7 @@ impl<'a> Run<'a> {
         crew.command(Command::Drain);
         live.failed(&self.collected.failures().0);
         live.end();
-        self.result(&opening, &after, end)
+        self.result(&opening, &after, end, usize::MAX)
     }
 
     /// Hands over what was measured so far, if anybody wants it.
@@ -232,7 +234,7 @@ impl<'a> Run<'a> {
         }
         let now = self.clock.now();
         let after = (self.meter.read(now), opening.witness.now());
-        let mut so_far = self.result(opening, &after, (true, now));
+        let mut so_far = self.result(opening, &after, (true, now), DRAFT_SPANS);
         let asked_s = self.spec.seconds;
         let cut = || format!("cut after {t_s:.1} of {asked_s} s or later: nobody ended it");
         so_far.partial.get_or_insert_with(cut);
@@ -374,6 +376,7 @@ impl<'a> Run<'a> {
         opening: &Opening,
         (after, last): &(Reading, Moment),
         (whole, _): (bool, Nanos),
+        spans: usize,
     ) -> RunResult {
         let spec = self.spec;
         let Opening { started, witness, before: (before, first) } = opening;
@@ -427,7 +430,7 @@ impl<'a> Run<'a> {
             workers: self.collected.workers(),
             intervals: self.collected.seconds(),
             histograms: self.collected.histograms(),
-            spans: self.collected.spans(),
+            spans: self.collected.spans(spans),
             warnings: emulated(spec)
                 .map(str::to_owned)
                 .chain(displaced(&self.collected))

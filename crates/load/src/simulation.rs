@@ -285,7 +285,7 @@ impl Run<'_> {
             workers: self.collected.workers(),
             intervals: self.collected.seconds(),
             histograms: self.collected.histograms(),
-            spans: self.collected.spans(),
+            spans: self.collected.spans(usize::MAX),
             warnings: spec.steady.map(|s| steadiness(&s, self.steady_at_s)).into_iter().collect(),
             ..RunResult::default()
         }

@@ -127,9 +127,9 @@ impl Collector {
         histograms(&self.whole)
     }
 
-    /// The histograms over time.
-    pub fn spans(&self) -> Vec<Span> {
-        self.timeline.spans()
+    /// The histograms over time, in about so many spans at most.
+    pub fn spans(&self, most: usize) -> Vec<Span> {
+        self.timeline.spans(most)
     }
 
     /// The sums of all closed seconds.

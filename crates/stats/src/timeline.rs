@@ -141,9 +141,13 @@ impl Timeline {
         self.rows.iter().map(Row::second).collect()
     }
 
-    /// The histograms so far.
-    pub fn spans(&self) -> Vec<Span> {
-        self.spans.iter().map(Packed::span).chain(self.open_span()).collect()
+    /// The histograms so far, in about so many spans at most: neighbours are joined as needed.
+    pub fn spans(&self, most: usize) -> Vec<Span> {
+        let each = self.spans.len().div_ceil(most.max(1)).max(1);
+        let one = |span: Span, next: Span| joined(span, &next);
+        let chunks = self.spans.chunks(each);
+        let whole = chunks.filter_map(|chunk| chunk.iter().map(Packed::span).reduce(one));
+        whole.chain(self.open_span()).collect()
     }
 }
 
@@ -305,10 +309,14 @@ mod test {
         for end in [1, 7, 8, 9, 16, 17, 31, 32, 33, 200] {
             let begin = timeline.to_s as u64;
             run(&mut timeline, begin..end);
-            let spans = timeline.spans();
+            let spans = timeline.spans(usize::MAX);
             assert!(spans.len() <= 8, "{}", spans.len());
-            assert_eq!((spans[0].from_s, spans[spans.len() - 1].to_s), (0.0, end as f64));
-            for span in &spans {
+            let few = timeline.spans(3);
+            assert!(few.len() <= 4, "{}", few.len());
+            for spans in [&spans, &few] {
+                assert_eq!((spans[0].from_s, spans[spans.len() - 1].to_s), (0.0, end as f64));
+            }
+            for span in spans.iter().chain(&few) {
                 let mut union = Latencies::new();
                 let within = span.from_s as u64..span.to_s as u64;
                 within.for_each(|number| union.merge(&second(number).latencies()));
