@@ -17,8 +17,8 @@ pub struct Placement {
 /// Places both ends of a race on `cores`.
 ///
 /// With work for all cores each gets one thread of both ends: they take turns, so the data of a
-/// connection stay in one cache, and the load balances itself. With fewer workers than cores, targets get the cores that
-/// have no worker, so that both ends of a lone connection may spin.
+/// connection stay in one cache, and the load balances itself. With fewer workers than cores,
+/// targets get the cores that have no worker, so that both ends of a lone connection may spin.
 pub fn race(cores: &[usize], workers: usize) -> Placement {
     if workers >= cores.len() {
         return Placement { workers: cores.to_vec(), targets: cores.to_vec() };
