@@ -16,7 +16,7 @@ use stats::verdict::Ceiling;
 use stats::{Origin, RunResult};
 use volume::{IscsiUri, NvmeUri, Purpose, Uri, Volume};
 
-use crate::output;
+use crate::{output, race};
 
 /// Measures the ceiling of what ran as `spec`, and judges `result` by it. A result that is not that
 /// of a whole run is left alone, and so is one whose ceiling cannot be measured: it says why.
@@ -38,7 +38,12 @@ fn measure(spec: &RunSpec, engine: &Engine) -> Result<Option<Ceiling>> {
     let wanted = load::stand_ins(spec);
     let keeps = wanted.iter().any(|stand_in| stand_in.keeps);
     let (server, volumes) = open(spec, wanted)?;
-    let bare = load::on_stand_ins(spec, &volumes);
+    let mut bare = load::on_stand_ins(spec, &volumes);
+    let shares = spec.targets.as_ref().is_some_and(|targets| !targets.shared.is_empty());
+    // Beside workers that share their threads with a target, this one takes its place.
+    if let Some(server) = server.as_ref().filter(|_| shares) {
+        bare.targets = Some(race::target_threads(server, Vec::new()));
+    }
     let measured = engine.run(bare, &mut report::Silent)?;
     let what = if keeps { "memory" } else { "volumes that do nothing" };
     let where_from = match server.is_some() {

@@ -177,12 +177,13 @@ pub fn prepare(job: &JobSpec, step: &Step) -> Result<(RunSpec, Server)> {
     let job = serde_json::to_value(job).context("the job as a document")?;
     spec.document = job;
     spec.job.storage = "RAM".to_owned();
-    spec.targets = Some(TargetThreads {
-        cores: place.targets,
-        threads: server.thread_ids(),
-        shared: server.shared_threads(),
-    });
+    spec.targets = Some(target_threads(&server, place.targets));
     Ok((spec, server))
+}
+
+/// The threads of a server that drive as well.
+pub fn target_threads(server: &Server, cores: Vec<usize>) -> TargetThreads {
+    TargetThreads { cores, threads: server.thread_ids(), shared: server.shared_threads() }
 }
 
 /// Starts the targets; returns the names of their targets and the number of each volume there.
