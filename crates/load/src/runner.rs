@@ -174,6 +174,7 @@ impl<'a> Run<'a> {
             name: worker.name.clone(),
             volume: worker.uri.clone(),
             target: worker.target.clone(),
+            job: worker.shift.job,
         });
         let targets = spec.targets.as_ref().map(|targets| targets.threads.clone());
         let threads = Threads {
@@ -429,6 +430,7 @@ impl<'a> Run<'a> {
             failures_unlisted,
             workers: self.collected.workers(),
             intervals: self.collected.seconds(),
+            series: self.collected.series(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(spans),
             warnings: emulated(spec)

@@ -16,6 +16,7 @@ mod kind;
 pub mod live;
 mod packed;
 mod run;
+mod series;
 mod spread;
 pub mod sweep;
 mod timeline;
@@ -28,8 +29,8 @@ pub use crate::histogram::{Bucket, Latencies, Latency};
 pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;
 pub use crate::run::{
-    Cpu, Direction, Host, Job, KernelThread, Origin, PacedTotals, Placement, Processor, RunResult,
-    SCHEMA_VERSION, Second, Tool, Totals, WorkerResult,
+    Amount, Cpu, Direction, Host, Job, JobSeries, KernelThread, Origin, PacedTotals, Placement,
+    Processor, RunResult, SCHEMA_VERSION, Second, Stretch, Tool, Totals, WorkerResult,
 };
 pub use crate::spread::Spread;
 pub use crate::verdict::{Check, Class, Verdict};

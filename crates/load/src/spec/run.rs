@@ -85,6 +85,8 @@ pub struct WorkerSpec {
 pub struct Shift {
     /// Which group it belongs to.
     pub group: usize,
+    /// The job of another tool's file that it works for, if that wants logs.
+    pub job: Option<u32>,
     /// Groups whose workers must have ended before it begins.
     pub after: Vec<usize>,
     /// When it begins and ends.
