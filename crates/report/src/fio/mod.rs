@@ -7,6 +7,7 @@
 
 mod bins;
 mod document;
+mod logs;
 mod options;
 
 use std::io::{self, Write};
@@ -16,6 +17,7 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use stats::{Failure, RunResult, Second};
 
 use self::document::{Direction, Document, Job, Object, Spread, Sync};
+pub use self::logs::logs;
 use crate::group::{self, Group, Part};
 
 /// The version whose document this is.
