@@ -77,6 +77,8 @@ impl Step {
             group.workload.check(&at)?;
             group.check_when(&at, &self.groups[..index])?;
             group.check_stripes(&at)?;
+            let (jobs, fits) = (group.logs.jobs, group.logs.jobs > 0);
+            within(&at, "logs.jobs", "at least 1", f64::from(jobs), fits)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Access, AccessError, is_default};
 use super::cache::Cache;
+use super::logs::Logs;
 use super::size::{self, Range};
 use super::steady::Steady;
 use super::when::When;
@@ -84,6 +85,9 @@ pub struct Group {
     /// What the kernel is told of their files.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cache: Cache,
+    /// What is written of it over time in fio's form.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub logs: Logs,
     /// What each does.
     pub workload: Workload,
 }
@@ -292,6 +296,7 @@ impl Group {
             when: When::default(),
             cores: Vec::new(),
             cache: Cache::default(),
+            logs: Logs::default(),
             workload,
         }
     }
@@ -390,6 +395,7 @@ pub(super) mod test {
             when: When::default(),
             cores: Vec::new(),
             cache: Cache::default(),
+            logs: Logs::default(),
             workload: Workload::new(Access::new(4096, 70.0, 100.0), 1),
         };
         assert_eq!(job, JobSpec::of(1, 10.0, 0.0, group));
@@ -454,6 +460,8 @@ pub(super) mod test {
             group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5) };
             group.cores = vec![1, 3];
             group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
+            let latency = Some("x/y".to_owned());
+            group.logs = Logs { latency, first: 3, jobs: 2, joined: true, ..Logs::default() };
             group.cache = Cache { drop: true, expect: crate::spec::Expect::Random };
             job.steps[0].ends_with_first = true;
             job.steps[0].steady = Some(Steady {

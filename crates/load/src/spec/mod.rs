@@ -8,6 +8,7 @@ mod access;
 mod cache;
 mod check;
 mod job;
+mod logs;
 mod run;
 mod size;
 mod steady;
@@ -21,6 +22,7 @@ pub use job::{
     Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, Step, Stripes, Verify,
     Workload,
 };
+pub use logs::Logs;
 pub use run::{Part, RunSpec, Shift, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};
 pub(crate) use steady::Watch;

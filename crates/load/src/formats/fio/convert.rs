@@ -8,7 +8,7 @@ use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, storage};
+use super::{access, logs, storage};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::spec::{
@@ -41,6 +41,7 @@ pub fn convert(jobs: &[FioJob], notes: Notes, options: &Options<'_>) -> Reading 
         options,
         notes,
         workers: 0,
+        jobs: 0,
         lines: 0,
         drawn: 0,
         named: HashMap::new(),
@@ -68,6 +69,8 @@ pub(super) struct Converter<'a> {
     pub(super) options: &'a Options<'a>,
     notes: Notes,
     workers: u64,
+    /// fio's jobs so far, each clone counted.
+    jobs: u32,
     lines: usize,
     /// Delays that were drawn.
     drawn: u64,
@@ -166,9 +169,13 @@ impl Converter<'_> {
         let apart = settings.offset_increment != Amount::Bytes(0) || drawn || many;
         let cores = self.cores(job);
         let parts = if apart { clones } else { 1 };
+        let number = self.jobs + 1;
+        // Within the limit of workers.
+        self.jobs += clones;
         let mut groups = Vec::new();
         for part in 0..parts {
             let those = if apart { part..part + 1 } else { 0..clones };
+            let logs = logs::logs(self, job, number + those.start, those.len() as u32);
             let Some(place) = storage::place(self, job, those) else { return Vec::new() };
             let name = job.name.clone();
             let shared = if apart || place.own_files { 1 } else { clones };
@@ -195,6 +202,7 @@ impl Converter<'_> {
                 when,
                 cores,
                 cache,
+                logs,
                 workload,
             });
         }

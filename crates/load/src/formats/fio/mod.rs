@@ -9,6 +9,7 @@ mod convert;
 mod expression;
 mod job;
 mod lines;
+mod logs;
 mod option;
 mod settings;
 mod storage;
@@ -288,6 +289,42 @@ mod test {
         let first = job("[a]\nsize=1m\ninvalidate=0\nfilename=/dev/x\n");
         let written = write(&first, &storage).unwrap();
         assert_eq!(job(&written).steps[0].groups[0].cache, first.steps[0].groups[0].cache);
+    }
+
+    #[test]
+    fn logs_are_numbered_like_fios_jobs() {
+        let text = format!(
+            "{NULL}log_avg_msec=1000\nwrite_bw_log=all\n[a]\nnumjobs=3\nrw=randread\n\
+             write_iops_log\n[b]\nnumjobs=2\nstartdelay=1-2\nper_job_logs=0\nwrite_bw_log\n\
+             [c]\nstonewall\nwrite_lat_log=x/y\nrate_iops=9\n"
+        );
+        let first = job(&text);
+        let groups: Vec<_> = first.steps.iter().flat_map(|step| &step.groups).collect();
+        let [a, b, clone, c] = &groups[..] else { panic!("{groups:?}") };
+        let names = |group: &crate::spec::Group| group.logs.names().collect::<Vec<_>>().join(" ");
+        assert_eq!([a, b, c].map(|group| names(group)), ["all a", "all", "all x/y"]);
+        let numbers = [a, b, clone, c].map(|group| (group.logs.first, group.logs.jobs));
+        assert_eq!(numbers, [(1, 3), (4, 1), (5, 1), (6, 1)]);
+        assert_eq!(
+            (a.logs.job_of(2), a.logs.job_of(3), c.logs.job_of(0)),
+            (Some(3), Some(1), Some(6))
+        );
+        assert_eq!([a, b, clone, c].map(|group| group.logs.joined), [false, true, true, false]);
+        let notes = of(&text);
+        let said: Vec<String> =
+            notes.notes_of(Treatment::Differs).map(ToString::to_string).collect();
+        let [fresh, slat] = &said[..] else { panic!("{said:?}") };
+        assert!(fresh.contains("fio adds to what is there"), "{fresh}");
+        assert!(slat.contains("no _slat log") && slat.contains("planned starts"), "{slat}");
+        assert_eq!(job("[a]\nsize=1m\nlog_avg_msec=500\n").steps[0].groups[0].logs.job_of(0), None);
+        for (ms, word) in [("", "each I/O"), ("log_avg_msec=250\n", "each 250 ms")] {
+            let of = of(&format!("{NULL}{ms}[a]\nwrite_bw_log\n"));
+            let said: Vec<_> = of.notes_of(Treatment::Differs).collect();
+            assert!(said.len() == 1 && said[0].to_string().contains(word), "{said:?}");
+        }
+        let again = job(&write(&first, &storage).unwrap());
+        let again: Vec<_> = again.steps.iter().flat_map(|step| &step.groups).collect();
+        assert!(groups.iter().zip(&again).all(|(old, new)| old.logs == new.logs), "{again:?}");
     }
 
     #[test]

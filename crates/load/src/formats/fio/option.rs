@@ -1,6 +1,7 @@
 //! Every setting by its name: what it says, or why it is left out or refused.
 
 use super::lines::Setting;
+use super::logs;
 use super::settings::{Data, Settings};
 use super::treated;
 use super::value::{self, Unit, set_each};
@@ -41,7 +42,7 @@ pub fn apply(setting: &Setting, settings: &mut Settings) -> Result<(), FormatErr
     let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
-    for group in [extent, time, pace, data, order] {
+    for group in [extent, time, pace, data, order, logs::take] {
         taken = taken.or_else(|| group(name, value, settings));
     }
     match taken {

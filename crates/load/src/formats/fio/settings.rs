@@ -1,5 +1,6 @@
 //! What the settings of a fio job say, typed, with fio's defaults. Nothing is judged here.
 
+use super::logs::Logs;
 use super::value::{Amount, KbBase, Triple};
 use crate::formats::note::Note;
 use crate::spec::Quantity;
@@ -113,6 +114,8 @@ pub struct Settings {
     pub stonewall: bool,
     /// Clones are shown as one.
     pub grouped: bool,
+    /// What is written of the job over time.
+    pub logs: Logs,
     /// What is not taken as it stands, of the defaults too.
     pub notes: Vec<Note>,
 }
@@ -189,6 +192,7 @@ impl Default for Settings {
             nodes: Vec::new(),
             stonewall: false,
             grouped: false,
+            logs: Logs::default(),
             notes: Vec::new(),
         }
     }

@@ -31,25 +31,12 @@ fn harmless(name: &str) -> Option<&'static str> {
         | "unified_rw_reporting"
         | "disk_util"
         | "stats" => "only shown; the result has the whole histogram",
-        "write_bw_log"
-        | "write_iops_log"
-        | "write_lat_log"
-        | "write_hist_log"
-        | "log_avg_msec"
+        "write_hist_log"
         | "log_hist_msec"
         | "log_hist_coarseness"
         | "log_entries"
-        | "log_window_value"
-        | "log_offset"
-        | "log_prio"
-        | "log_issue_time"
         | "log_compression"
         | "log_compression_cpus"
-        | "log_store_compressed"
-        | "log_alternate_epoch"
-        | "log_unix_epoch"
-        | "log_alternate_epoch_clock_id"
-        | "per_job_logs"
         | "bwavgtime"
         | "iopsavgtime" => "every second is kept in the result",
         "thread" | "threads" => "workers are threads",
@@ -113,7 +100,23 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Differs, "every read is compared at once; there is no backlog")
         }
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
-        "zonemode"
+        "log_window_value" if on => (Differs, "a point of a log is the mean of its second"),
+        "log_offset" | "log_prio" | "log_issue_time" if on => {
+            (Differs, "a point of a log is that of many I/Os: the column is not written")
+        }
+        "log_store_compressed" if on => (Differs, "logs are plain text"),
+        "log_unix_epoch" | "log_alternate_epoch" | "log_alternate_epoch_clock_id" if on => {
+            (Differs, "times in logs count from the beginning of the job")
+        }
+        "log_window_value"
+        | "log_offset"
+        | "log_prio"
+        | "log_issue_time"
+        | "log_store_compressed"
+        | "log_unix_epoch"
+        | "log_alternate_epoch"
+        | "log_alternate_epoch_clock_id"
+        | "zonemode"
         | "bs_unaligned"
         | "pre_read"
         | "atomic"

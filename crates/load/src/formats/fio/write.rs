@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use crate::formats::reading::Storage;
 use crate::spec::{
-    Access, Arrivals, Expect, Extent, Group, JobSpec, Line, Pacing, Places, Reported, Step, Verify,
-    Walk, Workload,
+    Access, Arrivals, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step,
+    Verify, Walk, Workload,
 };
 
 /// Writes a job. `storage` says what stands behind a URI, in words that fio has.
@@ -70,9 +70,28 @@ fn section(
     if workload.end_flush {
         set(text, "end_fsync", 1);
     }
+    logs(text, &group.logs);
     access(text, &workload.access)?;
     pacing(text, workload, files)?;
     content(text, workload)
+}
+
+/// Numbers of jobs are those that fio counts in the new file.
+fn logs(text: &mut String, logs: &Logs) {
+    let words = [
+        ("write_bw_log", &logs.bandwidth),
+        ("write_iops_log", &logs.iops),
+        ("write_lat_log", &logs.latency),
+    ];
+    for (word, name) in words {
+        if let Some(name) = name {
+            set(text, word, name);
+        }
+    }
+    if logs.names().next().is_some() {
+        set(text, "log_avg_msec", 1000);
+        set(text, "per_job_logs", u8::from(!logs.joined));
+    }
 }
 
 fn line(text: &mut String, line: &str) {
