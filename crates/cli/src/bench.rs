@@ -18,7 +18,7 @@ use crate::exit::{Exit, UsageError};
 use crate::folder::Folder;
 use crate::run::Volumes;
 use crate::simulate::Systems;
-use crate::{ceiling, folder, placement, race, recheck, show, signal, simulate};
+use crate::{ceiling, folder, logs, placement, race, recheck, show, signal, simulate};
 
 /// The setting of a setup that names the processors.
 pub const CORES: &str = "cores";
@@ -181,6 +181,10 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     show::check(drive)?;
     let mut bench = Bench::new(allowed, job.steps.iter());
     bench.check(job)?;
+    let logged = Maker::of(job)? == Maker::Nobody;
+    if logged {
+        logs::check(job)?;
+    }
     let many = job.steps.len() > 1;
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
     let steps = steps.collect::<Result<Vec<Ready>>>()?;
@@ -188,6 +192,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     signal::stop_on_signal(&bench.stop)?;
     let mut results: Vec<RunResult> = Vec::new();
     let mut right = true;
+    let mut kept = Ok(());
     for (index, ready) in steps.into_iter().enumerate() {
         if bench.stop.asked() > 0 {
             break;
@@ -198,6 +203,10 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
         };
         let unread = only_writes(&ready.spec);
         results.push(one(ready, &folder, drive, color, !many || !drive.json)?);
+        if logged {
+            // What kills a later step does not take them away.
+            kept = logs::write(&results);
+        }
         if unread && bench.stop.asked() == 0 {
             // Nothing was compared yet.
             let spec = bench.prepare(job, &job.steps[index])?.spec;
@@ -207,6 +216,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     if many && drive.json {
         show::print_steps(&results)?;
     }
+    kept?;
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, drive.strict));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);

@@ -7,7 +7,7 @@ use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
 use load::spec::{
-    Expect, Extent, Group, JobSpec, Line, Pacing, Places, Range, Reported, Step, Walk, When,
+    Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Reported, Step, Walk, When,
 };
 
 use crate::exit::{Exit, UsageError};
@@ -79,6 +79,8 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
             step.name.clear();
             for group in &mut step.groups {
                 group.name.clear();
+                // Logs are no part of the load, and their numbers those of jobs in the file.
+                group.logs = Logs::default();
                 group.reported = Reported::Group;
             }
         }
@@ -206,6 +208,25 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
         text.push(format!("    {}", turn.join(" · ")));
     }
     text.extend(access.lines.iter().map(|line| format!("    {}", line_of(line))));
+    text.extend(logs(&group.logs));
+}
+
+fn logs(logs: &Logs) -> Option<String> {
+    let words = [
+        ("_bw", logs.bandwidth.as_slice()),
+        ("_iops", logs.iops.as_slice()),
+        ("_lat", logs.latency.as_slice()),
+        ("_clat", logs.latency.as_slice()),
+    ];
+    let number = match (logs.joined, logs.jobs) {
+        (true, _) => String::new(),
+        (false, 1) => format!(".{}", logs.first),
+        (false, jobs) => format!(".{}…{}", logs.first, logs.first.saturating_add(jobs - 1)),
+    };
+    let all =
+        words.into_iter().flat_map(|(word, names)| names.iter().map(move |name| (name, word)));
+    let all: Vec<String> = all.map(|(name, word)| format!("{name}{word}{number}.log")).collect();
+    (!all.is_empty()).then(|| format!("    logs {}", all.join(", ")))
 }
 
 /// Names of volumes; of many the first and the last.

@@ -17,6 +17,7 @@ mod folder;
 mod foreign;
 mod job;
 mod layout;
+mod logs;
 mod output;
 mod placement;
 mod plan;

@@ -116,14 +116,17 @@ pub fn workers(
     for (number, group) in step.groups.iter().enumerate() {
         let shift = Shift {
             group: number,
+            job: None,
             after: group.waits_for(&step.groups[..number]).collect(),
             when: group.when.clone(),
             cores: group.cores.clone(),
             cache: group.cache,
         };
         let workload = Arc::new(group.workload.clone());
+        let begin = workers.len();
         for named in driven(group, &mut open)? {
             for _ in 0..group.workers {
+                let job = group.logs.job_of(workers.len() - begin);
                 workers.push(WorkerSpec {
                     name: format!("manager 1 worker {}", workers.len() + 1),
                     volume: named.volume.clone(),
@@ -132,7 +135,7 @@ pub fn workers(
                     workload: workload.clone(),
                     number: workers.len() as u64,
                     part: Part::WHOLE,
-                    shift: shift.clone(),
+                    shift: Shift { job, ..shift.clone() },
                 });
             }
         }
