@@ -112,7 +112,7 @@ mod test {
     /// Two jobs of one group, then one that trims; the first second of each begins late.
     fn result(joined: bool) -> RunResult {
         let amount =
-            |ios, kib: u64, ns: f64| Amount { ios, bytes: ios * kib << 10, mean_ns: Some(ns) };
+            |ios, kib: u64, ns: f64| Amount { ios, bytes: ios * kib * 1024, mean_ns: Some(ns) };
         let stretch = |from_s: f64, to_s| Stretch { from_s, to_s, ..Stretch::default() };
         let mixed = |from_s, to_s, factor: u64| Stretch {
             read: amount(5002 * factor, 4, 159.4),

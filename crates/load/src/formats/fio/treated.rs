@@ -6,6 +6,7 @@ use crate::formats::note::Treatment::{self, Differs, Ignored, Refused};
 pub fn treat(name: &str, value: Option<&str>) -> Option<(Treatment, String)> {
     let found = harmless(name)
         .map(|why| (Ignored, why))
+        .or_else(|| of_logs(name, value))
         .or_else(|| by_value(name, value))
         .or_else(|| unsupported(name).map(|why| (Refused, why)));
     found.map(|(treatment, why)| (treatment, why.to_owned()))
@@ -67,6 +68,25 @@ fn harmless(name: &str) -> Option<&'static str> {
     })
 }
 
+/// What logs of single I/Os hold, and how they are kept.
+fn of_logs(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)> {
+    let why = match name {
+        "log_window_value" => "a point of a log is the mean of its second",
+        "log_offset" | "log_prio" | "log_issue_time" => {
+            "a point of a log is that of many I/Os: the column is not written"
+        }
+        "log_store_compressed" => "logs are plain text",
+        "log_unix_epoch" | "log_alternate_epoch" | "log_alternate_epoch_clock_id" => {
+            "times in logs count from the beginning of the job"
+        }
+        _ => return None,
+    };
+    Some(match value {
+        Some("0") => (Ignored, "off, as by default"),
+        _ => (Differs, why),
+    })
+}
+
 /// Settings that are right or wrong by their value.
 fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)> {
     let off = matches!(value, Some("0" | "none"));
@@ -100,23 +120,7 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Differs, "every read is compared at once; there is no backlog")
         }
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
-        "log_window_value" if on => (Differs, "a point of a log is the mean of its second"),
-        "log_offset" | "log_prio" | "log_issue_time" if on => {
-            (Differs, "a point of a log is that of many I/Os: the column is not written")
-        }
-        "log_store_compressed" if on => (Differs, "logs are plain text"),
-        "log_unix_epoch" | "log_alternate_epoch" | "log_alternate_epoch_clock_id" if on => {
-            (Differs, "times in logs count from the beginning of the job")
-        }
-        "log_window_value"
-        | "log_offset"
-        | "log_prio"
-        | "log_issue_time"
-        | "log_store_compressed"
-        | "log_unix_epoch"
-        | "log_alternate_epoch"
-        | "log_alternate_epoch_clock_id"
-        | "zonemode"
+        "zonemode"
         | "bs_unaligned"
         | "pre_read"
         | "atomic"
@@ -243,6 +247,8 @@ mod test {
         assert_eq!(of("atomic", None), Some(Refused));
         assert_eq!(of("atomic", Some("0")), Some(Ignored));
         assert_eq!(of("force_async", Some("4")), Some(Differs));
+        assert_eq!(of("log_offset", Some("1")), Some(Differs));
+        assert_eq!(of("log_offset", Some("0")), Some(Ignored));
         assert_eq!(of("no_such_option", None), None);
     }
 }
