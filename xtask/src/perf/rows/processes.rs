@@ -1,4 +1,5 @@
-//! The race's job in one process and in two: there is no shortcut inside the process.
+//! The race's job in one process and in two: inside, both ends of a core take turns on one thread;
+//! beyond that there is no shortcut.
 
 use anyhow::Result;
 
