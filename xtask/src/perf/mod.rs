@@ -18,6 +18,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use block::Rng;
 
 use crate::process::{self, Show};
 use probe::State;
@@ -128,6 +129,9 @@ fn build() -> Result<Programs> {
 }
 
 /// Runs every row, the contenders of a row in turn.
+///
+/// Each turn has an order of its own: a run has after-effects on the next. What follows our target
+/// under a mix of SPDK's initiator was a third slower for a second or two.
 fn measure(bench: &Bench, rows: &[&'static Row], runs: usize) -> Vec<Entry> {
     let mut entries = Vec::new();
     for row in rows {
@@ -136,14 +140,24 @@ fn measure(bench: &Bench, rows: &[&'static Row], runs: usize) -> Vec<Entry> {
             .iter()
             .map(|Contender { name, .. }| Entry { row, contender: name, runs: Ok(Vec::new()) })
             .collect();
-        for _ in 0..runs {
-            for (entry, contender) in found.iter_mut().zip(row.contenders) {
-                one(bench, entry, contender);
+        for run in 0..runs {
+            for index in order(run, row.contenders.len()) {
+                one(bench, &mut found[index], &row.contenders[index]);
             }
         }
         entries.extend(found);
     }
     entries
+}
+
+/// In which order so many contenders take a turn: equal for equal turns.
+fn order(turn: usize, contenders: usize) -> Vec<usize> {
+    let mut chance = Rng::new(turn as u64, contenders as u64);
+    let mut order: Vec<usize> = (0..contenders).collect();
+    for last in (1..contenders).rev() {
+        order.swap(last, chance.below(last as u64 + 1) as usize);
+    }
+    order
 }
 
 /// One run of one contender, between two probes.
@@ -176,6 +190,18 @@ mod test {
 
     fn options(args: &str) -> Result<Options> {
         parse(&args.split_whitespace().map(String::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn nobody_always_follows_the_same() {
+        let turns: Vec<usize> = (0..12).flat_map(|turn| order(turn, 3)).collect();
+        for contender in 0..3 {
+            assert_eq!(turns.iter().filter(|index| **index == contender).count(), 12);
+            let before = |other| turns.windows(2).filter(|w| **w == [other, contender]).count();
+            let others = (0..3).filter(|other| *other != contender);
+            assert!(others.map(before).all(|count| count >= 2), "{turns:?}");
+        }
+        assert_eq!(order(7, 1), [0]);
     }
 
     #[test]

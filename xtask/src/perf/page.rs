@@ -90,7 +90,8 @@ pub fn write(host: &Host, entries: &[Entry], runs: usize, seconds: u64) -> Strin
     let mut page = format!(
         "# Measured on {date}\n\n\
          {machine}.\n\
-         Medians of {runs} runs of {seconds} s each, contenders in turn, over loopback TCP.\n\
+         Medians of {runs} runs of {seconds} s each, contenders in turn, their order changing,\n\
+         over loopback TCP.\n\
          Near and far say whether the two cores shared a cache before and after a run, memory how\n\
          long a load took that no cache answered, width how much of a core was ours (about 1, or\n\
          half of it with a stranger on the core's other thread): compare like with like.\n"
