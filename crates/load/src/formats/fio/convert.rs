@@ -353,7 +353,7 @@ impl Converter<'_> {
         if settings.verify && storage::is_odd(settings) {
             self.refuse(job, "bs", "what is verified has whole sectors of 512 bytes");
         }
-        if settings.verify && settings.mix.trims && !settings.mix.writes {
+        if settings.verify && settings.mix.trims {
             self.refuse(job, "verify", "trims are not verified");
         }
         if settings.verify {

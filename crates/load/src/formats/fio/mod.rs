@@ -425,6 +425,7 @@ mod test {
             ("verify=meta\nrw=randtrim", 7, "the method meta"),
             ("rw=trimwrite\nbs=4k,8k,4k", 8, "as long as what is written"),
             ("rw=trimwrite\nrate_iops=5", 8, "trims and writes in turn"),
+            ("rw=trimwrite\nverify=crc32c", 8, "trims are not verified"),
             ("no_such_option=1", 7, "not an option"),
             ("rate_iops=100\nthinktime=5", 8, "exclude"),
             ("rw=randrw\nrate_iops=100,300", 8, "ratio of rwmixread"),
