@@ -333,6 +333,7 @@ impl State {
 
     /// Arms the receives that waited for buffers.
     fn refill(&mut self) {
+        self.receive.turn();
         // Those that find no buffer again are appended and wait for the next turn.
         for _ in 0..self.starved.len() {
             let index = self.starved.swap_remove(0);

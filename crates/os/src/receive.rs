@@ -8,33 +8,40 @@ use io_uring::types::BufRingEntry;
 
 use crate::ring::Ring;
 
-/// Length of one receive buffer. Shorter ones cut batches, longer ones leave the cache.
-pub(crate) const BUFFER_BYTES: usize = 32 << 10;
-/// Number of buffers: 1 MiB in all, as much as a core's second level cache has. The kernel fills
-/// all of them before they are read, so twice as many are read from further away, and half as many
-/// run dry when 25 connections answer in one turn.
-const BUFFERS: u16 = 32;
+/// Length of one receive buffer: what 32 reads of 4 KiB bring comes in one piece, not in five.
+pub(crate) const BUFFER_BYTES: usize = 128 << 10;
+/// Number of buffers of a core.
+const BUFFERS: u16 = 64;
+/// So many the kernel has at least: 1 MiB, as much as a core's second level cache. It fills them in
+/// turn, so with more of them each has left the cache when it is filled again.
+const OFFERED_LEAST: u16 = 8;
+/// After so many turns without want the kernel is offered half as many.
+const TURNS_WITHOUT_WANT: u32 = 1024;
 /// The one group of provided buffers of a ring.
 pub(crate) const GROUP: u16 = 0;
 
 /// The stock of receive buffers of one core.
 ///
-/// With multishot receive the free ones stand in a ring that the kernel takes from. Without, the
-/// free ones stand in a list and each receive is given one.
+/// With multishot receive some of the free ones stand in a ring that the kernel takes from.
+/// Without, all of them stand in a list and each receive is given one.
 pub(crate) struct ReceiveBuffers {
     bufs: Vec<Buf>,
-    free: Free,
+    /// Free, and not in the ring; the one that was used last is taken first.
+    spare: Vec<u16>,
+    ring: Option<Offered>,
 }
 
-enum Free {
-    Ring { entries: Buf, tail: u16 },
-    List(Vec<u16>),
+/// The buffers that the kernel may take.
+struct Offered {
+    entries: Buf,
+    tail: u16,
+    demand: Demand,
 }
 
 impl ReceiveBuffers {
     pub(crate) fn new(ring: &mut Ring) -> io::Result<ReceiveBuffers> {
         let bufs = Arena::cut(usize::from(BUFFERS), BUFFER_BYTES)?;
-        let mut buffers = ReceiveBuffers { bufs, free: Free::List((0..BUFFERS).collect()) };
+        let mut buffers = ReceiveBuffers { bufs, spare: (0..BUFFERS).collect(), ring: None };
         if ring.features.multishot_receive {
             let entries = Buf::new(usize::from(BUFFERS) * size_of::<BufRingEntry>())?;
             let address = entries.as_ptr() as u64;
@@ -45,8 +52,8 @@ impl ReceiveBuffers {
             };
             ring.features.multishot_receive = registered.is_ok();
             if registered.is_ok() {
-                buffers.free = Free::Ring { entries, tail: 0 };
-                (0..BUFFERS).for_each(|id| buffers.give(id));
+                buffers.ring = Some(Offered { entries, tail: 0, demand: Demand::new() });
+                buffers.offer();
             }
         }
         Ok(buffers)
@@ -54,42 +61,145 @@ impl ReceiveBuffers {
 
     /// No buffers at all.
     pub(crate) fn empty() -> ReceiveBuffers {
-        ReceiveBuffers { bufs: Vec::new(), free: Free::List(Vec::new()) }
+        ReceiveBuffers { bufs: Vec::new(), spare: Vec::new(), ring: None }
     }
 
     /// A free buffer for a single receive; `None` when all are filled or a ring hands them out.
     pub(crate) fn take(&mut self) -> Option<u16> {
-        match &mut self.free {
-            Free::Ring { .. } => None,
-            Free::List(free) => free.pop(),
+        if self.ring.is_some() { None } else { self.spare.pop() }
+    }
+
+    /// Notes that the kernel took a buffer out of the ring, if there is one.
+    pub(crate) fn taken(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.demand.taken();
+        }
+    }
+
+    /// Notes that the kernel found no buffer in the ring.
+    pub(crate) fn wanted(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.demand.wanted();
         }
     }
 
     /// Makes a buffer free again, after its bytes were consumed.
     pub(crate) fn give(&mut self, id: u16) {
-        let address = self.address(id) as u64;
-        match &mut self.free {
-            Free::List(free) => free.push(id),
-            Free::Ring { entries, tail } => {
-                let base = entries.as_mut_ptr().cast::<BufRingEntry>();
-                let index = usize::from(*tail & (BUFFERS - 1));
-                // SAFETY: `index` < BUFFERS entries, all in `entries`; the kernel reads an entry
-                // only after the tail was moved past it, which happens below.
-                let entry = unsafe { &mut *base.add(index) };
-                entry.set_addr(address);
-                entry.set_len(BUFFER_BYTES as u32);
-                entry.set_bid(id);
-                *tail = tail.wrapping_add(1);
-                // SAFETY: the tail is an aligned u16 inside the first entry, which the kernel
-                // reads with acquire.
-                let shared = unsafe { &*BufRingEntry::tail(base).cast::<AtomicU16>() };
-                shared.store(*tail, Ordering::Release);
-            }
+        self.spare.push(id);
+        self.offer();
+    }
+
+    /// To be called once in a turn: offers the kernel as many buffers as it needs.
+    pub(crate) fn turn(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.demand.turn();
+            self.offer();
+        }
+    }
+
+    fn offer(&mut self) {
+        let Some(ring) = &mut self.ring else { return };
+        while ring.demand.is_open()
+            && let Some(id) = self.spare.pop()
+        {
+            ring.demand.offered += 1;
+            ring.put(id, self.bufs[usize::from(id)].as_ptr() as u64);
         }
     }
 
     /// Where a buffer lies.
     pub(crate) fn address(&self, id: u16) -> *mut u8 {
         self.bufs[usize::from(id)].as_ptr().cast_mut()
+    }
+}
+
+impl Offered {
+    fn put(&mut self, id: u16, address: u64) {
+        let base = self.entries.as_mut_ptr().cast::<BufRingEntry>();
+        let index = usize::from(self.tail & (BUFFERS - 1));
+        // SAFETY: `index` < BUFFERS entries, all in `entries`; the kernel reads an entry only
+        // after the tail was moved past it, which happens below.
+        let entry = unsafe { &mut *base.add(index) };
+        entry.set_addr(address);
+        entry.set_len(BUFFER_BYTES as u32);
+        entry.set_bid(id);
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the tail is an aligned u16 inside the first entry, which the kernel reads with
+        // acquire.
+        let shared = unsafe { &*BufRingEntry::tail(base).cast::<AtomicU16>() };
+        shared.store(self.tail, Ordering::Release);
+    }
+}
+
+/// How many buffers the kernel is to have: as few as will do.
+struct Demand {
+    /// It should have so many.
+    wanted: u16,
+    /// It has so many.
+    offered: u16,
+    /// It had at least so many since the last review.
+    least: u16,
+    /// Turns since then.
+    turns: u32,
+}
+
+impl Demand {
+    fn new() -> Demand {
+        Demand { wanted: OFFERED_LEAST, offered: 0, least: 0, turns: 0 }
+    }
+
+    fn is_open(&self) -> bool {
+        self.offered < self.wanted
+    }
+
+    fn taken(&mut self) {
+        self.offered -= 1;
+        self.least = self.least.min(self.offered);
+    }
+
+    fn wanted(&mut self) {
+        self.wanted = (self.wanted * 2).min(BUFFERS);
+        self.least = 0;
+    }
+
+    fn turn(&mut self) {
+        self.turns += 1;
+        if self.turns < TURNS_WITHOUT_WANT {
+            return;
+        }
+        if self.least > self.wanted / 2 {
+            self.wanted = (self.wanted / 2).max(OFFERED_LEAST);
+        }
+        (self.least, self.turns) = (self.wanted, 0);
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_offered_what_it_needs_and_no_more() {
+        let mut demand = Demand::new();
+        let review = |demand: &mut Demand| (0..TURNS_WITHOUT_WANT).for_each(|_| demand.turn());
+        demand.wanted();
+        assert_eq!(demand.wanted, 2 * OFFERED_LEAST);
+        (0..10).for_each(|_| demand.wanted());
+        assert_eq!(demand.wanted, BUFFERS);
+        demand.offered = BUFFERS;
+        // There was want in the time that is looked back on, then there was not.
+        review(&mut demand);
+        assert_eq!(demand.wanted, BUFFERS);
+        review(&mut demand);
+        assert_eq!(demand.wanted, BUFFERS / 2);
+        assert!(!demand.is_open());
+        // More than half of them are in use at once.
+        demand.offered = BUFFERS / 2;
+        (0..BUFFERS / 4).for_each(|_| demand.taken());
+        demand.offered = BUFFERS / 2;
+        review(&mut demand);
+        assert_eq!(demand.wanted, BUFFERS / 2);
+        (0..5).for_each(|_| review(&mut demand));
+        assert_eq!(demand.wanted, OFFERED_LEAST);
     }
 }

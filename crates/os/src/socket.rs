@@ -297,6 +297,7 @@ impl State {
         let id = if multishot { cqueue::buffer_select(flags) } else { Some(part as u16) };
         self.socket(index).receiving = more;
         if let Some(id) = id {
+            self.receive.taken();
             if result > 0 && !self.socket(index).dropped {
                 self.socket(index).chunks.push_back((id, result as u32));
             } else {
@@ -307,7 +308,10 @@ impl State {
             0 => self.end_socket(index, End::Closed),
             1.. if !more => self.arm_receive(index),
             // No free buffer: the data stay in the socket until one is.
-            _ if result == -libc::ENOBUFS => self.starved.push(index),
+            _ if result == -libc::ENOBUFS => {
+                self.receive.wanted();
+                self.starved.push(index);
+            }
             _ if result == -libc::EINTR || result == -libc::EAGAIN => self.arm_receive(index),
             ..0 => self.end_socket(index, End::Broken(-result)),
             1.. => {}
