@@ -36,13 +36,29 @@ impl Striped {
             let name = format!("each of {} volumes in stripes of {stripe_bytes}", parts.len());
             return Err(OpenError::TooSmall(name, block_bytes));
         }
-        let geometry = Geometry {
-            read_only: shapes.iter().any(|shape| shape.read_only),
-            volatile: shapes.iter().any(|shape| shape.volatile),
-            trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
-            ..Geometry::new(used * parts.len() as u64, block_bytes)
-        };
+        let geometry = whole(&shapes, used * parts.len() as u64, block_bytes);
         Ok(Striped { parts, stripe_bytes, geometry })
+    }
+
+    /// All of each volume, in one stripe that is as long as the longest of them. The lane of a
+    /// shorter one refuses what is behind its end.
+    pub(crate) fn joined(parts: Vec<Arc<dyn Volume>>) -> Result<Striped, OpenError> {
+        let shapes: Vec<Geometry> = parts.iter().map(|part| part.geometry()).collect();
+        // Each part has its own check of whole blocks.
+        let block_bytes = shapes.iter().map(|shape| shape.block_bytes).min().unwrap_or(512);
+        let most = shapes.iter().map(Geometry::bytes).max().unwrap_or(0);
+        let stripe_bytes = most.checked_next_multiple_of(u64::from(block_bytes.max(1)));
+        let bytes = stripe_bytes.and_then(|bytes| bytes.checked_mul(parts.len() as u64));
+        match (stripe_bytes, bytes) {
+            (Some(stripe_bytes), Some(bytes)) if bytes > 0 => {
+                let geometry = whole(&shapes, bytes, block_bytes);
+                Ok(Striped { parts, stripe_bytes, geometry })
+            }
+            _ => {
+                let name = format!("{} volumes one behind the other", parts.len());
+                Err(OpenError::TooSmall(name, block_bytes))
+            }
+        }
     }
 
     fn around(&self, lanes: Vec<Box<dyn Lane>>) -> Box<dyn Lane> {
@@ -57,6 +73,16 @@ impl Striped {
             stripe_bytes: self.stripe_bytes,
             geometry: self.geometry,
         })
+    }
+}
+
+/// The shape of so many bytes of all.
+fn whole(shapes: &[Geometry], bytes: u64, block_bytes: u32) -> Geometry {
+    Geometry {
+        read_only: shapes.iter().any(|shape| shape.read_only),
+        volatile: shapes.iter().any(|shape| shape.volatile),
+        trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
+        ..Geometry::new(bytes, block_bytes)
     }
 }
 

@@ -1,0 +1,233 @@
+//! A trace that workers replay, and how.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::access::{AccessError, is_default};
+use super::job::{JobSpec, Workload};
+use super::size;
+use crate::formats::FormatError;
+use crate::trace::{self, Trace};
+
+/// A trace: I/Os that somebody did once, in fio's form (`write_iolog`), in the place of lines.
+///
+/// Each worker does all of it, once. Its files are the volumes of the group, in the order in which
+/// it adds them, which one worker drives together; a single volume stands for all of its files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// Where it is.
+    pub file: String,
+    /// I/Os begin at their times, and pauses are kept; otherwise each begins as soon as it may.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub stalls: bool,
+    /// How fast its time goes by: 200 is twice as fast. 1 to 1,000,000.
+    #[serde(default = "hundred", skip_serializing_if = "is_hundred")]
+    pub speed_percent: u32,
+    /// Places are divided by this, at least 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub divide_by: u32,
+    /// Places are rounded down to multiples of this: a power of two.
+    #[serde(default = "one", skip_serializing_if = "is_one", deserialize_with = "size::bytes")]
+    pub align_bytes: u32,
+    /// What is left out.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skip: Vec<Skip>,
+    /// It, as soon as it was read.
+    #[serde(skip)]
+    pub(crate) trace: Option<Arc<Trace>>,
+    /// It begins again when it is over, and has no times.
+    #[serde(skip)]
+    pub(crate) endless: bool,
+}
+
+/// What may be left out of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Skip {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Trims.
+    Trim,
+    /// Flushes of data and of what describes them; those of data alone stay.
+    Sync,
+}
+
+/// Why a trace cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// It does not open.
+    #[error("cannot read the trace {file}: {error}")]
+    Open {
+        /// Its file.
+        file: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A line of it, or what it leaves.
+    #[error(transparent)]
+    Line(#[from] FormatError),
+    /// The volumes of a group are not those of its trace.
+    #[error("{file} names {files} files, and {volumes} volumes are given: name as many, or one")]
+    Volumes {
+        /// The trace.
+        file: String,
+        /// Its files.
+        files: usize,
+        /// Volumes of the group.
+        volumes: usize,
+    },
+}
+
+/// Opens a trace by its name.
+pub type OpenTrace<'a> = dyn Fn(&Path) -> io::Result<Box<dyn Read>> + 'a;
+
+/// Opens a trace on this host: a file, nothing that might never end.
+pub fn open_trace(path: &Path) -> io::Result<Box<dyn Read>> {
+    let kind = std::fs::metadata(path)?;
+    if !kind.is_file() {
+        return Err(io::Error::other("not a file"));
+    }
+    Ok(Box::new(std::fs::File::open(path)?))
+}
+
+impl Replay {
+    /// All of a trace, at its times.
+    pub fn new(file: String) -> Replay {
+        let (stalls, speed_percent, divide_by, align_bytes) = (true, 100, 1, 1);
+        let (skip, trace, endless) = (Vec::new(), None, false);
+        Replay { file, stalls, speed_percent, divide_by, align_bytes, skip, trace, endless }
+    }
+
+    /// The trace, if it was read.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        self.trace.as_ref()
+    }
+
+    /// Reads the trace. `one`: all of its files are one volume.
+    pub fn load(&mut self, open: &OpenTrace<'_>, one: bool) -> Result<Arc<Trace>, TraceError> {
+        let failed = |error| TraceError::Open { file: self.file.clone(), error };
+        let from = open(Path::new(&self.file)).map_err(failed)?;
+        let trace = Arc::new(trace::read(from, self, one)?);
+        self.trace = Some(Arc::clone(&trace));
+        Ok(trace)
+    }
+
+    /// Where an I/O of the trace goes.
+    pub(crate) fn place_of(&self, offset: u64) -> u64 {
+        let align = u64::from(self.align_bytes.max(1));
+        let place = offset / u64::from(self.divide_by.max(1));
+        place - place % align
+    }
+
+    /// Whether I/Os begin at times of their own, whatever the volume does.
+    pub(crate) fn is_timed(&self) -> bool {
+        !self.endless && self.trace.as_ref().is_some_and(|trace| trace.facts().timed)
+    }
+
+    pub(super) fn check(&self) -> Result<(), AccessError> {
+        let out = |what, range, value: u32| {
+            Err(AccessError::OutOfRange { what, range, value: f64::from(value) })
+        };
+        if !(1..=1_000_000).contains(&self.speed_percent) {
+            return out("trace.speed_percent", "1 to 1000000", self.speed_percent);
+        }
+        if self.divide_by == 0 {
+            return out("trace.divide_by", "at least 1", 0);
+        }
+        if !self.align_bytes.is_power_of_two() {
+            return out("trace.align_bytes", "a power of two", self.align_bytes);
+        }
+        match self.trace {
+            Some(_) => Ok(()),
+            None => Err(AccessError::Conflict("a trace is replayed by run and explain only")),
+        }
+    }
+}
+
+impl Workload {
+    /// Whether I/Os begin by the clock: at a rate, or at the times of a trace.
+    pub fn is_paced(&self) -> bool {
+        self.pacing != super::job::Pacing::Closed
+            || self.access.trace.as_ref().is_some_and(Replay::is_timed)
+    }
+
+    /// What does not go together with a trace.
+    pub(super) fn beside_a_trace(&self) -> Option<&'static str> {
+        let replay = self.access.trace.as_ref()?;
+        let paced = self.pacing != super::job::Pacing::Closed;
+        [
+            (paced, "a trace has times of its own: leave the rate away"),
+            (self.verify.is_some(), "what a trace writes is not compared: leave verify away"),
+            (self.range != super::size::Range::WHOLE, "a trace has places of its own, no range"),
+            (
+                self.refill_at.is_some() && replay.is_timed(),
+                "refill_at goes with a trace without stalls only",
+            ),
+            (
+                self.limit_bytes.is_some() || self.limit_ios.is_some(),
+                "a trace ends by itself: leave its limit away",
+            ),
+        ]
+        .into_iter()
+        .find_map(|(wrong, why)| wrong.then_some(why))
+    }
+}
+
+impl JobSpec {
+    /// Reads the traces of all groups that replay one, each once.
+    pub fn load_traces(&mut self, open: &OpenTrace<'_>) -> Result<(), TraceError> {
+        let mut known: Vec<(Replay, bool)> = Vec::new();
+        for group in self.steps.iter_mut().flat_map(|step| &mut step.groups) {
+            let one = group.volumes.len() <= 1;
+            let volumes = group.volumes.len();
+            let Some(replay) = &mut group.workload.access.trace else { continue };
+            let asked = Replay { trace: None, ..replay.clone() };
+            let same = |(other, of_one): &&(Replay, bool)| {
+                *of_one == one && Replay { trace: None, ..other.clone() } == asked
+            };
+            match known.iter().find(same) {
+                Some((other, _)) => replay.trace.clone_from(&other.trace),
+                None => {
+                    replay.load(open, one)?;
+                    known.push((replay.clone(), one));
+                }
+            }
+            let files = replay.trace.as_ref().map_or(1, |trace| trace.volumes());
+            if files > 1 && files != volumes {
+                let file = replay.file.clone();
+                return Err(TraceError::Volumes { file, files, volumes });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+fn is_hundred(value: &u32) -> bool {
+    *value == 100
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(value: &u32) -> bool {
+    *value == 1
+}
