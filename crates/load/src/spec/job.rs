@@ -308,8 +308,7 @@ impl Group {
 
     /// Whether its volumes are the files of a trace.
     pub fn joins(&self) -> bool {
-        let trace = self.workload.access.trace.as_ref().and_then(|replay| replay.trace());
-        trace.is_some_and(|trace| trace.volumes() > 1)
+        self.workload.access.trace.as_ref().is_some_and(|replay| replay.volumes > 1)
     }
 
     /// The groups before it, of a step, that it waits for: all of the name that it gives.

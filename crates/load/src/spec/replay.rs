@@ -36,6 +36,9 @@ pub struct Replay {
     /// What is left out.
     #[serde(default, skip_serializing_if = "is_default")]
     pub skip: Vec<Skip>,
+    /// Volumes that one worker drives together, one for each file of it: said by who reads it.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub volumes: u32,
     /// It, as soon as it was read.
     #[serde(skip)]
     pub(crate) trace: Option<Arc<Trace>>,
@@ -99,9 +102,17 @@ pub fn open_trace(path: &Path) -> io::Result<Box<dyn Read>> {
 impl Replay {
     /// All of a trace, at its times.
     pub fn new(file: String) -> Replay {
-        let (stalls, speed_percent, divide_by, align_bytes) = (true, 100, 1, 1);
-        let (skip, trace, endless) = (Vec::new(), None, false);
-        Replay { file, stalls, speed_percent, divide_by, align_bytes, skip, trace, endless }
+        Replay {
+            file,
+            stalls: true,
+            speed_percent: 100,
+            divide_by: 1,
+            align_bytes: 1,
+            skip: Vec::new(),
+            volumes: 1,
+            trace: None,
+            endless: false,
+        }
     }
 
     /// The trace, if it was read.
@@ -114,6 +125,7 @@ impl Replay {
         let failed = |error| TraceError::Open { file: self.file.clone(), error };
         let from = open(Path::new(&self.file)).map_err(failed)?;
         let trace = Arc::new(trace::read(from, self, one)?);
+        self.volumes = trace.volumes() as u32;
         self.trace = Some(Arc::clone(&trace));
         Ok(trace)
     }
@@ -187,18 +199,17 @@ impl JobSpec {
             let one = group.volumes.len() <= 1;
             let volumes = group.volumes.len();
             let Some(replay) = &mut group.workload.access.trace else { continue };
-            let asked = Replay { trace: None, ..replay.clone() };
-            let same = |(other, of_one): &&(Replay, bool)| {
-                *of_one == one && Replay { trace: None, ..other.clone() } == asked
-            };
+            let unread = |replay: &Replay| Replay { trace: None, volumes: 1, ..replay.clone() };
+            let asked = unread(replay);
+            let same = |(other, of_one): &&(Replay, bool)| *of_one == one && unread(other) == asked;
             match known.iter().find(same) {
-                Some((other, _)) => replay.trace.clone_from(&other.trace),
+                Some((other, _)) => replay.clone_from(other),
                 None => {
                     replay.load(open, one)?;
                     known.push((replay.clone(), one));
                 }
             }
-            let files = replay.trace.as_ref().map_or(1, |trace| trace.volumes());
+            let files = replay.volumes as usize;
             if files > 1 && files != volumes {
                 let file = replay.file.clone();
                 return Err(TraceError::Volumes { file, files, volumes });
@@ -230,4 +241,75 @@ fn one() -> u32 {
 
 fn is_one(value: &u32) -> bool {
     *value == 1
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const JOB: &str = "[[steps]]\nseconds = 10\n[[steps.groups]]\nvolumes = ['ram:1m']\n\
+        workload.access.trace = { file = 'x.log', stalls = false, skip = ['sync'], \
+        speed_percent = 50, divide_by = 2, align_bytes = '4k' }\n";
+    const TRACE: &str = "fio version 2 iolog\n/a add\n/b add\n/a read 8192 4096\n\
+        /b write 9000 512\n/b sync 0 0\n";
+
+    fn load(text: &str) -> Result<JobSpec, TraceError> {
+        let mut job: JobSpec = toml::from_str(text).unwrap();
+        job.load_traces(&|_| Ok(Box::new(TRACE.as_bytes())))?;
+        Ok(job)
+    }
+
+    #[test]
+    fn a_job_is_kept_with_the_name_of_its_trace() {
+        let job = load(JOB).unwrap();
+        job.check().unwrap();
+        let access = &job.steps[0].groups[0].workload.access;
+        let facts = access.trace.as_ref().unwrap().trace().unwrap().facts();
+        assert_eq!((facts.ios, facts.end_bytes()), ([1, 1, 0, 0], 8192));
+        assert_eq!((access.longest_bytes(), access.mean_bytes()), (4096, 2304.0));
+        assert!(access.writes() && !job.steps[0].groups[0].joins());
+        let kept = toml::to_string(&job).unwrap();
+        assert_eq!(load(&kept).unwrap(), job, "{kept}");
+        assert!(!kept.contains("lines"), "{kept}");
+        let unread: JobSpec = toml::from_str(JOB).unwrap();
+        assert!(unread.check().unwrap_err().to_string().contains("by run and explain only"));
+    }
+
+    #[test]
+    fn volumes_are_those_of_the_trace() {
+        let two = JOB.replace("'ram:1m'", "'ram:1m', 'ram:2m'");
+        let job = load(&two).unwrap();
+        assert_eq!((job.steps[0].workers(), job.steps[0].groups[0].joins()), (1, true));
+        assert_eq!(load(&toml::to_string(&job).unwrap()).unwrap(), job);
+        let three = load(&JOB.replace("'ram:1m'", "'a', 'b', 'c'")).unwrap_err().to_string();
+        assert!(three.contains("x.log names 2 files, and 3 volumes"), "{three}");
+    }
+
+    #[test]
+    fn says_what_does_not_go_with_a_trace() {
+        let says = |more: &str| {
+            let text = format!("{JOB}{more}\n");
+            load(&text).unwrap().check().unwrap_err().to_string()
+        };
+        for (more, why) in [
+            ("workload.pacing.ios.per_second = 5", "leave the rate away"),
+            ("workload.verify = {}", "leave verify away"),
+            ("workload.range.start = '4k'", "no range"),
+            ("workload.limit_ios = 5", "ends by itself"),
+            ("workload.access.run = 4", "takes the place of lines"),
+            ("workload.access.lines = [{ size_bytes = 512 }]", "takes the place of lines"),
+            ("stripes.bytes = '4k'", "not to stripes"),
+        ] {
+            let said = says(more);
+            assert!(said.contains(why), "{more}: {said}");
+        }
+        for (from, to, why) in [
+            ("= 50", "= 0", "speed_percent must be 1 to"),
+            ("divide_by = 2", "divide_by = 0", "divide_by must be at least 1"),
+            ("'4k'", "3000", "a power of two"),
+        ] {
+            let said = load(&JOB.replace(from, to)).unwrap().check().unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+    }
 }

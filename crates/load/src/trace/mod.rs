@@ -197,9 +197,13 @@ impl Trace {
 
 impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = ["reads", "writes", "trims", "flushes"];
+        let words = [("read", "s"), ("write", "s"), ("trim", "s"), ("flush", "es")];
         let some = self.ios.iter().zip(words).filter(|(count, _)| **count > 0);
-        let some: Vec<String> = some.map(|(count, word)| format!("{count} {word}")).collect();
+        let some = some.map(|(count, (word, many))| {
+            let many = if *count == 1 { "" } else { many };
+            format!("{count} {word}{many}")
+        });
+        let some: Vec<String> = some.collect();
         write!(f, "{}", some.join(", "))
     }
 }

@@ -46,7 +46,7 @@ fn a_trace_of_version_3_has_times_from_its_first_one_on() {
     let facts = trace.facts();
     assert_eq!((facts.ios, facts.bytes, facts.longest_bytes), ([2, 1, 1, 2], 74_240, 4096));
     assert_eq!((facts.files.len(), facts.end_bytes(), facts.size_bytes()), (2, 65536, None));
-    assert_eq!(facts.to_string(), "2 reads, 1 writes, 1 trims, 2 flushes");
+    assert_eq!(facts.to_string(), "2 reads, 1 write, 1 trim, 2 flushes");
     assert!(facts.timed && facts.is_in_blocks_of(512) && !facts.is_in_blocks_of(4096));
     let fast = Replay { speed_percent: 200, ..replay() };
     assert_eq!(told(&of(&text, &fast, false))[5].0, 530);

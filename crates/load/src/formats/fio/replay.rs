@@ -1,5 +1,7 @@
 //! Jobs of fio that replay a trace: what they say, and what becomes of it.
 
+use block::Nanos;
+
 use super::convert::Converter;
 use super::job::FioJob;
 use super::settings::{Engine, Settings};
@@ -210,6 +212,11 @@ fn notes(converter: &mut Converter<'_>, job: &FioJob, replay: &Replay) {
                    is slow its replay takes longer";
         converter.note(job, "read_iolog", Differs, why);
     }
+    let waits = |facts: &Facts| !facts.timed && facts.length > Nanos(0);
+    if replay.trace().is_some_and(|trace| waits(trace.facts())) {
+        let why = "waits count from the beginning of the job; fio's from its own start";
+        converter.note(job, "read_iolog", Differs, why);
+    }
     if timed && settings.depth_low > 0 {
         converter.refuse(job, "iodepth_low", "the trace says when I/Os begin");
     }
@@ -273,3 +280,6 @@ fn storage(converter: &Converter<'_>, settings: &Settings, facts: &Facts, name: 
         }
     }
 }
+
+#[cfg(test)]
+mod test;
