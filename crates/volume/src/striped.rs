@@ -1,4 +1,5 @@
-//! Several volumes as one, in stripes: a worker that goes forward gets to each of them in turn.
+//! Several volumes as one: in stripes, so that a worker that goes forward gets to each of them in
+//! turn, or one behind the other.
 //!
 //! They are driven by one lane each, and only those with I/Os under way are looked after. A flush
 //! goes to those that were written since their last one.
@@ -346,6 +347,21 @@ mod test {
         // Across two of them, and behind the last.
         let wrong = [(Op::Read, 512, 1024), (Op::Read, 3 * 4096, 512)];
         assert_eq!(go(&mut *lane, &wrong), [Err(Fault::OutOfRange); 2]);
+    }
+
+    #[test]
+    fn volumes_stand_one_behind_the_other() {
+        let part =
+            |bytes, block| -> Arc<dyn Volume> { Arc::new(crate::null::Null::new(bytes, block)) };
+        let joined = Striped::joined(vec![part(8192, 4096), part(512, 512)]).unwrap();
+        assert_eq!((joined.geometry.bytes(), joined.geometry.block_bytes), (16384, 512));
+        let notes = || -> Box<dyn Lane> { Box::new(Notes(vec![], vec![], None)) };
+        let mut lane = joined.around(vec![notes(), notes()]);
+        let reads = [(Op::Read, 4096, 4096), (Op::Read, 8192, 512), (Op::Write, 512, 512)];
+        assert_eq!(go(&mut *lane, &reads), [Ok(()); 3]);
+        assert_eq!(lane.words_of(Cause(0)).unwrap(), "[(Read, 4096), (Write, 512)]");
+        assert_eq!(go(&mut *lane, &[(Op::Read, 7680, 1024)]), [Err(Fault::OutOfRange)]);
+        assert!(Striped::joined(vec![]).is_err());
     }
 
     #[test]

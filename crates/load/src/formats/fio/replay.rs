@@ -254,7 +254,7 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
     Some(Place { volumes, own_files, files, stripes, range: Range::WHOLE, part_bytes })
 }
 
-/// What stores a file of the trace. It is made where its size is said, never by what a trace claims.
+/// What stores a file of the trace. It is made with a size that is said, not that a trace claims.
 fn storage(converter: &Converter<'_>, settings: &Settings, facts: &Facts, name: &str) -> Storage {
     let said = match settings.file_size.or(settings.size) {
         Some(Amount::Bytes(bytes)) => Some(bytes),
