@@ -130,6 +130,25 @@ impl Replay {
         Ok(trace)
     }
 
+    /// The same, unless it is among those that are `known`.
+    pub(crate) fn load_once(
+        &mut self,
+        known: &mut Vec<(Replay, bool)>,
+        open: &OpenTrace<'_>,
+        one: bool,
+    ) -> Result<(), TraceError> {
+        let unread = |replay: &Replay| Replay { trace: None, volumes: 1, ..replay.clone() };
+        let asked = unread(self);
+        let same = |(other, of_one): &&(Replay, bool)| *of_one == one && unread(other) == asked;
+        if let Some((other, _)) = known.iter().find(same) {
+            self.clone_from(other);
+            return Ok(());
+        }
+        self.load(open, one)?;
+        known.push((self.clone(), one));
+        Ok(())
+    }
+
     /// Where an I/O of the trace goes.
     pub(crate) fn place_of(&self, offset: u64) -> u64 {
         let align = u64::from(self.align_bytes.max(1));
@@ -199,16 +218,7 @@ impl JobSpec {
             let one = group.volumes.len() <= 1;
             let volumes = group.volumes.len();
             let Some(replay) = &mut group.workload.access.trace else { continue };
-            let unread = |replay: &Replay| Replay { trace: None, volumes: 1, ..replay.clone() };
-            let asked = unread(replay);
-            let same = |(other, of_one): &&(Replay, bool)| *of_one == one && unread(other) == asked;
-            match known.iter().find(same) {
-                Some((other, _)) => replay.clone_from(other),
-                None => {
-                    replay.load(open, one)?;
-                    known.push((replay.clone(), one));
-                }
-            }
+            replay.load_once(&mut known, open, one)?;
             let files = replay.volumes as usize;
             if files > 1 && files != volumes {
                 let file = replay.file.clone();

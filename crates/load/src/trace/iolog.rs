@@ -37,7 +37,7 @@ pub(crate) fn read(from: impl Read, replay: &Replay, one: bool) -> Result<Trace,
         files: HashMap::new(),
         clock: Clock::default(),
         packed: Packed::default(),
-        facts: Facts { timed: true, ..Facts::default() },
+        facts: Facts::default(),
     };
     let name: Arc<str> = replay.file.as_str().into();
     let error = |line: u32, text: &str, why: String| {
@@ -57,15 +57,11 @@ pub(crate) fn read(from: impl Read, replay: &Replay, one: bool) -> Result<Trace,
             return Err(error(number, "", "more than 4294967295 lines".to_owned()));
         };
         number = next;
-        let text = match number {
-            1 => first_line(&bytes).map(|timed| {
-                reader.timed = timed;
-                ""
-            }),
-            _ => text(&bytes),
+        let taken = match number {
+            1 => first_line(&bytes).map(|timed| reader.timed = timed),
+            _ => text(&bytes).and_then(|text| reader.line(number, text)),
         };
-        let text = text.map_err(|why| error(number, &String::from_utf8_lossy(&bytes), why))?;
-        reader.line(number, text).map_err(|why| error(number, text, why))?;
+        taken.map_err(|why| error(number, &String::from_utf8_lossy(&bytes), why))?;
     }
     reader.finish(Arc::clone(&name)).map_err(|why| error(number, "", why))
 }

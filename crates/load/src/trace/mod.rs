@@ -31,7 +31,7 @@ pub(crate) struct Event {
 }
 
 /// A trace that was read.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The name of its file.
     name: Arc<str>,
@@ -40,7 +40,7 @@ pub struct Trace {
 }
 
 /// What is known of a trace as a whole.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Files that it names, in the order in which they come up.
     pub files: Vec<String>,

@@ -27,7 +27,7 @@ const LINES: u8 = 1 << 6;
 pub(super) const MAX_BYTES: usize = 1 << 30;
 
 /// The I/Os of a trace.
-#[derive(Default, PartialEq)]
+#[derive(Default, PartialEq, Eq)]
 pub(super) struct Packed {
     bytes: Vec<u8>,
     /// Behind the last one.
@@ -35,7 +35,7 @@ pub(super) struct Packed {
 }
 
 /// A place in a trace.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     at: usize,
     last: Event,

@@ -13,8 +13,8 @@ use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{
-    Access, Arrivals, Cache, Content, Expect, Extent, Group, JobSpec, Pacing, Range, Reported,
-    Step, Verify, Workload,
+    Access, Arrivals, Cache, Content, Expect, Extent, Group, JobSpec, Pacing, Range, Replay,
+    Reported, Step, Verify, Workload,
 };
 
 /// What the caller knows and decides.
@@ -46,6 +46,7 @@ pub fn convert(
     let mut converter = Converter {
         options,
         around,
+        traces: Vec::new(),
         notes,
         workers: 0,
         jobs: 0,
@@ -75,6 +76,8 @@ pub fn convert(
 pub(super) struct Converter<'a> {
     pub(super) options: &'a Options<'a>,
     pub(super) around: &'a Surroundings<'a>,
+    /// Traces that were read, and whether all of their files are one volume.
+    pub(super) traces: Vec<(Replay, bool)>,
     notes: Notes,
     workers: u64,
     /// fio's jobs so far, each clone counted.

@@ -188,7 +188,7 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Result<Opti
     // One volume stands for all files where one is named, and where nothing is stored.
     let one = asked.redirect.is_some() || settings.engine == Engine::Nothing;
     let open = &*converter.around.open;
-    if let Err(error) = replay.load(open, one) {
+    if let Err(error) = replay.load_once(&mut converter.traces, open, one) {
         converter.refuse(job, "read_iolog", &error.to_string());
         return Err(());
     }
@@ -254,7 +254,8 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
     Some(Place { volumes, own_files, files, stripes, range: Range::WHOLE, part_bytes })
 }
 
-/// What stores a file of the trace. It is made with a size that is said, not that a trace claims.
+/// What stores a file of the trace. One that is not there is made with the size that is said, never
+/// with one that a trace claims.
 fn storage(converter: &Converter<'_>, settings: &Settings, facts: &Facts, name: &str) -> Storage {
     let said = match settings.file_size.or(settings.size) {
         Some(Amount::Bytes(bytes)) => Some(bytes),
@@ -269,14 +270,18 @@ fn storage(converter: &Converter<'_>, settings: &Settings, facts: &Facts, name: 
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let path = path(settings, name);
             let made = converter.made.get(&path).copied();
-            Storage::File {
+            let file = |size_bytes| Storage::File {
+                path: path.clone(),
                 block_bytes: (!settings.direct && !facts.is_in_blocks_of(512)).then_some(1),
-                size_bytes: said.max(made),
+                size_bytes,
                 direct: settings.direct,
                 iopoll: settings.hipri,
                 sqpoll: settings.sqthread_poll && settings.engine == Engine::Kernel,
-                path,
-            }
+            };
+            let options = converter.options;
+            let uri = (options.volume)(&file(None));
+            let there = uri.is_ok_and(|uri| (options.capacity)(&uri).is_some());
+            file(said.max(made).filter(|_| !there))
         }
     }
 }
