@@ -240,7 +240,7 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
             converter.refuse(job, "read_iolog", &format!("{name}: no ? can stand in a name"));
             return None;
         }
-        let storage = storage(converter, settings, trace.facts(), name);
+        let storage = storage(converter, job, trace.facts(), name);
         match converter.volume(&storage) {
             Ok(uri) => volumes.push(uri),
             Err(why) => {
@@ -256,7 +256,8 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
 
 /// What stores a file of the trace. One that is not there is made with the size that is said, never
 /// with one that a trace claims.
-fn storage(converter: &Converter<'_>, settings: &Settings, facts: &Facts, name: &str) -> Storage {
+fn storage(converter: &mut Converter<'_>, job: &FioJob, facts: &Facts, name: &str) -> Storage {
+    let settings = &job.settings;
     let said = match settings.file_size.or(settings.size) {
         Some(Amount::Bytes(bytes)) => Some(bytes),
         _ => None,
@@ -281,7 +282,14 @@ fn storage(converter: &Converter<'_>, settings: &Settings, facts: &Facts, name: 
             let options = converter.options;
             let uri = (options.volume)(&file(None));
             let there = uri.is_ok_and(|uri| (options.capacity)(&uri).is_some());
-            file(said.max(made).filter(|_| !there))
+            let size = said.max(made).filter(|_| !there);
+            let lacks = !there && size.is_none() && options.volumes.is_empty();
+            let storage = file(size);
+            if lacks && !path.starts_with("/dev/") {
+                let why = format!("{path} is not there or does not open: make it, or say filesize");
+                converter.refuse(job, "read_iolog", &why);
+            }
+            storage
         }
     }
 }

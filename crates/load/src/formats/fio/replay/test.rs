@@ -26,7 +26,9 @@ fn reading(text: &str) -> Reading {
         Storage::Nothing { size_bytes } => Ok(format!("null {size_bytes}")),
         Storage::Uri(uri) => Ok(uri.clone()),
     };
-    let (volume, capacity, node) = (&volume, &|_: &str| None, &|_| None);
+    // All is there but what is new.
+    let capacity = |uri: &str| (!uri.contains("new")).then_some(1 << 30);
+    let (volume, capacity, node) = (&volume, &capacity, &|_| None);
     let options = Options { volumes: &[], volume, capacity, node, seconds: None };
     read("x.fio", text, &around, &options).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -53,7 +55,9 @@ fn a_job_replays_its_trace_on_the_files_that_it_names() {
     assert_eq!((access.size_bytes(), access.longest_bytes()), (Some(4096), 4096));
     // Two files are two volumes of one worker. Odd places go through the page cache.
     let two = group("[a]\nread_iolog=c\\:two.log\nsize=1m\n");
-    assert_eq!(two.volumes, ["/x false 1048576 1", "/y:1 false 1048576 1"]);
+    assert_eq!(two.volumes, ["/x false 0 1", "/y:1 false 0 1"]);
+    let new = group("[a]\nread_iolog=one.log\nreplay_redirect=/new\nfilesize=1m\n");
+    assert_eq!(new.volumes, ["/new false 1048576 0"]);
     assert!(two.joins() && two.is_one() && !two.workload.is_paced());
     let redirected = group("[a]\nread_iolog=c\\:two.log\nreplay_redirect=/dev/z:1\n");
     assert_eq!((redirected.joins(), &*redirected.volumes[0]), (false, "/dev/z:1 false 0 1"));
@@ -103,6 +107,7 @@ fn what_comes_out_otherwise_is_said() {
         ("merge_blktrace_file=x", "blktrace"),
         ("read_iolog=a:b", "name one file"),
         ("read_iolog=-", "none comes from stdin"),
+        ("replay_redirect=/new", "/new is not there or does not open: make it, or say filesize"),
         ("read_iolog=gone.log", "cannot read the trace gone.log"),
         ("read_iolog=none.log", "none.log:2: `0 /x read 0 512`: this file was not added"),
     ] {
