@@ -137,9 +137,11 @@ impl Replay {
         open: &OpenTrace<'_>,
         one: bool,
     ) -> Result<(), TraceError> {
-        let unread = |replay: &Replay| Replay { trace: None, volumes: 1, ..replay.clone() };
-        let asked = unread(self);
-        let same = |(other, of_one): &&(Replay, bool)| *of_one == one && unread(other) == asked;
+        let numbers = |of: &Replay| (of.stalls, of.speed_percent, of.divide_by, of.align_bytes);
+        let same = |(other, of_one): &&(Replay, bool)| {
+            let alike = *of_one == one && numbers(other) == numbers(self);
+            alike && other.skip == self.skip && other.file == self.file
+        };
         if let Some((other, _)) = known.iter().find(same) {
             self.clone_from(other);
             return Ok(());
