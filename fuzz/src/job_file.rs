@@ -1,16 +1,19 @@
 //! Job files as no good author writes them.
 
+use std::io::Cursor;
 use std::path::Path;
 
 use load::formats::{FormatError, Reading, Storage, Surroundings, fio, icf};
 use load::spec::JobSpec;
 
-/// Reads a fio job file; `included` is what any file holds that it includes.
+/// Reads a fio job file; `included` is what any file holds that it includes, or
+/// replays as a trace.
 ///
 /// What it is read as makes sense, and is the same job when it is written and read again.
 pub fn read_fio(text: &str, included: &str) {
     let around = Surroundings {
         read: Box::new(|_: &Path| Ok(included.to_owned())),
+        open: Box::new(|_: &Path| Ok(Box::new(Cursor::new(included.as_bytes().to_vec())))),
         variable: Box::new(|name| (name.len() < 3).then(|| "4k:$ncpus".to_owned())),
         ..Surroundings::none()
     };

@@ -11,6 +11,7 @@ mod login;
 mod plan_file;
 mod stream;
 mod target;
+mod trace;
 
 pub use cut::Cut;
 pub use initiator::Asking;
@@ -19,6 +20,7 @@ pub use login::{TARGET_NAME, login_request};
 pub use plan_file::{read_bill, read_claims, read_parts};
 pub use stream::{next_status, polite_iscsi, polite_nvme};
 pub use target::{NvmeServer, Serving};
+pub use trace::read_trace;
 
 use block::{Chain, Piece};
 use proto::Outbox;

@@ -7,7 +7,8 @@ use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
 use load::spec::{
-    Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Reported, Step, Walk, When,
+    Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Replay, Reported, Step,
+    Walk, When, Workload,
 };
 
 use crate::exit::{Exit, UsageError};
@@ -137,8 +138,10 @@ fn describe(text: &mut Vec<String>, file: &str, job: &JobSpec) {
 }
 
 fn length(step: &Step) -> String {
-    let limited =
-        |group: &Group| group.workload.limit_bytes.is_some() || group.workload.limit_ios.is_some();
+    let limited = |group: &Group| {
+        let Workload { limit_bytes, limit_ios, access, .. } = &group.workload;
+        limit_bytes.is_some() || limit_ios.is_some() || access.trace.is_some()
+    };
     let ends = match step.groups.iter().all(limited) {
         true => " at most, until all is done",
         false => "",
@@ -171,9 +174,10 @@ fn span(seconds: f64) -> String {
 fn describe_group(text: &mut Vec<String>, group: &Group) {
     let workload = &group.workload;
     let name = if group.name.is_empty() { "all" } else { &group.name };
-    let each = match (group.volumes.len(), group.stripes.is_some()) {
+    let each = match (group.volumes.len(), group.is_one()) {
         (0 | 1, _) => " on",
         (_, false) => " on each of",
+        (_, true) if group.joins() => " on",
         (_, true) => " in turn on",
     };
     let workers = match group.workers {
@@ -186,6 +190,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(pace(&workload.pacing));
     facts.extend(range(&workload.range));
     let access = &workload.access;
+    facts.extend(access.trace.iter().map(replay));
     facts.extend(places(&access.random, &access.lines));
     facts.extend(walk(access.sequential));
     facts.extend((access.run > 1).then(|| format!("{} in a row from each place", access.run)));
@@ -209,6 +214,35 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     }
     text.extend(access.lines.iter().map(|line| format!("    {}", line_of(line))));
     text.extend(logs(&group.logs));
+}
+
+/// What is replayed, and how.
+fn replay(replay: &Replay) -> String {
+    let mut facts = vec![format!("replays {}", replay.file)];
+    if let Some(trace) = replay.trace() {
+        let all = trace.facts();
+        let seconds = (all.length.as_secs_f64() * 1000.0).round() / 1000.0;
+        facts.push(all.to_string());
+        facts.push(match (all.timed, seconds > 0.0) {
+            (true, _) => format!("at their times, {}", span(seconds)),
+            (false, true) => format!("with pauses, {} at least", span(seconds)),
+            (false, false) => "one after the other".to_owned(),
+        });
+    }
+    let Replay { speed_percent, divide_by, align_bytes, skip, .. } = replay;
+    if *speed_percent != 100 {
+        facts.push(format!("{speed_percent} % as fast"));
+    }
+    if *divide_by > 1 {
+        facts.push(format!("places divided by {divide_by}"));
+    }
+    if *align_bytes > 1 {
+        facts.push(format!("places aligned to {}", print_size(u64::from(*align_bytes))));
+    }
+    if !skip.is_empty() {
+        facts.push(format!("without {skip:?}"));
+    }
+    facts.join(", ")
 }
 
 fn logs(logs: &Logs) -> Option<String> {

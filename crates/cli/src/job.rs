@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use load::formats::{Note, Treatment};
 use load::presets;
-use load::spec::{Group, JobSpec};
+use load::spec::{Group, JobSpec, open_trace};
 
 use crate::args::{self, Run};
 use crate::exit::UsageError;
@@ -174,9 +174,11 @@ fn of_flags(run: &Run) -> Result<JobSpec> {
     Ok(JobSpec { command: command(), ..job })
 }
 
-/// Reads a job of our own.
+/// Reads a job of our own, and the traces that it replays.
 pub fn read(path: &Path) -> Result<JobSpec> {
-    settings::read(path)
+    let mut job: JobSpec = settings::read(path)?;
+    job.load_traces(&open_trace).map_err(|error| UsageError(error.to_string()))?;
+    Ok(job)
 }
 
 /// The command line of this process, as a shell would take it.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use load::spec::{Group, JobSpec, Pacing, Part, Shift, Step, Workload};
+use load::spec::{Group, JobSpec, Pacing, Part, Replay, Shift, Step, Workload};
 use load::{RunSpec, WorkerSpec};
 use stats::Job;
 use volume::{Purpose, Uri, Volume};
@@ -148,11 +148,20 @@ pub fn workers(
 fn driven(group: &Group, open: &mut impl FnMut(&str) -> Result<Named>) -> Result<Vec<Named>> {
     let parts: Result<Vec<Named>> = group.volumes.iter().map(|text| open(text)).collect();
     let parts = parts?;
-    let (Some(stripes), Some(first)) = (group.stripes, parts.first().cloned()) else {
+    let (true, Some(first)) = (group.is_one(), parts.first().cloned()) else {
         return Ok(parts);
     };
-    let volumes = parts.iter().map(|part| Arc::clone(&part.volume)).collect();
-    let volume = volume::striped(volumes, stripes.bytes, stripes.share_bytes)?;
+    let volumes: Vec<_> = parts.iter().map(|part| Arc::clone(&part.volume)).collect();
+    let volume = match group.stripes {
+        Some(stripes) => volume::striped(volumes, stripes.bytes, stripes.share_bytes)?,
+        None => {
+            // Where it does not fit is said of the file of the trace, not of all as one.
+            let shapes: Vec<_> = volumes.iter().map(|volume| volume.geometry()).collect();
+            let trace = group.workload.access.trace.as_ref().and_then(Replay::trace);
+            trace.map_or(Ok(()), |trace| trace.fits(&shapes)).map_err(UsageError)?;
+            volume::joined(volumes)?
+        }
+    };
     let uri = match parts.len() {
         1 => first.uri,
         count => format!("{} and {} more", first.uri, count - 1),
@@ -207,7 +216,7 @@ fn job_of(job: &JobSpec, step: &Step, workers: &[WorkerSpec]) -> Job {
     let size = workers[0].workload.access.size_bytes();
     let same_size = workers.iter().all(|worker| worker.workload.access.size_bytes() == size);
     let rates: Option<Vec<f64>> = workers.iter().map(|w| rate_of(&w.workload)).collect();
-    let closed = workers.iter().all(|worker| worker.workload.pacing == Pacing::Closed);
+    let closed = workers.iter().all(|worker| !worker.workload.is_paced());
     let outstanding = workers.iter().map(|worker| u64::from(worker.workload.outstanding)).sum();
     let first = &workers[0].volume;
     let name = [&step.name, &job.name].into_iter().find(|name| !name.is_empty());

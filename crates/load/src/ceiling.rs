@@ -97,6 +97,9 @@ fn unbound(workload: &Workload, keeps: bool) -> Workload {
             *per_second = UNREACHABLE_PER_S * f64::from(workload.access.longest_bytes());
         }
     }
+    if let Some(replay) = &mut free.access.trace {
+        replay.endless = true;
+    }
     free.access.lines.iter_mut().for_each(|line| line.delay_us = 0);
     // A limit that is never reached is still counted towards.
     free.limit_bytes = free.limit_bytes.map(|_| u64::MAX);

@@ -23,6 +23,7 @@ mod simulation;
 pub mod spec;
 mod stamp;
 pub mod sweep;
+pub mod trace;
 mod witness;
 mod worker;
 

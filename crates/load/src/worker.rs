@@ -3,6 +3,7 @@
 //! The usual one, a closed loop of a plain pattern without comparison, takes a short way
 //! through [`Worker::start_plain`]; what it does not need costs it one branch.
 
+mod replay;
 mod turn;
 mod verify;
 
@@ -74,6 +75,8 @@ struct Plan {
     draining: bool,
     /// The pattern has ended.
     exhausted: bool,
+    /// When the worker began.
+    began: Nanos,
     ended: Option<Nanos>,
 }
 
@@ -135,7 +138,9 @@ impl Worker {
         let Identity { seed, number, part, data } = who;
         let geometry = lane.geometry();
         let pattern = Pattern::new(workload, geometry, seed, number, part);
-        let (size, outstanding) = (workload.access.longest_bytes(), workload.outstanding);
+        // A trace may move nothing.
+        let size = workload.access.longest_bytes().max(512);
+        let outstanding = workload.outstanding;
         let content = if data { workload.content } else { NO_CONTENT };
         let mut writer = Writer::new(&content, seed, number);
         let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
@@ -251,6 +256,7 @@ impl Worker {
     }
 
     fn start_plan(&mut self, now: Nanos) {
+        self.plan.began = now;
         if let Some(schedule) = &mut self.plan.schedule {
             schedule.begin(now, self.plan.mean_bytes);
         }
@@ -258,7 +264,7 @@ impl Worker {
 
     /// Whether it begins I/Os by the clock.
     pub(crate) fn is_paced(&self) -> bool {
-        self.plan.schedule.is_some()
+        self.plan.schedule.is_some() || self.follows_times()
     }
 
     /// Whether the first pass of a verified run is still going on.
@@ -413,6 +419,9 @@ impl Worker {
         }
         if let Some((op, bytes)) = self.plan.replies.pop_front() {
             return Upcoming::Now(self.pattern.reply(op, bytes), now);
+        }
+        if let Pattern::Replay(_) = self.pattern {
+            return self.replay_next(now);
         }
         let plan = &mut self.plan;
         if let Some(schedule) = &mut plan.schedule {

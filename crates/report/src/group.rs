@@ -102,8 +102,11 @@ fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
     let mut rest = &result.workers[..];
     let mut found = Vec::new();
     for group in groups {
+        // Striped, or the files of a trace, they are one for each worker.
+        let traced = group.pointer("/workload/access/trace/volumes").and_then(Value::as_u64);
         let volumes = match group.get("stripes") {
             Some(_) => 1,
+            None if traced.is_some_and(|volumes| volumes > 1) => 1,
             None => group.get("volumes")?.as_array()?.len(),
         };
         let per_volume =

@@ -134,6 +134,16 @@ pub fn striped(
     Ok(Arc::new(striped::Striped::new(parts, stripe_bytes, share_bytes)?))
 }
 
+/// Several volumes as one, one behind the other. Each begins at a multiple of the whole's bytes by
+/// their number, and what is behind the end of one is nowhere.
+///
+/// # Errors
+///
+/// When one of them has no blocks.
+pub fn joined(parts: Vec<Arc<dyn Volume>>) -> Result<Arc<dyn Volume>, OpenError> {
+    Ok(Arc::new(striped::Striped::joined(parts)?))
+}
+
 /// Why a volume could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {

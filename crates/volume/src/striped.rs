@@ -1,4 +1,5 @@
-//! Several volumes as one, in stripes: a worker that goes forward gets to each of them in turn.
+//! Several volumes as one: in stripes, so that a worker that goes forward gets to each of them in
+//! turn, or one behind the other.
 //!
 //! They are driven by one lane each, and only those with I/Os under way are looked after. A flush
 //! goes to those that were written since their last one.
@@ -36,13 +37,29 @@ impl Striped {
             let name = format!("each of {} volumes in stripes of {stripe_bytes}", parts.len());
             return Err(OpenError::TooSmall(name, block_bytes));
         }
-        let geometry = Geometry {
-            read_only: shapes.iter().any(|shape| shape.read_only),
-            volatile: shapes.iter().any(|shape| shape.volatile),
-            trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
-            ..Geometry::new(used * parts.len() as u64, block_bytes)
-        };
+        let geometry = whole(&shapes, used * parts.len() as u64, block_bytes);
         Ok(Striped { parts, stripe_bytes, geometry })
+    }
+
+    /// All of each volume, in one stripe that is as long as the longest of them. The lane of a
+    /// shorter one refuses what is behind its end.
+    pub(crate) fn joined(parts: Vec<Arc<dyn Volume>>) -> Result<Striped, OpenError> {
+        let shapes: Vec<Geometry> = parts.iter().map(|part| part.geometry()).collect();
+        // Each part has its own check of whole blocks.
+        let block_bytes = shapes.iter().map(|shape| shape.block_bytes).min().unwrap_or(512);
+        let most = shapes.iter().map(Geometry::bytes).max().unwrap_or(0);
+        let stripe_bytes = most.checked_next_multiple_of(u64::from(block_bytes.max(1)));
+        let bytes = stripe_bytes.and_then(|bytes| bytes.checked_mul(parts.len() as u64));
+        match (stripe_bytes, bytes) {
+            (Some(stripe_bytes), Some(bytes)) if bytes > 0 => {
+                let geometry = whole(&shapes, bytes, block_bytes);
+                Ok(Striped { parts, stripe_bytes, geometry })
+            }
+            _ => {
+                let name = format!("{} volumes one behind the other", parts.len());
+                Err(OpenError::TooSmall(name, block_bytes))
+            }
+        }
     }
 
     fn around(&self, lanes: Vec<Box<dyn Lane>>) -> Box<dyn Lane> {
@@ -57,6 +74,16 @@ impl Striped {
             stripe_bytes: self.stripe_bytes,
             geometry: self.geometry,
         })
+    }
+}
+
+/// The shape of so many bytes of all.
+fn whole(shapes: &[Geometry], bytes: u64, block_bytes: u32) -> Geometry {
+    Geometry {
+        read_only: shapes.iter().any(|shape| shape.read_only),
+        volatile: shapes.iter().any(|shape| shape.volatile),
+        trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
+        ..Geometry::new(bytes, block_bytes)
     }
 }
 
@@ -320,6 +347,21 @@ mod test {
         // Across two of them, and behind the last.
         let wrong = [(Op::Read, 512, 1024), (Op::Read, 3 * 4096, 512)];
         assert_eq!(go(&mut *lane, &wrong), [Err(Fault::OutOfRange); 2]);
+    }
+
+    #[test]
+    fn volumes_stand_one_behind_the_other() {
+        let part =
+            |bytes, block| -> Arc<dyn Volume> { Arc::new(crate::null::Null::new(bytes, block)) };
+        let joined = Striped::joined(vec![part(8192, 4096), part(512, 512)]).unwrap();
+        assert_eq!((joined.geometry.bytes(), joined.geometry.block_bytes), (16384, 512));
+        let notes = || -> Box<dyn Lane> { Box::new(Notes(vec![], vec![], None)) };
+        let mut lane = joined.around(vec![notes(), notes()]);
+        let reads = [(Op::Read, 4096, 4096), (Op::Read, 8192, 512), (Op::Write, 512, 512)];
+        assert_eq!(go(&mut *lane, &reads), [Ok(()); 3]);
+        assert_eq!(lane.words_of(Cause(0)).unwrap(), "[(Read, 4096), (Write, 512)]");
+        assert_eq!(go(&mut *lane, &[(Op::Read, 7680, 1024)]), [Err(Fault::OutOfRange)]);
+        assert!(Striped::joined(vec![]).is_err());
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::spec::{OpenTrace, open_trace};
+
 /// Longest job file in bytes: the longest known has some 30 KiB.
 pub const FILE_MAX_BYTES: usize = 1 << 20;
 
@@ -15,6 +17,8 @@ type Lookup<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
 pub struct Surroundings<'a> {
     /// Reads an included file.
     pub read: ReadFile<'a>,
+    /// Opens a trace that a job replays.
+    pub open: Box<OpenTrace<'a>>,
     /// Value of an environment variable.
     pub variable: Lookup<'a>,
     /// Size of a page.
@@ -30,6 +34,7 @@ impl Surroundings<'_> {
     pub fn host() -> Surroundings<'static> {
         Surroundings {
             read: Box::new(read_text),
+            open: Box::new(open_trace),
             variable: Box::new(|name| std::env::var(name).ok()),
             page_bytes: 4096,
             memory_mib: os::sample::memory_total_bytes().unwrap_or(0) >> 20,
@@ -41,6 +46,7 @@ impl Surroundings<'_> {
     pub fn none() -> Surroundings<'static> {
         Surroundings {
             read: Box::new(|_| Err(io::ErrorKind::NotFound.into())),
+            open: Box::new(|_| Err(io::ErrorKind::NotFound.into())),
             variable: Box::new(|_| None),
             page_bytes: 4096,
             memory_mib: 1024,

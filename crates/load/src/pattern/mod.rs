@@ -7,11 +7,13 @@ mod alias;
 mod general;
 mod permutation;
 mod places;
+mod replay;
 mod zipf;
 
 use block::{Geometry, Nanos, Op, Rng};
 
 use crate::pattern::general::General;
+pub(crate) use crate::pattern::replay::Stream;
 use crate::spec::{Access, Line, Part, Places, Walk, Workload};
 
 /// One I/O to be done.
@@ -33,6 +35,8 @@ pub(crate) struct Next {
 pub(crate) enum Pattern {
     Plain(Plain),
     General(Box<General>),
+    /// What a trace says.
+    Replay(Box<Stream>),
 }
 
 /// One size, uniform where random, forward where sequential, reads and writes only.
@@ -70,6 +74,10 @@ impl Pattern {
         let rng = Rng::new(seed, 2 * number);
         let access = &workload.access;
         let range = workload.range.on(geometry);
+        if let Some(stream) = access.trace.as_ref().and_then(|replay| Stream::new(replay, geometry))
+        {
+            return Pattern::Replay(Box::new(stream));
+        }
         if is_plain(access) && (workload.limit_bytes, workload.limit_ios) == (None, None) {
             return Pattern::Plain(Plain::new(&access.lines[0], range, rng, part));
         }
@@ -86,6 +94,7 @@ impl Pattern {
                 Some(Next { op, fua: false, offset, len, pause, reply: 0 })
             }
             Pattern::General(general) => general.next(),
+            Pattern::Replay(stream) => stream.next(),
         }
     }
 
@@ -98,6 +107,7 @@ impl Pattern {
                 Next { offset: plain.start + plain.rng.below(plain.places) * plain.align, ..next }
             }
             Pattern::General(general) => general.elsewhere(next),
+            Pattern::Replay(_) => next,
         }
     }
 
@@ -105,7 +115,7 @@ impl Pattern {
     pub(crate) fn reply(&mut self, to: Op, bytes: u32) -> Next {
         let op = if to == Op::Read { Op::Write } else { Op::Read };
         let offset = match self {
-            Pattern::Plain(_) => unreachable!("a plain pattern has no replies"),
+            Pattern::Plain(_) | Pattern::Replay(_) => unreachable!("this has no replies"),
             Pattern::General(general) => general.reply_offset(bytes),
         };
         Next { op, fua: false, offset, len: bytes, pause: Nanos(0), reply: 0 }

@@ -11,7 +11,7 @@ use super::{POLL, RunError, ledger_path, volumes};
 use crate::engine::{self, News, Running, Seat, Stop};
 use crate::handover::{Command, Handover};
 use crate::ledger::Ledger;
-use crate::spec::{Pacing, RunSpec, WorkerSpec, Workload};
+use crate::spec::{RunSpec, Workload};
 use crate::worker::turns;
 
 /// How long I/Os under way may take to come back at the end.
@@ -36,8 +36,7 @@ impl Crew {
         let count = seats.len();
         let ledgers = ledgers(spec)?;
         let mut turns = turns(spec);
-        let closed = |worker: &WorkerSpec| worker.workload.pacing == Pacing::Closed;
-        let paced = !spec.workers.iter().all(closed);
+        let paced = spec.workers.iter().any(|worker| worker.workload.is_paced());
         let (send, news) = mpsc::channel();
         let mut crew = Crew {
             handovers: Vec::new(),
@@ -166,7 +165,7 @@ fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
 mod test {
     use super::super::check;
     use super::*;
-    use crate::spec::{Access, Part, Shift};
+    use crate::spec::{Access, Part, Shift, WorkerSpec};
 
     #[test]
     fn workers_sit_where_they_may() {

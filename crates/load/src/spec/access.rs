@@ -3,17 +3,23 @@
 use block::{Geometry, print_size};
 use serde::{Deserialize, Serialize};
 
+use super::replay::Replay;
 use super::size::{self, Range};
+use crate::trace::Facts;
 
 /// An access specification.
 ///
 /// Its lines are drawn by their shares. What differs between reads and writes (sizes, alignment)
-/// stands in lines of their own with `read_percent` 100 and 0.
+/// stands in lines of their own with `read_percent` 100 and 0. A trace takes the place of all else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
-    /// What is done, 1 to 4096 lines. Their shares sum up to 100.
+    /// What is done, 1 to 4096 lines. Their shares sum up to 100. None where a trace is replayed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<Line>,
+    /// What somebody did once is done again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Replay>,
     /// Where random I/Os go.
     #[serde(default, skip_serializing_if = "is_default")]
     pub random: Places,
@@ -207,6 +213,9 @@ pub enum AccessError {
     /// Settings that exclude each other.
     #[error("{0}")]
     Conflict(&'static str),
+    /// An I/O of a trace, with its file and line.
+    #[error("{0}")]
+    Trace(String),
     /// Writes to a volume that takes none.
     #[error("the volume is write-protected, and the job writes")]
     ReadOnly,
@@ -311,6 +320,7 @@ impl Access {
     pub fn of(lines: Vec<Line>) -> Access {
         Access {
             lines,
+            trace: None,
             random: Places::Uniform,
             sequential: Walk::Forward,
             run: 1,
@@ -320,8 +330,25 @@ impl Access {
         }
     }
 
+    /// What a trace says.
+    pub fn replaying(replay: Replay) -> Access {
+        Access { trace: Some(replay), ..Access::of(Vec::new()) }
+    }
+
+    /// What is known of its trace, if it is one that was read.
+    fn facts(&self) -> Option<&Facts> {
+        Some(self.trace.as_ref()?.trace()?.facts())
+    }
+
     /// Whether it makes sense in itself.
     pub fn check(&self) -> Result<(), AccessError> {
+        if let Some(replay) = &self.trace {
+            if (Access { trace: None, ..self.clone() }) != Access::of(Vec::new()) {
+                let words = "a trace takes the place of lines and of all else in access";
+                return Err(AccessError::Conflict(words));
+            }
+            return replay.check();
+        }
         if self.lines.is_empty() || self.lines.len() > MAX_LINES {
             return Err(AccessError::Lines(self.lines.len()));
         }
@@ -345,6 +372,12 @@ impl Access {
     /// Whether it fits the part `range` of a volume of this shape.
     pub fn fits(&self, range: &Range, geometry: Geometry) -> Result<(), AccessError> {
         self.check()?;
+        if let Some(trace) = self.trace.as_ref().and_then(Replay::trace) {
+            // Its volumes one behind the other, each as long as the longest of them.
+            let bytes = geometry.bytes() / trace.volumes() as u64;
+            let each = Geometry::new(bytes, geometry.block_bytes);
+            trace.fits(&[each]).map_err(AccessError::Trace)?;
+        }
         let (_, bytes) = range.on(geometry);
         self.lines.iter().try_for_each(|line| line.fits(geometry.block_bytes, bytes))?;
         if let Walk::Strided { bytes } = self.sequential
@@ -360,17 +393,22 @@ impl Access {
 
     /// Whether it changes anything on the volume.
     pub fn writes(&self) -> bool {
-        self.lines.iter().any(Line::writes)
+        let of_trace = |facts: &Facts| facts.ios[1] + facts.ios[2] > 0;
+        self.lines.iter().any(Line::writes) || self.facts().is_some_and(of_trace)
     }
 
     /// Longest I/O in bytes.
     pub fn longest_bytes(&self) -> u32 {
         let longest = |line: &Line| line.size_bytes.max(line.reply_bytes);
-        self.lines.iter().map(longest).max().unwrap_or(0)
+        let of_trace = self.facts().map(|facts| facts.longest_bytes);
+        self.lines.iter().map(longest).chain(of_trace).max().unwrap_or(0)
     }
 
     /// Length of every I/O in bytes, if it is one.
     pub fn size_bytes(&self) -> Option<u32> {
+        if let Some(facts) = self.facts() {
+            return facts.size_bytes();
+        }
         let first = self.lines.first()?.size_bytes;
         let same = |line: &Line| {
             line.size_bytes == first && (line.reply_bytes == 0 || line.reply_bytes == first)
@@ -380,20 +418,23 @@ impl Access {
 
     /// Mean length of an I/O in bytes.
     pub fn mean_bytes(&self) -> f64 {
-        self.mean(|line| f64::from(line.size_bytes))
+        self.mean(|line| f64::from(line.size_bytes), Facts::mean_bytes)
     }
 
     /// Share of reads over all lines, 0 to 100.
     pub fn read_percent(&self) -> f64 {
-        self.mean(|line| line.read_percent)
+        self.mean(|line| line.read_percent, Facts::read_percent)
     }
 
     /// Share of random places over all lines, 0 to 100.
     pub fn random_percent(&self) -> f64 {
-        self.mean(|line| line.random_percent)
+        self.mean(|line| line.random_percent, Facts::random_percent)
     }
 
-    fn mean(&self, of: impl Fn(&Line) -> f64) -> f64 {
+    fn mean(&self, of: impl Fn(&Line) -> f64, of_trace: impl Fn(&Facts) -> f64) -> f64 {
+        if let Some(facts) = self.facts() {
+            return of_trace(facts);
+        }
         let sum: f64 = self.lines.iter().map(|line| line.share_percent * of(line)).sum();
         sum / self.lines.iter().map(|line| line.share_percent).sum::<f64>().max(f64::MIN_POSITIVE)
     }

@@ -114,6 +114,9 @@ impl Group {
         if self.volumes.is_empty() {
             return conflict("stripes want volumes");
         }
+        if self.workload.access.trace.is_some() {
+            return conflict("a trace goes to volumes of its own, not to stripes");
+        }
         match stripes.bytes > 0 && self.workload.access.lines.iter().all(inside) {
             true => Ok(()),
             false => {
@@ -147,6 +150,9 @@ impl Workload {
         let low = self.refill_at.unwrap_or(0);
         let fits = low < self.outstanding;
         within(at, "refill_at", "below the outstanding I/Os", f64::from(low), fits)?;
+        if let Some(what) = self.beside_a_trace() {
+            return Err(SpecError::Conflict { at: at.to_owned(), what });
+        }
         self.check_pacing(at)?;
         for (what, value) in [
             ("compress_percent", self.content.compress_percent),

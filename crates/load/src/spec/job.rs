@@ -267,7 +267,7 @@ impl Step {
     /// Workers of all groups.
     pub fn workers(&self) -> u64 {
         let of = |group: &Group| {
-            let volumes = if group.stripes.is_some() { 1 } else { group.volumes.len() as u64 };
+            let volumes = if group.is_one() { 1 } else { group.volumes.len() as u64 };
             volumes * u64::from(group.workers)
         };
         self.groups.iter().map(of).sum()
@@ -299,6 +299,16 @@ impl Group {
             logs: Logs::default(),
             workload,
         }
+    }
+
+    /// Whether each worker drives all of its volumes as one: in stripes, or as those of a trace.
+    pub fn is_one(&self) -> bool {
+        self.stripes.is_some() || self.joins()
+    }
+
+    /// Whether its volumes are the files of a trace.
+    pub fn joins(&self) -> bool {
+        self.workload.access.trace.as_ref().is_some_and(|replay| replay.volumes > 1)
     }
 
     /// The groups before it, of a step, that it waits for: all of the name that it gives.
@@ -446,6 +456,7 @@ pub(super) mod test {
                 apart: true,
                 flush_every: 7,
                 trims_first: true,
+                trace: None,
             };
             workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
             workload.range = Range { start: size::Extent::Percent(10.0), length: None };

@@ -9,12 +9,14 @@ mod cache;
 mod check;
 mod job;
 mod logs;
+mod replay;
 mod run;
 mod size;
 mod steady;
 mod when;
 mod words;
 
+pub(crate) use access::MAX_BYTES as MAX_IO_BYTES;
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
 pub use cache::{Cache, Expect};
 pub use check::SpecError;
@@ -23,6 +25,7 @@ pub use job::{
     Workload,
 };
 pub use logs::Logs;
+pub use replay::{OpenTrace, Replay, Skip, TraceError, open_trace};
 pub use run::{Part, RunSpec, Shift, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};
 pub(crate) use steady::Watch;

@@ -342,6 +342,10 @@ fn check(job: &JobSpec, plan: &SweepPlan) -> Result<(), SweepError> {
     if job.steps.len() != 1 {
         return Err(SweepError::Steps(job.steps.len()));
     }
+    if job.steps[0].groups.iter().any(|group| group.workload.access.trace.is_some()) {
+        let (at, what) = ("a sweep".to_owned(), "a trace is replayed by run alone");
+        return Err(job_error(SpecError::Conflict { at, what }));
+    }
     let count = |what, range, count| Err(SweepError::Count { what, range, count });
     if !(1..=MAX_REPEATS).contains(&plan.repeats) {
         return count("the number of repeats", "1 to 1000", plan.repeats as usize);

@@ -9,6 +9,8 @@ use super::*;
 use crate::ledger::FindingKind;
 use crate::spec::{Access, Arrivals, Line, Pacing, Places, Verify};
 
+mod replay;
+
 const BYTES: u64 = 1 << 20;
 const US: u64 = 1000;
 const MS: u64 = 1_000_000;

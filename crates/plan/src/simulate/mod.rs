@@ -163,6 +163,10 @@ impl Simulator {
 
     /// The system at rest, ready for these accesses.
     fn start(&self, accesses: &[&Access], seed: u64) -> Result<Motion, SimulateError> {
+        if accesses.iter().any(|access| access.trace.is_some()) {
+            let why = "a trace is replayed by run alone: give lines in its place";
+            return Err(SimulateError::Access(why.to_owned()));
+        }
         match &self.system {
             System::Profile(profile, drives) => {
                 let (own, drives) = (profile.clone(), *drives);

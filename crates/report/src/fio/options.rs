@@ -30,6 +30,10 @@ pub(super) fn options(group: &Group<'_>) -> Vec<(&'static str, String)> {
         }
         options.push(("iodepth", depth(group).to_string()));
     }
+    if let Some(trace) = group.workload.pointer("/access/trace/file").and_then(Value::as_str) {
+        options.push(("read_iolog", trace.replace(':', "\\:")));
+        options.push(("iodepth", depth(group).to_string()));
+    }
     let volumes: Vec<&str> = group.workers.iter().map(|worker| worker.volume.as_str()).collect();
     if let [volume, ..] = volumes[..]
         && volumes.iter().all(|other| *other == volume)

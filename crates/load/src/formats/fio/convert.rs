@@ -8,12 +8,13 @@ use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, logs, storage};
+use super::{access, logs, replay, storage};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
+use crate::formats::surroundings::Surroundings;
 use crate::spec::{
-    Arrivals, Cache, Content, Expect, Extent, Group, JobSpec, Pacing, Range, Reported, Step,
-    Verify, Workload,
+    Access, Arrivals, Cache, Content, Expect, Extent, Group, JobSpec, Pacing, Range, Replay,
+    Reported, Step, Verify, Workload,
 };
 
 /// What the caller knows and decides.
@@ -36,9 +37,16 @@ const WORKERS_MAX: u64 = 65536;
 const LINES_MAX: usize = 1 << 18;
 
 /// Makes a job of ours from those of a file.
-pub fn convert(jobs: &[FioJob], notes: Notes, options: &Options<'_>) -> Reading {
+pub fn convert(
+    jobs: &[FioJob],
+    notes: Notes,
+    options: &Options<'_>,
+    around: &Surroundings<'_>,
+) -> Reading {
     let mut converter = Converter {
         options,
+        around,
+        traces: Vec::new(),
         notes,
         workers: 0,
         jobs: 0,
@@ -67,6 +75,9 @@ pub fn convert(jobs: &[FioJob], notes: Notes, options: &Options<'_>) -> Reading 
 /// Converts and takes notes.
 pub(super) struct Converter<'a> {
     pub(super) options: &'a Options<'a>,
+    pub(super) around: &'a Surroundings<'a>,
+    /// Traces that were read, and whether all of their files are one volume.
+    pub(super) traces: Vec<(Replay, bool)>,
     notes: Notes,
     workers: u64,
     /// fio's jobs so far, each clone counted.
@@ -165,8 +176,10 @@ impl Converter<'_> {
             return Vec::new();
         }
         let drawn = settings.delay_us.0 != settings.delay_us.1;
+        let Ok(trace) = replay::access(self, job) else { return Vec::new() };
         let many = settings.files.is_empty() && settings.nr_files > 1;
-        let apart = settings.offset_increment != Amount::Bytes(0) || drawn || many;
+        let parted = settings.offset_increment != Amount::Bytes(0) || many;
+        let apart = parted && trace.is_none() || drawn;
         let cores = self.cores(job);
         let parts = if apart { clones } else { 1 };
         let number = self.jobs + 1;
@@ -176,10 +189,14 @@ impl Converter<'_> {
         for part in 0..parts {
             let those = if apart { part..part + 1 } else { 0..clones };
             let logs = logs::logs(self, job, number + those.start, those.len() as u32);
-            let Some(place) = storage::place(self, job, those) else { return Vec::new() };
+            let place = match &trace {
+                Some(access) => replay::place(self, job, access),
+                None => storage::place(self, job, those),
+            };
+            let Some(place) = place else { return Vec::new() };
             let name = job.name.clone();
             let shared = if apart || place.own_files { 1 } else { clones };
-            let workload = self.workload(job, &place);
+            let workload = self.workload(job, &place, trace.clone());
             self.lines += workload.access.lines.len();
             if self.lines > LINES_MAX {
                 self.refuse(job, "bsrange", "more than 262144 sizes over all jobs and clones");
@@ -209,9 +226,17 @@ impl Converter<'_> {
         groups
     }
 
-    fn workload(&mut self, job: &FioJob, place: &storage::Place) -> Workload {
+    fn workload(
+        &mut self,
+        job: &FioJob,
+        place: &storage::Place,
+        trace: Option<Access>,
+    ) -> Workload {
         let settings = &job.settings;
-        let access = access::access(self, job);
+        // A trace ends by itself, and has times of its own.
+        let free = trace.is_none();
+        let access = trace.unwrap_or_else(|| access::access(self, job));
+        let writes = if free { settings.mix.writes } else { access.writes() };
         let data = settings.data;
         let outstanding = (settings.under_way() / place.files).max(1);
         let low = (settings.depth_low / place.files).max(1);
@@ -219,7 +244,7 @@ impl Converter<'_> {
         Workload {
             outstanding,
             refill_at: drains.then_some(low),
-            pacing: self.pacing(job, place.files),
+            pacing: if free { self.pacing(job, place.files) } else { Pacing::Closed },
             access,
             range: place.range,
             content: Content {
@@ -231,12 +256,14 @@ impl Converter<'_> {
                 repeats: false,
             },
             // What a job reads must have been written; what it only writes is read at the end.
-            verify: settings
-                .verify
+            verify: (settings.verify && free)
                 .then(|| Verify { fill: settings.mix.reads, ..Verify::default() }),
-            limit_bytes: self.limit_bytes(job, place),
-            limit_ios: settings.most_ios.map(|ios| ios.div_ceil(u64::from(place.files))),
-            end_flush: settings.end_flush && settings.mix.writes,
+            limit_bytes: if free { self.limit_bytes(job, place) } else { None },
+            limit_ios: settings
+                .most_ios
+                .filter(|_| free)
+                .map(|ios| ios.div_ceil(u64::from(place.files))),
+            end_flush: settings.end_flush && writes,
         }
     }
 

@@ -33,11 +33,22 @@ struct Inherited {
 impl FioJob {
     /// The line that sets `key`, or the section where it is a default.
     pub fn line_of(&self, key: &str) -> (&Place, &str) {
+        self.setting(key)
+            .map_or((&self.at, self.name.as_str()), |setting| (&setting.at, &setting.text))
+    }
+}
+
+impl FioJob {
+    /// Whether a line sets `key`, its own or one of the defaults above it.
+    pub fn sets(&self, key: &str) -> bool {
+        self.setting(key).is_some()
+    }
+
+    fn setting(&self, key: &str) -> Option<&Setting> {
         let sections =
             std::iter::successors(self.inherited.as_deref(), |section| section.above.as_deref());
         let inherited = sections.flat_map(|section| section.lines.iter().rev());
-        let found = self.lines.iter().rev().chain(inherited).find(|setting| setting.key == key);
-        found.map_or((&self.at, self.name.as_str()), |setting| (&setting.at, &setting.text))
+        self.lines.iter().rev().chain(inherited).find(|setting| setting.key == key)
     }
 }
 

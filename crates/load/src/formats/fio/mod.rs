@@ -11,6 +11,7 @@ mod job;
 mod lines;
 mod logs;
 mod option;
+mod replay;
 mod settings;
 mod storage;
 mod times;
@@ -39,7 +40,7 @@ pub fn read(
         let at = super::note::Place { file: file.into(), line: 1 };
         return Err(FormatError::new(&at, "", "no job: begin one with [NAME]"));
     }
-    Ok(convert::convert(&jobs, notes, options))
+    Ok(convert::convert(&jobs, notes, options, surroundings))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::lines::Setting;
 use super::logs;
+use super::replay;
 use super::settings::{Data, Settings};
 use super::treated;
 use super::value::{self, Unit, set_each};
@@ -42,7 +43,7 @@ pub fn apply(setting: &Setting, settings: &mut Settings) -> Result<(), FormatErr
     let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
-    for group in [extent, time, pace, data, order, logs::take] {
+    for group in [extent, time, pace, data, order, logs::take, replay::take] {
         taken = taken.or_else(|| group(name, value, settings));
     }
     match taken {

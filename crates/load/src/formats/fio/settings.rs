@@ -1,6 +1,7 @@
 //! What the settings of a fio job say, typed, with fio's defaults. Nothing is judged here.
 
 use super::logs::Logs;
+use super::replay::Replays;
 use super::value::{Amount, KbBase, Triple};
 use crate::formats::note::Note;
 use crate::spec::Quantity;
@@ -114,6 +115,8 @@ pub struct Settings {
     pub stonewall: bool,
     /// Clones are shown as one.
     pub grouped: bool,
+    /// The trace that takes the place of what the job does otherwise.
+    pub replays: Replays,
     /// What is written of the job over time.
     pub logs: Logs,
     /// What is not taken as it stands, of the defaults too.
@@ -192,6 +195,7 @@ impl Default for Settings {
             nodes: Vec::new(),
             stonewall: false,
             grouped: false,
+            replays: Replays::default(),
             logs: Logs::default(),
             notes: Vec::new(),
         }

@@ -259,7 +259,7 @@ pub(super) fn is_odd(settings: &Settings) -> bool {
     sizes.chain(aligns).chain(offsets).any(|bytes| !bytes.is_multiple_of(SECTOR_BYTES))
 }
 
-fn path(settings: &Settings, name: &str) -> String {
+pub(super) fn path(settings: &Settings, name: &str) -> String {
     match &settings.directory {
         Some(directory) => format!("{}/{name}", directory.trim_end_matches('/')),
         None => name.to_owned(),

@@ -63,6 +63,7 @@ fn harmless(name: &str) -> Option<&'static str> {
         | "verifysort_nr" | "verify_state_save" => "the first wrong byte ends the run and is named",
         "comm" | "error_dump" | "exitall_on_error" => "only about messages and ends",
         "cpus_allowed_policy" => "workers are dealt out to the processors in turn",
+        "read_iolog_chunked" => "a trace is packed in memory, in fewer bytes than its file has",
         "max_open_zones" | "job_max_open_zones" => "zones are not used",
         _ => return None,
     })
@@ -144,7 +145,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         | "trim_percentage"
         | "experimental_verify"
         | "write_hint"
-        | "read_iolog"
             if off =>
         {
             (Ignored, "off, as by default")
@@ -163,16 +163,10 @@ fn unsupported(name: &str) -> Option<&'static str> {
         "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
         | "max_latency" => "the depth is given, not searched: try `drumfire sweep`",
         "rate_ignore_thinktime" => "a rate and a thinktime exclude each other",
-        "read_iolog"
-        | "write_iolog"
-        | "read_iolog_chunked"
-        | "replay_no_stall"
-        | "replay_redirect"
-        | "replay_scale"
-        | "replay_align"
-        | "replay_time_scale"
-        | "replay_skip"
-        | "merge_blktrace_file" => "traces are not supported",
+        "write_iolog" => "traces are replayed, not written",
+        "merge_blktrace_file" | "merge_blktrace_scalars" | "merge_blktrace_iters" => {
+            "binary traces of blktrace are not read"
+        }
         "zonemode"
         | "zonesize"
         | "zonerange"

@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 
+use super::replay;
 use crate::formats::reading::Storage;
 use crate::spec::{
     Access, Arrivals, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step,
@@ -99,7 +100,7 @@ fn line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-fn set(text: &mut String, key: &str, value: impl std::fmt::Display) {
+pub(super) fn set(text: &mut String, key: &str, value: impl std::fmt::Display) {
     let _ = writeln!(text, "{key}={value}");
 }
 
@@ -129,12 +130,22 @@ fn volumes(
             return Err(format!("{uri} is reached otherwise than the volumes before it"));
         }
         (engine, way) = (this, opened);
-        names.extend(name.map(|name| name.replace(':', "\\:")));
+        let traced = group.workload.access.trace.is_some();
+        names.extend(name.map(|name| if traced { name } else { name.replace(':', "\\:") }));
     }
     set(text, "ioengine", engine);
-    if !names.is_empty() {
-        set(text, "filename", names.join(":"));
-    }
+    let files = match &group.workload.access.trace {
+        Some(replay) => {
+            replay::write_volumes(text, replay, &names)?;
+            1
+        }
+        None => {
+            if !names.is_empty() {
+                set(text, "filename", names.join(":"));
+            }
+            names.len().max(1) as u64
+        }
+    };
     if let Some((direct, hipri, sqthread_poll)) = way {
         set(text, "direct", u8::from(direct));
         for (name, on) in [("hipri", hipri), ("sqthread_poll", sqthread_poll)] {
@@ -143,7 +154,6 @@ fn volumes(
             }
         }
     }
-    let files = names.len().max(1) as u64;
     let range = &group.workload.range;
     match range.start {
         Extent::Bytes(0) => {}
@@ -192,17 +202,15 @@ fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<()
             false => Err(format!("{seconds} s are no whole microseconds")),
         }
     };
-    match workload.limit_bytes {
-        None => {
-            set(text, "runtime", micros(seconds)?);
-            line(text, "time_based");
-        }
-        Some(bytes) => {
-            if seconds < super::times::NO_LIMIT_SECONDS {
-                set(text, "runtime", micros(seconds)?);
-            }
-            set(text, "io_size", bytes * files);
-        }
+    let ends = workload.limit_bytes.is_some() || workload.access.trace.is_some();
+    if !ends || seconds < super::times::NO_LIMIT_SECONDS {
+        set(text, "runtime", micros(seconds)?);
+    }
+    if !ends {
+        line(text, "time_based");
+    }
+    if let Some(bytes) = workload.limit_bytes {
+        set(text, "io_size", bytes * files);
     }
     if let Some(ios) = workload.limit_ios {
         set(text, "number_ios", ios * files);
@@ -220,6 +228,10 @@ fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<()
 }
 
 fn access(text: &mut String, access: &Access) -> Result<(), String> {
+    if let Some(replay) = &access.trace {
+        replay::write(text, replay);
+        return Ok(());
+    }
     let first = access.lines.first().ok_or("a job without a line")?;
     let all = |same: &dyn Fn(&Line) -> bool| access.lines.iter().all(same);
     for (what, fits) in [

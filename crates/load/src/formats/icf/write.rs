@@ -106,6 +106,7 @@ fn plain(group: &Group) -> Result<(), String> {
         ("a queue that drains before it is filled again", workload.refill_at.is_none()),
         ("a kind of data", workload.content == Content::default()),
         ("verification", workload.verify.is_none()),
+        ("a trace", workload.access.trace.is_none()),
         ("an end after so many bytes", workload.limit_bytes.is_none()),
         ("an end after so many I/Os", workload.limit_ios.is_none()),
         ("a flush at the end", !workload.end_flush),

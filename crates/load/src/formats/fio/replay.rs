@@ -1,0 +1,298 @@
+//! Jobs of fio that replay a trace: what they say, and what becomes of it.
+
+use block::Nanos;
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::settings::{Engine, Settings};
+use super::storage::{Place, path};
+use super::value::{self, Amount, KbBase};
+use super::words;
+use super::write::set;
+use crate::formats::note::Treatment::{Differs, Ignored};
+use crate::formats::reading::Storage;
+use crate::spec::{Access, Range, Replay, Skip};
+use crate::trace::Facts;
+
+/// What a job says of its trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Replays {
+    /// `read_iolog`.
+    pub files: Vec<String>,
+    /// The volume that stands for all files of the trace, `replay_redirect`.
+    pub redirect: Option<String>,
+    /// `replay_no_stall`.
+    pub no_stall: bool,
+    /// `replay_time_scale` in percent.
+    pub time_scale: Option<u32>,
+    /// `replay_scale`.
+    pub scale: u32,
+    /// `replay_align`.
+    pub align_bytes: u64,
+    /// `replay_skip`.
+    pub skip: Vec<Skip>,
+}
+
+/// Settings that say what a trace says by itself.
+const SAID_BY_TRACE: [&str; 24] = [
+    "rw",
+    "readwrite",
+    "rwmixread",
+    "rwmixwrite",
+    "bs",
+    "blocksize",
+    "bsrange",
+    "bssplit",
+    "blockalign",
+    "percentage_random",
+    "random_distribution",
+    "norandommap",
+    "offset",
+    "offset_increment",
+    "io_size",
+    "number_ios",
+    "loops",
+    "time_based",
+    "fsync",
+    "fdatasync",
+    "nrfiles",
+    "filename",
+    "openfiles",
+    "file_service_type",
+];
+/// Settings that do not go with a trace, and why.
+const REFUSED: [(&str, &str); 6] = [
+    ("rate", "a trace has times of its own: replay_time_scale makes it faster"),
+    ("rate_iops", "a trace has times of its own: replay_time_scale makes it faster"),
+    ("thinktime", "a trace has pauses of its own"),
+    ("sync", "a trace has flushes of its own"),
+    ("verify", "what a trace writes is not compared"),
+    ("directory", "a trace names its files with their folders"),
+];
+
+/// The words; `None` where it is none of them.
+pub(super) fn take(
+    name: &str,
+    value: Option<&str>,
+    settings: &mut Settings,
+) -> Option<Result<(), String>> {
+    let kb = settings.kb_base;
+    let replays = &mut settings.replays;
+    Some(match name {
+        "read_iolog" => {
+            // 0 and none are no names, but fio's words for nothing.
+            let none = matches!(value, Some("0" | "none"));
+            let read = if none { Ok(Vec::new()) } else { words::files(value.unwrap_or_default()) };
+            read.map(|files| replays.files = files)
+        }
+        "replay_redirect" => {
+            replays.redirect = value.filter(|value| !value.is_empty()).map(str::to_owned);
+            Ok(())
+        }
+        "replay_no_stall" => value::switch(value).map(|on| replays.no_stall = on),
+        "replay_time_scale" => {
+            let read = words::at_least_one(value.unwrap_or_default());
+            read.map(|percent| replays.time_scale = Some(percent))
+        }
+        "replay_scale" => {
+            value::number(value.unwrap_or_default()).map(|scale| replays.scale = scale)
+        }
+        "replay_align" => {
+            align(value.unwrap_or_default(), kb).map(|bytes| replays.align_bytes = bytes)
+        }
+        "replay_skip" => skip(value.unwrap_or_default()).map(|skip| replays.skip = skip),
+        _ => return None,
+    })
+}
+
+fn align(text: &str, kb: KbBase) -> Result<u64, String> {
+    let bytes = kb.size(text)?;
+    match bytes == 0 || (bytes.is_power_of_two() && bytes <= 1 << 31) {
+        true => Ok(bytes),
+        false => Err(format!("{text} is no power of two, at most 2g")),
+    }
+}
+
+fn skip(text: &str) -> Result<Vec<Skip>, String> {
+    let one = |word: &str| match word.trim() {
+        "read" => Ok(Skip::Read),
+        "write" => Ok(Skip::Write),
+        "trim" => Ok(Skip::Trim),
+        "sync" => Ok(Skip::Sync),
+        word => Err(format!("`{word}`: read, write, trim or sync is skipped")),
+    };
+    text.split(',').map(one).collect()
+}
+
+/// Writes what a job says of its trace.
+pub(super) fn write(text: &mut String, replay: &Replay) {
+    set(text, "read_iolog", replay.file.replace(':', "\\:"));
+    let one = |number: u32| number == 1;
+    for (key, number, usual) in [
+        ("replay_no_stall", u32::from(!replay.stalls), replay.stalls),
+        ("replay_time_scale", replay.speed_percent, replay.speed_percent == 100),
+        ("replay_scale", replay.divide_by, one(replay.divide_by)),
+        ("replay_align", replay.align_bytes, one(replay.align_bytes)),
+    ] {
+        if !usual {
+            set(text, key, number);
+        }
+    }
+    let word = |skip: &Skip| match skip {
+        Skip::Read => "read",
+        Skip::Write => "write",
+        Skip::Trim => "trim",
+        Skip::Sync => "sync",
+    };
+    if !replay.skip.is_empty() {
+        set(text, "replay_skip", replay.skip.iter().map(word).collect::<Vec<_>>().join(","));
+    }
+}
+
+/// Writes where a trace goes: nothing for its own files.
+pub(super) fn write_volumes(
+    text: &mut String,
+    replay: &Replay,
+    names: &[String],
+) -> Result<(), String> {
+    match names {
+        [] => {}
+        [one] => set(text, "replay_redirect", one),
+        all if replay.trace().is_some_and(|trace| trace.facts().files == *all) => {}
+        _ => return Err("several volumes of a trace are its own files".to_owned()),
+    }
+    Ok(())
+}
+
+/// The trace of a job, read. `Ok(None)`: it has none. An error was refused.
+pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Result<Option<Access>, ()> {
+    let settings = &job.settings;
+    let asked = &settings.replays;
+    let file = match &asked.files[..] {
+        [] => return Ok(None),
+        [file] if file != "-" => file.clone(),
+        _ => {
+            let why = "name one file: each trace has a job of its own, and none comes from stdin";
+            converter.refuse(job, "read_iolog", why);
+            return Err(());
+        }
+    };
+    let mut replay = Replay {
+        stalls: !asked.no_stall,
+        speed_percent: asked.time_scale.unwrap_or(100),
+        divide_by: asked.scale.max(1),
+        align_bytes: asked.align_bytes.max(1) as u32,
+        skip: asked.skip.clone(),
+        ..Replay::new(file)
+    };
+    // One volume stands for all files where one is named, and where nothing is stored.
+    let one = asked.redirect.is_some() || settings.engine == Engine::Nothing;
+    let open = &*converter.around.open;
+    if let Err(error) = replay.load_once(&mut converter.traces, open, one) {
+        converter.refuse(job, "read_iolog", &error.to_string());
+        return Err(());
+    }
+    notes(converter, job, &replay);
+    Ok(Some(Access::replaying(replay)))
+}
+
+fn notes(converter: &mut Converter<'_>, job: &FioJob, replay: &Replay) {
+    let settings = &job.settings;
+    for key in SAID_BY_TRACE.into_iter().filter(|key| job.sets(key)) {
+        let why = "the trace says what is done and where, and it is replayed once";
+        converter.note(job, key, Ignored, why);
+    }
+    for (key, why) in REFUSED.into_iter().filter(|(key, _)| job.sets(key)) {
+        converter.refuse(job, key, why);
+    }
+    let timed = replay.trace().is_some_and(|trace| trace.facts().timed);
+    if timed {
+        let why = "each I/O is planned for its time in the trace, and its latency counts from \
+                   then; fio counts pauses from the start of the I/O before, so where the volume \
+                   is slow its replay takes longer";
+        converter.note(job, "read_iolog", Differs, why);
+    }
+    let waits = |facts: &Facts| !facts.timed && facts.length > Nanos(0);
+    if replay.trace().is_some_and(|trace| waits(trace.facts())) {
+        let why = "waits count from the beginning of the job; fio's from its own start";
+        converter.note(job, "read_iolog", Differs, why);
+    }
+    if timed && settings.depth_low > 0 {
+        converter.refuse(job, "iodepth_low", "the trace says when I/Os begin");
+    }
+    if timed && !replay.skip.is_empty() {
+        let why = "what is left keeps its times; fio leaves out the pauses before what is skipped";
+        converter.note(job, "replay_skip", Differs, why);
+    }
+}
+
+/// The volumes of a trace: its files, or the one that stands for all. `None`: it was refused.
+pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access) -> Option<Place> {
+    let settings = &job.settings;
+    let trace = access.trace.as_ref()?.trace()?.clone();
+    let names = match &settings.replays.redirect {
+        Some(name) => std::slice::from_ref(name),
+        None => &trace.facts().files[..],
+    };
+    let mut volumes = Vec::new();
+    for name in names {
+        if name.contains('?') {
+            converter.refuse(job, "read_iolog", &format!("{name}: no ? can stand in a name"));
+            return None;
+        }
+        let storage = storage(converter, job, trace.facts(), name);
+        match converter.volume(&storage) {
+            Ok(uri) => volumes.push(uri),
+            Err(why) => {
+                let key = if names.len() == 1 { "replay_redirect" } else { "read_iolog" };
+                converter.refuse(job, key, &why);
+                return None;
+            }
+        }
+    }
+    let (own_files, files, stripes, part_bytes) = (false, 1, None, None);
+    Some(Place { volumes, own_files, files, stripes, range: Range::WHOLE, part_bytes })
+}
+
+/// What stores a file of the trace. One that is not there is made with the size that is said, never
+/// with one that a trace claims.
+fn storage(converter: &mut Converter<'_>, job: &FioJob, facts: &Facts, name: &str) -> Storage {
+    let settings = &job.settings;
+    let said = match settings.file_size.or(settings.size) {
+        Some(Amount::Bytes(bytes)) => Some(bytes),
+        _ => None,
+    };
+    match settings.engine {
+        Engine::Nothing => {
+            let end = facts.end_bytes().max(said.unwrap_or(0));
+            Storage::Nothing { size_bytes: end.max(1).next_multiple_of(4096) }
+        }
+        Engine::Remote => Storage::Uri(name.to_owned()),
+        Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
+            let path = path(settings, name);
+            let made = converter.made.get(&path).copied();
+            let file = |size_bytes| Storage::File {
+                path: path.clone(),
+                block_bytes: (!settings.direct && !facts.is_in_blocks_of(512)).then_some(1),
+                size_bytes,
+                direct: settings.direct,
+                iopoll: settings.hipri,
+                sqpoll: settings.sqthread_poll && settings.engine == Engine::Kernel,
+            };
+            let options = converter.options;
+            let uri = (options.volume)(&file(None));
+            let there = uri.is_ok_and(|uri| (options.capacity)(&uri).is_some());
+            let size = said.max(made).filter(|_| !there);
+            let lacks = !there && size.is_none() && options.volumes.is_empty();
+            let storage = file(size);
+            if lacks && !path.starts_with("/dev/") {
+                let why = format!("{path} is not there or does not open: make it, or say filesize");
+                converter.refuse(job, "read_iolog", &why);
+            }
+            storage
+        }
+    }
+}
+
+#[cfg(test)]
+mod test;

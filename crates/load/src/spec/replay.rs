@@ -1,0 +1,327 @@
+//! A trace that workers replay, and how.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::access::{AccessError, is_default};
+use super::job::{JobSpec, Workload};
+use super::size;
+use crate::formats::FormatError;
+use crate::trace::{self, Trace};
+
+/// A trace: I/Os that somebody did once, in fio's form (`write_iolog`), in the place of lines.
+///
+/// Each worker does all of it, once. Its files are the volumes of the group, in the order in which
+/// it adds them, which one worker drives together; a single volume stands for all of its files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// Where it is.
+    pub file: String,
+    /// I/Os begin at their times, and pauses are kept; otherwise each begins as soon as it may.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub stalls: bool,
+    /// How fast its time goes by: 200 is twice as fast. 1 to 1,000,000.
+    #[serde(default = "hundred", skip_serializing_if = "is_hundred")]
+    pub speed_percent: u32,
+    /// Places are divided by this, at least 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub divide_by: u32,
+    /// Places are rounded down to multiples of this: a power of two.
+    #[serde(default = "one", skip_serializing_if = "is_one", deserialize_with = "size::bytes")]
+    pub align_bytes: u32,
+    /// What is left out.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skip: Vec<Skip>,
+    /// Volumes that one worker drives together, one for each file of it: said by who reads it.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub volumes: u32,
+    /// It, as soon as it was read.
+    #[serde(skip)]
+    pub(crate) trace: Option<Arc<Trace>>,
+    /// It begins again when it is over, and has no times.
+    #[serde(skip)]
+    pub(crate) endless: bool,
+}
+
+/// What may be left out of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Skip {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Trims.
+    Trim,
+    /// Flushes of data and of what describes them; those of data alone stay.
+    Sync,
+}
+
+/// Why a trace cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// It does not open.
+    #[error("cannot read the trace {file}: {error}")]
+    Open {
+        /// Its file.
+        file: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A line of it, or what it leaves.
+    #[error(transparent)]
+    Line(#[from] FormatError),
+    /// The volumes of a group are not those of its trace.
+    #[error("{file} names {files} files, and {volumes} volumes are given: name as many, or one")]
+    Volumes {
+        /// The trace.
+        file: String,
+        /// Its files.
+        files: usize,
+        /// Volumes of the group.
+        volumes: usize,
+    },
+}
+
+/// Opens a trace by its name.
+pub type OpenTrace<'a> = dyn Fn(&Path) -> io::Result<Box<dyn Read>> + 'a;
+
+/// Opens a trace on this host: a file, nothing that might never end.
+pub fn open_trace(path: &Path) -> io::Result<Box<dyn Read>> {
+    let kind = std::fs::metadata(path)?;
+    if !kind.is_file() {
+        return Err(io::Error::other("not a file"));
+    }
+    Ok(Box::new(std::fs::File::open(path)?))
+}
+
+impl Replay {
+    /// All of a trace, at its times.
+    pub fn new(file: String) -> Replay {
+        Replay {
+            file,
+            stalls: true,
+            speed_percent: 100,
+            divide_by: 1,
+            align_bytes: 1,
+            skip: Vec::new(),
+            volumes: 1,
+            trace: None,
+            endless: false,
+        }
+    }
+
+    /// The trace, if it was read.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        self.trace.as_ref()
+    }
+
+    /// Reads the trace. `one`: all of its files are one volume.
+    pub fn load(&mut self, open: &OpenTrace<'_>, one: bool) -> Result<Arc<Trace>, TraceError> {
+        let failed = |error| TraceError::Open { file: self.file.clone(), error };
+        let from = open(Path::new(&self.file)).map_err(failed)?;
+        let trace = Arc::new(trace::read(from, self, one)?);
+        self.volumes = trace.volumes() as u32;
+        self.trace = Some(Arc::clone(&trace));
+        Ok(trace)
+    }
+
+    /// The same, unless it is among those that are `known`.
+    pub(crate) fn load_once(
+        &mut self,
+        known: &mut Vec<(Replay, bool)>,
+        open: &OpenTrace<'_>,
+        one: bool,
+    ) -> Result<(), TraceError> {
+        let numbers = |of: &Replay| (of.stalls, of.speed_percent, of.divide_by, of.align_bytes);
+        let same = |(other, of_one): &&(Replay, bool)| {
+            let alike = *of_one == one && numbers(other) == numbers(self);
+            alike && other.skip == self.skip && other.file == self.file
+        };
+        if let Some((other, _)) = known.iter().find(same) {
+            self.clone_from(other);
+            return Ok(());
+        }
+        self.load(open, one)?;
+        known.push((self.clone(), one));
+        Ok(())
+    }
+
+    /// Where an I/O of the trace goes.
+    pub(crate) fn place_of(&self, offset: u64) -> u64 {
+        let align = u64::from(self.align_bytes.max(1));
+        let place = offset / u64::from(self.divide_by.max(1));
+        place - place % align
+    }
+
+    /// Whether I/Os begin at times of their own, whatever the volume does.
+    pub(crate) fn is_timed(&self) -> bool {
+        !self.endless && self.trace.as_ref().is_some_and(|trace| trace.facts().timed)
+    }
+
+    pub(super) fn check(&self) -> Result<(), AccessError> {
+        let out = |what, range, value: u32| {
+            Err(AccessError::OutOfRange { what, range, value: f64::from(value) })
+        };
+        if !(1..=1_000_000).contains(&self.speed_percent) {
+            return out("trace.speed_percent", "1 to 1000000", self.speed_percent);
+        }
+        if self.divide_by == 0 {
+            return out("trace.divide_by", "at least 1", 0);
+        }
+        if !self.align_bytes.is_power_of_two() {
+            return out("trace.align_bytes", "a power of two", self.align_bytes);
+        }
+        match self.trace {
+            Some(_) => Ok(()),
+            None => Err(AccessError::Conflict("a trace is replayed by run and explain only")),
+        }
+    }
+}
+
+impl Workload {
+    /// Whether I/Os begin by the clock: at a rate, or at the times of a trace.
+    pub fn is_paced(&self) -> bool {
+        self.pacing != super::job::Pacing::Closed
+            || self.access.trace.as_ref().is_some_and(Replay::is_timed)
+    }
+
+    /// What does not go together with a trace.
+    pub(super) fn beside_a_trace(&self) -> Option<&'static str> {
+        let replay = self.access.trace.as_ref()?;
+        let paced = self.pacing != super::job::Pacing::Closed;
+        [
+            (paced, "a trace has times of its own: leave the rate away"),
+            (self.verify.is_some(), "what a trace writes is not compared: leave verify away"),
+            (self.range != super::size::Range::WHOLE, "a trace has places of its own, no range"),
+            (
+                self.refill_at.is_some() && replay.is_timed(),
+                "refill_at goes with a trace without stalls only",
+            ),
+            (
+                self.limit_bytes.is_some() || self.limit_ios.is_some(),
+                "a trace ends by itself: leave its limit away",
+            ),
+        ]
+        .into_iter()
+        .find_map(|(wrong, why)| wrong.then_some(why))
+    }
+}
+
+impl JobSpec {
+    /// Reads the traces of all groups that replay one, each once.
+    pub fn load_traces(&mut self, open: &OpenTrace<'_>) -> Result<(), TraceError> {
+        let mut known: Vec<(Replay, bool)> = Vec::new();
+        for group in self.steps.iter_mut().flat_map(|step| &mut step.groups) {
+            let one = group.volumes.len() <= 1;
+            let volumes = group.volumes.len();
+            let Some(replay) = &mut group.workload.access.trace else { continue };
+            replay.load_once(&mut known, open, one)?;
+            let files = replay.volumes as usize;
+            if files > 1 && files != volumes {
+                let file = replay.file.clone();
+                return Err(TraceError::Volumes { file, files, volumes });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+fn is_hundred(value: &u32) -> bool {
+    *value == 100
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const JOB: &str = "[[steps]]\nseconds = 10\n[[steps.groups]]\nvolumes = ['ram:1m']\n\
+        workload.access.trace = { file = 'x.log', stalls = false, skip = ['sync'], \
+        speed_percent = 50, divide_by = 2, align_bytes = '4k' }\n";
+    const TRACE: &str = "fio version 2 iolog\n/a add\n/b add\n/a read 8192 4096\n\
+        /b write 9000 512\n/b sync 0 0\n";
+
+    fn load(text: &str) -> Result<JobSpec, TraceError> {
+        let mut job: JobSpec = toml::from_str(text).unwrap();
+        job.load_traces(&|_| Ok(Box::new(TRACE.as_bytes())))?;
+        Ok(job)
+    }
+
+    #[test]
+    fn a_job_is_kept_with_the_name_of_its_trace() {
+        let job = load(JOB).unwrap();
+        job.check().unwrap();
+        let access = &job.steps[0].groups[0].workload.access;
+        let facts = access.trace.as_ref().unwrap().trace().unwrap().facts();
+        assert_eq!((facts.ios, facts.end_bytes()), ([1, 1, 0, 0], 8192));
+        assert_eq!((access.longest_bytes(), access.mean_bytes()), (4096, 2304.0));
+        assert!(access.writes() && !job.steps[0].groups[0].joins());
+        let kept = toml::to_string(&job).unwrap();
+        assert_eq!(load(&kept).unwrap(), job, "{kept}");
+        assert!(!kept.contains("lines"), "{kept}");
+        let unread: JobSpec = toml::from_str(JOB).unwrap();
+        assert!(unread.check().unwrap_err().to_string().contains("by run and explain only"));
+    }
+
+    #[test]
+    fn volumes_are_those_of_the_trace() {
+        let two = JOB.replace("'ram:1m'", "'ram:1m', 'ram:2m'");
+        let job = load(&two).unwrap();
+        assert_eq!((job.steps[0].workers(), job.steps[0].groups[0].joins()), (1, true));
+        assert_eq!(load(&toml::to_string(&job).unwrap()).unwrap(), job);
+        let three = load(&JOB.replace("'ram:1m'", "'a', 'b', 'c'")).unwrap_err().to_string();
+        assert!(three.contains("x.log names 2 files, and 3 volumes"), "{three}");
+    }
+
+    #[test]
+    fn says_what_does_not_go_with_a_trace() {
+        let says = |more: &str| {
+            let text = format!("{JOB}{more}\n");
+            load(&text).unwrap().check().unwrap_err().to_string()
+        };
+        for (more, why) in [
+            ("workload.pacing.ios.per_second = 5", "leave the rate away"),
+            ("workload.verify = {}", "leave verify away"),
+            ("workload.range.start = '4k'", "no range"),
+            ("workload.limit_ios = 5", "ends by itself"),
+            ("workload.access.run = 4", "takes the place of lines"),
+            ("workload.access.lines = [{ size_bytes = 512 }]", "takes the place of lines"),
+            ("stripes.bytes = '4k'", "not to stripes"),
+        ] {
+            let said = says(more);
+            assert!(said.contains(why), "{more}: {said}");
+        }
+        for (from, to, why) in [
+            ("= 50", "= 0", "speed_percent must be 1 to"),
+            ("divide_by = 2", "divide_by = 0", "divide_by must be at least 1"),
+            ("'4k'", "3000", "a power of two"),
+        ] {
+            let said = load(&JOB.replace(from, to)).unwrap().check().unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}

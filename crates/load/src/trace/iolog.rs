@@ -1,0 +1,257 @@
+//! fio's traces, as `write_iolog` makes them: versions 2 and 3.
+//!
+//! A line is a file that is added, opened or closed, or an I/O. Version 3 has a time in
+//! microseconds before each; version 2 has lines that wait. Nothing of what a line claims is
+//! believed beyond its own length: no line is longer than fio's own, and memory grows with the
+//! lines that are there.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
+
+use block::{Nanos, Op};
+
+use super::packed::MAX_BYTES;
+use super::{Event, Facts, Packed, Trace};
+use crate::formats::{FormatError, Place};
+use crate::spec::{MAX_IO_BYTES, Replay, Skip};
+
+/// Longest line in bytes, as in fio.
+const LINE_MAX_BYTES: u64 = 4096;
+/// Longest name of a file in bytes, as in fio.
+const NAME_MAX_BYTES: usize = 256;
+/// Most files of a trace: as many as a step may have workers.
+const FILES_MAX: usize = 4096;
+/// Longest trace: a year, as a step.
+const LONGEST: Nanos = Nanos::from_secs(366 * 86_400);
+/// How blktrace's binary files of its only version begin, in either order of bytes.
+const BLKTRACE: [&[u8]; 2] = [b"eat\x07", b"\x07tae"];
+
+/// Reads the trace of `replay`, and takes of it what that says. `one`: all of its files are one
+/// volume.
+pub(crate) fn read(from: impl Read, replay: &Replay, one: bool) -> Result<Trace, FormatError> {
+    let mut reader = Reader {
+        replay,
+        one,
+        timed: false,
+        files: HashMap::new(),
+        clock: Clock::default(),
+        packed: Packed::default(),
+        facts: Facts::default(),
+    };
+    let name: Arc<str> = replay.file.as_str().into();
+    let error = |line: u32, text: &str, why: String| {
+        FormatError::new(&Place { file: Arc::clone(&name), line }, text, why)
+    };
+    let mut from = BufReader::with_capacity(1 << 16, from);
+    let mut bytes = Vec::new();
+    let mut number = 0_u32;
+    loop {
+        bytes.clear();
+        let mut line = from.by_ref().take(LINE_MAX_BYTES + 1);
+        line.read_until(b'\n', &mut bytes).map_err(|why| error(number, "", why.to_string()))?;
+        if bytes.is_empty() && number > 0 {
+            break;
+        }
+        let Some(next) = number.checked_add(1) else {
+            return Err(error(number, "", "more than 4294967295 lines".to_owned()));
+        };
+        number = next;
+        let taken = match number {
+            1 => first_line(&bytes).map(|timed| reader.timed = timed),
+            _ => text(&bytes).and_then(|text| reader.line(number, text)),
+        };
+        taken.map_err(|why| error(number, &String::from_utf8_lossy(&bytes), why))?;
+    }
+    reader.finish(Arc::clone(&name)).map_err(|why| error(number, "", why))
+}
+
+/// Whether the lines behind the first one have times.
+fn first_line(bytes: &[u8]) -> Result<bool, String> {
+    if BLKTRACE.iter().any(|magic| bytes.starts_with(magic)) {
+        return Err("a binary trace of blktrace is not read: write its I/Os as text, in lines of \
+                    fio's `fio version 3 iolog`, from what `blkparse -i` prints"
+            .to_owned());
+    }
+    if bytes.starts_with(b"fio version 3 iolog") {
+        return Ok(true);
+    }
+    match bytes.starts_with(b"fio version 2 iolog") {
+        true => Ok(false),
+        false => Err("no trace of fio's: its first line is `fio version 3 iolog`, or with a 2; \
+                      record one with write_iolog"
+            .to_owned()),
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    if bytes.len() as u64 > LINE_MAX_BYTES {
+        return Err("a line has at most 4096 bytes".to_owned());
+    }
+    std::str::from_utf8(bytes).map_err(|_| "no UTF-8 text".to_owned())
+}
+
+/// The time of a trace as it is replayed.
+#[derive(Default)]
+struct Clock {
+    /// The last time that a line said, in microseconds.
+    last_us: u64,
+    now: Nanos,
+}
+
+impl Clock {
+    /// A line says its time. As with fio the first time above 0 is the beginning, and the clock
+    /// stands where times go back.
+    fn say(&mut self, us: u64, replay: &Replay) -> Result<(), String> {
+        let before = std::mem::replace(&mut self.last_us, us);
+        if before == 0 || us < before || !replay.stalls {
+            return Ok(());
+        }
+        let ns = u128::from(us - before) * 100_000 / u128::from(replay.speed_percent.max(1));
+        self.reach(u128::from(self.now.0) + ns)
+    }
+
+    fn reach(&mut self, ns: u128) -> Result<(), String> {
+        match u64::try_from(ns).ok().filter(|ns| *ns <= LONGEST.0) {
+            Some(ns) => {
+                self.now = self.now.max(Nanos(ns));
+                Ok(())
+            }
+            None => Err("a trace lasts at most a year".to_owned()),
+        }
+    }
+}
+
+/// Takes lines.
+struct Reader<'a> {
+    replay: &'a Replay,
+    one: bool,
+    /// Lines have times.
+    timed: bool,
+    files: HashMap<String, u32>,
+    clock: Clock,
+    packed: Packed,
+    facts: Facts,
+}
+
+impl Reader<'_> {
+    fn line(&mut self, number: u32, text: &str) -> Result<(), String> {
+        let mut words = [""; 5];
+        let mut count = 0;
+        for word in text.split_ascii_whitespace() {
+            *words.get_mut(count).ok_or("too many words")? = word;
+            count += 1;
+        }
+        let words = &words[..count];
+        let words = match words {
+            [] => return Ok(()),
+            [time, rest @ ..] if self.timed => {
+                let us = time.parse().map_err(|_| "a line begins with its time in microseconds")?;
+                self.clock.say(us, self.replay)?;
+                rest
+            }
+            words => words,
+        };
+        match words {
+            [file, action] => self.file(file, action),
+            [file, action, offset, length] => {
+                let offset = offset.parse().map_err(|_| "the offset is a number of bytes")?;
+                let length = length.parse().map_err(|_| "the length is a number of bytes")?;
+                let file = *self.files.get(*file).ok_or("this file was not added before")?;
+                self.io(number, file, action, offset, length)
+            }
+            _ if self.timed => {
+                Err("a line is TIME FILE ACTION, or TIME FILE ACTION OFFSET LENGTH".to_owned())
+            }
+            _ => Err("a line is FILE ACTION, or FILE ACTION OFFSET LENGTH".to_owned()),
+        }
+    }
+
+    fn file(&mut self, file: &str, action: &str) -> Result<(), String> {
+        let known = self.files.contains_key(file);
+        match action {
+            "add" if known => Ok(()),
+            "add" if file.len() > NAME_MAX_BYTES => Err("a name has at most 256 bytes".to_owned()),
+            "add" if self.files.len() >= FILES_MAX => {
+                Err(format!("a trace has at most {FILES_MAX} files"))
+            }
+            "add" => {
+                let number = if self.one { 0 } else { self.files.len() as u32 };
+                self.files.insert(file.to_owned(), number);
+                if !self.one || self.facts.files.is_empty() {
+                    self.facts.files.push(file.to_owned());
+                }
+                Ok(())
+            }
+            "open" | "close" if known => Ok(()),
+            "open" | "close" => Err("this file was not added before".to_owned()),
+            _ => Err(format!("{action}: a file is added, opened or closed")),
+        }
+    }
+
+    /// An I/O, or a pause.
+    fn io(
+        &mut self,
+        line: u32,
+        file: u32,
+        action: &str,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), String> {
+        let (op, skipped) = match action {
+            "read" => (Op::Read, Some(Skip::Read)),
+            "write" => (Op::Write, Some(Skip::Write)),
+            "trim" => (Op::Trim, Some(Skip::Trim)),
+            "sync" => (Op::Flush, Some(Skip::Sync)),
+            // As with fio, which skips the other kind alone.
+            "datasync" => (Op::Flush, None),
+            "wait" if self.timed => {
+                return Err("waits belong to version 2; in version 3 times say it".to_owned());
+            }
+            // Whatever its manual says: not before so many milliseconds.
+            "wait" if self.replay.stalls => {
+                return self.clock.reach(u128::from(offset) * 1_000_000);
+            }
+            "wait" => return Ok(()),
+            _ => return Err(format!("{action}: read, write, trim, sync, datasync or wait")),
+        };
+        if skipped.is_some_and(|kind| self.replay.skip.contains(&kind)) {
+            return Ok(());
+        }
+        let at = self.clock.now;
+        let mut event = Event { at, op, file, offset: 0, len: 0, line };
+        if op != Op::Flush {
+            event.len = len_of(op, length)?;
+            event.offset = self.replay.place_of(offset);
+            let end = event.offset.checked_add(length);
+            if end.is_none_or(|end| end > i64::MAX as u64) {
+                return Err("it ends behind all that a volume may have".to_owned());
+            }
+        }
+        let Some(follows) = self.packed.push(event) else {
+            return Err(format!(
+                "a trace has at most {MAX_BYTES} bytes when it is packed: split it"
+            ));
+        };
+        self.facts.add(&event, follows);
+        Ok(())
+    }
+
+    fn finish(mut self, name: Arc<str>) -> Result<Trace, String> {
+        if self.facts.ios == [0; 4] {
+            return Err("no I/O is left of this trace".to_owned());
+        }
+        self.packed.finish();
+        self.facts.timed = self.timed && self.replay.stalls;
+        let Reader { packed, facts, .. } = self;
+        Ok(Trace { name, packed, facts })
+    }
+}
+
+fn len_of(op: Op, length: u64) -> Result<u32, String> {
+    let most = if op == Op::Trim { u32::MAX } else { MAX_IO_BYTES };
+    match u32::try_from(length).ok().filter(|len| (1..=most).contains(len)) {
+        Some(len) => Ok(len),
+        None => Err(format!("it has 1 to {most} bytes")),
+    }
+}
