@@ -7,7 +7,8 @@ use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
 use load::spec::{
-    Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Reported, Step, Walk, When,
+    DataPattern, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Reported, Step,
+    Verify, Walk, When,
 };
 
 use crate::exit::{Exit, UsageError};
@@ -191,12 +192,13 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend((access.run > 1).then(|| format!("{} in a row from each place", access.run)));
     facts.extend((access.flush_every > 0).then(|| format!("flush every {}", access.flush_every)));
     facts.extend(access.trims_first.then(|| "each write behind a trim of its place".to_owned()));
-    let content = workload.content;
+    let content = &workload.content;
     let share = |percent: f64, what: &str| (percent > 0.0).then(|| format!("{percent} % {what}"));
     facts.extend(share(content.compress_percent, "compressible"));
     facts.extend(share(content.dedupe_percent, "duplicate"));
     facts.extend(content.repeats.then(|| "buffers come again".to_owned()));
-    facts.extend(workload.verify.map(|_| "every read is compared".to_owned()));
+    facts.extend(content.pattern.as_ref().map(|pattern| format!("data {}", shortened(pattern))));
+    facts.extend(workload.verify.map(compared));
     let ios = workload.limit_ios.map(|ios| format!("ends after {ios} I/Os"));
     facts.extend(ios);
     facts.extend(workload.end_flush.then(|| "a flush at the end".to_owned()));
@@ -209,6 +211,24 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     }
     text.extend(access.lines.iter().map(|line| format!("    {}", line_of(line))));
     text.extend(logs(&group.logs));
+}
+
+/// The beginning of a pattern.
+fn shortened(pattern: &DataPattern) -> String {
+    let text = pattern.to_string();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], pattern.len_bytes()),
+        None => text,
+    }
+}
+
+fn compared(verify: Verify) -> String {
+    match verify {
+        Verify { sample_percent: 0.0, .. } => "stamped for a later run".to_owned(),
+        Verify { earlier: true, .. } => "compared with what an earlier run wrote".to_owned(),
+        Verify { sample_percent: 100.0, .. } => "every read is compared".to_owned(),
+        Verify { sample_percent, .. } => format!("{sample_percent} % of reads are compared"),
+    }
 }
 
 fn logs(logs: &Logs) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use block::{Rng, splitmix};
 
-use crate::spec::Content;
+use crate::spec::{Content, DataPattern};
 
 /// Parts of a write that are unique each by themselves: the shortest block there is.
 const UNIT: usize = 512;
@@ -22,8 +22,9 @@ pub(crate) struct Writer {
     rng: Rng,
     /// What makes the next unit unique: never the same twice.
     next: u64,
-    /// Bytes of each chunk that are random; the rest are zero.
+    /// Bytes of each chunk that are random; the rest are zero, or this.
     random: usize,
+    rest: Option<DataPattern>,
     /// Share of 2³² of the chunks that are duplicates.
     duplicates: u64,
     /// Writes are not masked.
@@ -36,11 +37,15 @@ impl Writer {
     pub(crate) fn new(content: &Content, seed: u64, number: u64) -> Writer {
         let share = |percent: f64| (percent / 100.0 * (1_u64 << 32) as f64).round() as u64;
         // Whole words; at least one number in each unit makes it unique, unless all is zero.
-        let random = ((1.0 - content.compress_percent / 100.0) * CHUNK as f64).round() as usize;
+        let random = match (&content.pattern, content.compress_percent) {
+            (Some(_), 0.0) => 0,
+            (_, percent) => ((1.0 - percent / 100.0) * CHUNK as f64).round() as usize,
+        };
         Writer {
             rng: Rng::new(seed, 2 * number + 1),
             next: number << 40,
             random: random.next_multiple_of(8).min(CHUNK),
+            rest: content.pattern.clone(),
             duplicates: share(content.dedupe_percent),
             repeats: content.repeats,
             seed,
@@ -52,7 +57,23 @@ impl Writer {
         for chunk in buf.chunks_mut(CHUNK) {
             let random = self.random.min(chunk.len());
             fill_random(&mut chunk[..random], &mut self.rng);
-            chunk[random..].fill(0);
+        }
+        self.fill_rest(buf);
+    }
+
+    /// Fills what is not random: reads bring other data into the buffers of writes.
+    fn fill_rest(&self, data: &mut [u8]) {
+        match &self.rest {
+            // Of one piece: it begins with the write, and no chunk begins it anew.
+            Some(pattern) if self.random == 0 => pattern.fill(data, 0),
+            Some(pattern) => {
+                let rest = data.chunks_mut(CHUNK).filter_map(|chunk| chunk.get_mut(self.random..));
+                rest.for_each(|rest| pattern.fill(rest, 0));
+            }
+            None => {
+                let rest = data.chunks_mut(CHUNK).filter_map(|chunk| chunk.get_mut(self.random..));
+                rest.for_each(|rest| rest.fill(0));
+            }
         }
     }
 
@@ -80,6 +101,7 @@ impl Writer {
     }
 
     fn renew_shares(&mut self, data: &mut [u8]) {
+        self.fill_rest(data);
         for chunk in data.chunks_mut(CHUNK) {
             let random = self.random.min(chunk.len());
             if self.duplicates == 0 {
@@ -121,11 +143,12 @@ fn fill_random(bytes: &mut [u8], rng: &mut Rng) {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::spec::data_pattern;
     use std::collections::HashSet;
 
     /// What is written by two workers, 32 KiB at a time, from two buffers each.
     fn written(compress_percent: f64, dedupe_percent: f64) -> Vec<u8> {
-        let content = Content { compress_percent, dedupe_percent, repeats: false };
+        let content = Content { compress_percent, dedupe_percent, ..Content::default() };
         let mut all = Vec::new();
         for number in 0..2 {
             let mut writer = Writer::new(&content, 7, number);
@@ -196,6 +219,41 @@ mod test {
         for (old, new) in before.chunks(UNIT).zip(buf.chunks(UNIT)) {
             assert!(old[..8] != new[..8] && old[8..] == new[8..]);
         }
+    }
+
+    #[test]
+    fn a_pattern_goes_from_the_beginning_of_each_write_on() {
+        let pattern = |text: &str, compress_percent| Content {
+            compress_percent,
+            pattern: Some(data_pattern(text)),
+            ..Content::default()
+        };
+        let mut writer = Writer::new(&pattern("\"abc\"", 0.0), 7, 0);
+        let mut buf = vec![0; 3 * 4096];
+        for dirt in [0, 0x55] {
+            // A read has been in it.
+            buf.fill(dirt);
+            writer.renew(&mut buf[..8192]);
+            assert!(buf[..8192].iter().zip(b"abc".iter().cycle()).all(|(a, b)| a == b));
+            assert!(buf[8192..].iter().all(|byte| *byte == dirt));
+        }
+        let mut writer = Writer::new(&pattern("0xdead", 75.0), 7, 0);
+        writer.fill(&mut buf);
+        let before = buf.clone();
+        writer.renew(&mut buf);
+        for (old, new) in before.chunks(4096).zip(buf.chunks(4096)) {
+            assert_ne!(old[..1024], new[..1024]);
+            assert!(new[1024..].chunks(2).all(|pair| pair == [0xde, 0xad]));
+        }
+    }
+
+    #[test]
+    fn what_a_read_left_in_a_buffer_is_not_written() {
+        let content = Content { compress_percent: 50.0, ..Content::default() };
+        let mut writer = Writer::new(&content, 7, 0);
+        let mut buf = vec![0x55; 8192];
+        writer.renew(&mut buf);
+        assert!(buf.chunks(4096).all(|chunk| chunk[2048..].iter().all(|byte| *byte == 0)));
     }
 
     #[test]

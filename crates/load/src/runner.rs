@@ -18,9 +18,10 @@ use self::crew::{Crew, seats};
 use crate::engine::Stop;
 use crate::handover::Command;
 use crate::judge;
+use crate::ledger::Patterned;
 use crate::meter::{Meter, Reading, Threads};
 use crate::patience::Patience;
-use crate::spec::{AccessError, RunSpec, Steady, Watch};
+use crate::spec::{AccessError, RunSpec, Steady, Watch, Workload};
 use crate::witness::{Moment, Witness};
 use crate::worker::{Trouble, outlasts};
 
@@ -116,7 +117,32 @@ pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {
         let fits = worker.workload.fits(worker.volume.geometry());
         fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
     }
-    Ok(())
+    volumes(spec).iter().try_for_each(|workers| check_data(spec, workers))
+}
+
+/// Whether what the workers of one volume compare is not written otherwise by another of them.
+fn check_data(spec: &RunSpec, workers: &[usize]) -> Result<(), RunError> {
+    let workloads = || workers.iter().map(|index| &*spec.workers[*index].workload);
+    let earlier = |workload: &Workload| workload.verify.is_some_and(|verify| verify.earlier);
+    if workloads().any(earlier) && workloads().any(Workload::writes) {
+        let why = "what an earlier run wrote is compared where nobody writes";
+        return Err(RunError::Nothing(why));
+    }
+    let geometry = spec.workers[workers[0]].volume.geometry();
+    let pattern = |workload: &Workload| Patterned::of(workload, geometry);
+    let Some(first) = workloads().find_map(pattern) else { return Ok(()) };
+    let other = |workload: &Workload| {
+        let touches = workload.writes() || workload.verify.is_some();
+        touches && pattern(workload).as_ref() != Some(&first)
+    };
+    match workloads().any(other) {
+        true => {
+            let why = "a volume whose data are compared with a pattern is written with this \
+                       pattern alone, by all its workers in I/Os of one size";
+            Err(RunError::Nothing(why))
+        }
+        false => Ok(()),
+    }
 }
 
 /// The workers of each volume, in the order of the first of each.
@@ -487,8 +513,10 @@ fn fills(spec: &RunSpec) -> bool {
     verified.any(|verify| verify.fill)
 }
 
+/// Whether what is read is compared while it runs.
 fn verifies(spec: &RunSpec) -> bool {
-    spec.workers.iter().any(|worker| worker.workload.verify.is_some())
+    let mut workloads = spec.workers.iter().map(|worker| &worker.workload);
+    workloads.any(|workload| workload.verify.is_some_and(|verify| verify.sample_percent > 0.0))
 }
 
 struct WorkerNames<'a> {

@@ -147,7 +147,7 @@ fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
     for (number, workers) in volumes(spec).into_iter().enumerate() {
         let workloads: Vec<&Workload> =
             workers.iter().map(|index| &*spec.workers[*index].workload).collect();
-        if workloads.iter().all(|workload| workload.verify.is_none()) {
+        if !workloads.iter().any(|workload| workload.has_ledger()) {
             continue;
         }
         let path = spec.ledgers.as_ref().map(|folder| ledger_path(folder, number));

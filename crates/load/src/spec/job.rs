@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Access, AccessError, is_default};
 use super::cache::Cache;
+use super::data_pattern::DataPattern;
 use super::logs::Logs;
 use super::size::{self, Range};
 use super::steady::Steady;
@@ -201,7 +202,7 @@ pub enum Arrivals {
 }
 
 /// What is written. By default nothing can compress or share it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Content {
     /// Share of each 4 KiB that a compressor can take away, 0 to 100.
@@ -214,26 +215,38 @@ pub struct Content {
     /// for storage that compresses nothing: it saves a pass over the data.
     #[serde(default, skip_serializing_if = "is_default")]
     pub repeats: bool,
+    /// Every write is this from its beginning on; with `compress_percent` only that share of each
+    /// 4 KiB is, behind what is random. Text of at most 512 bytes: `0xdeadbeef`, `"abcd"`, `12`,
+    /// `%o` for the place of the write, where data are verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<DataPattern>,
 }
 
 /// How data are compared.
 ///
 /// Every 512 bytes that are written carry their place, how often that place was written, and a
-/// checksum. What was never written is not compared.
+/// checksum; with a `content.pattern` they hold that and nothing else. What was never written is not
+/// compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verify {
     /// The range is written once before the run, so that every read has something to compare.
     #[serde(default = "yes")]
     pub fill: bool,
-    /// Share of reads that are compared, above 0 to 100.
+    /// Share of reads that are compared, 0 to 100. With 0 nothing is, and what is only written is
+    /// not looked at when the run is over either: a later run may do it.
     #[serde(default = "hundred")]
     pub sample_percent: f64,
+    /// What is read was written by an earlier run, of which only the data are known: each block
+    /// holds the pattern, or stamps of its place that belong together. For workloads that only
+    /// read, without `fill`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub earlier: bool,
 }
 
 impl Default for Verify {
     fn default() -> Verify {
-        Verify { fill: true, sample_percent: 100.0 }
+        Verify { fill: true, sample_percent: 100.0, earlier: false }
     }
 }
 
@@ -328,6 +341,17 @@ impl Workload {
     /// Whether it changes anything on the volume.
     pub fn writes(&self) -> bool {
         self.access.writes() || self.verify.is_some_and(|verify| verify.fill)
+    }
+
+    /// Whether a ledger knows what it writes and reads.
+    pub fn has_ledger(&self) -> bool {
+        self.verify.is_some_and(|verify| !verify.earlier)
+    }
+
+    /// Whether it writes what is to be compared, and reads nothing of it.
+    pub fn is_unread(&self) -> bool {
+        let compares = self.verify.is_some_and(|verify| verify.sample_percent > 0.0);
+        compares && self.access.read_percent() == 0.0
     }
 
     /// Whether it fits a volume of this shape, and its settings each other.
@@ -449,9 +473,10 @@ pub(super) mod test {
             };
             workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
             workload.range = Range { start: size::Extent::Percent(10.0), length: None };
+            let pattern = toml::from_str::<Content>("pattern = '0xff%o\"ab\"'").unwrap().pattern;
             workload.content =
-                Content { compress_percent: 50.0, dedupe_percent: 25.0, repeats: true };
-            workload.verify = Some(Verify { fill: false, sample_percent: 1.5 });
+                Content { compress_percent: 50.0, dedupe_percent: 25.0, repeats: true, pattern };
+            workload.verify = Some(Verify { fill: false, sample_percent: 1.5, earlier: true });
             workload.limit_bytes = Some(1 << 30);
             workload.refill_at = Some(3);
             (workload.limit_ios, workload.end_flush) = (Some(9), true);

@@ -8,12 +8,11 @@ use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, logs, storage};
+use super::{access, data, logs, storage};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::spec::{
-    Arrivals, Cache, Content, Expect, Extent, Group, JobSpec, Pacing, Range, Reported, Step,
-    Verify, Workload,
+    Arrivals, Cache, Expect, Extent, Group, JobSpec, Pacing, Range, Reported, Step, Workload,
 };
 
 /// What the caller knows and decides.
@@ -212,32 +211,22 @@ impl Converter<'_> {
     fn workload(&mut self, job: &FioJob, place: &storage::Place) -> Workload {
         let settings = &job.settings;
         let access = access::access(self, job);
-        let data = settings.data;
         let outstanding = (settings.under_way() / place.files).max(1);
         let low = (settings.depth_low / place.files).max(1);
         let drains = settings.depth_low > 0 && low < outstanding;
-        Workload {
+        let workload = Workload {
             outstanding,
             refill_at: drains.then_some(low),
             pacing: self.pacing(job, place.files),
             access,
             range: place.range,
-            content: Content {
-                compress_percent: match data.zeroes {
-                    true => 100.0,
-                    false => f64::from(data.compress_percent),
-                },
-                dedupe_percent: f64::from(data.dedupe_percent),
-                repeats: false,
-            },
-            // What a job reads must have been written; what it only writes is read at the end.
-            verify: settings
-                .verify
-                .then(|| Verify { fill: settings.mix.reads, ..Verify::default() }),
+            content: data::content(self, job),
+            verify: data::verify(self, job),
             limit_bytes: self.limit_bytes(job, place),
             limit_ios: settings.most_ios.map(|ios| ios.div_ceil(u64::from(place.files))),
             end_flush: settings.end_flush && settings.mix.writes,
-        }
+        };
+        data::fitting(self, job, place, workload)
     }
 
     /// How much is done before the job ends by itself; `None` when only time ends it. What is done
@@ -350,23 +339,7 @@ impl Converter<'_> {
         if settings.time_based && settings.runtime_us.is_none() {
             self.refuse(job, "time_based", "time_based wants a runtime");
         }
-        if settings.verify && storage::is_odd(settings) {
-            self.refuse(job, "bs", "what is verified has whole sectors of 512 bytes");
-        }
-        if settings.verify && settings.mix.trims {
-            self.refuse(job, "verify", "trims are not verified");
-        }
-        if settings.verify {
-            let why = match settings.mix.reads {
-                true => "the range is written once before the run; stamps are our own",
-                false => "blocks are compared when the run is over; stamps are our own",
-            };
-            self.note(job, "verify", Treatment::Differs, why);
-        }
-        let shared = settings.clones > 1 && !settings.files.is_empty();
-        if shared && settings.verify && settings.mix.writes {
-            self.refuse(job, "numjobs", "clones that write cannot verify each other's blocks");
-        }
+        data::check(self, job);
     }
 }
 

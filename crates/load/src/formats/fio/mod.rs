@@ -6,6 +6,7 @@
 
 mod access;
 mod convert;
+mod data;
 mod expression;
 mod job;
 mod lines;
@@ -34,7 +35,7 @@ pub fn read(
     options: &Options<'_>,
 ) -> Result<Reading, FormatError> {
     let sections = lines::split(file, text, surroundings)?;
-    let (jobs, notes) = job::jobs(&sections)?;
+    let (jobs, notes) = job::jobs(&sections, surroundings)?;
     if jobs.is_empty() {
         let at = super::note::Place { file: file.into(), line: 1 };
         return Err(FormatError::new(&at, "", "no job: begin one with [NAME]"));

@@ -114,8 +114,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         }
         "numa_mem_policy" => (Differs, "buffers lie beside the processor that uses them"),
         "io_submit_mode" => (Ignored, "a rate is kept whatever completes; no thread is needed"),
-        "do_verify" if on => (Ignored, "data are compared"),
-        "do_verify" => (Refused, "headers that nobody compares: take verify away"),
         "verify_backlog" | "verify_backlog_batch" => {
             (Differs, "every read is compared at once; there is no backlog")
         }
@@ -140,7 +138,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         | "rwmixcycle"
         | "rate_min"
         | "rate_iops_min"
-        | "verify_only"
         | "trim_percentage"
         | "experimental_verify"
         | "write_hint"
@@ -200,16 +197,11 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         }
         "flow" | "flow_id" | "flow_watermark" | "flow_sleep" => "jobs run by themselves",
         "exec_prerun" | "exec_postrun" | "ioscheduler" | "profile" => "nothing else is run",
-        "verify_interval"
-        | "verify_offset"
-        | "verify_pattern"
-        | "verify_pattern_interval"
+        "verify_pattern_interval"
         | "experimental_verify"
         | "verify_state_load"
-        | "verify_only"
         | "verify_policy" => "stamps are our own: take it away",
-        "buffer_pattern"
-        | "buffer_compress_chunk"
+        "buffer_compress_chunk"
         | "dedupe_mode"
         | "dedupe_global"
         | "dedupe_working_set_percentage" => "this kind of data is not made",

@@ -1,6 +1,6 @@
 //! Values of settings that are words: `randrw:8`, `zipf:1.2`, `512/10:4k/60:8k`, `io_uring`.
 
-use super::settings::{Distribution, Engine, Hint, Mix, Service, Sizes};
+use super::settings::{Distribution, Engine, Hint, Method, Mix, Service, Sizes};
 use super::value::{self, Amount, KbBase, Triple, set_each};
 use crate::spec::Quantity;
 
@@ -244,14 +244,19 @@ pub fn delay(text: &str) -> Result<(u64, u64), String> {
     Ok((least.min(most), least.max(most)))
 }
 
-/// Reads `verify=`: whether data are compared.
-pub fn verify(text: &str) -> Result<bool, String> {
+/// Reads `verify=`: how data are compared.
+pub fn verify(text: &str) -> Result<Method, String> {
     match text {
-        "0" => Ok(false),
+        "0" => Ok(Method::Nothing),
+        "null" => Ok(Method::Null),
+        "pattern" => Ok(Method::Pattern),
+        "pattern_hdr" => Ok(Method::PatternWithHeader),
         "1" | "md5" | "crc64" | "crc32c" | "crc32c-intel" | "crc32" | "crc16" | "crc7"
         | "xxhash" | "sha512" | "sha256" | "sha1" | "sha3-224" | "sha3-256" | "sha3-384"
-        | "sha3-512" => Ok(true),
-        _ => Err(format!("the method {text} is not supported: crc32c and the other sums are")),
+        | "sha3-512" => Ok(Method::Sum),
+        _ => Err(format!(
+            "the method {text} is not supported: crc32c and the other sums are, and pattern"
+        )),
     }
 }
 

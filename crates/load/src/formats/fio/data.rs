@@ -1,0 +1,185 @@
+//! What a fio job writes, and how it is compared.
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::option::{Taken, given, put};
+use super::settings::{Method, Settings};
+use super::storage::{self, Place};
+use super::{value, words};
+use crate::formats::note::Treatment::{Differs, Ignored};
+use crate::formats::surroundings::Surroundings;
+use crate::spec::{Content, DataPattern, PATTERN_MAX_BYTES, Pacing, Places, Verify, Workload};
+
+/// The words; `None` where it is none of them.
+pub(super) fn take(
+    name: &str,
+    value: Option<&str>,
+    settings: &mut Settings,
+    surroundings: &Surroundings<'_>,
+) -> Taken {
+    let with = given(value);
+    let pattern = || given(value).and_then(|text| read_pattern(text, surroundings));
+    let verify = &mut settings.verify;
+    Some(match name {
+        "verify" => put(&mut verify.method, with.and_then(words::verify).map(Some)),
+        "do_verify" => put(&mut verify.reads, value::switch(value)),
+        "verify_only" => put(&mut verify.only, value::switch(value)),
+        "verify_pattern" => put(&mut verify.pattern, pattern().map(Some)),
+        "buffer_pattern" => {
+            let plain = pattern().and_then(|pattern| match pattern.has_places() {
+                true => Err("%o stands in a verify_pattern only".to_owned()),
+                false => Ok(Some(pattern)),
+            });
+            put(&mut settings.data.pattern, plain)
+        }
+        _ => return None,
+    })
+}
+
+fn read_pattern(text: &str, surroundings: &Surroundings<'_>) -> Result<DataPattern, String> {
+    let file = |name: &str| {
+        // One byte more shows that it is too long.
+        let read = (surroundings.read_bytes)(name.as_ref(), PATTERN_MAX_BYTES + 1);
+        read.map_err(|error| format!("cannot read {name}: {error}"))
+    };
+    DataPattern::parse(text, &file)
+}
+
+/// What is written.
+pub(super) fn content(converter: &mut Converter<'_>, job: &FioJob) -> Content {
+    let (data, verify) = (&job.settings.data, &job.settings.verify);
+    match verify.method() {
+        Some(Method::Sum) if data.pattern.is_some() => {
+            let why = "what a sum verifies is filled with our own stamps: take verify=pattern and \
+                       verify_pattern";
+            converter.refuse(job, "buffer_pattern", why);
+            Content::default()
+        }
+        Some(Method::Pattern | Method::PatternWithHeader) => {
+            Content { pattern: verify.pattern.clone(), ..Content::default() }
+        }
+        method => {
+            let shares = data.compress_percent > 0 || data.dedupe_percent > 0;
+            Content {
+                compress_percent: match data.zeroes {
+                    // With shares, or to be verified, buffers are not zero for fio either.
+                    true if !shares && data.pattern.is_none() && method.is_none() => 100.0,
+                    _ => f64::from(data.compress_percent),
+                },
+                dedupe_percent: f64::from(data.dedupe_percent),
+                repeats: false,
+                pattern: data.pattern.clone(),
+            }
+        }
+    }
+}
+
+/// How it is compared.
+pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Verify> {
+    let settings = &job.settings;
+    let method = settings.verify.method()?;
+    let (reads, writes) = (settings.mix.reads, settings.mix.writes);
+    let earlier = !writes || settings.verify.only;
+    let unread = !settings.verify.reads && !earlier;
+    let word = if settings.verify.method.is_some() { "verify" } else { "verify_pattern" };
+    let ours = if method == Method::Sum { "; stamps are our own" } else { "" };
+    let why = match (earlier, reads) {
+        (true, _) if method == Method::Sum => {
+            "our own stamps are looked for: fio's are not known, and a write that was lost over an \
+             older one is not noticed; `run JOB.toml --verify-only` notices it"
+        }
+        (true, _) => "",
+        (false, _) if unread => "blocks are not compared in this job",
+        (false, true) => "the range is written once before the run, and all reads are compared",
+        (false, false) => "blocks are compared when the run is over",
+    };
+    if !why.is_empty() {
+        let ours = if earlier { "" } else { ours };
+        converter.note(job, word, Differs, &format!("{why}{ours}"));
+    }
+    if method == Method::PatternWithHeader {
+        converter.note(job, word, Differs, "no header stands before the pattern");
+    }
+    Some(Verify {
+        // What a job reads must have been written; what it only writes is read at the end.
+        fill: reads && writes && !unread,
+        sample_percent: if unread { 0.0 } else { 100.0 },
+        earlier,
+    })
+}
+
+/// What does not go together, whatever the volume is.
+pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
+    let settings = &job.settings;
+    if settings.verify.method == Some(Method::Null) {
+        converter.note(job, "verify", Ignored, "it compares nothing");
+    }
+    let Some(method) = settings.verify.method() else {
+        if settings.verify.only {
+            converter.refuse(job, "verify_only", "verify_only wants a verify");
+        }
+        return;
+    };
+    let has_pattern = settings.verify.pattern.is_some();
+    if storage::is_odd(settings) {
+        converter.refuse(job, "bs", "what is verified has whole sectors of 512 bytes");
+    }
+    if settings.mix.trims {
+        converter.refuse(job, "verify", "trims are not verified");
+    }
+    if method != Method::Sum && !has_pattern {
+        converter.refuse(job, "verify", "a verify_pattern is missing");
+    }
+    if method == Method::Sum && has_pattern {
+        let why = "our own stamps fill all of a block; with verify=pattern the pattern does";
+        converter.note(job, "verify_pattern", Differs, why);
+    }
+    if settings.verify.only && settings.mix.reads && settings.mix.writes {
+        converter.refuse(job, "verify_only", "what was written beside reads is not known");
+    }
+    let shared = settings.clones > 1 && !settings.files.is_empty();
+    if shared && settings.mix.writes {
+        converter.refuse(job, "numjobs", "clones that write cannot verify each other's blocks");
+    }
+}
+
+/// The workload as it can be compared: a job that only verifies reads where it would have written.
+pub(super) fn fitting(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    place: &Place,
+    mut workload: Workload,
+) -> Workload {
+    let settings = &job.settings;
+    if workload.verify.is_some()
+        && let Some(pattern) = &workload.content.pattern
+    {
+        if let Err(why) = workload.pattern_fits(pattern) {
+            converter.refuse(job, "verify_pattern", why);
+        }
+        if pattern.has_places() && place.stripes.is_some() {
+            let why = "%o is the place in one file, and this job goes from file to file";
+            converter.refuse(job, "verify_pattern", why);
+        }
+    }
+    if !settings.verify.only || !settings.mix.writes || workload.verify.is_none() {
+        return workload;
+    }
+    let access = &mut workload.access;
+    let all_random = access.random == Places::Once
+        && access.lines.iter().all(|line| line.random_percent == 100.0);
+    let sequential = access.lines.iter().all(|line| line.random_percent == 0.0);
+    let known = workload.limit_bytes.is_some() || workload.limit_ios.is_some();
+    if !(all_random || sequential) || access.size_bytes().is_none() || !known {
+        let why = "which places were written is known of I/Os of one size that visit each once, in \
+                   a job that ends by its size";
+        converter.refuse(job, "verify_only", why);
+    }
+    for line in &mut access.lines {
+        (line.read_percent, line.fua_percent, line.delay_us) = (100.0, 0.0, 0);
+    }
+    access.flush_every = 0;
+    workload.pacing = Pacing::Closed;
+    workload.end_flush = false;
+    workload
+}
