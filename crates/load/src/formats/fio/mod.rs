@@ -228,6 +228,38 @@ mod test {
     }
 
     #[test]
+    fn what_is_compared_is_written_before_read_later_or_both() {
+        let of = |words: &str| {
+            let reading = of(&format!("[a]\nsize=1m\nioengine=null\n{words}\n"));
+            let notes = reading.notes_of(Treatment::Differs).count();
+            let job = reading.job.unwrap_or_else(|| panic!("{words}: {:?}", reading.notes));
+            let workload = job.steps[0].groups[0].workload.clone();
+            let verify = workload.verify.map(|v| (v.fill, v.sample_percent, v.earlier));
+            let pattern = workload.content.pattern.map(|pattern| pattern.to_string());
+            (verify, workload.access.read_percent(), pattern.unwrap_or_default(), notes)
+        };
+        let none = String::new;
+        assert_eq!(of("rw=write\nverify=md5"), (Some((false, 100.0, false)), 0.0, none(), 1));
+        let unread = Some((false, 0.0, false));
+        assert_eq!(of("rw=write\nverify=md5\ndo_verify=0"), (unread, 0.0, none(), 1));
+        assert_eq!(of("rw=rw\nverify=md5\ndo_verify=0"), (unread, 50.0, none(), 1));
+        assert_eq!(of("rw=rw\nverify=md5"), (Some((true, 100.0, false)), 50.0, none(), 1));
+        // What is only read is compared in any case, as by fio.
+        let earlier = Some((false, 100.0, true));
+        assert_eq!(of("rw=read\nverify=md5\ndo_verify=0"), (earlier, 100.0, none(), 1));
+        let only = "verify=md5\nverify_only\nfsync=3\nend_fsync=1\nrate_iops=9";
+        assert_eq!(of(&format!("rw=randwrite\n{only}")), (earlier, 100.0, none(), 1));
+        let by = |words: &str| of(&format!("rw=read\n{words}"));
+        let pattern = "verify_pattern=0xAb\"c\"";
+        let text = || "0xab63".to_owned();
+        assert_eq!(by(&format!("verify=pattern\n{pattern}")), (earlier, 100.0, text(), 0));
+        assert_eq!(by(pattern), (earlier, 100.0, text(), 1));
+        assert_eq!(by(&format!("verify=md5\n{pattern}")), (earlier, 100.0, none(), 2));
+        assert_eq!(by(&format!("verify=null\n{pattern}")), (None, 100.0, none(), 0));
+        assert_eq!(by("buffer_pattern=0xab63\nzero_buffers"), (None, 100.0, text(), 0));
+    }
+
+    #[test]
     fn a_clone_goes_from_file_to_file() {
         let of = |words: &str| job(&format!("[a]\nsize=1m\nnrfiles=4\nrw=write\n{words}\n"));
         let turns = of("numjobs=2\niodepth=8\nioengine=libaio").steps.remove(0);
@@ -427,6 +459,12 @@ mod test {
             ("rw=trimwrite\nbs=4k,8k,4k", 8, "as long as what is written"),
             ("rw=trimwrite\nrate_iops=5", 8, "trims and writes in turn"),
             ("rw=trimwrite\nverify=crc32c", 8, "trims are not verified"),
+            ("verify=pattern", 7, "a verify_pattern is missing"),
+            ("verify_only", 7, "wants a verify"),
+            ("rw=randrw\nverify=md5\nverify_only=1", 9, "beside reads is not known"),
+            ("rw=write\nverify=md5\nverify_only=1", 9, "a job that ends by its size"),
+            ("rw=write\nverify=md5\nbuffer_pattern=1", 9, "filled with our own stamps"),
+            ("rw=randwrite\nbs=4k,8k\nbssplit=4k:8k\nverify_pattern=%o", 10, "one size"),
             ("no_such_option=1", 7, "not an option"),
             ("rate_iops=100\nthinktime=5", 8, "exclude"),
             ("rw=randrw\nrate_iops=100,300", 8, "ratio of rwmixread"),
@@ -466,6 +504,9 @@ mod test {
             ("", "no job"),
             ("[a]\niodepth=0\n", "at least 1"),
             ("[a]\nbs\n", "a value is missing"),
+            ("[a]\nbuffer_pattern=%o\n", "x.fio:2: `buffer_pattern=%o`: %o stands in a verify"),
+            ("[a]\nverify_pattern=abcd\n", "'abcd' is no part of a pattern"),
+            ("[a]\nverify_pattern='none'\n", "cannot read none"),
         ] {
             let said = error(text);
             assert!(said.contains(part), "{said}");
@@ -511,6 +552,11 @@ mod test {
             "rw=randread\nba=512\nbs=4k\nrate_iops=500\nrate_process=poisson\niodepth=32",
             "rw=randrw\nverify=crc32c\nrandseed=77",
             "rw=randwrite\nverify=md5",
+            "rw=randwrite\nverify=md5\ndo_verify=0",
+            "rw=randrw\nverify=md5\ndo_verify=0",
+            "rw=randread\nverify=md5",
+            "rw=randrw\nverify=pattern\nverify_pattern=0xff%o\"abcd\"-12",
+            "rw=write\nbuffer_pattern=\"abc\"\nbuffer_compress_percentage=40",
             "rw=read:-8k\nruntime=1500ms",
             "rw=randwrite\nend_fsync=1\nnumber_ios=500\nstartdelay=2500ms\ntime_based=0",
             "rw=randwrite\nruntime=7\nexitall",
