@@ -189,13 +189,16 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     let access = &workload.access;
     facts.extend(places(&access.random, &access.lines));
     facts.extend(walk(access.sequential));
-    facts.extend((access.run > 1).then(|| format!("{} in a row from each place", access.run)));
+    let run = if access.run_stays { "times each place" } else { "in a row from each place" };
+    facts.extend((access.run > 1).then(|| format!("{} {run}", access.run)));
     facts.extend((access.flush_every > 0).then(|| format!("flush every {}", access.flush_every)));
     facts.extend(access.trims_first.then(|| "each write behind a trim of its place".to_owned()));
     let content = &workload.content;
     let share = |percent: f64, what: &str| (percent > 0.0).then(|| format!("{percent} % {what}"));
     facts.extend(share(content.compress_percent, "compressible"));
+    facts.extend(content.chunk_bytes.map(|bytes| format!("in each {bytes} bytes")));
     facts.extend(share(content.dedupe_percent, "duplicate"));
+    facts.extend(content.dedupe_blocks.map(|blocks| format!("of {blocks} blocks")));
     facts.extend(content.repeats.then(|| "buffers come again".to_owned()));
     facts.extend(content.pattern.as_ref().map(|pattern| format!("data {}", shortened(pattern))));
     facts.extend(workload.verify.map(compared));

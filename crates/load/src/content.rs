@@ -6,9 +6,10 @@ use crate::spec::{Content, DataPattern};
 
 /// Parts of a write that are unique each by themselves: the shortest block there is.
 const UNIT: usize = 512;
-/// What compressors and finders of duplicates are told to look at: shares are kept in each.
+/// What compressors and finders of duplicates are told to look at, unless they are told otherwise:
+/// shares are kept in each.
 const CHUNK: usize = 4096;
-/// Different contents of duplicates. Few, so that they add nothing to what is stored.
+/// Different contents of duplicates, likewise. Few, so that they add nothing to what is stored.
 const DUPLICATES: u64 = 64;
 
 /// Makes the content of one worker's writes.
@@ -22,11 +23,15 @@ pub(crate) struct Writer {
     rng: Rng,
     /// What makes the next unit unique: never the same twice.
     next: u64,
+    /// Length of a chunk.
+    chunk: usize,
     /// Bytes of each chunk that are random; the rest are zero, or this.
     random: usize,
     rest: Option<DataPattern>,
     /// Share of 2³² of the chunks that are duplicates.
     duplicates: u64,
+    /// Different contents that they have.
+    originals: u64,
     /// Writes are not masked.
     repeats: bool,
     seed: u64,
@@ -36,17 +41,20 @@ impl Writer {
     /// For the worker with this number.
     pub(crate) fn new(content: &Content, seed: u64, number: u64) -> Writer {
         let share = |percent: f64| (percent / 100.0 * (1_u64 << 32) as f64).round() as u64;
+        let chunk = content.chunk_bytes.map_or(CHUNK, |bytes| bytes as usize).max(1);
         // Whole words; at least one number in each unit makes it unique, unless all is zero.
         let random = match (&content.pattern, content.compress_percent) {
             (Some(_), 0.0) => 0,
-            (_, percent) => ((1.0 - percent / 100.0) * CHUNK as f64).round() as usize,
+            (_, percent) => ((1.0 - percent / 100.0) * chunk as f64).round() as usize,
         };
         Writer {
             rng: Rng::new(seed, 2 * number + 1),
             next: number << 40,
-            random: random.next_multiple_of(8).min(CHUNK),
+            chunk,
+            random: random.next_multiple_of(8).min(chunk),
             rest: content.pattern.clone(),
             duplicates: share(content.dedupe_percent),
+            originals: content.dedupe_blocks.unwrap_or(DUPLICATES).max(1),
             repeats: content.repeats,
             seed,
         }
@@ -54,7 +62,7 @@ impl Writer {
 
     /// Fills a new buffer.
     pub(crate) fn fill(&mut self, buf: &mut [u8]) {
-        for chunk in buf.chunks_mut(CHUNK) {
+        for chunk in buf.chunks_mut(self.chunk) {
             let random = self.random.min(chunk.len());
             fill_random(&mut chunk[..random], &mut self.rng);
         }
@@ -67,11 +75,13 @@ impl Writer {
             // Of one piece: it begins with the write, and no chunk begins it anew.
             Some(pattern) if self.random == 0 => pattern.fill(data, 0),
             Some(pattern) => {
-                let rest = data.chunks_mut(CHUNK).filter_map(|chunk| chunk.get_mut(self.random..));
+                let rest =
+                    data.chunks_mut(self.chunk).filter_map(|chunk| chunk.get_mut(self.random..));
                 rest.for_each(|rest| pattern.fill(rest, 0));
             }
             None => {
-                let rest = data.chunks_mut(CHUNK).filter_map(|chunk| chunk.get_mut(self.random..));
+                let rest =
+                    data.chunks_mut(self.chunk).filter_map(|chunk| chunk.get_mut(self.random..));
                 rest.for_each(|rest| rest.fill(0));
             }
         }
@@ -80,7 +90,7 @@ impl Writer {
     /// Makes a buffer that this writer filled ready for another write of all its bytes.
     #[inline]
     pub(crate) fn renew(&mut self, data: &mut [u8]) {
-        if self.random == CHUNK && self.duplicates == 0 {
+        if self.random == self.chunk && self.duplicates == 0 {
             if !self.repeats {
                 mask(data, self.unique());
             }
@@ -102,7 +112,7 @@ impl Writer {
 
     fn renew_shares(&mut self, data: &mut [u8]) {
         self.fill_rest(data);
-        for chunk in data.chunks_mut(CHUNK) {
+        for chunk in data.chunks_mut(self.chunk) {
             let random = self.random.min(chunk.len());
             if self.duplicates == 0 {
                 if !self.repeats {
@@ -115,7 +125,7 @@ impl Writer {
                 continue;
             }
             let mut content = if self.rng.chance(self.duplicates) {
-                Rng::new(self.seed, u64::MAX - self.rng.below(DUPLICATES))
+                Rng::new(self.seed, u64::MAX - self.rng.below(self.originals))
             } else {
                 Rng::new(self.unique(), 0)
             };
@@ -267,6 +277,33 @@ mod test {
             assert_eq!(different(&data, 4096), 100.0);
         }
         assert!(compressed(&written(100.0, 0.0), 4096) < 2.0);
+    }
+
+    #[test]
+    fn shares_are_kept_in_chunks_of_any_length() {
+        for chunk in [512, 65536] {
+            let content =
+                Content { compress_percent: 75.0, chunk_bytes: Some(chunk), ..Content::default() };
+            let mut writer = Writer::new(&content, 7, 0);
+            let mut buf = vec![0x55; 1 << 17];
+            writer.renew(&mut buf);
+            for chunk in buf.chunks(chunk as usize) {
+                let (random, zero) = chunk.split_at(chunk.len() / 4);
+                assert!(zero.iter().all(|byte| *byte == 0));
+                assert!(random.chunks(64).all(|part| part.iter().any(|byte| *byte != 0)));
+            }
+        }
+    }
+
+    #[test]
+    fn duplicates_are_of_as_many_blocks_as_were_asked_for() {
+        let content =
+            Content { dedupe_percent: 100.0, dedupe_blocks: Some(200), ..Content::default() };
+        let mut writer = Writer::new(&content, 7, 0);
+        let mut buf = vec![0; 4096 * 4000];
+        writer.renew(&mut buf);
+        let all: HashSet<&[u8]> = buf.chunks(4096).collect();
+        assert_eq!(all.len(), 200);
     }
 
     #[test]

@@ -27,8 +27,14 @@ const TRIES: u32 = 16;
 const SOON: Nanos = Nanos(20_000);
 
 /// What is written where no bytes move: nothing is random in it, so that no buffer is touched.
-const NO_CONTENT: Content =
-    Content { compress_percent: 100.0, dedupe_percent: 0.0, repeats: false, pattern: None };
+const NO_CONTENT: Content = Content {
+    compress_percent: 100.0,
+    chunk_bytes: None,
+    dedupe_percent: 0.0,
+    dedupe_blocks: None,
+    repeats: false,
+    pattern: None,
+};
 
 /// A worker on its core.
 pub(crate) struct Worker {

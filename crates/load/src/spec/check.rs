@@ -181,6 +181,13 @@ impl Workload {
         if pattern.is_some() && (*dedupe_percent > 0.0 || *repeats) {
             return conflict("a pattern leaves nothing for dedupe_percent and repeats");
         }
+        let chunk = self.content.chunk_bytes.unwrap_or(4096);
+        let fits = (512..=1 << 20).contains(&chunk) && chunk.is_multiple_of(512);
+        within(at, "chunk_bytes", "512 to 1m, in whole 512", f64::from(chunk), fits)?;
+        within(at, "dedupe_blocks", "1 or more", 0.0, self.content.dedupe_blocks != Some(0))?;
+        if *dedupe_percent > 0.0 && chunk != 4096 {
+            return conflict("with duplicates chunk_bytes is 4 KiB");
+        }
         let has_places = pattern.as_ref().is_some_and(DataPattern::has_places);
         let Some(Verify { sample_percent: sample, fill, earlier }) = self.verify else {
             return match has_places {

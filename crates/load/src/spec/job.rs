@@ -205,18 +205,29 @@ pub enum Arrivals {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Content {
-    /// Share of each 4 KiB that a compressor can take away, 0 to 100.
+    /// Share of each chunk that a compressor can take away, 0 to 100.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compress_percent: f64,
+    /// Length of a chunk: 512 bytes to 1 MiB, whole 512 bytes, and 4 KiB by default. With duplicates
+    /// it is 4 KiB.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "size::some_bytes"
+    )]
+    pub chunk_bytes: Option<u32>,
     /// Share of 4 KiB blocks that equal one of few others, 0 to 100.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dedupe_percent: f64,
+    /// How many others: 1 and more, 64 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedupe_blocks: Option<u64>,
     /// The bytes of a buffer come again in its next write, but for a new number in each 512. Only
     /// for storage that compresses nothing: it saves a pass over the data.
     #[serde(default, skip_serializing_if = "is_default")]
     pub repeats: bool,
     /// Every write is this from its beginning on; with `compress_percent` only that share of each
-    /// 4 KiB is, behind what is random. Text of at most 512 bytes: `0xdeadbeef`, `"abcd"`, `12`,
+    /// chunk is, behind what is random. Text of at most 512 bytes: `0xdeadbeef`, `"abcd"`, `12`,
     /// `%o` for the place of the write, where data are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<DataPattern>,
@@ -470,12 +481,16 @@ pub(super) mod test {
                 apart: true,
                 flush_every: 7,
                 trims_first: true,
+                run_stays: true,
             };
             workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
             workload.range = Range { start: size::Extent::Percent(10.0), length: None };
             let pattern = toml::from_str::<Content>("pattern = '0xff%o\"ab\"'").unwrap().pattern;
+            let (compress_percent, dedupe_percent, repeats) = (50.0, 25.0, true);
+            let content =
+                Content { compress_percent, dedupe_percent, repeats, ..Content::default() };
             workload.content =
-                Content { compress_percent: 50.0, dedupe_percent: 25.0, repeats: true, pattern };
+                Content { chunk_bytes: Some(512), dedupe_blocks: Some(9), pattern, ..content };
             workload.verify = Some(Verify { fill: false, sample_percent: 1.5, earlier: true });
             workload.limit_bytes = Some(1 << 30);
             workload.refill_at = Some(3);

@@ -12,6 +12,12 @@ const READ: usize = 0;
 const WRITE: usize = 1;
 const TRIM: usize = 2;
 
+/// Most lengths of a range of any number of bytes: those of both directions are lines of one
+/// specification.
+const LENGTHS_MAX: u64 = 2000;
+/// Most lines of a specification.
+const LINES_MAX: usize = 4096;
+
 /// What a worker of the job does.
 pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
     let settings = &job.settings;
@@ -22,7 +28,8 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
     access.run = settings.mix.run;
     // fio goes on where the last I/O of the same direction ended.
     let sequential = access.lines.iter().any(|line| line.random_percent < 100.0);
-    access.apart = settings.mix.reads && settings.mix.writes && sequential;
+    access.run_stays = settings.run_stays && access.run > 1;
+    access.apart = settings.mix.reads && settings.mix.writes && (sequential || access.run_stays);
     access.flush_every = settings.flush_every;
     access.trims_first = trims_first(converter, job);
     access
@@ -40,7 +47,7 @@ fn trims_first(converter: &mut Converter<'_>, job: &FioJob) -> bool {
 
 /// Length of every I/O, if all have the same.
 pub(super) fn size(settings: &Settings) -> Option<u64> {
-    let mut used = directions(settings).into_iter().map(|(way, _)| match settings.sizes[way] {
+    let mut used = parts(settings).into_iter().map(|part| match settings.sizes[part.sizes] {
         Sizes::Fixed(size) => Some(size),
         Sizes::Range(..) | Sizes::Split(_) => None,
     });
@@ -63,9 +70,20 @@ fn directions(settings: &Settings) -> Vec<(usize, f64)> {
     }
 }
 
-/// One line for each size, and for each direction where the two differ.
-fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
-    let settings = &job.settings;
+/// Which lengths, and how many of the I/Os have them.
+struct Part {
+    /// Whose lengths in the triple.
+    sizes: usize,
+    /// Whose alignment, share of random places and operation; of reads and writes if `same`.
+    direction: usize,
+    same: bool,
+    share: f64,
+    random_percent: f64,
+}
+
+/// Lines of a kind: one for both directions, one for each where the two differ, and for random and
+/// sequential I/Os each where their lengths do.
+fn parts(settings: &Settings) -> Vec<Part> {
     let used = directions(settings);
     let same = match used[..] {
         [(a, _), (b, _)] => {
@@ -76,20 +94,56 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
         _ => false,
     };
     let each = if same { vec![(READ, 100.0)] } else { used };
-    let mut lines = Vec::new();
+    let mut parts = Vec::new();
     for (direction, share) in each {
-        let shares = shares(&settings.sizes[direction]);
-        let least = shares.iter().map(|(size, _)| *size).min().unwrap_or(0);
-        let align = align(settings, direction, least, &shares);
-        for (size, of_direction) in shares {
+        let random_percent = random_percent(settings, direction);
+        let part =
+            |sizes, share, random_percent| Part { sizes, direction, same, share, random_percent };
+        if !settings.sizes_by_order {
+            parts.push(part(direction, share, random_percent));
+            continue;
+        }
+        for (sizes, of_all, random) in
+            [(READ, 100.0 - random_percent, 0.0), (WRITE, random_percent, 100.0)]
+        {
+            if of_all > 0.0 {
+                parts.push(part(sizes, share * of_all / 100.0, random));
+            }
+        }
+    }
+    parts
+}
+
+/// One line for each size of each part.
+fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
+    let settings = &job.settings;
+    if settings.sizes_by_order && settings.mix.run > 1 {
+        let why = "lengths by order go with single random places, not with runs from each";
+        converter.refuse(job, "bs_is_seq_rand", why);
+    }
+    let parts = parts(settings);
+    if let Some(steps) = too_many(settings, &parts) {
+        let why = format!("it stands for {steps} sizes; {LINES_MAX} are the most");
+        converter.refuse(job, "bsrange", &why);
+        return vec![Line::new(4096, 100.0, 0.0)];
+    }
+    let mut lines = Vec::new();
+    for part in parts {
+        let shares = lengths(settings, part.sizes);
+        let divisor = shares.iter().fold(0, |divisor, (size, _)| common(divisor, *size));
+        let align = align(settings, part.direction, divisor);
+        // Beside random places sequential I/Os go on from any of their ends.
+        let between = settings.sizes_by_order && part.random_percent == 0.0;
+        let align = if between { common(divisor, align) } else { align };
+        for (size, of_part) in shares {
             let (Some(size_bytes), Some(align)) = (narrow(size), narrow(align)) else {
                 converter.refuse(job, "bs", "an I/O has at most 16m");
                 continue;
             };
-            let mut line = Line::new(size_bytes, 0.0, random_percent(settings, direction));
-            line.share_percent = share * of_direction / 100.0;
-            match direction {
-                READ if same => line.read_percent = settings.read_percent,
+            let mut line = Line::new(size_bytes, 0.0, part.random_percent);
+            line.share_percent = part.share * of_part / 100.0;
+            match part.direction {
+                READ if part.same => line.read_percent = settings.read_percent,
                 READ => line.read_percent = 100.0,
                 TRIM => line.trim_percent = 100.0,
                 _ => {}
@@ -102,7 +156,64 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
             lines.push(line);
         }
     }
+    unaligned(converter, job, lines.len());
     lines
+}
+
+/// Sizes of a range beyond those that there may be.
+fn too_many(settings: &Settings, parts: &[Part]) -> Option<u64> {
+    let steps = |part: &Part| match settings.sizes[part.sizes] {
+        Sizes::Range(least, most) if !settings.unaligned => Some(most / least),
+        _ => None,
+    };
+    parts.iter().filter_map(steps).find(|steps| *steps > LINES_MAX as u64)
+}
+
+/// The lengths of one direction with their shares, 0 to 100.
+fn lengths(settings: &Settings, of: usize) -> Vec<(u64, f64)> {
+    match &settings.sizes[of] {
+        Sizes::Range(least, most) if settings.unaligned => any_lengths(*least, *most),
+        sizes => shares(sizes),
+    }
+}
+
+/// fio adds a part of the most to the least and cuts at the most. Of many lengths as many are taken
+/// as there may be, all as far from the next one, and the most.
+fn any_lengths(least: u64, most: u64) -> Vec<(u64, f64)> {
+    let span = most - least;
+    let count = span.min(LENGTHS_MAX);
+    if span == 0 {
+        return vec![(most, 100.0)];
+    }
+    let below = span as f64 * 100.0 / most as f64;
+    let length =
+        |index: u64| least + (u128::from(index) * u128::from(span) / u128::from(count)) as u64;
+    let mut shares: Vec<_> =
+        (0..count).map(|index| (length(index), below / count as f64)).collect();
+    shares.push((most, 100.0 - below));
+    shares
+}
+
+/// What lengths of any number of bytes want.
+fn unaligned(converter: &mut Converter<'_>, job: &FioJob, lines: usize) {
+    let settings = &job.settings;
+    let ranges = settings.sizes.iter().filter_map(|sizes| match sizes {
+        Sizes::Range(least, most) => Some(most - least),
+        _ => None,
+    });
+    let Some(span) = ranges.max().filter(|_| settings.unaligned) else { return };
+    if settings.direct {
+        let why = "lengths of any number of bytes go through the page cache: take direct=0";
+        converter.refuse(job, "bs_unaligned", why);
+    }
+    if span > LENGTHS_MAX {
+        let why = format!("{LENGTHS_MAX} lengths, evenly spread, of the {span} of the range");
+        converter.note(job, "bs_unaligned", Treatment::Differs, &why);
+    }
+    if lines > LINES_MAX {
+        let why = format!("{lines} lengths in all directions; {LINES_MAX} are the most");
+        converter.refuse(job, "bs_unaligned", &why);
+    }
 }
 
 /// Sizes with their shares, 0 to 100.
@@ -127,11 +238,14 @@ fn shares(sizes: &Sizes) -> Vec<(u64, f64)> {
 
 /// What I/Os begin at a multiple of: random ones of the smallest size, as with fio; sequential
 /// ones follow each other without a gap.
-fn align(settings: &Settings, direction: usize, least: u64, shares: &[(u64, f64)]) -> u64 {
+fn align(settings: &Settings, direction: usize, divisor: u64) -> u64 {
     match (settings.mix.random, settings.align_bytes[direction]) {
         (true, Some(align)) if align > 0 => align,
-        (true, _) => least,
-        (false, _) => shares.iter().fold(0, |divisor, (size, _)| common(divisor, *size)),
+        (true, _) => match &settings.sizes[direction] {
+            Sizes::Fixed(size) | Sizes::Range(size, _) => *size,
+            sizes => shares(sizes).iter().map(|(size, _)| *size).min().unwrap_or(0),
+        },
+        (false, _) => divisor,
     }
 }
 
@@ -214,10 +328,7 @@ fn walk(converter: &mut Converter<'_>, job: &FioJob) -> Walk {
         converter.note(job, "numjobs", Treatment::Differs, why);
     }
     let hole = settings.mix.hole_bytes;
-    let size = match settings.sizes[directions(settings)[0].0] {
-        Sizes::Fixed(size) => Some(size),
-        _ => None,
-    };
+    let size = size(settings);
     match (hole, size) {
         (0, _) => Walk::Forward,
         // fio counts from the end of the last I/O: two lengths back are the one before it.

@@ -220,7 +220,7 @@ impl Converter<'_> {
             pacing: self.pacing(job, place.files),
             access,
             range: place.range,
-            content: data::content(self, job),
+            content: data::content(self, job, place),
             verify: data::verify(self, job),
             limit_bytes: self.limit_bytes(job, place),
             limit_ios: settings.most_ios.map(|ios| ios.div_ceil(u64::from(place.files))),

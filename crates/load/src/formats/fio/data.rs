@@ -3,12 +3,17 @@
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::{Taken, given, put};
-use super::settings::{Method, Settings};
+use super::settings::{Data, Method, Settings};
 use super::storage::{self, Place};
 use super::{value, words};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{Content, DataPattern, PATTERN_MAX_BYTES, Pacing, Places, Verify, Workload};
+
+/// What shares that can be compressed are kept in, if nothing else is said; fio's own.
+const CHUNK_BYTES: u32 = 512;
+/// What shares of duplicates are kept in.
+const BLOCK_BYTES: u64 = 4096;
 
 /// The words; `None` where it is none of them.
 pub(super) fn take(
@@ -46,7 +51,7 @@ fn read_pattern(text: &str, surroundings: &Surroundings<'_>) -> Result<DataPatte
 }
 
 /// What is written.
-pub(super) fn content(converter: &mut Converter<'_>, job: &FioJob) -> Content {
+pub(super) fn content(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Content {
     let (data, verify) = (&job.settings.data, &job.settings.verify);
     match verify.method() {
         Some(Method::Sum) if data.pattern.is_some() => {
@@ -67,11 +72,45 @@ pub(super) fn content(converter: &mut Converter<'_>, job: &FioJob) -> Content {
                     _ => f64::from(data.compress_percent),
                 },
                 dedupe_percent: f64::from(data.dedupe_percent),
+                chunk_bytes: chunk_bytes(data),
+                dedupe_blocks: working_set(converter, job, place),
                 repeats: false,
                 pattern: data.pattern.clone(),
             }
         }
     }
+}
+
+/// What shares that can be compressed are kept in, where that is not a block.
+fn chunk_bytes(data: &Data) -> Option<u32> {
+    let chunk = data.chunk_bytes.unwrap_or(CHUNK_BYTES);
+    let plain = data.compress_percent > 0 && data.dedupe_percent == 0;
+    (plain && u64::from(chunk) != BLOCK_BYTES).then_some(chunk)
+}
+
+/// How many blocks of ours make up the set that duplicates are drawn from.
+fn working_set(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Option<u64> {
+    let data = &job.settings.data;
+    if data.dedupe_percent == 0 {
+        return None;
+    }
+    if data.chunk_bytes.is_some() && data.compress_percent > 0 {
+        let why = "duplicates are blocks of 4 KiB, and so are the chunks beside them";
+        converter.refuse(job, "buffer_compress_chunk", why);
+    }
+    if !data.working_set {
+        let why = "duplicates are blocks of 4 KiB, each one of 64; fio repeats a whole write";
+        converter.note(job, "dedupe_percentage", Differs, why);
+        return None;
+    }
+    let Some(bytes) = place.part_bytes else {
+        converter.refuse(job, "dedupe_mode", "the set is a part of a size that is known");
+        return None;
+    };
+    let why = "duplicates are blocks of 4 KiB of a set that all jobs share; fio's are whole writes";
+    converter.note(job, "dedupe_mode", Differs, why);
+    let set = u128::from(bytes) * u128::from(data.working_set_percent) / 100;
+    Some((set as u64 / BLOCK_BYTES).max(1))
 }
 
 /// How it is compared.
@@ -122,7 +161,8 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     };
     let has_pattern = settings.verify.pattern.is_some();
     if storage::is_odd(settings) {
-        converter.refuse(job, "bs", "what is verified has whole sectors of 512 bytes");
+        let word = if settings.unaligned { "bs_unaligned" } else { "bs" };
+        converter.refuse(job, word, "what is verified has whole sectors of 512 bytes");
     }
     if settings.mix.trims {
         converter.refuse(job, "verify", "trims are not verified");

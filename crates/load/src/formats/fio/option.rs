@@ -108,6 +108,9 @@ fn pattern(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "ba" => with.and_then(|value| {
             set_each(value, &mut settings.align_bytes, |text| Ok(Some(kb.size(text)?)))
         }),
+        "bs_unaligned" => put(&mut settings.unaligned, value::switch(value)),
+        "bs_is_seq_rand" => put(&mut settings.sizes_by_order, value::switch(value)),
+        "rw_sequencer" => put(&mut settings.run_stays, with.and_then(words::run_stays)),
         "random_distribution" => {
             put(&mut settings.distribution, with.and_then(|value| words::distribution(value, kb)))
         }
@@ -198,7 +201,7 @@ fn pace(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
 
 /// What is written, and how it becomes durable.
 fn writes(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
-    let with = given(value);
+    let (with, kb) = (given(value), settings.kb_base);
     let data: &mut Data = &mut settings.data;
     let whole_percent = |text| {
         let percent: u32 = value::number(text)?;
@@ -214,7 +217,14 @@ fn writes(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "buffer_compress_percentage" => {
             put(&mut data.compress_percent, with.and_then(whole_percent))
         }
+        "buffer_compress_chunk" => {
+            put(&mut data.chunk_bytes, with.and_then(|value| words::chunk(value, kb)).map(Some))
+        }
         "dedupe_percentage" => put(&mut data.dedupe_percent, with.and_then(whole_percent)),
+        "dedupe_mode" => put(&mut data.working_set, with.and_then(words::has_working_set)),
+        "dedupe_working_set_percentage" => {
+            put(&mut data.working_set_percent, with.and_then(whole_percent))
+        }
         _ => return None,
     })
 }

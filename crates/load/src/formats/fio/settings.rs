@@ -32,6 +32,12 @@ pub struct Settings {
     pub random_percent: Triple<f64>,
     /// Lengths for each direction.
     pub sizes: Triple<Sizes>,
+    /// Lengths are of any number of bytes within their ranges.
+    pub unaligned: bool,
+    /// The lengths of reads are those of sequential I/Os, and of writes those of random ones.
+    pub sizes_by_order: bool,
+    /// All I/Os of a run go to the place of the first.
+    pub run_stays: bool,
     /// Random I/Os begin at multiples of this; at multiples of the smallest length otherwise.
     pub align_bytes: Triple<Option<u64>>,
     /// How I/O is done, `ioengine=`.
@@ -151,6 +157,9 @@ impl Default for Settings {
             read_percent: 50.0,
             random_percent: [100.0; 3],
             sizes: [const { Sizes::Fixed(4096) }; 3],
+            unaligned: false,
+            sizes_by_order: false,
+            run_stays: false,
             align_bytes: [None; 3],
             engine: Engine::Synchronous,
             depth: 1,
@@ -357,14 +366,28 @@ pub struct Data {
     pub compress_percent: u32,
     /// Share of blocks that were written before, 0 to 100.
     pub dedupe_percent: u32,
+    /// Shares are kept in each so many bytes.
+    pub chunk_bytes: Option<u32>,
+    /// Duplicates are drawn from a set of blocks.
+    pub working_set: bool,
+    /// How large that is, in percent of `size`.
+    pub working_set_percent: u32,
     /// What stands where a compressor finds something, or everywhere, `buffer_pattern=`.
     pub pattern: Option<DataPattern>,
 }
 
 impl Default for Data {
     fn default() -> Data {
-        let (zeroes, refill) = (false, false);
-        let (compress_percent, dedupe_percent, pattern) = (0, 0, None);
-        Data { zeroes, refill, scramble: true, compress_percent, dedupe_percent, pattern }
+        Data {
+            zeroes: false,
+            refill: false,
+            scramble: true,
+            compress_percent: 0,
+            dedupe_percent: 0,
+            chunk_bytes: None,
+            working_set: false,
+            working_set_percent: 5,
+            pattern: None,
+        }
     }
 }

@@ -250,6 +250,9 @@ fn access(text: &mut String, access: &Access) -> Result<(), String> {
     if access.flush_every > 0 {
         set(text, "fsync", access.flush_every);
     }
+    if access.run_stays {
+        set(text, "rw_sequencer", "identical");
+    }
     if first.delay_us > 0 {
         set(text, "thinktime", first.delay_us);
         set(text, "thinktime_blocks", first.burst);
@@ -397,8 +400,14 @@ fn content(text: &mut String, workload: &Workload) -> Result<(), String> {
     if compress > 0 {
         set(text, "buffer_compress_percentage", compress);
     }
+    if compress > 0 && dedupe == 0 {
+        set(text, "buffer_compress_chunk", content.chunk_bytes.unwrap_or(4096));
+    }
     if dedupe > 0 {
         set(text, "dedupe_percentage", dedupe);
+    }
+    if content.dedupe_blocks.is_some() {
+        return Err("fio counts the set of duplicates as a share of the size".to_owned());
     }
     match (workload.verify, &content.pattern) {
         (None, None) => {}
