@@ -55,6 +55,8 @@ fn what_one_job_wrote_a_later_one_compares() {
         let result = ours(&drumfire, &folder, "run read.fio --json").ok().json();
         let totals = &result["totals"];
         assert_eq!((&totals["read"]["ios"], &totals["write"]["ios"]), (&32.into(), &0.into()));
+        let warnings = result["warnings"].to_string();
+        assert!(warnings.contains("is not noticed"), "{warnings}");
         assert_eq!(fs::read(folder.path().join("f")).unwrap(), before, "{read}");
         damage(&folder, "f", 77_777);
         let found = ours(&drumfire, &folder, "run read.fio");
@@ -91,7 +93,7 @@ fn a_pattern_is_the_same_to_fio_and_to_us() {
         folder.file("job.fio", format!("{verify}rw=randread\n").as_bytes());
         theirs(&fio, &folder).ok();
         ours(&drumfire, &folder, "run job.fio").ok();
-        for at in [0, 8191, 100_003, 262_143] {
+        for at in [8191, 262_143] {
             damage(&folder, "f", at);
             let found = ours(&drumfire, &folder, "run job.fio");
             assert_eq!(found.code, MISMATCH, "{pattern}: {found:?}");

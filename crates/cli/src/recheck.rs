@@ -35,7 +35,8 @@ pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
     Ok(if found.iter().all(Recheck::is_right) { Exit::Good } else { Exit::Mismatch })
 }
 
-/// Compares what a run that has just ended wrote and did not read. Whether all is right; if not, stderr says why.
+/// Compares what a run that has just ended wrote and did not read. Whether all is right; if not,
+/// stderr says why.
 pub fn after(spec: &RunSpec, folder: &Path) -> Result<bool> {
     let found = load::recheck(spec, folder, Asked::Unread)?;
     for one in &found {

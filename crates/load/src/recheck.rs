@@ -57,8 +57,8 @@ impl Recheck {
     }
 }
 
-/// Reads every block of the verified volumes of `spec` that are `asked` for and compares it with the ledgers that its
-/// run left in `folder`.
+/// Reads every block of the verified volumes of `spec` that are `asked` for, and compares it with
+/// the ledgers that its run left in `folder`.
 ///
 /// What counts is what was acknowledged. On a volume with a volatile cache a power cut may take
 /// that legally, unless the run's writes were durable (`fua_percent = 100`).

@@ -122,25 +122,28 @@ pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {
 
 /// Whether what the workers of one volume compare is not written otherwise by another of them.
 fn check_data(spec: &RunSpec, workers: &[usize]) -> Result<(), RunError> {
+    let first = &spec.workers[workers[0]];
+    let conflict = |why| {
+        let (uri, error) = (first.uri.clone(), AccessError::Conflict(why));
+        Err(RunError::Access { uri, error })
+    };
     let workloads = || workers.iter().map(|index| &*spec.workers[*index].workload);
     let earlier = |workload: &Workload| workload.verify.is_some_and(|verify| verify.earlier);
     if workloads().any(earlier) && workloads().any(Workload::writes) {
-        let why = "what an earlier run wrote is compared where nobody writes";
-        return Err(RunError::Nothing(why));
+        return conflict("what an earlier run wrote is compared where nobody writes meanwhile");
     }
-    let geometry = spec.workers[workers[0]].volume.geometry();
-    let pattern = |workload: &Workload| Patterned::of(workload, geometry);
-    let Some(first) = workloads().find_map(pattern) else { return Ok(()) };
+    let geometry = first.volume.geometry();
+    let patterned = |workload: &Workload| Patterned::of(workload, geometry);
+    let Some(one) = workloads().find_map(patterned) else { return Ok(()) };
     let other = |workload: &Workload| {
         let touches = workload.writes() || workload.verify.is_some();
-        touches && pattern(workload).as_ref() != Some(&first)
+        touches && patterned(workload).as_ref() != Some(&one)
     };
     match workloads().any(other) {
-        true => {
-            let why = "a volume whose data are compared with a pattern is written with this \
-                       pattern alone, by all its workers in I/Os of one size";
-            Err(RunError::Nothing(why))
-        }
+        true => conflict(
+            "where data are compared with a pattern all workers write this pattern, in I/Os of \
+             one size, and compare it",
+        ),
         false => Ok(()),
     }
 }
@@ -462,6 +465,7 @@ impl<'a> Run<'a> {
             warnings: emulated(spec)
                 .map(str::to_owned)
                 .chain(displaced(&self.collected))
+                .chain(earlier(spec))
                 .chain(spec.steady.map(|steady| steadiness(&steady, self.steady_at_s)))
                 .collect(),
             ..RunResult::default()
@@ -491,6 +495,16 @@ fn displaced(collected: &Collector) -> Option<String> {
             "{percent:.1} % of the writes went to another place than the pattern said: a write was \
              under way there, and data are compared (--verify)"
         )
+    })
+}
+
+/// What comparing with an earlier run cannot find.
+fn earlier(spec: &RunSpec) -> Option<String> {
+    let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
+    verified.any(|verify| verify.earlier).then(|| {
+        "reads were compared with what an earlier run wrote, as far as its data say it: a write \
+         that was lost over an older one of the same place is not noticed"
+            .to_owned()
     })
 }
 

@@ -208,8 +208,8 @@ pub struct Content {
     /// Share of each chunk that a compressor can take away, 0 to 100.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compress_percent: f64,
-    /// Length of a chunk: 512 bytes to 1 MiB, whole 512 bytes, and 4 KiB by default. With duplicates
-    /// it is 4 KiB.
+    /// Length of a chunk: 512 bytes to 1 MiB, whole 512 bytes, and 4 KiB by default. With
+    /// duplicates it is 4 KiB.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -236,8 +236,8 @@ pub struct Content {
 /// How data are compared.
 ///
 /// Every 512 bytes that are written carry their place, how often that place was written, and a
-/// checksum; with a `content.pattern` they hold that and nothing else. What was never written is not
-/// compared.
+/// checksum; with a `content.pattern` they hold that and nothing else. What was never written is
+/// not compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verify {

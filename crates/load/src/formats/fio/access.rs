@@ -2,6 +2,7 @@
 
 use super::convert::Converter;
 use super::job::FioJob;
+use super::lengths::{self, LINES_MAX};
 use super::settings::{Distribution, Settings, Sizes};
 use super::value::Amount;
 use crate::formats::note::Treatment;
@@ -11,12 +12,6 @@ use crate::spec::{Access, Extent, Line, Places, Walk, Zone};
 const READ: usize = 0;
 const WRITE: usize = 1;
 const TRIM: usize = 2;
-
-/// Most lengths of a range of any number of bytes: those of both directions are lines of one
-/// specification.
-const LENGTHS_MAX: u64 = 2000;
-/// Most lines of a specification.
-const LINES_MAX: usize = 4096;
 
 /// What a worker of the job does.
 pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
@@ -122,14 +117,15 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
         converter.refuse(job, "bs_is_seq_rand", why);
     }
     let parts = parts(settings);
-    if let Some(steps) = too_many(settings, &parts) {
+    let sizes = parts.iter().map(|part| &settings.sizes[part.sizes]);
+    if let Some(steps) = lengths::too_many(settings, sizes) {
         let why = format!("it stands for {steps} sizes; {LINES_MAX} are the most");
         converter.refuse(job, "bsrange", &why);
         return vec![Line::new(4096, 100.0, 0.0)];
     }
     let mut lines = Vec::new();
     for part in parts {
-        let shares = lengths(settings, part.sizes);
+        let shares = lengths::lengths(settings, part.sizes);
         let divisor = shares.iter().fold(0, |divisor, (size, _)| common(divisor, *size));
         let align = align(settings, part.direction, divisor);
         // Beside random places sequential I/Os go on from any of their ends.
@@ -156,84 +152,8 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
             lines.push(line);
         }
     }
-    unaligned(converter, job, lines.len());
+    lengths::unaligned(converter, job, lines.len());
     lines
-}
-
-/// Sizes of a range beyond those that there may be.
-fn too_many(settings: &Settings, parts: &[Part]) -> Option<u64> {
-    let steps = |part: &Part| match settings.sizes[part.sizes] {
-        Sizes::Range(least, most) if !settings.unaligned => Some(most / least),
-        _ => None,
-    };
-    parts.iter().filter_map(steps).find(|steps| *steps > LINES_MAX as u64)
-}
-
-/// The lengths of one direction with their shares, 0 to 100.
-fn lengths(settings: &Settings, of: usize) -> Vec<(u64, f64)> {
-    match &settings.sizes[of] {
-        Sizes::Range(least, most) if settings.unaligned => any_lengths(*least, *most),
-        sizes => shares(sizes),
-    }
-}
-
-/// fio adds a part of the most to the least and cuts at the most. Of many lengths as many are taken
-/// as there may be, all as far from the next one, and the most.
-fn any_lengths(least: u64, most: u64) -> Vec<(u64, f64)> {
-    let span = most - least;
-    let count = span.min(LENGTHS_MAX);
-    if span == 0 {
-        return vec![(most, 100.0)];
-    }
-    let below = span as f64 * 100.0 / most as f64;
-    let length =
-        |index: u64| least + (u128::from(index) * u128::from(span) / u128::from(count)) as u64;
-    let mut shares: Vec<_> =
-        (0..count).map(|index| (length(index), below / count as f64)).collect();
-    shares.push((most, 100.0 - below));
-    shares
-}
-
-/// What lengths of any number of bytes want.
-fn unaligned(converter: &mut Converter<'_>, job: &FioJob, lines: usize) {
-    let settings = &job.settings;
-    let ranges = settings.sizes.iter().filter_map(|sizes| match sizes {
-        Sizes::Range(least, most) => Some(most - least),
-        _ => None,
-    });
-    let Some(span) = ranges.max().filter(|_| settings.unaligned) else { return };
-    if settings.direct {
-        let why = "lengths of any number of bytes go through the page cache: take direct=0";
-        converter.refuse(job, "bs_unaligned", why);
-    }
-    if span > LENGTHS_MAX {
-        let why = format!("{LENGTHS_MAX} lengths, evenly spread, of the {span} of the range");
-        converter.note(job, "bs_unaligned", Treatment::Differs, &why);
-    }
-    if lines > LINES_MAX {
-        let why = format!("{lines} lengths in all directions; {LINES_MAX} are the most");
-        converter.refuse(job, "bs_unaligned", &why);
-    }
-}
-
-/// Sizes with their shares, 0 to 100.
-fn shares(sizes: &Sizes) -> Vec<(u64, f64)> {
-    match sizes {
-        Sizes::Fixed(size) => vec![(*size, 100.0)],
-        Sizes::Split(split) => split.iter().copied().filter(|(_, share)| *share > 0.0).collect(),
-        Sizes::Range(least, most) => {
-            // fio adds a part of the most to the least, rounds down to whole leasts and cuts at
-            // the most: a rest that is no whole least becomes I/Os of the most.
-            let steps = most / least;
-            let share = *least as f64 * 100.0 / *most as f64;
-            let mut shares: Vec<_> = (1..=steps).map(|step| (step * least, share)).collect();
-            let rest = 100.0 - steps as f64 * share;
-            if most % least != 0 {
-                shares.push((*most, rest));
-            }
-            shares
-        }
-    }
 }
 
 /// What I/Os begin at a multiple of: random ones of the smallest size, as with fio; sequential
@@ -243,7 +163,7 @@ fn align(settings: &Settings, direction: usize, divisor: u64) -> u64 {
         (true, Some(align)) if align > 0 => align,
         (true, _) => match &settings.sizes[direction] {
             Sizes::Fixed(size) | Sizes::Range(size, _) => *size,
-            sizes => shares(sizes).iter().map(|(size, _)| *size).min().unwrap_or(0),
+            sizes => lengths::shares(sizes).iter().map(|(size, _)| *size).min().unwrap_or(0),
         },
         (false, _) => divisor,
     }

@@ -153,7 +153,16 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     if settings.verify.method == Some(Method::Null) {
         converter.note(job, "verify", Ignored, "it compares nothing");
     }
+    let data = &settings.data;
+    let random = data.pattern.is_none()
+        && !(data.zeroes || data.scramble || data.refill)
+        && data.compress_percent == 0
+        && data.dedupe_percent == 0;
     let Some(method) = settings.verify.method() else {
+        if random && settings.mix.writes {
+            let why = "each write differs from all others; fio's buffers come again as they are";
+            converter.note(job, "scramble_buffers", Differs, why);
+        }
         if settings.verify.only {
             converter.refuse(job, "verify_only", "verify_only wants a verify");
         }

@@ -9,6 +9,7 @@ mod convert;
 mod data;
 mod expression;
 mod job;
+mod lengths;
 mod lines;
 mod logs;
 mod option;
@@ -532,6 +533,8 @@ mod test {
             let said = refused(&format!("{NULL}[a]\n{words}\n"));
             assert!(said.contains(part) && said.contains(&format!("x.fio:{line}")), "{said}");
         }
+        let buffers = of(&format!("{NULL}[a]\nrw=write\nscramble_buffers=0\nunlink=1\n"));
+        assert_eq!(buffers.notes_of(Treatment::Differs).count(), 2);
         let reading = of(&format!("{NULL}[a]\ngtod_reduce=1\nthread\n[b]\nrw=randread\n"));
         assert_eq!(reading.notes_of(Treatment::Ignored).count(), 2);
         assert!(reading.job.is_some());
