@@ -54,21 +54,30 @@ fn read_pattern(text: &str, surroundings: &Surroundings<'_>) -> Result<DataPatte
 pub(super) fn content(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Content {
     let (data, verify) = (&job.settings.data, &job.settings.verify);
     match verify.method() {
-        Some(Method::Sum) if data.pattern.is_some() => {
-            let why = "what a sum verifies is filled with our own stamps: take verify=pattern and \
-                       verify_pattern";
-            converter.refuse(job, "buffer_pattern", why);
-            Content::default()
-        }
         Some(Method::Pattern | Method::PatternWithHeader) => {
             Content { pattern: verify.pattern.clone(), ..Content::default() }
         }
-        method => {
+        _ if !job.settings.mix.writes => Content::default(),
+        Some(_) => {
+            let why = "what a sum verifies are our own stamps, which nothing can compress: take \
+                       verify=pattern and verify_pattern";
+            for (word, given) in [
+                ("buffer_pattern", data.pattern.is_some()),
+                ("buffer_compress_percentage", data.compress_percent > 0),
+                ("dedupe_percentage", data.dedupe_percent > 0),
+            ] {
+                if given {
+                    converter.refuse(job, word, why);
+                }
+            }
+            Content::default()
+        }
+        None => {
             let shares = data.compress_percent > 0 || data.dedupe_percent > 0;
             Content {
                 compress_percent: match data.zeroes {
-                    // With shares, or to be verified, buffers are not zero for fio either.
-                    true if !shares && data.pattern.is_none() && method.is_none() => 100.0,
+                    // With shares, or with a pattern, buffers are not zero for fio either.
+                    true if !shares && data.pattern.is_none() => 100.0,
                     _ => f64::from(data.compress_percent),
                 },
                 dedupe_percent: f64::from(data.dedupe_percent),

@@ -257,7 +257,9 @@ mod test {
         assert_eq!(by(pattern), (earlier, 100.0, text(), 1));
         assert_eq!(by(&format!("verify=md5\n{pattern}")), (earlier, 100.0, none(), 2));
         assert_eq!(by(&format!("verify=null\n{pattern}")), (None, 100.0, none(), 0));
-        assert_eq!(by("buffer_pattern=0xab63\nzero_buffers"), (None, 100.0, text(), 0));
+        let buffers = "buffer_pattern=0xab63\nzero_buffers";
+        assert_eq!(of(&format!("rw=rw\n{buffers}")), (None, 50.0, text(), 0));
+        assert_eq!(by(&format!("verify=md5\n{buffers}")), (earlier, 100.0, none(), 1));
     }
 
     #[test]
@@ -520,7 +522,8 @@ mod test {
             ("verify_only", 7, "wants a verify"),
             ("rw=randrw\nverify=md5\nverify_only=1", 9, "beside reads is not known"),
             ("rw=write\nverify=md5\nverify_only=1", 9, "a job that ends by its size"),
-            ("rw=write\nverify=md5\nbuffer_pattern=1", 9, "filled with our own stamps"),
+            ("rw=write\nverify=md5\nbuffer_pattern=1", 9, "are our own stamps"),
+            ("rw=write\nverify=md5\ndedupe_percentage=9", 9, "nothing can compress"),
             ("rw=randwrite\nbs=4k,8k\nbssplit=4k:8k\nverify_pattern=%o", 10, "one size"),
             ("no_such_option=1", 7, "not an option"),
             ("rate_iops=100\nthinktime=5", 8, "exclude"),

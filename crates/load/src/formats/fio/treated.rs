@@ -209,14 +209,14 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         }
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
+        "fill_device" => "a run ends by its size or time, not by a full disk: give a size",
+        "file_append" => "files do not grow while they are written: give an offset",
+        "pre_read" => "put a job that reads before it, with invalidate=0 behind it",
+        "create_only" => "files are written when a job reads them first: make them by a job",
         "offset_align"
         | "sprandom"
         | "random_sequence_stride"
         | "ramp_size"
-        | "fill_device"
-        | "file_append"
-        | "pre_read"
-        | "create_only"
         | "serialize_overlap"
         | "ignore_error" => "not supported",
         _ => return None,
@@ -236,6 +236,15 @@ mod test {
         assert_eq!(of("force_async", Some("4")), Some(Differs));
         assert_eq!(of("log_offset", Some("1")), Some(Differs));
         assert_eq!(of("log_offset", Some("0")), Some(Ignored));
+        for name in ["fill_device", "file_append", "pre_read", "create_only"] {
+            assert_eq!(of(name, Some("1")), Some(Refused), "{name}");
+        }
+        for name in ["dedupe_global", "rwmixcycle"] {
+            assert_eq!(of(name, Some("1")), Some(Ignored), "{name}");
+        }
+        for name in ["verify_interval", "verify_offset", "unlink"] {
+            assert_eq!(of(name, Some("512")), Some(Differs), "{name}");
+        }
         assert_eq!(of("no_such_option", None), None);
     }
 }
