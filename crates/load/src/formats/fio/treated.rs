@@ -134,6 +134,8 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         | "rate_ignore_thinktime"
         | "serialize_overlap"
         | "fill_device"
+        | "create_only"
+        | "dedupe_global"
         | "lockmem"
         | "nice"
         | "max_latency"
@@ -201,7 +203,6 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         | "experimental_verify"
         | "verify_state_load"
         | "verify_policy" => "stamps are our own: take it away",
-        "dedupe_global" => "duplicates are those of all jobs: take it away, or set it",
         "trim_percentage" | "trim_verify_zero" | "trim_backlog" | "trim_backlog_batch"
         | "num_range" => "trims are a job of their own: use rw=randtrim",
         "thinktime_spin" | "thinkcycles" | "thinktime_blocks_type" | "thinktime_iotime" => {
@@ -211,7 +212,7 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
         "fill_device" => "a run ends by its size or time, not by a full disk: give a size",
         "file_append" => "files do not grow while they are written: give an offset",
-        "pre_read" => "put a job that reads before it, with invalidate=0 behind it",
+        "pre_read" => "let a job read it all before this one, and give this one invalidate=0",
         "create_only" => "files are written when a job reads them first: make them by a job",
         "offset_align"
         | "sprandom"
