@@ -303,6 +303,8 @@ impl<'a> Run<'a> {
             let next = tick + Nanos::from_secs(1);
             tick = if next + Nanos::from_millis(500) > end { end } else { next };
             let early = self.wait_until(tick, crew, live);
+            // Who ends while intervals are handed over has more to hand over.
+            self.finished = crew.is_finished();
             self.collect(crew);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
@@ -333,7 +335,6 @@ impl<'a> Run<'a> {
                 self.steady_at_s = Some(t_s);
                 return (true, self.clock.now());
             }
-            self.finished = crew.is_finished();
             if self.finished && self.stop.asked() == 0 && self.trouble.is_none() {
                 return (true, self.clock.now());
             }
