@@ -201,7 +201,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
             true => folder.join(format!("step-{}", index + 1)),
             false => folder.to_path_buf(),
         };
-        let unread = only_writes(&ready.spec);
+        let unread = ready.spec.workers.iter().any(|worker| worker.workload.is_unread());
         results.push(one(ready, &folder, drive, color, !many || !drive.json)?);
         if logged {
             // What kills a later step does not take them away.
@@ -248,11 +248,4 @@ pub fn one(
     }
     show::finish(&mut result, &folder, drive, color, &name, print)?;
     Ok(result)
-}
-
-/// Whether a worker stamps what it writes and reads nothing of it.
-fn only_writes(spec: &RunSpec) -> bool {
-    let workloads = spec.workers.iter().map(|worker| &worker.workload);
-    let mut verified = workloads.filter(|workload| workload.verify.is_some());
-    verified.any(|workload| workload.access.read_percent() == 0.0)
 }

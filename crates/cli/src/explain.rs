@@ -7,8 +7,8 @@ use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
 use load::spec::{
-    Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Replay, Reported, Step,
-    Walk, When, Workload,
+    DataPattern, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Replay,
+    Reported, Step, Verify, Walk, When, Workload,
 };
 
 use crate::exit::{Exit, UsageError};
@@ -193,15 +193,19 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(access.trace.iter().map(replay));
     facts.extend(places(&access.random, &access.lines));
     facts.extend(walk(access.sequential));
-    facts.extend((access.run > 1).then(|| format!("{} in a row from each place", access.run)));
+    let run = if access.run_stays { "times each place" } else { "in a row from each place" };
+    facts.extend((access.run > 1).then(|| format!("{} {run}", access.run)));
     facts.extend((access.flush_every > 0).then(|| format!("flush every {}", access.flush_every)));
     facts.extend(access.trims_first.then(|| "each write behind a trim of its place".to_owned()));
-    let content = workload.content;
+    let content = &workload.content;
     let share = |percent: f64, what: &str| (percent > 0.0).then(|| format!("{percent} % {what}"));
     facts.extend(share(content.compress_percent, "compressible"));
+    facts.extend(content.chunk_bytes.map(|bytes| format!("in each {bytes} bytes")));
     facts.extend(share(content.dedupe_percent, "duplicate"));
+    facts.extend(content.dedupe_blocks.map(|blocks| format!("of {blocks} blocks")));
     facts.extend(content.repeats.then(|| "buffers come again".to_owned()));
-    facts.extend(workload.verify.map(|_| "every read is compared".to_owned()));
+    facts.extend(content.pattern.as_ref().map(|pattern| format!("data {}", shortened(pattern))));
+    facts.extend(workload.verify.map(compared));
     let ios = workload.limit_ios.map(|ios| format!("ends after {ios} I/Os"));
     facts.extend(ios);
     facts.extend(workload.end_flush.then(|| "a flush at the end".to_owned()));
@@ -243,6 +247,24 @@ fn replay(replay: &Replay) -> String {
         facts.push(format!("without {skip:?}"));
     }
     facts.join(", ")
+}
+
+/// The beginning of a pattern.
+fn shortened(pattern: &DataPattern) -> String {
+    let text = pattern.to_string();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], pattern.len_bytes()),
+        None => text,
+    }
+}
+
+fn compared(verify: Verify) -> String {
+    match verify {
+        Verify { sample_percent: 0.0, .. } => "stamped for a later run".to_owned(),
+        Verify { earlier: true, .. } => "compared with what an earlier run wrote".to_owned(),
+        Verify { sample_percent: 100.0, .. } => "every read is compared".to_owned(),
+        Verify { sample_percent, .. } => format!("{sample_percent} % of reads are compared"),
+    }
 }
 
 fn logs(logs: &Logs) -> Option<String> {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use load::{Recheck, RunSpec};
+use load::{Asked, Recheck, RunSpec};
 use serde_json::{Value, json};
 
 use crate::args::Run;
@@ -18,12 +18,12 @@ pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
         return Err(UsageError(why.to_owned()).into());
     };
     let job = Path::new(&run.volumes[0]);
-    let verified = spec.workers.iter().any(|worker| worker.workload.verify.is_some());
+    let verified = spec.workers.iter().any(|worker| worker.workload.has_ledger());
     if job.extension().is_none_or(|end| end != "toml") || !verified {
         let why = "--verify-only takes the job.toml in the folder of a run with --verify";
         return Err(UsageError(why.to_owned()).into());
     }
-    let found = load::recheck(spec, job.parent().unwrap_or(Path::new("")))?;
+    let found = load::recheck(spec, job.parent().unwrap_or(Path::new("")), Asked::All)?;
     output::write(|out| {
         if !run.drive.json {
             return found.iter().try_for_each(|one| print(one, out));
@@ -35,9 +35,10 @@ pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
     Ok(if found.iter().all(Recheck::is_right) { Exit::Good } else { Exit::Mismatch })
 }
 
-/// Compares what a run that has just ended wrote. Whether all is right; if not, stderr says why.
+/// Compares what a run that has just ended wrote and did not read. Whether all is right; if not,
+/// stderr says why.
 pub fn after(spec: &RunSpec, folder: &Path) -> Result<bool> {
-    let found = load::recheck(spec, folder)?;
+    let found = load::recheck(spec, folder, Asked::Unread)?;
     for one in &found {
         let mut text = Vec::new();
         print(one, &mut text)?;

@@ -109,7 +109,8 @@ fn unbound(workload: &Workload, keeps: bool) -> Workload {
         free.range = Range::WHOLE;
     }
     if let Some(verify) = &mut free.verify {
-        verify.fill = true;
+        // No earlier run wrote to a stand-in.
+        (verify.fill, verify.earlier) = (true, false);
     }
     free
 }
@@ -182,7 +183,7 @@ mod test {
     #[test]
     fn data_that_are_compared_are_kept_in_little_memory() {
         let mut verified = Workload::new(Access::of(vec![Line::new(4096, 70.0, 100.0)]), 32);
-        verified.verify = Some(Verify { fill: false, sample_percent: 50.0 });
+        verified.verify = Some(Verify { fill: false, sample_percent: 50.0, earlier: false });
         verified.range = Range { start: Extent::Bytes(1 << 30), length: None };
         let spec = spec(&[verified.clone()]);
         let [stand_in] = &stand_ins(&spec)[..] else { panic!("one volume") };
@@ -190,7 +191,7 @@ mod test {
         assert_eq!(stand_in.geometry.bytes(), 64 << 20);
         let bare = bare(&spec);
         let workload = &bare.workers[0].workload;
-        assert_eq!(workload.verify, Some(Verify { fill: true, sample_percent: 50.0 }));
+        assert_eq!(workload.verify, Some(Verify { sample_percent: 50.0, ..Verify::default() }));
         assert_eq!(workload.range, Range::WHOLE);
         // Much under way needs more room; a small range needs no more than it has.
         verified.outstanding = 65_536;

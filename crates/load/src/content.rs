@@ -2,13 +2,14 @@
 
 use block::{Rng, splitmix};
 
-use crate::spec::Content;
+use crate::spec::{Content, DataPattern};
 
 /// Parts of a write that are unique each by themselves: the shortest block there is.
 const UNIT: usize = 512;
-/// What compressors and finders of duplicates are told to look at: shares are kept in each.
+/// What compressors and finders of duplicates are told to look at, unless they are told otherwise:
+/// shares are kept in each.
 const CHUNK: usize = 4096;
-/// Different contents of duplicates. Few, so that they add nothing to what is stored.
+/// Different contents of duplicates, likewise. Few, so that they add nothing to what is stored.
 const DUPLICATES: u64 = 64;
 
 /// Makes the content of one worker's writes.
@@ -22,10 +23,15 @@ pub(crate) struct Writer {
     rng: Rng,
     /// What makes the next unit unique: never the same twice.
     next: u64,
-    /// Bytes of each chunk that are random; the rest are zero.
+    /// Length of a chunk.
+    chunk: usize,
+    /// Bytes of each chunk that are random; the rest are zero, or this.
     random: usize,
+    rest: Option<DataPattern>,
     /// Share of 2³² of the chunks that are duplicates.
     duplicates: u64,
+    /// Different contents that they have.
+    originals: u64,
     /// Writes are not masked.
     repeats: bool,
     seed: u64,
@@ -35,13 +41,20 @@ impl Writer {
     /// For the worker with this number.
     pub(crate) fn new(content: &Content, seed: u64, number: u64) -> Writer {
         let share = |percent: f64| (percent / 100.0 * (1_u64 << 32) as f64).round() as u64;
+        let chunk = content.chunk_bytes.map_or(CHUNK, |bytes| bytes as usize).max(1);
         // Whole words; at least one number in each unit makes it unique, unless all is zero.
-        let random = ((1.0 - content.compress_percent / 100.0) * CHUNK as f64).round() as usize;
+        let random = match (&content.pattern, content.compress_percent) {
+            (Some(_), 0.0) => 0,
+            (_, percent) => ((1.0 - percent / 100.0) * chunk as f64).round() as usize,
+        };
         Writer {
             rng: Rng::new(seed, 2 * number + 1),
             next: number << 40,
-            random: random.next_multiple_of(8).min(CHUNK),
+            chunk,
+            random: random.next_multiple_of(8).min(chunk),
+            rest: content.pattern.clone(),
             duplicates: share(content.dedupe_percent),
+            originals: content.dedupe_blocks.unwrap_or(DUPLICATES).max(1),
             repeats: content.repeats,
             seed,
         }
@@ -49,17 +62,35 @@ impl Writer {
 
     /// Fills a new buffer.
     pub(crate) fn fill(&mut self, buf: &mut [u8]) {
-        for chunk in buf.chunks_mut(CHUNK) {
+        for chunk in buf.chunks_mut(self.chunk) {
             let random = self.random.min(chunk.len());
             fill_random(&mut chunk[..random], &mut self.rng);
-            chunk[random..].fill(0);
+        }
+        self.fill_rest(buf);
+    }
+
+    /// Fills what is not random: reads bring other data into the buffers of writes.
+    fn fill_rest(&self, data: &mut [u8]) {
+        match &self.rest {
+            // Of one piece: it begins with the write, and no chunk begins it anew.
+            Some(pattern) if self.random == 0 => pattern.fill(data, 0),
+            Some(pattern) => {
+                let rest =
+                    data.chunks_mut(self.chunk).filter_map(|chunk| chunk.get_mut(self.random..));
+                rest.for_each(|rest| pattern.fill(rest, 0));
+            }
+            None => {
+                let rest =
+                    data.chunks_mut(self.chunk).filter_map(|chunk| chunk.get_mut(self.random..));
+                rest.for_each(|rest| rest.fill(0));
+            }
         }
     }
 
     /// Makes a buffer that this writer filled ready for another write of all its bytes.
     #[inline]
     pub(crate) fn renew(&mut self, data: &mut [u8]) {
-        if self.random == CHUNK && self.duplicates == 0 {
+        if self.random == self.chunk && self.duplicates == 0 {
             if !self.repeats {
                 mask(data, self.unique());
             }
@@ -80,7 +111,8 @@ impl Writer {
     }
 
     fn renew_shares(&mut self, data: &mut [u8]) {
-        for chunk in data.chunks_mut(CHUNK) {
+        self.fill_rest(data);
+        for chunk in data.chunks_mut(self.chunk) {
             let random = self.random.min(chunk.len());
             if self.duplicates == 0 {
                 if !self.repeats {
@@ -93,7 +125,7 @@ impl Writer {
                 continue;
             }
             let mut content = if self.rng.chance(self.duplicates) {
-                Rng::new(self.seed, u64::MAX - self.rng.below(DUPLICATES))
+                Rng::new(self.seed, u64::MAX - self.rng.below(self.originals))
             } else {
                 Rng::new(self.unique(), 0)
             };
@@ -121,11 +153,12 @@ fn fill_random(bytes: &mut [u8], rng: &mut Rng) {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::spec::data_pattern;
     use std::collections::HashSet;
 
     /// What is written by two workers, 32 KiB at a time, from two buffers each.
     fn written(compress_percent: f64, dedupe_percent: f64) -> Vec<u8> {
-        let content = Content { compress_percent, dedupe_percent, repeats: false };
+        let content = Content { compress_percent, dedupe_percent, ..Content::default() };
         let mut all = Vec::new();
         for number in 0..2 {
             let mut writer = Writer::new(&content, 7, number);
@@ -199,6 +232,41 @@ mod test {
     }
 
     #[test]
+    fn a_pattern_goes_from_the_beginning_of_each_write_on() {
+        let pattern = |text: &str, compress_percent| Content {
+            compress_percent,
+            pattern: Some(data_pattern(text)),
+            ..Content::default()
+        };
+        let mut writer = Writer::new(&pattern("\"abc\"", 0.0), 7, 0);
+        let mut buf = vec![0; 3 * 4096];
+        for dirt in [0, 0x55] {
+            // A read has been in it.
+            buf.fill(dirt);
+            writer.renew(&mut buf[..8192]);
+            assert!(buf[..8192].iter().zip(b"abc".iter().cycle()).all(|(a, b)| a == b));
+            assert!(buf[8192..].iter().all(|byte| *byte == dirt));
+        }
+        let mut writer = Writer::new(&pattern("0xdead", 75.0), 7, 0);
+        writer.fill(&mut buf);
+        let before = buf.clone();
+        writer.renew(&mut buf);
+        for (old, new) in before.chunks(4096).zip(buf.chunks(4096)) {
+            assert_ne!(old[..1024], new[..1024]);
+            assert!(new[1024..].chunks(2).all(|pair| pair == [0xde, 0xad]));
+        }
+    }
+
+    #[test]
+    fn what_a_read_left_in_a_buffer_is_not_written() {
+        let content = Content { compress_percent: 50.0, ..Content::default() };
+        let mut writer = Writer::new(&content, 7, 0);
+        let mut buf = vec![0x55; 8192];
+        writer.renew(&mut buf);
+        assert!(buf.chunks(4096).all(|chunk| chunk[2048..].iter().all(|byte| *byte == 0)));
+    }
+
+    #[test]
     fn compresses_by_the_share_that_was_asked_for() {
         for percent in [25.0, 50.0, 80.0] {
             let data = written(percent, 0.0);
@@ -209,6 +277,33 @@ mod test {
             assert_eq!(different(&data, 4096), 100.0);
         }
         assert!(compressed(&written(100.0, 0.0), 4096) < 2.0);
+    }
+
+    #[test]
+    fn shares_are_kept_in_chunks_of_any_length() {
+        for chunk in [512, 65536] {
+            let content =
+                Content { compress_percent: 75.0, chunk_bytes: Some(chunk), ..Content::default() };
+            let mut writer = Writer::new(&content, 7, 0);
+            let mut buf = vec![0x55; 1 << 17];
+            writer.renew(&mut buf);
+            for chunk in buf.chunks(chunk as usize) {
+                let (random, zero) = chunk.split_at(chunk.len() / 4);
+                assert!(zero.iter().all(|byte| *byte == 0));
+                assert!(random.chunks(64).all(|part| part.iter().any(|byte| *byte != 0)));
+            }
+        }
+    }
+
+    #[test]
+    fn duplicates_are_of_as_many_blocks_as_were_asked_for() {
+        let content =
+            Content { dedupe_percent: 100.0, dedupe_blocks: Some(200), ..Content::default() };
+        let mut writer = Writer::new(&content, 7, 0);
+        let mut buf = vec![0; 4096 * 4000];
+        writer.renew(&mut buf);
+        let all: HashSet<&[u8]> = buf.chunks(4096).collect();
+        assert_eq!(all.len(), 200);
     }
 
     #[test]

@@ -8,9 +8,11 @@
 //! block knows the last of both: since then it may be empty, and after a trim on a volume that
 //! promises no zeroes it may hold anything older, too.
 
+mod earlier;
 mod finding;
 mod frame;
 mod judge;
+mod patterned;
 
 use std::io;
 use std::path::Path;
@@ -19,7 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use block::{Geometry, Op};
 use os::Words;
 
+pub(crate) use self::earlier::Earlier;
 use self::frame::Frame;
+pub(crate) use self::patterned::Patterned;
 use crate::spec::Workload;
 use crate::stamp::{self, SECTOR};
 
@@ -36,6 +40,8 @@ pub(crate) struct Ledger {
     frame: Frame,
     owner: u64,
     trim_zeroes: bool,
+    /// What blocks hold instead of stamps.
+    patterned: Option<Patterned>,
 }
 
 const GENERATION: u64 = (1 << 31) - 1;
@@ -92,7 +98,7 @@ impl Ledger {
             None => Words::new(count)?,
         };
         words[count - 1].store(os::random(), Ordering::Release);
-        Ok(Ledger::of(words, frame, seed, geometry))
+        Ok(Ledger::of(words, frame, seed, geometry, workloads))
     }
 
     /// The one that a run with the same workloads and seed left in a file.
@@ -107,13 +113,20 @@ impl Ledger {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
         }
         let words = Words::in_file(path, frame.words() + 1)?;
-        Ok(Ledger::of(words, frame, seed, geometry))
+        Ok(Ledger::of(words, frame, seed, geometry, workloads))
     }
 
-    fn of(words: Words, frame: Frame, seed: u64, geometry: Geometry) -> Ledger {
+    fn of(
+        words: Words,
+        frame: Frame,
+        seed: u64,
+        geometry: Geometry,
+        workloads: &[&Workload],
+    ) -> Ledger {
         let run = words[frame.words()].load(Ordering::Acquire);
         let owner = stamp::owner(seed ^ run);
-        Ledger { words, frame, owner, trim_zeroes: geometry.trim_zeroes }
+        let patterned = workloads.iter().find_map(|workload| Patterned::of(workload, geometry));
+        Ledger { words, frame, owner, trim_zeroes: geometry.trim_zeroes, patterned }
     }
 
     /// Claims a range for a write, a trim or a zeroing; false when a change is under way there.
@@ -170,8 +183,11 @@ impl Ledger {
         }
     }
 
-    /// Writes the stamps of a write that was claimed.
+    /// Writes the stamps of a write that was claimed, or its pattern.
     pub(crate) fn stamp(&self, data: &mut [u8], offset: u64) {
+        if let Some(patterned) = &self.patterned {
+            return patterned.fill(data, offset);
+        }
         for (place, sector) in (offset..).step_by(SECTOR).zip(data.chunks_exact_mut(SECTOR)) {
             let generation = begun(self.block(place).load(Ordering::Acquire));
             stamp::write(sector, self.owner, place, generation);

@@ -30,7 +30,7 @@ mod worker;
 pub use crate::ceiling::{SECONDS as CEILING_SECONDS, StandIn, on_stand_ins, stand_ins};
 pub use crate::engine::Stop;
 pub use crate::ledger::{Finding, FindingKind};
-pub use crate::recheck::{Recheck, recheck};
+pub use crate::recheck::{Asked, Recheck, recheck};
 pub use crate::runner::{Engine, RunError, Runner};
 pub use crate::simulation::{Simulation, Storage};
 pub use crate::spec::{RunSpec, TargetThreads, WorkerSpec};

@@ -20,6 +20,15 @@ const EXAMPLES: usize = 20;
 /// How long nothing may come back.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
+/// Which volumes are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// All that a verified run wrote.
+    All,
+    /// Those that a worker wrote, to be compared, and did not read.
+    Unread,
+}
+
 /// What was found on one volume.
 #[derive(Clone, Debug, Default)]
 pub struct Recheck {
@@ -48,18 +57,22 @@ impl Recheck {
     }
 }
 
-/// Reads every block of the verified volumes of `spec` and compares it with the ledgers that its
-/// run left in `folder`.
+/// Reads every block of the verified volumes of `spec` that are `asked` for, and compares it with
+/// the ledgers that its run left in `folder`.
 ///
 /// What counts is what was acknowledged. On a volume with a volatile cache a power cut may take
 /// that legally, unless the run's writes were durable (`fua_percent = 100`).
-pub fn recheck(spec: &RunSpec, folder: &Path) -> Result<Vec<Recheck>, RunError> {
+pub fn recheck(spec: &RunSpec, folder: &Path, asked: Asked) -> Result<Vec<Recheck>, RunError> {
     let core = Core::open(Pool::new(64, 64)).map_err(|error| RunError::Open(error.to_string()))?;
     let mut all = Vec::new();
     for (number, workers) in volumes(spec).into_iter().enumerate() {
         let workloads: Vec<&Workload> =
             workers.iter().map(|index| &*spec.workers[*index].workload).collect();
-        if workloads.iter().all(|workload| workload.verify.is_none()) {
+        let wanted = |workload: &&Workload| match asked {
+            Asked::All => workload.has_ledger(),
+            Asked::Unread => workload.is_unread(),
+        };
+        if !workloads.iter().any(wanted) {
             continue;
         }
         let worker = &spec.workers[workers[0]];

@@ -18,9 +18,10 @@ use self::crew::{Crew, seats};
 use crate::engine::Stop;
 use crate::handover::Command;
 use crate::judge;
+use crate::ledger::Patterned;
 use crate::meter::{Meter, Reading, Threads};
 use crate::patience::Patience;
-use crate::spec::{AccessError, RunSpec, Steady, Watch};
+use crate::spec::{AccessError, RunSpec, Steady, Watch, Workload};
 use crate::witness::{Moment, Witness};
 use crate::worker::{Trouble, outlasts};
 
@@ -116,7 +117,35 @@ pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {
         let fits = worker.workload.fits(worker.volume.geometry());
         fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
     }
-    Ok(())
+    volumes(spec).iter().try_for_each(|workers| check_data(spec, workers))
+}
+
+/// Whether what the workers of one volume compare is not written otherwise by another of them.
+fn check_data(spec: &RunSpec, workers: &[usize]) -> Result<(), RunError> {
+    let first = &spec.workers[workers[0]];
+    let conflict = |why| {
+        let (uri, error) = (first.uri.clone(), AccessError::Conflict(why));
+        Err(RunError::Access { uri, error })
+    };
+    let workloads = || workers.iter().map(|index| &*spec.workers[*index].workload);
+    let earlier = |workload: &Workload| workload.verify.is_some_and(|verify| verify.earlier);
+    if workloads().any(earlier) && workloads().any(Workload::writes) {
+        return conflict("what an earlier run wrote is compared where nobody writes meanwhile");
+    }
+    let geometry = first.volume.geometry();
+    let patterned = |workload: &Workload| Patterned::of(workload, geometry);
+    let Some(one) = workloads().find_map(patterned) else { return Ok(()) };
+    let other = |workload: &Workload| {
+        let touches = workload.writes() || workload.verify.is_some();
+        touches && patterned(workload).as_ref() != Some(&one)
+    };
+    match workloads().any(other) {
+        true => conflict(
+            "where data are compared with a pattern all workers write this pattern, in I/Os of \
+             one size, and compare it",
+        ),
+        false => Ok(()),
+    }
 }
 
 /// The workers of each volume, in the order of the first of each.
@@ -274,6 +303,8 @@ impl<'a> Run<'a> {
             let next = tick + Nanos::from_secs(1);
             tick = if next + Nanos::from_millis(500) > end { end } else { next };
             let early = self.wait_until(tick, crew, live);
+            // Who ends while intervals are handed over has more to hand over.
+            self.finished = crew.is_finished();
             self.collect(crew);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
@@ -304,7 +335,6 @@ impl<'a> Run<'a> {
                 self.steady_at_s = Some(t_s);
                 return (true, self.clock.now());
             }
-            self.finished = crew.is_finished();
             if self.finished && self.stop.asked() == 0 && self.trouble.is_none() {
                 return (true, self.clock.now());
             }
@@ -436,6 +466,7 @@ impl<'a> Run<'a> {
             warnings: emulated(spec)
                 .map(str::to_owned)
                 .chain(displaced(&self.collected))
+                .chain(earlier(spec))
                 .chain(spec.steady.map(|steady| steadiness(&steady, self.steady_at_s)))
                 .collect(),
             ..RunResult::default()
@@ -468,6 +499,16 @@ fn displaced(collected: &Collector) -> Option<String> {
     })
 }
 
+/// What comparing with an earlier run cannot find.
+fn earlier(spec: &RunSpec) -> Option<String> {
+    let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
+    verified.any(|verify| verify.earlier).then(|| {
+        "reads were compared with what an earlier run wrote, as far as its data say it: a write \
+         that was lost over an older one of the same place is not noticed"
+            .to_owned()
+    })
+}
+
 /// Whether a run became steady that was to end then.
 pub(crate) fn steadiness(steady: &Steady, at_s: Option<f64>) -> String {
     match at_s {
@@ -487,8 +528,10 @@ fn fills(spec: &RunSpec) -> bool {
     verified.any(|verify| verify.fill)
 }
 
+/// Whether what is read is compared while it runs.
 fn verifies(spec: &RunSpec) -> bool {
-    spec.workers.iter().any(|worker| worker.workload.verify.is_some())
+    let mut workloads = spec.workers.iter().map(|worker| &worker.workload);
+    workloads.any(|workload| workload.verify.is_some_and(|verify| verify.sample_percent > 0.0))
 }
 
 struct WorkerNames<'a> {

@@ -28,6 +28,19 @@ pub(crate) enum Sector {
     Torn,
 }
 
+/// What a sector of which nothing is known but its place turned out to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// A stamp of this place, whole: whose it is, and which of the writes.
+    Whole(u64, u32),
+    /// A whole stamp of this place of the volume instead.
+    Elsewhere(u64),
+    /// It begins as a stamp of this place, and goes on as something else.
+    Torn,
+    /// No stamp.
+    Nothing,
+}
+
 /// What tells a run's stamps from all others.
 pub(crate) fn owner(seed: u64) -> u64 {
     let mut state = seed ^ 0x6472_756d_6669_7265;
@@ -59,6 +72,19 @@ pub(crate) fn read(sector: &[u8], owner: u64, place: u64) -> Sector {
         false if word(OWNER) == owner => Sector::Torn,
         // Stamps that end as ours do: the end of our noise under another beginning.
         false => Sector::Foreign,
+    }
+}
+
+/// Says what a sector at byte `place` of the volume holds, whoever wrote it.
+pub(crate) fn look(sector: &[u8], place: u64) -> Left {
+    let word = |at: usize| u64::from_le_bytes(sector[at..at + 8].try_into().expect("8 bytes"));
+    let half = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("4 bytes"));
+    match half(CHECKSUM) == checksum(sector) {
+        true if word(PLACE) == place => Left::Whole(word(OWNER), half(GENERATION)),
+        true => Left::Elsewhere(word(PLACE)),
+        // Zeroes at the first place of a volume begin like a stamp of it, too.
+        false if word(PLACE) == place && word(OWNER) != 0 => Left::Torn,
+        false => Left::Nothing,
     }
 }
 
@@ -97,5 +123,21 @@ mod test {
             assert!(matches!(found, Sector::Torn | Sector::Foreign), "bit {bit}: {found:?}");
         }
         assert_eq!(read(&[0x55; SECTOR], owner, 8192), Sector::Foreign);
+    }
+
+    #[test]
+    fn tells_what_was_left_by_anybody() {
+        let mut sector = [0_u8; SECTOR];
+        assert_eq!(look(&sector, 0), Left::Nothing);
+        write(&mut sector, 77, 8192, 3);
+        assert_eq!(look(&sector, 8192), Left::Whole(77, 3));
+        assert_eq!(look(&sector, 512), Left::Elsewhere(8192));
+        for bit in (0..SECTOR * 8).step_by(7) {
+            let mut flipped = sector;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let found = look(&flipped, 8192);
+            assert!(matches!(found, Left::Torn | Left::Nothing), "bit {bit}: {found:?}");
+        }
+        assert_eq!(look(&[0x55; SECTOR], 8192), Left::Nothing);
     }
 }

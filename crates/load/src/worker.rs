@@ -14,7 +14,7 @@ use block::{Arena, Buf, Cause, Done, Fault, Io, Lane, Nanos, Op, Pool, Rng, Tag}
 use stats::{Failed, Interval};
 
 use crate::content::Writer;
-use crate::ledger::{Finding, Ledger};
+use crate::ledger::{Earlier, Finding, Ledger};
 use crate::pacing::Schedule;
 use crate::pattern::{Next, Pattern};
 use crate::spec::{Content, Part, Workload};
@@ -28,8 +28,14 @@ const TRIES: u32 = 16;
 const SOON: Nanos = Nanos(20_000);
 
 /// What is written where no bytes move: nothing is random in it, so that no buffer is touched.
-const NO_CONTENT: Content =
-    Content { compress_percent: 100.0, dedupe_percent: 0.0, repeats: false };
+const NO_CONTENT: Content = Content {
+    compress_percent: 100.0,
+    chunk_bytes: None,
+    dedupe_percent: 0.0,
+    dedupe_blocks: None,
+    repeats: false,
+    pattern: None,
+};
 
 /// A worker on its core.
 pub(crate) struct Worker {
@@ -50,6 +56,8 @@ pub(crate) struct Worker {
     plain: bool,
     plan: Plan,
     verify: Option<Verifier>,
+    /// What it reads is compared without a ledger.
+    earlier: Option<Box<Earlier>>,
     /// Where it does not begin and end with the run.
     turn: Option<Box<Turn>>,
 }
@@ -141,8 +149,8 @@ impl Worker {
         // A trace may move nothing.
         let size = workload.access.longest_bytes().max(512);
         let outstanding = workload.outstanding;
-        let content = if data { workload.content } else { NO_CONTENT };
-        let mut writer = Writer::new(&content, seed, number);
+        let content = if data { &workload.content } else { &NO_CONTENT };
+        let mut writer = Writer::new(content, seed, number);
         let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
         for buf in bufs.iter_mut().filter(|_| data) {
             match workload.writes() {
@@ -154,11 +162,15 @@ impl Worker {
         let lends = lane.lends() && size as usize <= Pool::LARGE_BYTES;
         let slots: Vec<Slot> = bufs.into_iter().map(|buf| Slot::new(size, buf)).collect();
         let schedule = Schedule::new(&workload.pacing, Rng::new(!seed, number));
+        let rng = Rng::new(seed.rotate_left(32), number);
+        let earlier = Earlier::of(workload, geometry, rng).map(Box::new);
+        let ledger = ledger.filter(|_| earlier.is_none());
         let verify = ledger.map(|ledger| Verifier::new(workload, geometry, who, ledger));
         Ok(Worker {
             plain: matches!(pattern, Pattern::Plain(_))
                 && schedule.is_none()
                 && verify.is_none()
+                && earlier.is_none()
                 && workload.refill_at.is_none(),
             lane,
             pattern,
@@ -179,6 +191,7 @@ impl Worker {
             },
             slots,
             verify,
+            earlier,
             turn: None,
         })
     }
@@ -348,6 +361,12 @@ impl Worker {
             }
             if let Some(verify) = &mut self.verify {
                 let finding = verify.ended(index, slot, &mut done);
+                trouble = trouble.or(finding.map(Trouble::Mismatch));
+            }
+            if let (Some(earlier), Op::Read, Ok(()), Some(data)) =
+                (&mut self.earlier, slot.op, done.result, &done.buf)
+            {
+                let finding = earlier.check(&data[..slot.len as usize], slot.offset);
                 trouble = trouble.or(finding.map(Trouble::Mismatch));
             }
             self.trouble = self.trouble.take().or(trouble);

@@ -10,6 +10,8 @@ pub const FILE_MAX_BYTES: usize = 1 << 20;
 
 /// Reads a file that another names.
 type ReadFile<'a> = Box<dyn Fn(&Path) -> io::Result<String> + 'a>;
+/// Reads the beginning of a file, at most so many bytes of it.
+type ReadBytes<'a> = Box<dyn Fn(&Path, usize) -> io::Result<Vec<u8>> + 'a>;
 /// Looks up a variable.
 type Lookup<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
 
@@ -19,6 +21,8 @@ pub struct Surroundings<'a> {
     pub read: ReadFile<'a>,
     /// Opens a trace that a job replays.
     pub open: Box<OpenTrace<'a>>,
+    /// Reads a file of data.
+    pub read_bytes: ReadBytes<'a>,
     /// Value of an environment variable.
     pub variable: Lookup<'a>,
     /// Size of a page.
@@ -35,6 +39,7 @@ impl Surroundings<'_> {
         Surroundings {
             read: Box::new(read_text),
             open: Box::new(open_trace),
+            read_bytes: Box::new(read_bytes),
             variable: Box::new(|name| std::env::var(name).ok()),
             page_bytes: 4096,
             memory_mib: os::sample::memory_total_bytes().unwrap_or(0) >> 20,
@@ -47,6 +52,7 @@ impl Surroundings<'_> {
         Surroundings {
             read: Box::new(|_| Err(io::ErrorKind::NotFound.into())),
             open: Box::new(|_| Err(io::ErrorKind::NotFound.into())),
+            read_bytes: Box::new(|_, _| Err(io::ErrorKind::NotFound.into())),
             variable: Box::new(|_| None),
             page_bytes: 4096,
             memory_mib: 1024,
@@ -59,6 +65,17 @@ impl Surroundings<'_> {
 /// byte order before it is left out.
 pub fn read_text(path: &Path) -> io::Result<String> {
     read_old_text(path, |_| false)
+}
+
+/// The beginning of a file of any bytes. A device or a pipe is none: it may have no end.
+fn read_bytes(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(most as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The same of a file that may be older than UTF-8: lines that are `only_words`, as comments and

@@ -44,6 +44,22 @@ pub enum FindingKind {
         /// The write that was begun last.
         begun: u32,
     },
+    /// Whoever wrote it, it holds what belongs elsewhere.
+    Misplaced {
+        /// The byte of the volume that its stamp names.
+        place: u64,
+    },
+    /// It was to be stamped by an earlier run, and is not.
+    Unstamped,
+    /// A byte is not what the data pattern says.
+    Differs {
+        /// Which byte of the volume.
+        at: u64,
+        /// What it is.
+        found: u8,
+        /// What it should be.
+        wanted: u8,
+    },
 }
 
 impl FindingKind {
@@ -56,6 +72,9 @@ impl FindingKind {
             FindingKind::Torn => "torn",
             FindingKind::Foreign => "foreign",
             FindingKind::Future { .. } => "from the future",
+            FindingKind::Misplaced { .. } => "misplaced",
+            FindingKind::Unstamped => "unstamped",
+            FindingKind::Differs { .. } => "differs",
         }
     }
 }
@@ -78,6 +97,13 @@ impl fmt::Display for Finding {
             FindingKind::Foreign => f.write_str(", not written to this place by this run"),
             FindingKind::Future { found, begun } => {
                 write!(f, ", write {found} where only {begun} were begun")
+            }
+            FindingKind::Misplaced { place } => {
+                write!(f, ", its stamp is that of byte {place}")
+            }
+            FindingKind::Unstamped => f.write_str(", no run that verifies wrote it"),
+            FindingKind::Differs { at, found, wanted } => {
+                write!(f, ", {found:#04x} at byte {at} where the pattern has {wanted:#04x}")
             }
         }
     }

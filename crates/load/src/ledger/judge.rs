@@ -21,6 +21,10 @@ impl Ledger {
         if least == 0 && most == 0 {
             return None;
         }
+        if let Some(patterned) = &self.patterned {
+            // All writes of a block write the same, but the first may still be under way.
+            return patterned.judge(data, place).filter(|_| least > 0);
+        }
         let erased = self.erased(place);
         let last = erased.trimmed.max(erased.zeroed);
         // An erasure that was acknowledged last, or begun since, may be what is seen.
@@ -97,7 +101,7 @@ impl Ledger {
     /// byte must be that of one of them.
     #[cold]
     pub(super) fn is_between(&self, data: &[u8], place: u64, least: u32, most: u32) -> bool {
-        if most <= least {
+        if most <= least || self.patterned.is_some() {
             return false;
         }
         let erased = self.erased(place);

@@ -25,6 +25,7 @@ pub(crate) struct General {
     apart: bool,
     run: u32,
     run_left: u32,
+    run_stays: bool,
     flush_every: u32,
     writes: u32,
     trims_first: bool,
@@ -117,6 +118,7 @@ impl General {
             apart: access.apart,
             run: access.run,
             run_left: 0,
+            run_stays: access.run_stays,
             flush_every: access.flush_every,
             writes: 0,
             trims_first: access.trims_first,
@@ -169,6 +171,11 @@ impl General {
         let stream = usize::from(self.apart && op != Op::Read);
         let random = if self.run_left > 0 {
             self.run_left -= 1;
+            let there = self.last[stream].0;
+            if self.run_stays && there + u64::from(size) <= self.bytes {
+                self.last[stream] = (there, there + u64::from(size));
+                return there;
+            }
             false
         } else {
             line.randoms > 0 && self.rng.chance(line.randoms)
@@ -262,6 +269,22 @@ mod test {
         }
         let jumps = blocks.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
         assert!((95..=105).contains(&jumps), "{jumps}");
+    }
+
+    #[test]
+    fn a_run_may_stay_where_it_began() {
+        let line = Line::new(4096, 50.0, 100.0);
+        let access = Access { run: 4, run_stays: true, apart: true, ..Access::of(vec![line]) };
+        let mut pattern = pattern(access, 1 << 30);
+        let mut last = [0, 0];
+        for index in 0..400 {
+            let next = pattern.next().unwrap();
+            let stream = usize::from(next.op == Op::Write);
+            // Each direction stays where it was last.
+            assert!(index % 4 == 0 || next.offset == last[stream], "{index}");
+            last[stream] = next.offset;
+        }
+        assert!(last.iter().all(|offset| *offset > 0));
     }
 
     #[test]

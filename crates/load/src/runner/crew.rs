@@ -146,7 +146,7 @@ fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
     for (number, workers) in volumes(spec).into_iter().enumerate() {
         let workloads: Vec<&Workload> =
             workers.iter().map(|index| &*spec.workers[*index].workload).collect();
-        if workloads.iter().all(|workload| workload.verify.is_none()) {
+        if !workloads.iter().any(|workload| workload.has_ledger()) {
             continue;
         }
         let path = spec.ledgers.as_ref().map(|folder| ledger_path(folder, number));
@@ -165,10 +165,10 @@ fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
 mod test {
     use super::super::check;
     use super::*;
-    use crate::spec::{Access, Part, Shift, WorkerSpec};
+    use crate::spec::{Access, Part, Shift, Verify, WorkerSpec, data_pattern};
 
-    #[test]
-    fn workers_sit_where_they_may() {
+    /// A run on these cores, with a worker for each list of those that it may be on.
+    fn spec(cores: &[usize], workers: &[&[usize]]) -> RunSpec {
         let volume = volume::open(&"null:1g".parse().unwrap(), volume::Purpose::Read).unwrap();
         let worker = |cores: &&[usize]| WorkerSpec {
             name: String::new(),
@@ -180,7 +180,7 @@ mod test {
             part: Part::WHOLE,
             shift: Shift { cores: cores.to_vec(), ..Shift::default() },
         };
-        let spec = |cores: &[usize], workers: &[&[usize]]| RunSpec {
+        RunSpec {
             job: Default::default(),
             document: Default::default(),
             workers: workers.iter().map(worker).collect(),
@@ -192,12 +192,40 @@ mod test {
             cores: cores.to_vec(),
             ledgers: None,
             targets: None,
-        };
+        }
+    }
+
+    #[test]
+    fn workers_sit_where_they_may() {
         let dealt = seats(&spec(&[4, 6], &[&[], &[], &[]]));
         assert_eq!(dealt, [(4, vec![0, 2]), (6, vec![1])]);
         let own = seats(&spec(&[0, 1, 2], &[&[1], &[1, 2], &[0], &[2, 0]]));
         assert_eq!(own, [(0, vec![2, 3]), (1, vec![0]), (2, vec![1])]);
         let nowhere = check(&spec(&[0], &[&[3]])).unwrap_err().to_string();
         assert!(nowhere.contains("none of the processors"), "{nowhere}");
+    }
+
+    #[test]
+    fn what_is_compared_is_not_written_otherwise_meanwhile() {
+        let verify = |fill, earlier| Verify { fill, earlier, ..Verify::default() };
+        let says = |first: &Workload, second: &Workload| {
+            let mut spec = spec(&[0], &[&[], &[]]);
+            for (worker, workload) in spec.workers.iter_mut().zip([first, second]) {
+                worker.workload = Arc::new(workload.clone());
+            }
+            check(&spec).err().map_or_else(String::new, |error| error.to_string())
+        };
+        let reads = Workload::new(Access::new(4096, 100.0, 0.0), 1);
+        let later = Workload { verify: Some(verify(false, true)), ..reads.clone() };
+        let writes = Workload::new(Access::new(4096, 0.0, 0.0), 1);
+        assert_eq!((says(&later, &reads), says(&later, &later)), Default::default());
+        assert!(says(&writes, &later).contains("where nobody writes"));
+        let mut pattern = Workload { verify: Some(verify(true, false)), ..writes.clone() };
+        pattern.content.pattern = Some(data_pattern("%o"));
+        assert_eq!((says(&pattern, &pattern), says(&pattern, &reads)), Default::default());
+        let longer = Workload { access: Access::new(8192, 0.0, 0.0), ..pattern.clone() };
+        for other in [&writes, &longer] {
+            assert!(says(&pattern, other).contains("all workers write this pattern"));
+        }
     }
 }

@@ -33,6 +33,9 @@ pub struct Access {
     /// whatever was done before it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub apart: bool,
+    /// All I/Os of a run go to the place of the first, not one behind the other.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub run_stays: bool,
     /// A flush after so many writes; 0 for none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flush_every: u32,
@@ -324,6 +327,7 @@ impl Access {
             random: Places::Uniform,
             sequential: Walk::Forward,
             run: 1,
+            run_stays: false,
             apart: false,
             flush_every: 0,
             trims_first: false,

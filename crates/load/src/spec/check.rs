@@ -2,6 +2,7 @@
 
 use super::Line;
 use super::access::{self, AccessError};
+use super::data_pattern::DataPattern;
 use super::job::{Content, Group, JobSpec, Pacing, Step, Verify, Workload};
 use super::when::When;
 
@@ -77,6 +78,7 @@ impl Step {
             group.workload.check(&at)?;
             group.check_when(&at, &self.groups[..index])?;
             group.check_stripes(&at)?;
+            group.check_places(&at)?;
             let (jobs, fits) = (group.logs.jobs, group.logs.jobs > 0);
             within(&at, "logs.jobs", "at least 1", f64::from(jobs), fits)?;
         }
@@ -125,6 +127,19 @@ impl Group {
         }
     }
 
+    /// A place within several volumes that are one is that of none of them.
+    fn check_places(&self, at: &str) -> Result<(), SpecError> {
+        let pattern = &self.workload.content.pattern;
+        let places = pattern.as_ref().is_some_and(DataPattern::has_places);
+        match places && self.stripes.is_some() {
+            true => {
+                let what = "%o in a pattern goes with volumes that are each for itself";
+                Err(SpecError::Conflict { at: at.to_owned(), what })
+            }
+            false => Ok(()),
+        }
+    }
+
     fn check_when(&self, at: &str, before: &[Group]) -> Result<(), SpecError> {
         let When { after, delay_seconds: delay, seconds } = &self.when;
         let (range, fits) = ("0 to a year", (0.0..=MAX_SECONDS).contains(delay));
@@ -160,21 +175,68 @@ impl Workload {
         ] {
             within(at, what, "0 to 100", value, (0.0..=100.0).contains(&value))?;
         }
-        if let Some(Verify { sample_percent: sample, .. }) = self.verify {
-            within(
-                at,
-                "sample_percent",
-                "above 0 to 100",
-                sample,
-                sample > 0.0 && sample <= 100.0,
-            )?;
-            if self.content != Content::default() {
-                let what = "verified data are incompressible: leave content away";
-                return Err(SpecError::Conflict { at: at.to_owned(), what });
-            }
-        }
+        self.check_data(at)?;
         within(at, "limit_bytes", "above 0", 0.0, self.limit_bytes != Some(0))?;
         within(at, "limit_ios", "above 0", 0.0, self.limit_ios != Some(0))
+    }
+
+    /// What is written, and whether it can be compared.
+    fn check_data(&self, at: &str) -> Result<(), SpecError> {
+        let conflict = |what| Err(SpecError::Conflict { at: at.to_owned(), what });
+        let Content { dedupe_percent, repeats, pattern, .. } = &self.content;
+        if pattern.is_some() && (*dedupe_percent > 0.0 || *repeats) {
+            return conflict("a pattern leaves nothing for dedupe_percent and repeats");
+        }
+        let chunk = self.content.chunk_bytes.unwrap_or(4096);
+        let fits = (512..=1 << 20).contains(&chunk) && chunk.is_multiple_of(512);
+        within(at, "chunk_bytes", "512 to 1m, in whole 512", f64::from(chunk), fits)?;
+        within(at, "dedupe_blocks", "1 or more", 0.0, self.content.dedupe_blocks != Some(0))?;
+        if *dedupe_percent > 0.0 && chunk != 4096 {
+            return conflict("with duplicates chunk_bytes is 4 KiB");
+        }
+        let has_places = pattern.as_ref().is_some_and(DataPattern::has_places);
+        let Some(Verify { sample_percent: sample, fill, earlier }) = self.verify else {
+            return match has_places {
+                true => conflict("%o in a pattern goes with verify"),
+                false => Ok(()),
+            };
+        };
+        within(at, "sample_percent", "0 to 100", sample, (0.0..=100.0).contains(&sample))?;
+        if self.content != (Content { pattern: pattern.clone(), ..Content::default() }) {
+            let what = "verified data are incompressible or a pattern: leave the rest of content \
+                        away";
+            return conflict(what);
+        }
+        if earlier && (fill || self.access.writes()) {
+            return conflict("what an earlier run wrote is only read: fill = false, and no writes");
+        }
+        match pattern {
+            Some(pattern) => self.pattern_fits(pattern).or_else(conflict),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a block that is compared with a pattern holds the same whichever I/O wrote it; why
+    /// not, if it does not.
+    pub(crate) fn pattern_fits(&self, pattern: &DataPattern) -> Result<(), &'static str> {
+        let lines = &self.access.lines;
+        let erases = |line: &Line| line.trim_percent > 0.0 || line.zero_percent > 0.0;
+        if self.access.trims_first || lines.iter().any(erases) {
+            return Err("a pattern is not compared where blocks are trimmed or zeroed");
+        }
+        let size = self.access.size_bytes();
+        let apart = |size: u32| lines.iter().all(|line| line.align().is_multiple_of(size.max(1)));
+        let fits = |line: &Line| {
+            let lengths = [line.size_bytes, line.align(), line.reply_bytes];
+            lengths.iter().all(|bytes| pattern.repeats_in(u64::from(*bytes)))
+        };
+        match size.is_some_and(apart) || lines.iter().all(fits) {
+            true => Ok(()),
+            false => Err(
+                "a pattern with %o, or one that does not fill sizes and alignments as a whole, is \
+                 compared where all I/Os have one size and do not overlap in part",
+            ),
+        }
     }
 
     fn check_pacing(&self, at: &str) -> Result<(), SpecError> {
@@ -212,6 +274,29 @@ mod test {
     use super::*;
 
     #[test]
+    fn a_block_that_is_compared_holds_one_pattern() {
+        let says = |pattern: &str, lines: &str| {
+            let text = SHORT.replace("{ size_bytes = '4k', read_percent = 70 }", lines);
+            let data = format!("workload.content.pattern = '{pattern}'\nworkload.verify = {{}}\n");
+            let text = text.replace("workload.access", &format!("{data}workload.access"));
+            let job = toml::from_str::<JobSpec>(&text).unwrap();
+            job.check().err().map_or_else(String::new, |error| error.to_string())
+        };
+        let two = "{ size_bytes = '4k', share_percent = 50 }, \
+                   { size_bytes = '6k', share_percent = 50, align_bytes = 512 }";
+        let apart = "{ size_bytes = '4k', align_bytes = '8k' }";
+        let over = "{ size_bytes = '4k', align_bytes = 512 }";
+        for (pattern, lines) in [("%o", apart), ("\"abc\"", apart), ("0xdead", two), ("1", over)] {
+            assert_eq!(says(pattern, lines), "", "{pattern} {lines}");
+        }
+        for (pattern, lines) in [("%o", two), ("%o", over), ("\"abc\"", two)] {
+            assert!(says(pattern, lines).contains("one size"), "{pattern} {lines}");
+        }
+        let trims = "{ size_bytes = '4k', read_percent = 50, trim_percent = 50 }";
+        assert!(says("1", trims).contains("trimmed"));
+    }
+
+    #[test]
     fn says_where_it_is_wrong() {
         let says = |from: &str, to: &str| {
             let text = SHORT.replace(from, to);
@@ -242,6 +327,17 @@ mod test {
         assert!(timed("after = 'x'").contains("must name a group before it"));
         let across = "stripes.bytes = 6144\nworkload.access";
         assert!(says("workload.access", across).contains("a stripe is a whole number"));
+        let data = |words: &str| says("workload.access", &format!("{words}\nworkload.access"));
+        let verify = "workload.verify = { fill = false, earlier = true }";
+        assert!(data(verify).contains("is only read"));
+        let pattern = |words: &str| data(&format!("workload.content.pattern = '{words}"));
+        assert!(pattern("%o'").contains("goes with verify"));
+        assert!(pattern("0xzz'").contains("0x wants digits"));
+        assert!(pattern("1'\nworkload.content.repeats = true").contains("leaves nothing"));
+        let verify = "'\nworkload.verify = { sample_percent = ";
+        assert!(pattern(&format!("1{verify}101 }}")).contains("sample_percent must be 0 to 100"));
+        let compress = format!("1{verify}9 }}\nworkload.content.compress_percent = 1");
+        assert!(pattern(&compress).contains("incompressible or a pattern"));
         let none = "workload.limit_ios = 0\nworkload.access";
         assert!(says("workload.access", none).contains("limit_ios must be above 0"));
         let line = "[{ delay_us = 5, ";

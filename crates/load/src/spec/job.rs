@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Access, AccessError, is_default};
 use super::cache::Cache;
+use super::data_pattern::DataPattern;
 use super::logs::Logs;
 use super::size::{self, Range};
 use super::steady::Steady;
@@ -201,39 +202,62 @@ pub enum Arrivals {
 }
 
 /// What is written. By default nothing can compress or share it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Content {
-    /// Share of each 4 KiB that a compressor can take away, 0 to 100.
+    /// Share of each chunk that a compressor can take away, 0 to 100.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compress_percent: f64,
+    /// Length of a chunk: 512 bytes to 1 MiB, whole 512 bytes, and 4 KiB by default. With
+    /// duplicates it is 4 KiB.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "size::some_bytes"
+    )]
+    pub chunk_bytes: Option<u32>,
     /// Share of 4 KiB blocks that equal one of few others, 0 to 100.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dedupe_percent: f64,
+    /// How many others: 1 and more, 64 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedupe_blocks: Option<u64>,
     /// The bytes of a buffer come again in its next write, but for a new number in each 512. Only
     /// for storage that compresses nothing: it saves a pass over the data.
     #[serde(default, skip_serializing_if = "is_default")]
     pub repeats: bool,
+    /// Every write is this from its beginning on; with `compress_percent` only that share of each
+    /// chunk is, behind what is random. Text of at most 512 bytes: `0xdeadbeef`, `"abcd"`, `12`,
+    /// `%o` for the place of the write, where data are verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<DataPattern>,
 }
 
 /// How data are compared.
 ///
 /// Every 512 bytes that are written carry their place, how often that place was written, and a
-/// checksum. What was never written is not compared.
+/// checksum; with a `content.pattern` they hold that and nothing else. What was never written is
+/// not compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verify {
     /// The range is written once before the run, so that every read has something to compare.
     #[serde(default = "yes")]
     pub fill: bool,
-    /// Share of reads that are compared, above 0 to 100.
+    /// Share of reads that are compared, 0 to 100. With 0 nothing is, and what is only written is
+    /// not looked at when the run is over either: a later run may do it.
     #[serde(default = "hundred")]
     pub sample_percent: f64,
+    /// What is read was written by an earlier run, of which only the data are known: each block
+    /// holds the pattern, or stamps of its place that belong together. For workloads that only
+    /// read, without `fill`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub earlier: bool,
 }
 
 impl Default for Verify {
     fn default() -> Verify {
-        Verify { fill: true, sample_percent: 100.0 }
+        Verify { fill: true, sample_percent: 100.0, earlier: false }
     }
 }
 
@@ -338,6 +362,17 @@ impl Workload {
     /// Whether it changes anything on the volume.
     pub fn writes(&self) -> bool {
         self.access.writes() || self.verify.is_some_and(|verify| verify.fill)
+    }
+
+    /// Whether a ledger knows what it writes and reads.
+    pub fn has_ledger(&self) -> bool {
+        self.verify.is_some_and(|verify| !verify.earlier)
+    }
+
+    /// Whether it writes what is to be compared, and reads nothing of it.
+    pub fn is_unread(&self) -> bool {
+        let compares = self.verify.is_some_and(|verify| verify.sample_percent > 0.0);
+        compares && self.access.read_percent() == 0.0
     }
 
     /// Whether it fits a volume of this shape, and its settings each other.
@@ -457,12 +492,17 @@ pub(super) mod test {
                 flush_every: 7,
                 trims_first: true,
                 trace: None,
+                run_stays: true,
             };
             workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
             workload.range = Range { start: size::Extent::Percent(10.0), length: None };
+            let pattern = toml::from_str::<Content>("pattern = '0xff%o\"ab\"'").unwrap().pattern;
+            let (compress_percent, dedupe_percent, repeats) = (50.0, 25.0, true);
+            let content =
+                Content { compress_percent, dedupe_percent, repeats, ..Content::default() };
             workload.content =
-                Content { compress_percent: 50.0, dedupe_percent: 25.0, repeats: true };
-            workload.verify = Some(Verify { fill: false, sample_percent: 1.5 });
+                Content { chunk_bytes: Some(512), dedupe_blocks: Some(9), pattern, ..content };
+            workload.verify = Some(Verify { fill: false, sample_percent: 1.5, earlier: true });
             workload.limit_bytes = Some(1 << 30);
             workload.refill_at = Some(3);
             (workload.limit_ios, workload.end_flush) = (Some(9), true);

@@ -7,6 +7,7 @@
 mod access;
 mod cache;
 mod check;
+mod data_pattern;
 mod job;
 mod logs;
 mod replay;
@@ -20,6 +21,9 @@ pub(crate) use access::MAX_BYTES as MAX_IO_BYTES;
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
 pub use cache::{Cache, Expect};
 pub use check::SpecError;
+#[cfg(test)]
+pub(crate) use data_pattern::data_pattern;
+pub use data_pattern::{DataPattern, PATTERN_MAX_BYTES};
 pub use job::{
     Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, Step, Stripes, Verify,
     Workload,

@@ -331,7 +331,10 @@ mod test {
         let group = after(&[("workload.access.lines.0.size_bytes", "4k")]).unwrap();
         assert_eq!(group.workload.access.size_bytes(), Some(4096));
         let group = after(&[("workload.verify.sample_percent", "5")]).unwrap();
-        assert_eq!(group.workload.verify, Some(Verify { fill: true, sample_percent: 5.0 }));
+        assert_eq!(
+            group.workload.verify,
+            Some(Verify { sample_percent: 5.0, ..Verify::default() })
+        );
         let error = after(&[("workload.acces.run", "5")]).unwrap_err();
         assert!(error.contains("unknown field `acces`, expected one of"), "{error}");
         let error = after(&[("workload.access.lines.1.size_bytes", "5")]).unwrap_err();

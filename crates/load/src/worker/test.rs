@@ -7,7 +7,7 @@ use block::{Cause, Geometry};
 
 use super::*;
 use crate::ledger::FindingKind;
-use crate::spec::{Access, Arrivals, Line, Pacing, Places, Verify};
+use crate::spec::{Access, Arrivals, Line, Pacing, Places, Verify, data_pattern};
 
 mod replay;
 
@@ -472,6 +472,65 @@ fn trims_that_are_not_done_or_go_too_far_are_found() {
             kind => panic!("{wrong:?} was taken for {kind:?}"),
         };
         assert!(fits, "{wrong:?} was taken for {finding}");
+    }
+}
+
+/// A pattern instead of stamps.
+fn patterned(text: &str) -> Workload {
+    let access = Access::new(4096, 50.0, 100.0);
+    let content = Content { pattern: Some(data_pattern(text)), ..Content::default() };
+    Workload { verify: Some(Verify::default()), content, ..Workload::new(access, 32) }
+}
+
+#[test]
+fn a_pattern_is_written_and_every_place_of_it_is_known() {
+    for text in ["0xdeadbeef", "\"abc\"", "%o0xff"] {
+        let workload = patterned(text);
+        let mut worker = worker(Lane::new(50 * US, 400 * US), &workload);
+        let done = run(&mut worker, Nanos(20 * MS));
+        assert_eq!(worker.trouble, None, "{text}");
+        assert!(!worker.filling() && done.ios() > 1_000, "{}", done.ios());
+    }
+    // What lands elsewhere is found by its place alone.
+    let finding = found(Lane::new(50 * US, 400 * US), Wrong::Misplaces, &patterned("%o"));
+    assert!(matches!(finding.kind, FindingKind::Differs { .. }), "{finding}");
+    let said = finding.to_string();
+    assert!(said.contains(": differs, 0x") && said.contains("where the pattern has"), "{said}");
+}
+
+#[test]
+fn what_an_earlier_run_left_is_read_and_compared() {
+    let earlier = Verify { fill: false, earlier: true, ..Verify::default() };
+    for text in [None, Some("%o")] {
+        let wrote = Workload { access: Access::new(4096, 0.0, 0.0), ..verified() };
+        let content = Content { pattern: text.map(data_pattern), ..Content::default() };
+        let limit_bytes = Some(BYTES);
+        let wrote = Workload { content, limit_bytes, ..wrote };
+        let mut lane = Lane::new(50 * US, 0);
+        let geometry = block::Lane::geometry(&lane);
+        let ledger = Ledger::new(&[&wrote], geometry, 3, None).unwrap();
+        for (place, block) in (0..).step_by(4096).zip(lane.memory.chunks_mut(4096)) {
+            assert!(ledger.claim(Op::Write, place, 4096));
+            ledger.stamp(block, place);
+        }
+        let mut reads = Workload { verify: Some(earlier), ..wrote };
+        reads.access.lines[0].read_percent = 100.0;
+        let damaged = [None, Some(77_777)];
+        for at in damaged {
+            if let Some(at) = at {
+                lane.memory[at] ^= 1;
+            }
+            let memory = lane.memory.clone();
+            let mut reader = worker(Lane { memory, ..Lane::new(50 * US, 0) }, &reads);
+            run(&mut reader, Nanos::from_secs(1));
+            match (at, reader.take_trouble()) {
+                (None, None) => assert!(reader.is_finished()),
+                (Some(at), Some(Trouble::Mismatch(finding))) => {
+                    assert_eq!(finding.offset, at as u64 / 4096 * 4096, "{finding}");
+                }
+                other => panic!("{text:?}: {other:?}"),
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::convert::Converter;
 use super::job::FioJob;
+use super::lengths::{self, LINES_MAX};
 use super::settings::{Distribution, Settings, Sizes};
 use super::value::Amount;
 use crate::formats::note::Treatment;
@@ -22,7 +23,8 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
     access.run = settings.mix.run;
     // fio goes on where the last I/O of the same direction ended.
     let sequential = access.lines.iter().any(|line| line.random_percent < 100.0);
-    access.apart = settings.mix.reads && settings.mix.writes && sequential;
+    access.run_stays = settings.run_stays && access.run > 1;
+    access.apart = settings.mix.reads && settings.mix.writes && (sequential || access.run_stays);
     access.flush_every = settings.flush_every;
     access.trims_first = trims_first(converter, job);
     access
@@ -40,7 +42,7 @@ fn trims_first(converter: &mut Converter<'_>, job: &FioJob) -> bool {
 
 /// Length of every I/O, if all have the same.
 pub(super) fn size(settings: &Settings) -> Option<u64> {
-    let mut used = directions(settings).into_iter().map(|(way, _)| match settings.sizes[way] {
+    let mut used = parts(settings).into_iter().map(|part| match settings.sizes[part.sizes] {
         Sizes::Fixed(size) => Some(size),
         Sizes::Range(..) | Sizes::Split(_) => None,
     });
@@ -63,9 +65,20 @@ fn directions(settings: &Settings) -> Vec<(usize, f64)> {
     }
 }
 
-/// One line for each size, and for each direction where the two differ.
-fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
-    let settings = &job.settings;
+/// Which lengths, and how many of the I/Os have them.
+struct Part {
+    /// Whose lengths in the triple.
+    sizes: usize,
+    /// Whose alignment, share of random places and operation; of reads and writes if `same`.
+    direction: usize,
+    same: bool,
+    share: f64,
+    random_percent: f64,
+}
+
+/// Lines of a kind: one for both directions, one for each where the two differ, and for random and
+/// sequential I/Os each where their lengths do.
+fn parts(settings: &Settings) -> Vec<Part> {
     let used = directions(settings);
     let same = match used[..] {
         [(a, _), (b, _)] => {
@@ -76,20 +89,57 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
         _ => false,
     };
     let each = if same { vec![(READ, 100.0)] } else { used };
-    let mut lines = Vec::new();
+    let mut parts = Vec::new();
     for (direction, share) in each {
-        let shares = shares(&settings.sizes[direction]);
-        let least = shares.iter().map(|(size, _)| *size).min().unwrap_or(0);
-        let align = align(settings, direction, least, &shares);
-        for (size, of_direction) in shares {
+        let random_percent = random_percent(settings, direction);
+        let part =
+            |sizes, share, random_percent| Part { sizes, direction, same, share, random_percent };
+        if !settings.sizes_by_order {
+            parts.push(part(direction, share, random_percent));
+            continue;
+        }
+        for (sizes, of_all, random) in
+            [(READ, 100.0 - random_percent, 0.0), (WRITE, random_percent, 100.0)]
+        {
+            if of_all > 0.0 {
+                parts.push(part(sizes, share * of_all / 100.0, random));
+            }
+        }
+    }
+    parts
+}
+
+/// One line for each size of each part.
+fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
+    let settings = &job.settings;
+    if settings.sizes_by_order && settings.mix.run > 1 {
+        let why = "lengths by order go with single random places, not with runs from each";
+        converter.refuse(job, "bs_is_seq_rand", why);
+    }
+    let parts = parts(settings);
+    let sizes = parts.iter().map(|part| &settings.sizes[part.sizes]);
+    if let Some(steps) = lengths::too_many(settings, sizes) {
+        let why = format!("it stands for {steps} sizes; {LINES_MAX} are the most");
+        converter.refuse(job, "bsrange", &why);
+        return vec![Line::new(4096, 100.0, 0.0)];
+    }
+    let mut lines = Vec::new();
+    for part in parts {
+        let shares = lengths::lengths(settings, part.sizes);
+        let divisor = shares.iter().fold(0, |divisor, (size, _)| common(divisor, *size));
+        let align = align(settings, part.direction, divisor);
+        // Beside random places sequential I/Os go on from any of their ends.
+        let between = settings.sizes_by_order && part.random_percent == 0.0;
+        let align = if between { common(divisor, align) } else { align };
+        for (size, of_part) in shares {
             let (Some(size_bytes), Some(align)) = (narrow(size), narrow(align)) else {
                 converter.refuse(job, "bs", "an I/O has at most 16m");
                 continue;
             };
-            let mut line = Line::new(size_bytes, 0.0, random_percent(settings, direction));
-            line.share_percent = share * of_direction / 100.0;
-            match direction {
-                READ if same => line.read_percent = settings.read_percent,
+            let mut line = Line::new(size_bytes, 0.0, part.random_percent);
+            line.share_percent = part.share * of_part / 100.0;
+            match part.direction {
+                READ if part.same => line.read_percent = settings.read_percent,
                 READ => line.read_percent = 100.0,
                 TRIM => line.trim_percent = 100.0,
                 _ => {}
@@ -102,36 +152,20 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
             lines.push(line);
         }
     }
+    lengths::unaligned(converter, job, lines.len());
     lines
-}
-
-/// Sizes with their shares, 0 to 100.
-fn shares(sizes: &Sizes) -> Vec<(u64, f64)> {
-    match sizes {
-        Sizes::Fixed(size) => vec![(*size, 100.0)],
-        Sizes::Split(split) => split.iter().copied().filter(|(_, share)| *share > 0.0).collect(),
-        Sizes::Range(least, most) => {
-            // fio adds a part of the most to the least, rounds down to whole leasts and cuts at
-            // the most: a rest that is no whole least becomes I/Os of the most.
-            let steps = most / least;
-            let share = *least as f64 * 100.0 / *most as f64;
-            let mut shares: Vec<_> = (1..=steps).map(|step| (step * least, share)).collect();
-            let rest = 100.0 - steps as f64 * share;
-            if most % least != 0 {
-                shares.push((*most, rest));
-            }
-            shares
-        }
-    }
 }
 
 /// What I/Os begin at a multiple of: random ones of the smallest size, as with fio; sequential
 /// ones follow each other without a gap.
-fn align(settings: &Settings, direction: usize, least: u64, shares: &[(u64, f64)]) -> u64 {
+fn align(settings: &Settings, direction: usize, divisor: u64) -> u64 {
     match (settings.mix.random, settings.align_bytes[direction]) {
         (true, Some(align)) if align > 0 => align,
-        (true, _) => least,
-        (false, _) => shares.iter().fold(0, |divisor, (size, _)| common(divisor, *size)),
+        (true, _) => match &settings.sizes[direction] {
+            Sizes::Fixed(size) | Sizes::Range(size, _) => *size,
+            sizes => lengths::shares(sizes).iter().map(|(size, _)| *size).min().unwrap_or(0),
+        },
+        (false, _) => divisor,
     }
 }
 
@@ -214,10 +248,7 @@ fn walk(converter: &mut Converter<'_>, job: &FioJob) -> Walk {
         converter.note(job, "numjobs", Treatment::Differs, why);
     }
     let hole = settings.mix.hole_bytes;
-    let size = match settings.sizes[directions(settings)[0].0] {
-        Sizes::Fixed(size) => Some(size),
-        _ => None,
-    };
+    let size = size(settings);
     match (hole, size) {
         (0, _) => Walk::Forward,
         // fio counts from the end of the last I/O: two lengths back are the one before it.

@@ -8,13 +8,13 @@ use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, logs, replay, storage};
+use super::{access, data, logs, replay, storage};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{
-    Access, Arrivals, Cache, Content, Expect, Extent, Group, JobSpec, Pacing, Range, Replay,
-    Reported, Step, Verify, Workload,
+    Access, Arrivals, Cache, Expect, Extent, Group, JobSpec, Pacing, Range, Replay, Reported, Step,
+    Workload,
 };
 
 /// What the caller knows and decides.
@@ -237,34 +237,25 @@ impl Converter<'_> {
         let free = trace.is_none();
         let access = trace.unwrap_or_else(|| access::access(self, job));
         let writes = if free { settings.mix.writes } else { access.writes() };
-        let data = settings.data;
         let outstanding = (settings.under_way() / place.files).max(1);
         let low = (settings.depth_low / place.files).max(1);
         let drains = settings.depth_low > 0 && low < outstanding;
-        Workload {
+        let workload = Workload {
             outstanding,
             refill_at: drains.then_some(low),
             pacing: if free { self.pacing(job, place.files) } else { Pacing::Closed },
             access,
             range: place.range,
-            content: Content {
-                compress_percent: match data.zeroes {
-                    true => 100.0,
-                    false => f64::from(data.compress_percent),
-                },
-                dedupe_percent: f64::from(data.dedupe_percent),
-                repeats: false,
-            },
-            // What a job reads must have been written; what it only writes is read at the end.
-            verify: (settings.verify && free)
-                .then(|| Verify { fill: settings.mix.reads, ..Verify::default() }),
+            content: data::content(self, job, place, writes),
+            verify: if free { data::verify(self, job) } else { None },
             limit_bytes: if free { self.limit_bytes(job, place) } else { None },
             limit_ios: settings
                 .most_ios
                 .filter(|_| free)
                 .map(|ios| ios.div_ceil(u64::from(place.files))),
             end_flush: settings.end_flush && writes,
-        }
+        };
+        if free { data::fitting(self, job, place, workload) } else { workload }
     }
 
     /// How much is done before the job ends by itself; `None` when only time ends it. What is done
@@ -377,23 +368,7 @@ impl Converter<'_> {
         if settings.time_based && settings.runtime_us.is_none() {
             self.refuse(job, "time_based", "time_based wants a runtime");
         }
-        if settings.verify && storage::is_odd(settings) {
-            self.refuse(job, "bs", "what is verified has whole sectors of 512 bytes");
-        }
-        if settings.verify && settings.mix.trims {
-            self.refuse(job, "verify", "trims are not verified");
-        }
-        if settings.verify {
-            let why = match settings.mix.reads {
-                true => "the range is written once before the run; stamps are our own",
-                false => "blocks are compared when the run is over; stamps are our own",
-            };
-            self.note(job, "verify", Treatment::Differs, why);
-        }
-        let shared = settings.clones > 1 && !settings.files.is_empty();
-        if shared && settings.verify && settings.mix.writes {
-            self.refuse(job, "numjobs", "clones that write cannot verify each other's blocks");
-        }
+        data::check(self, job);
     }
 }
 

@@ -7,6 +7,7 @@ use super::option;
 use super::settings::Settings;
 use super::value::{self, KbBase};
 use crate::formats::note::{FormatError, Notes, Place};
+use crate::formats::surroundings::Surroundings;
 
 /// A job as it stands in the file.
 #[derive(Clone, Debug)]
@@ -53,7 +54,10 @@ impl FioJob {
 }
 
 /// Reads the jobs of all sections, and the notes on them.
-pub fn jobs(sections: &[Section]) -> Result<(Vec<FioJob>, Notes), FormatError> {
+pub fn jobs(
+    sections: &[Section],
+    surroundings: &Surroundings<'_>,
+) -> Result<(Vec<FioJob>, Notes), FormatError> {
     let mut defaults = Settings::default();
     let mut inherited: Option<Arc<Inherited>> = None;
     let mut jobs = Vec::new();
@@ -63,7 +67,7 @@ pub fn jobs(sections: &[Section]) -> Result<(Vec<FioJob>, Notes), FormatError> {
         settings.notes.clear();
         // The one setting that is nobody's default.
         settings.name = None;
-        take(&section.settings, &mut settings)?;
+        take(&section.settings, &mut settings, surroundings)?;
         settings.notes.drain(..).for_each(|note| notes.take(note));
         if section.is_global() {
             let lines = section.settings.clone();
@@ -79,7 +83,11 @@ pub fn jobs(sections: &[Section]) -> Result<(Vec<FioJob>, Notes), FormatError> {
 }
 
 /// Takes the settings of one section: first what decides how numbers are read.
-fn take(lines: &[Setting], settings: &mut Settings) -> Result<(), FormatError> {
+fn take(
+    lines: &[Setting],
+    settings: &mut Settings,
+    surroundings: &Surroundings<'_>,
+) -> Result<(), FormatError> {
     for line in lines.iter().filter(|line| line.key == "kb_base") {
         let base: Result<u64, String> = value::number(line.value.as_deref().unwrap_or_default());
         settings.kb_base = match base {
@@ -87,5 +95,5 @@ fn take(lines: &[Setting], settings: &mut Settings) -> Result<(), FormatError> {
             _ => return Err(line.error("kb_base is 1000 or 1024")),
         };
     }
-    lines.iter().try_for_each(|line| option::apply(line, settings))
+    lines.iter().try_for_each(|line| option::apply(line, settings, surroundings))
 }

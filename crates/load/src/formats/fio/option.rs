@@ -1,13 +1,12 @@
 //! Every setting by its name: what it says, or why it is left out or refused.
 
 use super::lines::Setting;
-use super::logs;
-use super::replay;
 use super::settings::{Data, Settings};
 use super::treated;
 use super::value::{self, Unit, set_each};
-use super::words;
+use super::{data, logs, replay, words};
 use crate::formats::note::{FormatError, Note, Treatment};
+use crate::formats::surroundings::Surroundings;
 
 /// A name of fio's and its other names.
 const ALIASES: &[(&str, &str)] = &[
@@ -38,14 +37,19 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 /// Takes one setting into `settings`.
-pub fn apply(setting: &Setting, settings: &mut Settings) -> Result<(), FormatError> {
+pub fn apply(
+    setting: &Setting,
+    settings: &mut Settings,
+    surroundings: &Surroundings<'_>,
+) -> Result<(), FormatError> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == setting.key);
     let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
-    for group in [extent, time, pace, data, order, logs::take, replay::take] {
+    for group in [extent, time, pace, writes, order, logs::take, replay::take] {
         taken = taken.or_else(|| group(name, value, settings));
     }
+    let taken = taken.or_else(|| data::take(name, value, settings, surroundings));
     match taken {
         Some(Ok(())) => Ok(()),
         // Right for fio, only not built here: the other settings are worth reading all the same.
@@ -67,15 +71,15 @@ pub fn apply(setting: &Setting, settings: &mut Settings) -> Result<(), FormatErr
 }
 
 /// `None`: not one of these settings. An error says what is wrong with the value.
-type Taken = Option<Result<(), String>>;
+pub(super) type Taken = Option<Result<(), String>>;
 
 /// The value, where a setting must have one.
-fn given(value: Option<&str>) -> Result<&str, String> {
+pub(super) fn given(value: Option<&str>) -> Result<&str, String> {
     value.filter(|value| !value.is_empty()).ok_or_else(|| "a value is missing".to_owned())
 }
 
 /// Stores what was read.
-fn put<T>(place: &mut T, read: Result<T, String>) -> Result<(), String> {
+pub(super) fn put<T>(place: &mut T, read: Result<T, String>) -> Result<(), String> {
     *place = read?;
     Ok(())
 }
@@ -104,6 +108,9 @@ fn pattern(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "ba" => with.and_then(|value| {
             set_each(value, &mut settings.align_bytes, |text| Ok(Some(kb.size(text)?)))
         }),
+        "bs_unaligned" => put(&mut settings.unaligned, value::switch(value)),
+        "bs_is_seq_rand" => put(&mut settings.sizes_by_order, value::switch(value)),
+        "rw_sequencer" => put(&mut settings.run_stays, with.and_then(words::run_stays)),
         "random_distribution" => {
             put(&mut settings.distribution, with.and_then(|value| words::distribution(value, kb)))
         }
@@ -192,16 +199,15 @@ fn pace(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
     })
 }
 
-/// What is written, and whether it is looked at again.
-fn data(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
-    let with = given(value);
+/// What is written, and how it becomes durable.
+fn writes(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
+    let (with, kb) = (given(value), settings.kb_base);
     let data: &mut Data = &mut settings.data;
     let whole_percent = |text| {
         let percent: u32 = value::number(text)?;
         if percent <= 100 { Ok(percent) } else { Err(format!("{percent} is above 100 percent")) }
     };
     Some(match name {
-        "verify" => put(&mut settings.verify, with.and_then(words::verify)),
         "fsync" | "fdatasync" => put(&mut settings.flush_every, with.and_then(value::number)),
         "sync" => put(&mut settings.durable, with.and_then(words::durable)),
         "end_fsync" | "fsync_on_close" => put(&mut settings.end_flush, value::switch(value)),
@@ -211,7 +217,14 @@ fn data(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "buffer_compress_percentage" => {
             put(&mut data.compress_percent, with.and_then(whole_percent))
         }
+        "buffer_compress_chunk" => {
+            put(&mut data.chunk_bytes, with.and_then(|value| words::chunk(value, kb)).map(Some))
+        }
         "dedupe_percentage" => put(&mut data.dedupe_percent, with.and_then(whole_percent)),
+        "dedupe_mode" => put(&mut data.working_set, with.and_then(words::has_working_set)),
+        "dedupe_working_set_percentage" => {
+            put(&mut data.working_set_percent, with.and_then(whole_percent))
+        }
         _ => return None,
     })
 }

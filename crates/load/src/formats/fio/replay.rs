@@ -61,12 +61,14 @@ const SAID_BY_TRACE: [&str; 24] = [
     "file_service_type",
 ];
 /// Settings that do not go with a trace, and why.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 8] = [
     ("rate", "a trace has times of its own: replay_time_scale makes it faster"),
     ("rate_iops", "a trace has times of its own: replay_time_scale makes it faster"),
     ("thinktime", "a trace has pauses of its own"),
     ("sync", "a trace has flushes of its own"),
     ("verify", "what a trace writes is not compared"),
+    ("verify_pattern", "what a trace writes is not compared"),
+    ("verify_only", "what a trace writes is not compared"),
     ("directory", "a trace names its files with their folders"),
 ];
 

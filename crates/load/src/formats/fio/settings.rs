@@ -4,7 +4,7 @@ use super::logs::Logs;
 use super::replay::Replays;
 use super::value::{Amount, KbBase, Triple};
 use crate::formats::note::Note;
-use crate::spec::Quantity;
+use crate::spec::{DataPattern, Quantity};
 
 /// All settings of a job, or the defaults for the jobs that follow.
 #[derive(Clone, Debug)]
@@ -33,6 +33,12 @@ pub struct Settings {
     pub random_percent: Triple<f64>,
     /// Lengths for each direction.
     pub sizes: Triple<Sizes>,
+    /// Lengths are of any number of bytes within their ranges.
+    pub unaligned: bool,
+    /// The lengths of reads are those of sequential I/Os, and of writes those of random ones.
+    pub sizes_by_order: bool,
+    /// All I/Os of a run go to the place of the first.
+    pub run_stays: bool,
     /// Random I/Os begin at multiples of this; at multiples of the smallest length otherwise.
     pub align_bytes: Triple<Option<u64>>,
     /// How I/O is done, `ioengine=`.
@@ -99,8 +105,8 @@ pub struct Settings {
     pub think_us: u64,
     /// I/Os between two pauses.
     pub think_ios: u32,
-    /// Reads are compared.
-    pub verify: bool,
+    /// How data are compared.
+    pub verify: Verify,
     /// Writes between two flushes; 0 for none.
     pub flush_every: u32,
     /// Writes are durable before they are acknowledged.
@@ -154,6 +160,9 @@ impl Default for Settings {
             read_percent: 50.0,
             random_percent: [100.0; 3],
             sizes: [const { Sizes::Fixed(4096) }; 3],
+            unaligned: false,
+            sizes_by_order: false,
+            run_stays: false,
             align_bytes: [None; 3],
             engine: Engine::Synchronous,
             depth: 1,
@@ -187,7 +196,7 @@ impl Default for Settings {
             poisson: false,
             think_us: 0,
             think_ios: 1,
-            verify: false,
+            verify: Verify::default(),
             flush_every: 0,
             durable: false,
             data: Data::default(),
@@ -305,8 +314,51 @@ pub enum Distribution {
     Zones(Vec<(f64, Amount)>),
 }
 
-/// What is written.
+/// How data are compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verify {
+    /// By what; `None` until `verify=` says.
+    pub method: Option<Method>,
+    /// What was written is read again, `do_verify=`.
+    pub reads: bool,
+    /// What a run before wrote is read, and nothing is written.
+    pub only: bool,
+    /// What all data are, `verify_pattern=`.
+    pub pattern: Option<DataPattern>,
+}
+
+impl Default for Verify {
+    fn default() -> Verify {
+        Verify { method: None, reads: true, only: false, pattern: None }
+    }
+}
+
+impl Verify {
+    /// Whether anything is written or read to be compared, and how: as in fio a pattern alone is
+    /// one with a header.
+    pub fn method(&self) -> Option<Method> {
+        let pattern = self.pattern.as_ref().map(|_| Method::PatternWithHeader);
+        self.method.or(pattern).filter(|method| !matches!(method, Method::Nothing | Method::Null))
+    }
+}
+
+/// What `verify=` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Nothing is compared.
+    Nothing,
+    /// It is only pretended.
+    Null,
+    /// By a checksum in a header.
+    Sum,
+    /// By a pattern.
+    Pattern,
+    /// By a pattern behind a header.
+    PatternWithHeader,
+}
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
     /// Nothing but zeroes.
     pub zeroes: bool,
@@ -318,11 +370,28 @@ pub struct Data {
     pub compress_percent: u32,
     /// Share of blocks that were written before, 0 to 100.
     pub dedupe_percent: u32,
+    /// Shares are kept in each so many bytes.
+    pub chunk_bytes: Option<u32>,
+    /// Duplicates are drawn from a set of blocks.
+    pub working_set: bool,
+    /// How large that is, in percent of `size`.
+    pub working_set_percent: u32,
+    /// What stands where a compressor finds something, or everywhere, `buffer_pattern=`.
+    pub pattern: Option<DataPattern>,
 }
 
 impl Default for Data {
     fn default() -> Data {
-        let (zeroes, refill) = (false, false);
-        Data { zeroes, refill, scramble: true, compress_percent: 0, dedupe_percent: 0 }
+        Data {
+            zeroes: false,
+            refill: false,
+            scramble: true,
+            compress_percent: 0,
+            dedupe_percent: 0,
+            chunk_bytes: None,
+            working_set: false,
+            working_set_percent: 5,
+            pattern: None,
+        }
     }
 }

@@ -246,6 +246,10 @@ fn names(
 
 /// Whether lengths or places are no whole sectors: through the page cache that works.
 pub(super) fn is_odd(settings: &Settings) -> bool {
+    let ranges = settings.sizes.iter().any(|sizes| matches!(sizes, Sizes::Range(..)));
+    if settings.unaligned && ranges {
+        return true;
+    }
     let sizes = settings.sizes.iter().flat_map(|sizes| match sizes {
         Sizes::Fixed(size) => vec![*size],
         Sizes::Range(least, most) => vec![*least, *most],

@@ -57,7 +57,7 @@ fn harmless(name: &str) -> Option<&'static str> {
         | "overwrite"
         | "filetype"
         | "unique_filename" => "how files come about; the volume is one",
-        "unlink" | "unlink_each_loop" => "files stay",
+        "rwmixcycle" => "fio has given it up: what comes next is drawn for each I/O",
         "random_generator" | "softrandommap" => "places are drawn without memory and without skew",
         "verify_async" | "verify_async_cpus" | "verify_dump" | "verify_fatal" | "verifysort"
         | "verifysort_nr" | "verify_state_save" => "the first wrong byte ends the run and is named",
@@ -101,6 +101,8 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Differs, "no I/O is given to threads of the kernel by force; those that wait are")
         }
         "force_async" => (Ignored, "off, as by default"),
+        "unlink" | "unlink_each_loop" if on => (Differs, "files stay"),
+        "unlink" | "unlink_each_loop" => (Ignored, "off, as by default"),
         "sqthread_poll_cpu" => (Differs, "the kernel chooses the processor of its polling thread"),
         "randrepeat" if on => (Ignored, "equal seeds make equal runs"),
         "randrepeat" => (Differs, "runs repeat; give another --seed for another order"),
@@ -115,14 +117,14 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         }
         "numa_mem_policy" => (Differs, "buffers lie beside the processor that uses them"),
         "io_submit_mode" => (Ignored, "a rate is kept whatever completes; no thread is needed"),
-        "do_verify" if on => (Ignored, "data are compared"),
-        "do_verify" => (Refused, "headers that nobody compares: take verify away"),
+        "dedupe_global" if on => (Ignored, "duplicates are those of all jobs"),
+        "verify_interval" => (Differs, "our own stamps stand in each 512 bytes"),
+        "verify_offset" => (Differs, "our own stamps stand at the beginning of each 512 bytes"),
         "verify_backlog" | "verify_backlog_batch" => {
             (Differs, "every read is compared at once; there is no backlog")
         }
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
         "zonemode"
-        | "bs_unaligned"
         | "pre_read"
         | "atomic"
         | "zero_write"
@@ -133,15 +135,14 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         | "rate_ignore_thinktime"
         | "serialize_overlap"
         | "fill_device"
-        | "bs_is_seq_rand"
+        | "create_only"
+        | "dedupe_global"
         | "lockmem"
         | "nice"
         | "max_latency"
         | "latency_target"
-        | "rwmixcycle"
         | "rate_min"
         | "rate_iops_min"
-        | "verify_only"
         | "trim_percentage"
         | "experimental_verify"
         | "write_hint"
@@ -149,7 +150,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         {
             (Ignored, "off, as by default")
         }
-        "rw_sequencer" if value == Some("sequential") => (Ignored, "as by default"),
         "thinktime_blocks_type" if value == Some("complete") => (Ignored, "as by default"),
         "verify_write_sequence" | "verify_header_seed" => (Ignored, "stamps are our own"),
         _ => return None,
@@ -159,7 +159,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
 /// Settings of fio's that would change the load, and are not built.
 fn unsupported(name: &str) -> Option<&'static str> {
     Some(match name {
-        "bs_unaligned" | "bs_is_seq_rand" => "lengths are whole blocks and belong to a direction",
         "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
         | "max_latency" => "the depth is given, not searched: try `drumfire sweep`",
         "rate_ignore_thinktime" => "a rate and a thinktime exclude each other",
@@ -194,19 +193,10 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         }
         "flow" | "flow_id" | "flow_watermark" | "flow_sleep" => "jobs run by themselves",
         "exec_prerun" | "exec_postrun" | "ioscheduler" | "profile" => "nothing else is run",
-        "verify_interval"
-        | "verify_offset"
-        | "verify_pattern"
-        | "verify_pattern_interval"
+        "verify_pattern_interval"
         | "experimental_verify"
         | "verify_state_load"
-        | "verify_only"
         | "verify_policy" => "stamps are our own: take it away",
-        "buffer_pattern"
-        | "buffer_compress_chunk"
-        | "dedupe_mode"
-        | "dedupe_global"
-        | "dedupe_working_set_percentage" => "this kind of data is not made",
         "trim_percentage" | "trim_verify_zero" | "trim_backlog" | "trim_backlog_batch"
         | "num_range" => "trims are a job of their own: use rw=randtrim",
         "thinktime_spin" | "thinkcycles" | "thinktime_blocks_type" | "thinktime_iotime" => {
@@ -214,16 +204,14 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         }
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
-        "rw_sequencer"
-        | "rwmixcycle"
-        | "offset_align"
+        "fill_device" => "a run ends by its size or time, not by a full disk: give a size",
+        "file_append" => "files do not grow while they are written: give an offset",
+        "pre_read" => "let a job read it all before this one, and give this one invalidate=0",
+        "create_only" => "files are written when a job reads them first: make them by a job",
+        "offset_align"
         | "sprandom"
         | "random_sequence_stride"
         | "ramp_size"
-        | "fill_device"
-        | "file_append"
-        | "pre_read"
-        | "create_only"
         | "serialize_overlap"
         | "ignore_error" => "not supported",
         _ => return None,
@@ -243,6 +231,15 @@ mod test {
         assert_eq!(of("force_async", Some("4")), Some(Differs));
         assert_eq!(of("log_offset", Some("1")), Some(Differs));
         assert_eq!(of("log_offset", Some("0")), Some(Ignored));
+        for name in ["fill_device", "file_append", "pre_read", "create_only"] {
+            assert_eq!(of(name, Some("1")), Some(Refused), "{name}");
+        }
+        for name in ["dedupe_global", "rwmixcycle"] {
+            assert_eq!(of(name, Some("1")), Some(Ignored), "{name}");
+        }
+        for name in ["verify_interval", "verify_offset", "unlink"] {
+            assert_eq!(of(name, Some("512")), Some(Differs), "{name}");
+        }
         assert_eq!(of("no_such_option", None), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Values of settings that are words: `randrw:8`, `zipf:1.2`, `512/10:4k/60:8k`, `io_uring`.
 
-use super::settings::{Distribution, Engine, Hint, Mix, Service, Sizes};
+use super::settings::{Distribution, Engine, Hint, Method, Mix, Service, Sizes};
 use super::value::{self, Amount, KbBase, Triple, set_each};
 use crate::spec::Quantity;
 
@@ -8,8 +8,6 @@ use crate::spec::Quantity;
 const SPLITS_MAX: usize = 64;
 /// Zones of one distribution; fio's own limit.
 const ZONES_MAX: usize = 256;
-/// Longest list of sizes that a range of sizes stands for.
-const RANGE_MAX: u64 = 4096;
 /// Highest processor number; no Linux has more.
 const CPU_MAX: usize = 8191;
 
@@ -57,11 +55,7 @@ pub fn block_sizes(text: &str, sizes: &mut Triple<Sizes>, kb: KbBase) -> Result<
 pub fn size_ranges(text: &str, sizes: &mut Triple<Sizes>, kb: KbBase) -> Result<(), String> {
     set_each(text, sizes, |part| {
         let (least, most) = kb.range(part)?;
-        let steps = most / not_zero(least)?;
-        match steps <= RANGE_MAX {
-            true => Ok(Sizes::Range(least, most)),
-            false => Err(format!("{part} stands for {steps} sizes; {RANGE_MAX} are the most")),
-        }
+        Ok(Sizes::Range(not_zero(least)?, most))
     })
 }
 
@@ -244,14 +238,19 @@ pub fn delay(text: &str) -> Result<(u64, u64), String> {
     Ok((least.min(most), least.max(most)))
 }
 
-/// Reads `verify=`: whether data are compared.
-pub fn verify(text: &str) -> Result<bool, String> {
+/// Reads `verify=`: how data are compared.
+pub fn verify(text: &str) -> Result<Method, String> {
     match text {
-        "0" => Ok(false),
+        "0" => Ok(Method::Nothing),
+        "null" => Ok(Method::Null),
+        "pattern" => Ok(Method::Pattern),
+        "pattern_hdr" => Ok(Method::PatternWithHeader),
         "1" | "md5" | "crc64" | "crc32c" | "crc32c-intel" | "crc32" | "crc16" | "crc7"
         | "xxhash" | "sha512" | "sha256" | "sha1" | "sha3-224" | "sha3-256" | "sha3-384"
-        | "sha3-512" => Ok(true),
-        _ => Err(format!("the method {text} is not supported: crc32c and the other sums are")),
+        | "sha3-512" => Ok(Method::Sum),
+        _ => Err(format!(
+            "the method {text} is not supported: crc32c and the other sums are, and pattern"
+        )),
     }
 }
 
@@ -325,6 +324,33 @@ pub fn is_poisson(text: &str) -> Result<bool, String> {
         "linear" => Ok(false),
         "poisson" => Ok(true),
         _ => Err(format!("'{text}' is neither linear nor poisson")),
+    }
+}
+
+/// Reads `rw_sequencer=`: whether all I/Os of a run go to one place.
+pub fn run_stays(text: &str) -> Result<bool, String> {
+    match text {
+        "sequential" => Ok(false),
+        "identical" => Ok(true),
+        _ => Err(format!("'{text}' is neither sequential nor identical")),
+    }
+}
+
+/// Reads `dedupe_mode=`: whether duplicates are drawn from a set of blocks.
+pub fn has_working_set(text: &str) -> Result<bool, String> {
+    match text {
+        "repeat" => Ok(false),
+        "working_set" => Ok(true),
+        _ => Err(format!("'{text}' is neither repeat nor working_set")),
+    }
+}
+
+/// Reads `buffer_compress_chunk=`.
+pub fn chunk(text: &str, kb: KbBase) -> Result<u32, String> {
+    let bytes = kb.size(text)?;
+    match u32::try_from(bytes).ok().filter(|bytes| (512..=1 << 20).contains(bytes)) {
+        Some(bytes) if bytes.is_multiple_of(512) => Ok(bytes),
+        _ => Err(format!("a chunk of {text} is not supported: 512 to 1m, in whole 512 bytes, are")),
     }
 }
 

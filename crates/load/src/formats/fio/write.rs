@@ -262,6 +262,9 @@ fn access(text: &mut String, access: &Access) -> Result<(), String> {
     if access.flush_every > 0 {
         set(text, "fsync", access.flush_every);
     }
+    if access.run_stays {
+        set(text, "rw_sequencer", "identical");
+    }
     if first.delay_us > 0 {
         set(text, "thinktime", first.delay_us);
         set(text, "thinktime_blocks", first.burst);
@@ -403,26 +406,52 @@ fn pacing(text: &mut String, workload: &Workload, files: u64) -> Result<(), Stri
 }
 
 fn content(text: &mut String, workload: &Workload) -> Result<(), String> {
-    let content = workload.content;
+    let content = &workload.content;
     let compress = whole(content.compress_percent, "the share that compresses")?;
     let dedupe = whole(content.dedupe_percent, "the share of duplicates")?;
     if compress > 0 {
         set(text, "buffer_compress_percentage", compress);
     }
+    if compress > 0 && dedupe == 0 {
+        set(text, "buffer_compress_chunk", content.chunk_bytes.unwrap_or(4096));
+    }
     if dedupe > 0 {
         set(text, "dedupe_percentage", dedupe);
     }
-    match workload.verify {
-        None => {}
-        Some(verify) => {
-            let fill = workload.access.read_percent() > 0.0;
-            if verify != (Verify { fill, ..Verify::default() }) {
-                return Err("comparing a part of all reads is not fio's".to_owned());
+    if content.dedupe_blocks.is_some() {
+        return Err("fio counts the set of duplicates as a share of the size".to_owned());
+    }
+    match (workload.verify, &content.pattern) {
+        (None, None) => {}
+        (None, Some(pattern)) => set(text, "buffer_pattern", pattern),
+        (Some(verify), pattern) => {
+            compared(text, workload, verify)?;
+            set(text, "verify", if pattern.is_some() { "pattern" } else { "crc32c" });
+            if let Some(pattern) = pattern {
+                set(text, "verify_pattern", pattern);
             }
-            set(text, "verify", "crc32c");
         }
     }
     Ok(())
+}
+
+/// What is read is what was there before if nothing is written; what is written is there first if
+/// both are done.
+fn compared(text: &mut String, workload: &Workload, verify: Verify) -> Result<(), String> {
+    let (reads, writes) = (workload.access.read_percent() > 0.0, workload.access.writes());
+    let usual = Verify { fill: reads && writes, earlier: !writes, ..Verify::default() };
+    let unread = Verify { fill: false, earlier: false, sample_percent: 0.0 };
+    match verify {
+        _ if verify == usual => Ok(()),
+        _ if verify == unread && writes => {
+            set(text, "do_verify", 0);
+            Ok(())
+        }
+        Verify { fill: true, .. } if !writes => {
+            Err("to write what is only read is not fio's: give it a job before".to_owned())
+        }
+        _ => Err("comparing a part of all reads is not fio's".to_owned()),
+    }
 }
 
 /// A share as fio has it: in whole percent.

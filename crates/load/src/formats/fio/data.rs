@@ -1,0 +1,248 @@
+//! What a fio job writes, and how it is compared.
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::option::{Taken, given, put};
+use super::settings::{Data, Method, Settings};
+use super::storage::{self, Place};
+use super::{value, words};
+use crate::formats::note::Treatment::{Differs, Ignored};
+use crate::formats::surroundings::Surroundings;
+use crate::spec::{Content, DataPattern, PATTERN_MAX_BYTES, Pacing, Places, Verify, Workload};
+
+/// What shares that can be compressed are kept in, if nothing else is said; fio's own.
+const CHUNK_BYTES: u32 = 512;
+/// What shares of duplicates are kept in.
+const BLOCK_BYTES: u64 = 4096;
+
+/// The words; `None` where it is none of them.
+pub(super) fn take(
+    name: &str,
+    value: Option<&str>,
+    settings: &mut Settings,
+    surroundings: &Surroundings<'_>,
+) -> Taken {
+    let with = given(value);
+    let pattern = || given(value).and_then(|text| read_pattern(text, surroundings));
+    let verify = &mut settings.verify;
+    Some(match name {
+        "verify" => put(&mut verify.method, with.and_then(words::verify).map(Some)),
+        "do_verify" => put(&mut verify.reads, value::switch(value)),
+        "verify_only" => put(&mut verify.only, value::switch(value)),
+        "verify_pattern" => put(&mut verify.pattern, pattern().map(Some)),
+        "buffer_pattern" => {
+            let plain = pattern().and_then(|pattern| match pattern.has_places() {
+                true => Err("%o stands in a verify_pattern only".to_owned()),
+                false => Ok(Some(pattern)),
+            });
+            put(&mut settings.data.pattern, plain)
+        }
+        _ => return None,
+    })
+}
+
+fn read_pattern(text: &str, surroundings: &Surroundings<'_>) -> Result<DataPattern, String> {
+    let file = |name: &str| {
+        // One byte more shows that it is too long.
+        let read = (surroundings.read_bytes)(name.as_ref(), PATTERN_MAX_BYTES + 1);
+        read.map_err(|error| format!("cannot read {name}: {error}"))
+    };
+    DataPattern::parse(text, &file)
+}
+
+/// What is written.
+pub(super) fn content(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    place: &Place,
+    writes: bool,
+) -> Content {
+    let (data, verify) = (&job.settings.data, &job.settings.verify);
+    match verify.method() {
+        Some(Method::Pattern | Method::PatternWithHeader) => {
+            Content { pattern: verify.pattern.clone(), ..Content::default() }
+        }
+        _ if !writes => Content::default(),
+        Some(_) => {
+            let why = "what a sum verifies are our own stamps, which nothing can compress: take \
+                       verify=pattern and verify_pattern";
+            for (word, given) in [
+                ("buffer_pattern", data.pattern.is_some()),
+                ("buffer_compress_percentage", data.compress_percent > 0),
+                ("dedupe_percentage", data.dedupe_percent > 0),
+            ] {
+                if given {
+                    converter.refuse(job, word, why);
+                }
+            }
+            Content::default()
+        }
+        None => {
+            let shares = data.compress_percent > 0 || data.dedupe_percent > 0;
+            Content {
+                compress_percent: match data.zeroes {
+                    // With shares, or with a pattern, buffers are not zero for fio either.
+                    true if !shares && data.pattern.is_none() => 100.0,
+                    _ => f64::from(data.compress_percent),
+                },
+                dedupe_percent: f64::from(data.dedupe_percent),
+                chunk_bytes: chunk_bytes(data),
+                dedupe_blocks: working_set(converter, job, place),
+                repeats: false,
+                pattern: data.pattern.clone(),
+            }
+        }
+    }
+}
+
+/// What shares that can be compressed are kept in, where that is not a block.
+fn chunk_bytes(data: &Data) -> Option<u32> {
+    let chunk = data.chunk_bytes.unwrap_or(CHUNK_BYTES);
+    let plain = data.compress_percent > 0 && data.dedupe_percent == 0;
+    (plain && u64::from(chunk) != BLOCK_BYTES).then_some(chunk)
+}
+
+/// How many blocks of ours make up the set that duplicates are drawn from.
+fn working_set(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Option<u64> {
+    let data = &job.settings.data;
+    if data.dedupe_percent == 0 {
+        return None;
+    }
+    if data.chunk_bytes.is_some() && data.compress_percent > 0 {
+        let why = "duplicates are blocks of 4 KiB, and so are the chunks beside them";
+        converter.refuse(job, "buffer_compress_chunk", why);
+    }
+    if !data.working_set {
+        let why = "duplicates are blocks of 4 KiB, each one of 64; fio repeats a whole write";
+        converter.note(job, "dedupe_percentage", Differs, why);
+        return None;
+    }
+    let Some(bytes) = place.part_bytes else {
+        converter.refuse(job, "dedupe_mode", "the set is a part of a size that is known");
+        return None;
+    };
+    let why = "duplicates are blocks of 4 KiB of a set that all jobs share; fio's are whole writes";
+    converter.note(job, "dedupe_mode", Differs, why);
+    let set = u128::from(bytes) * u128::from(data.working_set_percent) / 100;
+    Some((set as u64 / BLOCK_BYTES).max(1))
+}
+
+/// How it is compared.
+pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Verify> {
+    let settings = &job.settings;
+    let method = settings.verify.method()?;
+    let (reads, writes) = (settings.mix.reads, settings.mix.writes);
+    let earlier = !writes || settings.verify.only;
+    let unread = !settings.verify.reads && !earlier;
+    let word = if settings.verify.method.is_some() { "verify" } else { "verify_pattern" };
+    let ours = if method == Method::Sum { "; stamps are our own" } else { "" };
+    let why = match (earlier, reads) {
+        (true, _) if method == Method::Sum => {
+            "our own stamps are looked for: fio's are not known, and a write that was lost over an \
+             older one is not noticed; `run JOB.toml --verify-only` notices it"
+        }
+        (true, _) => "",
+        (false, _) if unread => "blocks are not compared in this job",
+        (false, true) => "the range is written once before the run, and all reads are compared",
+        (false, false) => "blocks are compared when the run is over",
+    };
+    if !why.is_empty() {
+        let ours = if earlier { "" } else { ours };
+        converter.note(job, word, Differs, &format!("{why}{ours}"));
+    }
+    if method == Method::PatternWithHeader {
+        converter.note(job, word, Differs, "no header stands before the pattern");
+    }
+    Some(Verify {
+        // What a job reads must have been written; what it only writes is read at the end.
+        fill: reads && writes && !unread,
+        sample_percent: if unread { 0.0 } else { 100.0 },
+        earlier,
+    })
+}
+
+/// What does not go together, whatever the volume is.
+pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
+    let settings = &job.settings;
+    if settings.verify.method == Some(Method::Null) {
+        converter.note(job, "verify", Ignored, "it compares nothing");
+    }
+    let data = &settings.data;
+    let random = data.pattern.is_none()
+        && !(data.zeroes || data.scramble || data.refill)
+        && data.compress_percent == 0
+        && data.dedupe_percent == 0;
+    let Some(method) = settings.verify.method() else {
+        if random && settings.mix.writes {
+            let why = "each write differs from all others; fio's buffers come again as they are";
+            converter.note(job, "scramble_buffers", Differs, why);
+        }
+        if settings.verify.only {
+            converter.refuse(job, "verify_only", "verify_only wants a verify");
+        }
+        return;
+    };
+    let has_pattern = settings.verify.pattern.is_some();
+    if storage::is_odd(settings) {
+        let word = if settings.unaligned { "bs_unaligned" } else { "bs" };
+        converter.refuse(job, word, "what is verified has whole sectors of 512 bytes");
+    }
+    if settings.mix.trims {
+        converter.refuse(job, "verify", "trims are not verified");
+    }
+    if method != Method::Sum && !has_pattern {
+        converter.refuse(job, "verify", "a verify_pattern is missing");
+    }
+    if method == Method::Sum && has_pattern {
+        let why = "our own stamps fill all of a block; with verify=pattern the pattern does";
+        converter.note(job, "verify_pattern", Differs, why);
+    }
+    if settings.verify.only && settings.mix.reads && settings.mix.writes {
+        converter.refuse(job, "verify_only", "what was written beside reads is not known");
+    }
+    let shared = settings.clones > 1 && !settings.files.is_empty();
+    if shared && settings.mix.writes {
+        converter.refuse(job, "numjobs", "clones that write cannot verify each other's blocks");
+    }
+}
+
+/// The workload as it can be compared: a job that only verifies reads where it would have written.
+pub(super) fn fitting(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    place: &Place,
+    mut workload: Workload,
+) -> Workload {
+    let settings = &job.settings;
+    if workload.verify.is_some()
+        && let Some(pattern) = &workload.content.pattern
+    {
+        if let Err(why) = workload.pattern_fits(pattern) {
+            converter.refuse(job, "verify_pattern", why);
+        }
+        if pattern.has_places() && place.stripes.is_some() {
+            let why = "%o is the place in one file, and this job goes from file to file";
+            converter.refuse(job, "verify_pattern", why);
+        }
+    }
+    if !settings.verify.only || !settings.mix.writes || workload.verify.is_none() {
+        return workload;
+    }
+    let access = &mut workload.access;
+    let all_random = access.random == Places::Once
+        && access.lines.iter().all(|line| line.random_percent == 100.0);
+    let sequential = access.lines.iter().all(|line| line.random_percent == 0.0);
+    let known = workload.limit_bytes.is_some() || workload.limit_ios.is_some();
+    if !(all_random || sequential) || access.size_bytes().is_none() || !known {
+        let why = "which places were written is known of I/Os of one size that visit each once, in \
+                   a job that ends by its size";
+        converter.refuse(job, "verify_only", why);
+    }
+    for line in &mut access.lines {
+        (line.read_percent, line.fua_percent, line.delay_us) = (100.0, 0.0, 0);
+    }
+    access.flush_every = 0;
+    workload.pacing = Pacing::Closed;
+    workload.end_flush = false;
+    workload
+}

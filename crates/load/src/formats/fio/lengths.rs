@@ -1,0 +1,91 @@
+//! The lengths of a fio job's I/Os, with their shares.
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::settings::{Settings, Sizes};
+use crate::formats::note::Treatment;
+
+/// Most lengths of a range of any number of bytes: those of both directions are lines of one
+/// specification.
+const LENGTHS_MAX: u64 = 2000;
+/// Most lines of a specification.
+pub(super) const LINES_MAX: usize = 4096;
+
+/// Sizes of a range beyond those that there may be.
+pub(super) fn too_many<'a>(
+    settings: &Settings,
+    mut sizes: impl Iterator<Item = &'a Sizes>,
+) -> Option<u64> {
+    let steps = |sizes: &Sizes| match sizes {
+        Sizes::Range(least, most) if !settings.unaligned => Some(*most / *least),
+        _ => None,
+    };
+    sizes.find_map(|sizes| steps(sizes).filter(|steps| *steps > LINES_MAX as u64))
+}
+
+/// The lengths of one direction with their shares, 0 to 100.
+pub(super) fn lengths(settings: &Settings, of: usize) -> Vec<(u64, f64)> {
+    match &settings.sizes[of] {
+        Sizes::Range(least, most) if settings.unaligned => any_lengths(*least, *most),
+        sizes => shares(sizes),
+    }
+}
+
+/// fio adds a part of the most to the least and cuts at the most. Of many lengths as many are taken
+/// as there may be, all as far from the next one, and the most.
+fn any_lengths(least: u64, most: u64) -> Vec<(u64, f64)> {
+    let span = most - least;
+    let count = span.min(LENGTHS_MAX);
+    if span == 0 {
+        return vec![(most, 100.0)];
+    }
+    let below = span as f64 * 100.0 / most as f64;
+    let length =
+        |index: u64| least + (u128::from(index) * u128::from(span) / u128::from(count)) as u64;
+    let mut shares: Vec<_> =
+        (0..count).map(|index| (length(index), below / count as f64)).collect();
+    shares.push((most, 100.0 - below));
+    shares
+}
+
+/// What lengths of any number of bytes want.
+pub(super) fn unaligned(converter: &mut Converter<'_>, job: &FioJob, lines: usize) {
+    let settings = &job.settings;
+    let ranges = settings.sizes.iter().filter_map(|sizes| match sizes {
+        Sizes::Range(least, most) => Some(most - least),
+        _ => None,
+    });
+    let Some(span) = ranges.max().filter(|_| settings.unaligned) else { return };
+    if settings.direct {
+        let why = "lengths of any number of bytes go through the page cache: take direct=0";
+        converter.refuse(job, "bs_unaligned", why);
+    }
+    if span > LENGTHS_MAX {
+        let why = format!("{LENGTHS_MAX} lengths, evenly spread, of the {span} of the range");
+        converter.note(job, "bs_unaligned", Treatment::Differs, &why);
+    }
+    if lines > LINES_MAX {
+        let why = format!("{lines} lengths in all directions; {LINES_MAX} are the most");
+        converter.refuse(job, "bs_unaligned", &why);
+    }
+}
+
+/// Sizes with their shares, 0 to 100.
+pub(super) fn shares(sizes: &Sizes) -> Vec<(u64, f64)> {
+    match sizes {
+        Sizes::Fixed(size) => vec![(*size, 100.0)],
+        Sizes::Split(split) => split.iter().copied().filter(|(_, share)| *share > 0.0).collect(),
+        Sizes::Range(least, most) => {
+            // fio adds a part of the most to the least, rounds down to whole leasts and cuts at
+            // the most: a rest that is no whole least becomes I/Os of the most.
+            let steps = most / least;
+            let share = *least as f64 * 100.0 / *most as f64;
+            let mut shares: Vec<_> = (1..=steps).map(|step| (step * least, share)).collect();
+            let rest = 100.0 - steps as f64 * share;
+            if most % least != 0 {
+                shares.push((*most, rest));
+            }
+            shares
+        }
+    }
+}
