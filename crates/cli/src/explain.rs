@@ -8,6 +8,7 @@ use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
 use load::spec::{
     Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Reported, Step, Walk, When,
+    ZoneWalk,
 };
 
 use crate::exit::{Exit, UsageError};
@@ -188,6 +189,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     let access = &workload.access;
     facts.extend(places(&access.random, &access.lines));
     facts.extend(walk(access.sequential));
+    facts.extend(access.zones.map(zones));
     facts.extend((access.run > 1).then(|| format!("{} in a row from each place", access.run)));
     facts.extend((access.flush_every > 0).then(|| format!("flush every {}", access.flush_every)));
     facts.extend(access.trims_first.then(|| "each write behind a trim of its place".to_owned()));
@@ -310,6 +312,12 @@ fn walk(walk: Walk) -> Option<String> {
         Walk::Backward => Some("backward".to_owned()),
         Walk::Strided { bytes } => Some(format!("every {}", print_size(bytes))),
     }
+}
+
+fn zones(zones: ZoneWalk) -> String {
+    let [transfer, range, skip] =
+        [zones.transfer_bytes, zones.range_bytes, zones.skip_bytes].map(print_size);
+    format!("{transfer} in each zone of {range}, then {skip} are left out")
 }
 
 fn line_of(line: &Line) -> String {

@@ -8,6 +8,7 @@ mod general;
 mod permutation;
 mod places;
 mod zipf;
+mod zones;
 
 use block::{Geometry, Nanos, Op, Rng};
 
@@ -124,6 +125,7 @@ fn is_plain(access: &Access) -> bool {
         && access.sequential == Walk::Forward
         && (access.run, access.apart, access.flush_every) == (1, false, 0)
         && !access.trims_first
+        && access.zones.is_none()
 }
 
 impl Plain {

@@ -114,6 +114,9 @@ impl Group {
         if self.volumes.is_empty() {
             return conflict("stripes want volumes");
         }
+        if self.workload.access.zones.is_some() {
+            return conflict("zones are those of one volume: leave stripes away");
+        }
         match stripes.bytes > 0 && self.workload.access.lines.iter().all(inside) {
             true => Ok(()),
             false => {

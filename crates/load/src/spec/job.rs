@@ -376,7 +376,7 @@ fn is_one(value: &u32) -> bool {
 #[cfg(test)]
 pub(super) mod test {
     use super::*;
-    use crate::spec::{Line, Places, Walk, Zone};
+    use crate::spec::{Line, Places, Walk, Zone, ZoneWalk};
 
     pub(in crate::spec) const SHORT: &str = "[[steps]]\nseconds = 10\n[[steps.groups]]\n\
         volumes = ['null:1t']\n\
@@ -446,6 +446,11 @@ pub(super) mod test {
                 apart: true,
                 flush_every: 7,
                 trims_first: true,
+                zones: Some(ZoneWalk {
+                    transfer_bytes: 1 << 20,
+                    range_bytes: 65536,
+                    skip_bytes: 512,
+                }),
             };
             workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
             workload.range = Range { start: size::Extent::Percent(10.0), length: None };

@@ -14,6 +14,7 @@ mod size;
 mod steady;
 mod when;
 mod words;
+mod zone_walk;
 
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
 pub use cache::{Cache, Expect};
@@ -29,3 +30,4 @@ pub(crate) use steady::Watch;
 pub use steady::{Quantity, Steady};
 pub use when::When;
 pub use words::Rate;
+pub use zone_walk::ZoneWalk;

@@ -8,7 +8,7 @@ use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, logs, storage};
+use super::{access, logs, storage, zones};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::spec::{
@@ -211,7 +211,8 @@ impl Converter<'_> {
 
     fn workload(&mut self, job: &FioJob, place: &storage::Place) -> Workload {
         let settings = &job.settings;
-        let access = access::access(self, job);
+        let mut access = access::access(self, job);
+        zones::zones(self, job, place, &mut access);
         let data = settings.data;
         let outstanding = (settings.under_way() / place.files).max(1);
         let low = (settings.depth_low / place.files).max(1);

@@ -18,6 +18,7 @@ mod treated;
 mod value;
 mod words;
 mod write;
+mod zones;
 
 pub use convert::Options;
 pub use write::write;
@@ -43,7 +44,7 @@ pub fn read(
 }
 
 #[cfg(test)]
-mod test {
+pub(super) mod test {
     use super::*;
     use crate::formats::note::Treatment;
     use crate::formats::reading::Storage;
@@ -93,11 +94,11 @@ mod test {
         read("x.fio", text, around, &options)
     }
 
-    fn of(text: &str) -> Reading {
+    pub(super) fn of(text: &str) -> Reading {
         with(text, &Surroundings::none()).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn job(text: &str) -> crate::spec::JobSpec {
+    pub(super) fn job(text: &str) -> crate::spec::JobSpec {
         let reading = of(text);
         reading.job.unwrap_or_else(|| panic!("refused: {:?}", reading.notes))
     }
@@ -106,7 +107,7 @@ mod test {
         with(text, &Surroundings::none()).unwrap_err().to_string()
     }
 
-    fn refused(text: &str) -> String {
+    pub(super) fn refused(text: &str) -> String {
         let reading = of(text);
         assert_eq!(reading.job, None);
         let notes = reading.notes_of(Treatment::Refused);
@@ -514,6 +515,8 @@ mod test {
             "rw=randwrite\nend_fsync=1\nnumber_ios=500\nstartdelay=2500ms\ntime_based=0",
             "rw=randwrite\nruntime=7\nexitall",
             "rw=trim\noffset=1m\nsize=2m\ntime_based=0\nio_size=8m",
+            "rw=randread\nzonemode=strided\nzonesize=1m\nzonerange=256k\nzoneskip=64k",
+            "rw=write\nzonemode=strided\nzonesize=4k\nzonerange=16k",
         ] {
             let text = format!("{NULL}[a]\n{words}\n[b]\nstonewall\n{words}\n");
             let first = job(&text);

@@ -5,7 +5,7 @@ use super::logs;
 use super::settings::{Data, Settings};
 use super::treated;
 use super::value::{self, Unit, set_each};
-use super::words;
+use super::{words, zones};
 use crate::formats::note::{FormatError, Note, Treatment};
 
 /// A name of fio's and its other names.
@@ -42,7 +42,7 @@ pub fn apply(setting: &Setting, settings: &mut Settings) -> Result<(), FormatErr
     let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
-    for group in [extent, time, pace, data, order, logs::take] {
+    for group in [extent, time, pace, data, order, logs::take, zones::take] {
         taken = taken.or_else(|| group(name, value, settings));
     }
     match taken {

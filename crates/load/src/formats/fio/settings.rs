@@ -2,6 +2,7 @@
 
 use super::logs::Logs;
 use super::value::{Amount, KbBase, Triple};
+use super::zones::Zones;
 use crate::formats::note::Note;
 use crate::spec::Quantity;
 
@@ -98,6 +99,8 @@ pub struct Settings {
     pub think_us: u64,
     /// I/Os between two pauses.
     pub think_ios: u32,
+    /// Zones one after the other.
+    pub zones: Zones,
     /// Reads are compared.
     pub verify: bool,
     /// Writes between two flushes; 0 for none.
@@ -184,6 +187,7 @@ impl Default for Settings {
             poisson: false,
             think_us: 0,
             think_ios: 1,
+            zones: Zones::default(),
             verify: false,
             flush_every: 0,
             durable: false,

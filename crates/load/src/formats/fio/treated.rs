@@ -120,8 +120,7 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Differs, "every read is compared at once; there is no backlog")
         }
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
-        "zonemode"
-        | "bs_unaligned"
+        "bs_unaligned"
         | "pre_read"
         | "atomic"
         | "zero_write"
@@ -173,14 +172,9 @@ fn unsupported(name: &str) -> Option<&'static str> {
         | "replay_time_scale"
         | "replay_skip"
         | "merge_blktrace_file" => "traces are not supported",
-        "zonemode"
-        | "zonesize"
-        | "zonerange"
-        | "zoneskip"
-        | "zonecapacity"
-        | "read_beyond_wp"
-        | "zone_reset_threshold"
-        | "zone_reset_frequency" => "zoned devices are not supported",
+        "zonecapacity" | "read_beyond_wp" | "zone_reset_threshold" | "zone_reset_frequency" => {
+            "zoned devices are not supported"
+        }
         "directory_count" | "opendir" | "filename_format" | "lockfile" => {
             "a worker drives one volume: name each file in a job of its own"
         }

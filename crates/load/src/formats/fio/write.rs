@@ -257,6 +257,12 @@ fn access(text: &mut String, access: &Access) -> Result<(), String> {
     if random {
         places(text, &access.random)?;
     }
+    if let Some(zones) = access.zones {
+        line(text, "zonemode=strided");
+        set(text, "zonesize", zones.transfer_bytes);
+        set(text, "zonerange", zones.range_bytes);
+        set(text, "zoneskip", zones.skip_bytes);
+    }
     Ok(())
 }
 
