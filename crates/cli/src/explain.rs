@@ -1,5 +1,7 @@
 //! `drumfire explain`: what a job file would run, and what of it would not be as it stands.
 
+mod control;
+
 use std::io::Write as _;
 
 use anyhow::{Context, Result};
@@ -205,6 +207,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     let limit = workload.limit_bytes.map(|bytes| format!("ends after {}", print_size(bytes)));
     facts.extend(limit);
     text.push(format!("    {}", facts.join(" · ")));
+    text.extend(control::steered(workload).map(|steered| format!("    {steered}")));
     let turn = turn(group);
     if !turn.is_empty() {
         text.push(format!("    {}", turn.join(" · ")));

@@ -151,6 +151,7 @@ impl Workload {
         let fits = low < self.outstanding;
         within(at, "refill_at", "below the outstanding I/Os", f64::from(low), fits)?;
         self.check_pacing(at)?;
+        self.check_control(at)?;
         for (what, value) in [
             ("compress_percent", self.content.compress_percent),
             ("dedupe_percent", self.content.dedupe_percent),
@@ -190,7 +191,7 @@ impl Workload {
     }
 }
 
-fn within(
+pub(super) fn within(
     at: &str,
     what: &'static str,
     range: &'static str,

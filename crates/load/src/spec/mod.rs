@@ -7,6 +7,7 @@
 mod access;
 mod cache;
 mod check;
+mod control;
 mod job;
 mod logs;
 mod run;
@@ -19,6 +20,7 @@ mod zone_walk;
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
 pub use cache::{Cache, Expect};
 pub use check::SpecError;
+pub use control::{Demand, Demands, DepthSearch, Flow, Think};
 pub use job::{
     Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, Step, Stripes, Verify,
     Workload,

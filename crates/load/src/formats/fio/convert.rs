@@ -8,7 +8,7 @@ use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, logs, storage, zones};
+use super::{access, control, logs, storage, zones};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::spec::{
@@ -217,11 +217,10 @@ impl Converter<'_> {
         let outstanding = (settings.under_way() / place.files).max(1);
         let low = (settings.depth_low / place.files).max(1);
         let drains = settings.depth_low > 0 && low < outstanding;
-        Workload {
+        let mut workload = Workload {
             outstanding,
             refill_at: drains.then_some(low),
             pacing: self.pacing(job, place.files),
-            access,
             range: place.range,
             content: Content {
                 compress_percent: match data.zeroes {
@@ -238,7 +237,10 @@ impl Converter<'_> {
             limit_bytes: self.limit_bytes(job, place),
             limit_ios: settings.most_ios.map(|ios| ios.div_ceil(u64::from(place.files))),
             end_flush: settings.end_flush && settings.mix.writes,
-        }
+            ..Workload::new(access, outstanding)
+        };
+        control::control(self, job, place, &mut workload);
+        workload
     }
 
     /// How much is done before the job ends by itself; `None` when only time ends it. What is done
@@ -298,9 +300,6 @@ impl Converter<'_> {
         }
         if settings.mix.trims && settings.mix.writes {
             self.refuse(job, key, "trims and writes in turn have no rate");
-        }
-        if settings.think_us > 0 {
-            self.refuse(job, "thinktime", "a rate and a thinktime exclude each other");
         }
         match key {
             "rate_iops" => Pacing::Ios { per_second, arrivals },

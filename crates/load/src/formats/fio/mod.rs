@@ -5,6 +5,7 @@
 //! specification can express. What a file would do otherwise is noted, never silent.
 
 mod access;
+mod control;
 mod convert;
 mod expression;
 mod job;
@@ -428,9 +429,8 @@ pub(super) mod test {
             ("rw=trimwrite\nrate_iops=5", 8, "trims and writes in turn"),
             ("rw=trimwrite\nverify=crc32c", 8, "trims are not verified"),
             ("no_such_option=1", 7, "not an option"),
-            ("rate_iops=100\nthinktime=5", 8, "exclude"),
             ("rw=randrw\nrate_iops=100,300", 8, "ratio of rwmixread"),
-            ("latency_target=5ms", 7, "searched"),
+            ("flow_watermark=5", 7, "no longer"),
             ("nrfiles=2\nbs=4k,8k\nrw=rw\nioengine=psync", 7, "I/Os of one size"),
             ("nrfiles=2\nfile_service_type=random\nioengine=psync", 8, "in turn"),
             ("nrfiles=2\nfile_service_type=roundrobin:3\nioengine=psync", 8, "number of turns"),
@@ -516,6 +516,11 @@ pub(super) mod test {
             "rw=randwrite\nruntime=7\nexitall",
             "rw=trim\noffset=1m\nsize=2m\ntime_based=0\nio_size=8m",
             "rw=randread\nzonemode=strided\nzonesize=1m\nzonerange=256k\nzoneskip=64k",
+            "thinktime=1s\nthinktime_spin=1ms\nthinktime_iotime=2\nrate=1m\nrate_ignore_thinktime",
+            "thinktime=9\nthinktime_blocks=3\nthinktime_iotime=2\nthinktime_blocks_type=issue",
+            "rw=rw\nrate_iops_min=10,20\nrate_cycle=300\nmax_latency=5s,1s,7ms",
+            "latency_target=700\nlatency_window=9s\nlatency_percentile=99.9\nlatency_run",
+            "flow=3\nflow_id=9\nflow_sleep=100\nrate_min=1k",
             "rw=write\nzonemode=strided\nzonesize=4k\nzonerange=16k",
         ] {
             let text = format!("{NULL}[a]\n{words}\n[b]\nstonewall\n{words}\n");

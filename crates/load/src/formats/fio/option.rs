@@ -5,7 +5,7 @@ use super::logs;
 use super::settings::{Data, Settings};
 use super::treated;
 use super::value::{self, Unit, set_each};
-use super::{words, zones};
+use super::{control, words, zones};
 use crate::formats::note::{FormatError, Note, Treatment};
 
 /// A name of fio's and its other names.
@@ -42,7 +42,7 @@ pub fn apply(setting: &Setting, settings: &mut Settings) -> Result<(), FormatErr
     let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
-    for group in [extent, time, pace, data, order, logs::take, zones::take] {
+    for group in [extent, time, pace, data, order, logs::take, zones::take, control::take] {
         taken = taken.or_else(|| group(name, value, settings));
     }
     match taken {
@@ -183,10 +183,6 @@ fn pace(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
             with.and_then(|value| set_each(value, &mut settings.rate_ios, |text| kb.size(text)))
         }
         "rate_process" => put(&mut settings.poisson, with.and_then(words::is_poisson)),
-        "thinktime" => {
-            put(&mut settings.think_us, with.and_then(|text| value::micros(text, Unit::Micros)))
-        }
-        "thinktime_blocks" => put(&mut settings.think_ios, with.and_then(words::at_least_one)),
         _ => return None,
     })
 }

@@ -1,5 +1,6 @@
 //! What the settings of a fio job say, typed, with fio's defaults. Nothing is judged here.
 
+use super::control::Control;
 use super::logs::Logs;
 use super::value::{Amount, KbBase, Triple};
 use super::zones::Zones;
@@ -95,10 +96,8 @@ pub struct Settings {
     pub rate_ios: Triple<u64>,
     /// Planned starts are a Poisson process.
     pub poisson: bool,
-    /// Pause in microseconds.
-    pub think_us: u64,
-    /// I/Os between two pauses.
-    pub think_ios: u32,
+    /// What steers it while it runs.
+    pub control: Control,
     /// Zones one after the other.
     pub zones: Zones,
     /// Reads are compared.
@@ -185,8 +184,7 @@ impl Default for Settings {
             rate_bytes: [0; 3],
             rate_ios: [0; 3],
             poisson: false,
-            think_us: 0,
-            think_ios: 1,
+            control: Control::default(),
             zones: Zones::default(),
             verify: false,
             flush_every: 0,

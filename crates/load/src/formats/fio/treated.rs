@@ -61,7 +61,7 @@ fn harmless(name: &str) -> Option<&'static str> {
         "random_generator" | "softrandommap" => "places are drawn without memory and without skew",
         "verify_async" | "verify_async_cpus" | "verify_dump" | "verify_fatal" | "verifysort"
         | "verifysort_nr" | "verify_state_save" => "the first wrong byte ends the run and is named",
-        "comm" | "error_dump" | "exitall_on_error" => "only about messages and ends",
+        "comm" | "error_dump" => "only about messages",
         "cpus_allowed_policy" => "workers are dealt out to the processors in turn",
         "max_open_zones" | "job_max_open_zones" => "zones are not used",
         _ => return None,
@@ -92,10 +92,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
     let off = matches!(value, Some("0" | "none"));
     let on = !off;
     Some(match name {
-        "rate_min" | "rate_iops_min" if on => {
-            (Differs, "a run that falls below goes on: compare the rate in its result")
-        }
-        "rate_cycle" => (Ignored, "how often fio looks whether a rate falls below rate_min"),
         "force_async" if on => {
             (Differs, "no I/O is given to threads of the kernel by force; those that wait are")
         }
@@ -105,6 +101,12 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         "randrepeat" => (Differs, "runs repeat; give another --seed for another order"),
         "continue_on_error" if on => (Ignored, "errors are counted, and the run goes on"),
         "continue_on_error" => (Differs, "errors are counted, and the run goes on"),
+        "exitall_on_error" if on => (
+            Differs,
+            "errors are counted, and the run goes on; a job that ends because of a rate or a \
+             latency leaves the others going",
+        ),
+        "exitall_on_error" => (Ignored, "off, as by default"),
         "exit_what" if value == Some("all") => {
             (Differs, "jobs behind a stonewall are run all the same")
         }
@@ -125,20 +127,13 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         | "atomic"
         | "zero_write"
         | "file_append"
-        | "flow"
-        | "thinktime_spin"
         | "uncached"
-        | "rate_ignore_thinktime"
         | "serialize_overlap"
         | "fill_device"
         | "bs_is_seq_rand"
         | "lockmem"
         | "nice"
-        | "max_latency"
-        | "latency_target"
         | "rwmixcycle"
-        | "rate_min"
-        | "rate_iops_min"
         | "verify_only"
         | "trim_percentage"
         | "experimental_verify"
@@ -149,7 +144,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Ignored, "off, as by default")
         }
         "rw_sequencer" if value == Some("sequential") => (Ignored, "as by default"),
-        "thinktime_blocks_type" if value == Some("complete") => (Ignored, "as by default"),
         "verify_write_sequence" | "verify_header_seed" => (Ignored, "stamps are our own"),
         _ => return None,
     })
@@ -159,9 +153,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
 fn unsupported(name: &str) -> Option<&'static str> {
     Some(match name {
         "bs_unaligned" | "bs_is_seq_rand" => "lengths are whole blocks and belong to a direction",
-        "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
-        | "max_latency" => "the depth is given, not searched: try `drumfire sweep`",
-        "rate_ignore_thinktime" => "a rate and a thinktime exclude each other",
         "read_iolog"
         | "write_iolog"
         | "read_iolog_chunked"
@@ -192,7 +183,6 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         | "nice" | "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "uid" | "gid" | "lockmem" => {
             "priorities and identities are not changed"
         }
-        "flow" | "flow_id" | "flow_watermark" | "flow_sleep" => "jobs run by themselves",
         "exec_prerun" | "exec_postrun" | "ioscheduler" | "profile" => "nothing else is run",
         "verify_interval"
         | "verify_offset"
@@ -209,9 +199,8 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         | "dedupe_working_set_percentage" => "this kind of data is not made",
         "trim_percentage" | "trim_verify_zero" | "trim_backlog" | "trim_backlog_batch"
         | "num_range" => "trims are a job of their own: use rw=randtrim",
-        "thinktime_spin" | "thinkcycles" | "thinktime_blocks_type" | "thinktime_iotime" => {
-            "a worker that thinks waits: use thinktime and thinktime_blocks"
-        }
+        "flow_watermark" => "fio knows it no longer: take it away",
+        "thinkcycles" => "cycles differ from processor to processor: use thinktime_spin",
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
         "rw_sequencer"
