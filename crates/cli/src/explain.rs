@@ -1,5 +1,7 @@
 //! `drumfire explain`: what a job file would run, and what of it would not be as it stands.
 
+mod control;
+
 use std::io::Write as _;
 
 use anyhow::{Context, Result};
@@ -8,7 +10,7 @@ use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
 use load::spec::{
     DataPattern, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Replay,
-    Reported, Step, Verify, Walk, When, Workload,
+    Reported, Step, Verify, Walk, When, Workload, ZoneWalk,
 };
 
 use crate::exit::{Exit, UsageError};
@@ -193,6 +195,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(access.trace.iter().map(replay));
     facts.extend(places(&access.random, &access.lines));
     facts.extend(walk(access.sequential));
+    facts.extend(access.zones.map(zones));
     let run = if access.run_stays { "times each place" } else { "in a row from each place" };
     facts.extend((access.run > 1).then(|| format!("{} {run}", access.run)));
     facts.extend((access.flush_every > 0).then(|| format!("flush every {}", access.flush_every)));
@@ -212,6 +215,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     let limit = workload.limit_bytes.map(|bytes| format!("ends after {}", print_size(bytes)));
     facts.extend(limit);
     text.push(format!("    {}", facts.join(" · ")));
+    text.extend(control::steered(workload).map(|steered| format!("    {steered}")));
     let turn = turn(group);
     if !turn.is_empty() {
         text.push(format!("    {}", turn.join(" · ")));
@@ -366,6 +370,12 @@ fn walk(walk: Walk) -> Option<String> {
         Walk::Backward => Some("backward".to_owned()),
         Walk::Strided { bytes } => Some(format!("every {}", print_size(bytes))),
     }
+}
+
+fn zones(zones: ZoneWalk) -> String {
+    let [transfer, range, skip] =
+        [zones.transfer_bytes, zones.range_bytes, zones.skip_bytes].map(print_size);
+    format!("{transfer} in each zone of {range}, then {skip} are left out")
 }
 
 fn line_of(line: &Line) -> String {

@@ -105,6 +105,7 @@ fn unbound(workload: &Workload, keeps: bool) -> Workload {
     free.limit_bytes = free.limit_bytes.map(|_| u64::MAX);
     free.limit_ios = free.limit_ios.map(|_| u64::MAX);
     free.end_flush = false;
+    (free.think, free.demands, free.depth_search, free.flow) = (None, None, None, None);
     if keeps {
         free.range = Range::WHOLE;
     }

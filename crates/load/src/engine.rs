@@ -12,7 +12,7 @@ use stats::Interval;
 use crate::handover::{Command, Handover};
 use crate::ledger::Ledger;
 use crate::spec::RunSpec;
-use crate::worker::{Identity, Order, Turn, Worker};
+use crate::worker::{Identity, Order, Ties, Worker};
 
 /// Small and large buffers that a core of workers lends at most.
 const POOL: (usize, usize) = (4096, 512);
@@ -65,8 +65,8 @@ pub(crate) struct Seat {
     pub(crate) workers: Vec<usize>,
     /// What the volume of each should hold, if that is compared.
     pub(crate) ledgers: Vec<Option<Arc<Ledger>>>,
-    /// When each begins and ends, where that is not with the run.
-    pub(crate) turns: Vec<Option<Turn>>,
+    /// What binds each to the others.
+    pub(crate) ties: Vec<Ties>,
     pub(crate) handover: Arc<Handover>,
     /// The thread of another loop on this processor, to run beside it.
     pub(crate) shared: Option<SharedThread>,
@@ -143,11 +143,11 @@ fn drive(
     }
     let lanes = open_lanes(seat, spec, &core)?;
     let mut workers = Vec::new();
-    let turns = std::mem::take(&mut seat.turns);
-    let each = seat.workers.iter().zip(&seat.ledgers).zip(turns);
-    for (((index, ledger), turn), lane) in each.zip(lanes) {
+    let ties = std::mem::take(&mut seat.ties);
+    let each = seat.workers.iter().zip(&seat.ledgers).zip(ties);
+    for (((index, ledger), ties), lane) in each.zip(lanes) {
         let worker = make_worker(*index, spec, ledger.clone(), &core, lane)?;
-        workers.push(worker.in_turn(turn));
+        workers.push(worker.tied(ties));
     }
     let (id, pollers) = (os::sample::thread_id(), os::poll_threads());
     let _ = news.send(News::Open { thread: seat.thread, id, pollers, waker });
@@ -200,6 +200,10 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
     }
     let mut seen = handover.asked();
     let (mut started, mut finished) = (false, false);
+    let mut found = workers.iter().all(Worker::has_found);
+    if found {
+        handover.say_found();
+    }
     loop {
         let order = match handover.commanded() {
             Command::Fill => Order::Fill,
@@ -222,6 +226,10 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         if !finished && workers.iter().all(Worker::is_finished) {
             finished = true;
             handover.say_finished();
+        }
+        if !found && workers.iter().all(Worker::has_found) {
+            found = true;
+            handover.say_found();
         }
         core.turn(wake, &mut ready)?;
         ready.clear();

@@ -34,6 +34,8 @@ pub(crate) struct Handover {
     filling: AtomicU32,
     /// All workers have done what they were to do.
     finished: AtomicBool,
+    /// All have found the depths that they searched.
+    found: AtomicBool,
     full: ArrayQueue<(usize, Box<Interval>)>,
     empty: ArrayQueue<Box<Interval>>,
     pub(crate) troubles: ArrayQueue<(usize, Trouble)>,
@@ -53,6 +55,7 @@ impl Handover {
             epoch: AtomicU64::new(0),
             filling: AtomicU32::new(workers as u32),
             finished: AtomicBool::new(false),
+            found: AtomicBool::new(false),
             full: ArrayQueue::new(workers.max(1)),
             empty,
             troubles: ArrayQueue::new(workers.max(1)),
@@ -93,6 +96,14 @@ impl Handover {
 
     pub(crate) fn say_finished(&self) {
         self.finished.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn say_found(&self) {
+        self.found.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_found(&self) -> bool {
+        self.found.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_finished(&self) -> bool {

@@ -13,6 +13,7 @@ mod handover;
 mod judge;
 mod ledger;
 mod meter;
+mod outcome;
 mod pacing;
 mod patience;
 mod pattern;

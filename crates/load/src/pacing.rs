@@ -59,6 +59,11 @@ impl Schedule {
         // Casts to 128 bits are calls; 2⁶⁴ of these parts are four seconds.
         self.next_q32 += if step < 1e19 { u128::from(step as u64) } else { step as u128 };
     }
+
+    /// Plans all that is not due yet so much later.
+    pub(crate) fn shift(&mut self, span: Nanos) {
+        self.next_q32 = self.next_q32.saturating_add(u128::from(span.0) << 32);
+    }
 }
 
 #[cfg(test)]

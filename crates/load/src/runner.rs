@@ -12,6 +12,7 @@ use os::Clock;
 use stats::live::{About, Action, Live, Phase, Snapshot};
 use stats::{
     Class, Collector, Host, Interval, Origin, Placement, RunResult, SCHEMA_VERSION, WorkerName,
+    WorkerResult,
 };
 
 use self::crew::{Crew, seats};
@@ -20,6 +21,7 @@ use crate::handover::Command;
 use crate::judge;
 use crate::ledger::Patterned;
 use crate::meter::{Meter, Reading, Threads};
+use crate::outcome::{self, MissedDemands};
 use crate::patience::Patience;
 use crate::spec::{AccessError, RunSpec, Steady, Watch, Workload};
 use crate::witness::{Moment, Witness};
@@ -186,6 +188,9 @@ struct Run<'a> {
     errors: u64,
     trouble: Option<String>,
     mismatch: bool,
+    missed: MissedDemands,
+    /// Depths are searched, and nothing else is done.
+    searching: bool,
     /// Volumes are written once before the run.
     filling: bool,
     /// Every worker has done all that it was to do.
@@ -221,6 +226,8 @@ impl<'a> Run<'a> {
             errors: 0,
             trouble: None,
             mismatch: false,
+            missed: MissedDemands::default(),
+            searching: false,
             filling: false,
             finished: false,
             late: 0,
@@ -248,13 +255,38 @@ impl<'a> Run<'a> {
         self.collected.restart();
         let started = jiff::Timestamp::now().to_string();
         let before = (self.meter.read(self.clock.now()), witness.now());
-        let opening = Opening { started, witness, before };
-        let end = self.phase(Some(&opening), spec.seconds, begin, crew, live);
+        let mut opening = Opening { started, witness, before };
+        self.searching = spec.search_window().is_some();
+        let mut end = self.phase(Some(&opening), spec.seconds, begin, crew, live);
+        if let Some(window) = spec.search_window().filter(|_| self.searching && crew.has_found()) {
+            end = self.measure_found(&mut opening, window, (begin, end), crew, live);
+        }
         let after = (self.meter.read(self.clock.now()), opening.witness.now());
         crew.command(Command::Drain);
         live.failed(&self.collected.failures().0);
         live.end();
         self.result(&opening, &after, end, usize::MAX)
+    }
+
+    /// Begins the measured window anew when all depths are found, and measures them.
+    fn measure_found(
+        &mut self,
+        opening: &mut Opening,
+        window: f64,
+        (begin, end): (Nanos, (bool, Nanos)),
+        crew: &Crew,
+        live: &mut dyn Live,
+    ) -> (bool, Nanos) {
+        let over = self.stop.asked() > 0 || self.trouble.is_some() || self.finished;
+        let left = self.spec.seconds - end.1.since(begin).as_secs_f64();
+        if over || !end.0 || left <= 0.0 {
+            return end;
+        }
+        self.searching = false;
+        self.collected.restart();
+        opening.started = jiff::Timestamp::now().to_string();
+        opening.before = (self.meter.read(self.clock.now()), opening.witness.now());
+        self.phase(Some(opening), window.min(left), self.clock.now(), crew, live)
     }
 
     /// Hands over what was measured so far, if anybody wants it.
@@ -335,6 +367,9 @@ impl<'a> Run<'a> {
                 self.steady_at_s = Some(t_s);
                 return (true, self.clock.now());
             }
+            if self.searching && crew.has_found() {
+                return (true, self.clock.now());
+            }
             if self.finished && self.stop.asked() == 0 && self.trouble.is_none() {
                 return (true, self.clock.now());
             }
@@ -357,7 +392,8 @@ impl<'a> Run<'a> {
                 self.stop.ask();
             }
             let filled = self.filling && !crew.is_filling();
-            if self.stop.asked() > 0 || crew.is_finished() || filled {
+            let found = self.searching && crew.has_found();
+            if self.stop.asked() > 0 || crew.is_finished() || filled || found {
                 return true;
             }
         }
@@ -393,6 +429,7 @@ impl<'a> Run<'a> {
     fn note(&mut self, worker: usize, trouble: Trouble) {
         let WorkerNames { name, uri } = names(self.spec, worker);
         let words = match trouble {
+            Trouble::Missed(missed) => return self.missed.note(worker, missed),
             Trouble::Lost(why) => format!("{name} lost {uri}: {why}"),
             Trouble::Mismatch(finding) => {
                 self.mismatch = true;
@@ -417,7 +454,7 @@ impl<'a> Run<'a> {
         let testimony = witness.testify(first, last, &self.collected, &cpu);
         let data = self.verdict_of_data();
         let checks = judge::checks(&spec.job, &self.collected, &cpu, &testimony, data);
-        let partial = self.trouble.clone().or_else(|| {
+        let partial = self.trouble.clone().or_else(|| self.missed.words(spec)).or_else(|| {
             let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
             (!whole).then(cut)
         });
@@ -431,6 +468,8 @@ impl<'a> Run<'a> {
             (self.late > 0).then(late)
         });
         let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
+        let mut workers = self.collected.workers();
+        self.missed.write(&mut workers, self.collected.whole().start);
         let taken: Vec<usize> = seats(spec).into_iter().map(|(cpu, _)| cpu).collect();
         RunResult {
             schema_version: SCHEMA_VERSION,
@@ -458,19 +497,26 @@ impl<'a> Run<'a> {
             kernel_threads: testimony.threads,
             failures,
             failures_unlisted,
-            workers: self.collected.workers(),
+            warnings: self.warnings(&workers),
+            workers,
             intervals: self.collected.seconds(),
             series: self.collected.series(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(spans),
-            warnings: emulated(spec)
-                .map(str::to_owned)
-                .chain(displaced(&self.collected))
-                .chain(earlier(spec))
-                .chain(spec.steady.map(|steady| steadiness(&steady, self.steady_at_s)))
-                .collect(),
             ..RunResult::default()
         }
+    }
+
+    /// What a reader should know.
+    fn warnings(&self, workers: &[WorkerResult]) -> Vec<String> {
+        let steady = self.spec.steady.map(|steady| steadiness(&steady, self.steady_at_s));
+        emulated(self.spec)
+            .map(str::to_owned)
+            .chain(displaced(&self.collected))
+            .chain(earlier(self.spec))
+            .chain(steady)
+            .chain(outcome::searches(self.spec, workers))
+            .collect()
     }
 
     fn verdict_of_data(&self) -> Option<bool> {

@@ -9,9 +9,10 @@ use stats::{Class, Collector, Cpu, Interval, Origin, RunResult, SCHEMA_VERSION, 
 
 use crate::engine::Stop;
 use crate::judge;
+use crate::outcome::{self, MissedDemands};
 use crate::runner::{OVERTIME_SECONDS, RunError, check, steadiness};
 use crate::spec::{RunSpec, Watch};
-use crate::worker::{Identity, Order, Trouble, Worker, outlasts, turns};
+use crate::worker::{Identity, Order, Trouble, Worker, outlasts, ties};
 
 /// Steps after which the view and the user are asked, beside the ends of seconds.
 const STEPS: u32 = 1 << 16;
@@ -61,11 +62,11 @@ impl Simulation {
         }
         let mut workers = Vec::new();
         let pool = Pool::new(1, 1);
-        for ((this, lane), turn) in spec.workers.iter().zip(lanes).zip(turns(spec)) {
+        for ((this, lane), ties) in spec.workers.iter().zip(lanes).zip(ties(spec)) {
             let (seed, number, part) = (spec.seed, this.number, this.part);
             let who = Identity { seed, number, part, data: false };
             let worker = Worker::new(lane, &this.workload, who, None, &pool)?;
-            workers.push(worker.in_turn(turn));
+            workers.push(worker.tied(ties));
         }
         let names = spec.workers.iter().map(|worker| WorkerName {
             name: worker.name.clone(),
@@ -86,6 +87,8 @@ impl Simulation {
             stuck: 0,
             errors: 0,
             trouble: None,
+            missed: MissedDemands::default(),
+            measured: false,
             steady_at_s: None,
             watch: Watch::new(spec.steady),
         };
@@ -118,6 +121,9 @@ struct Run<'a> {
     stuck: u32,
     errors: u64,
     trouble: Option<String>,
+    missed: MissedDemands,
+    /// Depths are found, and are being measured.
+    measured: bool,
     steady_at_s: Option<f64>,
     watch: Watch,
 }
@@ -139,7 +145,22 @@ impl Run<'_> {
         self.collected.restart();
         let overtime = if outlasts(self.spec) { OVERTIME_SECONDS } else { 0.0 };
         let seconds = Nanos(((self.spec.seconds + overtime) * 1e9) as u64);
-        self.phase(Phase::Run, self.now + seconds, storage, live)
+        let end = self.now + seconds;
+        self.phase(Phase::Run, end, storage, live)?;
+        match self.spec.search_window().filter(|_| self.has_found() && self.now < end) {
+            None => Ok(()),
+            Some(window) => {
+                self.measured = true;
+                self.collected.restart();
+                let window = self.now + Nanos((window * 1e9) as u64);
+                self.phase(Phase::Run, window.min(end), storage, live)
+            }
+        }
+    }
+
+    /// Whether every worker has found the depth that it searched, if all do.
+    fn has_found(&self) -> bool {
+        self.spec.search_window().is_some() && self.workers.iter().all(Worker::has_found)
     }
 
     /// Goes on until `end`, a second at a time.
@@ -180,7 +201,8 @@ impl Run<'_> {
                 self.steady_at_s = Some(t_s);
                 break;
             }
-            if self.workers.iter().all(Worker::is_finished) {
+            let found = self.has_found() && !self.measured;
+            if found || self.workers.iter().all(Worker::is_finished) {
                 break;
             }
         }
@@ -254,6 +276,10 @@ impl Run<'_> {
             if let Some(trouble) = worker.take_trouble() {
                 let this = &self.spec.workers[index];
                 let why = match trouble {
+                    Trouble::Missed(missed) => {
+                        self.missed.note(index, missed);
+                        continue;
+                    }
                     Trouble::Lost(why) => why,
                     Trouble::Mismatch(finding) => finding.to_string(),
                 };
@@ -266,9 +292,12 @@ impl Run<'_> {
         let spec = self.spec;
         let totals = self.collected.totals();
         let (failures, failures_unlisted) = self.collected.failures();
+        let mut workers = self.collected.workers();
+        self.missed.write(&mut workers, self.collected.whole().start);
         let checks = judge::of_simulation(&self.collected);
         let cut = || format!("ended after {:.1} of {} s", totals.seconds, spec.seconds);
-        let partial = self.trouble.or_else(|| (self.stop.asked() > 0).then(cut));
+        let missed = self.missed.words(spec);
+        let partial = self.trouble.or(missed).or_else(|| (self.stop.asked() > 0).then(cut));
         RunResult {
             schema_version: SCHEMA_VERSION,
             origin: Origin::Simulated,
@@ -283,12 +312,17 @@ impl Run<'_> {
             cpu: Cpu::default(),
             failures,
             failures_unlisted,
-            workers: self.collected.workers(),
+            warnings: spec
+                .steady
+                .map(|steady| steadiness(&steady, self.steady_at_s))
+                .into_iter()
+                .chain(outcome::searches(spec, &workers))
+                .collect(),
+            workers,
             intervals: self.collected.seconds(),
             series: self.collected.series(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(usize::MAX),
-            warnings: spec.steady.map(|s| steadiness(&s, self.steady_at_s)).into_iter().collect(),
             ..RunResult::default()
         }
     }

@@ -3,6 +3,7 @@
 //! The usual one, a closed loop of a plain pattern without comparison, takes a short way
 //! through [`Worker::start_plain`]; what it does not need costs it one branch.
 
+mod control;
 mod replay;
 mod turn;
 mod verify;
@@ -19,7 +20,10 @@ use crate::pacing::Schedule;
 use crate::pattern::{Next, Pattern};
 use crate::spec::{Content, Part, Workload};
 
-pub(crate) use self::turn::{Turn, outlasts, turns};
+pub(crate) use self::control::Missed;
+use self::control::{Back, Control, Gate};
+use self::turn::Turn;
+pub(crate) use self::turn::{Ties, outlasts, ties};
 use self::verify::{Fill, Verifier, changes};
 
 /// How often another place is tried for a write that another one is in the way of.
@@ -60,6 +64,10 @@ pub(crate) struct Worker {
     earlier: Option<Box<Earlier>>,
     /// Where it does not begin and end with the run.
     turn: Option<Box<Turn>>,
+    /// What steers it while it runs.
+    control: Option<Box<Control>>,
+    /// How long the run goes before what is measured.
+    ramp: Nanos,
 }
 
 /// What decides when the next I/O begins, where that is not at once.
@@ -110,6 +118,8 @@ pub(crate) enum Trouble {
     Lost(String),
     /// Data are not what was written.
     Mismatch(Finding),
+    /// It did not keep what was demanded, and ended; the others go on.
+    Missed(Missed),
 }
 
 /// What a worker is to do.
@@ -171,7 +181,8 @@ impl Worker {
                 && schedule.is_none()
                 && verify.is_none()
                 && earlier.is_none()
-                && workload.refill_at.is_none(),
+                && workload.refill_at.is_none()
+                && !workload.is_steered(),
             lane,
             pattern,
             free: (0..outstanding).rev().collect(),
@@ -193,12 +204,18 @@ impl Worker {
             verify,
             earlier,
             turn: None,
+            control: Control::new(workload, data),
+            ramp: Nanos(0),
         })
     }
 
-    /// The same, beginning and ending in its turn.
-    pub(crate) fn in_turn(mut self, turn: Option<Turn>) -> Worker {
-        self.turn = turn.map(Box::new);
+    /// The same, bound to the others of its run.
+    pub(crate) fn tied(mut self, ties: Ties) -> Worker {
+        self.turn = ties.turn.map(Box::new);
+        self.ramp = ties.ramp;
+        if let Some(control) = &mut self.control {
+            control.tie(ties.flow, ties.ends_alone);
+        }
         self
     }
 
@@ -238,6 +255,7 @@ impl Worker {
             // Before its turn and after its end there is no time of its own.
             (full.start, full.end) = (Nanos(u64::MAX), Nanos(0));
         }
+        full.searched = self.control.as_ref().and_then(|control| control.searched());
         let ages_ns = self.ages_ns(now);
         full.unsettled_ns += ages_ns;
         self.interval.unsettled_ns -= ages_ns;
@@ -273,6 +291,9 @@ impl Worker {
         if let Some(schedule) = &mut self.plan.schedule {
             schedule.begin(now, self.plan.mean_bytes);
         }
+        if let Some(control) = &mut self.control {
+            control.begin(now, self.ramp);
+        }
     }
 
     /// Whether it begins I/Os by the clock.
@@ -294,7 +315,8 @@ impl Worker {
 
     /// Why the run must end, once.
     pub(crate) fn take_trouble(&mut self) -> Option<Trouble> {
-        self.trouble.clone()
+        let missed = || self.control.as_ref()?.missed().cloned().map(Trouble::Missed);
+        self.trouble.clone().or_else(missed)
     }
 
     /// Whether nothing is under way.
@@ -348,6 +370,11 @@ impl Worker {
                     if let Some(paced) = &mut self.interval.paced {
                         paced.service.record(now.since(slot.issued).0);
                     }
+                    if let Some(control) = &mut self.control {
+                        let (op, offset, len) = (slot.op, slot.offset, slot.len);
+                        let latency = now.since(slot.start);
+                        control.done(Back { op, offset, len, latency, at: now });
+                    }
                 }
                 Err(fault) => {
                     let failed = slot.failed(fault, done.cause, now);
@@ -399,8 +426,7 @@ impl Worker {
     }
 
     /// Starts what is due while slots are free; returns when the next one is due.
-    #[inline(never)]
-    fn start_planned(&mut self, now: Nanos) -> Option<Nanos> {
+    fn start_due(&mut self, now: Nanos) -> Option<Nanos> {
         if let Some(low) = self.plan.refill_at {
             self.plan.draining &= self.slots.len() - self.free.len() > low;
             if self.plan.draining {
@@ -408,6 +434,13 @@ impl Worker {
             }
         }
         while !self.free.is_empty() {
+            if let Some(control) = &mut self.control {
+                let under_way = self.slots.len() - self.free.len();
+                let gate = control.gate(now, under_way, self.plan.schedule.as_mut());
+                if let Gate::Shut(wake) = gate {
+                    return wake;
+                }
+            }
             match self.upcoming(now) {
                 Upcoming::Now(next, due) => match self.claim(next) {
                     Some(next) => self.launch(next, due, now),
@@ -419,7 +452,7 @@ impl Worker {
                 Upcoming::At(at) => return Some(at),
                 Upcoming::Nothing => {
                     if self.is_finished() {
-                        self.plan.ended.get_or_insert(now);
+                        self.end(now);
                     }
                     return None;
                 }
@@ -507,6 +540,9 @@ impl Worker {
         (slot.start, slot.issued, slot.op) = (due, now, op);
         (slot.offset, slot.len, slot.reply) = (offset, len, reply);
         self.plan.last_start = now;
+        if let Some(control) = &mut self.control {
+            control.begun(op);
+        }
         if let Some(paced) = &mut self.interval.paced {
             paced.lag.record(now.since(due).0);
             paced.missed += u64::from(due < self.plan.freed);

@@ -227,6 +227,10 @@ fn access(run: &RunResult) -> String {
             "limit_bytes",
             "limit_ios",
             "end_flush",
+            "think",
+            "demands",
+            "depth_search",
+            "flow",
         ];
         let said = keys.iter().filter_map(|key| Some(format!("{key} {}", workload.get(key)?)));
         Some(said.collect::<Vec<_>>().join(", "))

@@ -241,6 +241,8 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
         write: direction(&done.write, seconds),
         other: direction(&done.other, seconds),
         histograms: histograms(done),
+        searched: done.searched,
+        missed: None,
     }
 }
 

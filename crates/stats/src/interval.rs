@@ -6,6 +6,7 @@ use block::{Nanos, Op};
 
 use crate::failures::{Failed, Failures};
 use crate::histogram::Latencies;
+use crate::run::SearchedDepth;
 
 /// I/Os of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,6 +101,8 @@ pub struct Interval {
     pub displaced: u64,
     /// Which I/Os ended in a fault, and why.
     pub failures: Failures,
+    /// The depth at its end, where it is searched; of several workers the latest.
+    pub searched: Option<SearchedDepth>,
 }
 
 impl Default for Interval {
@@ -123,6 +126,7 @@ impl Interval {
             paced: None,
             displaced: 0,
             failures: Failures::default(),
+            searched: None,
         }
     }
 
@@ -178,6 +182,7 @@ impl Interval {
         self.unsettled_ns += other.unsettled_ns;
         self.displaced += other.displaced;
         self.failures.merge(&other.failures);
+        self.searched = other.searched.or(self.searched);
         if let Some(theirs) = &other.paced {
             self.paced.get_or_insert_default().merge(theirs);
         }
@@ -192,6 +197,7 @@ impl Interval {
         (self.outstanding_ns, self.unsettled_ns) = (0, 0);
         self.displaced = 0;
         self.failures.clear();
+        self.searched = None;
         if let Some(paced) = &mut self.paced {
             paced.clear();
         }

@@ -29,8 +29,9 @@ pub use crate::histogram::{Bucket, Latencies, Latency};
 pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;
 pub use crate::run::{
-    Amount, Cpu, Direction, Host, Job, JobSeries, KernelThread, Origin, PacedTotals, Placement,
-    Processor, RunResult, SCHEMA_VERSION, Second, Stretch, Tool, Totals, WorkerResult,
+    Amount, Cpu, Direction, Host, Job, JobSeries, KernelThread, MissedDemand, Origin, PacedTotals,
+    Placement, Processor, RunResult, SCHEMA_VERSION, SearchedDepth, Second, Stretch, Tool, Totals,
+    WorkerResult,
 };
 pub use crate::spread::Spread;
 pub use crate::verdict::{Check, Class, Verdict};

@@ -409,6 +409,32 @@ pub struct WorkerResult {
     /// Every latency, in buckets.
     #[serde(default, skip_serializing_if = "Histograms::is_empty")]
     pub histograms: Histograms,
+    /// The depth that it searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched: Option<SearchedDepth>,
+    /// Why it ended before its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<MissedDemand>,
+}
+
+/// The greatest depth at which latencies stay below a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchedDepth {
+    /// I/Os under way.
+    pub depth: u32,
+    /// The search had come to its end. Otherwise it is the depth that was tried last.
+    pub found: bool,
+}
+
+/// A demand that a worker did not keep, so that it ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MissedDemand {
+    /// When, in seconds since the measured window began; below 0 before it.
+    pub t_s: f64,
+    /// What it was.
+    pub why: String,
+    /// The errno with which fio ends such a job.
+    pub errno: u32,
 }
 
 /// What happened in one second, over all workers; in a long run in a longer stretch, which ends at

@@ -46,6 +46,7 @@ fn unit(workloads: &[&Workload], geometry: Geometry, start: u64) -> u64 {
     for workload in workloads {
         let (begin, _) = workload.range.on(geometry);
         unit = gcd(unit, begin - start);
+        unit = gcd(unit, workload.access.zones.map_or(0, |zones| zones.distance_bytes()));
         for line in &workload.access.lines {
             for bytes in [line.size_bytes, line.align(), line.reply_bytes] {
                 unit = gcd(unit, u64::from(bytes));

@@ -4,6 +4,7 @@ use block::{Nanos, Op, Rng};
 
 use super::alias::Alias;
 use super::places::Chooser;
+use super::zones::Zones;
 use super::{Next, share};
 use crate::spec::{Access, Line, Part, Walk, Workload};
 
@@ -29,6 +30,8 @@ pub(crate) struct General {
     flush_every: u32,
     writes: u32,
     trims_first: bool,
+    /// The zone in which everything goes on, if there are zones.
+    zones: Option<Box<Zones>>,
     /// The write whose place was trimmed last.
     trimmed: Option<Next>,
     /// Bytes that may still be done.
@@ -38,7 +41,7 @@ pub(crate) struct General {
 }
 
 #[derive(Debug)]
-struct LineState {
+pub(super) struct LineState {
     size: u32,
     align: u64,
     places: u64,
@@ -53,7 +56,13 @@ struct LineState {
 }
 
 impl LineState {
-    fn new(line: &Line, access: &Access, bytes: u64, seed: u64, part: Part) -> LineState {
+    pub(super) fn new(
+        line: &Line,
+        access: &Access,
+        bytes: u64,
+        seed: u64,
+        part: Part,
+    ) -> LineState {
         let align = u64::from(line.align());
         let places = (bytes - u64::from(line.size_bytes)) / align + 1;
         let mut sum = 0.0;
@@ -73,6 +82,11 @@ impl LineState {
             burst: line.burst,
             reply: line.reply_bytes,
         }
+    }
+
+    /// Begins anew in another zone.
+    pub(super) fn restart(&mut self) {
+        self.chooser.restart();
     }
 
     fn op(&self, rng: &mut Rng) -> Op {
@@ -95,6 +109,12 @@ impl General {
         part: Part,
     ) -> General {
         let access = &workload.access;
+        let zones = access.zones.map(|walk| Zones::new(walk, access, bytes, seed, part));
+        // Within a zone all of it is this worker's.
+        let (bytes, part) = match &zones {
+            Some(zones) => (zones.bytes(), Part::WHOLE),
+            None => (bytes, part),
+        };
         let line = |line| LineState::new(line, access, bytes, seed, part);
         let lines: Vec<LineState> = access.lines.iter().map(line).collect();
         let first = &lines[0];
@@ -122,6 +142,7 @@ impl General {
             flush_every: access.flush_every,
             writes: 0,
             trims_first: access.trims_first,
+            zones: zones.map(Box::new),
             trimmed: None,
             left: workload.limit_bytes.unwrap_or(u64::MAX),
             left_ios: workload.limit_ios.unwrap_or(u64::MAX),
@@ -166,7 +187,21 @@ impl General {
         Some(next)
     }
 
+    /// Within the range.
     fn offset(&mut self, op: Op, size: u32) -> u64 {
+        let begin = match &mut self.zones {
+            None => 0,
+            Some(zones) => {
+                if zones.advance(&mut self.lines, size) {
+                    (self.last, self.run_left) = ([(0, 0); 2], 0);
+                }
+                zones.begin()
+            }
+        };
+        begin + self.offset_in_zone(op, size)
+    }
+
+    fn offset_in_zone(&mut self, op: Op, size: u32) -> u64 {
         let line = &mut self.lines[self.line];
         let stream = usize::from(self.apart && op != Op::Read);
         let random = if self.run_left > 0 {
@@ -197,7 +232,8 @@ impl General {
         if line.randoms == 0 || next.len != line.size || once {
             return next;
         }
-        Next { offset: self.start + line.chooser.draw(&mut self.rng) * line.align, ..next }
+        let begin = self.start + self.zones.as_ref().map_or(0, |zones| zones.begin());
+        Next { offset: begin + line.chooser.draw(&mut self.rng) * line.align, ..next }
     }
 
     /// A reply goes where the line's I/Os go, but no further than it fits.

@@ -9,6 +9,7 @@ mod permutation;
 mod places;
 mod replay;
 mod zipf;
+mod zones;
 
 use block::{Geometry, Nanos, Op, Rng};
 
@@ -134,6 +135,7 @@ fn is_plain(access: &Access) -> bool {
         && access.sequential == Walk::Forward
         && (access.run, access.apart, access.flush_every) == (1, false, 0)
         && !access.trims_first
+        && access.zones.is_none()
 }
 
 impl Plain {

@@ -63,6 +63,13 @@ impl Chooser {
         }
     }
 
+    /// Begins anew: what was visited may be visited again.
+    pub(super) fn restart(&mut self) {
+        if let Chooser::Once(once) = self {
+            once.next = once.part.end(once.places);
+        }
+    }
+
     /// The next place.
     #[inline]
     pub(super) fn draw(&mut self, rng: &mut Rng) -> u64 {

@@ -12,7 +12,7 @@ use crate::engine::{self, News, Running, Seat, Stop};
 use crate::handover::{Command, Handover};
 use crate::ledger::Ledger;
 use crate::spec::{RunSpec, Workload};
-use crate::worker::turns;
+use crate::worker::ties;
 
 /// How long I/Os under way may take to come back at the end.
 const DRAINING: Nanos = Nanos::from_secs(10);
@@ -35,7 +35,7 @@ impl Crew {
         let seats = seats(spec);
         let count = seats.len();
         let ledgers = ledgers(spec)?;
-        let mut turns = turns(spec);
+        let mut ties = ties(spec);
         let paced = spec.workers.iter().any(|worker| worker.workload.is_paced());
         let (send, news) = mpsc::channel();
         let mut crew = Crew {
@@ -49,7 +49,7 @@ impl Crew {
         };
         for (thread, (cpu, workers)) in seats.into_iter().enumerate() {
             let ledgers = workers.iter().map(|index| ledgers[*index].clone()).collect();
-            let turns = workers.iter().map(|index| turns[*index].take()).collect();
+            let ties = workers.iter().map(|index| std::mem::take(&mut ties[*index])).collect();
             let handover = Arc::new(Handover::new(workers.len(), paced));
             crew.handovers.push(Arc::clone(&handover));
             let shared = spec.targets.as_ref().and_then(|targets| targets.shared_on(cpu));
@@ -57,8 +57,7 @@ impl Crew {
             if shared.is_some() {
                 crew.companions_ns.push(Arc::clone(&companion_ns));
             }
-            let seat =
-                Seat { thread, cpu, workers, ledgers, turns, handover, shared, companion_ns };
+            let seat = Seat { thread, cpu, workers, ledgers, ties, handover, shared, companion_ns };
             crew.threads.push(engine::start(seat, Arc::clone(spec), send.clone())?);
         }
         drop(send);
@@ -90,6 +89,11 @@ impl Crew {
     /// Whether every worker has done all that it was to do.
     pub(super) fn is_finished(&self) -> bool {
         self.handovers.iter().all(|handover| handover.is_finished())
+    }
+
+    /// Whether every worker has found the depth that it searched.
+    pub(super) fn has_found(&self) -> bool {
+        self.handovers.iter().all(|handover| handover.has_found())
     }
 
     /// Whether a volume is still being written for the first time.

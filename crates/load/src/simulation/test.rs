@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use block::{Cause, Done, Geometry, Io};
 use serde_json::Value;
-use stats::Job;
+use stats::{Job, SearchedDepth};
 use volume::{Purpose, Uri};
 
 use super::*;
-use crate::spec::{Access, Arrivals, Pacing, Part, Steady, Verify, WorkerSpec, Workload};
+use crate::spec::{
+    Access, Arrivals, Demand, Demands, DepthSearch, Pacing, Part, Steady, Verify, WorkerSpec,
+    Workload,
+};
 
 /// What is under way on all lanes: when it is done, on which lane, and the I/O.
 type Shared = Rc<RefCell<VecDeque<(Nanos, usize, Io)>>>;
@@ -252,4 +255,40 @@ fn a_run_may_end_when_it_is_steady() {
         run(&RunSpec { steady: Some(never), ..spec(1, &reads(1), 4.0, 0.0) }, 100_000, 99).unwrap();
     assert_eq!(found.totals.seconds, 4.0);
     assert!(found.warnings[0].starts_with("not steady before its end"), "{:?}", found.warnings);
+}
+
+#[test]
+fn a_search_stands_in_no_figure_and_what_is_not_kept_ends_a_worker() {
+    let (latency_us, window_us, percent, goes_on) = (150, 20_000, 100.0, false);
+    let search = DepthSearch { latency_us, window_us, percent, goes_on };
+    let searches = Workload { depth_search: Some(search), ..reads(6) };
+    let found = run(&spec(2, &searches, 9.0, 0.0), 100_000, 99).unwrap();
+    let depth = SearchedDepth { depth: 6, found: true };
+    assert_eq!((found.workers[1].searched, found.partial), (Some(depth), None));
+    assert!((found.totals.seconds - 0.1).abs() < 1e-6, "{}", found.totals.seconds);
+    assert_eq!(found.totals.iops.round(), 120_000.0);
+    assert!(found.warnings[0].contains("all 6 I/Os"), "{:?}", found.warnings);
+    // Beside one that searches nothing it ends by itself, and its search counts.
+    let mut beside = spec(2, &reads(6), 2.0, 0.0);
+    beside.workers[0].workload = Arc::new(searches);
+    let found = run(&beside, 100_000, 99).unwrap();
+    assert_eq!((found.workers[0].searched, found.partial), (Some(depth), None));
+    let alone_s = found.workers[0].seconds;
+    assert!((0.05..0.2).contains(&alone_s) && found.workers[1].seconds > 1.9, "{alone_s}");
+    // Others go on.
+    let latency_us = 50;
+    let demands = Demands {
+        read: Demand { latency_us, ..Demand::default() },
+        write: Demand::default(),
+        trim: Demand::default(),
+        every_ms: 1000,
+    };
+    let mut spec = spec(2, &reads(1), 3.0, 0.0);
+    spec.workers[0].workload = Arc::new(Workload { demands: Some(demands), ..reads(1) });
+    let found = run(&spec, 100_000, 99).unwrap();
+    assert_eq!(found.workers[0].ios, 1);
+    assert!(found.workers[1].ios > 29_000, "{}", found.workers[1].ios);
+    assert_eq!(found.workers[0].missed.as_ref().unwrap().errno, 110);
+    let partial = found.partial.unwrap();
+    assert!(partial.contains("a read of 4k") && partial.contains("took 100000 ns"), "{partial}");
 }

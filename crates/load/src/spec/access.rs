@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::replay::Replay;
 use super::size::{self, Range};
+use super::zone_walk::ZoneWalk;
 use crate::trace::Facts;
 
 /// An access specification.
@@ -43,6 +44,9 @@ pub struct Access {
     /// data are compared.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trims_first: bool,
+    /// All of it goes on in one zone, then in the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zones: Option<ZoneWalk>,
 }
 
 /// One line of an access specification.
@@ -331,6 +335,7 @@ impl Access {
             apart: false,
             flush_every: 0,
             trims_first: false,
+            zones: None,
         }
     }
 
@@ -370,6 +375,7 @@ impl Access {
             let words = "places can be visited once only by I/Os of one size and alignment";
             return Err(AccessError::Conflict(words));
         }
+        self.zones.map_or(Ok(()), |zones| zones.check(self))?;
         self.random.check()
     }
 
@@ -389,6 +395,7 @@ impl Access {
         {
             return Err(AccessError::Conflict("a stride must be a multiple of every alignment"));
         }
+        self.zones.map_or(Ok(()), |zones| zones.fits(range, geometry))?;
         if self.writes() && geometry.read_only {
             return Err(AccessError::ReadOnly);
         }

@@ -119,6 +119,9 @@ impl Group {
         if self.workload.access.trace.is_some() {
             return conflict("a trace goes to volumes of its own, not to stripes");
         }
+        if self.workload.access.zones.is_some() {
+            return conflict("zones are those of one volume: leave stripes away");
+        }
         match stripes.bytes > 0 && self.workload.access.lines.iter().all(inside) {
             true => Ok(()),
             false => {
@@ -169,6 +172,7 @@ impl Workload {
             return Err(SpecError::Conflict { at: at.to_owned(), what });
         }
         self.check_pacing(at)?;
+        self.check_control(at)?;
         for (what, value) in [
             ("compress_percent", self.content.compress_percent),
             ("dedupe_percent", self.content.dedupe_percent),
@@ -255,7 +259,7 @@ impl Workload {
     }
 }
 
-fn within(
+pub(super) fn within(
     at: &str,
     what: &'static str,
     range: &'static str,

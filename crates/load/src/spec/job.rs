@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Access, AccessError, is_default};
 use super::cache::Cache;
+use super::control::{Demands, DepthSearch, Flow, Think};
 use super::data_pattern::DataPattern;
 use super::logs::Logs;
 use super::size::{self, Range};
@@ -162,6 +163,18 @@ pub struct Workload {
     /// The worker ends with a flush, which it waits for: the measured window lasts until then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub end_flush: bool,
+    /// Pauses between I/Os.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
+    /// What ends it before its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demands: Option<Demands>,
+    /// The depth is searched, up to the outstanding I/Os.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth_search: Option<DepthSearch>,
+    /// It keeps to its share of the I/Os of several workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Flow>,
 }
 
 /// When I/Os begin.
@@ -356,6 +369,10 @@ impl Workload {
             limit_ios: None,
             end_flush: false,
             refill_at: None,
+            think: None,
+            demands: None,
+            depth_search: None,
+            flow: None,
         }
     }
 
@@ -421,7 +438,7 @@ fn is_one(value: &u32) -> bool {
 #[cfg(test)]
 pub(super) mod test {
     use super::*;
-    use crate::spec::{Line, Places, Walk, Zone};
+    use crate::spec::{Demand, Line, Places, Walk, Zone, ZoneWalk};
 
     pub(in crate::spec) const SHORT: &str = "[[steps]]\nseconds = 10\n[[steps.groups]]\n\
         volumes = ['null:1t']\n\
@@ -456,6 +473,25 @@ pub(super) mod test {
         let access = &job.steps[0].groups[0].workload.access;
         assert_eq!((job.steps[0].workers(), access.lines.len()), (4, 2));
         assert_eq!(access.random, Places::Zipf { exponent: 1.1 });
+    }
+
+    fn steer(workload: &mut Workload) {
+        let (pause_us, shifts_rate) = (50, true);
+        workload.think = Some(Think {
+            pause_us,
+            spin_us: 5,
+            after_ios: 3,
+            after_us: 9,
+            counts_begun: true,
+            shifts_rate,
+        });
+        let read = Demand { bytes_per_second: 5, ios_per_second: 6, latency_us: 7 };
+        let (write, trim) = (Demand { ios_per_second: 1, ..read }, Demand::default());
+        workload.demands = Some(Demands { read, write, trim, every_ms: 500 });
+        let (latency_us, window_us) = (100, 5000);
+        workload.depth_search =
+            Some(DepthSearch { latency_us, window_us, percent: 99.5, goes_on: true });
+        workload.flow = Some(Flow { id: 2, weight: 3, sleep_us: 4 });
     }
 
     #[test]
@@ -493,6 +529,11 @@ pub(super) mod test {
                 trims_first: true,
                 trace: None,
                 run_stays: true,
+                zones: Some(ZoneWalk {
+                    transfer_bytes: 1 << 20,
+                    range_bytes: 65536,
+                    skip_bytes: 512,
+                }),
             };
             workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
             workload.range = Range { start: size::Extent::Percent(10.0), length: None };
@@ -505,6 +546,7 @@ pub(super) mod test {
             workload.verify = Some(Verify { fill: false, sample_percent: 1.5, earlier: true });
             workload.limit_bytes = Some(1 << 30);
             workload.refill_at = Some(3);
+            steer(workload);
             (workload.limit_ios, workload.end_flush) = (Some(9), true);
             let group = &mut job.steps[0].groups[0];
             let after = "first".to_owned();

@@ -7,6 +7,7 @@
 mod access;
 mod cache;
 mod check;
+mod control;
 mod data_pattern;
 mod job;
 mod logs;
@@ -16,11 +17,13 @@ mod size;
 mod steady;
 mod when;
 mod words;
+mod zone_walk;
 
 pub(crate) use access::MAX_BYTES as MAX_IO_BYTES;
 pub use access::{Access, AccessError, Line, Places, Walk, Zone};
 pub use cache::{Cache, Expect};
 pub use check::SpecError;
+pub use control::{Demand, Demands, DepthSearch, Flow, Think};
 #[cfg(test)]
 pub(crate) use data_pattern::data_pattern;
 pub use data_pattern::{DataPattern, PATTERN_MAX_BYTES};
@@ -36,3 +39,4 @@ pub(crate) use steady::Watch;
 pub use steady::{Quantity, Steady};
 pub use when::When;
 pub use words::Rate;
+pub use zone_walk::ZoneWalk;

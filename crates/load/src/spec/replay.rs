@@ -203,6 +203,10 @@ impl Workload {
                 "refill_at goes with a trace without stalls only",
             ),
             (
+                self.is_steered(),
+                "nothing steers a trace: leave think, demands, searches, flow away",
+            ),
+            (
                 self.limit_bytes.is_some() || self.limit_ios.is_some(),
                 "a trace ends by itself: leave its limit away",
             ),

@@ -13,6 +13,9 @@ use super::job::Workload;
 use super::steady::Steady;
 use super::when::When;
 
+/// Shortest time for which depths that were found are measured.
+const LEAST_WINDOW_SECONDS: f64 = 0.1;
+
 /// One run.
 #[derive(Clone)]
 pub struct RunSpec {
@@ -39,6 +42,20 @@ pub struct RunSpec {
     pub ledgers: Option<PathBuf>,
     /// Processors and threads of targets in this process, to count what they use.
     pub targets: Option<TargetThreads>,
+}
+
+impl RunSpec {
+    /// Where every worker searches its depth, how long the depths that were found are measured, in
+    /// seconds: nothing else is. `None` where some worker goes on or searches nothing.
+    pub(crate) fn search_window(&self) -> Option<f64> {
+        let window = |worker: &WorkerSpec| {
+            let search = worker.workload.depth_search.filter(|search| !search.goes_on)?;
+            // One that is shorter than a view of it says nothing.
+            Some((search.window_us as f64 / 1e6).max(LEAST_WINDOW_SECONDS))
+        };
+        let windows: Option<Vec<f64>> = self.workers.iter().map(window).collect();
+        windows?.into_iter().reduce(f64::max)
+    }
 }
 
 /// Where targets in this process run.

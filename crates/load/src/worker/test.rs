@@ -12,8 +12,8 @@ use crate::spec::{Access, Arrivals, Line, Pacing, Places, Verify, data_pattern};
 mod replay;
 
 const BYTES: u64 = 1 << 20;
-const US: u64 = 1000;
-const MS: u64 = 1_000_000;
+pub(super) const US: u64 = 1000;
+pub(super) const MS: u64 = 1_000_000;
 
 /// What a lane does wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,12 +32,12 @@ enum Wrong {
 }
 
 /// A volume in memory that answers after a time of its own.
-struct Lane {
+pub(super) struct Lane {
     /// Every I/O takes this long, and up to so much longer by chance.
     service: Nanos,
     spread: Nanos,
     /// Nothing ends between these.
-    stall: (Nanos, Nanos),
+    pub(super) stall: (Nanos, Nanos),
     under_way: Vec<(Nanos, Io)>,
     memory: Vec<u8>,
     rng: Rng,
@@ -49,7 +49,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(service_ns: u64, spread_ns: u64) -> Lane {
+    pub(super) fn new(service_ns: u64, spread_ns: u64) -> Lane {
         Lane {
             service: Nanos(service_ns),
             spread: Nanos(spread_ns),
@@ -143,7 +143,7 @@ impl block::Lane for Lane {
     }
 }
 
-fn worker(lane: Lane, workload: &Workload) -> Worker {
+pub(super) fn worker(lane: Lane, workload: &Workload) -> Worker {
     let geometry = block::Lane::geometry(&lane);
     workload.fits(geometry).unwrap();
     let ledger =
@@ -170,7 +170,7 @@ fn fill(worker: &mut Worker) -> Box<Interval> {
 }
 
 /// Fills the volume, then runs for `length`; returns what was recorded of that.
-fn run(worker: &mut Worker, length: Nanos) -> Box<Interval> {
+pub(super) fn run(worker: &mut Worker, length: Nanos) -> Box<Interval> {
     let begin = fill(worker).end;
     worker.start(begin);
     let (mut now, end) = (begin, begin + length);
@@ -182,7 +182,7 @@ fn run(worker: &mut Worker, length: Nanos) -> Box<Interval> {
     worker.take_interval(now, last)
 }
 
-fn ios(per_second: f64, arrivals: Arrivals) -> Pacing {
+pub(super) fn ios(per_second: f64, arrivals: Arrivals) -> Pacing {
     Pacing::Ios { per_second, arrivals }
 }
 

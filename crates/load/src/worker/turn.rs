@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use block::{Nanos, Op};
 
+use super::control::{Flows, Shared};
 use super::{Worker, sooner};
 use crate::pattern::Next;
-use crate::spec::RunSpec;
+use crate::spec::{Flow, RunSpec, WorkerSpec};
 
 /// When to look again whether others have ended.
 const SOON: Nanos = Nanos::from_millis(1);
@@ -53,6 +54,34 @@ enum State {
     Over,
 }
 
+/// What binds a worker to the others of its run.
+#[derive(Debug, Default)]
+pub(crate) struct Ties {
+    /// When it begins and ends, where that is not with the run.
+    pub(crate) turn: Option<Turn>,
+    /// What it shares with those of its flow.
+    pub(super) flow: Option<(Arc<Shared>, Flow)>,
+    /// It ends when it has measured the depth that it found: others go on without a search.
+    pub(super) ends_alone: bool,
+    /// How long the run goes before what is measured.
+    pub(super) ramp: Nanos,
+}
+
+/// The ties of the workers of a run.
+pub(crate) fn ties(spec: &RunSpec) -> Vec<Ties> {
+    let flows = Flows::of(spec);
+    let ramp = nanos(spec.ramp_seconds);
+    let tie = |(worker, turn): (&WorkerSpec, Option<Turn>)| {
+        let flow = worker.workload.flow.map(|flow| flows.shared(flow));
+        Ties { turn, flow, ends_alone: spec.search_window().is_none(), ramp }
+    };
+    spec.workers.iter().zip(turns(spec)).map(tie).collect()
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9) as u64)
+}
+
 /// What a worker is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Now {
@@ -72,9 +101,9 @@ pub(crate) fn outlasts(spec: &RunSpec) -> bool {
 }
 
 /// The turns of the workers of a run; nobody has one where all begin and end with the run.
-pub(crate) fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
+fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
     let outlasts = outlasts(spec);
-    let usual = |worker: &crate::WorkerSpec| {
+    let usual = |worker: &WorkerSpec| {
         worker.shift.when == Default::default() && worker.shift.after.is_empty()
     };
     if !outlasts && !spec.ends_with_first && spec.workers.iter().all(usual) {
@@ -87,8 +116,7 @@ pub(crate) fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
     }
     let over = AtomicBool::new(false);
     let ends = Arc::new(Ends { left, over, with_first: spec.ends_with_first });
-    let nanos = |seconds: f64| Nanos((seconds * 1e9) as u64);
-    let turn = |worker: &crate::WorkerSpec| {
+    let turn = |worker: &WorkerSpec| {
         let (shift, when) = (&worker.shift, &worker.shift.when);
         Turn {
             ends: Arc::clone(&ends),
@@ -154,7 +182,7 @@ impl Worker {
             return self.launch(Next { op, fua, offset, len, pause, reply: 0 }, now, now);
         }
         turn.end();
-        self.plan.ended.get_or_insert(now);
+        self.end(now);
     }
 }
 

@@ -80,10 +80,15 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
     let of_group = |count: u64| (count as f64 * share.min(1.0)).round() as u64;
     let errors = all.errors + sync.errors;
     let error = (errors > 0).then(|| first_error(result, group));
+    // A job that ends because of what it did not keep fails with the number that fio has for it.
+    let missed = group.workers.iter().find_map(|worker| worker.missed.as_ref());
+    let ended = missed.map(|missed| missed.errno).or(error);
+    let (latency_depth, latency_target, latency_percentile, latency_window) =
+        options::search(group);
     Job {
         jobname: group.name.clone(),
         groupid: id,
-        error: error.unwrap_or(0),
+        error: ended.unwrap_or(0),
         eta: 0,
         elapsed: (result.totals.seconds + result.job.ramp_seconds).ceil() as u64,
         options: Object(options::options(group)),
@@ -105,10 +110,10 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         latency_ms: shares(&all, &MILLIS, 1_000_000, Some(">=2000")),
         total_err: error.map(|_| errors),
         first_error: error,
-        latency_depth: options::depth(group),
-        latency_target: 0,
-        latency_percentile: 100.0,
-        latency_window: 0,
+        latency_depth,
+        latency_target,
+        latency_percentile,
+        latency_window,
     }
 }
 
@@ -347,6 +352,27 @@ mod test {
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with("{\n  \"fio version\" : \"fio-3.33 ("), "{text}");
         assert!(text.contains("\n        \"iops\" : 1000.000000,\n"), "{text}");
+    }
+
+    #[test]
+    fn what_steered_a_job_stands_where_fio_has_it() {
+        let mut result = sample::counted();
+        let keys = ["latency_depth", "latency_target", "latency_window", "error"];
+        let says = |result: &RunResult| {
+            let mut out = Vec::new();
+            write(std::slice::from_ref(result), false, &mut out).unwrap();
+            let document: Value = serde_json::from_slice(&out).unwrap();
+            let job = &document["jobs"][0];
+            (keys.map(|key| job[key].as_u64().unwrap()), job["latency_percentile"].as_f64())
+        };
+        let (plain, _) = says(&result);
+        assert_eq!(plain[1..], [0, 0, 0]);
+        result.workers[1].searched = Some(stats::SearchedDepth { depth: 6, found: true });
+        let missed = stats::MissedDemand { t_s: 1.0, why: "slow".to_owned(), errno: 110 };
+        result.workers[0].missed = Some(missed);
+        let search = serde_json::json!({ "latency_us": 500, "window_us": 9, "percent": 99.5 });
+        result.spec["steps"][0]["groups"][0]["workload"]["depth_search"] = search;
+        assert_eq!(says(&result), ([6, 500_000, 9, 110], Some(99.5)));
     }
 
     #[test]

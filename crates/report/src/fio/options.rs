@@ -51,6 +51,17 @@ pub(super) fn depth(group: &Group<'_>) -> u32 {
     depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(1)
 }
 
+/// What latencies are searched for: the depth that was found or tried last, the target in
+/// nanoseconds, the share in percent, and the window in microseconds.
+pub(super) fn search(group: &Group<'_>) -> (u32, u64, f64, u64) {
+    let found = group.workers.iter().filter_map(|worker| worker.searched);
+    let depth = found.map(|searched| searched.depth).max().unwrap_or_else(|| depth(group));
+    let Some(search) = group.workload.get("depth_search") else { return (depth, 0, 100.0, 0) };
+    let whole = |key: &str| search.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let target_ns = whole("latency_us").saturating_mul(1000);
+    (depth, target_ns, number(search, "percent", 100.0), whole("window_us"))
+}
+
 /// Whether the group trims: what is neither read nor written are trims then, not flushes.
 pub(super) fn trims(workload: &Value) -> bool {
     trims_first(workload) || lines(workload).iter().any(trims_some)

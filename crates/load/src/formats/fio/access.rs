@@ -148,7 +148,6 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
             if settings.durable {
                 line.fua_percent = 100.0;
             }
-            think(converter, job, &mut line);
             lines.push(line);
         }
     }
@@ -180,19 +179,6 @@ fn random_percent(settings: &Settings, direction: usize) -> f64 {
 
 fn narrow(bytes: u64) -> Option<u32> {
     u32::try_from(bytes).ok()
-}
-
-/// A pause before each burst.
-fn think(converter: &mut Converter<'_>, job: &FioJob, line: &mut Line) {
-    let settings = &job.settings;
-    if settings.think_us == 0 {
-        return;
-    }
-    line.delay_us = settings.think_us;
-    line.burst = settings.think_ios;
-    let why = "the pause counts from the start of the last I/O; fio's counts from when all before \
-               it are done";
-    converter.note(job, "thinktime", Treatment::Differs, why);
 }
 
 /// Where random I/Os go.

@@ -8,7 +8,7 @@ use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, data, logs, replay, storage};
+use super::{access, control, data, logs, replay, storage, zones};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
@@ -235,16 +235,19 @@ impl Converter<'_> {
         let settings = &job.settings;
         // A trace ends by itself, and has times of its own.
         let free = trace.is_none();
-        let access = trace.unwrap_or_else(|| access::access(self, job));
+        let access = trace.unwrap_or_else(|| {
+            let mut access = access::access(self, job);
+            zones::zones(self, job, place, &mut access);
+            access
+        });
         let writes = if free { settings.mix.writes } else { access.writes() };
         let outstanding = (settings.under_way() / place.files).max(1);
         let low = (settings.depth_low / place.files).max(1);
         let drains = settings.depth_low > 0 && low < outstanding;
-        let workload = Workload {
+        let mut workload = Workload {
             outstanding,
             refill_at: drains.then_some(low),
             pacing: if free { self.pacing(job, place.files) } else { Pacing::Closed },
-            access,
             range: place.range,
             content: data::content(self, job, place, writes),
             verify: if free { data::verify(self, job) } else { None },
@@ -254,8 +257,14 @@ impl Converter<'_> {
                 .filter(|_| free)
                 .map(|ios| ios.div_ceil(u64::from(place.files))),
             end_flush: settings.end_flush && writes,
+            ..Workload::new(access, outstanding)
         };
-        if free { data::fitting(self, job, place, workload) } else { workload }
+        if free {
+            control::control(self, job, place, &mut workload);
+            data::fitting(self, job, place, workload)
+        } else {
+            workload
+        }
     }
 
     /// How much is done before the job ends by itself; `None` when only time ends it. What is done
@@ -315,9 +324,6 @@ impl Converter<'_> {
         }
         if settings.mix.trims && settings.mix.writes {
             self.refuse(job, key, "trims and writes in turn have no rate");
-        }
-        if settings.think_us > 0 {
-            self.refuse(job, "thinktime", "a rate and a thinktime exclude each other");
         }
         match key {
             "rate_iops" => Pacing::Ios { per_second, arrivals },

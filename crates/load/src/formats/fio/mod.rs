@@ -5,6 +5,7 @@
 //! specification can express. What a file would do otherwise is noted, never silent.
 
 mod access;
+mod control;
 mod convert;
 mod data;
 mod expression;
@@ -21,6 +22,7 @@ mod treated;
 mod value;
 mod words;
 mod write;
+mod zones;
 
 pub use convert::Options;
 pub use write::write;
@@ -46,7 +48,7 @@ pub fn read(
 }
 
 #[cfg(test)]
-mod test {
+pub(super) mod test {
     use super::*;
     use crate::formats::note::Treatment;
     use crate::formats::reading::Storage;
@@ -96,11 +98,11 @@ mod test {
         read("x.fio", text, around, &options)
     }
 
-    fn of(text: &str) -> Reading {
+    pub(super) fn of(text: &str) -> Reading {
         with(text, &Surroundings::none()).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn job(text: &str) -> crate::spec::JobSpec {
+    pub(super) fn job(text: &str) -> crate::spec::JobSpec {
         let reading = of(text);
         reading.job.unwrap_or_else(|| panic!("refused: {:?}", reading.notes))
     }
@@ -109,7 +111,7 @@ mod test {
         with(text, &Surroundings::none()).unwrap_err().to_string()
     }
 
-    fn refused(text: &str) -> String {
+    pub(super) fn refused(text: &str) -> String {
         let reading = of(text);
         assert_eq!(reading.job, None);
         let notes = reading.notes_of(Treatment::Refused);
@@ -527,9 +529,8 @@ mod test {
             ("rw=write\nverify=md5\ndedupe_percentage=9", 9, "nothing can compress"),
             ("rw=randwrite\nbs=4k,8k\nbssplit=4k:8k\nverify_pattern=%o", 10, "one size"),
             ("no_such_option=1", 7, "not an option"),
-            ("rate_iops=100\nthinktime=5", 8, "exclude"),
             ("rw=randrw\nrate_iops=100,300", 8, "ratio of rwmixread"),
-            ("latency_target=5ms", 7, "searched"),
+            ("flow_watermark=5", 7, "no longer"),
             ("nrfiles=2\nbs=4k,8k\nrw=rw\nioengine=psync", 7, "I/Os of one size"),
             ("nrfiles=2\nfile_service_type=random\nioengine=psync", 8, "in turn"),
             ("nrfiles=2\nfile_service_type=roundrobin:3\nioengine=psync", 8, "number of turns"),
@@ -626,6 +627,13 @@ mod test {
             "rw=randwrite\nend_fsync=1\nnumber_ios=500\nstartdelay=2500ms\ntime_based=0",
             "rw=randwrite\nruntime=7\nexitall",
             "rw=trim\noffset=1m\nsize=2m\ntime_based=0\nio_size=8m",
+            "rw=randread\nzonemode=strided\nzonesize=1m\nzonerange=256k\nzoneskip=64k",
+            "thinktime=1s\nthinktime_spin=1ms\nthinktime_iotime=2\nrate=1m\nrate_ignore_thinktime",
+            "thinktime=9\nthinktime_blocks=3\nthinktime_iotime=2\nthinktime_blocks_type=issue",
+            "rw=rw\nrate_iops_min=10,20\nrate_cycle=300\nmax_latency=5s,1s,7ms",
+            "latency_target=700\nlatency_window=9s\nlatency_percentile=99.9\nlatency_run",
+            "flow=3\nflow_id=9\nflow_sleep=100\nrate_min=1k",
+            "rw=write\nzonemode=strided\nzonesize=4k\nzonerange=16k",
         ] {
             let text = format!("{NULL}[a]\n{words}\n[b]\nstonewall\n{words}\n");
             let first = job(&text);

@@ -4,7 +4,7 @@ use super::lines::Setting;
 use super::settings::{Data, Settings};
 use super::treated;
 use super::value::{self, Unit, set_each};
-use super::{data, logs, replay, words};
+use super::{control, data, logs, replay, words, zones};
 use crate::formats::note::{FormatError, Note, Treatment};
 use crate::formats::surroundings::Surroundings;
 
@@ -46,7 +46,9 @@ pub fn apply(
     let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
-    for group in [extent, time, pace, writes, order, logs::take, replay::take] {
+    let groups =
+        [extent, time, pace, writes, order, logs::take, replay::take, zones::take, control::take];
+    for group in groups {
         taken = taken.or_else(|| group(name, value, settings));
     }
     let taken = taken.or_else(|| data::take(name, value, settings, surroundings));
@@ -191,10 +193,6 @@ fn pace(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
             with.and_then(|value| set_each(value, &mut settings.rate_ios, |text| kb.size(text)))
         }
         "rate_process" => put(&mut settings.poisson, with.and_then(words::is_poisson)),
-        "thinktime" => {
-            put(&mut settings.think_us, with.and_then(|text| value::micros(text, Unit::Micros)))
-        }
-        "thinktime_blocks" => put(&mut settings.think_ios, with.and_then(words::at_least_one)),
         _ => return None,
     })
 }

@@ -61,16 +61,24 @@ const SAID_BY_TRACE: [&str; 24] = [
     "file_service_type",
 ];
 /// Settings that do not go with a trace, and why.
-const REFUSED: [(&str, &str); 8] = [
+const REFUSED: [(&str, &str); 14] = [
     ("rate", "a trace has times of its own: replay_time_scale makes it faster"),
     ("rate_iops", "a trace has times of its own: replay_time_scale makes it faster"),
     ("thinktime", "a trace has pauses of its own"),
+    ("rate_min", NOT_STEERED),
+    ("rate_iops_min", NOT_STEERED),
+    ("max_latency", NOT_STEERED),
+    ("latency_target", NOT_STEERED),
+    ("flow", NOT_STEERED),
+    ("zonemode", "a trace has places of its own"),
     ("sync", "a trace has flushes of its own"),
     ("verify", "what a trace writes is not compared"),
     ("verify_pattern", "what a trace writes is not compared"),
     ("verify_only", "what a trace writes is not compared"),
     ("directory", "a trace names its files with their folders"),
 ];
+
+const NOT_STEERED: &str = "a trace goes its way, which nothing steers";
 
 /// The words; `None` where it is none of them.
 pub(super) fn take(

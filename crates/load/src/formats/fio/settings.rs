@@ -1,8 +1,10 @@
 //! What the settings of a fio job say, typed, with fio's defaults. Nothing is judged here.
 
+use super::control::Control;
 use super::logs::Logs;
 use super::replay::Replays;
 use super::value::{Amount, KbBase, Triple};
+use super::zones::Zones;
 use crate::formats::note::Note;
 use crate::spec::{DataPattern, Quantity};
 
@@ -101,10 +103,10 @@ pub struct Settings {
     pub rate_ios: Triple<u64>,
     /// Planned starts are a Poisson process.
     pub poisson: bool,
-    /// Pause in microseconds.
-    pub think_us: u64,
-    /// I/Os between two pauses.
-    pub think_ios: u32,
+    /// What steers it while it runs.
+    pub control: Control,
+    /// Zones one after the other.
+    pub zones: Zones,
     /// How data are compared.
     pub verify: Verify,
     /// Writes between two flushes; 0 for none.
@@ -194,8 +196,8 @@ impl Default for Settings {
             rate_bytes: [0; 3],
             rate_ios: [0; 3],
             poisson: false,
-            think_us: 0,
-            think_ios: 1,
+            control: Control::default(),
+            zones: Zones::default(),
             verify: Verify::default(),
             flush_every: 0,
             durable: false,

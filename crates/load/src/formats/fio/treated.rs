@@ -61,7 +61,7 @@ fn harmless(name: &str) -> Option<&'static str> {
         "random_generator" | "softrandommap" => "places are drawn without memory and without skew",
         "verify_async" | "verify_async_cpus" | "verify_dump" | "verify_fatal" | "verifysort"
         | "verifysort_nr" | "verify_state_save" => "the first wrong byte ends the run and is named",
-        "comm" | "error_dump" | "exitall_on_error" => "only about messages and ends",
+        "comm" | "error_dump" => "only about messages",
         "cpus_allowed_policy" => "workers are dealt out to the processors in turn",
         "read_iolog_chunked" => "a trace is packed in memory, in fewer bytes than its file has",
         "max_open_zones" | "job_max_open_zones" => "zones are not used",
@@ -93,10 +93,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
     let off = matches!(value, Some("0" | "none"));
     let on = !off;
     Some(match name {
-        "rate_min" | "rate_iops_min" if on => {
-            (Differs, "a run that falls below goes on: compare the rate in its result")
-        }
-        "rate_cycle" => (Ignored, "how often fio looks whether a rate falls below rate_min"),
         "force_async" if on => {
             (Differs, "no I/O is given to threads of the kernel by force; those that wait are")
         }
@@ -108,6 +104,12 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         "randrepeat" => (Differs, "runs repeat; give another --seed for another order"),
         "continue_on_error" if on => (Ignored, "errors are counted, and the run goes on"),
         "continue_on_error" => (Differs, "errors are counted, and the run goes on"),
+        "exitall_on_error" if on => (
+            Differs,
+            "errors are counted, and the run goes on; a job that ends because of a rate or a \
+             latency leaves the others going",
+        ),
+        "exitall_on_error" => (Ignored, "off, as by default"),
         "exit_what" if value == Some("all") => {
             (Differs, "jobs behind a stonewall are run all the same")
         }
@@ -124,25 +126,17 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Differs, "every read is compared at once; there is no backlog")
         }
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
-        "zonemode"
-        | "pre_read"
+        "pre_read"
         | "atomic"
         | "zero_write"
         | "file_append"
-        | "flow"
-        | "thinktime_spin"
         | "uncached"
-        | "rate_ignore_thinktime"
         | "serialize_overlap"
         | "fill_device"
         | "create_only"
         | "dedupe_global"
         | "lockmem"
         | "nice"
-        | "max_latency"
-        | "latency_target"
-        | "rate_min"
-        | "rate_iops_min"
         | "trim_percentage"
         | "experimental_verify"
         | "write_hint"
@@ -150,7 +144,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         {
             (Ignored, "off, as by default")
         }
-        "thinktime_blocks_type" if value == Some("complete") => (Ignored, "as by default"),
         "verify_write_sequence" | "verify_header_seed" => (Ignored, "stamps are our own"),
         _ => return None,
     })
@@ -159,21 +152,13 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
 /// Settings of fio's that would change the load, and are not built.
 fn unsupported(name: &str) -> Option<&'static str> {
     Some(match name {
-        "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
-        | "max_latency" => "the depth is given, not searched: try `drumfire sweep`",
-        "rate_ignore_thinktime" => "a rate and a thinktime exclude each other",
         "write_iolog" => "traces are replayed, not written",
         "merge_blktrace_file" | "merge_blktrace_scalars" | "merge_blktrace_iters" => {
             "binary traces of blktrace are not read"
         }
-        "zonemode"
-        | "zonesize"
-        | "zonerange"
-        | "zoneskip"
-        | "zonecapacity"
-        | "read_beyond_wp"
-        | "zone_reset_threshold"
-        | "zone_reset_frequency" => "zoned devices are not supported",
+        "zonecapacity" | "read_beyond_wp" | "zone_reset_threshold" | "zone_reset_frequency" => {
+            "zoned devices are not supported"
+        }
         "directory_count" | "opendir" | "filename_format" | "lockfile" => {
             "a worker drives one volume: name each file in a job of its own"
         }
@@ -191,7 +176,6 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         | "nice" | "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "uid" | "gid" | "lockmem" => {
             "priorities and identities are not changed"
         }
-        "flow" | "flow_id" | "flow_watermark" | "flow_sleep" => "jobs run by themselves",
         "exec_prerun" | "exec_postrun" | "ioscheduler" | "profile" => "nothing else is run",
         "verify_pattern_interval"
         | "experimental_verify"
@@ -199,9 +183,8 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         | "verify_policy" => "stamps are our own: take it away",
         "trim_percentage" | "trim_verify_zero" | "trim_backlog" | "trim_backlog_batch"
         | "num_range" => "trims are a job of their own: use rw=randtrim",
-        "thinktime_spin" | "thinkcycles" | "thinktime_blocks_type" | "thinktime_iotime" => {
-            "a worker that thinks waits: use thinktime and thinktime_blocks"
-        }
+        "flow_watermark" => "fio knows it no longer: take it away",
+        "thinkcycles" => "cycles differ from processor to processor: use thinktime_spin",
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
         "fill_device" => "a run ends by its size or time, not by a full disk: give a size",

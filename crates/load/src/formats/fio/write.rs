@@ -7,8 +7,8 @@ use std::fmt::Write;
 use super::replay;
 use crate::formats::reading::Storage;
 use crate::spec::{
-    Access, Arrivals, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step,
-    Verify, Walk, Workload,
+    Access, Arrivals, Demand, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported,
+    Step, Verify, Walk, Workload,
 };
 
 /// Writes a job. `storage` says what stands behind a URI, in words that fio has.
@@ -74,6 +74,7 @@ fn section(
     logs(text, &group.logs);
     access(text, &workload.access)?;
     pacing(text, workload, files)?;
+    steering(text, workload);
     content(text, workload)
 }
 
@@ -238,10 +239,7 @@ fn access(text: &mut String, access: &Access) -> Result<(), String> {
         ("shares of flushes", all(&|line| line.flush_percent == 0.0)),
         ("shares of zeroes", all(&|line| line.zero_percent == 0.0)),
         ("replies", all(&|line| line.reply_bytes == 0)),
-        (
-            "delays that differ between lines",
-            all(&|line| (line.delay_us, line.burst) == (first.delay_us, first.burst)),
-        ),
+        ("pauses from the start of an I/O on", all(&|line| line.delay_us == 0)),
         (
             "durable writes beside others",
             all(&|line| {
@@ -265,12 +263,14 @@ fn access(text: &mut String, access: &Access) -> Result<(), String> {
     if access.run_stays {
         set(text, "rw_sequencer", "identical");
     }
-    if first.delay_us > 0 {
-        set(text, "thinktime", first.delay_us);
-        set(text, "thinktime_blocks", first.burst);
-    }
     if random {
         places(text, &access.random)?;
+    }
+    if let Some(zones) = access.zones {
+        line(text, "zonemode=strided");
+        set(text, "zonesize", zones.transfer_bytes);
+        set(text, "zonerange", zones.range_bytes);
+        set(text, "zoneskip", zones.skip_bytes);
     }
     Ok(())
 }
@@ -403,6 +403,51 @@ fn pacing(text: &mut String, workload: &Workload, files: u64) -> Result<(), Stri
         set(text, "rate_process", "poisson");
     }
     Ok(())
+}
+
+/// What steers it while it runs.
+fn steering(text: &mut String, workload: &Workload) {
+    let mut on = |key: &str, value: u64, set_if: bool| {
+        if set_if {
+            set(text, key, value);
+        }
+    };
+    if let Some(think) = workload.think {
+        on("thinktime", think.pause_us, true);
+        on("thinktime_spin", think.spin_us, think.spin_us > 0);
+        on("thinktime_blocks", think.after_ios.into(), think.after_ios > 0);
+        on("rate_ignore_thinktime", 1, think.shifts_rate);
+        if think.after_us > 0 {
+            set(text, "thinktime_iotime", format!("{}us", think.after_us));
+        }
+        if think.counts_begun {
+            set(text, "thinktime_blocks_type", "issue");
+        }
+    }
+    if let Some(demands) = workload.demands {
+        let each = |of: fn(&Demand) -> u64| demands.each().map(|(_, demand)| of(&demand));
+        for (key, values) in [
+            ("rate_min", each(|demand| demand.bytes_per_second)),
+            ("rate_iops_min", each(|demand| demand.ios_per_second)),
+            ("max_latency", each(|demand| demand.latency_us)),
+        ] {
+            if values != [0; 3] {
+                set(text, key, values.map(|value| value.to_string()).join(","));
+            }
+        }
+        set(text, "rate_cycle", demands.every_ms);
+    }
+    if let Some(search) = workload.depth_search {
+        set(text, "latency_target", search.latency_us);
+        set(text, "latency_window", search.window_us);
+        set(text, "latency_percentile", search.percent);
+        set(text, "latency_run", u8::from(search.goes_on));
+    }
+    if let Some(flow) = workload.flow {
+        set(text, "flow", flow.weight);
+        set(text, "flow_id", flow.id);
+        set(text, "flow_sleep", flow.sleep_us);
+    }
 }
 
 fn content(text: &mut String, workload: &Workload) -> Result<(), String> {

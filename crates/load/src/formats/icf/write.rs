@@ -103,6 +103,7 @@ fn plain(group: &Group) -> Result<(), String> {
         ("reads and writes that walk apart", !access.apart),
         ("flushes", access.flush_every == 0),
         ("trims", !access.trims_first),
+        ("zones one after the other", access.zones.is_none()),
         ("a queue that drains before it is filled again", workload.refill_at.is_none()),
         ("a kind of data", workload.content == Content::default()),
         ("verification", workload.verify.is_none()),
@@ -110,6 +111,10 @@ fn plain(group: &Group) -> Result<(), String> {
         ("an end after so many bytes", workload.limit_bytes.is_none()),
         ("an end after so many I/Os", workload.limit_ios.is_none()),
         ("a flush at the end", !workload.end_flush),
+        ("a pause behind all I/Os under way", workload.think.is_none()),
+        ("an end below a rate or above a latency", workload.demands.is_none()),
+        ("a depth that is searched", workload.depth_search.is_none()),
+        ("workers that keep to their share", workload.flow.is_none()),
         ("several workers of one volume under one name", group.workers == 1),
     ] {
         if !fits {

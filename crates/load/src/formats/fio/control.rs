@@ -1,0 +1,342 @@
+//! What steers a job while it runs: pauses, rates and latencies that it must keep, a depth that is
+//! searched, and jobs that keep to their share.
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::settings::Settings;
+use super::storage::Place;
+use super::value::{self, Triple, Unit, set_each};
+use super::words::at_least_one;
+use crate::formats::note::Treatment::{Differs, Ignored};
+use crate::spec::{Demand, Demands, DepthSearch, Flow, Pacing, Think, Workload};
+
+/// What a job says of it, with fio's defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Control {
+    /// `thinktime` in microseconds, and of it `thinktime_spin`.
+    pub think_us: u64,
+    /// See there.
+    pub spin_us: u64,
+    /// `thinktime_blocks`, if it is given: 1 otherwise, unless there is a time.
+    pub think_ios: Option<u32>,
+    /// `thinktime_blocks_type=issue`.
+    pub counts_begun: bool,
+    /// `thinktime_iotime` in microseconds.
+    pub io_time_us: u64,
+    /// `rate_ignore_thinktime`.
+    pub ignores_think: bool,
+    /// `rate_min` and `rate_iops_min`.
+    pub least_bytes: Triple<u64>,
+    /// See there.
+    pub least_ios: Triple<u64>,
+    /// `rate_cycle` in milliseconds.
+    pub cycle_ms: u64,
+    /// `max_latency` in microseconds.
+    pub most_us: Triple<u64>,
+    /// `latency_target` in microseconds.
+    pub target_us: u64,
+    /// `latency_window` in microseconds.
+    pub window_us: u64,
+    /// `latency_percentile`, 0 to 100.
+    pub percent: f64,
+    /// `latency_run`.
+    pub goes_on: bool,
+    /// `flow`: the weight of the job, or 0.
+    pub flow: u32,
+    /// `flow_id`.
+    pub flow_id: u32,
+    /// `flow_sleep` in microseconds.
+    pub flow_sleep_us: u64,
+}
+
+impl Default for Control {
+    fn default() -> Control {
+        Control {
+            think_us: 0,
+            spin_us: 0,
+            think_ios: None,
+            counts_begun: false,
+            io_time_us: 0,
+            ignores_think: false,
+            least_bytes: [0; 3],
+            least_ios: [0; 3],
+            cycle_ms: 1000,
+            most_us: [0; 3],
+            target_us: 0,
+            window_us: 0,
+            percent: 100.0,
+            goes_on: false,
+            flow: 0,
+            flow_id: 0,
+            flow_sleep_us: 0,
+        }
+    }
+}
+
+/// Takes a setting into `settings`; `None`: it is not one of these.
+pub(super) fn take(
+    name: &str,
+    value: Option<&str>,
+    settings: &mut Settings,
+) -> Option<Result<(), String>> {
+    let (kb, control) = (settings.kb_base, &mut settings.control);
+    let given = value.filter(|value| !value.is_empty()).ok_or("a value is missing".to_owned());
+    let micros = |unit| given.clone().and_then(|value| value::micros(value, unit));
+    let number = || given.clone().and_then(value::number::<u64>);
+    let each = |values: &mut Triple<u64>, read: &dyn Fn(&str) -> Result<u64, String>| {
+        given.clone().and_then(|value| set_each(value, values, read))
+    };
+    Some(match name {
+        "thinktime" => micros(Unit::Micros).map(|us| control.think_us = us),
+        "thinktime_spin" => micros(Unit::Micros).map(|us| control.spin_us = us),
+        "thinktime_blocks" => {
+            given.and_then(at_least_one).map(|count| control.think_ios = Some(count))
+        }
+        "thinktime_blocks_type" => {
+            given.and_then(blocks_type).map(|begun| control.counts_begun = begun)
+        }
+        "thinktime_iotime" => micros(Unit::Seconds).map(|us| control.io_time_us = us),
+        "rate_ignore_thinktime" => value::switch(value).map(|on| control.ignores_think = on),
+        "rate_min" => each(&mut control.least_bytes, &|text| kb.size(text)),
+        "rate_iops_min" => each(&mut control.least_ios, &|text| kb.size(text)),
+        "rate_cycle" => number().map(|ms| control.cycle_ms = ms.max(1)),
+        "max_latency" => each(&mut control.most_us, &|text| value::micros(text, Unit::Micros)),
+        "latency_target" => micros(Unit::Micros).map(|us| control.target_us = us),
+        "latency_window" => micros(Unit::Micros).map(|us| control.window_us = us),
+        "latency_percentile" => given.and_then(percentile).map(|value| control.percent = value),
+        "latency_run" => value::switch(value).map(|on| control.goes_on = on),
+        "flow" => given.and_then(weight).map(|weight| control.flow = weight),
+        "flow_id" => given.and_then(value::number).map(|id| control.flow_id = id),
+        "flow_sleep" => number().map(|us| control.flow_sleep_us = us),
+        _ => return None,
+    })
+}
+
+fn blocks_type(text: &str) -> Result<bool, String> {
+    match text {
+        "complete" => Ok(false),
+        "issue" => Ok(true),
+        _ => Err(format!("'{text}' is neither complete nor issue")),
+    }
+}
+
+fn percentile(text: &str) -> Result<f64, String> {
+    let percent = value::fraction(text)?;
+    if percent <= 100.0 { Ok(percent) } else { Err(format!("{text} is above 100 percent")) }
+}
+
+fn weight(text: &str) -> Result<u32, String> {
+    let weight: u32 = value::number(text)?;
+    if weight <= 1000 { Ok(weight) } else { Err(format!("{text} is above 1000, fio's most")) }
+}
+
+/// Makes the workload of a job obey.
+pub(super) fn control(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    place: &Place,
+    workload: &mut Workload,
+) {
+    let control = &job.settings.control;
+    if place.files > 1 {
+        let one = "over several files of a job it is not supported: name one, or give each a job";
+        for (key, set) in [
+            ("rate_min", control.least_bytes != [0; 3]),
+            ("rate_iops_min", control.least_ios != [0; 3]),
+            ("latency_target", control.target_us > 0),
+            ("flow", control.flow > 0),
+        ] {
+            if set {
+                converter.refuse(job, key, one);
+            }
+        }
+    }
+    workload.think = think(converter, job, place.files);
+    workload.demands = demands(converter, job);
+    workload.depth_search = depth_search(converter, job, workload);
+    workload.flow = (control.flow > 0).then_some(Flow {
+        id: control.flow_id,
+        weight: control.flow,
+        sleep_us: control.flow_sleep_us,
+    });
+    if control.flow == 0 && (control.flow_id > 0 || control.flow_sleep_us > 0) {
+        let key = if control.flow_id > 0 { "flow_id" } else { "flow_sleep" };
+        converter.note(job, key, Ignored, "without flow it says nothing, as with fio");
+    }
+}
+
+fn think(converter: &mut Converter<'_>, job: &FioJob, files: u32) -> Option<Think> {
+    let control = &job.settings.control;
+    if control.think_us == 0 {
+        for (key, set) in [
+            ("thinktime_spin", control.spin_us > 0),
+            ("thinktime_iotime", control.io_time_us > 0),
+            ("rate_ignore_thinktime", control.ignores_think),
+        ] {
+            if set {
+                converter.note(job, key, Ignored, "without thinktime it says nothing, as with fio");
+            }
+        }
+        return None;
+    }
+    if files > 1 {
+        let why = "each file has a worker, which pauses by itself; with fio the job does";
+        converter.note(job, "thinktime", Differs, why);
+    }
+    if control.spin_us > 0 {
+        let why = "the processor time goes into looking for completions, for all jobs of the core; \
+                   fio's into a loop of the job";
+        converter.note(job, "thinktime_spin", Differs, why);
+    }
+    let default = if control.io_time_us > 0 { 0 } else { 1 };
+    Some(Think {
+        pause_us: control.think_us,
+        spin_us: control.spin_us.min(control.think_us),
+        after_ios: control.think_ios.unwrap_or(default),
+        after_us: control.io_time_us,
+        counts_begun: control.counts_begun,
+        shifts_rate: control.ignores_think,
+    })
+}
+
+fn demands(converter: &mut Converter<'_>, job: &FioJob) -> Option<Demands> {
+    let settings = &job.settings;
+    let control = &settings.control;
+    let (bytes, ios, most) = (control.least_bytes, control.least_ios, control.most_us);
+    if [bytes, ios, most] == [[0; 3]; 3] {
+        return None;
+    }
+    if bytes != [0; 3] && ios != [0; 3] {
+        converter.refuse(job, "rate_min", "rate_min and rate_iops_min exclude each other");
+    }
+    for (key, least, rates) in
+        [("rate_min", bytes, settings.rate_bytes), ("rate_iops_min", ios, settings.rate_ios)]
+    {
+        if least.iter().zip(rates).any(|(least, rate)| rate > 0 && *least > rate) {
+            converter.refuse(job, key, "what is demanded is above the rate");
+        }
+    }
+    if most != [0; 3] && (settings.rate_ios != [0; 3] || settings.rate_bytes != [0; 3]) {
+        let why = "with a rate, latencies count from the planned starts";
+        converter.note(job, "max_latency", Differs, why);
+    }
+    let demand = |way: usize| Demand {
+        bytes_per_second: bytes[way],
+        ios_per_second: ios[way],
+        latency_us: most[way],
+    };
+    let mix = settings.mix;
+    let of = |way: usize, done: bool| if done { demand(way) } else { Demand::default() };
+    let (read, write, trim) = (of(0, mix.reads), of(1, mix.writes), of(2, mix.trims));
+    let any = [read, write, trim].iter().any(|demand| *demand != Demand::default());
+    any.then_some(Demands { read, write, trim, every_ms: control.cycle_ms })
+}
+
+fn depth_search(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    workload: &Workload,
+) -> Option<DepthSearch> {
+    let control = &job.settings.control;
+    if control.target_us == 0 {
+        if control.window_us > 0 || control.goes_on {
+            let key = if control.window_us > 0 { "latency_window" } else { "latency_run" };
+            converter.note(
+                job,
+                key,
+                Ignored,
+                "without latency_target it says nothing, as with fio",
+            );
+        }
+        return None;
+    }
+    let against = [
+        (workload.pacing != Pacing::Closed, "a rate"),
+        (workload.refill_at.is_some(), "iodepth_low"),
+        (workload.verify.is_some(), "verify"),
+    ];
+    for (_, what) in against.into_iter().filter(|(set, _)| *set) {
+        let why = format!("{what} beside a depth that is searched is not supported");
+        converter.refuse(job, "latency_target", &why);
+    }
+    if !control.goes_on {
+        let why = "the depth that is found stays, and is measured for a window of 100 ms or more, \
+                   by all jobs together; fio searches on if that window fails";
+        converter.note(job, "latency_target", Differs, why);
+    }
+    Some(DepthSearch {
+        latency_us: control.target_us,
+        window_us: control.window_us,
+        percent: control.percent,
+        goes_on: control.goes_on,
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::test::{job, of, refused};
+    use super::*;
+    use crate::formats::note::Treatment;
+
+    const NULL: &str = "[global]\nioengine=null\nsize=1g\ntime_based\nruntime=5\n[a]\n";
+
+    fn workload(words: &str) -> Workload {
+        job(&format!("{NULL}{words}\n")).steps[0].groups[0].workload.clone()
+    }
+
+    #[test]
+    fn pauses_are_those_of_the_file() {
+        let think = workload("thinktime=50").think.unwrap();
+        assert_eq!((think.pause_us, think.after_ios, think.after_us), (50, 1, 0));
+        let timed = workload("thinktime=1s\nthinktime_iotime=9\nthinktime_spin=2s").think.unwrap();
+        assert_eq!((timed.after_ios, timed.after_us), (0, 9_000_000));
+        assert_eq!(timed.spin_us, 1_000_000);
+        let words = "thinktime=5ms\nthinktime_blocks=8\nthinktime_blocks_type=issue\n\
+                     thinktime_iotime=1\nrate_iops=100\nrate_ignore_thinktime=1";
+        let both = workload(words).think.unwrap();
+        assert_eq!((both.after_ios, both.after_us), (8, 1_000_000));
+        assert!(both.counts_begun && both.shifts_rate);
+    }
+
+    #[test]
+    fn demands_belong_to_directions() {
+        let rates = workload("rw=rw\nrate_iops_min=100,50\nrate_cycle=500").demands.unwrap();
+        assert_eq!((rates.read.ios_per_second, rates.write.ios_per_second), (100, 50));
+        assert_eq!(rates.every_ms, 500);
+        let latency = workload("rw=rw\nmax_latency=2ms,5").demands.unwrap();
+        assert_eq!((latency.read.latency_us, latency.write.latency_us), (2000, 5));
+        assert_eq!(latency.trim, Demand::default());
+        assert_eq!(workload("rw=read\nrate_min=0,5m").demands, None);
+        assert_eq!(workload("rate_min=0").demands, None);
+    }
+
+    #[test]
+    fn depths_and_flows() {
+        let words = "iodepth=8\nioengine=libaio\ndirect=1\nlatency_target=500\nlatency_window=1s\n\
+                     latency_percentile=99.5\nlatency_run=1";
+        let search = workload(words).depth_search.unwrap();
+        assert_eq!((search.latency_us, search.window_us), (500, 1_000_000));
+        assert!(search.goes_on && search.percent == 99.5);
+        let flow = workload("flow=3\nflow_id=7\nflow_sleep=100").flow.unwrap();
+        assert_eq!((flow.weight, flow.id, flow.sleep_us), (3, 7, 100));
+        assert_eq!(workload("flow=0").flow, None);
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused_and_what_says_nothing_is_named() {
+        for (words, why) in [
+            ("rate_min=1m\nrate_iops_min=5", "exclude each other"),
+            ("rate_iops=10\nrate_iops_min=11", "above the rate"),
+            ("latency_target=5\nrate_iops=10", "a rate beside a depth"),
+            ("latency_target=5\nverify=md5\nrw=write", "verify beside a depth"),
+        ] {
+            let said = refused(&format!("{NULL}{words}\n"));
+            assert!(said.contains(why), "{words}: {said}");
+        }
+        for words in ["thinktime_spin=5", "latency_window=5", "flow_sleep=9"] {
+            let reading = of(&format!("{NULL}{words}\n"));
+            assert_eq!(reading.notes_of(Treatment::Ignored).count(), 1, "{:?}", reading.notes);
+            assert!(reading.job.is_some());
+        }
+    }
+}

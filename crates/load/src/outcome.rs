@@ -1,0 +1,68 @@
+//! What a result says of workers that something steered: demands that were not kept, and depths
+//! that were searched.
+
+use block::Nanos;
+use stats::{MissedDemand, SearchedDepth, WorkerResult};
+
+use crate::spec::{DepthSearch, RunSpec};
+use crate::worker::Missed;
+
+/// Workers that ended because they did not keep what was demanded, each once.
+#[derive(Debug, Default)]
+pub(crate) struct MissedDemands(Vec<(usize, Missed)>);
+
+impl MissedDemands {
+    /// Takes what a worker says; it may say so again.
+    pub(crate) fn note(&mut self, worker: usize, missed: Missed) {
+        if self.0.iter().all(|(other, _)| *other != worker) {
+            self.0.push((worker, missed));
+        }
+    }
+
+    /// Why the result is not that of the whole run, if it is not.
+    pub(crate) fn words(&self, spec: &RunSpec) -> Option<String> {
+        let (worker, missed) = self.0.first()?;
+        let also = match self.0.len() - 1 {
+            0 => String::new(),
+            others => format!("; {others} more ended likewise"),
+        };
+        Some(format!("{} ended: {}{also}", spec.workers[*worker].name, missed.why))
+    }
+
+    /// Writes it down with each worker. `begin`: when the measured window began.
+    pub(crate) fn write(&self, workers: &mut [WorkerResult], begin: Nanos) {
+        for (worker, Missed { why, errno, at }) in &self.0 {
+            let t_s = (at.0 as f64 - begin.0 as f64) / 1e9;
+            if let Some(worker) = workers.get_mut(*worker) {
+                worker.missed = Some(MissedDemand { t_s, why: why.clone(), errno: *errno });
+            }
+        }
+    }
+}
+
+/// What came of each search, in sentences.
+pub(crate) fn searches(spec: &RunSpec, workers: &[WorkerResult]) -> Vec<String> {
+    let each = spec.workers.iter().zip(workers);
+    let with = each.filter_map(|(worker, result)| {
+        let search = worker.workload.depth_search?;
+        let depths = (search, worker.workload.outstanding);
+        Some(format!("{}: {}", worker.name, sentence(depths, result.searched?)))
+    });
+    with.collect()
+}
+
+fn sentence((search, most): (DepthSearch, u32), searched: SearchedDepth) -> String {
+    let SearchedDepth { depth, found } = searched;
+    let DepthSearch { latency_us, percent, goes_on, .. } = search;
+    let target = format!("{percent} % of the I/Os within {latency_us} us");
+    match (found, goes_on) {
+        (true, _) if depth >= most => {
+            format!("all {depth} I/Os that may be under way keep {target}: a greater depth may too")
+        }
+        (true, _) => format!("a depth of {depth} is the greatest that keeps {target}"),
+        (false, true) => format!("a depth of {depth} at the end, to keep {target}"),
+        (false, false) => format!(
+            "the depth that keeps {target} was not found before the end; {depth} was tried last"
+        ),
+    }
+}

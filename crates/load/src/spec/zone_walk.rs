@@ -1,0 +1,72 @@
+//! Zones that are visited one after the other.
+
+use block::Geometry;
+use serde::{Deserialize, Serialize};
+
+use super::access::{Access, AccessError, Places, Walk};
+use super::size::{self, Range};
+
+/// All I/Os stay in one zone until so many bytes were read and written there, and then go on in the
+/// next one. Behind the last zone comes the first.
+///
+/// The first zone begins where the range begins. One that the end of the range cuts is used as far
+/// as it goes, if the longest I/O fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneWalk {
+    /// Bytes that are read and written in each zone, above 0: more than it has go through it again,
+    /// less leave a part of it out.
+    #[serde(deserialize_with = "size::bytes")]
+    pub transfer_bytes: u64,
+    /// Length of each zone, at least that of the longest I/O.
+    #[serde(deserialize_with = "size::bytes")]
+    pub range_bytes: u64,
+    /// What lies between the end of a zone and the beginning of the next.
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "size::bytes")]
+    pub skip_bytes: u64,
+}
+
+impl ZoneWalk {
+    /// From the beginning of one zone to that of the next.
+    pub(crate) fn distance_bytes(&self) -> u64 {
+        self.range_bytes.saturating_add(self.skip_bytes)
+    }
+
+    /// Whether it makes sense in itself, with what else is done.
+    pub(super) fn check(&self, access: &Access) -> Result<(), AccessError> {
+        if self.transfer_bytes == 0 {
+            let (what, range) = ("zones.transfer_bytes", "above 0");
+            return Err(AccessError::OutOfRange { what, range, value: 0.0 });
+        }
+        if self.range_bytes < u64::from(access.longest_bytes()) {
+            let (what, range) = ("zones.range_bytes", "at least the longest I/O");
+            return Err(AccessError::OutOfRange { what, range, value: self.range_bytes as f64 });
+        }
+        let replies = access.lines.iter().any(|line| line.reply_bytes > 0);
+        let law = !matches!(access.random, Places::Uniform | Places::Once);
+        if access.sequential != Walk::Forward || law || replies || access.trims_first {
+            let words = "in zones one after the other places are uniform, once or forward, and \
+                         nothing has a reply or a trim before it";
+            return Err(AccessError::Conflict(words));
+        }
+        Ok(())
+    }
+
+    /// Whether its zones begin with blocks.
+    pub(super) fn fits(&self, range: &Range, geometry: Geometry) -> Result<(), AccessError> {
+        let (_, bytes) = range.on(geometry);
+        let whole = self.distance_bytes().is_multiple_of(u64::from(geometry.block_bytes));
+        match whole || bytes <= self.distance_bytes() {
+            true => Ok(()),
+            false => {
+                let words = "zones.range_bytes and skip_bytes together must be whole blocks of the \
+                             volume";
+                Err(AccessError::Conflict(words))
+            }
+        }
+    }
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}

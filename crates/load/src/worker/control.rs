@@ -1,0 +1,244 @@
+//! What steers a worker while it runs: it is asked before each I/O, told of each that is done, and
+//! may end the worker. A worker that nothing steers has none of it.
+
+mod demands;
+mod depth;
+mod flow;
+mod think;
+
+use std::sync::Arc;
+
+use block::{Nanos, Op};
+use stats::SearchedDepth;
+
+use self::demands::Guard;
+use self::depth::Depth;
+use self::flow::Share;
+pub(super) use self::flow::{Flows, Shared};
+use self::think::Thinking;
+use super::{Worker, sooner};
+use crate::pacing::Schedule;
+use crate::spec::Workload;
+
+/// Why a worker ended that did not keep what was demanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Missed {
+    /// What happened.
+    pub(crate) why: String,
+    /// The number that fio ends with.
+    pub(crate) errno: u32,
+    /// When.
+    pub(crate) at: Nanos,
+}
+
+/// Whether the next I/O may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// It may.
+    Open,
+    /// Not before this time, or not before something comes back.
+    Shut(Option<Nanos>),
+}
+
+/// One I/O that came back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Back {
+    pub(super) op: Op,
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    pub(super) latency: Nanos,
+    pub(super) at: Nanos,
+}
+
+/// All that steers one worker.
+#[derive(Debug)]
+pub(super) struct Control {
+    /// Its plan has begun: what is written once before it is not steered.
+    began: bool,
+    think: Option<Thinking>,
+    guard: Option<Guard>,
+    depth: Option<Depth>,
+    share: Option<Share>,
+    missed: Option<Missed>,
+}
+
+impl Worker {
+    /// Whether it has found the depth that it searched, or searches none.
+    pub(crate) fn has_found(&self) -> bool {
+        let searched = self.control.as_ref().and_then(|control| control.searched());
+        searched.is_none_or(|searched| searched.found)
+    }
+
+    /// Starts what is due; returns when to come again.
+    #[inline(never)]
+    pub(super) fn start_planned(&mut self, now: Nanos) -> Option<Nanos> {
+        let idle = self.is_idle();
+        let Some(control) = &mut self.control else { return self.start_due(now) };
+        control.look(now, idle);
+        if control.is_over() {
+            self.plan.exhausted = true;
+            if self.is_finished() {
+                self.end(now);
+            }
+            return None;
+        }
+        let wake = self.start_due(now);
+        sooner(wake, self.control.as_ref().and_then(|control| control.wake()))
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self, now: Nanos) {
+        self.plan.ended.get_or_insert(now);
+        if let Some(control) = &mut self.control {
+            control.leave();
+        }
+    }
+}
+
+/// Reads, writes and trims: places in a triple. A flush belongs to none.
+fn way(op: Op) -> Option<usize> {
+    match op {
+        Op::Read => Some(0),
+        Op::Write | Op::WriteZeroes => Some(1),
+        Op::Trim => Some(2),
+        Op::Flush => None,
+    }
+}
+
+impl Control {
+    /// That of a workload, if anything steers it. `spins`: processor time may be spent.
+    pub(super) fn new(workload: &Workload, spins: bool) -> Option<Box<Control>> {
+        workload.is_steered().then(|| {
+            Box::new(Control {
+                began: false,
+                think: workload.think.map(|think| Thinking::new(think, spins)),
+                guard: workload.demands.map(Guard::new),
+                depth: workload
+                    .depth_search
+                    .map(|search| Depth::new(search, workload.outstanding as usize)),
+                share: None,
+                missed: None,
+            })
+        })
+    }
+
+    /// What binds it to the other workers of its run.
+    pub(super) fn tie(
+        &mut self,
+        share: Option<(Arc<Shared>, crate::spec::Flow)>,
+        ends_alone: bool,
+    ) {
+        self.share = share.map(|(shared, flow)| Share::new(shared, flow));
+        if let Some(depth) = &mut self.depth {
+            depth.ends_alone = ends_alone;
+        }
+    }
+
+    /// Its plan begins at `now`, and what is measured so much later.
+    pub(super) fn begin(&mut self, now: Nanos, ramp: Nanos) {
+        self.began = true;
+        if let Some(think) = &mut self.think {
+            think.begin(now);
+        }
+        if let Some(guard) = &mut self.guard {
+            guard.begin(now, ramp);
+        }
+        if let Some(depth) = &mut self.depth {
+            depth.begin(now, ramp);
+        }
+        if let Some(share) = &mut self.share {
+            share.join();
+        }
+    }
+
+    /// Counts an I/O that begins.
+    pub(super) fn begun(&mut self, op: Op) {
+        if !self.began {
+            return;
+        }
+        if let (Some(think), true) = (&mut self.think, way(op).is_some()) {
+            think.begun();
+        }
+        if let Some(share) = &mut self.share {
+            share.begun();
+        }
+    }
+
+    /// Counts one that was done without a fault.
+    pub(super) fn done(&mut self, back: Back) {
+        let (Some(way), true) = (way(back.op), self.began) else { return };
+        if let Some(think) = &mut self.think {
+            think.done();
+        }
+        let slow = self.guard.as_mut().and_then(|guard| guard.done(way, back));
+        let unmet = self.depth.as_mut().and_then(|depth| depth.done(back));
+        self.missed = self.missed.take().or(slow).or(unmet);
+    }
+
+    /// Looks at the clock, once in each step. `idle`: nothing is under way.
+    pub(super) fn look(&mut self, now: Nanos, idle: bool) {
+        if !self.began || self.is_over() {
+            return;
+        }
+        if let Some(guard) = &mut self.guard {
+            self.missed = guard.look(now);
+        }
+        if let Some(depth) = &mut self.depth {
+            depth.look(now, idle);
+        }
+    }
+
+    /// Whether one more may begin while so many are under way.
+    pub(super) fn gate(
+        &mut self,
+        now: Nanos,
+        under_way: usize,
+        schedule: Option<&mut Schedule>,
+    ) -> Gate {
+        if !self.began {
+            return Gate::Open;
+        }
+        if self.depth.as_ref().is_some_and(|depth| !depth.admits(under_way)) {
+            return Gate::Shut(None);
+        }
+        let idle = under_way == 0;
+        if let Some(think) = &mut self.think
+            && let shut @ Gate::Shut(_) = think.gate(now, idle, schedule)
+        {
+            return shut;
+        }
+        self.share.as_mut().map_or(Gate::Open, |share| share.gate(now, idle))
+    }
+
+    /// When to look again.
+    pub(super) fn wake(&self) -> Option<Nanos> {
+        let guard = self.guard.as_ref().and_then(Guard::wake);
+        let wake = sooner(guard, self.depth.as_ref().and_then(Depth::wake));
+        wake.filter(|_| self.began && !self.is_over())
+    }
+
+    /// Whether it ends its worker.
+    pub(super) fn is_over(&self) -> bool {
+        self.missed.is_some() || self.depth.as_ref().is_some_and(|depth| depth.over)
+    }
+
+    /// Its worker has ended: others do not wait for it any more.
+    pub(super) fn leave(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.leave();
+        }
+    }
+
+    /// Which demand was not kept.
+    pub(super) fn missed(&self) -> Option<&Missed> {
+        self.missed.as_ref()
+    }
+
+    /// The depth that is searched, as it is now.
+    pub(super) fn searched(&self) -> Option<SearchedDepth> {
+        self.depth.as_ref().map(Depth::searched)
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,116 @@
+//! Rates and latencies that a worker must keep.
+
+use block::{Nanos, print_size};
+
+use super::{Back, Missed};
+use crate::spec::{Demand, Demands};
+
+/// What does not count at the beginning of a worker.
+const SETTLING: Nanos = Nanos::from_secs(2);
+/// `EIO`, with which fio ends a job that is too slow, and `ETIMEDOUT`, of one whose I/O took too
+/// long.
+const TOO_SLOW: u32 = 5;
+pub(super) const TIMED_OUT: u32 = 110;
+
+/// Looks whether a worker keeps what is demanded.
+#[derive(Debug)]
+pub(super) struct Guard {
+    each: [(&'static str, Demand); 3],
+    every: Nanos,
+    /// From when on rates count.
+    from: Nanos,
+    /// Bytes and I/Os of each direction.
+    done: [(u64, u64); 3],
+    /// What they were at the last look, and when that was.
+    last: [Option<(Nanos, u64, u64)>; 3],
+}
+
+impl Guard {
+    pub(super) fn new(demands: Demands) -> Guard {
+        let every = Nanos(demands.every_ms * 1_000_000);
+        let (from, done, last) = (Nanos(u64::MAX), [(0, 0); 3], [None; 3]);
+        Guard { each: demands.each(), every, from, done, last }
+    }
+
+    pub(super) fn begin(&mut self, now: Nanos, ramp: Nanos) {
+        self.from = now + ramp.max(SETTLING);
+    }
+
+    /// Counts an I/O; what it misses, if it took too long.
+    pub(super) fn done(&mut self, way: usize, back: Back) -> Option<Missed> {
+        let (bytes, ios) = &mut self.done[way];
+        *bytes += u64::from(back.len);
+        *ios += 1;
+        let most = self.each[way].1.latency_us * 1000;
+        (most > 0 && back.latency.0 > most).then(|| too_long(back, most, "the most that may be"))
+    }
+
+    /// Looks at the rates, if it is time for that.
+    pub(super) fn look(&mut self, now: Nanos) -> Option<Missed> {
+        if now < self.from {
+            return None;
+        }
+        let mut missed = None;
+        for ((word, demand), (done, last)) in
+            self.each.iter().zip(self.done.iter().zip(&mut self.last))
+        {
+            let (bytes, ios) = *done;
+            let rated = demand.bytes_per_second > 0 || demand.ios_per_second > 0;
+            let due = last.is_none_or(|(at, ..)| now.since(at) >= self.every);
+            if !rated || !due || ios == 0 {
+                continue;
+            }
+            if let Some((at, bytes_then, ios_then)) = *last {
+                let span = now.since(at);
+                let rates =
+                    (per_second(bytes - bytes_then, span), per_second(ios - ios_then, span));
+                missed = missed.or_else(|| too_slow(word, demand, rates, span, now));
+            }
+            *last = Some((now, bytes, ios));
+        }
+        missed
+    }
+
+    /// When it looks at rates next.
+    pub(super) fn wake(&self) -> Option<Nanos> {
+        let rated = |demand: &Demand| demand.bytes_per_second > 0 || demand.ios_per_second > 0;
+        let next = |((_, demand), (done, last)): (&(_, Demand), (&(u64, u64), &Option<_>))| {
+            let at = last.map_or(self.from, |(at, _, _): (Nanos, u64, u64)| at + self.every);
+            (rated(demand) && (last.is_some() || done.1 > 0)).then_some(at)
+        };
+        self.each.iter().zip(self.done.iter().zip(&self.last)).filter_map(next).min()
+    }
+}
+
+fn per_second(count: u64, span: Nanos) -> u64 {
+    (u128::from(count) * 1_000_000_000 / u128::from(span.0.max(1))) as u64
+}
+
+fn too_slow(
+    word: &str,
+    demand: &Demand,
+    (bytes, ios): (u64, u64),
+    span: Nanos,
+    at: Nanos,
+) -> Option<Missed> {
+    let over = format!("over {:.3} s", span.as_secs_f64());
+    let why = if bytes < demand.bytes_per_second {
+        let least = demand.bytes_per_second;
+        format!("{bytes} bytes per second of {word} {over}, fewer than the {least} demanded")
+    } else if ios < demand.ios_per_second {
+        let least = demand.ios_per_second;
+        format!("{ios} I/Os per second of {word} {over}, fewer than the {least} demanded")
+    } else {
+        return None;
+    };
+    Some(Missed { why, errno: TOO_SLOW, at })
+}
+
+/// An I/O that took longer than `most`, which is called so.
+pub(super) fn too_long(back: Back, most: u64, called: &str) -> Missed {
+    let Back { op, offset, len, latency, at } = back;
+    let (op, len) = (op.word(), print_size(len.into()));
+    let took = latency.0;
+    let why = format!("a {op} of {len} at byte {offset} took {took} ns, {called} is {most} ns");
+    Missed { why, errno: TIMED_OUT, at }
+}

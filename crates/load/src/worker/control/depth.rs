@@ -1,0 +1,168 @@
+//! The greatest depth at which latencies stay below a target.
+//!
+//! From 1 on the depth is doubled until a window fails, then halved between the last that held and
+//! the first that failed. Behind a failure all that is under way comes back before the next window
+//! begins.
+
+use block::Nanos;
+use stats::SearchedDepth;
+
+use super::demands::too_long;
+use super::{Back, Missed};
+use crate::spec::DepthSearch;
+
+/// Windows in a row that hold just below one that failed, before that one is tried again.
+const STABLE: u32 = 3;
+
+/// The depth of one worker.
+#[derive(Debug)]
+pub(super) struct Depth {
+    search: DepthSearch,
+    /// The workload's own.
+    most: usize,
+    now: usize,
+    /// The last that held, and the first that failed.
+    low: usize,
+    high: usize,
+    stable: u32,
+    /// Beginning of the window, and what came back in it: all, and too late.
+    began: Nanos,
+    ios: u64,
+    late: u64,
+    /// Before it nothing is decided.
+    from: Nanos,
+    /// All must come back.
+    drains: bool,
+    found: bool,
+    /// Another window follows, and the worker ends by itself.
+    pub(super) ends_alone: bool,
+    /// That window is over.
+    pub(super) over: bool,
+}
+
+impl Depth {
+    pub(super) fn new(search: DepthSearch, most: usize) -> Depth {
+        Depth {
+            search,
+            most,
+            now: 1,
+            low: 1,
+            high: most,
+            stable: 0,
+            began: Nanos(0),
+            ios: 0,
+            late: 0,
+            from: Nanos(0),
+            drains: false,
+            found: false,
+            ends_alone: false,
+            over: false,
+        }
+    }
+
+    pub(super) fn begin(&mut self, now: Nanos, ramp: Nanos) {
+        self.from = now + ramp;
+        self.open(now);
+    }
+
+    /// Begins a window.
+    fn open(&mut self, now: Nanos) {
+        (self.began, self.ios, self.late) = (now, 0, 0);
+    }
+
+    fn is_strict(&self) -> bool {
+        self.search.percent >= 100.0
+    }
+
+    /// Counts an I/O. Where all must be in time, one that is late ends the window at once, and at
+    /// a depth of 1 the search: the target cannot be met.
+    pub(super) fn done(&mut self, back: Back) -> Option<Missed> {
+        if self.drains || self.found {
+            return None;
+        }
+        self.ios += 1;
+        let target = self.search.latency_us * 1000;
+        if back.latency.0 <= target {
+            return None;
+        }
+        self.late += 1;
+        if self.is_strict() && !self.fails() {
+            return Some(too_long(back, target, "the target at a depth of 1"));
+        }
+        None
+    }
+
+    /// Takes a smaller depth; false if there is none.
+    fn fails(&mut self) -> bool {
+        if self.now == 1 {
+            return false;
+        }
+        self.high = self.now;
+        if self.now == self.low {
+            self.low -= 1;
+        }
+        self.now = usize::midpoint(self.now, self.low);
+        (self.stable, self.drains) = (0, true);
+        true
+    }
+
+    /// Takes a greater depth, or finds that it is the greatest.
+    fn holds(&mut self) {
+        let before = self.now;
+        self.low = before;
+        if before + 1 == self.high {
+            self.stable += 1;
+            if self.stable >= STABLE {
+                (self.high, self.stable) = (self.high + 1, 0);
+            }
+        }
+        let next = match self.high == self.most {
+            true => before * 2,
+            false => usize::midpoint(before, self.high),
+        };
+        self.now = next.min(self.most);
+        self.found = !self.search.goes_on && self.now == before;
+    }
+
+    /// Decides at the end of a window.
+    pub(super) fn look(&mut self, now: Nanos, idle: bool) {
+        if self.drains {
+            if idle {
+                self.drains = false;
+                self.open(now);
+            }
+            return;
+        }
+        let whole = now.since(self.began) >= Nanos(self.search.window_us * 1000);
+        if self.found {
+            self.over = self.ends_alone && whole;
+            return;
+        }
+        if !whole || self.ios == 0 || now < self.from {
+            return;
+        }
+        let in_time = (self.ios - self.late) as f64 / self.ios as f64 * 100.0;
+        if in_time >= self.search.percent {
+            self.holds();
+            self.open(now);
+        } else if !self.fails() {
+            // There is no smaller depth: it may hold in the next window.
+            self.open(now);
+        }
+    }
+
+    /// Whether one more may be under way.
+    pub(super) fn admits(&self, under_way: usize) -> bool {
+        !self.drains && under_way < self.now
+    }
+
+    pub(super) fn wake(&self) -> Option<Nanos> {
+        let end = self.began + Nanos(self.search.window_us * 1000);
+        let waits = self.ios > 0 && !self.drains && (!self.found || self.ends_alone);
+        waits.then_some(end.max(self.from))
+    }
+
+    pub(super) fn searched(&self) -> SearchedDepth {
+        SearchedDepth { depth: self.now as u32, found: self.found }
+    }
+}
