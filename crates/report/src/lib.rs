@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asked;
 pub mod chart;
 pub mod compare;
 mod digits;

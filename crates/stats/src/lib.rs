@@ -25,7 +25,7 @@ pub mod verdict;
 pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
 pub use crate::failures::{Failed, Failure, Failures, FirstFailure};
-pub use crate::histogram::{Bucket, Latencies, Latency};
+pub use crate::histogram::{Bucket, Latencies, Latency, supports};
 pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;
 pub use crate::run::{

@@ -81,6 +81,9 @@ impl Step {
             group.check_places(&at)?;
             let (jobs, fits) = (group.logs.jobs, group.logs.jobs > 0);
             within(&at, "logs.jobs", "at least 1", f64::from(jobs), fits)?;
+            if let Some(what) = group.figures.fault() {
+                return Err(SpecError::Conflict { at, what });
+            }
         }
         Ok(())
     }
@@ -340,6 +343,8 @@ mod test {
         assert!(pattern(&compress).contains("incompressible or a pattern"));
         let none = "workload.limit_ios = 0\nworkload.access";
         assert!(says("workload.access", none).contains("limit_ios must be above 0"));
+        let fallen = "figures.percentiles = [99, 50]\nworkload.access";
+        assert!(says("workload.access", fallen).contains("each above the one before it"));
         let line = "[{ delay_us = 5, ";
         let paced = "workload.pacing.ios.per_second = 5\nworkload.access.lines = ";
         let text = SHORT.replace("workload.access.lines = ", paced).replace("[{ ", line);

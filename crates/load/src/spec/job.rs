@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::access::{Access, AccessError, is_default};
 use super::cache::Cache;
 use super::data_pattern::DataPattern;
+use super::figures::Figures;
 use super::logs::Logs;
 use super::size::{self, Range};
 use super::steady::Steady;
@@ -89,6 +90,9 @@ pub struct Group {
     /// What is written of it over time in fio's form.
     #[serde(default, skip_serializing_if = "is_default")]
     pub logs: Logs,
+    /// What fio's forms show of it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub figures: Figures,
     /// What each does.
     pub workload: Workload,
 }
@@ -321,6 +325,7 @@ impl Group {
             cores: Vec::new(),
             cache: Cache::default(),
             logs: Logs::default(),
+            figures: Figures::default(),
             workload,
         }
     }
@@ -441,6 +446,7 @@ pub(super) mod test {
             cores: Vec::new(),
             cache: Cache::default(),
             logs: Logs::default(),
+            figures: Figures::default(),
             workload: Workload::new(Access::new(4096, 70.0, 100.0), 1),
         };
         assert_eq!(job, JobSpec::of(1, 10.0, 0.0, group));
@@ -513,6 +519,9 @@ pub(super) mod test {
             group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
             let latency = Some("x/y".to_owned());
             group.logs = Logs { latency, first: 3, jobs: 2, joined: true, ..Logs::default() };
+            let (percentiles, directions) = (vec![5.0, 99.9], crate::spec::Directions::Both);
+            let (of_completion, of_whole) = (false, true);
+            group.figures = Figures { percentiles, of_completion, of_whole, directions };
             group.cache = Cache { drop: true, expect: crate::spec::Expect::Random };
             job.steps[0].ends_with_first = true;
             job.steps[0].steady = Some(Steady {

@@ -8,6 +8,7 @@ mod access;
 mod cache;
 mod check;
 mod data_pattern;
+mod figures;
 mod job;
 mod logs;
 mod replay;
@@ -24,6 +25,7 @@ pub use check::SpecError;
 #[cfg(test)]
 pub(crate) use data_pattern::data_pattern;
 pub use data_pattern::{DataPattern, PATTERN_MAX_BYTES};
+pub use figures::{Directions, Figures, PERCENTILES_MAX};
 pub use job::{
     Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, Step, Stripes, Verify,
     Workload,

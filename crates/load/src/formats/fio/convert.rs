@@ -220,6 +220,7 @@ impl Converter<'_> {
                 cores,
                 cache,
                 logs,
+                figures: settings.figures.clone(),
                 workload,
             });
         }

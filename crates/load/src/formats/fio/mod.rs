@@ -8,6 +8,7 @@ mod access;
 mod convert;
 mod data;
 mod expression;
+mod figures;
 mod job;
 mod lengths;
 mod lines;
@@ -625,6 +626,7 @@ mod test {
             "rw=read:-8k\nruntime=1500ms",
             "rw=randwrite\nend_fsync=1\nnumber_ios=500\nstartdelay=2500ms\ntime_based=0",
             "rw=randwrite\nruntime=7\nexitall",
+            "rw=randrw\npercentile_list=99.9:5\nlat_percentiles=1\nunified_rw_reporting=both",
             "rw=trim\noffset=1m\nsize=2m\ntime_based=0\nio_size=8m",
         ] {
             let text = format!("{NULL}[a]\n{words}\n[b]\nstonewall\n{words}\n");

@@ -1,5 +1,6 @@
 //! Every setting by its name: what it says, or why it is left out or refused.
 
+use super::figures;
 use super::lines::Setting;
 use super::settings::{Data, Settings};
 use super::treated;
@@ -46,7 +47,7 @@ pub fn apply(
     let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
-    for group in [extent, time, pace, writes, order, logs::take, replay::take] {
+    for group in [extent, time, pace, writes, order, logs::take, figures::take, replay::take] {
         taken = taken.or_else(|| group(name, value, settings));
     }
     let taken = taken.or_else(|| data::take(name, value, settings, surroundings));

@@ -23,15 +23,9 @@ fn harmless(name: &str) -> Option<&'static str> {
         | "disable_slat"
         | "disable_bw_measurement"
         | "job_start_clock_id" => "every latency is measured, with one clock",
-        "clat_percentiles"
-        | "lat_percentiles"
-        | "slat_percentiles"
-        | "percentile_list"
-        | "significant_figures"
-        | "unit_base"
-        | "unified_rw_reporting"
-        | "disk_util"
-        | "stats" => "only shown; the result has the whole histogram",
+        "significant_figures" | "unit_base" | "disk_util" | "stats" => {
+            "only shown; the result has the whole histogram"
+        }
         "write_hist_log"
         | "log_hist_msec"
         | "log_hist_coarseness"
@@ -69,13 +63,14 @@ fn harmless(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What logs of single I/Os hold, and how they are kept.
+/// What logs of single I/Os hold and how they are kept, and what is shown of latencies.
 fn of_logs(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)> {
     let why = match name {
         "log_window_value" => "a point of a log is the mean of its second",
         "log_offset" | "log_prio" | "log_issue_time" => {
             "a point of a log is that of many I/Os: the column is not written"
         }
+        "slat_percentiles" => "submission is not measured apart: slat_ns has no percentiles",
         "log_store_compressed" => "logs are plain text",
         "log_unix_epoch" | "log_alternate_epoch" | "log_alternate_epoch_clock_id" => {
             "times in logs count from the beginning of the job"

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::replay;
+use super::{figures, replay};
 use crate::formats::reading::Storage;
 use crate::spec::{
     Access, Arrivals, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step,
@@ -72,6 +72,7 @@ fn section(
         set(text, "end_fsync", 1);
     }
     logs(text, &group.logs);
+    figures::write(text, &group.figures);
     access(text, &workload.access)?;
     pacing(text, workload, files)?;
     content(text, workload)
