@@ -71,7 +71,6 @@ impl Simulation {
             name: worker.name.clone(),
             volume: worker.uri.clone(),
             target: worker.target.clone(),
-            job: worker.shift.job,
         });
         let mut run = Run {
             spec,
@@ -285,7 +284,6 @@ impl Run<'_> {
             failures_unlisted,
             workers: self.collected.workers(),
             intervals: self.collected.seconds(),
-            series: self.collected.series(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(usize::MAX),
             warnings: spec.steady.map(|s| steadiness(&s, self.steady_at_s)).into_iter().collect(),

@@ -17,6 +17,7 @@ use crate::content::Writer;
 use crate::ledger::{Earlier, Finding, Ledger};
 use crate::pacing::Schedule;
 use crate::pattern::{Next, Pattern};
+use crate::records::Recorder;
 use crate::spec::{Content, Part, Workload};
 
 pub(crate) use self::turn::{Turn, outlasts, turns};
@@ -60,6 +61,8 @@ pub(crate) struct Worker {
     earlier: Option<Box<Earlier>>,
     /// Where it does not begin and end with the run.
     turn: Option<Box<Turn>>,
+    /// Where each I/O is written down, if it is. Such a worker takes the long way.
+    recorder: Option<Box<Recorder>>,
 }
 
 /// What decides when the next I/O begins, where that is not at once.
@@ -193,12 +196,20 @@ impl Worker {
             verify,
             earlier,
             turn: None,
+            recorder: None,
         })
     }
 
     /// The same, beginning and ending in its turn.
     pub(crate) fn in_turn(mut self, turn: Option<Turn>) -> Worker {
         self.turn = turn.map(Box::new);
+        self
+    }
+
+    /// The same, writing down each I/O.
+    pub(crate) fn recorded(mut self, recorder: Option<Recorder>) -> Worker {
+        self.plain &= recorder.is_none();
+        self.recorder = recorder.map(Box::new);
         self
     }
 
@@ -262,6 +273,9 @@ impl Worker {
 
     /// Begins its plan at `now`, after everything was written once.
     pub(crate) fn start(&mut self, now: Nanos) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.start();
+        }
         match &mut self.turn {
             Some(turn) => turn.start(now),
             None => self.start_plan(now),
@@ -272,6 +286,21 @@ impl Worker {
         self.plan.began = now;
         if let Some(schedule) = &mut self.plan.schedule {
             schedule.begin(now, self.plan.mean_bytes);
+        }
+    }
+
+    /// Hands over what it has written down until `now`; the last of it if it is `over`.
+    #[cold]
+    pub(crate) fn hand_over_records(&mut self, now: Nanos, over: bool) {
+        let ended = self.plan.ended;
+        match (self.recorder.take(), ended, over) {
+            (None, _, _) => {}
+            (Some(recorder), Some(ended), _) => recorder.end(ended),
+            (Some(recorder), None, true) => recorder.end(now),
+            (Some(mut recorder), None, false) => {
+                recorder.hand_over(now);
+                self.recorder = Some(recorder);
+            }
         }
     }
 
@@ -347,6 +376,10 @@ impl Worker {
                     self.interval.record(slot.op, slot.len, now.since(slot.start));
                     if let Some(paced) = &mut self.interval.paced {
                         paced.service.record(now.since(slot.issued).0);
+                    }
+                    if let Some(recorder) = &mut self.recorder {
+                        let place = (slot.offset, slot.len);
+                        recorder.done(now, now.since(slot.start), slot.op, place);
                     }
                 }
                 Err(fault) => {
@@ -507,6 +540,9 @@ impl Worker {
         (slot.start, slot.issued, slot.op) = (due, now, op);
         (slot.offset, slot.len, slot.reply) = (offset, len, reply);
         self.plan.last_start = now;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begun(now, op, offset, len);
+        }
         if let Some(paced) = &mut self.interval.paced {
             paced.lag.record(now.since(due).0);
             paced.missed += u64::from(due < self.plan.freed);

@@ -35,5 +35,12 @@ pub(super) fn logs(logs: &Logs) -> Option<String> {
     let all =
         words.into_iter().flat_map(|(word, names)| names.iter().map(move |name| (name, word)));
     let all: Vec<String> = all.map(|(name, word)| format!("{name}{word}{number}.log")).collect();
-    (!all.is_empty()).then(|| format!("    logs {}", all.join(", ")))
+    let line = match logs.window_ms {
+        0 => "each I/O".to_owned(),
+        ms => format!("each {ms} ms"),
+    };
+    let lines = (!all.is_empty()).then(|| format!("logs {}, a line for {line}", all.join(", ")));
+    let trace = logs.trace.as_ref().map(|path| format!("trace {path}"));
+    let facts: Vec<String> = lines.into_iter().chain(trace).collect();
+    (!facts.is_empty()).then(|| format!("    {}", facts.join(" · ")))
 }

@@ -79,8 +79,11 @@ impl Step {
             group.check_when(&at, &self.groups[..index])?;
             group.check_stripes(&at)?;
             group.check_places(&at)?;
-            let (jobs, fits) = (group.logs.jobs, group.logs.jobs > 0);
-            within(&at, "logs.jobs", "at least 1", f64::from(jobs), fits)?;
+            let jobs = group.logs.jobs;
+            let fits = (1..=group.count()).contains(&u64::from(jobs));
+            within(&at, "logs.jobs", "1 to the number of workers", f64::from(jobs), fits)?;
+            let (ms, most) = (group.logs.window_ms, (MAX_SECONDS * 1e3) as u64);
+            within(&at, "logs.window_ms", "at most a year", ms as f64, ms <= most)?;
             if let Some(what) = group.figures.fault() {
                 return Err(SpecError::Conflict { at, what });
             }

@@ -67,3 +67,20 @@ fn yes() -> bool {
 fn is_yes(value: &bool) -> bool {
     *value
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn everything_survives_being_kept() {
+        for directions in [Directions::Apart, Directions::Mixed, Directions::Both] {
+            let (of_completion, of_whole) = (false, true);
+            let percentiles = vec![5.0, 99.9];
+            let figures = Figures { percentiles, of_completion, of_whole, directions };
+            let text = toml::to_string(&figures).unwrap();
+            assert_eq!(toml::from_str::<Figures>(&text).unwrap(), figures, "{text}");
+        }
+        assert_eq!(toml::from_str::<Figures>("").unwrap(), Figures::default());
+    }
+}

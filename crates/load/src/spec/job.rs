@@ -294,11 +294,7 @@ impl JobSpec {
 impl Step {
     /// Workers of all groups.
     pub fn workers(&self) -> u64 {
-        let of = |group: &Group| {
-            let volumes = if group.is_one() { 1 } else { group.volumes.len() as u64 };
-            volumes * u64::from(group.workers)
-        };
-        self.groups.iter().map(of).sum()
+        self.groups.iter().map(Group::count).sum()
     }
 
     /// Puts volumes in the place of [`MADE`]. Planned starts per second stay what they are over
@@ -338,6 +334,12 @@ impl Group {
     /// Whether its volumes are the files of a trace.
     pub fn joins(&self) -> bool {
         self.workload.access.trace.as_ref().is_some_and(|replay| replay.volumes > 1)
+    }
+
+    /// How many workers it has.
+    pub(super) fn count(&self) -> u64 {
+        let volumes = if self.is_one() { 1 } else { self.volumes.len() as u64 };
+        volumes * u64::from(self.workers)
     }
 
     /// The groups before it, of a step, that it waits for: all of the name that it gives.
@@ -519,9 +521,6 @@ pub(super) mod test {
             group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
             let latency = Some("x/y".to_owned());
             group.logs = Logs { latency, first: 3, jobs: 2, joined: true, ..Logs::default() };
-            let (percentiles, directions) = (vec![5.0, 99.9], crate::spec::Directions::Both);
-            let (of_completion, of_whole) = (false, true);
-            group.figures = Figures { percentiles, of_completion, of_whole, directions };
             group.cache = Cache { drop: true, expect: crate::spec::Expect::Random };
             job.steps[0].ends_with_first = true;
             job.steps[0].steady = Some(Steady {

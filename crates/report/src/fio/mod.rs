@@ -11,6 +11,7 @@ mod document;
 mod figures;
 mod logs;
 mod options;
+mod trace;
 
 use std::io::{self, Write};
 
@@ -19,7 +20,8 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use stats::{Buckets, Failure, RunResult, Second};
 
 use self::document::{Document, Job, Object};
-pub use self::logs::logs;
+pub use self::logs::{Form, Logs};
+pub use self::trace::{Driven, Trace};
 use crate::group::{self, Group, Part};
 
 /// The version whose document this is.

@@ -66,10 +66,8 @@ fn harmless(name: &str) -> Option<&'static str> {
 /// What logs of single I/Os hold and how they are kept, and what is shown of latencies.
 fn of_logs(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)> {
     let why = match name {
-        "log_window_value" => "a point of a log is the mean of its second",
-        "log_offset" | "log_prio" | "log_issue_time" => {
-            "a point of a log is that of many I/Os: the column is not written"
-        }
+        "log_prio" => "priorities are not changed: the column says 0",
+        "log_issue_time" => "logs have the columns of fio 3.33: this one is not among them",
         "slat_percentiles" => "submission is not measured apart: slat_ns has no percentiles",
         "log_store_compressed" => "logs are plain text",
         "log_unix_epoch" | "log_alternate_epoch" | "log_alternate_epoch_clock_id" => {
@@ -157,7 +155,6 @@ fn unsupported(name: &str) -> Option<&'static str> {
         "latency_target" | "latency_window" | "latency_percentile" | "latency_run"
         | "max_latency" => "the depth is given, not searched: try `drumfire sweep`",
         "rate_ignore_thinktime" => "a rate and a thinktime exclude each other",
-        "write_iolog" => "traces are replayed, not written",
         "merge_blktrace_file" | "merge_blktrace_scalars" | "merge_blktrace_iters" => {
             "binary traces of blktrace are not read"
         }
@@ -224,8 +221,8 @@ mod test {
         assert_eq!(of("atomic", None), Some(Refused));
         assert_eq!(of("atomic", Some("0")), Some(Ignored));
         assert_eq!(of("force_async", Some("4")), Some(Differs));
-        assert_eq!(of("log_offset", Some("1")), Some(Differs));
-        assert_eq!(of("log_offset", Some("0")), Some(Ignored));
+        assert_eq!(of("log_prio", Some("1")), Some(Differs));
+        assert_eq!(of("log_prio", Some("0")), Some(Ignored));
         for name in ["fill_device", "file_append", "pre_read", "create_only"] {
             assert_eq!(of(name, Some("1")), Some(Refused), "{name}");
         }

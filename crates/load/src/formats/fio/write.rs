@@ -84,6 +84,7 @@ fn logs(text: &mut String, logs: &Logs) {
         ("write_bw_log", &logs.bandwidth),
         ("write_iops_log", &logs.iops),
         ("write_lat_log", &logs.latency),
+        ("write_iolog", &logs.trace),
     ];
     for (word, name) in words {
         if let Some(name) = name {
@@ -91,7 +92,9 @@ fn logs(text: &mut String, logs: &Logs) {
         }
     }
     if logs.names().next().is_some() {
-        set(text, "log_avg_msec", 1000);
+        set(text, "log_avg_msec", logs.window_ms);
+        set(text, "log_offset", u8::from(logs.offsets));
+        set(text, "log_max_value", u8::from(logs.longest));
         set(text, "per_job_logs", u8::from(!logs.joined));
     }
 }
