@@ -162,6 +162,34 @@ fn a_log_that_cannot_be_written_is_said_to_be_cut() {
 }
 
 #[test]
+fn histograms_are_those_of_fio() {
+    let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
+    for coarseness in [0, 4] {
+        let text = format!(
+            "[a]\nioengine=null\nsize=1g\ntime_based\nruntime=1\nrw=randrw\nrate_iops=200,200\n\
+             write_hist_log=h\nlog_hist_msec=250\nlog_hist_coarseness={coarseness}\n"
+        );
+        let (mine, other) = (with(&text), with(&text));
+        let ran = drumfire.run(mine.path(), "run job.fio --out out --json", LIMIT).ok().json();
+        run(Command::new(&fio).arg("job.fio").current_dir(other.path()), LIMIT).ok();
+        let lines = |folder: &Folder| -> Vec<Vec<u64>> {
+            let text = std::fs::read_to_string(folder.path().join("h_clat_hist.1.log")).unwrap();
+            let line = |line: &str| line.split(", ").map(|word| word.parse().unwrap()).collect();
+            text.lines().map(line).collect()
+        };
+        let (mine, theirs) = (lines(&mine), lines(&other));
+        assert!(!theirs.is_empty(), "fio has written nothing");
+        for line in mine.iter().chain(&theirs) {
+            assert_eq!((line.len(), line[2]), (3 + (1856 >> coarseness), 4096));
+            assert!(line[1] < 2, "{line:?}");
+        }
+        // Every I/O stands in one of ours.
+        let counted: u64 = mine.iter().flat_map(|line| &line[3..]).sum();
+        assert_eq!(counted, ios(&ran));
+    }
+}
+
+#[test]
 fn fio_replays_the_trace() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
     let folder = with(

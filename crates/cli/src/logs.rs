@@ -11,7 +11,7 @@ use block::Nanos;
 use load::formats::Storage;
 use load::spec::{Group, JobSpec, Step};
 use load::{RunSpec, Scribe, SharedScribe, WorkerSpec};
-use report::fio::{Driven, Form, Logs, Trace};
+use report::fio::{Driven, Form, HistogramLog, Logs, Trace};
 use stats::{Moment, Record};
 
 use crate::exit::UsageError;
@@ -85,6 +85,7 @@ struct Paths {
     bandwidth: Option<PathBuf>,
     iops: Option<PathBuf>,
     latency: Option<[PathBuf; 2]>,
+    histograms: Option<PathBuf>,
     trace: Option<PathBuf>,
 }
 
@@ -97,12 +98,13 @@ impl Paths {
             bandwidth: logs.bandwidth.as_ref().map(|name| path(name, "bw")),
             iops: logs.iops.as_ref().map(|name| path(name, "iops")),
             latency: logs.latency.as_ref().map(|name| [path(name, "lat"), path(name, "clat")]),
+            histograms: logs.histograms.as_ref().map(|log| path(&log.name, "clat_hist")),
             trace: logs.trace.as_ref().map(PathBuf::from),
         }
     }
 
     fn all(self) -> impl Iterator<Item = PathBuf> {
-        let single = [self.bandwidth, self.iops, self.trace];
+        let single = [self.bandwidth, self.iops, self.histograms, self.trace];
         single.into_iter().flatten().chain(self.latency.into_iter().flatten())
     }
 }
@@ -112,6 +114,7 @@ impl Paths {
 struct JobLogs {
     paths: Paths,
     logs: Logs,
+    histograms: Option<HistogramLog>,
     trace: Option<Trace>,
     /// Its workers, until the trace knows them.
     workers: Vec<(u32, Driven)>,
@@ -124,6 +127,10 @@ impl JobLogs {
         JobLogs {
             paths: Paths::of(group, number),
             logs: Logs::new(Form { window, offsets, longest: logs.longest }),
+            histograms: logs
+                .histograms
+                .as_ref()
+                .map(|log| HistogramLog::new(Nanos::from_millis(log.window_ms), log.coarseness)),
             trace: None,
             workers: Vec::new(),
         }
@@ -140,6 +147,8 @@ impl JobLogs {
         texts.extend(paths.iops.as_ref().map(|path| (path.as_path(), iops)));
         let both = paths.latency.iter().flatten();
         texts.extend(both.map(|path| (path.as_path(), latency.clone())));
+        let histograms = paths.histograms.as_ref().zip(self.histograms.as_mut());
+        texts.extend(histograms.map(|(path, log)| (path.as_path(), take(&mut log.text))));
         let trace = paths.trace.as_ref().zip(self.trace.as_mut());
         texts.extend(trace.map(|(path, trace)| (path.as_path(), take(&mut trace.text))));
         texts
@@ -177,7 +186,10 @@ impl Scribe for Writer {
         let Some(logs) = self.jobs.get_mut(&job) else { return };
         for record in records {
             match record.moment {
-                Moment::Done => logs.logs.take(record),
+                Moment::Done => {
+                    logs.logs.take(record);
+                    logs.histograms.iter_mut().for_each(|log| log.take(record));
+                }
                 Moment::Begun => logs.trace.iter_mut().for_each(|trace| trace.take(record)),
                 Moment::Turn => {}
             }
@@ -188,6 +200,7 @@ impl Scribe for Writer {
     fn end(&mut self, job: u32, length: Nanos) {
         let Some(logs) = self.jobs.get_mut(&job) else { return };
         logs.logs.end(length);
+        logs.histograms.iter_mut().for_each(|log| log.end(length));
         logs.trace.iter_mut().for_each(|trace| trace.end(length));
         self.write(job);
     }

@@ -41,6 +41,12 @@ pub(super) fn logs(logs: &Logs) -> Option<String> {
     };
     let lines = (!all.is_empty()).then(|| format!("logs {}, a line for {line}", all.join(", ")));
     let trace = logs.trace.as_ref().map(|path| format!("trace {path}"));
-    let facts: Vec<String> = lines.into_iter().chain(trace).collect();
+    let histograms = logs.histograms.as_ref().map(|log| {
+        format!(
+            "histograms {}_clat_hist{number}.log, a line for each {} ms",
+            log.name, log.window_ms
+        )
+    });
+    let facts: Vec<String> = lines.into_iter().chain(histograms).chain(trace).collect();
     (!facts.is_empty()).then(|| format!("    {}", facts.join(" · ")))
 }

@@ -84,6 +84,13 @@ impl Step {
             within(&at, "logs.jobs", "1 to the number of workers", f64::from(jobs), fits)?;
             let (ms, most) = (group.logs.window_ms, (MAX_SECONDS * 1e3) as u64);
             within(&at, "logs.window_ms", "at most a year", ms as f64, ms <= most)?;
+            if let Some(log) = &group.logs.histograms {
+                let (ms, coarseness) = (log.window_ms, log.coarseness);
+                let what = "logs.histograms.window_ms";
+                within(&at, what, "at most a year", ms as f64, ms <= most)?;
+                let what = "logs.histograms.coarseness";
+                within(&at, what, "0 to 6", f64::from(coarseness), coarseness <= 6)?;
+            }
             if let Some(what) = group.figures.fault() {
                 return Err(SpecError::Conflict { at, what });
             }

@@ -30,6 +30,9 @@ pub struct Logs {
     /// Path of the trace: every I/O in the order in which they began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// The log of histograms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histograms: Option<HistogramLog>,
     /// Number of the group's first job among those of all steps.
     #[serde(default = "one")]
     pub first: u32,
@@ -39,6 +42,19 @@ pub struct Logs {
     /// Jobs whose logs have one name have one log.
     #[serde(default, skip_serializing_if = "is_default")]
     pub joined: bool,
+}
+
+/// A log with a histogram of latencies for each window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistogramLog {
+    /// Its name, likewise.
+    pub name: String,
+    /// Length of a window in milliseconds; no line is written if 0.
+    pub window_ms: u64,
+    /// 2 to the power of this, 0 to 6, of fio's buckets are one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub coarseness: u8,
 }
 
 impl Default for Logs {
@@ -51,6 +67,7 @@ impl Default for Logs {
             offsets: false,
             longest: false,
             trace: None,
+            histograms: None,
             first: 1,
             jobs: 1,
             joined: false,
@@ -62,7 +79,8 @@ impl Logs {
     /// The names that are given, the path of a trace among them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let all = [&self.bandwidth, &self.iops, &self.latency, &self.trace];
-        all.into_iter().filter_map(Option::as_deref)
+        let histograms = self.histograms.as_ref().map(|log| log.name.as_str());
+        all.into_iter().filter_map(Option::as_deref).chain(histograms)
     }
 
     /// The numbers of its jobs.
@@ -108,6 +126,7 @@ mod test {
                 offsets: true,
                 longest: true,
                 trace: name("t.log"),
+                histograms: Some(HistogramLog { name: "h".into(), window_ms, coarseness: 6 }),
                 first: 3,
                 jobs: 2,
                 joined: true,

@@ -30,7 +30,7 @@ pub use job::{
     Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, Step, Stripes, Verify,
     Workload,
 };
-pub use logs::Logs;
+pub use logs::{HistogramLog, Logs};
 pub use replay::{OpenTrace, Replay, Skip, TraceError, open_trace};
 pub use run::{Part, RunSpec, Shift, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};

@@ -19,6 +19,17 @@ pub(super) fn bins(buckets: &Buckets) -> Vec<(u64, u64)> {
     bins
 }
 
+/// Buckets that fio has in all.
+pub(super) const BUCKETS: usize = 29 << BITS;
+
+/// fio's number of the bucket that a latency falls into; the last one has all that is longer.
+pub(super) fn number(ns: u64) -> usize {
+    let highest = 63 - (ns | 1).leading_zeros();
+    let beyond = highest.saturating_sub(BITS);
+    let place = (ns >> beyond) as usize;
+    ((beyond as usize) << BITS).saturating_add(place).min(BUCKETS - 1)
+}
+
 /// The middle of the bucket that a latency falls into.
 fn middle(ns: u64) -> u64 {
     let highest = 63 - (ns | 1).leading_zeros();
@@ -67,6 +78,10 @@ mod test {
         {
             assert_eq!(middle(ns), name, "{ns}");
         }
+        for (ns, bucket) in [(0, 0), (127, 127), (128, 128), (130, 129), (255, 191), (256, 192)] {
+            assert_eq!(number(ns), bucket, "{ns}");
+        }
+        assert_eq!(number(u64::MAX), BUCKETS - 1);
         assert_eq!((middle(12_990), middle(1 << 20)), (12_992, (1 << 20) + 8192));
         assert_eq!(middle(u64::MAX), u64::MAX - (1 << 56) + 1);
     }

@@ -54,7 +54,7 @@ struct Sum {
 }
 
 /// fio's number of a direction; flushes are in no log.
-fn direction(op: Op) -> Option<usize> {
+pub(super) fn direction(op: Op) -> Option<usize> {
     match op {
         Op::Read => Some(0),
         Op::Write | Op::WriteZeroes => Some(1),

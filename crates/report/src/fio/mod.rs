@@ -9,6 +9,7 @@ mod bins;
 mod directions;
 mod document;
 mod figures;
+mod histograms;
 mod logs;
 mod options;
 mod trace;
@@ -20,6 +21,7 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use stats::{Buckets, Failure, RunResult, Second};
 
 use self::document::{Document, Job, Object};
+pub use self::histograms::HistogramLog;
 pub use self::logs::{Form, Logs};
 pub use self::trace::{Driven, Trace};
 use crate::group::{self, Group, Part};

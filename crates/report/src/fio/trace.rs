@@ -27,13 +27,16 @@ pub struct Trace {
     pub text: String,
     /// By the workers' places in the run.
     workers: BTreeMap<u32, Driven>,
+    /// When the last I/O began.
+    last_us: u64,
 }
 
 impl Trace {
     /// One without an I/O, of a job with these workers. Each file is added and opened once.
     pub fn new(workers: Vec<(u32, Driven)>) -> Trace {
         let text = "fio version 3 iolog\n".to_owned();
-        let mut trace = Trace { text, workers: workers.into_iter().collect() };
+        let workers = workers.into_iter().collect();
+        let mut trace = Trace { text, workers, last_us: 0 };
         for action in ["add", "open"] {
             trace.each_file(0, action);
         }
@@ -54,6 +57,7 @@ impl Trace {
     pub fn take(&mut self, record: &Record) {
         let Some(driven) = self.workers.get(&record.worker) else { return };
         let us = record.at.0 / 1000;
+        self.last_us = us;
         let action = match record.op {
             Op::Read => "read",
             Op::Write | Op::WriteZeroes => "write",
@@ -71,9 +75,9 @@ impl Trace {
         }
     }
 
-    /// The job is over, so long after it began.
+    /// The job is over: `length` is that of its measured window, without a ramp.
     pub fn end(&mut self, length: Nanos) {
-        self.each_file(length.0 / 1000, "close");
+        self.each_file(self.last_us.max(length.0 / 1000), "close");
     }
 }
 

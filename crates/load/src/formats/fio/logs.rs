@@ -22,6 +22,12 @@ pub struct Logs {
     pub offsets: bool,
     /// Of latencies the longest of a window stands in its line, `log_max_value`.
     pub longest: bool,
+    /// `write_hist_log`.
+    pub histograms: Log,
+    /// Length of what a histogram stands for, `log_hist_msec`; there is none if 0.
+    pub histogram_ms: u64,
+    /// How often buckets are joined in pairs, `log_hist_coarseness`: 0 to 6.
+    pub coarseness: u8,
     /// `write_iolog`.
     pub trace: Option<String>,
     /// One log for all jobs of one name, `per_job_logs=0`.
@@ -60,6 +66,18 @@ pub(super) fn take(
         "write_bw_log" => logs.bandwidth.want(value),
         "write_iops_log" => logs.iops.want(value),
         "write_lat_log" => logs.latency.want(value),
+        "write_hist_log" => logs.histograms.want(value),
+        "log_hist_msec" => {
+            let read = value::number(value.unwrap_or_default());
+            return Some(read.map(|ms| logs.histogram_ms = ms));
+        }
+        "log_hist_coarseness" => {
+            let read = value::number(value.unwrap_or_default()).and_then(|number| match number {
+                0..=6 => Ok(number),
+                _ => Err(format!("{number} is not 0 to 6")),
+            });
+            return Some(read.map(|number| logs.coarseness = number));
+        }
         "log_avg_msec" => {
             let read = value::number(value.unwrap_or_default());
             return Some(read.map(|ms| logs.average_ms = ms));
@@ -95,7 +113,11 @@ pub(super) fn logs(
     let asked = &job.settings.logs;
     let [bandwidth, iops, latency] =
         [&asked.bandwidth, &asked.iops, &asked.latency].map(|log| log.name(job));
-    if [&bandwidth, &iops, &latency, &asked.trace].into_iter().all(Option::is_none) {
+    let (window_ms, coarseness) = (asked.histogram_ms, asked.coarseness);
+    let histograms = asked.histograms.name(job);
+    let histograms = histograms.map(|name| spec::HistogramLog { name, window_ms, coarseness });
+    let named = [&bandwidth, &iops, &latency, &asked.trace];
+    if named.into_iter().all(Option::is_none) && histograms.is_none() {
         return spec::Logs::default();
     }
     if latency.is_some() {
@@ -109,7 +131,7 @@ pub(super) fn logs(
         converter.note(job, "write_lat_log", Differs, &why);
     }
     let lines = [&bandwidth, &iops, &latency].into_iter().any(Option::is_some);
-    if asked.joined && lines {
+    if asked.joined && (lines || histograms.is_some()) {
         let why = "each run begins the log anew, and lines of its jobs come as they happen; fio \
                    adds each job's to what is there";
         converter.note(job, "per_job_logs", Differs, why);
@@ -122,6 +144,7 @@ pub(super) fn logs(
         offsets: asked.offsets,
         longest: asked.longest,
         trace: trace(converter, job),
+        histograms,
         first,
         jobs,
         joined: asked.joined,
@@ -161,6 +184,9 @@ mod test {
         assert_eq!(iops, Log { wanted: true, name: Some("x/y".to_owned()) });
         assert_eq!((latency, average_ms, joined), (Log::default(), 500, true));
         assert!(take("log_avg_msec", None, &mut settings).unwrap().is_err());
-        assert_eq!(take("write_hist_log", Some("x"), &mut settings), None);
+        let coarse = |text| take("log_hist_coarseness", Some(text), &mut Settings::default());
+        assert_eq!(coarse("6"), Some(Ok(())));
+        assert_eq!(coarse("7"), Some(Err("7 is not 0 to 6".to_owned())));
+        assert_eq!(take("log_prio", Some("1"), &mut settings), None);
     }
 }

@@ -427,6 +427,19 @@ mod test {
     }
 
     #[test]
+    fn histograms_have_windows_of_their_own() {
+        let first =
+            job(&format!("{NULL}[a]\nwrite_hist_log\nlog_hist_msec=200\nlog_hist_coarseness=2\n"));
+        let logs = &first.steps[0].groups[0].logs;
+        let expected =
+            crate::spec::HistogramLog { name: "a".to_owned(), window_ms: 200, coarseness: 2 };
+        assert_eq!((logs.histograms.as_ref(), logs.job_of(0)), (Some(&expected), Some(1)));
+        assert_eq!(job(&write(&first, &storage).unwrap()).steps[0].groups[0].logs, *logs);
+        let wrong = error("[a]\nlog_hist_coarseness=7\n");
+        assert!(wrong.contains("x.fio:2: `log_hist_coarseness=7`: 7 is not 0 to 6"), "{wrong}");
+    }
+
+    #[test]
     fn a_trace_is_that_of_one_job() {
         let first = job(&format!("{NULL}[a]\nwrite_iolog=x.log\n[b]\nwrite_iolog=y.log\n"));
         let logs: Vec<_> = first.steps[0].groups.iter().map(|group| &group.logs).collect();

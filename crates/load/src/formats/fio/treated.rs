@@ -26,10 +26,7 @@ fn harmless(name: &str) -> Option<&'static str> {
         "significant_figures" | "unit_base" | "disk_util" | "stats" => {
             "only shown; the result has the whole histogram"
         }
-        "write_hist_log"
-        | "log_hist_msec"
-        | "log_hist_coarseness"
-        | "log_entries"
+        "log_entries"
         | "log_compression"
         | "log_compression_cpus"
         | "bwavgtime"

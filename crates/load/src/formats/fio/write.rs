@@ -91,6 +91,11 @@ fn logs(text: &mut String, logs: &Logs) {
             set(text, word, name);
         }
     }
+    if let Some(log) = &logs.histograms {
+        set(text, "write_hist_log", &log.name);
+        set(text, "log_hist_msec", log.window_ms);
+        set(text, "log_hist_coarseness", log.coarseness);
+    }
     if logs.names().next().is_some() {
         set(text, "log_avg_msec", logs.window_ms);
         set(text, "log_offset", u8::from(logs.offsets));
