@@ -192,11 +192,14 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     bench.check(job)?;
     bench.logged = Maker::of(job)? == Maker::Nobody;
     if bench.logged {
-        logs::begin(job)?;
+        logs::check(job)?;
     }
     let many = job.steps.len() > 1;
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
     let steps = steps.collect::<Result<Vec<Ready>>>()?;
+    if bench.logged {
+        logs::begin(job)?;
+    }
     let folder = Folder::new(drive.out.as_deref(), Maker::of(job)?.word())?;
     signal::stop_on_signal(&bench.stop)?;
     let mut results: Vec<RunResult> = Vec::new();

@@ -17,10 +17,10 @@ use stats::{Moment, Record};
 use crate::exit::UsageError;
 use crate::foreign;
 
-/// Begins all logs of a job anew. Refuses those that cannot be written, before anything runs.
-pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
-    let groups = || job.steps.iter().flat_map(|step| &step.groups);
-    for name in groups().flat_map(|group| group.logs.names()) {
+/// Refuses logs in folders that are not there, before anything is opened.
+pub fn check(job: &JobSpec) -> Result<(), UsageError> {
+    let groups = job.steps.iter().flat_map(|step| &step.groups);
+    for name in groups.flat_map(|group| group.logs.names()) {
         let folder = Path::new(name).parent().unwrap_or(Path::new(""));
         if !folder.as_os_str().is_empty() && !folder.is_dir() {
             let folder = folder.display();
@@ -28,8 +28,13 @@ pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
             return Err(UsageError(why));
         }
     }
+    Ok(())
+}
+
+/// Begins all logs of a job anew. Refuses those that cannot be written, before anything runs.
+pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
     let mut paths = BTreeSet::new();
-    for group in groups() {
+    for group in job.steps.iter().flat_map(|step| &step.groups) {
         for number in group.logs.numbers() {
             paths.extend(Paths::of(group, number).all());
         }

@@ -286,10 +286,19 @@ impl Run<'_> {
             intervals: self.collected.seconds(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(usize::MAX),
-            warnings: spec.steady.map(|s| steadiness(&s, self.steady_at_s)).into_iter().collect(),
+            warnings: unlogged(spec)
+                .into_iter()
+                .chain(spec.steady.map(|steady| steadiness(&steady, self.steady_at_s)))
+                .collect(),
             ..RunResult::default()
         }
     }
+}
+
+/// What is not there that the job asks for.
+fn unlogged(spec: &RunSpec) -> Option<String> {
+    let wanted = spec.workers.iter().any(|worker| worker.shift.job.is_some());
+    wanted.then(|| "the job's logs are not written: no single I/O of a simulation is".to_owned())
 }
 
 #[cfg(test)]

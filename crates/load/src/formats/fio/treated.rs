@@ -26,11 +26,10 @@ fn harmless(name: &str) -> Option<&'static str> {
         "significant_figures" | "unit_base" | "disk_util" | "stats" => {
             "only shown; the result has the whole histogram"
         }
-        "log_entries"
-        | "log_compression"
-        | "log_compression_cpus"
-        | "bwavgtime"
-        | "iopsavgtime" => "every second is kept in the result",
+        "log_entries" | "log_compression" | "log_compression_cpus" => {
+            "logs are written as they come; little of them is kept in memory"
+        }
+        "bwavgtime" | "iopsavgtime" => "every second is kept in the result",
         "thread" | "threads" => "workers are threads",
         "mem" | "iomem_align" | "hugepage-size" => "buffers are aligned and of one piece",
         "iodepth_batch" | "iodepth_batch_complete_min" | "iodepth_batch_complete_max" => {
