@@ -136,38 +136,4 @@ impl Recorder {
 }
 
 #[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn what_has_no_room_is_counted() {
-        let line = Arc::new(Line::one_of(1));
-        let (chunks, size) = (line.empty.len(), line.empty.pop().unwrap().capacity());
-        let mut recorder = Recorder::new(&line, 7, false).unwrap();
-        recorder.done(Nanos(0), Nanos(1), Op::Read, (0, 512));
-        recorder.start();
-        recorder.begun(Nanos(0), Op::Read, 0, 512);
-        let room = (chunks - 1) * size;
-        for n in 0..room as u64 + 5 {
-            recorder.done(Nanos(n), Nanos(1), Op::Write, (n * 512, 512));
-        }
-        assert_eq!(line.lost.load(Ordering::Relaxed), 5);
-        recorder.end(Nanos(1 << 40));
-        let all: Vec<Chunk> = std::iter::from_fn(|| line.full.pop()).collect();
-        assert_eq!(all.iter().map(|chunk| chunk.records.len()).sum::<usize>(), room);
-        assert!(all.last().unwrap().over && !all[0].over);
-        assert_eq!(all[0].records[1].offset, 512);
-        assert_eq!((all[0].until, all[0].records[0].worker), (Nanos(size as u64), 7));
-    }
-
-    #[test]
-    fn memory_has_an_end() {
-        for workers in [1, 2, 64, 4096, 65536] {
-            let line = Line::one_of(workers);
-            let records: usize =
-                (0..line.empty.len()).map(|_| line.empty.pop().unwrap().capacity()).sum();
-            assert!(records >= 64 && records * workers <= 4 * RECORDS_MAX, "{workers}: {records}");
-        }
-        const { assert!(size_of::<Record>() <= 40) };
-    }
-}
+mod test;
