@@ -214,6 +214,10 @@ fn fio_replays_the_trace() {
         assert_eq!(job[part]["total_ios"], ran["totals"][part]["ios"], "{part}");
         assert_eq!(job[part]["io_bytes"], ran["totals"][part]["bytes"], "{part}");
     }
+    // So do we.
+    folder.file("again.fio", b"[r]\nioengine=null\nfilesize=1m\nread_iolog=t\n");
+    let again = drumfire.run(folder.path(), "run again.fio --out again --json", LIMIT).ok().json();
+    assert_eq!(ios(&again), ios(&ran));
     let text = std::fs::read_to_string(folder.path().join("t")).unwrap();
     let times: Vec<u64> = text.lines().skip(1).map(first_number).collect();
     assert!(times.is_sorted(), "{text}");

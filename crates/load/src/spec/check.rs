@@ -84,6 +84,10 @@ impl Step {
             within(&at, "logs.jobs", "1 to the number of workers", f64::from(jobs), fits)?;
             let (ms, most) = (group.logs.window_ms, (MAX_SECONDS * 1e3) as u64);
             within(&at, "logs.window_ms", "at most a year", ms as f64, ms <= most)?;
+            if group.logs.trace.is_some() && group.workload.access.trace.is_some() {
+                let what = "a group that replays a trace writes none: leave logs.trace away";
+                return Err(SpecError::Conflict { at, what });
+            }
             if let Some(log) = &group.logs.histograms {
                 let (ms, coarseness) = (log.window_ms, log.coarseness);
                 let what = "logs.histograms.window_ms";

@@ -4,7 +4,7 @@ use super::convert::Converter;
 use super::job::FioJob;
 use super::settings::Settings;
 use super::value;
-use crate::formats::note::Treatment::Differs;
+use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec;
 
 /// What a job says about its logs.
@@ -154,6 +154,11 @@ pub(super) fn logs(
 /// The trace of a job, if it is the only one that writes it.
 fn trace(converter: &mut Converter<'_>, job: &FioJob) -> Option<String> {
     let name = job.settings.logs.trace.clone()?;
+    if !job.settings.replays.files.is_empty() {
+        let why = "as with fio, a job that replays a trace writes none";
+        converter.note(job, "write_iolog", Ignored, why);
+        return None;
+    }
     if job.settings.clones > 1 || !converter.traced.insert(name.clone()) {
         let why = "fio writes the traces of several jobs one behind the other and replays only the \
                    first: give each job, without clones, a trace of its own";
