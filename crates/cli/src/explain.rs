@@ -9,8 +9,8 @@ use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
 use load::spec::{
-    DataPattern, Expect, Extent, Figures, Group, JobSpec, Line, Logs, Pacing, Places, Range, Replay,
-    Reported, Step, Verify, Walk, When, Workload,
+    DataPattern, Expect, Extent, Figures, Group, JobSpec, Line, Logs, Pacing, Places, Range,
+    Replay, Reported, Step, Verify, Walk, When, Workload,
 };
 
 use crate::exit::{Exit, UsageError};
