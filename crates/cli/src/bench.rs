@@ -88,6 +88,8 @@ pub struct Bench {
     pub allowed: Allowed,
     /// Ends a run early.
     pub stop: Stop,
+    /// The logs that jobs want are written.
+    logged: bool,
     volumes: Volumes,
     systems: Systems,
 }
@@ -107,7 +109,13 @@ impl Bench {
     /// For the steps that may come.
     pub fn new<'a>(allowed: Allowed, steps: impl Iterator<Item = &'a Step>) -> Bench {
         let volumes = Volumes::of(steps, &allowed);
-        Bench { allowed, stop: Stop::default(), volumes, systems: Systems::default() }
+        Bench {
+            allowed,
+            stop: Stop::default(),
+            logged: false,
+            volumes,
+            systems: Systems::default(),
+        }
     }
 
     /// Refuses what is known to be impossible before anything is opened or made.
@@ -135,11 +143,12 @@ impl Bench {
     /// Opens or makes what a step drives.
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
         let stop = self.stop.clone();
-        let engine = || Engine { stop: self.stop.clone() };
+        let engine = || Engine { stop: self.stop.clone(), scribe: None };
         match Maker::of(job)? {
             Maker::Nobody => {
-                let runner = Box::new(engine());
                 let spec = self.volumes.spec(job, step, &self.allowed)?;
+                let scribe = self.logged.then(|| logs::scribe(step, &spec)).flatten();
+                let runner = Box::new(Engine { scribe, ..engine() });
                 Ok(Ready { spec, runner, stop, server: None })
             }
             Maker::Race => {
@@ -181,18 +190,20 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     show::check(drive)?;
     let mut bench = Bench::new(allowed, job.steps.iter());
     bench.check(job)?;
-    let logged = Maker::of(job)? == Maker::Nobody;
-    if logged {
+    bench.logged = Maker::of(job)? == Maker::Nobody;
+    if bench.logged {
         logs::check(job)?;
     }
     let many = job.steps.len() > 1;
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
     let steps = steps.collect::<Result<Vec<Ready>>>()?;
+    if bench.logged {
+        logs::begin(job)?;
+    }
     let folder = Folder::new(drive.out.as_deref(), Maker::of(job)?.word())?;
     signal::stop_on_signal(&bench.stop)?;
     let mut results: Vec<RunResult> = Vec::new();
     let mut right = true;
-    let mut kept = Ok(());
     for (index, ready) in steps.into_iter().enumerate() {
         if bench.stop.asked() > 0 {
             break;
@@ -203,10 +214,6 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
         };
         let unread = ready.spec.workers.iter().any(|worker| worker.workload.is_unread());
         results.push(one(ready, &folder, drive, color, !many || !drive.json)?);
-        if logged {
-            // What kills a later step does not take them away.
-            kept = logs::write(&results);
-        }
         if unread && bench.stop.asked() == 0 {
             // Nothing was compared yet.
             let spec = bench.prepare(job, &job.steps[index])?.spec;
@@ -216,7 +223,6 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     if many && drive.json {
         show::print_steps(&results)?;
     }
-    kept?;
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, drive.strict));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
@@ -240,7 +246,9 @@ pub fn one(
         spec.ledgers = Some(folder.to_path_buf());
     }
     let mut live = show::Keeping::new(show::view(drive, color)?, &folder, &name);
-    let again = drive.ceiling.then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone() }));
+    let again = drive
+        .ceiling
+        .then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone(), scribe: None }));
     let mut result = ready.run(&mut live)?;
     drop(live);
     if let Some((spec, engine)) = again {

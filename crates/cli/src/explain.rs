@@ -1,6 +1,7 @@
 //! `drumfire explain`: what a job file would run, and what of it would not be as it stands.
 
 mod control;
+mod shown;
 
 use std::io::Write as _;
 
@@ -9,8 +10,8 @@ use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
 use load::spec::{
-    DataPattern, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Range, Replay,
-    Reported, Step, Verify, Walk, When, Workload, ZoneWalk,
+    DataPattern, Expect, Extent, Figures, Group, JobSpec, Line, Logs, Pacing, Places, Range,
+    Replay, Reported, Step, Verify, Walk, When, Workload, ZoneWalk,
 };
 
 use crate::exit::{Exit, UsageError};
@@ -82,8 +83,10 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
             step.name.clear();
             for group in &mut step.groups {
                 group.name.clear();
-                // Logs are no part of the load, and their numbers those of jobs in the file.
+                // Logs and figures are no part of the load, and numbers of logs those of jobs in
+                // the file.
                 group.logs = Logs::default();
+                group.figures = Figures::default();
                 group.reported = Reported::Group;
             }
         }
@@ -221,7 +224,8 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
         text.push(format!("    {}", turn.join(" · ")));
     }
     text.extend(access.lines.iter().map(|line| format!("    {}", line_of(line))));
-    text.extend(logs(&group.logs));
+    text.extend(shown::logs(&group.logs));
+    text.extend(shown::figures(&group.figures));
 }
 
 /// What is replayed, and how.
@@ -269,24 +273,6 @@ fn compared(verify: Verify) -> String {
         Verify { sample_percent: 100.0, .. } => "every read is compared".to_owned(),
         Verify { sample_percent, .. } => format!("{sample_percent} % of reads are compared"),
     }
-}
-
-fn logs(logs: &Logs) -> Option<String> {
-    let words = [
-        ("_bw", logs.bandwidth.as_slice()),
-        ("_iops", logs.iops.as_slice()),
-        ("_lat", logs.latency.as_slice()),
-        ("_clat", logs.latency.as_slice()),
-    ];
-    let number = match (logs.joined, logs.jobs) {
-        (true, _) => String::new(),
-        (false, 1) => format!(".{}", logs.first),
-        (false, jobs) => format!(".{}…{}", logs.first, logs.first.saturating_add(jobs - 1)),
-    };
-    let all =
-        words.into_iter().flat_map(|(word, names)| names.iter().map(move |name| (name, word)));
-    let all: Vec<String> = all.map(|(name, word)| format!("{name}{word}{number}.log")).collect();
-    (!all.is_empty()).then(|| format!("    logs {}", all.join(", ")))
 }
 
 /// Names of volumes; of many the first and the last.

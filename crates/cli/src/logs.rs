@@ -1,33 +1,224 @@
-//! The logs that a job of fio wants beside its result, under fio's names.
+//! The logs and traces that a job of fio wants beside its result, under fio's names: written while
+//! the job runs, so that what a kill leaves is what was recorded until then.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use anyhow::Result;
-use load::spec::JobSpec;
-use stats::RunResult;
+use block::Nanos;
+use load::formats::Storage;
+use load::spec::{Group, JobSpec, Step};
+use load::{RunSpec, Scribe, SharedScribe, WorkerSpec};
+use report::fio::{Driven, Form, HistogramLog, Logs, Trace};
+use stats::{Moment, Record};
 
 use crate::exit::UsageError;
-use crate::folder;
+use crate::foreign;
 
-/// Refuses logs in folders that are not there: at the end of a run it is too late.
+/// Refuses logs in folders that are not there, before anything is opened.
 pub fn check(job: &JobSpec) -> Result<(), UsageError> {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     for name in groups.flat_map(|group| group.logs.names()) {
         let folder = Path::new(name).parent().unwrap_or(Path::new(""));
         if !folder.as_os_str().is_empty() && !folder.is_dir() {
             let folder = folder.display();
-            let why = format!("a log is to be {name}_…: make the folder {folder}, or name another");
+            let why = format!("a log is to be {name}…: make the folder {folder}, or name another");
             return Err(UsageError(why));
         }
     }
     Ok(())
 }
 
-/// Writes the logs of all steps so far.
-pub fn write(steps: &[RunResult]) -> Result<()> {
-    for (path, text) in report::fio::logs(steps) {
-        folder::write_file(Path::new(&path), |out| Ok(out.write_all(text.as_bytes())?))?;
+/// Begins all logs of a job anew. Refuses those that cannot be written, before anything runs.
+pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
+    let mut paths = BTreeSet::new();
+    for group in job.steps.iter().flat_map(|step| &step.groups) {
+        for number in group.logs.numbers() {
+            paths.extend(Paths::of(group, number).all());
+        }
+    }
+    for path in paths {
+        let made = File::create(&path);
+        made.map_err(|error| UsageError(format!("the log {}: {error}", path.display())))?;
     }
     Ok(())
+}
+
+/// Who writes the logs of a step; `None` if it wants none.
+pub fn scribe(step: &Step, spec: &RunSpec) -> Option<SharedScribe> {
+    let mut jobs: BTreeMap<u32, JobLogs> = BTreeMap::new();
+    for (worker, of) in (0..).zip(&spec.workers) {
+        let (Some(number), Some(group)) = (of.shift.job, step.groups.get(of.shift.group)) else {
+            continue;
+        };
+        let logs = jobs.entry(number).or_insert_with(|| JobLogs::new(group, number));
+        if logs.paths.trace.is_some() {
+            logs.workers.push((worker, driven(group, of)));
+        }
+    }
+    for logs in jobs.values_mut().filter(|logs| logs.paths.trace.is_some()) {
+        logs.trace = Some(Trace::new(std::mem::take(&mut logs.workers)));
+    }
+    (!jobs.is_empty())
+        .then(|| -> SharedScribe { Arc::new(Mutex::new(Writer { jobs, failed: BTreeMap::new() })) })
+}
+
+/// The files of a worker under the names that a trace has.
+fn driven(group: &Group, worker: &WorkerSpec) -> Driven {
+    let name = |(number, uri): (usize, &String)| match foreign::storage_of(uri) {
+        Some(Storage::File { path, .. }) => path,
+        Some(Storage::Nothing { .. }) => format!("{}.0.{number}", group.name),
+        _ => match uri.strip_prefix("file:") {
+            Some(path) => path.split('?').next().unwrap_or(path).to_owned(),
+            None => uri.clone(),
+        },
+    };
+    match group.stripes {
+        Some(stripes) => {
+            let names = group.volumes.iter().enumerate().map(name).collect();
+            Driven { names, stripe_bytes: stripes.bytes }
+        }
+        None => Driven { names: vec![name((0, &worker.uri))], stripe_bytes: 0 },
+    }
+}
+
+/// Where the logs of a job are.
+#[derive(Debug, Default)]
+struct Paths {
+    bandwidth: Option<PathBuf>,
+    iops: Option<PathBuf>,
+    latency: Option<[PathBuf; 2]>,
+    histograms: Option<PathBuf>,
+    trace: Option<PathBuf>,
+}
+
+impl Paths {
+    fn of(group: &Group, number: u32) -> Paths {
+        let logs = &group.logs;
+        let number = if logs.joined { String::new() } else { format!(".{number}") };
+        let path = |name: &String, word| PathBuf::from(format!("{name}_{word}{number}.log"));
+        Paths {
+            bandwidth: logs.bandwidth.as_ref().map(|name| path(name, "bw")),
+            iops: logs.iops.as_ref().map(|name| path(name, "iops")),
+            latency: logs.latency.as_ref().map(|name| [path(name, "lat"), path(name, "clat")]),
+            histograms: logs.histograms.as_ref().map(|log| path(&log.name, "clat_hist")),
+            trace: logs.trace.as_ref().map(PathBuf::from),
+        }
+    }
+
+    fn all(self) -> impl Iterator<Item = PathBuf> {
+        let single = [self.bandwidth, self.iops, self.histograms, self.trace];
+        single.into_iter().flatten().chain(self.latency.into_iter().flatten())
+    }
+}
+
+/// The logs of a job, and what is to be written of them.
+#[derive(Debug)]
+struct JobLogs {
+    paths: Paths,
+    logs: Logs,
+    histograms: Option<HistogramLog>,
+    trace: Option<Trace>,
+    /// Its workers, until the trace knows them.
+    workers: Vec<(u32, Driven)>,
+}
+
+impl JobLogs {
+    fn new(group: &Group, number: u32) -> JobLogs {
+        let logs = &group.logs;
+        let (window, offsets) = (Nanos::from_millis(logs.window_ms), logs.offsets);
+        JobLogs {
+            paths: Paths::of(group, number),
+            logs: Logs::new(Form { window, offsets, longest: logs.longest }),
+            histograms: logs
+                .histograms
+                .as_ref()
+                .map(|log| HistogramLog::new(Nanos::from_millis(log.window_ms), log.coarseness)),
+            trace: None,
+            workers: Vec::new(),
+        }
+    }
+
+    /// Takes away what was added, with the files that it goes to.
+    fn texts(&mut self) -> Vec<(&Path, String)> {
+        let take = std::mem::take;
+        let Logs { bandwidth, iops, latency, .. } = &mut self.logs;
+        let (bandwidth, iops, latency) = (take(bandwidth), take(iops), take(latency));
+        let mut texts: Vec<(&Path, String)> = Vec::new();
+        let paths = &self.paths;
+        texts.extend(paths.bandwidth.as_ref().map(|path| (path.as_path(), bandwidth)));
+        texts.extend(paths.iops.as_ref().map(|path| (path.as_path(), iops)));
+        let both = paths.latency.iter().flatten();
+        texts.extend(both.map(|path| (path.as_path(), latency.clone())));
+        let histograms = paths.histograms.as_ref().zip(self.histograms.as_mut());
+        texts.extend(histograms.map(|(path, log)| (path.as_path(), take(&mut log.text))));
+        let trace = paths.trace.as_ref().zip(self.trace.as_mut());
+        texts.extend(trace.map(|(path, trace)| (path.as_path(), take(&mut trace.text))));
+        texts
+    }
+}
+
+/// Writes the logs of a step.
+#[derive(Debug)]
+struct Writer {
+    jobs: BTreeMap<u32, JobLogs>,
+    /// Files that could not be written on, and why.
+    failed: BTreeMap<PathBuf, String>,
+}
+
+impl Writer {
+    /// Puts what was added into its files. One that cannot be written is left as it is from then
+    /// on: the run is worth more than its log.
+    fn write(&mut self, job: u32) {
+        let Some(logs) = self.jobs.get_mut(&job) else { return };
+        for (path, text) in logs.texts() {
+            if text.is_empty() || self.failed.contains_key(path) {
+                continue;
+            }
+            // Not kept open: there may be more logs than files that may be open.
+            let file = OpenOptions::new().append(true).open(path);
+            if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
+                self.failed.insert(path.to_owned(), error.to_string());
+            }
+        }
+    }
+}
+
+impl Scribe for Writer {
+    fn take(&mut self, job: u32, records: &[Record]) {
+        let Some(logs) = self.jobs.get_mut(&job) else { return };
+        for record in records {
+            match record.moment {
+                Moment::Done => {
+                    logs.logs.take(record);
+                    logs.histograms.iter_mut().for_each(|log| log.take(record));
+                }
+                Moment::Begun => logs.trace.iter_mut().for_each(|trace| trace.take(record)),
+                Moment::Turn => {}
+            }
+        }
+        self.write(job);
+    }
+
+    fn end(&mut self, job: u32, length: Nanos) {
+        let Some(logs) = self.jobs.get_mut(&job) else { return };
+        logs.logs.end(length);
+        logs.histograms.iter_mut().for_each(|log| log.end(length));
+        logs.trace.iter_mut().for_each(|trace| trace.end(length));
+        self.write(job);
+    }
+
+    fn troubles(&mut self) -> Vec<String> {
+        let said = std::mem::take(&mut self.failed).into_iter();
+        let say = |(path, why): (PathBuf, String)| {
+            format!("the log {} is not whole: {why}", path.display())
+        };
+        said.map(say).collect()
+    }
+
+    fn wants_beginnings(&self, job: u32) -> bool {
+        self.jobs.get(&job).is_some_and(|logs| logs.trace.is_some())
+    }
 }

@@ -11,6 +11,7 @@ use stats::Interval;
 
 use crate::handover::{Command, Handover};
 use crate::ledger::Ledger;
+use crate::records::Recorder;
 use crate::spec::RunSpec;
 use crate::worker::{Identity, Order, Ties, Worker};
 
@@ -67,6 +68,8 @@ pub(crate) struct Seat {
     pub(crate) ledgers: Vec<Option<Arc<Ledger>>>,
     /// What binds each to the others.
     pub(crate) ties: Vec<Ties>,
+    /// Where each writes down its I/Os, if it does.
+    pub(crate) recorders: Vec<Option<Recorder>>,
     pub(crate) handover: Arc<Handover>,
     /// The thread of another loop on this processor, to run beside it.
     pub(crate) shared: Option<SharedThread>,
@@ -143,11 +146,12 @@ fn drive(
     }
     let lanes = open_lanes(seat, spec, &core)?;
     let mut workers = Vec::new();
-    let ties = std::mem::take(&mut seat.ties);
-    let each = seat.workers.iter().zip(&seat.ledgers).zip(ties);
-    for (((index, ledger), ties), lane) in each.zip(lanes) {
+    let ties = std::mem::take(&mut seat.ties).into_iter();
+    let parts = ties.zip(std::mem::take(&mut seat.recorders));
+    let each = seat.workers.iter().zip(&seat.ledgers).zip(parts);
+    for (((index, ledger), (ties, recorder)), lane) in each.zip(lanes) {
         let worker = make_worker(*index, spec, ledger.clone(), &core, lane)?;
-        workers.push(worker.tied(ties));
+        workers.push(worker.tied(ties).recorded(recorder));
     }
     let (id, pollers) = (os::sample::thread_id(), os::poll_threads());
     let _ = news.send(News::Open { thread: seat.thread, id, pollers, waker });
@@ -222,6 +226,7 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         if handover.asked() != seen {
             seen = handover.asked();
             hand_over(seat, core, workers);
+            workers.iter_mut().for_each(|worker| worker.hand_over_records(core.now(), false));
         }
         if !finished && workers.iter().all(Worker::is_finished) {
             finished = true;
@@ -235,6 +240,7 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         ready.clear();
     }
     hand_over(seat, core, workers);
+    workers.iter_mut().for_each(|worker| worker.hand_over_records(core.now(), true));
     drain(handover, core, workers)?;
     close(handover, core, workers)
 }

@@ -19,6 +19,7 @@ mod patience;
 mod pattern;
 pub mod presets;
 mod recheck;
+mod records;
 mod runner;
 mod simulation;
 pub mod spec;
@@ -32,6 +33,7 @@ pub use crate::ceiling::{SECONDS as CEILING_SECONDS, StandIn, on_stand_ins, stan
 pub use crate::engine::Stop;
 pub use crate::ledger::{Finding, FindingKind};
 pub use crate::recheck::{Asked, Recheck, recheck};
+pub use crate::records::{Scribe, SharedScribe};
 pub use crate::runner::{Engine, RunError, Runner};
 pub use crate::simulation::{Simulation, Storage};
 pub use crate::spec::{RunSpec, TargetThreads, WorkerSpec};

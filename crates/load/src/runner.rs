@@ -23,6 +23,7 @@ use crate::ledger::Patterned;
 use crate::meter::{Meter, Reading, Threads};
 use crate::outcome::{self, MissedDemands};
 use crate::patience::Patience;
+use crate::records::{Desk, SharedScribe};
 use crate::spec::{AccessError, RunSpec, Steady, Watch, Workload};
 use crate::witness::{Moment, Witness};
 use crate::worker::{Trouble, outlasts};
@@ -49,6 +50,8 @@ pub trait Runner {
 pub struct Engine {
     /// Ends the run early.
     pub stop: Stop,
+    /// Writes down the I/Os of workers whose job wants that.
+    pub scribe: Option<SharedScribe>,
 }
 
 /// Why there is no result.
@@ -90,9 +93,12 @@ impl Engine {
     pub fn run(&self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
         check(&spec)?;
         let spec = Arc::new(spec);
-        let mut crew = Crew::start(&spec)?;
-        let result = Run::new(&spec, &crew, self.stop.clone()).go(&crew, live);
+        let desk = Desk::start(&spec, self.scribe.as_ref())?;
+        let mut crew = Crew::start(&spec, desk.as_ref())?;
+        let run = Run::new(&spec, &crew, self.stop.clone());
+        let mut result = run.go(&crew, desk.as_ref(), live);
         crew.join(&self.stop);
+        result.warnings.extend(desk.map(Desk::finish).unwrap_or_default());
         Ok(result)
     }
 }
@@ -208,7 +214,6 @@ impl<'a> Run<'a> {
             name: worker.name.clone(),
             volume: worker.uri.clone(),
             target: worker.target.clone(),
-            job: worker.shift.job,
         });
         let targets = spec.targets.as_ref().map(|targets| targets.threads.clone());
         let threads = Threads {
@@ -236,7 +241,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn go(mut self, crew: &Crew, live: &mut dyn Live) -> RunResult {
+    fn go(mut self, crew: &Crew, desk: Option<&Desk>, live: &mut dyn Live) -> RunResult {
         let spec = self.spec;
         let cores = os::cpu::allowed().len() as u32;
         live.start(&About { job: spec.job.clone(), kind: None, origin: origin(spec), cores });
@@ -247,8 +252,14 @@ impl<'a> Run<'a> {
             witness = Some(Witness::look(spec));
         }
         let witness = witness.expect("looked before or after the filling");
+        let commanded = self.clock.now();
         crew.command(Command::Run);
         let mut begin = self.clock.now();
+        if let Some(desk) = desk {
+            let ramp = nanos(spec.ramp_seconds);
+            let opening = if ramp > Nanos(0) { begin + ramp } else { commanded };
+            desk.open(commanded, opening, begin + ramp + nanos(spec.seconds + overtime(spec)));
+        }
         if spec.ramp_seconds > 0.0 {
             begin = self.phase(None, spec.ramp_seconds, begin, crew, live).1;
         }
@@ -325,9 +336,8 @@ impl<'a> Run<'a> {
         crew: &Crew,
         live: &mut dyn Live,
     ) -> (bool, Nanos) {
-        let overtime =
-            if opening.is_some() && outlasts(self.spec) { OVERTIME_SECONDS } else { 0.0 };
-        let end = begin + Nanos(((seconds + overtime) * 1e9) as u64);
+        let overtime = if opening.is_some() { overtime(self.spec) } else { 0.0 };
+        let end = begin + nanos(seconds + overtime);
         let mut tick = begin;
         let mut before = self.meter.read(self.clock.now());
         while tick < end {
@@ -500,7 +510,6 @@ impl<'a> Run<'a> {
             warnings: self.warnings(&workers),
             workers,
             intervals: self.collected.seconds(),
-            series: self.collected.series(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(spans),
             ..RunResult::default()
@@ -522,6 +531,15 @@ impl<'a> Run<'a> {
     fn verdict_of_data(&self) -> Option<bool> {
         verifies(self.spec).then_some(!self.mismatch)
     }
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9) as u64)
+}
+
+/// How long a run may go on after its time, in seconds.
+fn overtime(spec: &RunSpec) -> f64 {
+    if outlasts(spec) { OVERTIME_SECONDS } else { 0.0 }
 }
 
 /// What of it is emulated, each drive once.

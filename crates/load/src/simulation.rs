@@ -72,7 +72,6 @@ impl Simulation {
             name: worker.name.clone(),
             volume: worker.uri.clone(),
             target: worker.target.clone(),
-            job: worker.shift.job,
         });
         let mut run = Run {
             spec,
@@ -312,20 +311,24 @@ impl Run<'_> {
             cpu: Cpu::default(),
             failures,
             failures_unlisted,
-            warnings: spec
-                .steady
-                .map(|steady| steadiness(&steady, self.steady_at_s))
+            warnings: unlogged(spec)
                 .into_iter()
+                .chain(spec.steady.map(|steady| steadiness(&steady, self.steady_at_s)))
                 .chain(outcome::searches(spec, &workers))
                 .collect(),
             workers,
             intervals: self.collected.seconds(),
-            series: self.collected.series(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(usize::MAX),
             ..RunResult::default()
         }
     }
+}
+
+/// What is not there that the job asks for.
+fn unlogged(spec: &RunSpec) -> Option<String> {
+    let wanted = spec.workers.iter().any(|worker| worker.shift.job.is_some());
+    wanted.then(|| "the job's logs are not written: no single I/O of a simulation is".to_owned())
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::content::Writer;
 use crate::ledger::{Earlier, Finding, Ledger};
 use crate::pacing::Schedule;
 use crate::pattern::{Next, Pattern};
+use crate::records::Recorder;
 use crate::spec::{Content, Part, Workload};
 
 pub(crate) use self::control::Missed;
@@ -68,6 +69,8 @@ pub(crate) struct Worker {
     control: Option<Box<Control>>,
     /// How long the run goes before what is measured.
     ramp: Nanos,
+    /// Where each I/O is written down, if it is. Such a worker takes the long way.
+    recorder: Option<Box<Recorder>>,
 }
 
 /// What decides when the next I/O begins, where that is not at once.
@@ -206,6 +209,7 @@ impl Worker {
             turn: None,
             control: Control::new(workload, data),
             ramp: Nanos(0),
+            recorder: None,
         })
     }
 
@@ -216,6 +220,13 @@ impl Worker {
         if let Some(control) = &mut self.control {
             control.tie(ties.flow, ties.ends_alone);
         }
+        self
+    }
+
+    /// The same, writing down each I/O.
+    pub(crate) fn recorded(mut self, recorder: Option<Recorder>) -> Worker {
+        self.plain &= recorder.is_none();
+        self.recorder = recorder.map(Box::new);
         self
     }
 
@@ -280,6 +291,9 @@ impl Worker {
 
     /// Begins its plan at `now`, after everything was written once.
     pub(crate) fn start(&mut self, now: Nanos) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.start();
+        }
         match &mut self.turn {
             Some(turn) => turn.start(now),
             None => self.start_plan(now),
@@ -293,6 +307,21 @@ impl Worker {
         }
         if let Some(control) = &mut self.control {
             control.begin(now, self.ramp);
+        }
+    }
+
+    /// Hands over what it has written down until `now`; the last of it if it is `over`.
+    #[cold]
+    pub(crate) fn hand_over_records(&mut self, now: Nanos, over: bool) {
+        let ended = self.plan.ended;
+        match (self.recorder.take(), ended, over) {
+            (None, _, _) => {}
+            (Some(recorder), Some(ended), _) => recorder.end(ended),
+            (Some(recorder), None, true) => recorder.end(now),
+            (Some(mut recorder), None, false) => {
+                recorder.hand_over(now);
+                self.recorder = Some(recorder);
+            }
         }
     }
 
@@ -374,6 +403,10 @@ impl Worker {
                         let (op, offset, len) = (slot.op, slot.offset, slot.len);
                         let latency = now.since(slot.start);
                         control.done(Back { op, offset, len, latency, at: now });
+                    }
+                    if let Some(recorder) = &mut self.recorder {
+                        let place = (slot.offset, slot.len);
+                        recorder.done(now, now.since(slot.start), slot.op, place);
                     }
                 }
                 Err(fault) => {
@@ -542,6 +575,9 @@ impl Worker {
         self.plan.last_start = now;
         if let Some(control) = &mut self.control {
             control.begun(op);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begun(now, op, offset, len);
         }
         if let Some(paced) = &mut self.interval.paced {
             paced.lag.record(now.since(due).0);

@@ -13,6 +13,8 @@ pub(crate) struct Group<'a> {
     pub per_volume: usize,
     /// Its workload as the document of the job has it; null where the document does not say.
     pub workload: &'a Value,
+    /// What of it forms of fio show, likewise.
+    pub figures: &'a Value,
     /// Reads.
     pub read: Part,
     /// Writes.
@@ -79,6 +81,7 @@ impl<'a> Group<'a> {
             workers: std::slice::from_ref(worker),
             per_volume: self.per_volume,
             workload: self.workload,
+            figures: self.figures,
             read: Part::of(&worker.read, &histograms.read),
             write: Part::of(&worker.write, &histograms.write),
             other: Part::of(&worker.other, &histograms.other),
@@ -116,6 +119,7 @@ fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
         let name = group.get("name").and_then(Value::as_str).unwrap_or_default();
         let name = if name.is_empty() { &result.job.name } else { name };
         let workload = group.get("workload").unwrap_or(&Value::Null);
+        let figures = group.get("figures").unwrap_or(&Value::Null);
         let histograms = |of: fn(&Histograms) -> &Buckets| {
             move |worker: &WorkerResult| of(&worker.histograms).clone()
         };
@@ -129,6 +133,7 @@ fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
             workers,
             per_volume,
             workload,
+            figures,
             read: part(|worker| &worker.read, |h| &h.read),
             write: part(|worker| &worker.write, |h| &h.write),
             other: part(|worker| &worker.other, |h| &h.other),
@@ -150,6 +155,7 @@ pub(crate) fn whole(result: &RunResult) -> Group<'_> {
         workers: &result.workers,
         per_volume: 1,
         workload: result.spec.pointer("/steps/0/groups/0/workload").unwrap_or(&Value::Null),
+        figures: result.spec.pointer("/steps/0/groups/0/figures").unwrap_or(&Value::Null),
         read: part(&totals.read, &result.histograms.read),
         write: part(&totals.write, &result.histograms.write),
         other: part(&totals.other, &result.histograms.other),

@@ -1,11 +1,12 @@
 //! Show: renderings of a result, and of a run under way.
 //!
 //! Every rendering is a pure function of a [`stats::RunResult`] or a [`stats::live::Snapshot`]
-//! into a given writer. What the result does not hold cannot be shown. [`chart`] and [`page`] show
-//! figures of any origin.
+//! into a given writer; logs in fio's form are one of [`stats::Record`]s. What these do not hold
+//! cannot be shown. [`chart`] and [`page`] show figures of any origin.
 
 #![forbid(unsafe_code)]
 
+mod asked;
 pub mod chart;
 pub mod compare;
 mod digits;

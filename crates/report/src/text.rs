@@ -7,6 +7,7 @@ use std::io::{self, Write};
 
 use stats::{Check, Class, Cpu, Latency, Placement, RunResult, Verdict};
 
+use crate::asked;
 use crate::failures;
 use crate::figure;
 use crate::job;
@@ -23,6 +24,7 @@ const LABEL: usize = 9;
 pub fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     write_headline(result, paint, out)?;
     write_latencies(result, paint, out)?;
+    asked::write(result, paint, out)?;
     failures::write(result, paint, out)?;
     write_cpu(&result.cpu, result.host.cores, out)?;
     write_placement(&result.placement, out)?;

@@ -3,15 +3,14 @@
 //! The runner owns one collector. Each second it hands over every worker's interval and closes
 //! the second; at the end it asks for the parts of the result.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
 use crate::histogram::Latency;
 use crate::interval::{Interval, Tally, per};
 use crate::live::{HISTORY_SECONDS, TargetRate};
-use crate::run::{Direction, JobSeries, PacedTotals, Second, Totals, WorkerResult};
-use crate::series::Series;
+use crate::run::{Direction, PacedTotals, Second, Totals, WorkerResult};
 use crate::timeline::Timeline;
 use crate::verdict::{self, Flow};
 
@@ -24,8 +23,6 @@ pub struct WorkerName {
     pub volume: String,
     /// Target that serves it; empty for local storage.
     pub target: String,
-    /// The job of another tool's file that it works for, if that wants logs.
-    pub job: Option<u32>,
 }
 
 /// Merges intervals: per worker over time, and per second over workers.
@@ -38,8 +35,6 @@ pub struct Collector {
     second: Interval,
     whole: Interval,
     timeline: Timeline,
-    /// What jobs did that want logs, by their numbers.
-    series: BTreeMap<u32, Series>,
     /// Where the last second ended, and what no second accounts for, in seconds.
     ended_s: f64,
     stopped_s: f64,
@@ -52,7 +47,6 @@ impl Collector {
         Collector {
             workers: names.iter().map(|_| Interval::new()).collect(),
             rates: vec![0.0; names.len()],
-            series: series(&names),
             names,
             second: Interval::new(),
             whole: Interval::new(),
@@ -69,10 +63,6 @@ impl Collector {
         self.workers[worker].merge(interval);
         self.rates[worker] = interval.iops();
         self.second.merge(interval);
-        let series = self.names[worker].job.and_then(|job| self.series.get_mut(&job));
-        if let Some(series) = series {
-            series.add(interval);
-        }
     }
 
     /// Closes the second that ends at `t_s` seconds of the phase and says what it was like.
@@ -84,7 +74,6 @@ impl Collector {
             self.history.pop_front();
         }
         self.history.push_back(row.iops);
-        self.series.values_mut().for_each(Series::end_second);
         self.whole.merge(&self.second);
         self.second.clear();
         (row, latencies.summary())
@@ -102,7 +91,6 @@ impl Collector {
         self.second.clear();
         self.whole.clear();
         self.timeline = Timeline::default();
-        self.series = series(&self.names);
         (self.ended_s, self.stopped_s) = (0.0, 0.0);
     }
 
@@ -144,13 +132,6 @@ impl Collector {
         self.timeline.spans(most)
     }
 
-    /// What each job did that wants logs, over time.
-    pub fn series(&self) -> Vec<JobSeries> {
-        let begin = self.whole.start;
-        let each = self.series.iter();
-        each.map(|(job, kept)| JobSeries { job: *job, stretches: kept.stretches(begin) }).collect()
-    }
-
     /// The sums of all closed seconds.
     pub fn totals(&self) -> Totals {
         totals(&self.whole)
@@ -175,12 +156,6 @@ impl Collector {
         let each = each.map(|(name, done)| (name.name.clone(), Flow::of(done)));
         std::iter::once(whole).chain(each).collect()
     }
-}
-
-/// Nothing yet for each job that wants logs.
-fn series(names: &[WorkerName]) -> BTreeMap<u32, Series> {
-    let jobs: BTreeSet<u32> = names.iter().filter_map(|name| name.job).collect();
-    jobs.iter().map(|job| (*job, Series::one_of(jobs.len()))).collect()
 }
 
 /// The totals of an interval.
@@ -269,7 +244,6 @@ mod test {
             volume: format!("ram:1m of {name}"),
             target: target.into(),
             // Those of target 1 are one job.
-            job: (target == "t1").then_some(7),
         };
         Collector::new(vec![name("a", "t1"), name("b", "t2"), name("c", "t1"), name("d", "")])
     }
@@ -307,9 +281,6 @@ mod test {
         assert_eq!(collector.seconds().iter().map(|s| s.iops).sum::<f64>(), 16_000.0);
         assert_eq!(collector.workers().iter().map(|w| w.ios).sum::<u64>(), 16_000);
         assert_eq!(collector.history(), [36_000.0, 4_000.0, 12_000.0]);
-        let [series] = &collector.series()[..] else { panic!("{:?}", collector.series()) };
-        let reads: Vec<_> = series.stretches.iter().map(|s| (s.from_s, s.read.ios)).collect();
-        assert_eq!((series.job, &reads[..]), (7, &[(0.0, 2000), (1.0, 6000)][..]));
         let flows = collector.flows();
         assert_eq!((flows.len(), flows[0].1.mean_outstanding), (5, 8_000.0 * 1000.0 / 1e9));
         assert_eq!(crate::verdict::littles_law(&flows).verdict, crate::Verdict::Pass);

@@ -214,7 +214,7 @@ pub(crate) fn rank(p: f64, count: u64) -> Option<u64> {
 }
 
 /// Whether `samples` are enough to show the percentile `p` (0 to 1): n·(1−p) ≥ 100.
-pub(crate) fn supports(samples: u64, p: f64) -> bool {
+pub fn supports(samples: u64, p: f64) -> bool {
     // 1 − 0.9999 is a hair below 0.0001 in binary; a millionth of slack keeps n = 1,000,000 in.
     samples as f64 * (1.0 - p) >= SAMPLES_ABOVE * (1.0 - 1e-6)
 }

@@ -15,8 +15,8 @@ mod interval;
 mod kind;
 pub mod live;
 mod packed;
+mod record;
 mod run;
-mod series;
 mod spread;
 pub mod sweep;
 mod timeline;
@@ -25,13 +25,13 @@ pub mod verdict;
 pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
 pub use crate::failures::{Failed, Failure, Failures, FirstFailure};
-pub use crate::histogram::{Bucket, Latencies, Latency};
+pub use crate::histogram::{Bucket, Latencies, Latency, supports};
 pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;
+pub use crate::record::{Moment, Record};
 pub use crate::run::{
-    Amount, Cpu, Direction, Host, Job, JobSeries, KernelThread, MissedDemand, Origin, PacedTotals,
-    Placement, Processor, RunResult, SCHEMA_VERSION, SearchedDepth, Second, Stretch, Tool, Totals,
-    WorkerResult,
+    Cpu, Direction, Host, Job, KernelThread, MissedDemand, Origin, PacedTotals, Placement,
+    Processor, RunResult, SCHEMA_VERSION, SearchedDepth, Second, Tool, Totals, WorkerResult,
 };
 pub use crate::spread::Spread;
 pub use crate::verdict::{Check, Class, Verdict};

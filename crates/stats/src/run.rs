@@ -100,9 +100,6 @@ pub struct RunResult {
     pub workers: Vec<WorkerResult>,
     /// The same for each second; beyond 4,096 of them for stretches of 2, 4, 8 … seconds.
     pub intervals: Vec<Second>,
-    /// The same for each job of a file that wants logs of it, by direction.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub series: Vec<JobSeries>,
     /// What the generator reaches by itself, if that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
@@ -479,48 +476,4 @@ pub struct Second {
     /// The longest, in nanoseconds.
     #[serde(default)]
     pub max_ns: Option<u64>,
-}
-
-/// What one job of another tool's file did over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct JobSeries {
-    /// Its number in the file, its clones counted, from 1.
-    pub job: u32,
-    /// Seconds in which it worked, or longer stretches of a long run.
-    pub stretches: Vec<Stretch>,
-}
-
-/// What a job did in one second, or in a longer stretch of a long run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stretch {
-    /// Beginning, in seconds since the first worker of the run began.
-    pub from_s: f64,
-    /// End, likewise.
-    pub to_s: f64,
-    /// Reads.
-    #[serde(default, skip_serializing_if = "Amount::is_nothing")]
-    pub read: Amount,
-    /// Writes.
-    #[serde(default, skip_serializing_if = "Amount::is_nothing")]
-    pub write: Amount,
-    /// Flushes and trims.
-    #[serde(default, skip_serializing_if = "Amount::is_nothing")]
-    pub other: Amount,
-}
-
-/// How much of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Amount {
-    /// I/Os done without a fault.
-    pub ios: u64,
-    /// Bytes moved.
-    pub bytes: u64,
-    /// Exact mean latency in nanoseconds.
-    pub mean_ns: Option<f64>,
-}
-
-impl Amount {
-    fn is_nothing(&self) -> bool {
-        self.ios == 0
-    }
 }

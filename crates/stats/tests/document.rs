@@ -22,7 +22,6 @@ fn result() -> RunResult {
         name: "manager 1 worker 1".into(),
         volume: "iscsi://[::1]:3260/iqn/1".into(),
         target: "target 1".into(),
-        ..WorkerName::default()
     };
     let mut collector = Collector::new(vec![name]);
     collector.add(0, &done);

@@ -11,6 +11,7 @@ use super::{POLL, RunError, ledger_path, volumes};
 use crate::engine::{self, News, Running, Seat, Stop};
 use crate::handover::{Command, Handover};
 use crate::ledger::Ledger;
+use crate::records::Desk;
 use crate::spec::{RunSpec, Workload};
 use crate::worker::ties;
 
@@ -31,7 +32,7 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Starts the threads and waits until all lanes are open.
-    pub(super) fn start(spec: &Arc<RunSpec>) -> Result<Crew, RunError> {
+    pub(super) fn start(spec: &Arc<RunSpec>, desk: Option<&Desk>) -> Result<Crew, RunError> {
         let seats = seats(spec);
         let count = seats.len();
         let ledgers = ledgers(spec)?;
@@ -50,6 +51,8 @@ impl Crew {
         for (thread, (cpu, workers)) in seats.into_iter().enumerate() {
             let ledgers = workers.iter().map(|index| ledgers[*index].clone()).collect();
             let ties = workers.iter().map(|index| std::mem::take(&mut ties[*index])).collect();
+            let recorder = |index: &usize| desk.and_then(|desk| desk.recorder(*index));
+            let recorders = workers.iter().map(recorder).collect();
             let handover = Arc::new(Handover::new(workers.len(), paced));
             crew.handovers.push(Arc::clone(&handover));
             let shared = spec.targets.as_ref().and_then(|targets| targets.shared_on(cpu));
@@ -57,7 +60,17 @@ impl Crew {
             if shared.is_some() {
                 crew.companions_ns.push(Arc::clone(&companion_ns));
             }
-            let seat = Seat { thread, cpu, workers, ledgers, ties, handover, shared, companion_ns };
+            let seat = Seat {
+                thread,
+                cpu,
+                workers,
+                ledgers,
+                ties,
+                recorders,
+                handover,
+                shared,
+                companion_ns,
+            };
             crew.threads.push(engine::start(seat, Arc::clone(spec), send.clone())?);
         }
         drop(send);

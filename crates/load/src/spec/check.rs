@@ -79,8 +79,25 @@ impl Step {
             group.check_when(&at, &self.groups[..index])?;
             group.check_stripes(&at)?;
             group.check_places(&at)?;
-            let (jobs, fits) = (group.logs.jobs, group.logs.jobs > 0);
-            within(&at, "logs.jobs", "at least 1", f64::from(jobs), fits)?;
+            let jobs = group.logs.jobs;
+            let fits = (1..=group.count()).contains(&u64::from(jobs));
+            within(&at, "logs.jobs", "1 to the number of workers", f64::from(jobs), fits)?;
+            let (ms, most) = (group.logs.window_ms, (MAX_SECONDS * 1e3) as u64);
+            within(&at, "logs.window_ms", "at most a year", ms as f64, ms <= most)?;
+            if group.logs.trace.is_some() && group.workload.access.trace.is_some() {
+                let what = "a group that replays a trace writes none: leave logs.trace away";
+                return Err(SpecError::Conflict { at, what });
+            }
+            if let Some(log) = &group.logs.histograms {
+                let (ms, coarseness) = (log.window_ms, log.coarseness);
+                let what = "logs.histograms.window_ms";
+                within(&at, what, "at most a year", ms as f64, ms <= most)?;
+                let what = "logs.histograms.coarseness";
+                within(&at, what, "0 to 6", f64::from(coarseness), coarseness <= 6)?;
+            }
+            if let Some(what) = group.figures.fault() {
+                return Err(SpecError::Conflict { at, what });
+            }
         }
         Ok(())
     }
@@ -344,6 +361,8 @@ mod test {
         assert!(pattern(&compress).contains("incompressible or a pattern"));
         let none = "workload.limit_ios = 0\nworkload.access";
         assert!(says("workload.access", none).contains("limit_ios must be above 0"));
+        let fallen = "figures.percentiles = [99, 50]\nworkload.access";
+        assert!(says("workload.access", fallen).contains("each above the one before it"));
         let line = "[{ delay_us = 5, ";
         let paced = "workload.pacing.ios.per_second = 5\nworkload.access.lines = ";
         let text = SHORT.replace("workload.access.lines = ", paced).replace("[{ ", line);

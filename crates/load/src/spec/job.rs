@@ -9,6 +9,7 @@ use super::access::{Access, AccessError, is_default};
 use super::cache::Cache;
 use super::control::{Demands, DepthSearch, Flow, Think};
 use super::data_pattern::DataPattern;
+use super::figures::Figures;
 use super::logs::Logs;
 use super::size::{self, Range};
 use super::steady::Steady;
@@ -90,6 +91,9 @@ pub struct Group {
     /// What is written of it over time in fio's form.
     #[serde(default, skip_serializing_if = "is_default")]
     pub logs: Logs,
+    /// What fio's forms show of it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub figures: Figures,
     /// What each does.
     pub workload: Workload,
 }
@@ -303,11 +307,7 @@ impl JobSpec {
 impl Step {
     /// Workers of all groups.
     pub fn workers(&self) -> u64 {
-        let of = |group: &Group| {
-            let volumes = if group.is_one() { 1 } else { group.volumes.len() as u64 };
-            volumes * u64::from(group.workers)
-        };
-        self.groups.iter().map(of).sum()
+        self.groups.iter().map(Group::count).sum()
     }
 
     /// Puts volumes in the place of [`MADE`]. Planned starts per second stay what they are over
@@ -334,6 +334,7 @@ impl Group {
             cores: Vec::new(),
             cache: Cache::default(),
             logs: Logs::default(),
+            figures: Figures::default(),
             workload,
         }
     }
@@ -346,6 +347,12 @@ impl Group {
     /// Whether its volumes are the files of a trace.
     pub fn joins(&self) -> bool {
         self.workload.access.trace.as_ref().is_some_and(|replay| replay.volumes > 1)
+    }
+
+    /// How many workers it has.
+    pub(super) fn count(&self) -> u64 {
+        let volumes = if self.is_one() { 1 } else { self.volumes.len() as u64 };
+        volumes * u64::from(self.workers)
     }
 
     /// The groups before it, of a step, that it waits for: all of the name that it gives.
@@ -458,6 +465,7 @@ pub(super) mod test {
             cores: Vec::new(),
             cache: Cache::default(),
             logs: Logs::default(),
+            figures: Figures::default(),
             workload: Workload::new(Access::new(4096, 70.0, 100.0), 1),
         };
         assert_eq!(job, JobSpec::of(1, 10.0, 0.0, group));

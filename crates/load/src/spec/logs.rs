@@ -1,4 +1,4 @@
-//! Which logs of a job of fio are wanted. Whoever runs the job writes them from its result.
+//! Which logs of a job of fio are wanted. Whoever runs the job writes them while it goes on.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,21 @@ pub struct Logs {
     /// Name of the logs of latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
+    /// What a line of them stands for, in milliseconds; each I/O has a line of its own if 0.
+    #[serde(default = "second", skip_serializing_if = "is_second")]
+    pub window_ms: u64,
+    /// Lines of single I/Os say where they went.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub offsets: bool,
+    /// Of a window the longest latency is said, not the mean.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub longest: bool,
+    /// Path of the trace: every I/O in the order in which they began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// The log of histograms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histograms: Option<HistogramLog>,
     /// Number of the group's first job among those of all steps.
     #[serde(default = "one")]
     pub first: u32,
@@ -29,17 +44,48 @@ pub struct Logs {
     pub joined: bool,
 }
 
+/// A log with a histogram of latencies for each window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistogramLog {
+    /// Its name, likewise.
+    pub name: String,
+    /// Length of a window in milliseconds; no line is written if 0.
+    pub window_ms: u64,
+    /// 2 to the power of this, 0 to 6, of fio's buckets are one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub coarseness: u8,
+}
+
 impl Default for Logs {
     fn default() -> Logs {
-        let (bandwidth, iops, latency) = (None, None, None);
-        Logs { bandwidth, iops, latency, first: 1, jobs: 1, joined: false }
+        Logs {
+            bandwidth: None,
+            iops: None,
+            latency: None,
+            window_ms: SECOND_MS,
+            offsets: false,
+            longest: false,
+            trace: None,
+            histograms: None,
+            first: 1,
+            jobs: 1,
+            joined: false,
+        }
     }
 }
 
 impl Logs {
-    /// The names that are given.
+    /// The names that are given, the path of a trace among them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        [&self.bandwidth, &self.iops, &self.latency].into_iter().filter_map(Option::as_deref)
+        let all = [&self.bandwidth, &self.iops, &self.latency, &self.trace];
+        let histograms = self.histograms.as_ref().map(|log| log.name.as_str());
+        all.into_iter().filter_map(Option::as_deref).chain(histograms)
+    }
+
+    /// The numbers of its jobs.
+    pub fn numbers(&self) -> std::ops::Range<u32> {
+        self.first..self.first.saturating_add(self.jobs)
     }
 
     /// The job of the group's n-th worker, if a log of it is wanted.
@@ -49,6 +95,45 @@ impl Logs {
     }
 }
 
+/// Unless a job says otherwise.
+const SECOND_MS: u64 = 1000;
+
+fn second() -> u64 {
+    SECOND_MS
+}
+
+fn is_second(ms: &u64) -> bool {
+    *ms == SECOND_MS
+}
+
 fn one() -> u32 {
     1
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn everything_survives_being_kept() {
+        for window_ms in [0, 100, SECOND_MS] {
+            let name = |name: &str| Some(name.to_owned());
+            let logs = Logs {
+                bandwidth: name("b"),
+                iops: name("x/i"),
+                latency: name("l"),
+                window_ms,
+                offsets: true,
+                longest: true,
+                trace: name("t.log"),
+                histograms: Some(HistogramLog { name: "h".into(), window_ms, coarseness: 6 }),
+                first: 3,
+                jobs: 2,
+                joined: true,
+            };
+            let text = toml::to_string(&logs).unwrap();
+            assert_eq!(toml::from_str::<Logs>(&text).unwrap(), logs, "{text}");
+        }
+        assert_eq!(toml::from_str::<Logs>("").unwrap(), Logs::default());
+    }
 }

@@ -9,6 +9,7 @@ mod cache;
 mod check;
 mod control;
 mod data_pattern;
+mod figures;
 mod job;
 mod logs;
 mod replay;
@@ -27,11 +28,12 @@ pub use control::{Demand, Demands, DepthSearch, Flow, Think};
 #[cfg(test)]
 pub(crate) use data_pattern::data_pattern;
 pub use data_pattern::{DataPattern, PATTERN_MAX_BYTES};
+pub use figures::{Directions, Figures, PERCENTILES_MAX};
 pub use job::{
     Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, Step, Stripes, Verify,
     Workload,
 };
-pub use logs::Logs;
+pub use logs::{HistogramLog, Logs};
 pub use replay::{OpenTrace, Replay, Skip, TraceError, open_trace};
 pub use run::{Part, RunSpec, Shift, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};

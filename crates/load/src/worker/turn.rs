@@ -156,6 +156,9 @@ impl Worker {
             Now::Begin(next) => {
                 wake = next;
                 (self.interval.start, self.counted) = (now, now);
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.turn(now);
+                }
                 self.start_plan(now);
             }
         }

@@ -19,6 +19,17 @@ pub(super) fn bins(buckets: &Buckets) -> Vec<(u64, u64)> {
     bins
 }
 
+/// Buckets that fio has in all.
+pub(super) const BUCKETS: usize = 29 << BITS;
+
+/// fio's number of the bucket that a latency falls into; the last one has all that is longer.
+pub(super) fn number(ns: u64) -> usize {
+    let highest = 63 - (ns | 1).leading_zeros();
+    let beyond = highest.saturating_sub(BITS);
+    let place = (ns >> beyond) as usize;
+    ((beyond as usize) << BITS).saturating_add(place).min(BUCKETS - 1)
+}
+
 /// The middle of the bucket that a latency falls into.
 fn middle(ns: u64) -> u64 {
     let highest = 63 - (ns | 1).leading_zeros();
@@ -30,17 +41,11 @@ fn middle(ns: u64) -> u64 {
     from.saturating_add(width / 2)
 }
 
-/// Percentiles that fio shows unless told otherwise.
-const PERCENTILES: [f64; 17] = [
-    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
-    99.99,
-];
-
-/// fio's percentiles, by its own rule: the first bucket that reaches the share.
-pub(super) fn percentiles(bins: &[(u64, u64)]) -> Vec<(f64, u64)> {
+/// Percentiles in rising order, by fio's own rule: the first bucket that reaches the share.
+pub(super) fn percentiles(bins: &[(u64, u64)], percents: &[f64]) -> Vec<(f64, u64)> {
     let samples: u64 = bins.iter().map(|(_, count)| count).sum();
     let mut found = Vec::new();
-    let (mut seen, mut wanted) = (0_u64, PERCENTILES.iter().peekable());
+    let (mut seen, mut wanted) = (0_u64, percents.iter().peekable());
     for (value, count) in bins {
         seen += count;
         while let Some(percent) = wanted.next_if(|p| seen as f64 >= **p / 100.0 * samples as f64) {
@@ -73,6 +78,10 @@ mod test {
         {
             assert_eq!(middle(ns), name, "{ns}");
         }
+        for (ns, bucket) in [(0, 0), (127, 127), (128, 128), (130, 129), (255, 191), (256, 192)] {
+            assert_eq!(number(ns), bucket, "{ns}");
+        }
+        assert_eq!(number(u64::MAX), BUCKETS - 1);
         assert_eq!((middle(12_990), middle(1 << 20)), (12_992, (1 << 20) + 8192));
         assert_eq!(middle(u64::MAX), u64::MAX - (1 << 56) + 1);
     }
@@ -84,9 +93,8 @@ mod test {
         let bins = bins(&Buckets::of(&latencies));
         assert_eq!(bins.iter().map(|(_, count)| count).sum::<u64>(), 10_000);
         assert!(bins.is_sorted_by(|a, b| a.0 < b.0));
-        let percentiles = percentiles(&bins);
-        assert_eq!(percentiles.len(), 17);
-        let (_, median) = percentiles[6];
+        let percentiles = percentiles(&bins, &[0.1, 50.0, 100.0]);
+        let [_, (50.0, median), (100.0, _)] = percentiles[..] else { panic!("{percentiles:?}") };
         assert!(median.abs_diff(5000) < 80, "{median}");
         // Of 0 to 9999: √((10000² − 1) / 12).
         assert!((deviation(&bins, 4999.5) - 2886.75).abs() < 10.0);

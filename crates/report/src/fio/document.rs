@@ -37,10 +37,8 @@ pub(super) struct Job {
     pub elapsed: u64,
     #[serde(rename = "job options")]
     pub options: Object<&'static str, String>,
-    pub read: Direction,
-    pub write: Direction,
-    pub trim: Direction,
-    pub sync: Sync,
+    #[serde(flatten)]
+    pub directions: Directions,
     pub job_runtime: u64,
     pub usr_cpu: f64,
     pub sys_cpu: f64,
@@ -62,6 +60,21 @@ pub(super) struct Job {
     pub latency_target: u64,
     pub latency_percentile: f64,
     pub latency_window: u64,
+}
+
+/// Without `mixed` alone, each by itself; flushes go with them.
+#[derive(serde::Serialize)]
+pub(super) struct Directions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<Direction>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<Direction>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trim: Option<Direction>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync: Option<Sync>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixed: Option<Direction>,
 }
 
 #[derive(Default, serde::Serialize)]

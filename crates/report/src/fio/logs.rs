@@ -1,186 +1,272 @@
-//! The logs that `fio` writes with `write_bw_log`, `write_iops_log` and `write_lat_log`, in the
-//! form of a `log_avg_msec`: programs that draw fio's draw these too.
+//! The logs that `fio` writes with `write_bw_log`, `write_iops_log` and `write_lat_log`: programs
+//! that draw fio's draw these too.
 //!
-//! A line is a point of one direction: milliseconds since the job began at which its second ends,
-//! value, direction, and two columns that fio fills for single I/Os only. A direction without an
-//! I/O in a second has no line, as with fio. Submission is not measured apart: there is no `_slat`
-//! log, and `_clat` says the same as `_lat`.
+//! With a window a line is a point of one direction: milliseconds since the job began at which the
+//! window ends, value, direction, and columns that fio fills for single I/Os only. A direction
+//! without an I/O in a window has no line, as with fio. Without a window each I/O has a line.
+//! Submission is not measured apart: there is no `_slat` log, and `_clat` says the same as `_lat`.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde_json::Value;
-use stats::{Amount, JobSeries, RunResult};
+use block::{Nanos, Op};
+use stats::Record;
 
-use super::options;
-
-/// The logs that the job of a run wants: name and content of each. `steps` are its results so far.
-pub fn logs(steps: &[RunResult]) -> BTreeMap<String, String> {
-    let mut found: BTreeMap<String, String> = BTreeMap::new();
-    for result in steps {
-        let logged = logged(result);
-        for series in &result.series {
-            if let Some(group) = Logged::of(&logged, series.job) {
-                group.add(&mut found, series);
-            }
-        }
-    }
-    found
+/// What the lines of a job's logs are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// What a line stands for; each I/O has one of its own if it is nothing.
+    pub window: Nanos,
+    /// There is a column for the place of an I/O.
+    pub offsets: bool,
+    /// Of the latencies of a window the longest is said, not the mean.
+    pub longest: bool,
 }
 
-/// What a line says of so much in so many seconds.
-type Point = fn(&Amount, f64) -> f64;
-
-/// Logs by the setting of our job, with fio's word for each.
-const KINDS: [(&str, &str, Point); 4] = [
-    ("bandwidth", "bw", |amount, seconds| amount.bytes as f64 / seconds / 1024.0),
-    ("iops", "iops", |amount, seconds| amount.ios as f64 / seconds),
-    ("latency", "lat", |amount, _| amount.mean_ns.unwrap_or_default()),
-    ("latency", "clat", |amount, _| amount.mean_ns.unwrap_or_default()),
-];
-
-/// A group of the job whose jobs have logs.
-struct Logged<'a> {
-    /// Numbers of its jobs: the first, and the one behind the last.
-    first: u64,
-    end: u64,
-    /// What it says of logs.
-    logs: &'a Value,
-    workload: &'a Value,
+/// The logs of one job: text that grows with the records, to be taken away.
+#[derive(Debug, Default)]
+pub struct Logs {
+    form: Form,
+    /// Bandwidths, in KiB/s; those of single I/Os in thousands of bytes a second, as by fio.
+    pub bandwidth: String,
+    /// I/Os per second; 1 for a single I/O.
+    pub iops: String,
+    /// Latencies in nanoseconds.
+    pub latency: String,
+    /// The window that has ended and may still get a short rest behind it, and the open one.
+    ended: Option<Window>,
+    open: Window,
 }
 
-/// The groups that want logs, in the order of their jobs.
-fn logged(result: &RunResult) -> Vec<Logged<'_>> {
-    let groups = result.spec.pointer("/steps/0/groups").and_then(Value::as_array);
-    let each = groups.into_iter().flatten().filter_map(|group| {
-        let logs = group.get("logs")?;
-        let number = |key| logs.get(key).and_then(Value::as_u64).unwrap_or(1);
-        let first = number("first");
-        let workload = group.get("workload").unwrap_or(&Value::Null);
-        Some(Logged { first, end: first.saturating_add(number("jobs")), logs, workload })
-    });
-    let mut each: Vec<Logged<'_>> = each.collect();
-    each.sort_by_key(|group| group.first);
-    each
+/// What was done in a window, by its number.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    number: u64,
+    /// Reads, writes and trims.
+    sums: [Sum; 3],
 }
 
-impl Logged<'_> {
-    /// The one of them that a job belongs to.
-    fn of<'a, 'b>(groups: &'b [Logged<'a>], job: u32) -> Option<&'b Logged<'a>> {
-        let job = u64::from(job);
-        let begun = groups.partition_point(|group| group.first <= job);
-        groups[..begun].last().filter(|group| job < group.end)
-    }
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    ios: u64,
+    bytes: u64,
+    latency_ns: u128,
+    longest_ns: u64,
+}
 
-    fn add(&self, found: &mut BTreeMap<String, String>, series: &JobSeries) {
-        let trims = options::trims(self.workload);
-        let joined = self.logs.get("joined").and_then(Value::as_bool).unwrap_or(false);
-        let number = if joined { String::new() } else { format!(".{}", series.job) };
-        for (key, word, value) in KINDS {
-            if let Some(name) = self.logs.get(key).and_then(Value::as_str) {
-                let log = found.entry(format!("{name}_{word}{number}.log")).or_default();
-                lines(log, series, trims, value);
-            }
-        }
+/// fio's number of a direction; flushes are in no log.
+pub(super) fn direction(op: Op) -> Option<usize> {
+    match op {
+        Op::Read => Some(0),
+        Op::Write | Op::WriteZeroes => Some(1),
+        Op::Trim => Some(2),
+        Op::Flush => None,
     }
 }
 
-fn lines(out: &mut String, series: &JobSeries, trims: bool, value: Point) {
-    let begin_s = series.stretches.first().map_or(0.0, |first| first.from_s);
-    for stretch in &series.stretches {
-        let seconds = (stretch.to_s - stretch.from_s).max(f64::MIN_POSITIVE);
-        let ms = (stretch.to_s - begin_s) * 1000.0;
-        // Flushes are in no log of fio's.
-        let other = trims.then_some(&stretch.other);
-        let parts = [Some(&stretch.read), Some(&stretch.write), other];
-        for (direction, amount) in parts.into_iter().enumerate() {
-            if let Some(amount) = amount.filter(|amount| amount.ios > 0) {
-                let value = value(amount, seconds);
-                let _ = writeln!(out, "{ms:.0}, {value:.0}, {direction}, 0, 0");
+impl Logs {
+    /// Logs without a line.
+    pub fn new(form: Form) -> Logs {
+        Logs { form, ..Logs::default() }
+    }
+
+    /// Takes an I/O that was done; its time counts from the job's beginning, and is not before
+    /// that of the one before it.
+    pub fn take(&mut self, record: &Record) {
+        let Some(direction) = direction(record.op) else { return };
+        let Nanos(window) = self.form.window;
+        let Some(number) = record.at.0.checked_div(window) else {
+            return self.single(record, direction);
+        };
+        if number > self.open.number {
+            let ended = std::mem::replace(&mut self.open, Window { number, ..Window::default() });
+            self.write_ended();
+            self.ended = Some(ended);
+        }
+        // The job may end before the middle of this window: what is in it is then not worth a line.
+        if record.at.0 % window >= window / 2 {
+            self.write_ended();
+        }
+        let sum = &mut self.open.sums[direction];
+        sum.ios += 1;
+        sum.bytes += u64::from(record.len);
+        sum.latency_ns += u128::from(record.latency.0);
+        sum.longest_ns = sum.longest_ns.max(record.latency.0);
+    }
+
+    /// The job is over, so long after it began.
+    pub fn end(&mut self, length: Nanos) {
+        let Nanos(window) = self.form.window;
+        if window == 0 {
+            return;
+        }
+        let open = std::mem::take(&mut self.open);
+        let begin = open.number.saturating_mul(window);
+        let rest = length.0.saturating_sub(begin).clamp(1, window);
+        if rest >= window / 2 || open.number == 0 {
+            self.write_ended();
+            return self.write(&open, begin + rest, rest);
+        }
+        let mut last = open;
+        // What is left joins the window before it.
+        if let Some(ended) = self.ended.take() {
+            match ended.number + 1 == open.number {
+                true => ended.sums.iter().zip(&mut last.sums).for_each(|(sum, to)| to.join(sum)),
+                false => self.write_whole(&ended),
             }
         }
+        self.write(&last, begin + rest, window + rest);
+    }
+
+    fn write_ended(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            self.write_whole(&ended);
+        }
+    }
+
+    fn write_whole(&mut self, window: &Window) {
+        let Nanos(length) = self.form.window;
+        self.write(window, (window.number + 1).saturating_mul(length), length);
+    }
+
+    fn write(&mut self, window: &Window, end_ns: u64, length_ns: u64) {
+        let ms = end_ns.saturating_add(500_000) / 1_000_000;
+        let place = if self.form.offsets { ", 0" } else { "" };
+        let per_second = 1e9 / length_ns as f64;
+        for (direction, sum) in window.sums.iter().enumerate().filter(|(_, sum)| sum.ios > 0) {
+            let bandwidth = sum.bytes as f64 * per_second / 1024.0;
+            let iops = sum.ios as f64 * per_second;
+            let mean = sum.latency_ns as f64 / sum.ios as f64;
+            let latency = if self.form.longest { sum.longest_ns as f64 } else { mean };
+            for (log, value) in [
+                (&mut self.bandwidth, bandwidth),
+                (&mut self.iops, iops),
+                (&mut self.latency, latency),
+            ] {
+                let _ = writeln!(log, "{ms}, {value:.0}, {direction}, 0{place}, 0");
+            }
+        }
+    }
+
+    fn single(&mut self, record: &Record, direction: usize) {
+        let Record { at, latency: Nanos(ns), offset, len, .. } = *record;
+        let ms = at.0 / 1_000_000;
+        // By fio's own arithmetic, whatever unit that is.
+        let bandwidth = (u64::from(len) * 1_000_000).checked_div(ns).unwrap_or(0);
+        for (log, value) in
+            [(&mut self.bandwidth, bandwidth), (&mut self.iops, 1), (&mut self.latency, ns)]
+        {
+            let _ = match self.form.offsets {
+                true => writeln!(log, "{ms}, {value}, {direction}, {len}, {offset}, 0"),
+                false => writeln!(log, "{ms}, {value}, {direction}, {len}, 0"),
+            };
+        }
+    }
+}
+
+impl Sum {
+    fn join(&mut self, other: &Sum) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.latency_ns += other.latency_ns;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 }
 
 #[cfg(test)]
 mod test {
-    use serde_json::json;
-    use stats::Stretch;
+    use stats::Moment;
 
     use super::*;
 
-    /// Two jobs of one group, then one that trims; the first second of each begins late.
-    fn result(joined: bool) -> RunResult {
-        let amount =
-            |ios, kib: u64, ns: f64| Amount { ios, bytes: ios * kib * 1024, mean_ns: Some(ns) };
-        let stretch = |from_s: f64, to_s| Stretch { from_s, to_s, ..Stretch::default() };
-        let mixed = |from_s, to_s, factor: u64| Stretch {
-            read: amount(5002 * factor, 4, 159.4),
-            write: amount(1000 * factor, 4, 145.5),
-            // Flushes.
-            other: amount(9, 0, 1e6),
-            ..stretch(from_s, to_s)
-        };
-        let logs = json!({
-            "bandwidth": "pre", "latency": "out/x", "first": 3, "jobs": 2, "joined": joined,
-        });
-        let plain = json!({ "access": { "lines": [{ "size_bytes": 4096 }] } });
-        let trims = json!({ "access": { "lines": [{ "size_bytes": 8192, "trim_percent": 100 }] } });
-        let groups = json!([
-            { "workload": plain },
-            { "logs": logs, "workload": plain },
-            { "logs": { "iops": "t", "first": 5, "jobs": 1 }, "workload": trims },
-        ]);
-        let series = |job, stretches| JobSeries { job, stretches };
-        let quiet = stretch(3.0, 4.0);
-        let trim = Stretch { other: amount(700, 8, 203.0), ..stretch(0.0, 0.5) };
-        RunResult {
-            spec: json!({ "steps": [{ "groups": groups }] }),
-            series: vec![
-                series(3, vec![mixed(2.0, 3.0, 1), quiet, mixed(4.0, 6.0, 2)]),
-                series(4, vec![mixed(2.0, 3.001, 1)]),
-                series(5, vec![trim]),
-            ],
-            ..RunResult::default()
+    fn record(ms: u64, op: Op, latency: u64) -> Record {
+        let (at, latency) = (Nanos(ms * 1_000_000), Nanos(latency));
+        Record { at, latency, offset: 8192, len: 4096, worker: 0, op, moment: Moment::Done }
+    }
+
+    /// Reads of one millisecond each and a write of two at each tenth of a second, to the end.
+    fn logs(form: Form, seconds: f64) -> Logs {
+        let mut logs = Logs::new(form);
+        let ms = (seconds * 1000.0) as u64;
+        for at in 0..ms {
+            logs.take(&record(at, Op::Read, 1_000_000));
+            if at % 100 == 0 {
+                logs.take(&record(at, Op::Write, 2_000_000));
+                logs.take(&record(at, Op::Flush, 5_000_000));
+            }
         }
+        logs.end(Nanos(ms * 1_000_000));
+        logs
     }
 
-    /// The form of `fio-3.33` with `log_avg_msec=1000`.
+    fn form(ms: u64) -> Form {
+        Form { window: Nanos::from_millis(ms), ..Form::default() }
+    }
+
+    /// The form of `fio-3.33`.
     #[test]
-    fn lines_are_those_of_fio() {
-        let logs = logs(&[result(false)]);
-        let expected = [
-            (
-                "out/x_clat.3.log",
-                "1000, 159, 0, 0, 0\n1000, 146, 1, 0, 0\n4000, 159, 0, 0, 0\n\
-              4000, 146, 1, 0, 0\n",
-            ),
-            ("out/x_clat.4.log", "1001, 159, 0, 0, 0\n1001, 146, 1, 0, 0\n"),
-            (
-                "out/x_lat.3.log",
-                "1000, 159, 0, 0, 0\n1000, 146, 1, 0, 0\n4000, 159, 0, 0, 0\n\
-              4000, 146, 1, 0, 0\n",
-            ),
-            ("out/x_lat.4.log", "1001, 159, 0, 0, 0\n1001, 146, 1, 0, 0\n"),
-            (
-                "pre_bw.3.log",
-                "1000, 20008, 0, 0, 0\n1000, 4000, 1, 0, 0\n4000, 20008, 0, 0, 0\n\
-              4000, 4000, 1, 0, 0\n",
-            ),
-            ("pre_bw.4.log", "1001, 19988, 0, 0, 0\n1001, 3996, 1, 0, 0\n"),
-            ("t_iops.5.log", "500, 1400, 2, 0, 0\n"),
-        ];
-        let found: Vec<(&str, &str)> =
-            logs.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        assert_eq!(found, expected);
+    fn each_io_has_the_line_of_fio() {
+        let mut logs = Logs::new(Form::default());
+        logs.take(&record(0, Op::Read, 10_465));
+        logs.take(&record(49, Op::Trim, 0));
+        logs.take(&record(50, Op::Flush, 7));
+        logs.end(Nanos::from_secs(1));
+        assert_eq!(logs.bandwidth, "0, 391399, 0, 4096, 0\n49, 0, 2, 4096, 0\n");
+        assert_eq!(logs.iops, "0, 1, 0, 4096, 0\n49, 1, 2, 4096, 0\n");
+        assert_eq!(logs.latency, "0, 10465, 0, 4096, 0\n49, 0, 2, 4096, 0\n");
+        let mut places = Logs::new(Form { offsets: true, ..Form::default() });
+        places.take(&record(7, Op::Write, 70));
+        assert_eq!(places.latency, "7, 70, 1, 4096, 8192, 0\n");
     }
 
     #[test]
-    fn jobs_may_share_a_log() {
-        let logs = logs(&[result(true), RunResult::default()]);
-        let names: Vec<&str> = logs.keys().map(String::as_str).collect();
-        assert_eq!(names, ["out/x_clat.log", "out/x_lat.log", "pre_bw.log", "t_iops.5.log"]);
-        assert_eq!(logs["pre_bw.log"].lines().count(), 6);
-        assert!(logs["pre_bw.log"].ends_with("1001, 3996, 1, 0, 0\n"));
+    fn windows_have_rates_and_means() {
+        let of = logs(form(500), 1.0);
+        assert_eq!(
+            of.iops,
+            "500, 1000, 0, 0, 0\n500, 10, 1, 0, 0\n1000, 1000, 0, 0, 0\n1000, 10, 1, 0, 0\n"
+        );
+        assert!(of.bandwidth.starts_with("500, 4000, 0, 0, 0\n500, 40, 1, 0, 0\n"));
+        assert!(of.latency.ends_with("1000, 1000000, 0, 0, 0\n1000, 2000000, 1, 0, 0\n"));
+        let places = logs(Form { offsets: true, ..form(1000) }, 1.0);
+        assert_eq!(places.iops, "1000, 1000, 0, 0, 0, 0\n1000, 10, 1, 0, 0, 0\n");
+        let mut longest = Logs::new(Form { longest: true, ..form(10) });
+        [5, 90, 7].into_iter().for_each(|ns| longest.take(&record(3, Op::Read, ns)));
+        longest.end(Nanos::from_millis(10));
+        assert_eq!(longest.latency, "10, 90, 0, 0, 0\n");
+    }
+
+    #[test]
+    fn a_short_rest_joins_the_window_before_it() {
+        let times = |seconds| -> Vec<(u64, u64)> {
+            let of = logs(form(1000), seconds);
+            let reads = of.iops.lines().filter(|line| line.contains(", 0, 0, 0"));
+            let numbers = |line: &str| {
+                let mut words = line.split(", ").map(|word| word.parse().unwrap());
+                (words.next().unwrap(), words.next().unwrap())
+            };
+            reads.map(numbers).collect()
+        };
+        assert_eq!(times(2.003), [(1000, 1000), (2003, 1000)]);
+        assert_eq!(times(2.6), [(1000, 1000), (2000, 1000), (2600, 1000)]);
+        assert_eq!(times(0.2), [(200, 1000)]);
+    }
+
+    #[test]
+    fn quiet_windows_have_no_line() {
+        let mut logs = Logs::new(form(1000));
+        [3, 5700, 8100].into_iter().for_each(|ms| logs.take(&record(ms, Op::Read, 1)));
+        logs.end(Nanos::from_millis(8100));
+        assert_eq!(logs.iops, "1000, 1, 0, 0, 0\n6000, 1, 0, 0, 0\n8100, 1, 0, 0, 0\n");
+        let mut none = Logs::new(form(1000));
+        none.end(Nanos(u64::MAX));
+        assert_eq!(none.iops, "");
+        let mut far = Logs::new(form(1));
+        far.take(&Record {
+            at: Nanos(u64::MAX),
+            latency: Nanos(u64::MAX),
+            ..record(0, Op::Read, 1)
+        });
+        far.end(Nanos(0));
+        assert_eq!(far.iops.lines().count(), 1);
     }
 }

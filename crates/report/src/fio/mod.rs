@@ -6,18 +6,24 @@
 //! `iodepth_complete`). Of an open loop the latencies count from the planned start.
 
 mod bins;
+mod directions;
 mod document;
+mod figures;
+mod histograms;
 mod logs;
 mod options;
+mod trace;
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
-use stats::{Failure, RunResult, Second};
+use stats::{Buckets, Failure, RunResult, Second};
 
-use self::document::{Direction, Document, Job, Object, Spread, Sync};
-pub use self::logs::logs;
+use self::document::{Document, Job, Object};
+pub use self::histograms::HistogramLog;
+pub use self::logs::{Form, Logs};
+pub use self::trace::{Driven, Trace};
 use crate::group::{self, Group, Part};
 
 /// The version whose document this is.
@@ -45,6 +51,11 @@ pub fn write(steps: &[RunResult], plus: bool, out: &mut impl Write) -> io::Resul
     writeln!(out)
 }
 
+/// Percentiles in rising order by fio's buckets and rule, each with its latency in nanoseconds.
+pub(crate) fn percentiles(buckets: &Buckets, percents: &[f64]) -> Vec<(f64, u64)> {
+    bins::percentiles(&bins::bins(buckets), percents)
+}
+
 /// When the window ended: in milliseconds, and in words.
 fn ended(result: &RunResult) -> (i64, String) {
     let started: jiff::Timestamp = result.started.parse().unwrap_or_default();
@@ -65,8 +76,6 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
     let seconds = if own > 0.0 { own } else { result.totals.seconds };
     let runtime_ms = (seconds * 1000.0).round() as u64;
     let seconds: &[Second] = if alone { &result.intervals } else { &[] };
-    let read = |s: &Second| (s.read_bytes_per_second, s.read_iops);
-    let write = |s: &Second| (s.write_bytes_per_second, s.write_iops);
     let cpu = &result.cpu;
     // The share of the group's own I/Os: threads are shared by groups.
     let share = all.iops / result.totals.iops.max(f64::MIN_POSITIVE);
@@ -92,10 +101,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         eta: 0,
         elapsed: (result.totals.seconds + result.job.ramp_seconds).ceil() as u64,
         options: Object(options::options(group)),
-        read: direction(&group.read, runtime_ms, seconds, read, plus),
-        write: direction(&group.write, runtime_ms, seconds, write, plus),
-        trim: direction(trim, runtime_ms, &[], read, plus),
-        sync: Sync { total_ios: sync.ios, lat_ns: spread(sync, plus, true) },
+        directions: directions::directions(group, &all, runtime_ms, seconds, plus),
         job_runtime: runtime_ms * group.workers.len() as u64,
         usr_cpu: (whole.unwrap_or(0.0) - system) * per_job,
         sys_cpu: system * per_job,
@@ -126,95 +132,6 @@ fn first_error(result: &RunResult, group: &Group<'_>) -> u32 {
     // "EIO (5): Input/output error"
     let number = status.and_then(|status| status.split_once("): ")?.0.split_once(" ("));
     number.and_then(|(_, number)| number.parse().ok()).unwrap_or(EIO)
-}
-
-fn direction(
-    part: &Part,
-    runtime_ms: u64,
-    seconds: &[Second],
-    of: impl Fn(&Second) -> (f64, f64),
-    plus: bool,
-) -> Direction {
-    if part.ios == 0 {
-        return Direction::default();
-    }
-    let bytes_per_second = part.bytes_per_second;
-    let latency = spread(part, plus, true);
-    let rates = |of: &dyn Fn(&Second) -> f64| Rates::of(seconds.iter().map(of).collect());
-    let (bw, iops) = (rates(&|s| of(s).0 / 1024.0), rates(&|s| of(s).1));
-    Direction {
-        io_bytes: part.bytes,
-        io_kbytes: part.bytes >> 10,
-        bw_bytes: bytes_per_second as u64,
-        bw: (bytes_per_second / 1024.0) as u64,
-        iops: part.iops,
-        runtime: runtime_ms,
-        total_ios: part.ios,
-        short_ios: 0,
-        drop_ios: 0,
-        slat_ns: Spread::default(),
-        lat_ns: Spread { percentile: None, bins: None, ..latency.clone() },
-        clat_ns: latency,
-        bw_min: bw.min as u64,
-        bw_max: bw.max as u64,
-        bw_agg: if bw.samples > 0 { 100.0 } else { 0.0 },
-        bw_mean: bw.mean,
-        bw_dev: bw.deviation,
-        bw_samples: bw.samples,
-        iops_min: iops.min as u64,
-        iops_max: iops.max as u64,
-        iops_mean: iops.mean,
-        iops_stddev: iops.deviation,
-        iops_samples: iops.samples,
-    }
-}
-
-/// Rates of the seconds.
-#[derive(Default)]
-struct Rates {
-    min: f64,
-    max: f64,
-    mean: f64,
-    deviation: f64,
-    samples: u64,
-}
-
-impl Rates {
-    fn of(rates: Vec<f64>) -> Rates {
-        if rates.is_empty() {
-            return Rates::default();
-        }
-        let count = rates.len() as f64;
-        let mean = rates.iter().sum::<f64>() / count;
-        let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
-        Rates {
-            min: rates.iter().copied().fold(f64::INFINITY, f64::min),
-            max: rates.iter().copied().fold(0.0, f64::max),
-            mean,
-            deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
-            samples: rates.len() as u64,
-        }
-    }
-}
-
-fn spread(part: &Part, plus: bool, percentiles: bool) -> Spread {
-    if part.ios == 0 {
-        return Spread::default();
-    }
-    let bins = bins::bins(&part.buckets);
-    let named = |(percent, value): (f64, u64)| (format!("{percent:.6}"), value);
-    let shown = bins::percentiles(&bins).into_iter().map(named).collect();
-    Spread {
-        min: part.min_ns,
-        max: part.max_ns,
-        mean: part.mean_ns,
-        stddev: bins::deviation(&bins, part.mean_ns),
-        samples: part.ios,
-        percentile: (percentiles && !bins.is_empty()).then_some(Object(shown)),
-        bins: plus.then(|| {
-            Object(bins.iter().map(|(value, count)| (value.to_string(), *count)).collect())
-        }),
-    }
 }
 
 const NANOS: [&str; 10] = ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000"];
@@ -342,6 +259,36 @@ mod test {
         );
         assert_eq!(job["trim"]["total_ios"], 0);
         assert_eq!(job["trim"]["clat_ns"].get("percentile"), None);
+    }
+
+    #[test]
+    fn figures_are_those_that_the_job_asks_for() {
+        let of = |figures: Value| {
+            let mut result = sample::counted();
+            result.spec["steps"][0]["groups"][0]["figures"] = figures;
+            let mut out = Vec::new();
+            write(&[result], true, &mut out).unwrap();
+            serde_json::from_slice::<Value>(&out).unwrap()["jobs"][0].clone()
+        };
+        let has = |spread: &Value| ["percentile", "bins"].map(|key| spread.get(key).is_some());
+        let none = of(serde_json::json!({ "of_completion": false, "percentiles": [99.0] }));
+        assert_eq!([has(&none["read"]["clat_ns"]), has(&none["read"]["lat_ns"])], [[false; 2]; 2]);
+        let whole = of(serde_json::json!({ "of_whole": true, "percentiles": [5.0, 99.0] }));
+        assert_eq!(has(&whole["write"]["clat_ns"]), [true; 2]);
+        let shown = whole["write"]["lat_ns"]["percentile"].as_object().unwrap();
+        assert!(shown.keys().eq(["5.000000", "99.000000"]), "{shown:?}");
+        let keys = |job: &Value| {
+            let all = ["read", "write", "trim", "sync", "mixed"];
+            all.map(|key| job.get(key).is_some())
+        };
+        assert_eq!(keys(&whole), [true, true, true, true, false]);
+        let mixed = of(serde_json::json!({ "directions": "mixed" }));
+        assert_eq!(keys(&mixed), [false, false, false, false, true]);
+        let mixed = &mixed["mixed"];
+        assert_eq!((&mixed["total_ios"], &mixed["iops"]), (&3000.into(), &1500.0.into()));
+        assert_eq!((&mixed["clat_ns"]["N"], &mixed["iops_max"]), (&3000.into(), &1500.into()));
+        let both = of(serde_json::json!({ "directions": "both" }));
+        assert_eq!((keys(&both), &both["mixed"]), ([true; 5], mixed));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! What our specification cannot say is refused, and what would come out otherwise is noted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
@@ -53,6 +53,7 @@ pub fn convert(
         lines: 0,
         drawn: 0,
         named: HashMap::new(),
+        traced: HashSet::new(),
         made: HashMap::new(),
     };
     let mut steps = Steps::default();
@@ -87,6 +88,8 @@ pub(super) struct Converter<'a> {
     drawn: u64,
     /// What the file names, numbered as it comes.
     named: HashMap<Storage, usize>,
+    /// Traces that are written.
+    pub(super) traced: HashSet<String>,
     /// Sizes of files that jobs before make, by path.
     pub(super) made: HashMap<String, u64>,
 }
@@ -220,6 +223,7 @@ impl Converter<'_> {
                 cores,
                 cache,
                 logs,
+                figures: settings.figures.clone(),
                 workload,
             });
         }

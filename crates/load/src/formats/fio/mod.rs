@@ -9,6 +9,7 @@ mod control;
 mod convert;
 mod data;
 mod expression;
+mod figures;
 mod job;
 mod lengths;
 mod lines;
@@ -409,17 +410,47 @@ pub(super) mod test {
         let said: Vec<String> =
             notes.notes_of(Treatment::Differs).map(ToString::to_string).collect();
         let [fresh, slat] = &said[..] else { panic!("{said:?}") };
-        assert!(fresh.contains("fio adds to what is there"), "{fresh}");
+        assert!(fresh.contains("begins the log anew"), "{fresh}");
         assert!(slat.contains("no _slat log") && slat.contains("planned starts"), "{slat}");
         assert_eq!(job("[a]\nsize=1m\nlog_avg_msec=500\n").steps[0].groups[0].logs.job_of(0), None);
-        for (ms, word) in [("", "each I/O"), ("log_avg_msec=250\n", "each 250 ms")] {
-            let of = of(&format!("{NULL}{ms}[a]\nwrite_bw_log\n"));
-            let said: Vec<_> = of.notes_of(Treatment::Differs).collect();
-            assert!(said.len() == 1 && said[0].to_string().contains(word), "{said:?}");
+        for (words, window_ms) in [("", 0), ("log_avg_msec=250\nlog_offset=1\n", 250)] {
+            let of = of(&format!("{NULL}{words}[a]\nwrite_bw_log\n"));
+            assert_eq!(of.notes_of(Treatment::Differs).count(), 0, "{:?}", of.notes);
+            let logs = of.job.unwrap().steps.remove(0).groups.remove(0).logs;
+            assert_eq!((logs.window_ms, logs.offsets), (window_ms, window_ms > 0));
         }
+        let longest = job(&format!("{NULL}[a]\nwrite_lat_log\nlog_max_value=1\n"));
+        assert!(longest.steps[0].groups[0].logs.longest);
+        let both = refused(&format!("{NULL}[a]\nlog_window_value=both\n"));
+        assert!(both.contains("x.fio:7: `log_window_value=both`: both is not supported"), "{both}");
         let again = job(&write(&first, &storage).unwrap());
         let again: Vec<_> = again.steps.iter().flat_map(|step| &step.groups).collect();
         assert!(groups.iter().zip(&again).all(|(old, new)| old.logs == new.logs), "{again:?}");
+    }
+
+    #[test]
+    fn histograms_have_windows_of_their_own() {
+        let first =
+            job(&format!("{NULL}[a]\nwrite_hist_log\nlog_hist_msec=200\nlog_hist_coarseness=2\n"));
+        let logs = &first.steps[0].groups[0].logs;
+        let expected =
+            crate::spec::HistogramLog { name: "a".to_owned(), window_ms: 200, coarseness: 2 };
+        assert_eq!((logs.histograms.as_ref(), logs.job_of(0)), (Some(&expected), Some(1)));
+        assert_eq!(job(&write(&first, &storage).unwrap()).steps[0].groups[0].logs, *logs);
+        let wrong = error("[a]\nlog_hist_coarseness=7\n");
+        assert!(wrong.contains("x.fio:2: `log_hist_coarseness=7`: 7 is not 0 to 6"), "{wrong}");
+    }
+
+    #[test]
+    fn a_trace_is_that_of_one_job() {
+        let first = job(&format!("{NULL}[a]\nwrite_iolog=x.log\n[b]\nwrite_iolog=y.log\n"));
+        let logs: Vec<_> = first.steps[0].groups.iter().map(|group| &group.logs).collect();
+        assert_eq!((logs[0].trace.as_deref(), logs[1].job_of(0)), (Some("x.log"), Some(2)));
+        assert_eq!(job(&write(&first, &storage).unwrap()).steps[0].groups[1].logs, *logs[1]);
+        let shared = refused(&format!("{NULL}write_iolog=x.log\n[a]\n[b]\n"));
+        assert!(shared.contains("x.fio:6: `write_iolog=x.log`: fio writes the traces"), "{shared}");
+        let clones = refused(&format!("{NULL}[a]\nnumjobs=2\nwrite_iolog=x.log\n"));
+        assert!(clones.contains("a trace of its own"), "{clones}");
     }
 
     #[test]
@@ -626,6 +657,7 @@ pub(super) mod test {
             "rw=read:-8k\nruntime=1500ms",
             "rw=randwrite\nend_fsync=1\nnumber_ios=500\nstartdelay=2500ms\ntime_based=0",
             "rw=randwrite\nruntime=7\nexitall",
+            "rw=randrw\npercentile_list=99.9:5\nlat_percentiles=1\nunified_rw_reporting=both",
             "rw=trim\noffset=1m\nsize=2m\ntime_based=0\nio_size=8m",
             "rw=randread\nzonemode=strided\nzonesize=1m\nzonerange=256k\nzoneskip=64k",
             "thinktime=1s\nthinktime_spin=1ms\nthinktime_iotime=2\nrate=1m\nrate_ignore_thinktime",

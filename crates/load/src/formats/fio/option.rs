@@ -4,7 +4,7 @@ use super::lines::Setting;
 use super::settings::{Data, Settings};
 use super::treated;
 use super::value::{self, Unit, set_each};
-use super::{control, data, logs, replay, words, zones};
+use super::{control, data, figures, logs, replay, words, zones};
 use crate::formats::note::{FormatError, Note, Treatment};
 use crate::formats::surroundings::Surroundings;
 
@@ -46,9 +46,9 @@ pub fn apply(
     let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
-    let groups =
-        [extent, time, pace, writes, order, logs::take, replay::take, zones::take, control::take];
-    for group in groups {
+    let plain = [extent, time, pace, writes, order];
+    let apart = [logs::take, figures::take, replay::take, zones::take, control::take];
+    for group in plain.into_iter().chain(apart) {
         taken = taken.or_else(|| group(name, value, settings));
     }
     let taken = taken.or_else(|| data::take(name, value, settings, surroundings));

@@ -6,7 +6,7 @@ use super::replay::Replays;
 use super::value::{Amount, KbBase, Triple};
 use super::zones::Zones;
 use crate::formats::note::Note;
-use crate::spec::{DataPattern, Quantity};
+use crate::spec::{DataPattern, Figures, Quantity};
 
 /// All settings of a job, or the defaults for the jobs that follow.
 #[derive(Clone, Debug)]
@@ -127,6 +127,8 @@ pub struct Settings {
     pub replays: Replays,
     /// What is written of the job over time.
     pub logs: Logs,
+    /// What is shown of it.
+    pub figures: Figures,
     /// What is not taken as it stands, of the defaults too.
     pub notes: Vec<Note>,
 }
@@ -208,6 +210,7 @@ impl Default for Settings {
             grouped: false,
             replays: Replays::default(),
             logs: Logs::default(),
+            figures: Figures::default(),
             notes: Vec::new(),
         }
     }

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::replay;
+use super::{figures, replay};
 use crate::formats::reading::Storage;
 use crate::spec::{
     Access, Arrivals, Demand, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported,
@@ -72,6 +72,7 @@ fn section(
         set(text, "end_fsync", 1);
     }
     logs(text, &group.logs);
+    figures::write(text, &group.figures);
     access(text, &workload.access)?;
     pacing(text, workload, files)?;
     steering(text, workload);
@@ -84,14 +85,22 @@ fn logs(text: &mut String, logs: &Logs) {
         ("write_bw_log", &logs.bandwidth),
         ("write_iops_log", &logs.iops),
         ("write_lat_log", &logs.latency),
+        ("write_iolog", &logs.trace),
     ];
     for (word, name) in words {
         if let Some(name) = name {
             set(text, word, name);
         }
     }
+    if let Some(log) = &logs.histograms {
+        set(text, "write_hist_log", &log.name);
+        set(text, "log_hist_msec", log.window_ms);
+        set(text, "log_hist_coarseness", log.coarseness);
+    }
     if logs.names().next().is_some() {
-        set(text, "log_avg_msec", 1000);
+        set(text, "log_avg_msec", logs.window_ms);
+        set(text, "log_offset", u8::from(logs.offsets));
+        set(text, "log_max_value", u8::from(logs.longest));
         set(text, "per_job_logs", u8::from(!logs.joined));
     }
 }

@@ -1,0 +1,123 @@
+//! What fio shows of latencies, and whether of all directions together: words that change no load.
+
+use std::fmt::Write;
+
+use super::settings::Settings;
+use super::value;
+use crate::spec::{Directions, Figures, PERCENTILES_MAX};
+
+/// The words; `None` where it is none of them.
+pub(super) fn take(
+    name: &str,
+    given: Option<&str>,
+    settings: &mut Settings,
+) -> Option<Result<(), String>> {
+    let figures = &mut settings.figures;
+    let text = given.unwrap_or_default();
+    Some(match name {
+        "percentile_list" => percentiles(text).map(|list| figures.percentiles = list),
+        "clat_percentiles" => value::switch(given).map(|on| figures.of_completion = on),
+        "lat_percentiles" => value::switch(given).map(|on| figures.of_whole = on),
+        "unified_rw_reporting" => directions(text).map(|found| figures.directions = found),
+        _ => return None,
+    })
+}
+
+/// Reads `percentile_list=`: `50:99:99.9`, in any order.
+fn percentiles(text: &str) -> Result<Vec<f64>, String> {
+    let mut list = Vec::new();
+    for part in text.split(':').map(str::trim) {
+        match value::fraction(part)? {
+            percent if percent > 0.0 && percent <= 100.0 => list.push(percent),
+            _ => return Err(format!("{part} is no percentile: they are above 0 and at most 100")),
+        }
+    }
+    list.sort_by(f64::total_cmp);
+    list.dedup();
+    match list.len() <= PERCENTILES_MAX {
+        true => Ok(list),
+        false => Err(format!("more than {PERCENTILES_MAX} percentiles")),
+    }
+}
+
+/// Reads `unified_rw_reporting=`.
+fn directions(text: &str) -> Result<Directions, String> {
+    match text {
+        "none" | "0" => Ok(Directions::Apart),
+        "mixed" | "1" => Ok(Directions::Mixed),
+        "both" | "2" => Ok(Directions::Both),
+        _ => Err(format!("'{text}' is none of none, mixed, both")),
+    }
+}
+
+/// The words of a job of ours.
+pub(super) fn write(text: &mut String, figures: &Figures) {
+    if !figures.percentiles.is_empty() {
+        let list: Vec<String> = figures.percentiles.iter().map(f64::to_string).collect();
+        let _ = writeln!(text, "percentile_list={}", list.join(":"));
+    }
+    let usual = Figures::default();
+    for (word, on, usually) in [
+        ("clat_percentiles", figures.of_completion, usual.of_completion),
+        ("lat_percentiles", figures.of_whole, usual.of_whole),
+    ] {
+        if on != usually {
+            let _ = writeln!(text, "{word}={}", u8::from(on));
+        }
+    }
+    match figures.directions {
+        Directions::Apart => {}
+        Directions::Mixed => text.push_str("unified_rw_reporting=mixed\n"),
+        Directions::Both => text.push_str("unified_rw_reporting=both\n"),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn figures(words: &[(&str, &str)]) -> Result<Figures, String> {
+        let mut settings = Settings::default();
+        for (name, text) in words {
+            take(name, Some(text), &mut settings).expect("a word of these")?;
+        }
+        Ok(settings.figures)
+    }
+
+    #[test]
+    fn percentiles_are_sorted_and_have_bounds() {
+        let list = |text: &str| figures(&[("percentile_list", text)]).map(|f| f.percentiles);
+        assert_eq!(list("99.9:50:99:50"), Ok(vec![50.0, 99.0, 99.9]));
+        assert_eq!(list("100"), Ok(vec![100.0]));
+        for (wrong, says) in [
+            ("", "'' is not a number"),
+            ("0", "0 is no percentile: they are above 0"),
+            ("50:150", "150 is no percentile"),
+            ("50:x", "'x' is not a number"),
+            ("nan", "'nan' is not a number"),
+        ] {
+            let said = list(wrong).unwrap_err();
+            assert!(said.contains(says), "{wrong}: {said}");
+        }
+        let many = (1..=21).map(|n| n.to_string()).collect::<Vec<_>>().join(":");
+        assert_eq!(list(&many), Err("more than 20 percentiles".to_owned()));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for words in [
+            &[][..],
+            &[("percentile_list", "0.1:99.99")],
+            &[("clat_percentiles", "0"), ("lat_percentiles", "1")],
+            &[("unified_rw_reporting", "1")],
+            &[("unified_rw_reporting", "both"), ("clat_percentiles", "1")],
+        ] {
+            let first = figures(words).unwrap();
+            let mut text = String::new();
+            write(&mut text, &first);
+            let lines: Vec<_> = text.lines().filter_map(|line| line.split_once('=')).collect();
+            assert_eq!(figures(&lines), Ok(first), "{text}");
+        }
+        assert!(figures(&[("unified_rw_reporting", "all")]).unwrap_err().contains("none of none"));
+    }
+}

@@ -1,0 +1,139 @@
+//! Records of single I/Os, for jobs that want logs of them, from the workers to whoever writes
+//! them down.
+//!
+//! A worker puts its records into a [`Recorder`], chunk by chunk, and a thread of the [`Desk`]
+//! takes the chunks. There are so many of them and no more: a worker never waits and allocates
+//! nothing. What comes faster than it is taken away is counted and lost, and the run says so.
+
+mod desk;
+mod merge;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use block::{Nanos, Op};
+use crossbeam_queue::ArrayQueue;
+use stats::{Moment, Record};
+
+pub(crate) use self::desk::Desk;
+pub use self::desk::{Scribe, SharedScribe};
+
+/// Records that all workers of a run may have on their way: 40 MiB.
+const RECORDS_MAX: usize = 1 << 20;
+/// Most records of a chunk, and fewest: however many workers there are.
+const CHUNK: (usize, usize) = (4096, 16);
+/// Most chunks of a worker, and fewest.
+const CHUNKS: (usize, usize) = (64, 4);
+
+/// The way of one worker's records to the desk.
+#[derive(Debug)]
+pub(crate) struct Line {
+    full: ArrayQueue<Chunk>,
+    empty: ArrayQueue<Vec<Record>>,
+    /// Records for which there was no room.
+    lost: AtomicU64,
+}
+
+/// Records in the order of time, and how far they reach.
+#[derive(Debug)]
+struct Chunk {
+    records: Vec<Record>,
+    /// All that come after it are of this time or later.
+    until: Nanos,
+    /// The worker has ended, at `until`.
+    over: bool,
+}
+
+impl Line {
+    /// One of so many of a run.
+    fn one_of(lines: usize) -> Line {
+        let share = RECORDS_MAX / lines.max(1);
+        let count = (share / CHUNK.0).clamp(CHUNKS.1, CHUNKS.0);
+        let size = (share / count).clamp(CHUNK.1, CHUNK.0);
+        let (full, empty) = (ArrayQueue::new(count + 1), ArrayQueue::new(count + 1));
+        for _ in 0..count {
+            let _ = empty.push(Vec::with_capacity(size));
+        }
+        Line { full, empty, lost: AtomicU64::new(0) }
+    }
+}
+
+/// A worker's end.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    line: Arc<Line>,
+    chunk: Vec<Record>,
+    worker: u32,
+    /// It has begun what is recorded: what is written before only so that there is something to
+    /// compare is not.
+    on: bool,
+    /// The beginnings of I/Os are wanted too.
+    begins: bool,
+}
+
+impl Recorder {
+    fn new(line: &Arc<Line>, worker: u32, begins: bool) -> Option<Recorder> {
+        let chunk = line.empty.pop()?;
+        Some(Recorder { line: Arc::clone(line), chunk, worker, on: false, begins })
+    }
+
+    /// From now on I/Os are recorded.
+    pub(crate) fn start(&mut self) {
+        self.on = true;
+    }
+
+    /// The worker's own turn begins.
+    #[cold]
+    pub(crate) fn turn(&mut self, at: Nanos) {
+        let (latency, op) = (Nanos(0), Op::Flush);
+        self.put(Record { latency, offset: 0, len: 0, op, ..self.record(at, Moment::Turn) });
+    }
+
+    /// An I/O is submitted.
+    #[inline]
+    pub(crate) fn begun(&mut self, at: Nanos, op: Op, offset: u64, len: u32) {
+        if self.begins {
+            self.put(Record { op, offset, len, ..self.record(at, Moment::Begun) });
+        }
+    }
+
+    /// An I/O was done.
+    #[inline]
+    pub(crate) fn done(&mut self, at: Nanos, latency: Nanos, op: Op, (offset, len): (u64, u32)) {
+        self.put(Record { latency, op, offset, len, ..self.record(at, Moment::Done) });
+    }
+
+    fn record(&self, at: Nanos, moment: Moment) -> Record {
+        let (latency, op) = (Nanos(0), Op::Flush);
+        Record { at, latency, offset: 0, len: 0, worker: self.worker, op, moment }
+    }
+
+    #[inline]
+    fn put(&mut self, record: Record) {
+        if !self.on {
+            return;
+        }
+        if self.chunk.len() == self.chunk.capacity() && !self.hand_over(record.at) {
+            self.line.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.chunk.push(record);
+    }
+
+    /// Hands over what there is, and how far it reaches; false if there is no room for more.
+    #[cold]
+    pub(crate) fn hand_over(&mut self, until: Nanos) -> bool {
+        let Some(empty) = self.line.empty.pop() else { return false };
+        let records = std::mem::replace(&mut self.chunk, empty);
+        let _ = self.line.full.push(Chunk { records, until, over: false });
+        true
+    }
+
+    /// The last that it hands over: the worker has ended at `at`.
+    pub(crate) fn end(self, at: Nanos) {
+        let _ = self.line.full.push(Chunk { records: self.chunk, until: at, over: true });
+    }
+}
+
+#[cfg(test)]
+mod test;

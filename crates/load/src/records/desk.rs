@@ -1,0 +1,208 @@
+//! The thread that takes records away from workers and gives them to whoever writes them down.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use block::Nanos;
+use stats::Record;
+
+use super::merge::{Merge, Times};
+use super::{Line, Recorder};
+use crate::spec::RunSpec;
+
+/// How often chunks are taken.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Writes records down while a run goes on, on a thread of its own.
+pub trait Scribe: Send + std::fmt::Debug {
+    /// Takes records of a job, in the order of time, and puts them where they outlive the program.
+    /// Times of those that are done count from when
+    /// the measured window began for the job, those of beginnings from when the job began.
+    fn take(&mut self, job: u32, records: &[Record]);
+
+    /// A job is over, so long after the measured window began for it.
+    fn end(&mut self, job: u32, length: Nanos);
+
+    /// What went wrong, in sentences; empty if nothing did.
+    fn troubles(&mut self) -> Vec<String>;
+
+    /// Whether beginnings of I/Os are wanted of a job.
+    fn wants_beginnings(&self, job: u32) -> bool;
+}
+
+/// One that outlives a run.
+pub type SharedScribe = Arc<Mutex<dyn Scribe>>;
+
+/// The thread and the ways to it.
+pub(crate) struct Desk {
+    /// That of each worker, if its I/Os are recorded.
+    lines: Vec<Option<Arc<Line>>>,
+    /// Workers whose beginnings are wanted too.
+    begins: Vec<bool>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Vec<String>>>,
+}
+
+/// What the thread is told.
+#[derive(Debug, Default)]
+struct Shared {
+    begin: AtomicU64,
+    opening: AtomicU64,
+    /// 0 as long as the run has not begun.
+    closing: AtomicU64,
+    /// Nobody records any more.
+    over: AtomicBool,
+}
+
+impl Desk {
+    /// Starts the thread if any worker's I/Os are recorded and there is somebody to take them.
+    pub(crate) fn start(
+        spec: &RunSpec,
+        scribe: Option<&SharedScribe>,
+    ) -> std::io::Result<Option<Desk>> {
+        let jobs: Vec<Option<u32>> = spec.workers.iter().map(|worker| worker.shift.job).collect();
+        let count = jobs.iter().flatten().count();
+        let Some(scribe) = scribe.filter(|_| count > 0) else { return Ok(None) };
+        let line = |job: &Option<u32>| job.map(|_| Arc::new(Line::one_of(count)));
+        let lines: Vec<Option<Arc<Line>>> = jobs.iter().map(line).collect();
+        let begins = {
+            let scribe = scribe.lock().unwrap_or_else(PoisonError::into_inner);
+            let wants = |job: &Option<u32>| job.is_some_and(|job| scribe.wants_beginnings(job));
+            jobs.iter().map(wants).collect()
+        };
+        let shared = Arc::new(Shared::default());
+        let clerk = Clerk::new(&jobs, &lines, Arc::clone(&shared), Arc::clone(scribe));
+        let thread = std::thread::Builder::new().name("records".to_owned());
+        let thread = Some(thread.spawn(move || clerk.work())?);
+        Ok(Some(Desk { lines, begins, shared, thread }))
+    }
+
+    /// What a worker records into.
+    pub(crate) fn recorder(&self, worker: usize) -> Option<Recorder> {
+        let line = self.lines.get(worker)?.as_ref()?;
+        Recorder::new(line, worker as u32, self.begins[worker])
+    }
+
+    /// The run begins at `begin`, and what counts is from `opening` on, before `closing`.
+    pub(crate) fn open(&self, begin: Nanos, opening: Nanos, closing: Nanos) {
+        self.shared.begin.store(begin.0, Ordering::Relaxed);
+        self.shared.opening.store(opening.0, Ordering::Relaxed);
+        self.shared.closing.store(closing.0.max(1), Ordering::Release);
+    }
+
+    /// Waits until everything is written. What a reader of the run should know of it.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        self.shared.over.store(true, Ordering::Release);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Desk {
+    /// A run that never began has one, too.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What the thread works with.
+struct Clerk {
+    /// Each worker that is recorded, with its job.
+    lines: Vec<(u32, u32, Arc<Line>)>,
+    jobs: BTreeMap<u32, Merge>,
+    shared: Arc<Shared>,
+    scribe: SharedScribe,
+}
+
+impl Clerk {
+    fn new(
+        jobs: &[Option<u32>],
+        lines: &[Option<Arc<Line>>],
+        shared: Arc<Shared>,
+        scribe: SharedScribe,
+    ) -> Clerk {
+        let each = (0..).zip(jobs.iter().zip(lines));
+        let recorded = each.filter_map(|(worker, (job, line))| {
+            Some((worker, (*job)?, Arc::clone(line.as_ref()?)))
+        });
+        let lines: Vec<(u32, u32, Arc<Line>)> = recorded.collect();
+        let mut workers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (worker, job, _) in &lines {
+            workers.entry(*job).or_default().push(*worker);
+        }
+        let count = workers.len();
+        let jobs = workers.into_iter().map(|(job, of)| (job, Merge::new(of, count))).collect();
+        Clerk { lines, jobs, shared, scribe }
+    }
+
+    fn work(mut self) -> Vec<String> {
+        let mut out = Vec::new();
+        loop {
+            let over = self.shared.over.load(Ordering::Acquire);
+            if let Some(times) = self.times() {
+                self.take();
+                self.give(times, over, &mut out);
+            }
+            if over {
+                return self.troubles();
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// When the run is, if it has begun.
+    fn times(&self) -> Option<Times> {
+        let of = |time: &AtomicU64| Nanos(time.load(Ordering::Relaxed));
+        let closing = Nanos(self.shared.closing.load(Ordering::Acquire));
+        let (begin, opening) = (of(&self.shared.begin), of(&self.shared.opening));
+        (closing > Nanos(0)).then_some(Times { begin, opening, closing })
+    }
+
+    /// Takes what workers have handed over.
+    fn take(&mut self) {
+        for (worker, job, line) in &self.lines {
+            let Some(merge) = self.jobs.get_mut(job) else { continue };
+            // No more than there are: others have their turn, too.
+            for _ in 0..line.full.len() {
+                let Some(mut chunk) = line.full.pop() else { break };
+                merge.take(*worker, &chunk);
+                chunk.records.clear();
+                let _ = line.empty.push(chunk.records);
+            }
+        }
+    }
+
+    /// Gives out what is known, and everything when all is over.
+    fn give(&mut self, times: Times, over: bool, out: &mut Vec<Record>) {
+        let mut scribe = self.scribe.lock().unwrap_or_else(PoisonError::into_inner);
+        for (job, merge) in &mut self.jobs {
+            merge.give(times, over, out);
+            if !out.is_empty() {
+                scribe.take(*job, out);
+                out.clear();
+            }
+            if let Some(length) = merge.length(times).filter(|_| over) {
+                scribe.end(*job, length);
+            }
+        }
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        let lost: u64 =
+            self.lines.iter().map(|(_, _, line)| line.lost.load(Ordering::Relaxed)).sum();
+        let lost = (lost > 0).then(|| {
+            format!(
+                "{lost} records of I/Os are missing in the logs: they came faster than they could \
+                 be written"
+            )
+        });
+        let mut scribe = self.scribe.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.into_iter().chain(scribe.troubles()).collect()
+    }
+}

@@ -1,0 +1,166 @@
+//! The records of one job, whose workers hand over each their own: in the order of time, and with
+//! times that count from the job's beginning.
+
+use block::Nanos;
+use stats::{Moment, Record};
+
+use super::Chunk;
+
+/// Records that wait for those of slower workers at most, over all jobs.
+const WAITING_MAX: usize = 1 << 20;
+
+/// When a run began, when what counts begins, and when that ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) begin: Nanos,
+    pub(super) opening: Nanos,
+    pub(super) closing: Nanos,
+}
+
+/// One job.
+#[derive(Debug)]
+pub(super) struct Merge {
+    /// How far each of its workers is, by their places in the run.
+    workers: Vec<(u32, Nanos)>,
+    waiting: Vec<Record>,
+    waiting_max: usize,
+    /// Records up to here were given out.
+    given: Nanos,
+    /// When the first of its workers began its turn.
+    turn: Option<Nanos>,
+    /// When the last of its workers ended, or how far they all are.
+    ended: Nanos,
+}
+
+impl Merge {
+    /// For these workers, one of so many jobs.
+    pub(super) fn new(workers: Vec<u32>, jobs: usize) -> Merge {
+        Merge {
+            workers: workers.into_iter().map(|worker| (worker, Nanos(0))).collect(),
+            waiting: Vec::new(),
+            waiting_max: (WAITING_MAX / jobs.max(1)).max(1024),
+            given: Nanos(0),
+            turn: None,
+            ended: Nanos(0),
+        }
+    }
+
+    /// Takes what a worker handed over.
+    pub(super) fn take(&mut self, worker: u32, chunk: &Chunk) {
+        for record in &chunk.records {
+            match record.moment {
+                Moment::Turn => self.turn = self.turn.min(Some(record.at)).or(Some(record.at)),
+                Moment::Begun | Moment::Done => self.waiting.push(*record),
+            }
+        }
+        self.ended = self.ended.max(chunk.until);
+        let reached = if chunk.over { Nanos(u64::MAX) } else { chunk.until };
+        let found = self.workers.iter_mut().filter(|(number, _)| *number == worker);
+        found.for_each(|(_, until)| *until = (*until).max(reached));
+    }
+
+    /// Gives out what no worker can have anything before, in the order of time; all that there is
+    /// if `all`.
+    pub(super) fn give(&mut self, times: Times, all: bool, out: &mut Vec<Record>) {
+        let all = all || self.waiting.len() > self.waiting_max;
+        let reached = self.workers.iter().map(|(_, until)| *until).min();
+        let until = reached.filter(|_| !all).unwrap_or(Nanos(u64::MAX));
+        // Each worker's are in order already.
+        self.waiting.sort_by_key(|record| record.at);
+        let ready = match all {
+            true => self.waiting.len(),
+            false => self.waiting.partition_point(|record| record.at < until),
+        };
+        let (begin, opening) = (self.begin(times), self.opening(times));
+        for mut record in self.waiting.drain(..ready) {
+            // Those that came too late to stand in their place stand in the next one.
+            let at = record.at.max(self.given);
+            self.given = at;
+            let from = if record.moment == Moment::Begun { begin } else { opening };
+            if at >= from && at < times.closing {
+                record.at = at.since(from);
+                out.push(record);
+            }
+        }
+    }
+
+    fn begin(&self, times: Times) -> Nanos {
+        self.turn.unwrap_or(times.begin)
+    }
+
+    fn opening(&self, times: Times) -> Nanos {
+        self.begin(times).max(times.opening)
+    }
+
+    /// How long it went, when all is over; `None` if it never began.
+    pub(super) fn length(&self, times: Times) -> Option<Nanos> {
+        let end = self.ended.min(times.closing);
+        Some(end.since(self.opening(times))).filter(|length| *length > Nanos(0))
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use block::Op;
+
+    use super::*;
+
+    const TIMES: Times = Times { begin: Nanos(100), opening: Nanos(200), closing: Nanos(900) };
+
+    fn record(worker: u32, at: u64, moment: Moment) -> Record {
+        let (at, latency) = (Nanos(at), Nanos(5));
+        Record { at, latency, offset: 0, len: 512, worker, op: Op::Read, moment }
+    }
+
+    fn chunk(worker: u32, moment: Moment, times: &[u64], until: u64) -> Chunk {
+        let records = times.iter().map(|at| record(worker, *at, moment)).collect();
+        Chunk { records, until: Nanos(until), over: false }
+    }
+
+    fn given(merge: &mut Merge, all: bool) -> Vec<u64> {
+        let mut out = Vec::new();
+        merge.give(TIMES, all, &mut out);
+        out.iter().map(|record| record.at.0).collect()
+    }
+
+    #[test]
+    fn records_of_all_workers_are_in_the_order_of_time() {
+        let mut merge = Merge::new(vec![3, 8], 1);
+        merge.take(3, &chunk(3, Moment::Done, &[150, 210, 400, 500], 500));
+        assert!(given(&mut merge, false).is_empty());
+        merge.take(8, &chunk(8, Moment::Done, &[205, 450], 460));
+        // What is before the opening does not count, and times count from it.
+        assert_eq!(given(&mut merge, false), [5, 10, 200, 250]);
+        let over = Chunk { over: true, ..chunk(8, Moment::Done, &[], 470) };
+        merge.take(8, &over);
+        merge.take(3, &chunk(3, Moment::Done, &[700, 950], 960));
+        assert_eq!(given(&mut merge, false), [300, 500]);
+        assert!(given(&mut merge, true).is_empty());
+        assert_eq!(merge.length(TIMES), Some(Nanos(700)));
+    }
+
+    #[test]
+    fn beginnings_count_from_the_beginning_and_a_turn_from_its_own() {
+        let mut merge = Merge::new(vec![0], 1);
+        merge.take(0, &chunk(0, Moment::Begun, &[110, 300], 400));
+        assert_eq!(given(&mut merge, false), [10, 200]);
+        let mut late = Merge::new(vec![0], 1);
+        assert_eq!(late.length(TIMES), None);
+        late.take(0, &chunk(0, Moment::Turn, &[500], 500));
+        late.take(0, &chunk(0, Moment::Done, &[510], 520));
+        late.take(0, &chunk(0, Moment::Begun, &[520], 600));
+        assert_eq!(given(&mut late, false), [10, 20]);
+        assert_eq!(late.length(TIMES), Some(Nanos(100)));
+    }
+
+    #[test]
+    fn nothing_waits_without_end() {
+        let mut merge = Merge::new(vec![0, 1], 1 << 20);
+        let times: Vec<u64> = (200..1300).map(|n| 200 + n / 2).collect();
+        merge.take(0, &chunk(0, Moment::Done, &times, 800));
+        assert_eq!(given(&mut merge, false).len(), 1100);
+        // Late, but in order.
+        merge.take(1, &chunk(1, Moment::Done, &[300], 800));
+        assert_eq!(given(&mut merge, false), [649]);
+    }
+}
