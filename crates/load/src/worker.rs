@@ -4,6 +4,7 @@
 //! through [`Worker::start_plain`]; what it does not need costs it one branch.
 
 mod control;
+mod planned;
 mod replay;
 mod turn;
 mod verify;
@@ -21,16 +22,12 @@ use crate::pattern::{Next, Pattern};
 use crate::records::Recorder;
 use crate::spec::{Content, Part, Workload};
 
+use self::control::Control;
 pub(crate) use self::control::Missed;
-use self::control::{Back, Control, Gate};
+use self::planned::Upcoming;
 use self::turn::Turn;
 pub(crate) use self::turn::{Ties, outlasts, ties};
-use self::verify::{Fill, Verifier, changes};
-
-/// How often another place is tried for a write that another one is in the way of.
-const TRIES: u32 = 16;
-/// When to look again for an I/O that found no place.
-const SOON: Nanos = Nanos(20_000);
+use self::verify::Verifier;
 
 /// What is written where no bytes move: nothing is random in it, so that no buffer is touched.
 const NO_CONTENT: Content = Content {
@@ -383,57 +380,6 @@ impl Worker {
         }
     }
 
-    #[inline(never)]
-    fn finish_planned(&mut self, now: Nanos) {
-        if self.free.is_empty() && !self.done.is_empty() {
-            self.plan.freed = now;
-        }
-        for mut done in self.done.drain(..) {
-            let index = done.tag.0 as usize;
-            let slot = &mut self.slots[index];
-            self.free.push(index as u32);
-            let mut trouble = None;
-            match done.result {
-                Ok(()) => {
-                    self.interval.record(slot.op, slot.len, now.since(slot.start));
-                    if let Some(paced) = &mut self.interval.paced {
-                        paced.service.record(now.since(slot.issued).0);
-                    }
-                    if let Some(control) = &mut self.control {
-                        let (op, offset, len) = (slot.op, slot.offset, slot.len);
-                        let latency = now.since(slot.start);
-                        control.done(Back { op, offset, len, latency, at: now });
-                    }
-                    if let Some(recorder) = &mut self.recorder {
-                        let place = (slot.offset, slot.len);
-                        recorder.done(now, now.since(slot.start), slot.op, place);
-                    }
-                }
-                Err(fault) => {
-                    let failed = slot.failed(fault, done.cause, now);
-                    let words = || self.lane.words_of(done.cause);
-                    self.interval.record_failure(failed, now.since(slot.start), words);
-                    trouble = lost(&*self.lane, fault);
-                }
-            }
-            if slot.reply > 0 {
-                self.plan.replies.push_back((slot.op, slot.reply));
-            }
-            if let Some(verify) = &mut self.verify {
-                let finding = verify.ended(index, slot, &mut done);
-                trouble = trouble.or(finding.map(Trouble::Mismatch));
-            }
-            if let (Some(earlier), Op::Read, Ok(()), Some(data)) =
-                (&mut self.earlier, slot.op, done.result, &done.buf)
-            {
-                let finding = earlier.check(&data[..slot.len as usize], slot.offset);
-                trouble = trouble.or(finding.map(Trouble::Mismatch));
-            }
-            self.trouble = self.trouble.take().or(trouble);
-            slot.take_back(done.buf, self.lent.as_ref());
-        }
-    }
-
     /// Uses every free slot at once.
     #[inline]
     fn start_plain(&mut self, now: Nanos) {
@@ -457,150 +403,6 @@ impl Worker {
             self.batch.push_back(Io { tag, op, offset, len, fua: false, buf });
         }
     }
-
-    /// Starts what is due while slots are free; returns when the next one is due.
-    fn start_due(&mut self, now: Nanos) -> Option<Nanos> {
-        if let Some(low) = self.plan.refill_at {
-            self.plan.draining &= self.slots.len() - self.free.len() > low;
-            if self.plan.draining {
-                return None;
-            }
-        }
-        while !self.free.is_empty() {
-            if let Some(control) = &mut self.control {
-                let under_way = self.slots.len() - self.free.len();
-                let gate = control.gate(now, under_way, self.plan.schedule.as_mut());
-                if let Gate::Shut(wake) = gate {
-                    return wake;
-                }
-            }
-            match self.upcoming(now) {
-                Upcoming::Now(next, due) => match self.claim(next) {
-                    Some(next) => self.launch(next, due, now),
-                    None => {
-                        self.plan.held = Some((next, due));
-                        return Some(now + SOON);
-                    }
-                },
-                Upcoming::At(at) => return Some(at),
-                Upcoming::Nothing => {
-                    if self.is_finished() {
-                        self.end(now);
-                    }
-                    return None;
-                }
-            }
-        }
-        self.plan.draining = true;
-        None
-    }
-
-    fn upcoming(&mut self, now: Nanos) -> Upcoming {
-        if let Some((next, due)) = self.plan.held.take() {
-            return Upcoming::Now(next, due);
-        }
-        if self.filling() {
-            return self.fill_next(now);
-        }
-        if let Some((op, bytes)) = self.plan.replies.pop_front() {
-            return Upcoming::Now(self.pattern.reply(op, bytes), now);
-        }
-        if let Pattern::Replay(_) = self.pattern {
-            return self.replay_next(now);
-        }
-        let plan = &mut self.plan;
-        if let Some(schedule) = &mut plan.schedule {
-            let due = schedule.next();
-            if due > now {
-                return Upcoming::At(due);
-            }
-            let Some(next) = self.pattern.next() else {
-                plan.exhausted = true;
-                return Upcoming::Nothing;
-            };
-            schedule.advance(next.len);
-            return Upcoming::Now(next, due);
-        }
-        let Some(next) = plan.paused.take().or_else(|| self.pattern.next()) else {
-            plan.exhausted = true;
-            return Upcoming::Nothing;
-        };
-        let at = plan.last_start + next.pause;
-        if next.pause > Nanos(0) && at > now {
-            plan.paused = Some(next);
-            return Upcoming::At(at);
-        }
-        Upcoming::Now(next, now)
-    }
-
-    fn fill_next(&mut self, now: Nanos) -> Upcoming {
-        let idle = self.is_idle();
-        let Some(verify) = &mut self.verify else { return Upcoming::Nothing };
-        match verify.fill.as_mut().and_then(Fill::next) {
-            Some(next) => Upcoming::Now(next, now),
-            None if !idle => Upcoming::Nothing,
-            None => {
-                verify.fill = None;
-                Upcoming::Nothing
-            }
-        }
-    }
-
-    /// Makes sure that no other change of the same blocks is under way, if data are compared:
-    /// tries other places too. `None` when all were taken.
-    fn claim(&mut self, mut next: Next) -> Option<Next> {
-        let Some(verify) = &self.verify else { return Some(next) };
-        if !changes(next.op) {
-            return Some(next);
-        }
-        let place = next.offset;
-        for _ in 0..TRIES {
-            if verify.ledger.claim(next.op, next.offset, next.len) {
-                self.interval.displaced += u64::from(next.offset != place);
-                return Some(next);
-            }
-            if verify.fill.is_none() {
-                next = self.pattern.elsewhere(next);
-            }
-        }
-        None
-    }
-
-    fn launch(&mut self, next: Next, due: Nanos, now: Nanos) {
-        let Next { op, fua, offset, len, reply, .. } = next;
-        let index = self.free.pop().expect("a slot is free");
-        let slot = &mut self.slots[index as usize];
-        (slot.start, slot.issued, slot.op) = (due, now, op);
-        (slot.offset, slot.len, slot.reply) = (offset, len, reply);
-        self.plan.last_start = now;
-        if let Some(control) = &mut self.control {
-            control.begun(op);
-        }
-        if let Some(recorder) = &mut self.recorder {
-            recorder.begun(now, op, offset, len);
-        }
-        if let Some(paced) = &mut self.interval.paced {
-            paced.lag.record(now.since(due).0);
-            paced.missed += u64::from(due < self.plan.freed);
-        }
-        // From its planned start on it is outstanding, or from when it first found no place.
-        self.interval.record_outstanding(1, now.since(due));
-        let lent = self.lent.is_some() && op == Op::Read;
-        let moves_data = matches!(op, Op::Read | Op::Write);
-        let mut buf = if lent || !moves_data { None } else { slot.buf.take() };
-        if let (Op::Write, Some(buf)) = (op, &mut buf) {
-            let data = &mut buf[..len as usize];
-            match &self.verify {
-                Some(verify) => verify.ledger.stamp(data, offset),
-                None => self.writer.renew(data),
-            }
-        }
-        if let (Op::Read, Some(verify)) = (op, &mut self.verify) {
-            verify.note(index as usize, offset, len);
-        }
-        let tag = Tag(u64::from(index));
-        self.batch.push_back(Io { tag, op, offset, len, fua, buf });
-    }
 }
 
 /// The sooner of two times, where there are any.
@@ -609,16 +411,6 @@ fn sooner(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     }
-}
-
-/// What a worker is to do next.
-enum Upcoming {
-    /// This, counted from its planned start.
-    Now(Next, Nanos),
-    /// Something, but not before.
-    At(Nanos),
-    /// Nothing until something comes back, or nothing at all.
-    Nothing,
 }
 
 /// The trouble that a fault means for the whole run, if it does.

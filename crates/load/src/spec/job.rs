@@ -502,6 +502,22 @@ pub(super) mod test {
         workload.flow = Some(Flow { id: 2, weight: 3, sleep_us: 4 });
     }
 
+    /// All of it that goes together.
+    fn access(line: Line, random: Places) -> Access {
+        Access {
+            lines: vec![line, line],
+            random,
+            sequential: Walk::Strided { bytes: 65536 },
+            run: 4,
+            apart: true,
+            flush_every: 7,
+            trims_first: true,
+            trace: None,
+            run_stays: true,
+            zones: Some(ZoneWalk { transfer_bytes: 1 << 20, range_bytes: 65536, skip_bytes: 512 }),
+        }
+    }
+
     #[test]
     fn everything_survives_being_kept() {
         let mut job: JobSpec = toml::from_str(SHORT).unwrap();
@@ -527,22 +543,7 @@ pub(super) mod test {
             Places::Zones { zones },
         ] {
             let workload = &mut job.steps[0].groups[0].workload;
-            workload.access = Access {
-                lines: vec![line, line],
-                random,
-                sequential: Walk::Strided { bytes: 65536 },
-                run: 4,
-                apart: true,
-                flush_every: 7,
-                trims_first: true,
-                trace: None,
-                run_stays: true,
-                zones: Some(ZoneWalk {
-                    transfer_bytes: 1 << 20,
-                    range_bytes: 65536,
-                    skip_bytes: 512,
-                }),
-            };
+            workload.access = access(line, random);
             workload.pacing = Pacing::Ios { per_second: 1e5, arrivals: Arrivals::Poisson };
             workload.range = Range { start: size::Extent::Percent(10.0), length: None };
             let pattern = toml::from_str::<Content>("pattern = '0xff%o\"ab\"'").unwrap().pattern;
