@@ -130,8 +130,8 @@ fn used<'a>(threads: impl Iterator<Item = &'a i32>) -> ThreadUse {
 }
 
 impl Reading {
-    /// Cost between `earlier` and here.
-    pub(crate) fn since(&self, earlier: &Reading, iops: f64) -> Cpu {
+    /// Cost between `earlier` and here, of so many I/Os.
+    pub(crate) fn since(&self, earlier: &Reading, ios: u64) -> Cpu {
         let seconds = self.at.since(earlier.at).as_secs_f64().max(1e-9);
         let cores = |now: Nanos, then: Nanos| now.since(then).as_secs_f64() / seconds;
         let host = self.host.since(&earlier.host);
@@ -164,7 +164,7 @@ impl Reading {
                 .map(|(now, then)| cores(now, then) + cores(whole.since(initiator), Nanos(0))),
             ..Cpu::default()
         }
-        .derive(iops)
+        .derive(ios as f64 / seconds)
     }
 }
 
@@ -230,16 +230,17 @@ mod test {
             each: Vec::new(),
         };
         let near = |a: Option<f64>, b: f64| assert!((a.unwrap() - b).abs() < 1e-9, "{a:?}, {b}");
-        let cpu = reading(1000, 600).since(&reading(0, 0), 1.0);
+        let cpu = reading(1000, 600).since(&reading(0, 0), 10);
+        near(cpu.core_us_per_io, 110_000.0);
         near(cpu.initiator_cores, 0.04);
         near(cpu.target_cores, 0.07);
         near(cpu.initiator_system_cores, 0.02);
         // The clock goes on while a thread is kept from running: there is no more than its time.
-        let cpu = reading(1000, 1100).since(&reading(0, 0), 1.0);
+        let cpu = reading(1000, 1100).since(&reading(0, 0), 10);
         near(cpu.initiator_cores, 0.0);
         near(cpu.target_cores, 0.11);
         // Without shared threads nothing is split.
-        let cpu = reading(1000, 0).since(&reading(0, 0), 1.0);
+        let cpu = reading(1000, 0).since(&reading(0, 0), 10);
         near(cpu.initiator_cores, 0.1);
         near(cpu.initiator_system_cores, 0.05);
     }

@@ -351,7 +351,7 @@ impl<'a> Run<'a> {
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
             let reading = self.meter.read(self.clock.now());
-            let cpu = reading.live_since(&before, &reading.since(&before, second.iops));
+            let cpu = reading.live_since(&before, &reading.since(&before, 0));
             before = reading;
             self.errors += second.errors;
             let snapshot = Snapshot {
@@ -460,7 +460,7 @@ impl<'a> Run<'a> {
         let Opening { started, witness, before: (before, first) } = opening;
         let totals = self.collected.totals();
         let (failures, failures_unlisted) = self.collected.failures();
-        let cpu = after.since(before, totals.iops);
+        let cpu = after.since(before, totals.ios);
         let testimony = witness.testify(first, last, &self.collected, &cpu);
         let data = self.verdict_of_data();
         let checks = judge::checks(&spec.job, &self.collected, &cpu, &testimony, data);

@@ -40,6 +40,9 @@ impl<W: Write> Live for Lines<W> {
     fn end(&mut self) {}
 }
 
+/// A job of another tool that ends when all is done may take so long.
+const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
+
 /// The line above all others: what runs, for how long, and how the numbers come about.
 pub fn heading(about: &About) -> String {
     let job = &about.job;
@@ -48,12 +51,11 @@ pub fn heading(about: &About) -> String {
         s if s > 0.0 => format!(" after {} of ramp", figure::seconds(s)),
         _ => String::new(),
     };
-    format!(
-        "{name}: {} · {} · {}{ramp}",
-        job::kind(job),
-        about.origin.with(about.kind),
-        figure::seconds(job.seconds)
-    )
+    let length = match job.seconds {
+        s if s >= MONTH_SECONDS => "30 days at most".to_owned(),
+        s => figure::seconds(s),
+    };
+    format!("{name}: {} · {} · {length}{ramp}", job::kind(job), about.origin.with(about.kind))
 }
 
 /// The line for one second on a host of `cores` logical processors (0: not known).
