@@ -1,8 +1,9 @@
 //! Runs a spec on this host: starts the threads, collects every second, judges at the end.
 
+mod check;
 mod crew;
+mod words;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +12,21 @@ use block::Nanos;
 use os::Clock;
 use stats::live::{About, Action, Live, Phase, Snapshot};
 use stats::{
-    Class, Collector, Host, Interval, Origin, Placement, RunResult, SCHEMA_VERSION, WorkerName,
-    WorkerResult,
+    Class, Collector, Host, Placement, RunResult, SCHEMA_VERSION, WorkerName, WorkerResult,
 };
 
+pub(crate) use self::check::{check, volumes};
 use self::crew::{Crew, seats};
+pub(crate) use self::words::steadiness;
+use self::words::{displaced, earlier, emulated, origin};
 use crate::engine::Stop;
 use crate::handover::Command;
 use crate::judge;
-use crate::ledger::Patterned;
 use crate::meter::{Meter, Reading, Threads};
 use crate::outcome::{self, MissedDemands};
 use crate::patience::Patience;
 use crate::records::{Desk, SharedScribe};
-use crate::spec::{AccessError, RunSpec, Steady, Watch, Workload};
+use crate::spec::{AccessError, RunSpec, Watch};
 use crate::witness::{Moment, Witness};
 use crate::worker::{Trouble, outlasts};
 
@@ -107,68 +109,6 @@ impl Runner for Engine {
     fn run(&mut self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
         Engine::run(self, spec, live)
     }
-}
-
-/// Whether a spec can be run at all.
-pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {
-    if spec.workers.is_empty() || spec.cores.is_empty() {
-        return Err(RunError::Nothing("a run needs a volume and a core"));
-    }
-    if !spec.seconds.is_finite() || spec.seconds <= 0.0 {
-        return Err(RunError::Nothing("a run needs a time longer than 0 s"));
-    }
-    for worker in &spec.workers {
-        let cores = &worker.shift.cores;
-        if !cores.is_empty() && !cores.iter().any(|cpu| spec.cores.contains(cpu)) {
-            return Err(RunError::Nothing("a worker has none of the processors of the run"));
-        }
-        let fits = worker.workload.fits(worker.volume.geometry());
-        fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
-    }
-    volumes(spec).iter().try_for_each(|workers| check_data(spec, workers))
-}
-
-/// Whether what the workers of one volume compare is not written otherwise by another of them.
-fn check_data(spec: &RunSpec, workers: &[usize]) -> Result<(), RunError> {
-    let first = &spec.workers[workers[0]];
-    let conflict = |why| {
-        let (uri, error) = (first.uri.clone(), AccessError::Conflict(why));
-        Err(RunError::Access { uri, error })
-    };
-    let workloads = || workers.iter().map(|index| &*spec.workers[*index].workload);
-    let earlier = |workload: &Workload| workload.verify.is_some_and(|verify| verify.earlier);
-    if workloads().any(earlier) && workloads().any(Workload::writes) {
-        return conflict("what an earlier run wrote is compared where nobody writes meanwhile");
-    }
-    let geometry = first.volume.geometry();
-    let patterned = |workload: &Workload| Patterned::of(workload, geometry);
-    let Some(one) = workloads().find_map(patterned) else { return Ok(()) };
-    let other = |workload: &Workload| {
-        let touches = workload.writes() || workload.verify.is_some();
-        touches && patterned(workload).as_ref() != Some(&one)
-    };
-    match workloads().any(other) {
-        true => conflict(
-            "where data are compared with a pattern all workers write this pattern, in I/Os of \
-             one size, and compare it",
-        ),
-        false => Ok(()),
-    }
-}
-
-/// The workers of each volume, in the order of the first of each.
-pub(crate) fn volumes(spec: &RunSpec) -> Vec<Vec<usize>> {
-    let mut numbers: HashMap<*const (), usize> = HashMap::new();
-    let mut all: Vec<Vec<usize>> = Vec::new();
-    for (index, worker) in spec.workers.iter().enumerate() {
-        let key = Arc::as_ptr(&worker.volume).cast::<()>();
-        let number = *numbers.entry(key).or_insert(all.len());
-        if number == all.len() {
-            all.push(Vec::new());
-        }
-        all[number].push(index);
-    }
-    all
 }
 
 /// Where the ledger of the n-th volume of a run is kept.
@@ -540,50 +480,6 @@ fn nanos(seconds: f64) -> Nanos {
 /// How long a run may go on after its time, in seconds.
 fn overtime(spec: &RunSpec) -> f64 {
     if outlasts(spec) { OVERTIME_SECONDS } else { 0.0 }
-}
-
-/// What of it is emulated, each drive once.
-fn emulated(spec: &RunSpec) -> impl Iterator<Item = &str> {
-    let all: std::collections::BTreeSet<&str> =
-        spec.workers.iter().filter_map(|worker| worker.volume.emulates()).collect();
-    all.into_iter()
-}
-
-/// Two writes of a block that is compared are never under way at once: a pattern that wants them
-/// loses some to other places, which flattens its law.
-fn displaced(collected: &Collector) -> Option<String> {
-    let Interval { displaced, write, other, .. } = collected.whole();
-    let writes = write.ios + other.ios;
-    let percent = *displaced as f64 / writes.max(1) as f64 * 100.0;
-    (percent >= 1.0).then(|| {
-        format!(
-            "{percent:.1} % of the writes went to another place than the pattern said: a write was \
-             under way there, and data are compared (--verify)"
-        )
-    })
-}
-
-/// What comparing with an earlier run cannot find.
-fn earlier(spec: &RunSpec) -> Option<String> {
-    let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
-    verified.any(|verify| verify.earlier).then(|| {
-        "reads were compared with what an earlier run wrote, as far as its data say it: a write \
-         that was lost over an older one of the same place is not noticed"
-            .to_owned()
-    })
-}
-
-/// Whether a run became steady that was to end then.
-pub(crate) fn steadiness(steady: &Steady, at_s: Option<f64>) -> String {
-    match at_s {
-        Some(at_s) => format!("steady after {at_s:.0} s: {steady}"),
-        None => format!("not steady before its end: {steady}"),
-    }
-}
-
-/// One emulated volume among others makes the sum a number that nothing real has.
-fn origin(spec: &RunSpec) -> Origin {
-    if emulated(spec).next().is_some() { Origin::Emulated } else { Origin::Measured }
 }
 
 /// Whether any volume is written once before the run.

@@ -1,0 +1,70 @@
+//! What must hold before a run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::RunError;
+use crate::ledger::Patterned;
+use crate::spec::{AccessError, RunSpec, Workload};
+
+/// Whether a spec can be run at all.
+pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {
+    if spec.workers.is_empty() || spec.cores.is_empty() {
+        return Err(RunError::Nothing("a run needs a volume and a core"));
+    }
+    if !spec.seconds.is_finite() || spec.seconds <= 0.0 {
+        return Err(RunError::Nothing("a run needs a time longer than 0 s"));
+    }
+    for worker in &spec.workers {
+        let cores = &worker.shift.cores;
+        if !cores.is_empty() && !cores.iter().any(|cpu| spec.cores.contains(cpu)) {
+            return Err(RunError::Nothing("a worker has none of the processors of the run"));
+        }
+        let fits = worker.workload.fits(worker.volume.geometry());
+        fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
+    }
+    volumes(spec).iter().try_for_each(|workers| check_data(spec, workers))
+}
+
+/// Whether what the workers of one volume compare is not written otherwise by another of them.
+fn check_data(spec: &RunSpec, workers: &[usize]) -> Result<(), RunError> {
+    let first = &spec.workers[workers[0]];
+    let conflict = |why| {
+        let (uri, error) = (first.uri.clone(), AccessError::Conflict(why));
+        Err(RunError::Access { uri, error })
+    };
+    let workloads = || workers.iter().map(|index| &*spec.workers[*index].workload);
+    let earlier = |workload: &Workload| workload.verify.is_some_and(|verify| verify.earlier);
+    if workloads().any(earlier) && workloads().any(Workload::writes) {
+        return conflict("what an earlier run wrote is compared where nobody writes meanwhile");
+    }
+    let geometry = first.volume.geometry();
+    let patterned = |workload: &Workload| Patterned::of(workload, geometry);
+    let Some(one) = workloads().find_map(patterned) else { return Ok(()) };
+    let other = |workload: &Workload| {
+        let touches = workload.writes() || workload.verify.is_some();
+        touches && patterned(workload).as_ref() != Some(&one)
+    };
+    match workloads().any(other) {
+        true => conflict(
+            "where data are compared with a pattern all workers write this pattern, in I/Os of \
+             one size, and compare it",
+        ),
+        false => Ok(()),
+    }
+}
+
+/// The workers of each volume, in the order of the first of each.
+pub(crate) fn volumes(spec: &RunSpec) -> Vec<Vec<usize>> {
+    let mut numbers: HashMap<*const (), usize> = HashMap::new();
+    let mut all: Vec<Vec<usize>> = Vec::new();
+    for (index, worker) in spec.workers.iter().enumerate() {
+        let key = Arc::as_ptr(&worker.volume).cast::<()>();
+        let number = *numbers.entry(key).or_insert(all.len());
+        if number == all.len() {
+            all.push(Vec::new());
+        }
+        all[number].push(index);
+    }
+    all
+}

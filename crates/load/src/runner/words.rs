@@ -1,0 +1,49 @@
+//! What a reader of a result should know, in sentences.
+
+use stats::{Collector, Interval, Origin};
+
+use crate::spec::{RunSpec, Steady};
+
+/// What of it is emulated, each drive once.
+pub(super) fn emulated(spec: &RunSpec) -> impl Iterator<Item = &str> {
+    let all: std::collections::BTreeSet<&str> =
+        spec.workers.iter().filter_map(|worker| worker.volume.emulates()).collect();
+    all.into_iter()
+}
+
+/// Two writes of a block that is compared are never under way at once: a pattern that wants them
+/// loses some to other places, which flattens its law.
+pub(super) fn displaced(collected: &Collector) -> Option<String> {
+    let Interval { displaced, write, other, .. } = collected.whole();
+    let writes = write.ios + other.ios;
+    let percent = *displaced as f64 / writes.max(1) as f64 * 100.0;
+    (percent >= 1.0).then(|| {
+        format!(
+            "{percent:.1} % of the writes went to another place than the pattern said: a write was \
+             under way there, and data are compared (--verify)"
+        )
+    })
+}
+
+/// What comparing with an earlier run cannot find.
+pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
+    let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
+    verified.any(|verify| verify.earlier).then(|| {
+        "reads were compared with what an earlier run wrote, as far as its data say it: a write \
+         that was lost over an older one of the same place is not noticed"
+            .to_owned()
+    })
+}
+
+/// Whether a run became steady that was to end then.
+pub(crate) fn steadiness(steady: &Steady, at_s: Option<f64>) -> String {
+    match at_s {
+        Some(at_s) => format!("steady after {at_s:.0} s: {steady}"),
+        None => format!("not steady before its end: {steady}"),
+    }
+}
+
+/// One emulated volume among others makes the sum a number that nothing real has.
+pub(super) fn origin(spec: &RunSpec) -> Origin {
+    if emulated(spec).next().is_some() { Origin::Emulated } else { Origin::Measured }
+}
