@@ -376,7 +376,8 @@ impl Converter<'_> {
             self.note(job, "ioengine", Treatment::Differs, why);
         }
         if settings.time_based && settings.runtime_us.is_none() {
-            self.refuse(job, "time_based", "time_based wants a runtime");
+            let why = "there is no runtime: the job ends when all is done, as with fio";
+            self.note(job, "time_based", Treatment::Ignored, why);
         }
         data::check(self, job);
     }
