@@ -105,7 +105,6 @@ fn print_host(features: &Features, out: &mut impl Write) -> io::Result<()> {
         ("multishot receive", features.multishot_receive, "6.0"),
         ("registered files", features.registered_files, "5.19"),
         ("sends by reference", features.send_by_reference, "6.5"),
-        ("waits for several completions", features.batch_wait, "6.12"),
         ("discards of block devices", features.discards, "6.12"),
     ] {
         let state = match has {

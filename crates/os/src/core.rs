@@ -34,19 +34,13 @@ const PRECISION: Nanos = Nanos(100_000);
 const PART: usize = 2;
 /// When many came back at once the core is busy, and a part is this fraction of them.
 const PARTS_OF_MANY: usize = 8;
-/// A file behind a thread of the kernel (a loop device) is waited for asleep, until so many I/Os
-/// came back: that thread is the limit, and a spinning neighbour slows the processor it works on.
-/// A loop device at depth 64 did 271k 4 KiB reads a second with 8 where spinning did 226k, and in
-/// another set of runs 305k with 4 and 291k with 8; 16 and more were no faster (2
-/// vCPUs, AMD EPYC, Linux 6.18).
-const SEVERAL: usize = 4;
-/// While at least so many are under way: with fewer the thread runs out of work while we sleep.
-/// Of a core that changed its manner every 30 ms, thousands of 4 KiB reads a second, medians of 90
-/// such spans and more, spinning and asleep: 172 and 146 with 16 under way, 174 and 170 with 32,
-/// 189 and 253 with 64 (2 vCPUs, AMD EPYC, Linux 6.18).
-const UNDER_WAY: usize = 10 * SEVERAL;
-/// After so long, fewer will do. At 270k I/Os a second four come within 15 µs.
-const SEVERAL_WITHIN: Nanos = Nanos(50_000);
+/// While so many I/Os are under way with files behind a thread of the kernel (loop devices), the
+/// core sleeps at once: that thread is the limit, and a spinning neighbour slows the processor it
+/// works on. With fewer the thread runs out of work while we sleep. Of a core that changed its
+/// manner every 30 ms, thousands of 4 KiB reads a second, medians of 90 such spans and more,
+/// spinning and asleep: 172 and 146 with 16 under way, 174 and 170 with 32, 189 and 253 with 64
+/// (2 vCPUs, AMD EPYC, Linux 6.18).
+const UNDER_WAY: usize = 40;
 /// How long a dropped core waits for the kernel to hand its buffers back.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
@@ -144,8 +138,8 @@ impl Core {
     }
 
     fn wait(&self, state: &mut State, mut start: Nanos, until: Option<Nanos>) -> io::Result<()> {
-        if until.is_none() && state.waits_for_several() {
-            state.ring().wait_for_several(SEVERAL, SEVERAL_WITHIN)?;
+        if until.is_none() && state.sleeps_at_once() {
+            state.ring().wait(None)?;
             state.reap();
             if !state.ready.is_empty() {
                 return Ok(());
@@ -395,11 +389,10 @@ impl State {
         self.ring().submit()
     }
 
-    /// Whether it is better to sleep for several completions than to look for each: nobody else
-    /// on this core would wait for theirs.
-    fn waits_for_several(&mut self) -> bool {
+    /// Whether it is better to sleep than to look: nobody else on this core would have to wait.
+    fn sleeps_at_once(&self) -> bool {
         let alone = self.live_sockets == 0 && self.company.is_none() && !self.must_look();
-        alone && self.behind_threads >= UNDER_WAY && self.ring().features.batch_wait
+        alone && self.behind_threads >= UNDER_WAY
     }
 
     /// Whether something is under way that no completion of the ring tells of.

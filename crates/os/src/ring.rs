@@ -38,8 +38,6 @@ pub struct Features {
     pub registered_files: bool,
     /// Long messages are sent by reference, without a copy in the kernel. Linux 6.5.
     pub send_by_reference: bool,
-    /// A wait for several completions is content with fewer after a while. Linux 6.12.
-    pub batch_wait: bool,
     /// Block devices can be told which ranges are free. Linux 6.12.
     pub discards: bool,
 }
@@ -52,7 +50,7 @@ impl Features {
 
     /// Features named in `DRUMFIRE_WITHOUT`, a comma-separated list for tests of the slower paths:
     /// `defer_taskrun`, `coop_taskrun`, `multishot_receive`, `registered_files`,
-    /// `send_by_reference`, `batch_wait`, `discards`.
+    /// `send_by_reference`, `discards`.
     fn allowed() -> Features {
         let without = std::env::var("DRUMFIRE_WITHOUT").unwrap_or_default();
         let has = |name: &str| !without.split(',').any(|word| word.trim() == name);
@@ -62,7 +60,6 @@ impl Features {
             multishot_receive: has("multishot_receive"),
             registered_files: has("registered_files"),
             send_by_reference: has("send_by_reference"),
-            batch_wait: has("batch_wait"),
             discards: has("discards"),
         }
     }
@@ -123,8 +120,7 @@ impl Ring {
         // SEND_ZC came with Linux 6.0, as multishot receive did, which cannot be asked for.
         features.multishot_receive &= probe.is_supported(opcode::SendZc::CODE);
         features.send_by_reference &= pipe::can_refer();
-        features.batch_wait &= params.is_feature_min_timeout();
-        // They came with that, and cannot be asked for.
+        // They came with the release that this came with, and cannot be asked for.
         features.discards &= params.is_feature_min_timeout();
         Ok(Ring::with_tables(uring, features))
     }
@@ -267,13 +263,6 @@ impl Ring {
             args = args.timespec(span);
         }
         tolerate(self.uring.submitter().submit_with_args(1, &args).map(drop))
-    }
-
-    /// Submits what is queued and sleeps until `count` completions have come, or after `patience`
-    /// any. Needs [`Features::batch_wait`].
-    pub(crate) fn wait_for_several(&mut self, count: usize, patience: Nanos) -> io::Result<()> {
-        let args = SubmitArgs::new().min_wait_usec((patience.0 / 1000) as u32);
-        tolerate(self.uring.submitter().submit_with_args(count, &args).map(drop))
     }
 
     /// Moves all waiting completions to `batch` as (user data, result, flags).
