@@ -12,11 +12,11 @@ use crate::interval::{Interval, per};
 use crate::packed::{Packed, joined};
 use crate::run::Second;
 
-/// Histograms that are kept at most: 6 MB, if each has the thousand buckets of a fast run.
-const SPANS_MAX: usize = 2048;
-/// Rows for each histogram, at the limit. Two of them become one when a histogram stands for
-/// both, so that its percentiles are known.
-const ROWS: usize = 2;
+/// Histograms that are kept at most: 1.5 MB, if each has the thousand buckets of a fast run.
+const SPANS_MAX: usize = 512;
+/// Rows for each histogram, at the limit. So many become one when a histogram stands for them all,
+/// so that its percentiles are known.
+const ROWS: usize = 8;
 
 /// Rows and histograms over time.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Timeline {
     span: Latencies,
     /// Histograms of all spans but the last.
     spans: Vec<Packed>,
-    /// Seconds that make one row by now; a span has as many, or twice as many.
+    /// Seconds that make one row by now; a span has as many, or up to [`ROWS`] times as many.
     row_seconds: usize,
     span_seconds: usize,
     /// Seconds in the last row and in the last span.
@@ -93,7 +93,7 @@ impl Timeline {
         if self.spans.len() + 1 == self.spans_max && self.span_filled == self.span_seconds {
             self.close_span();
             if self.rows.len() == ROWS * self.spans_max {
-                self.halve_rows();
+                self.join_rows();
             }
             self.halve_spans();
         }
@@ -114,15 +114,15 @@ impl Timeline {
         (self.span_filled > 0).then_some(span)
     }
 
-    /// Each span stands for two rows, which become one.
-    fn halve_rows(&mut self) {
-        let (pairs, _) = self.rows.as_chunks::<ROWS>();
-        let pairs = pairs.iter().zip(&self.spans);
-        let joined = pairs.map(|([one, next], span)| {
-            let mut one = *one;
-            one.join(next);
-            one.shape_by(&span.span());
-            one
+    /// Each span stands for several rows, which become one.
+    fn join_rows(&mut self) {
+        let (groups, _) = self.rows.as_chunks::<ROWS>();
+        let groups = groups.iter().zip(&self.spans);
+        let joined = groups.map(|([first, rest @ ..], span)| {
+            let mut row = *first;
+            rest.iter().for_each(|next| row.join(next));
+            row.shape_by(&span.span());
+            row
         });
         self.rows = joined.collect();
         self.row_seconds *= ROWS;
@@ -283,7 +283,7 @@ mod test {
         let seconds = 4 * ROWS as u64 * 147 + 3;
         run(&mut timeline, 0..seconds);
         let rows = timeline.rows();
-        assert!((4..=8).contains(&rows.len()), "{}", rows.len());
+        assert!((4..=4 * ROWS).contains(&rows.len()), "{}", rows.len());
         let (mut from, mut ios) = (0, 0.0);
         for row in &rows {
             let to = row.t as u64;
@@ -337,6 +337,6 @@ mod test {
         let buckets = crate::Buckets::of(&latencies);
         let span = Span { from_s: 0.0, to_s: 1.0, max_ns: 1_000_000, buckets };
         let bytes = SPANS_MAX * (Packed::of(&span).bytes() + ROWS * size_of::<Row>());
-        assert!(bytes > 1 << 20 && bytes < 12 << 20, "{bytes} bytes");
+        assert!(bytes > 1 << 20 && bytes < 3 << 20, "{bytes} bytes");
     }
 }
