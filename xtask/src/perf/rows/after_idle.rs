@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -11,7 +13,8 @@ use super::super::programs::{Call, Programs};
 use super::{Bench, Contender, Row, Sample};
 
 /// One I/O at a time, a tenth of a second apart; what two threads on two cores with nothing but
-/// blocking system calls take is what the machine allows.
+/// blocking system calls take is what the machine allows, and waking one of them, with nothing
+/// sent, is the least that can be added to an I/O.
 pub const ROW: Row = Row {
     name: "nvme-after-idle",
     title: "NVMe/TCP: a 4 KiB read after 100 ms of idling, mean service time",
@@ -19,6 +22,7 @@ pub const ROW: Row = Row {
     contenders: &[
         Contender { name: OURS, run: ours },
         Contender { name: "two blocking sockets, the same bytes", run: bare },
+        Contender { name: "one sleeping thread woken, nothing sent", run: wake },
     ],
 };
 
@@ -70,5 +74,49 @@ fn bare(bench: &Bench) -> Result<Sample> {
     });
     let mean = asking.join().map_err(|_| anyhow::anyhow!("the asking thread failed"))??;
     let _ = echo.join();
+    Ok(Sample::of(mean))
+}
+
+/// How long after it was woken a thread on the other core runs.
+fn wake(bench: &Bench) -> Result<Sample> {
+    if matches!(bench.programs, Programs::Dry) {
+        return Ok(Sample::of(100.0));
+    }
+    let start = Instant::now();
+    let now_ns = move || start.elapsed().as_nanos() as u64;
+    // When the sleeper ran last; the end of all is told by the greatest time.
+    let ran_ns = Arc::new(AtomicU64::new(0));
+    let told = ran_ns.clone();
+    let sleeper = std::thread::spawn(move || {
+        probe::pin(0);
+        loop {
+            std::thread::park();
+            let before = told.load(Ordering::Acquire);
+            if before == u64::MAX {
+                return;
+            }
+            let _ = told.compare_exchange(before, now_ns(), Ordering::Release, Ordering::Relaxed);
+        }
+    });
+    let seconds = bench.seconds;
+    let waking = std::thread::spawn(move || {
+        probe::pin(1);
+        let (mut taken_ns, mut count) = (0, 0);
+        while start.elapsed() < Duration::from_secs(seconds) {
+            std::thread::sleep(PAUSE);
+            let begin_ns = now_ns();
+            sleeper.thread().unpark();
+            while ran_ns.load(Ordering::Acquire) < begin_ns {
+                std::hint::spin_loop();
+            }
+            taken_ns += ran_ns.load(Ordering::Acquire) - begin_ns;
+            count += 1;
+        }
+        ran_ns.store(u64::MAX, Ordering::Release);
+        sleeper.thread().unpark();
+        let _ = sleeper.join();
+        taken_ns as f64 / 1e3 / f64::from(count)
+    });
+    let mean = waking.join().map_err(|_| anyhow::anyhow!("the waking thread failed"))?;
     Ok(Sample::of(mean))
 }
