@@ -93,6 +93,10 @@ pub fn read_old_text(path: &Path, only_words: impl Fn(&str) -> bool) -> io::Resu
 }
 
 fn decode(bytes: &[u8], only_words: impl Fn(&str) -> bool) -> Result<String, String> {
+    // What PowerShell writes unless it is told otherwise.
+    if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = bytes {
+        return decode_wide(bytes);
+    }
     let mut text = String::with_capacity(bytes.len());
     for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
         if let Ok(line) = std::str::from_utf8(line) {
@@ -110,6 +114,22 @@ fn decode(bytes: &[u8], only_words: impl Fn(&str) -> bool) -> Result<String, Str
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
+/// UTF-16 behind the mark that says in which order its bytes are.
+fn decode_wide(bytes: &[u8]) -> Result<String, String> {
+    let (mark, bytes) = bytes.split_at(2);
+    let unit = |pair: &[u8]| match mark[0] {
+        0xff => u16::from_le_bytes([pair[0], pair[1]]),
+        _ => u16::from_be_bytes([pair[0], pair[1]]),
+    };
+    let whole = bytes.chunks_exact(2);
+    let broken = !whole.remainder().is_empty();
+    let text: Result<String, _> = char::decode_utf16(whole.map(unit)).collect();
+    match text {
+        Ok(text) if !broken => Ok(text),
+        _ => Err("it begins as UTF-16 text and is none".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod test {
     use super::decode;
@@ -121,5 +141,15 @@ mod test {
         assert_eq!(read(b"# Pr\xfcfung\r\n[a]\n").unwrap(), "# Pr\u{fc}fung\r\n[a]\n");
         assert_eq!(read(b"[a]\nfilename=\xfc\n").unwrap_err(), "line 2 is not UTF-8 text");
         assert_eq!(read(b"#\x00\xfc\n").unwrap_err(), "line 1 is not UTF-8 text");
+    }
+    #[test]
+    fn what_powershell_writes_is_read() {
+        let read = |bytes: &[u8]| decode(bytes, |_| false);
+        let le = b"\xff\xfe[\0a\0]\0\x14\x04".as_slice();
+        let be = b"\xfe\xff\0[\0a\0]\x04\x14".as_slice();
+        assert_eq!((read(le).unwrap(), read(be).unwrap()), ("[a]Д".into(), "[a]Д".into()));
+        for wrong in [b"\xff\xfea".as_slice(), b"\xff\xfe\x00\xd8"] {
+            assert!(read(wrong).unwrap_err().contains("UTF-16"));
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::cycle::{self, Test};
 use super::file::{Icf, Spec, SpecLine, Worker};
 use super::scan::Text;
+use super::specs::{is_idle, is_same};
 use crate::formats::note::{FormatError, Note, Notes, Place, Treatment};
 use crate::formats::reading::Reading;
 use crate::spec::{Access, Extent, Group, JobSpec, Line, Range, Step, Workload};
@@ -37,6 +38,11 @@ pub fn convert(icf: &Icf, options: &Options<'_>) -> Result<Reading, FormatError>
         false => converter.steps(&targets)?,
     };
     Ok(converter.finish(steps))
+}
+
+/// The name of a target of the n-th manager.
+fn key(manager: usize, target: &str) -> String {
+    format!("{manager}\0{target}")
 }
 
 struct Converter<'a> {
@@ -86,11 +92,11 @@ impl<'a> Converter<'a> {
     fn targets(&mut self) -> HashMap<String, String> {
         let mut names: Vec<Text> = Vec::new();
         let mut known = HashSet::new();
-        for manager in &self.icf.managers {
+        for (number, manager) in self.icf.managers.iter().enumerate() {
             for target in manager.workers.iter().flat_map(|worker| &worker.targets) {
-                // Managers are hosts of their own: the same name is another disk there.
-                let name =
-                    Text { text: format!("{}\0{}", manager.name, target.text), ..target.clone() };
+                // Managers are hosts of their own, some of one name: the same name is another disk
+                // there.
+                let name = Text { text: key(number, &target.text), ..target.clone() };
                 if known.insert(name.text.clone()) {
                     names.push(name);
                 }
@@ -117,7 +123,8 @@ impl<'a> Converter<'a> {
         names.into_iter().enumerate().map(volume).collect()
     }
 
-    fn seconds(&mut self, at: &Place) -> f64 {
+    fn seconds(&mut self) -> f64 {
+        let at = &self.icf.specs[0].at;
         let file = Some(self.icf.setup.run_seconds as f64).filter(|seconds| *seconds > 0.0);
         self.options.seconds.or(file).unwrap_or_else(|| {
             let why = "a test without an end: give --seconds, or a 'Run Time above 0";
@@ -140,14 +147,14 @@ impl<'a> Converter<'a> {
             let access = self.access(spec);
             let volumes = self.options.volumes.to_vec();
             let group = Group::new(volumes, 1, Workload::new(access, 1));
-            steps.push(self.step(&spec.name, &spec.at, vec![group]));
+            steps.push(self.step(&spec.name, vec![group]));
         }
         steps
     }
 
-    fn step(&mut self, name: &str, at: &Place, groups: Vec<Group>) -> Step {
+    fn step(&mut self, name: &str, groups: Vec<Group>) -> Step {
         let ramp_seconds = self.icf.setup.ramp_seconds as f64;
-        let (name, seconds) = (name.to_owned(), self.seconds(at));
+        let (name, seconds) = (name.to_owned(), self.seconds());
         Step { name, seconds, ramp_seconds, ends_with_first: false, steady: None, groups }
     }
 
@@ -164,10 +171,14 @@ impl<'a> Converter<'a> {
         for round in 0..rounds {
             let mut has = Vec::new();
             for manager in &icf.managers {
-                let busy = |worker: &Worker| worker.disk && worker.specs.len() > round;
+                let busy = |worker: &Worker| {
+                    let spec = worker.specs.get(round);
+                    worker.disk && spec.is_some_and(|spec| !is_idle(&spec.text))
+                };
                 let count = |worker: &Worker| if busy(worker) { worker.targets.len() } else { 0 };
                 has.push(manager.workers.iter().map(count).collect::<Vec<_>>());
             }
+            self.all_idle(round, &has);
             let at = icf.specs[0].at.clone();
             let Some(tests) = cycle::tests(&icf.setup, &has) else {
                 let why = format!("more than {} tests in a cycle", cycle::TESTS_MAX);
@@ -188,6 +199,20 @@ impl<'a> Converter<'a> {
         Ok(steps)
     }
 
+    /// Says that nothing is done in a round in which every worker that has something to do is idle.
+    fn all_idle(&mut self, round: usize, has: &[Vec<usize>]) {
+        if has.iter().flatten().any(|targets| *targets > 0) {
+            return;
+        }
+        let workers = self.icf.managers.iter().flat_map(|manager| &manager.workers);
+        let mut specs = workers.filter_map(|worker| worker.specs.get(round));
+        if let Some(spec) = specs.find(|spec| is_idle(&spec.text)) {
+            let why =
+                "every worker is idle in this test: it is left out, and its time is not waited";
+            self.note(&spec.at, &spec.text, Treatment::Differs, why);
+        }
+    }
+
     /// One test: the groups of all workers that are active in it.
     fn test(
         &mut self,
@@ -197,39 +222,44 @@ impl<'a> Converter<'a> {
     ) -> Result<Option<Step>, FormatError> {
         let icf = self.icf;
         let mut groups = Vec::new();
-        let mut name: Option<(String, Place)> = None;
-        for (manager, counts) in icf.managers.iter().zip(&test.targets) {
+        let mut name: Option<String> = None;
+        let mut driven = HashSet::new();
+        for ((number, manager), counts) in icf.managers.iter().enumerate().zip(&test.targets) {
             for (worker, count) in manager.workers.iter().zip(counts) {
                 if *count == 0 {
                     continue;
                 }
                 let spec = self.spec(&worker.specs[round])?;
-                name.get_or_insert_with(|| (spec.name.clone(), spec.at.clone()));
-                let volume = |target: &Text| {
-                    let key = format!("{}\0{}", manager.name, target.text);
-                    targets.get(&key).cloned()
-                };
+                name.get_or_insert_with(|| spec.name.clone());
+                let volume = |target: &Text| targets.get(&key(number, &target.text)).cloned();
                 self.placed += count;
                 if self.placed > PLACED_MAX {
                     let why = "more than 262144 targets over all tests";
                     return Err(FormatError::new(&worker.at, &worker.name, why));
                 }
-                let volumes = worker.targets[..*count].iter().filter_map(volume).collect();
+                let volumes: Vec<String> =
+                    worker.targets[..*count].iter().filter_map(volume).collect();
+                let shared = volumes.iter().filter(|one| !driven.insert((*one).clone())).count();
+                if shared > 0 && spec.lines.iter().any(|line| line.random_percent < 100) {
+                    let why = "workers of one target begin at places of their own, which share it \
+                               out; with Iometer all begin at its start";
+                    self.note(&worker.at, &worker.name, Treatment::Differs, why);
+                }
                 let name = format!("{} {}", manager.name, worker.name);
                 let workload = self.workload(worker, spec, test.outstanding);
                 groups.push(Group { name, ..Group::new(volumes, 1, workload) });
             }
         }
-        let Some((name, at)) = name else { return Ok(None) };
-        Ok(Some(self.step(&name, &at, groups)))
+        let Some(name) = name else { return Ok(None) };
+        Ok(Some(self.step(&name, groups)))
     }
 
     fn spec(&self, name: &Text) -> Result<&'a Spec, FormatError> {
         let icf = self.icf;
-        let same = |spec: &&Spec| spec.name == name.text;
+        let same = |spec: &&Spec| is_same(&spec.name, &name.text);
         let found = icf.specs.iter().find(same);
-        // The oldest versions have no names, and files that were cut to pieces name what is gone.
-        let only = || Some(&icf.specs[0]).filter(|_| icf.specs.len() == 1);
+        // The oldest versions have no names, and Iometer made others of their lines than we do.
+        let only = || Some(&icf.specs[0]).filter(|spec| spec.unnamed && icf.specs.len() == 1);
         found.or_else(only).ok_or_else(|| name.error("no access specification of this name"))
     }
 
@@ -250,6 +280,11 @@ impl<'a> Converter<'a> {
     }
 
     fn access(&mut self, spec: &Spec) -> Access {
+        let sum: u32 = spec.lines.iter().map(|line| line.share_percent).sum();
+        if sum != 100 {
+            let why = format!("its lines sum up to {sum} percent: they must sum up to 100");
+            self.note(&spec.at, &spec.name, Treatment::Refused, why);
+        }
         let lines = spec.lines.iter().map(|line| self.line(line)).collect();
         Access::of(lines)
     }

@@ -4,12 +4,11 @@
 //! versions; here they are read.
 
 use super::scan::{Scanner, Text};
+use super::specs::specs;
 use crate::formats::note::{FormatError, Note, Place, Treatment};
 
 /// Most workers of a file; Iometer has 128 for each host.
 const WORKERS_MAX: usize = 1024;
-/// Most access specifications of a file; Iometer brings some thirty along.
-const SPECS_MAX: usize = 1024;
 
 /// A configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -118,6 +117,8 @@ pub struct Spec {
     pub at: Place,
     /// New workers get it without being asked.
     pub by_default: bool,
+    /// The file has no names for its specifications: this one is ours.
+    pub unnamed: bool,
     /// What is done.
     pub lines: Vec<SpecLine>,
 }
@@ -183,13 +184,13 @@ pub struct Worker {
 pub fn read(file: &str, text: &str) -> Result<Icf, FormatError> {
     let mut scanner = Scanner::new(file, text)?;
     let mut icf = Icf::default();
-    while let Some(key) = scanner.key()? {
-        match section(&key) {
+    while let Some(line) = scanner.outside() {
+        match section(&line.text) {
             "test setup" => setup(&mut scanner, &mut icf)?,
             "results display" => results_display(&mut scanner)?,
             "access specifications" => specs(&mut scanner, &mut icf)?,
             "manager list" => managers(&mut scanner, &mut icf)?,
-            _ => return Err(key.error("not a section of an Iometer configuration")),
+            _ => icf.notes.push(outside(&line)?),
         }
     }
     match icf.specs.is_empty() {
@@ -198,30 +199,98 @@ pub fn read(file: &str, text: &str) -> Result<Icf, FormatError> {
     }
 }
 
-/// The name of a section, in small letters and without its rule.
-fn section(key: &Text) -> &'static str {
-    let name = key.text.trim_end_matches('=').trim().to_ascii_lowercase();
+/// The section that a line begins, in small letters; empty if it begins none. What stands behind
+/// its name does not count.
+fn section(line: &str) -> &'static str {
+    let Some(key) = line.strip_prefix('\'') else { return "" };
+    let name = key.trim_start().to_ascii_lowercase();
     let known = ["test setup", "results display", "access specifications", "manager list"];
-    known.into_iter().find(|known| *known == name).unwrap_or_default()
+    known.into_iter().find(|known| name.starts_with(known)).unwrap_or_default()
 }
 
-/// The next key in small letters with its text; `None` at the end of the section.
-fn next(scanner: &mut Scanner<'_>, end: &str) -> Result<Option<(String, Text)>, FormatError> {
+/// How keys begin that say something only in a section.
+const INNER: [&str; 14] = [
+    "end ",
+    "test ",
+    "run time",
+    "ramp up",
+    "default ",
+    "access specification",
+    "size",
+    "manager",
+    "worker",
+    "number of",
+    "disk ",
+    "queue depth",
+    "assigned access",
+    "target",
+];
+
+/// A line outside of every section, which Iometer does not read. One that looks like a section or
+/// like a part of one is an error: its load would be missing.
+fn outside(line: &Text) -> Result<Note, FormatError> {
+    let name = line.text.trim_start_matches('\'').trim_start().to_ascii_lowercase();
+    if line.text.starts_with('\'') && INNER.iter().any(|inner| name.starts_with(inner)) {
+        return Err(line.error("this key stands outside of its section"));
+    }
+    if name.contains("===") && !name.starts_with('=') {
+        return Err(line.error("not a section of an Iometer configuration"));
+    }
+    let why = "it stands outside of every section, where Iometer reads nothing";
+    Ok(Note::new(&line.at, &line.text, Treatment::Ignored, why))
+}
+
+/// The next key in small letters, without blanks behind commas, with its text; `None` at the end
+/// of the section.
+pub(super) fn next(
+    scanner: &mut Scanner<'_>,
+    end: &str,
+) -> Result<Option<(String, Text)>, FormatError> {
     match scanner.key()? {
         None => Err(FormatError::new(&scanner.here(), "", format!("'{end} is missing"))),
         Some(key) => {
-            let name = key.text.to_ascii_lowercase();
+            let name = key.text.to_ascii_lowercase().replace(", ", ",");
             Ok((name != end).then_some((name, key)))
         }
     }
 }
 
+/// The keys of TEST SETUP, as they begin.
+const SETUP: [&str; 11] = [
+    "test description",
+    "run time",
+    "ramp up time",
+    "worker cycling",
+    "disk cycling",
+    "queue depth cycling",
+    "test type",
+    "default workers to spawn",
+    "default disk workers to spawn",
+    "default network workers to spawn",
+    "record results",
+];
+
 fn setup(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
     let setup = &mut icf.setup;
     while let Some((name, key)) = next(scanner, "end test setup")? {
+        if !section(&format!("'{name}")).is_empty() {
+            // Up to 1998.10.08 this section has no end of its own.
+            scanner.back();
+            break;
+        }
+        let known = SETUP.iter().any(|known| name.starts_with(known));
+        if !known {
+            let why = "not a key that any version of Iometer knows";
+            icf.notes.push(Note::new(&key.at, &key.text, Treatment::Ignored, why));
+            scanner.skip();
+            continue;
+        }
+        if name == "test description" {
+            setup.description = scanner.text();
+            continue;
+        }
         let value = scanner.value()?;
         match name.as_str() {
-            "test description" => setup.description = value.text,
             "run time" => {
                 let part = |index, what| value.number::<u32>(index, what).map(u64::from);
                 setup.run_seconds =
@@ -234,14 +303,9 @@ fn setup(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
             "disk cycling" => setup.targets = cycling(&value, false)?,
             "queue depth cycling" => setup.depth = cycling(&value, true)?,
             "test type" => setup.test = test_type(&value)?,
-            "default workers to spawn"
-            | "default disk workers to spawn"
-            | "default network workers to spawn"
-            | "record results" => {}
-            _ => {
-                let why = "not a key that any version of Iometer knows";
-                icf.notes.push(Note::new(&key.at, &key.text, Treatment::Ignored, why));
-            }
+            // Workers that are spawned without being listed have no targets; what is recorded is
+            // no part of the load.
+            _ => {}
         }
     }
     Ok(())
@@ -277,90 +341,11 @@ fn results_display(scanner: &mut Scanner<'_>) -> Result<(), FormatError> {
     Ok(())
 }
 
-fn specs(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
-    let mut named = false;
-    while let Some((name, key)) = next(scanner, "end access specifications")? {
-        match name.as_str() {
-            "access specification name,default assignment" | "access specification name" => {
-                let value = scanner.value()?;
-                let (name, assigned) = value.text.rsplit_once(',').unwrap_or((&value.text, ""));
-                let assigned = assigned.trim().to_ascii_uppercase();
-                let by_default = matches!(assigned.as_str(), "ALL" | "DISK");
-                let name = name.trim().to_owned();
-                if icf.specs.len() == SPECS_MAX {
-                    return Err(value.error("more than 1024 access specifications"));
-                }
-                icf.specs.push(Spec { name, at: value.at, by_default, lines: Vec::new() });
-                named = true;
-            }
-            name if name.starts_with("size") => {
-                for text in scanner.values() {
-                    let line = spec_line(text, &mut icf.notes)?;
-                    let room = icf.specs.len() < SPECS_MAX;
-                    match icf.specs.last_mut() {
-                        // The oldest versions have no names: each line is a specification.
-                        Some(spec) if named => spec.lines.push(line),
-                        _ if room => icf.specs.push(unnamed(line)),
-                        _ => return Err(line.text.error("more than 1024 access specifications")),
-                    }
-                }
-            }
-            _ => return Err(key.error("not a key of an access specification")),
-        }
-    }
-    Ok(())
-}
-
-/// A line of a version that has no names, under the name that Iometer would make of it.
-fn unnamed(line: SpecLine) -> Spec {
-    let random = if line.random_percent > 0 { "random" } else { "sequential" };
-    let size = block::print_size(line.size_bytes).to_uppercase();
-    let name = format!("{size} {random} {}% reads", line.read_percent);
-    Spec { name, at: line.text.at.clone(), by_default: false, lines: vec![line] }
-}
-
-fn spec_line(text: Text, notes: &mut Vec<Note>) -> Result<SpecLine, FormatError> {
-    let fields = text.fields();
-    if fields.len() < 6 {
-        let why = "a line has size, % of size, % reads, % random, delay, burst[, align, reply]";
-        return Err(text.error(why));
-    }
-    let percent = |index, what| match text.number::<u32>(index, what)? {
-        percent @ 0..=100 => Ok(percent),
-        percent => Err(text.error(format!("{what} is {percent}, above 100 percent"))),
-    };
-    let or_zero = |index, what| match fields.get(index) {
-        Some(_) => text.number(index, what),
-        None => Ok(0),
-    };
-    let size_bytes = match fields[0].parse() {
-        Ok(bytes) => bytes,
-        Err(_) => {
-            let size = block::parse_size(fields[0]);
-            let bytes = size.map_err(|error| text.error(error.to_string()))?;
-            let why = format!("read as {bytes} bytes; Iometer stops reading at the letter");
-            notes.push(Note::new(&text.at, &text.text, Treatment::Differs, why));
-            bytes
-        }
-    };
-    Ok(SpecLine {
-        size_bytes,
-        share_percent: percent(1, "% of size")?,
-        read_percent: percent(2, "% reads")?,
-        random_percent: percent(3, "% random")?,
-        delay_ms: text.number(4, "the delay")?,
-        burst: text.number(5, "the burst")?,
-        align_bytes: or_zero(6, "the alignment")?,
-        reply_bytes: or_zero(7, "the reply")?,
-        text: text.clone(),
-    })
-}
-
 fn managers(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
     let mut workers = 0;
     while let Some((name, key)) = next(scanner, "end manager list")? {
         match name.as_str() {
-            "manager id, manager name" | "manager id,manager name" => {
+            "manager id,manager name" => {
                 let value = scanner.value()?;
                 let name = value.text.split_once(',').map_or(&*value.text, |(_, name)| name);
                 icf.managers.push(Manager { name: name.trim().to_owned(), workers: Vec::new() });
@@ -372,7 +357,7 @@ fn managers(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError>
                 if workers > WORKERS_MAX {
                     return Err(key.error("more than 1024 workers"));
                 }
-                let worker = worker(scanner)?;
+                let worker = worker(scanner, &mut icf.notes)?;
                 let manager = icf.managers.last_mut();
                 let manager = manager.ok_or_else(|| key.error("a worker without a manager"))?;
                 manager.workers.push(worker);
@@ -383,7 +368,7 @@ fn managers(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError>
     Ok(())
 }
 
-fn worker(scanner: &mut Scanner<'_>) -> Result<Worker, FormatError> {
+fn worker(scanner: &mut Scanner<'_>, notes: &mut Vec<Note>) -> Result<Worker, FormatError> {
     let name = scanner.value()?;
     let mut worker = Worker {
         at: name.at,
@@ -411,9 +396,9 @@ fn worker(scanner: &mut Scanner<'_>) -> Result<Worker, FormatError> {
             "target type"
             | "local network interface"
             | "vi outstanding ios"
-            | "target manager id, manager name" => drop(scanner.values()),
+            | "target manager id,manager name" => drop(scanner.values()),
             name if name.starts_with("number of outstanding ios") => {
-                outstanding(&scanner.value()?, &mut worker)?;
+                outstanding(&scanner.value()?, &mut worker, notes)?;
             }
             name if name.starts_with("disk maximum size") => {
                 let value = scanner.value()?;
@@ -430,12 +415,18 @@ fn worker(scanner: &mut Scanner<'_>) -> Result<Worker, FormatError> {
 }
 
 /// `16,DISABLED,1[,DISABLED,0]`: outstanding I/Os, connections, and a seed.
-fn outstanding(value: &Text, worker: &mut Worker) -> Result<(), FormatError> {
+fn outstanding(
+    value: &Text,
+    worker: &mut Worker,
+    notes: &mut Vec<Note>,
+) -> Result<(), FormatError> {
     worker.outstanding = value.number(0, "the number of outstanding I/Os")?;
     let fields = value.fields();
     let is_on = |index: usize| fields.get(index).is_some_and(|word| is_word(word, "ENABLED"));
     if is_on(1) && worker.disk {
-        return Err(value.error("connections are not counted: test connection rate is a network's"));
+        let why = "the test connection rate, which closes and opens a target again and again, is \
+                   not built: write DISABLED";
+        notes.push(Note::new(&value.at, &value.text, Treatment::Refused, why));
     }
     worker.seed = if is_on(3) { Some(value.number(4, "the seed")?) } else { None };
     Ok(())

@@ -56,6 +56,24 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// The next line outside of every section, blank ones and versions left out; `None` at the end
+    /// of the file.
+    pub fn outside(&mut self) -> Option<Text> {
+        while let Some(line) = self.lines.get(self.next) {
+            let at = self.at(self.next);
+            self.next += 1;
+            if !line.is_empty() && !is_version(line) && !is_bare_version(line) {
+                return Some(Text { at, text: (*line).to_owned() });
+            }
+        }
+        None
+    }
+
+    /// Goes back before the key that was just read.
+    pub fn back(&mut self) {
+        self.next = self.next.saturating_sub(1);
+    }
+
     /// The next key without its apostrophe, blank lines left out; `None` at the end of the file.
     /// A line that is no key is an error, but for the version that ends a file.
     pub fn key(&mut self) -> Result<Option<Text>, FormatError> {
@@ -77,10 +95,14 @@ impl<'a> Scanner<'a> {
         Ok(None)
     }
 
-    /// The value of the key before: the next line that is no caption. It may be empty.
+    /// The value of the key before: the next line that is no caption. It may be empty; in a file
+    /// with blank lines between all others it is behind them.
     pub fn value(&mut self) -> Result<Text, FormatError> {
-        while self.caption() {
-            self.next += 1;
+        self.skip_captions();
+        let rest = self.lines.get(self.next..).unwrap_or_default();
+        let blank = rest.iter().take_while(|line| line.is_empty()).count();
+        if rest.get(blank).is_some_and(|line| !line.starts_with('\'') && !is_version(line)) {
+            self.next += blank;
         }
         let at = self.at(self.next);
         match self.lines.get(self.next) {
@@ -93,6 +115,22 @@ impl<'a> Scanner<'a> {
             }
             None => Err(FormatError::new(&at, "", "the file ends before a value")),
         }
+    }
+
+    /// The same where a value may be missing: it is empty then.
+    pub fn text(&mut self) -> String {
+        match self.lines.get(self.next) {
+            Some(line) if !line.starts_with('\'') => {
+                self.value().map_or_else(|_| String::new(), |value| value.text)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Leaves out what belongs to the key before.
+    pub fn skip(&mut self) {
+        self.skip_captions();
+        self.values();
     }
 
     /// All values up to the next key.
@@ -113,9 +151,17 @@ impl<'a> Scanner<'a> {
         self.at(self.next.saturating_sub(1))
     }
 
-    fn caption(&self) -> bool {
-        let line = self.lines.get(self.next).and_then(|line| line.strip_prefix('\''));
-        line.is_some_and(is_caption)
+    /// Goes behind headings of columns, and blank lines before them.
+    fn skip_captions(&mut self) {
+        loop {
+            let rest = self.lines.get(self.next..).unwrap_or_default();
+            let blank = rest.iter().take_while(|line| line.is_empty()).count();
+            let key = rest.get(blank).and_then(|line| line.strip_prefix('\''));
+            if !key.is_some_and(is_caption) {
+                return;
+            }
+            self.next += blank + 1;
+        }
     }
 
     fn at(&self, index: usize) -> Place {
@@ -129,6 +175,13 @@ fn is_caption(key: &str) -> bool {
     words.starts_with("hours") || words.starts_with("start ") || words.starts_with("start\t")
 }
 
+/// `2006.07.27`, as some programs that make such files write it.
+fn is_bare_version(line: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    line.split('.').count() == 3 && line.split('.').all(is_number)
+}
+
 fn is_version(line: &str) -> bool {
+    let line = line.strip_prefix('\'').unwrap_or(line);
     line.get(..8).is_some_and(|word| word.eq_ignore_ascii_case("version "))
 }
