@@ -10,6 +10,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use block::Geometry;
+use load::spec::{Group, JobSpec};
 use load::{Engine, RunSpec, StandIn};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::verdict::Ceiling;
@@ -63,27 +65,56 @@ fn measure(spec: &RunSpec, engine: &Engine) -> Result<Option<Ceiling>> {
 type Opened = (Option<Server>, Vec<(StandIn, Arc<dyn Volume>)>);
 
 fn open(spec: &RunSpec, wanted: Vec<StandIn>) -> Result<Opened> {
+    let job: JobSpec = serde_json::from_value(spec.document.clone()).context("the run's job")?;
+    let group =
+        |stand_in: &StandIn| job.steps.first().and_then(|step| step.groups.get(stand_in.group));
+    let parts: Vec<Vec<StandIn>> =
+        wanted.iter().map(|stand_in| parts(stand_in, group(stand_in))).collect();
     let mut exports = Vec::new();
-    for (index, stand_in) in wanted.iter().enumerate() {
-        if remote(&stand_in.uri.parse()?).is_some() {
-            exports.push(export(index, local(stand_in)?));
+    for (index, part) in parts.iter().flatten().enumerate() {
+        if remote(&part.uri.parse()?).is_some() {
+            exports.push(export(index, local(part)?));
         }
     }
     let server = if exports.is_empty() { None } else { Some(serve(spec, exports)?) };
-    let one = |(index, stand_in): (usize, StandIn)| -> Result<(StandIn, Arc<dyn Volume>)> {
-        let uri: Uri = stand_in.uri.parse()?;
-        let volume = match (&server, remote(&uri)) {
+    let mut index = 0;
+    let mut one = |part: &StandIn| -> Result<Arc<dyn Volume>> {
+        let uri: Uri = part.uri.parse()?;
+        index += 1;
+        match (&server, remote(&uri)) {
             (Some(server), Some(uri)) => {
-                let served = served(uri, index, server);
+                let served = served(uri, index - 1, server);
                 let purpose = Purpose::Destroy;
-                volume::open(&served, purpose).with_context(|| format!("in place of {uri}"))?
+                volume::open(&served, purpose).with_context(|| format!("in place of {uri}"))
             }
-            _ => local(&stand_in)?,
-        };
-        Ok((stand_in, volume))
+            _ => local(part),
+        }
     };
-    let volumes = wanted.into_iter().enumerate().map(one).collect::<Result<Vec<_>>>()?;
+    let mut volumes = Vec::new();
+    for (stand_in, parts) in wanted.into_iter().zip(&parts) {
+        let mut opened = parts.iter().map(&mut one).collect::<Result<Vec<_>>>()?;
+        let stripes = group(&stand_in).and_then(|group| group.stripes);
+        let volume = match (opened.len(), stripes) {
+            (1, _) => opened.remove(0),
+            (_, Some(stripes)) => volume::striped(opened, stripes.bytes, None)?,
+            (_, None) => volume::joined(opened)?,
+        };
+        volumes.push((stand_in, volume));
+    }
     Ok((server, volumes))
+}
+
+/// What stands in for each of the volumes that a group drives as one: parts of the whole's shape.
+fn parts(whole: &StandIn, group: Option<&Group>) -> Vec<StandIn> {
+    let Some(group) = group.filter(|group| group.is_one() && group.volumes.len() > 1) else {
+        return vec![whole.clone()];
+    };
+    let block_bytes = whole.geometry.block_bytes;
+    let share = whole.geometry.bytes() / group.volumes.len() as u64;
+    let bytes = share - share % u64::from(block_bytes.max(1));
+    let geometry = Geometry::new(bytes, block_bytes);
+    let part = |uri: &String| StandIn { uri: uri.clone(), geometry, ..whole.clone() };
+    group.volumes.iter().map(part).collect()
 }
 
 /// The volume of another host that is behind a name, if it is one.

@@ -27,6 +27,8 @@ const KEPT_BYTES: (u64, u64) = (64 << 20, 1 << 30);
 pub struct StandIn {
     /// The one whose place it takes.
     pub uri: String,
+    /// The group of its first worker: its volumes may be driven as one.
+    pub group: usize,
     /// Its shape.
     pub geometry: Geometry,
     /// It must return what is written to it, because reads are compared.
@@ -53,7 +55,7 @@ pub fn stand_ins(spec: &RunSpec) -> Vec<StandIn> {
             }
         };
         let geometry = Geometry::new(bytes, real.block_bytes);
-        StandIn { uri: first.uri.clone(), geometry, keeps }
+        StandIn { uri: first.uri.clone(), group: first.shift.group, geometry, keeps }
     };
     volumes.iter().map(one).collect()
 }

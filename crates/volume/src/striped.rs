@@ -1,8 +1,8 @@
 //! Several volumes as one: in stripes, so that a worker that goes forward gets to each of them in
 //! turn, or one behind the other.
 //!
-//! They are driven by one lane each, and only those with I/Os under way are looked after. A flush
-//! goes to those that were written since their last one.
+//! They are driven by one lane each, and only those with I/Os under way are looked after, or that are
+//! about to open or to close. A flush goes to those that were written since their last one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -63,13 +63,20 @@ impl Striped {
     }
 
     fn around(&self, lanes: Vec<Box<dyn Lane>>) -> Box<dyn Lane> {
-        let idle = || Part { waiting: VecDeque::with_capacity(64), under_way: 0, dirty: false };
+        // All are looked after until they are open.
+        let part = || Part {
+            waiting: VecDeque::with_capacity(64),
+            under_way: 0,
+            dirty: false,
+            busy: true,
+        };
         Box::new(StripedLane {
-            parts: lanes.iter().map(|_| idle()).collect(),
-            busy: Vec::with_capacity(lanes.len()),
+            parts: lanes.iter().map(|_| part()).collect(),
+            busy: (0..lanes.len()).collect(),
             done: Vec::with_capacity(1024),
             refused: Vec::new(),
             flushes: Vec::with_capacity(16),
+            closing: false,
             lanes,
             stripe_bytes: self.stripe_bytes,
             geometry: self.geometry,
@@ -125,13 +132,15 @@ struct StripedLane {
     parts: Vec<Part>,
     stripe_bytes: u64,
     geometry: Geometry,
-    /// The lanes that have or want I/Os.
+    /// The lanes that have or want I/Os, open or close.
     busy: Vec<usize>,
     done: Vec<Done>,
     /// Answers to I/Os that reached no lane.
     refused: Vec<Done>,
     /// Flushes under way.
     flushes: Vec<Flush>,
+    /// All lanes are to close.
+    closing: bool,
 }
 
 /// A flush on some of the lanes: on how many still, and what came of it so far.
@@ -148,6 +157,8 @@ struct Part {
     under_way: u32,
     /// It was written since its last flush.
     dirty: bool,
+    /// It is among those that are looked after.
+    busy: bool,
 }
 
 impl StripedLane {
@@ -162,11 +173,15 @@ impl StripedLane {
         Ok((stripe % count) as usize)
     }
 
-    fn give(&mut self, index: usize, io: Io) {
-        let part = &mut self.parts[index];
-        if part.under_way == 0 && part.waiting.is_empty() {
+    fn look_after(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.parts[index].busy, true) {
             self.busy.push(index);
         }
+    }
+
+    fn give(&mut self, index: usize, io: Io) {
+        self.look_after(index);
+        let part = &mut self.parts[index];
         part.dirty = match io.op {
             Op::Flush => false,
             Op::Read => part.dirty,
@@ -228,9 +243,13 @@ impl Lane for StripedLane {
             let part = &mut self.parts[index];
             self.lanes[index].poll(now, &mut self.done);
             part.under_way -= self.done.len() as u32;
-            match part.under_way == 0 && part.waiting.is_empty() {
-                true => drop(self.busy.swap_remove(at)),
-                false => at += 1,
+            part.busy = part.under_way > 0
+                || !part.waiting.is_empty()
+                || self.closing
+                || !self.lanes[index].is_open();
+            match part.busy {
+                true => at += 1,
+                false => drop(self.busy.swap_remove(at)),
             }
             for one in self.done.drain(..) {
                 let found = self.flushes.iter().position(|flush| flush.tag == one.tag);
@@ -271,6 +290,8 @@ impl Lane for StripedLane {
     }
 
     fn close(&mut self, now: Nanos) -> bool {
+        self.closing = true;
+        (0..self.lanes.len()).for_each(|index| self.look_after(index));
         let mut closed = true;
         self.lanes.iter_mut().for_each(|lane| closed &= lane.close(now));
         closed
@@ -375,5 +396,46 @@ mod test {
         let all = [(Op::Write, 0, 512), (Op::Write, 2048, 512), (Op::Flush, 0, 0)];
         assert_eq!(go(&mut *bad, &all), [Ok(()), Ok(()), Err(Fault::Medium)]);
         assert_eq!(bad.wake(), None);
+    }
+
+    /// Open and closed after some polls, as a connection is.
+    struct Slow(u32, u32);
+
+    impl Lane for Slow {
+        fn geometry(&self) -> Geometry {
+            Geometry::new(8192, 512)
+        }
+        fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+            assert!(ios.is_empty());
+        }
+        fn poll(&mut self, _: Nanos, _: &mut Vec<Done>) {
+            self.0 = self.0.saturating_sub(1);
+        }
+        fn wake(&self) -> Option<Nanos> {
+            (!self.is_open()).then_some(Nanos(7))
+        }
+        fn is_open(&self) -> bool {
+            self.0 == 0
+        }
+        fn close(&mut self, _: Nanos) -> bool {
+            self.0 = self.1;
+            self.1 = 0;
+            self.0 == 0
+        }
+    }
+
+    #[test]
+    fn all_are_looked_after_until_they_are_open_and_closed() {
+        let slow = |polls| -> Box<dyn Lane> { Box::new(Slow(polls, 2)) };
+        let mut lane = striped(1024, None).unwrap().around(vec![slow(1), slow(3), slow(2)]);
+        for _ in 0..3 {
+            assert_eq!((lane.is_open(), lane.wake()), (false, Some(Nanos(7))));
+            assert_eq!(go(&mut *lane, &[]), []);
+        }
+        assert_eq!((lane.is_open(), lane.wake()), (true, None));
+        assert!(!lane.close(Nanos(0)));
+        go(&mut *lane, &[]);
+        go(&mut *lane, &[]);
+        assert!(lane.close(Nanos(0)));
     }
 }
