@@ -88,8 +88,8 @@ pub struct Bench {
     pub allowed: Allowed,
     /// Ends a run early.
     pub stop: Stop,
-    /// The logs that jobs want are written.
-    logged: bool,
+    /// The logs that jobs want are written, but for those of a model, which has no single I/Os.
+    pub logged: bool,
     volumes: Volumes,
     systems: Systems,
 }
@@ -155,7 +155,9 @@ impl Bench {
                 race::check(job)?;
                 let made = race::prepare(job, step);
                 let (spec, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
-                Ok(Ready { spec, runner: Box::new(engine()), stop, server: Some(server) })
+                let scribe = self.logged.then(|| logs::scribe(step, &spec)).flatten();
+                let runner = Box::new(Engine { scribe, ..engine() });
+                Ok(Ready { spec, runner, stop, server: Some(server) })
             }
             Maker::Simulate => {
                 let (spec, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
@@ -190,7 +192,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     show::check(drive)?;
     let mut bench = Bench::new(allowed, job.steps.iter());
     bench.check(job)?;
-    bench.logged = Maker::of(job)? == Maker::Nobody;
+    bench.logged = Maker::of(job)? != Maker::Simulate;
     if bench.logged {
         logs::check(job)?;
     }

@@ -2,9 +2,9 @@
 //! the job runs, so that what a kill leaves is what was recorded until then.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use block::Nanos;
@@ -29,6 +29,20 @@ pub fn check(job: &JobSpec) -> Result<(), UsageError> {
         }
     }
     Ok(())
+}
+
+/// The job with its logs in `folder`, where the folders of their names are made.
+pub fn within(job: &JobSpec, folder: &Path) -> io::Result<JobSpec> {
+    let mut job = job.clone();
+    let groups = job.steps.iter_mut().flat_map(|step| &mut step.groups);
+    for name in groups.flat_map(|group| group.logs.names_mut()) {
+        let parts = Path::new(&*name).components();
+        let inner: PathBuf = parts.filter(|part| matches!(part, Component::Normal(_))).collect();
+        let path = folder.join(inner);
+        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        *name = path.display().to_string();
+    }
+    Ok(job)
 }
 
 /// Begins all logs of a job anew. Refuses those that cannot be written, before anything runs.

@@ -19,10 +19,10 @@ use stats::verdict;
 use self::kept::{DOCUMENT, Index, lock, resume};
 pub use self::kept::{is_one, read};
 use crate::args::{Color, Drive, Race, Run, Spread};
-use crate::bench::{self, Allowed, Bench, CORES, Failed};
+use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker};
 use crate::exit::{self, Exit, UsageError};
 use crate::folder::Folder;
-use crate::{folder, job, output, race, show, signal, simulate};
+use crate::{folder, job, logs, output, race, show, signal, simulate};
 
 /// `drumfire sweep`.
 #[derive(Flags, Clone, Debug)]
@@ -178,6 +178,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
 fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
     let jobs: Vec<JobSpec> = sweep.jobs().collect();
     let mut bench = Bench::new(allowed, jobs.iter().flat_map(|job| &job.steps));
+    bench.logged = true;
     jobs.iter().try_for_each(|job| bench.check(job))?;
     if matches!(sweep.plan().search, Search::P99 { .. }) {
         jobs.iter().try_for_each(|job| bench.check_percentiles(job))?;
@@ -301,14 +302,20 @@ impl Runs<'_> {
 
     fn one(&mut self, ticket: &Ticket, fresh: RepeatAs) -> Result<RunResult> {
         let folder = self.folder.join(&ticket.folder);
+        // Each run has its logs beside its result.
+        let unlogged = |error: std::io::Error| Failed(format!("its logs: {error}"));
+        let job = logs::within(&ticket.job, &folder).map_err(unlogged)?;
         match fresh {
             RepeatAs::Connection => {
-                let ready = self.bench.prepare(&ticket.job, &ticket.job.steps[0])?;
+                let ready = self.bench.prepare(&job, &job.steps[0])?;
+                if Maker::of(&job)? != Maker::Simulate {
+                    logs::begin(&job).map_err(|error| Failed(error.to_string()))?;
+                }
                 bench::one(ready, &folder, self.drive, self.color, false)
             }
             RepeatAs::Process => {
                 let Bench { allowed, stop, .. } = &self.bench;
-                process::run(&ticket.job, &folder, allowed, self.drive, &self.lock, stop)
+                process::run(&job, &folder, allowed, self.drive, &self.lock, stop)
             }
         }
     }

@@ -83,6 +83,13 @@ impl Logs {
         all.into_iter().filter_map(Option::as_deref).chain(histograms)
     }
 
+    /// The same names, to be changed.
+    pub fn names_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let all = [&mut self.bandwidth, &mut self.iops, &mut self.latency, &mut self.trace];
+        let histograms = self.histograms.as_mut().map(|log| &mut log.name);
+        all.into_iter().filter_map(Option::as_mut).chain(histograms)
+    }
+
     /// The numbers of its jobs.
     pub fn numbers(&self) -> std::ops::Range<u32> {
         self.first..self.first.saturating_add(self.jobs)

@@ -281,7 +281,8 @@ impl Sweep {
     pub fn adopt(&mut self, ticket: &Ticket, result: &RunResult) -> bool {
         // As it was kept: a number may change its last bit on the way through a text.
         let kept = serde_json::to_string(&ticket.job).and_then(|text| serde_json::from_str(&text));
-        let same = kept.is_ok_and(|kept: serde_json::Value| kept == result.spec);
+        // Its logs were in its folder.
+        let same = kept.is_ok_and(|kept| without_logs(kept) == without_logs(result.spec.clone()));
         let whole = result.partial.is_none();
         if same && whole {
             self.record(ticket, result);
@@ -334,6 +335,18 @@ impl Sweep {
         let cell = Cell { settings, folder, rate_per_s, repeats, ..Cell::default() };
         self.document.cells.push(cell);
     }
+}
+
+/// A job as it is kept, without the names of its logs: they are no part of the load.
+fn without_logs(mut job: serde_json::Value) -> serde_json::Value {
+    let steps = job.get_mut("steps").and_then(serde_json::Value::as_array_mut);
+    for step in steps.into_iter().flatten() {
+        let groups = step.get_mut("groups").and_then(serde_json::Value::as_array_mut);
+        for group in groups.into_iter().flatten().filter_map(serde_json::Value::as_object_mut) {
+            group.remove("logs");
+        }
+    }
+    job
 }
 
 fn check(job: &JobSpec, plan: &SweepPlan) -> Result<(), SweepError> {
