@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use load::formats::{Note, Treatment};
 use load::presets;
-use load::spec::{Group, JobSpec, open_trace};
+use load::spec::{Group, JobSpec, MAKER, open_trace};
 
 use crate::args::{self, Run};
 use crate::exit::UsageError;
@@ -63,7 +63,33 @@ pub fn of_toml(file: &str, volumes: &[String], seconds: Option<f64>) -> Result<J
     if let Some(seconds) = seconds {
         job.steps.iter_mut().for_each(|step| step.seconds = seconds);
     }
+    makes_sense(Path::new(file), &job)?;
     Ok(job)
+}
+
+/// Refuses a job that cannot be run, with the place in its file.
+fn makes_sense(file: &Path, job: &JobSpec) -> Result<(), UsageError> {
+    job.check().map_err(|error| {
+        let place = error.place().map_or_else(
+            || file.display().to_string(),
+            |(step, group)| settings::place_of(file, step, group),
+        );
+        UsageError(format!("{place}: {error}"))
+    })?;
+    if job.setup.contains_key(MAKER) {
+        return Ok(());
+    }
+    for (step, of) in (1..).zip(&job.steps) {
+        for (group, of) in (1..).zip(&of.groups) {
+            for text in &of.volumes {
+                text.parse::<volume::Uri>().map_err(|error| {
+                    let place = settings::place_of(file, step, Some(group));
+                    UsageError(format!("{place}: {error}"))
+                })?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The job of a file of another tool. What it would do otherwise goes to stderr.

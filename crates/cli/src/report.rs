@@ -136,7 +136,12 @@ pub fn read(run: &Path) -> Result<Vec<RunResult>> {
         .map(|path| read_document(&path))
         .collect::<Result<_>>()?;
     if results.is_empty() {
-        bail!("{} holds no result.json: name the folder of a run", run.display());
+        // A run that was killed before it kept anything.
+        let early = match run.read_dir().is_ok_and(|mut inside| inside.next().is_none()) {
+            true => " (one that is killed in its first 5 s has none)",
+            false => "",
+        };
+        bail!("{} holds no result.json: name the folder of a run{early}", run.display());
     }
     Ok(results)
 }

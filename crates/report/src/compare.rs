@@ -200,6 +200,7 @@ fn differences(a: &RunResult, b: &RunResult) -> Vec<Difference> {
             ("hypervisor", host.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
             ("cores of workers", format!("{:?}", run.placement.initiator)),
             ("version", format!("{} {}", run.tool.version, run.tool.git.as_deref().unwrap_or(""))),
+            ("failed I/Os", run.totals.errors.to_string()),
             ("whole run", run.partial.clone().unwrap_or_else(|| "yes".to_owned())),
         ]
     };

@@ -39,6 +39,21 @@ pub enum SpecError {
     },
 }
 
+impl SpecError {
+    /// The step that it is about and the group in it, counted from 1; `None` for the whole job.
+    pub fn place(&self) -> Option<(usize, Option<usize>)> {
+        let (SpecError::OutOfRange { at, .. }
+        | SpecError::Conflict { at, .. }
+        | SpecError::Access { at, .. }) = self;
+        let numbers = at.strip_prefix("step ")?;
+        let (step, group) = match numbers.split_once(", group ") {
+            Some((step, group)) => (step, Some(group)),
+            None => (numbers, None),
+        };
+        Some((step.parse().ok()?, group.and_then(|group| group.parse().ok())))
+    }
+}
+
 /// Most workers of a step.
 const MAX_WORKERS: u64 = 65536;
 /// Most I/Os of one worker under way.
