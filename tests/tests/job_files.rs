@@ -139,7 +139,7 @@ fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
     let folder = with("spec.icf", ICF);
     refused(&drumfire.run(folder.path(), "run spec.icf", LIMIT), "which volume is that?");
     let one = drumfire.run(folder.path(), "run spec.icf ram:16m", LIMIT);
-    refused(&one, "2 targets, and 1 volumes are given");
+    refused(&one, "and 1 volume behind the file");
     let args = "run spec.icf ram:16m ram:32m --json --out out";
     let steps = drumfire.run(folder.path(), args, LIMIT).ok().json();
     let outstanding: Vec<f64> = steps["steps"]

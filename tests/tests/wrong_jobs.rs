@@ -30,7 +30,7 @@ fn a_wrong_job_is_refused_with_file_and_line() {
             "seconds = -1\n[[steps.groups]]\nvolumes = [\"null:2g",
             "job.toml:9: step 2: seconds must be",
         ),
-        ("seed = 7", "seed = 9223372036854775808", "job.toml:1: "),
+        ("seed = 7", "seed = 9223372036854775808", "job.toml: the job: the seed must be"),
         ("\"8k\"", "\"8kk\"", "job.toml:17: '8kk' is not a size"),
     ] {
         let wrong = JOB.replace(from, to);

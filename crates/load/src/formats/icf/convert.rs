@@ -28,6 +28,9 @@ const SECTOR_BYTES: u64 = 512;
 /// Most volumes of one file, over all tests.
 const PLACED_MAX: usize = 1 << 18;
 
+/// So many targets are named where there are too many or too few of them.
+const SHOWN_MAX: usize = 8;
+
 /// Makes a job of ours from a configuration.
 pub fn convert(icf: &Icf, options: &Options<'_>) -> Result<Reading, FormatError> {
     let mut converter =
@@ -112,7 +115,14 @@ impl<'a> Converter<'a> {
                 }
             }
         } else if let Some(first) = names.first().filter(|_| given.len() != names.len()) {
-            let why = format!("{} targets, and {} volumes are given", names.len(), given.len());
+            let target =
+                |name: &Text| name.text.split_once('\0').map(|(_, target)| format!("`{target}`"));
+            let mut shown: Vec<String> = names.iter().take(SHOWN_MAX).filter_map(target).collect();
+            shown.extend((names.len() > SHOWN_MAX).then(|| "…".to_owned()));
+            let (has, given) = (names.len(), given.len());
+            let are = if has == 1 { "is 1 target" } else { &format!("are {has} targets") };
+            let volumes = if given == 1 { "1 volume" } else { &format!("{given} volumes") };
+            let why = format!("there {are}, {}, and {volumes} behind the file", shown.join(", "));
             self.note(&first.at, "targets", Treatment::Refused, why);
         }
         let volume = |(index, name): (usize, Text)| {

@@ -112,7 +112,10 @@ fn says_what_cannot_be_run() {
     };
     let good = file("NORMAL", &managers);
     assert!(why(&good, &[]).contains("`C: \"System\"`: which volume is that?"));
-    assert!(why(&good, &["ram:1g", "ram:2g"]).contains("1 targets, and 2 volumes"));
+    assert!(
+        why(&good, &["ram:1g", "ram:2g"])
+            .contains("there is 1 target, `C: \"System\"`, and 2 volumes")
+    );
     let network = good.replace("Worker type\n\tDISK", "Worker type\n\tNETWORK,TCP");
     assert!(why(&network, &["ram:1g"]).contains("network workers"));
     for (from, to, part) in [
