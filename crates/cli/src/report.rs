@@ -138,7 +138,7 @@ pub fn read(run: &Path) -> Result<Vec<RunResult>> {
     if results.is_empty() {
         // A run that was killed before it kept anything.
         let early = match run.read_dir().is_ok_and(|mut inside| inside.next().is_none()) {
-            true => " (one that is killed in its first 5 s has none)",
+            true => " (one that is killed in its first seconds has none)",
             false => "",
         };
         bail!("{} holds no result.json: name the folder of a run{early}", run.display());
