@@ -33,8 +33,8 @@ struct Groups {
     groups: Vec<Spanned<IgnoredAny>>,
 }
 
-/// The place of a step of a job's file or of a group in it, both counted from 1, as `FILE:LINE`. The
-/// file alone where that cannot be said.
+/// The place of a step of a job's file or of a group in it, both counted from 1, as `FILE:LINE`.
+/// The file alone where that cannot be said.
 pub fn place_of(path: &Path, step: usize, group: Option<usize>) -> String {
     let name = path.display();
     let line = || -> Option<usize> {

@@ -1,8 +1,8 @@
 //! Several volumes as one: in stripes, so that a worker that goes forward gets to each of them in
 //! turn, or one behind the other.
 //!
-//! They are driven by one lane each, and only those with I/Os under way are looked after, or that are
-//! about to open or to close. A flush goes to those that were written since their last one.
+//! They are driven by one lane each, and only those with I/Os under way are looked after, or that
+//! are about to open or to close. A flush goes to those that were written since their last one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -31,7 +31,8 @@ fn a_worker_may_be_idle() {
     // What a file says of it does not matter, and a test in which nobody does anything is none.
     let one = file("NORMAL", &assigned(&manager(1, 4, &["ram:1g"]), "Idle", "reads")).replace(
         "'END access",
-        "'Access specification name,default assignment\n\tIdle,NONE\n'size\n0,100,0,0,0,1,0,0\n'END access",
+        "'Access specification name,default assignment\n\tIdle,NONE\n'size\n\
+         0,100,0,0,0,1,0,0\n'END access",
     );
     let reading = with(&one, &[]).unwrap();
     assert!(said(&reading).contains("every worker is idle in this test"), "{}", said(&reading));
