@@ -1,6 +1,7 @@
 //! `drumfire run`: drive volumes.
 
 use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -249,9 +250,22 @@ fn rate_of(workload: &Workload) -> Option<f64> {
     }
 }
 
-/// Whether it is reached without any wire.
+/// Whether it is reached without any wire: by an address of loopback, or one of this host's own.
 pub fn is_loopback(uri: &Uri) -> bool {
-    use std::net::ToSocketAddrs;
     let addresses = uri.address().and_then(|address| address.to_socket_addrs().ok());
-    addresses.is_some_and(|mut all| all.any(|address| address.ip().is_loopback()))
+    addresses.is_some_and(|mut all| all.any(is_own))
+}
+
+/// Whether an address is one of this host's: what is sent to it goes out from it. To connect a
+/// socket of UDP sends nothing.
+fn is_own(address: SocketAddr) -> bool {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let from = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    address.ip().is_loopback() || from.is_ok_and(|from| from.ip() == address.ip())
 }

@@ -35,7 +35,12 @@ pub(crate) fn checks(
     // A target on this host that is not ours to count would pass for somebody else.
     let whole = cpu.target_cores.is_some() || !job.loopback;
     let ours = cpu.initiator_cores.map(|cores| cores + cpu.target_cores.unwrap_or(0.0));
-    let ours = ours.filter(|_| whole);
+    let others = if whole {
+        verdict::nobody_else(cpu.host_percent, ours, os::cpu::allowed().len() as u32)
+    } else {
+        let words = "the target is another program of this host: what else used it is not known";
+        Check::new("H17", "nobody-else", Verdict::Unknown, words)
+    };
     let data = match data_right {
         Some(true) => (Verdict::Pass, "every read was compared with what was written"),
         Some(false) => (Verdict::Fail, "a read returned other data than were written"),
@@ -49,7 +54,7 @@ pub(crate) fn checks(
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(totals.ios),
         verdict::cpu_was_ours(cpu.steal_percent, testimony.throttled),
-        verdict::nobody_else(cpu.host_percent, ours, os::cpu::allowed().len() as u32),
+        others,
         verdict::wire(wire),
     ];
     checks.extend(testimony.checks.iter().cloned());
