@@ -445,6 +445,7 @@ impl<'a> Run<'a> {
             cpu,
             processors: after.processors_since(before),
             kernel_threads: testimony.threads,
+            devices: testimony.devices,
             failures,
             failures_unlisted,
             warnings: self.warnings(&workers),

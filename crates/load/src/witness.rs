@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use os::{Clock, DeviceCounters, DeviceSettings, counters};
-use stats::verdict::{self, Asked, Counted, Existence, Opened, Queue, Readable, Window};
-use stats::{Check, Collector, Cpu, KernelThread};
+use stats::verdict::{self, Asked, Beneath, Counted, Disk, Existence, Merged, Merges, Opened};
+use stats::verdict::{Queue, Readable, Window};
+use stats::{Check, Collector, Cpu, DeviceUse, KernelThread};
 use volume::{FileGround, Ground, Volume};
 
 use crate::runner::volumes;
@@ -56,6 +57,8 @@ pub(crate) struct Testimony {
     pub(crate) retransmitted_percent: Option<f64>,
     /// Threads of the kernel that worked, the busiest first.
     pub(crate) threads: Vec<KernelThread>,
+    /// What the devices did, by their names.
+    pub(crate) devices: Vec<DeviceUse>,
 }
 
 impl Witness {
@@ -99,13 +102,14 @@ impl Witness {
         ];
         checks.extend(verdict::direct_io(&self.opened(before, after, &moved)));
         checks.extend(self.counters(before, after, &moved));
-        checks.extend(verdict::block_layer(&self.queues(&before.settings, Some(&after.settings))));
+        checks.extend(verdict::block_layer(&self.disks(before, Some(after))));
         let pair = before.throttled.zip(after.throttled);
         Testimony {
             checks,
             throttled: pair.map(|(before, after)| after.saturating_sub(before)),
             retransmitted_percent: retransmitted(before.segments, after.segments),
             threads: busy_threads(before, after, measured_s),
+            devices: self.devices(before, after, measured_s),
         }
     }
 
@@ -139,6 +143,7 @@ impl Witness {
                     name: seen.name.clone(),
                     asked: file.asked_direct,
                     had: file.direct,
+                    beneath: beneath(file),
                     cache_growth_bytes: pair.map(|(before, after)| after as i64 - before as i64),
                     moved_bytes: Some(moved[index].iter().sum()),
                 }
@@ -154,8 +159,7 @@ impl Witness {
                 Some(device) => device.name.clone(),
                 None => format!("{} of {}", file.file_system.as_deref().unwrap_or("?"), seen.name),
             };
-            let since = before.devices[index].zip(after.devices[index]);
-            let since = since.map(|(before, after)| after.since(&before));
+            let since = since(before, after, index);
             let counted = devices.entry(name.clone()).or_insert(Counted {
                 name,
                 direct: true,
@@ -175,27 +179,50 @@ impl Witness {
         verdict::counters_agree(&devices.into_values().collect::<Vec<_>>(), process)
     }
 
-    /// Each disk once, with its settings.
-    fn queues(
-        &self,
-        before: &[DeviceSettings],
-        after: Option<&[DeviceSettings]>,
-    ) -> Vec<(Asked, Queue, Option<Queue>)> {
-        let mut disks: BTreeMap<&str, (Asked, Queue, Option<Queue>)> = BTreeMap::new();
+    /// Each disk once, with its settings and what was merged in it.
+    fn disks(&self, before: &Moment, after: Option<&Moment>) -> Vec<Disk> {
+        let mut disks: BTreeMap<&str, Disk> = BTreeMap::new();
         for (index, seen) in self.volumes.iter().enumerate() {
             let device = seen.file().and_then(|file| file.device.as_ref());
             let Some(device) = device else { continue };
-            let entry = disks.entry(&device.disk).or_insert_with(|| {
-                let after = after.map(|after| queue(&device.disk, &after[index]));
-                (Asked::default(), queue(&device.disk, &before[index]), after)
+            let disk = disks.entry(&device.disk).or_insert_with(|| Disk {
+                asked: Asked::default(),
+                before: queue(&device.disk, &before.settings[index]),
+                after: after.map(|after| queue(&device.disk, &after.settings[index])),
+                merged: after
+                    .and_then(|after| since(before, after, index))
+                    .map_or_else(Merged::default, |since| merged(&since)),
             });
-            entry.0 = Asked {
-                writes: entry.0.writes || seen.asked.writes,
-                buffered: entry.0.buffered || seen.asked.buffered,
-                most_bytes: entry.0.most_bytes.max(seen.asked.most_bytes),
+            disk.asked = Asked {
+                reads: disk.asked.reads || seen.asked.reads,
+                writes: disk.asked.writes || seen.asked.writes,
+                buffered: disk.asked.buffered || seen.asked.buffered,
+                most_bytes: disk.asked.most_bytes.max(seen.asked.most_bytes),
             };
         }
         disks.into_values().collect()
+    }
+
+    /// What each device did between two moments, whoever asked it.
+    fn devices(&self, before: &Moment, after: &Moment, seconds: f64) -> Vec<DeviceUse> {
+        let mut devices: BTreeMap<&str, DeviceUse> = BTreeMap::new();
+        for (index, seen) in self.volumes.iter().enumerate() {
+            let device = seen.file().and_then(|file| file.device.as_ref());
+            let Some((device, since)) = device.zip(since(before, after, index)) else { continue };
+            let busy_s = since.busy_ms as f64 / 1e3;
+            devices.entry(&device.name).or_insert_with(|| DeviceUse {
+                name: device.name.clone(),
+                reads: since.reads,
+                writes: since.writes,
+                merged_reads: since.merged_reads,
+                merged_writes: since.merged_writes,
+                read_ms: since.read_ms,
+                write_ms: since.write_ms,
+                queue_ms: since.queue_ms,
+                busy_percent: (busy_s / seconds.max(1e-9) * 100.0).min(100.0),
+            });
+        }
+        devices.into_values().collect()
     }
 }
 
@@ -222,17 +249,18 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
             name: seen.name.clone(),
             asked: file.asked_direct,
             had: file.direct,
+            beneath: beneath(file),
             cache_growth_bytes: None,
             moved_bytes: None,
         })
         .collect();
-    let settings = witness.now().settings;
+    let now = witness.now();
     let mut checks = vec![clock(None, None)];
     if !opened.is_empty() {
         checks.push(verdict::data_exists(&witness.readable()));
     }
     checks.extend(verdict::direct_io(&files));
-    checks.extend(verdict::block_layer(&witness.queues(&settings, None)));
+    checks.extend(verdict::block_layer(&witness.disks(&now, None)));
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     checks
 }
@@ -247,6 +275,7 @@ impl Seen {
             all().map(|worker| worker.workload.range.on(volume.geometry())).collect();
         ranges.sort_unstable();
         ranges.dedup();
+        let reads = all().any(|worker| worker.workload.access.read_percent() > 0.0);
         let longest = all().map(|worker| u64::from(worker.workload.access.longest_bytes()));
         let under_way = |index: &usize| {
             let workload = &spec.workers[*index].workload;
@@ -254,9 +283,10 @@ impl Seen {
         };
         Seen {
             name,
-            reads: all().any(|worker| worker.workload.access.read_percent() > 0.0),
+            reads,
             existence: existence(&ground, ranges),
             asked: Asked {
+                reads,
                 writes: all().any(|worker| worker.workload.writes()),
                 buffered: matches!(&ground, Ground::File(file) if !file.direct),
                 most_bytes: longest.max().unwrap_or(0),
@@ -273,6 +303,25 @@ impl Seen {
             _ => None,
         }
     }
+}
+
+/// What the device under a volume did between two moments.
+fn since(before: &Moment, after: &Moment, volume: usize) -> Option<DeviceCounters> {
+    let (before, after) = before.devices[volume].zip(after.devices[volume])?;
+    Some(after.since(&before))
+}
+
+fn merged(since: &DeviceCounters) -> Merged {
+    Merged {
+        reads: Merges { done: since.reads, merged: since.merged_reads },
+        writes: Merges { done: since.writes, merged: since.merged_writes },
+    }
+}
+
+/// What is memory below a file.
+fn beneath(file: &FileGround) -> Option<Beneath> {
+    let memory = file.memory().map(|name| Beneath::Memory(name.to_owned()));
+    memory.or_else(|| file.cached_disk().map(|disk| Beneath::Cached(disk.to_owned())))
 }
 
 /// Whether there are data in ranges of start and length.

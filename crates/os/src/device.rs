@@ -20,12 +20,24 @@ pub struct Device {
 pub struct DeviceCounters {
     /// Reads that it finished.
     pub reads: u64,
-    /// Bytes of them.
+    /// Reads that became part of a neighbour before it had them: they are in no other count.
+    pub merged_reads: u64,
+    /// Bytes of all reads.
     pub read_bytes: u64,
+    /// What its reads took, one added to the other, in milliseconds.
+    pub read_ms: u64,
     /// Writes that it finished.
     pub writes: u64,
-    /// Bytes of them.
+    /// Writes that became part of a neighbour, likewise.
+    pub merged_writes: u64,
+    /// Bytes of all writes.
     pub written_bytes: u64,
+    /// What its writes took, likewise.
+    pub write_ms: u64,
+    /// Time in which it had anything to do, in milliseconds.
+    pub busy_ms: u64,
+    /// What all that it was asked took, one added to the other, in milliseconds.
+    pub queue_ms: u64,
     /// Flushes that it finished.
     pub flushes: u64,
 }
@@ -87,6 +99,22 @@ impl Device {
     /// Whether a thread of this host's kernel does its work: a loop device.
     pub fn has_thread(&self) -> bool {
         self.disk.starts_with("loop")
+    }
+
+    /// Whether its disk is memory of this host, as a RAM disk or a compressed one.
+    pub fn is_memory(&self) -> bool {
+        let numbered = |name: &str| {
+            let number = self.disk.strip_prefix(name).unwrap_or_default();
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        numbered("ram") || numbered("zram")
+    }
+
+    /// Whether its disk is a file that the kernel reads and writes through the page cache: a loop
+    /// device that nobody told otherwise.
+    pub fn is_cached(&self) -> bool {
+        let dio = fs::read_to_string(self.whole().join("loop/dio"));
+        dio.is_ok_and(|text| text.trim() == "0")
     }
 
     fn whole(&self) -> &Path {
@@ -180,21 +208,34 @@ impl DeviceCounters {
         let field = |index: usize| fields.get(index).copied();
         Some(DeviceCounters {
             reads: field(0)?,
+            merged_reads: field(1)?,
             read_bytes: field(2)?.checked_mul(512)?,
+            read_ms: field(3)?,
             writes: field(4)?,
+            merged_writes: field(5)?,
             written_bytes: field(6)?.checked_mul(512)?,
+            write_ms: field(7)?,
+            busy_ms: field(9)?,
+            queue_ms: field(10)?,
             flushes: field(15).unwrap_or(0),
         })
     }
 
     /// What was done since `earlier`.
     pub fn since(&self, earlier: &DeviceCounters) -> DeviceCounters {
+        let since = |of: fn(&DeviceCounters) -> u64| of(self).saturating_sub(of(earlier));
         DeviceCounters {
-            reads: self.reads.saturating_sub(earlier.reads),
-            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
-            writes: self.writes.saturating_sub(earlier.writes),
-            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
-            flushes: self.flushes.saturating_sub(earlier.flushes),
+            reads: since(|it| it.reads),
+            merged_reads: since(|it| it.merged_reads),
+            read_bytes: since(|it| it.read_bytes),
+            read_ms: since(|it| it.read_ms),
+            writes: since(|it| it.writes),
+            merged_writes: since(|it| it.merged_writes),
+            written_bytes: since(|it| it.written_bytes),
+            write_ms: since(|it| it.write_ms),
+            busy_ms: since(|it| it.busy_ms),
+            queue_ms: since(|it| it.queue_ms),
+            flushes: since(|it| it.flushes),
         }
     }
 }
@@ -230,12 +271,30 @@ mod test {
     fn reads_counters() {
         let old = DeviceCounters::parse("5 1 80 9 3 0 24 1 0 2 3").unwrap();
         assert_eq!((old.reads, old.read_bytes, old.writes), (5, 40_960, 3));
-        let new = DeviceCounters::parse("  9 1 88 9 4 0 32 1 0 2 3 0 0 0 0 7 1\n").unwrap();
+        let new = DeviceCounters::parse("  9 3 88 19 4 2 32 5 0 6 8 0 0 0 0 7 1\n").unwrap();
         let since = new.since(&old);
         assert_eq!((since.reads, since.read_bytes), (4, 4096));
         assert_eq!((since.written_bytes, since.flushes), (4096, 7));
+        assert_eq!((since.merged_reads, since.merged_writes), (2, 2));
+        assert_eq!((since.read_ms, since.write_ms), (10, 4));
+        assert_eq!((since.busy_ms, since.queue_ms), (4, 5));
         assert_eq!(DeviceCounters::parse("1 2 x"), None);
         assert_eq!(DeviceCounters::parse(""), None);
+    }
+
+    #[test]
+    fn memory_is_known_by_its_name() {
+        let disk = |name: &str| Device {
+            name: name.to_owned(),
+            disk: name.to_owned(),
+            folder: PathBuf::from("/none"),
+        };
+        assert_eq!(["ram0", "zram12"].map(|name| disk(name).is_memory()), [true; 2]);
+        assert_eq!(
+            ["ram", "ramdisk", "vda", "loop0"].map(|name| disk(name).is_memory()),
+            [false; 4]
+        );
+        assert!(!disk("loop0").is_cached());
     }
 
     #[test]

@@ -90,6 +90,9 @@ pub struct RunResult {
     /// Threads of the kernel that worked, the busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_threads: Vec<KernelThread>,
+    /// What the block devices below the volumes did in the measured window, by their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceUse>,
     /// Which I/Os ended in a fault, and why: the earliest kind first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
@@ -363,6 +366,31 @@ pub struct KernelThread {
     pub name: String,
     /// Cores that it used; counted in hundredths of a second.
     pub cores: f64,
+}
+
+/// What a block device did in the measured window by the kernel's account, whoever asked it. Times
+/// are those of all its I/Os, one added to the other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceUse {
+    /// As `vda1`.
+    pub name: String,
+    /// Reads that it did.
+    pub reads: u64,
+    /// Writes that it did.
+    pub writes: u64,
+    /// Reads that became part of a neighbour before.
+    pub merged_reads: u64,
+    /// Writes that became part of a neighbour before.
+    pub merged_writes: u64,
+    /// What reads took, in milliseconds.
+    pub read_ms: u64,
+    /// What writes took, in milliseconds.
+    pub write_ms: u64,
+    /// What everything took, in milliseconds.
+    pub queue_ms: u64,
+    /// Share of the time in which it had anything to do, 0 to 100.
+    pub busy_percent: f64,
 }
 
 /// What one worker did.

@@ -8,18 +8,22 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::supports;
 use crate::run::Totals;
 
+mod block_layer;
 mod ceiling;
 mod host;
 mod little;
 mod steady;
 mod storage;
 
+pub use block_layer::{Asked, Disk, Merged, Merges, Queue, block_layer};
 pub use ceiling::{Ceiling, generator_ceiling};
 pub(crate) use host::stopped_s;
-pub use host::{Asked, Queue, Window, block_layer, clock, repeats};
+pub use host::{Window, clock, repeats};
 pub use little::{Flow, littles_law};
 pub use steady::steady_state;
-pub use storage::{Counted, Existence, Opened, Readable, counters_agree, data_exists, direct_io};
+pub use storage::{
+    Beneath, Counted, Existence, Opened, Readable, counters_agree, data_exists, direct_io,
+};
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -39,6 +39,8 @@ pub struct FileGround {
     file: File,
 }
 
+/// File systems that are nothing but memory, whatever they say to `O_DIRECT`.
+const IN_MEMORY: [&str; 3] = ["tmpfs", "ramfs", "devtmpfs"];
 /// Blocks of a device that are looked at.
 pub const SAMPLES: u32 = 64;
 /// Bytes of each.
@@ -54,6 +56,20 @@ impl FileGround {
         let device = Device::under(&file);
         let file_system = if is_device { None } else { os::file_system(&file) };
         Ok(FileGround { path, asked_direct, direct, device, is_device, file_system, file })
+    }
+
+    /// The file system or disk that keeps it in memory of this host, if one does.
+    pub fn memory(&self) -> Option<&str> {
+        let disk = self.device.as_ref().filter(|device| device.is_memory());
+        let system = self.file_system.as_deref().filter(|name| IN_MEMORY.contains(name));
+        system.or(disk.map(|device| device.disk.as_str()))
+    }
+
+    /// The loop device that reads and writes its own file through the page cache, if it lies on
+    /// one.
+    pub fn cached_disk(&self) -> Option<&str> {
+        let device = self.device.as_ref().filter(|device| device.is_cached());
+        device.map(|device| device.disk.as_str())
     }
 
     /// What of a range was ever written. A block device has no map: it is an error to ask for one.

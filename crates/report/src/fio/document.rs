@@ -16,8 +16,7 @@ impl<K: Serialize, V: Serialize> Serialize for Object<K, V> {
     }
 }
 
-/// The whole document. What fio says of disks is left out, as where fio finds none: only the I/Os
-/// of the run are counted here.
+/// The whole document.
 #[derive(serde::Serialize)]
 pub(super) struct Document {
     #[serde(rename = "fio version")]
@@ -26,6 +25,23 @@ pub(super) struct Document {
     pub timestamp_ms: i64,
     pub time: String,
     pub jobs: Vec<Job>,
+    /// Left out, as with fio, where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disk_util: Vec<Disk>,
+}
+
+/// A disk. Times are in milliseconds, those of all I/Os one added to the other.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub(super) struct Disk {
+    pub name: String,
+    pub read_ios: u64,
+    pub write_ios: u64,
+    pub read_merges: u64,
+    pub write_merges: u64,
+    pub read_ticks: u64,
+    pub write_ticks: u64,
+    pub in_queue: u64,
+    pub util: f64,
 }
 
 #[derive(serde::Serialize)]

@@ -7,6 +7,7 @@
 
 mod bins;
 mod directions;
+mod disks;
 mod document;
 mod figures;
 mod histograms;
@@ -46,6 +47,7 @@ pub fn write(steps: &[RunResult], plus: bool, out: &mut impl Write) -> io::Resul
         timestamp_ms,
         time,
         jobs: (0..).zip(steps).flat_map(of_step).collect(),
+        disk_util: disks::disks(steps),
     };
     document.serialize(&mut Serializer::with_formatter(&mut *out, AsFio::default()))?;
     writeln!(out)
@@ -149,7 +151,7 @@ fn shares(
     let samples = part.buckets.samples().max(1) as f64;
     let between = |from: u64, to: u64| -> f64 {
         let inside = |bucket: &stats::Bucket| (from..to).contains(&bucket.from_ns);
-        part.buckets.iter().filter(inside).map(|bucket| bucket.count as f64).sum()
+        part.buckets.iter().filter(inside).map(|bucket| bucket.count).sum::<u64>() as f64
     };
     let mut from = if unit_ns == 1 { 0 } else { unit_ns };
     let mut found = Vec::new();

@@ -38,11 +38,17 @@ pub(super) fn options(group: &Group<'_>) -> Vec<(&'static str, String)> {
     if let [volume, ..] = volumes[..]
         && volumes.iter().all(|other| *other == volume)
     {
-        options.push(("filename", volume.replace(':', "\\:")));
+        options.push(("filename", path(volume).replace(':', "\\:")));
     }
     // Tools that draw want it always.
     options.push(("numjobs", group.per_volume.to_string()));
     options
+}
+
+/// The path of a file, which is what fio calls it by; any other volume by its own name.
+fn path(volume: &str) -> &str {
+    let file = volume.strip_prefix("file:");
+    file.map_or(volume, |file| file.split_once('?').map_or(file, |(path, _)| path))
 }
 
 /// I/Os that each worker may have under way.

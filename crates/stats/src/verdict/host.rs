@@ -1,6 +1,5 @@
-//! Checks of the host: clock, block layer, and how often a run was repeated.
+//! Checks of time: the clock, how long was measured, and how often a run was repeated.
 
-use super::storage::together;
 use super::{Check, Verdict};
 
 /// Reading the clock may take this share of the processor time of an I/O, in percent.
@@ -42,8 +41,8 @@ impl Window {
             String::new()
         } else {
             format!(
-                ": for {lost:.2} s (at most 2 %) the run was stopped or kept from running, and its \
-                 rate counts that time"
+                ": for {lost:.2} s or more (at most 2 %) the run was stopped or kept from running, \
+                 and its rate counts that time"
             )
         };
         (verdict, format!("{measured_s:.2} s measured, {asked_s:.2} asked{why}"))
@@ -91,109 +90,6 @@ pub fn clock(
         false => check(Verdict::Warn, evidence)
             .mend("echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"),
     }
-}
-
-/// How the block layer treats a disk. `None` where it does not tell.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Queue {
-    /// The disk.
-    pub name: String,
-    /// The I/O scheduler.
-    pub scheduler: Option<String>,
-    /// 0 merges neighbouring I/Os.
-    pub nomerges: Option<u64>,
-    /// Where completions run.
-    pub rq_affinity: Option<u64>,
-    /// Latency to which writeback is throttled, in microseconds.
-    pub wbt_us: Option<u64>,
-    /// Bytes of read-ahead.
-    pub read_ahead_bytes: Option<u64>,
-    /// Longest I/O before it is split, in bytes.
-    pub most_bytes: Option<u64>,
-    /// It turns.
-    pub rotational: Option<bool>,
-    /// A cache that loses writes without power.
-    pub volatile_cache: Option<bool>,
-}
-
-/// What a job asks of a disk, as far as the block layer's settings matter for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Asked {
-    /// It is written.
-    pub writes: bool,
-    /// It is read or written through the page cache.
-    pub buffered: bool,
-    /// Longest I/O in bytes; 0 if not known.
-    pub most_bytes: u64,
-}
-
-impl Queue {
-    /// What each setting does to a measurement, and the command that mends it.
-    fn findings(&self, asked: Asked) -> Vec<(String, String)> {
-        let set = |file: &str, value: &str| {
-            format!("echo {value} > /sys/block/{}/queue/{file}", self.name)
-        };
-        let mut found = Vec::new();
-        let scheduler = self.scheduler.as_deref().filter(|name| *name != "none");
-        if let (Some(name), Some(false)) = (scheduler, self.rotational) {
-            let why = format!("scheduler {name} orders what a solid-state disk need not order");
-            found.push((why, set("scheduler", "none")));
-        }
-        if let (Some(us @ 1..), true) = (self.wbt_us, asked.writes && asked.buffered) {
-            let why = format!("writeback is throttled to keep reads below {us} µs");
-            found.push((why, set("wbt_lat_usec", "0")));
-        }
-        if let (Some(bytes @ 1..), true) = (self.read_ahead_bytes, asked.buffered) {
-            let why = format!("the kernel reads {} KiB ahead", bytes / 1024);
-            found.push((why, set("read_ahead_kb", "0")));
-        }
-        if let Some(most) = self.most_bytes.filter(|most| *most > 0 && asked.most_bytes > *most) {
-            let why = format!("I/Os of {} bytes are split at {most}", asked.most_bytes);
-            found.push((why, set("max_sectors_kb", &asked.most_bytes.div_ceil(1024).to_string())));
-        }
-        found
-    }
-
-    fn facts(&self) -> String {
-        let mut words = vec![self.name.clone()];
-        let mut say = |name: &str, value: Option<String>| {
-            words.extend(value.map(|value| format!("{name} {value}")));
-        };
-        say("scheduler", self.scheduler.clone());
-        say("nomerges", self.nomerges.map(|n| n.to_string()));
-        say("rq_affinity", self.rq_affinity.map(|n| n.to_string()));
-        say("wbt", self.wbt_us.map(|us| format!("{us} µs")));
-        say("read-ahead", self.read_ahead_bytes.map(|bytes| format!("{} KiB", bytes / 1024)));
-        let cache = |volatile| if volatile { "volatile" } else { "none or durable" };
-        say("write cache", self.volatile_cache.map(|volatile| cache(volatile).to_owned()));
-        words.join(", ")
-    }
-}
-
-/// H18: the block layer leaves I/Os alone, and its settings stay during a run. Each disk with what
-/// is asked of it, its settings before, and after if there was a run. `None` without a disk.
-pub fn block_layer(disks: &[(Asked, Queue, Option<Queue>)]) -> Option<Check> {
-    if disks.is_empty() {
-        return None;
-    }
-    let judged = disks.iter().map(|(asked, before, after)| match after {
-        Some(after) if after != before => {
-            let words = format!("changed meanwhile: {}; then {}", before.facts(), after.facts());
-            (Verdict::Fail, words)
-        }
-        _ if *before == (Queue { name: before.name.clone(), ..Queue::default() }) => {
-            (Verdict::Unknown, format!("{}: the system shows no settings", before.name))
-        }
-        _ => {
-            let findings = before.findings(*asked);
-            let verdict = if findings.is_empty() { Verdict::Pass } else { Verdict::Warn };
-            let why = findings.into_iter().map(|(why, _)| format!("; {why}"));
-            (verdict, before.facts() + &why.collect::<String>())
-        }
-    });
-    let check = together("H18", "block-layer", judged, "");
-    let commands = disks.iter().flat_map(|(asked, before, _)| before.findings(*asked));
-    Some(commands.fold(check, |check, (_, command)| check.mend(command)))
 }
 
 /// Runs that a published number needs.
@@ -262,35 +158,6 @@ mod test {
         assert_eq!(judge(4.5, 4.5, &[1.0, 2.0, 3.0, 4.5]), Verdict::Pass);
         assert_eq!(judge(60.0, 60.0, &[1.0, 2.6, 3.0, 60.0]), Verdict::Fail);
         assert_eq!(judge(60.0, 60.0, &[1.0, 3.3, 4.0]), Verdict::Warn);
-    }
-
-    #[test]
-    fn settings_are_judged_by_what_is_asked() {
-        let queue = Queue {
-            name: "vda".into(),
-            scheduler: Some("none".into()),
-            wbt_us: Some(75_000),
-            read_ahead_bytes: Some(131_072),
-            most_bytes: Some(65_536),
-            rotational: Some(false),
-            ..Queue::default()
-        };
-        let judge =
-            |asked, queue: &Queue, after| block_layer(&[(asked, queue.clone(), after)]).unwrap();
-        let plain = Asked { writes: true, buffered: false, most_bytes: 65_536 };
-        assert_eq!(judge(plain, &queue, None).verdict, Verdict::Pass);
-        let ordered = Queue { scheduler: Some("bfq".into()), ..queue.clone() };
-        let found = judge(plain, &ordered, Some(ordered.clone()));
-        assert_eq!(found.verdict, Verdict::Warn);
-        assert_eq!(found.mend, ["echo none > /sys/block/vda/queue/scheduler"]);
-        let turning = Queue { rotational: Some(true), ..ordered.clone() };
-        assert_eq!(judge(plain, &turning, None).verdict, Verdict::Pass);
-        assert_eq!(judge(plain, &queue, Some(ordered)).verdict, Verdict::Fail);
-        assert_eq!(judge(Asked { buffered: true, ..plain }, &queue, None).mend.len(), 2);
-        assert_eq!(judge(Asked { most_bytes: 65_537, ..plain }, &queue, None).mend.len(), 1);
-        let silent = Queue { name: "x".into(), ..Queue::default() };
-        assert_eq!(judge(plain, &silent, None).verdict, Verdict::Unknown);
-        assert_eq!(block_layer(&[]), None);
     }
 
     #[test]

@@ -108,6 +108,15 @@ pub fn data_exists(volumes: &[Readable]) -> Check {
     })
 }
 
+/// What is memory of this host below a file or device, whatever its `O_DIRECT` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Beneath {
+    /// A file system or disk that is nothing else, by its name.
+    Memory(String),
+    /// A loop device that reads and writes its own file through the page cache, by its name.
+    Cached(String),
+}
+
 /// How a file was opened, and what became of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opened {
@@ -117,6 +126,8 @@ pub struct Opened {
     pub asked: bool,
     /// It does, as the kernel says.
     pub had: bool,
+    /// What is memory below it.
+    pub beneath: Option<Beneath>,
     /// Bytes by which its share of the page cache grew; `None` if not known or not yet.
     pub cache_growth_bytes: Option<i64>,
     /// Bytes that were moved; `None` before a run.
@@ -136,6 +147,17 @@ impl Opened {
             let cache = "goes through the page cache, memory is part of what is measured";
             return (Verdict::Warn, format!("{name} {cache} ({why})"));
         }
+        match &self.beneath {
+            Some(Beneath::Memory(what)) => {
+                let words = "O_DIRECT goes around nothing, what it lies on is memory";
+                return (Verdict::Warn, format!("{name}: {words} ({what})"));
+            }
+            Some(Beneath::Cached(disk)) => {
+                let words = "O_DIRECT, but below it the page cache keeps the file of";
+                return (Verdict::Warn, format!("{name}: {words} {disk}"));
+            }
+            None => {}
+        }
         let (Some(growth), Some(moved)) = (self.cache_growth_bytes, self.moved_bytes) else {
             let state = if self.moved_bytes.is_none() { Verdict::Pass } else { Verdict::Unknown };
             return (state, format!("{name}: open with O_DIRECT"));
@@ -153,7 +175,13 @@ impl Opened {
 /// H01: I/O goes around the page cache where that was asked for. `None` if no volume is a file.
 pub fn direct_io(files: &[Opened]) -> Option<Check> {
     let judged = files.iter().map(Opened::judge);
-    (!files.is_empty()).then(|| together("H01", "direct-io", judged, ""))
+    let check = (!files.is_empty()).then(|| together("H01", "direct-io", judged, ""))?;
+    let disks = files.iter().filter(|file| file.had).filter_map(|file| match &file.beneath {
+        Some(Beneath::Cached(disk)) => Some(disk),
+        _ => None,
+    });
+    let command = |disk: &String| format!("losetup --direct-io=on /dev/{disk}");
+    Some(disks.map(command).fold(check, Check::mend))
 }
 
 /// What one device was asked, and what it counted.
@@ -173,6 +201,10 @@ pub struct Counted {
     pub slack: u64,
 }
 
+/// What a difference between the two counts means.
+const MORE: &str = "more than was asked: others use it, too, or the kernel reads ahead";
+const LESS: &str = "less than was asked: something above the device answered";
+
 /// Counters may differ by this share: the ends of the window are not the same instant.
 const AGREE: f64 = 0.02;
 /// A device that saw less than this share of direct I/O did not answer it.
@@ -186,6 +218,7 @@ impl Counted {
         };
         let mut verdict = Verdict::Pass;
         let mut words = Vec::new();
+        let mut why = None;
         for (way, index) in [("read", 0), ("wrote", 1)] {
             let (issued, seen) = (self.issued[index], device[index]);
             if issued == 0 {
@@ -198,12 +231,17 @@ impl Counted {
                 mib(issued),
                 share * 100.0
             ));
-            verdict = verdict.worse(self.compare(issued, seen));
+            let compared = self.compare(issued, seen);
+            if compared != Verdict::Pass && compared == verdict.worse(compared) {
+                why = Some(if seen > issued { MORE } else { LESS });
+            }
+            verdict = verdict.worse(compared);
         }
         if words.is_empty() {
             words.push("nothing was asked of it".to_owned());
         }
-        (verdict, format!("{name} {} in {} I/Os", words.join(", "), self.device_ios))
+        let why = why.map_or_else(String::new, |why| format!(" ({why}; at most 2 % apart)"));
+        (verdict, format!("{name} {} in {} I/Os{why}", words.join(", "), self.device_ios))
     }
 
     fn compare(&self, issued: u64, seen: u64) -> Verdict {
@@ -334,6 +372,7 @@ mod test {
                 name: "file:a".into(),
                 asked,
                 had,
+                beneath: None,
                 cache_growth_bytes: Some(growth),
                 moved_bytes: Some(1 << 33),
             };
@@ -345,6 +384,27 @@ mod test {
         assert!(opened(true, false, 0).evidence.contains("refuses O_DIRECT"));
         assert!(opened(false, false, 0).evidence.contains("by request"));
         assert_eq!(direct_io(&[]), None);
+    }
+
+    #[test]
+    fn memory_below_a_file_is_said() {
+        let judge = |beneath| {
+            let file = Opened {
+                name: "file:a".into(),
+                asked: true,
+                had: true,
+                beneath: Some(beneath),
+                cache_growth_bytes: Some(0),
+                moved_bytes: Some(1 << 33),
+            };
+            direct_io(&[file]).unwrap()
+        };
+        let memory = judge(Beneath::Memory("tmpfs".into()));
+        assert_eq!((memory.verdict, memory.mend.len()), (Verdict::Warn, 0));
+        assert!(memory.evidence.contains("is memory (tmpfs)"), "{memory:?}");
+        let cached = judge(Beneath::Cached("loop7".into()));
+        assert_eq!(cached.verdict, Verdict::Warn);
+        assert_eq!(cached.mend, ["losetup --direct-io=on /dev/loop7"]);
     }
 
     #[test]
@@ -365,10 +425,12 @@ mod test {
         let counted = |direct, seen| counted(direct, seen, Some([seen, 0]));
         assert_eq!(counted(true, 98_000_000).verdict, Verdict::Pass);
         assert_eq!(counted(true, 97_998_000).verdict, Verdict::Warn);
-        assert_eq!(counted(true, 103_000_000).verdict, Verdict::Warn);
+        let more = counted(true, 103_000_000);
+        assert_eq!(more.verdict, Verdict::Warn);
+        assert!(more.evidence.contains("others use it, too"), "{more:?}");
         let lie = counted(true, 69_632);
         assert_eq!(lie.verdict, Verdict::Fail);
-        assert!(lie.evidence.contains("in 17 I/Os"), "{lie:?}");
+        assert!(lie.evidence.contains("in 17 I/Os (less than was asked"), "{lie:?}");
         assert_eq!(counted(false, 0).verdict, Verdict::Warn);
         assert_eq!(counters_agree(&[], None), None);
     }
