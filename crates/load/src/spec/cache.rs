@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access::is_default;
+use super::defaults::is_default;
 
 /// How a group's files stand to the page cache when the run begins. Volumes around it are not
 /// touched.

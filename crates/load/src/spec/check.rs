@@ -1,10 +1,13 @@
 //! Whether a job makes sense in itself, and what is wrong with it where it does not.
 
 use super::Line;
-use super::access::{self, AccessError};
+use super::access::AccessError;
 use super::data_pattern::DataPattern;
-use super::job::{Content, Group, JobSpec, Pacing, Step, Verify, Workload};
+use super::group::Group;
+use super::job::{JobSpec, Step};
+use super::line::MAX_BYTES;
 use super::when::When;
+use super::workload::{Content, Pacing, Verify, Workload};
 
 /// What is wrong with a job, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -279,7 +282,7 @@ impl Workload {
         let rate = match self.pacing {
             Pacing::Closed => return Ok(()),
             Pacing::Ios { per_second, .. } => per_second,
-            Pacing::Bytes { per_second, .. } => per_second / f64::from(access::MAX_BYTES),
+            Pacing::Bytes { per_second, .. } => per_second / f64::from(MAX_BYTES),
         };
         within(at, "a rate", "above 0, at most 1e9 I/Os", rate, rate > 0.0 && rate <= MAX_RATE)?;
         let closed = |line: &Line| line.delay_us > 0 || line.reply_bytes > 0;

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access::is_default;
 use super::check::{SpecError, within};
-use super::job::{Pacing, Workload};
+use super::defaults::is_default;
+use super::workload::{Pacing, Workload};
 
 /// Most of a time: a year in microseconds.
 const MOST_US: u64 = 366 * 86_400 * 1_000_000;

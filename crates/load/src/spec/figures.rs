@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access::is_default;
+use super::defaults::is_default;
 
 /// Most percentiles of a group, as with fio.
 pub const PERCENTILES_MAX: usize = 20;

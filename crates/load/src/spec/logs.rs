@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access::is_default;
+use super::defaults::is_default;
 
 /// Logs of the jobs that a group stands for. Each name is a path up to what fio puts behind it,
 /// as `_bw.1.log`.

@@ -5,23 +5,28 @@
 //! same time; the workers of a group do the same [`Workload`], each to one volume.
 
 mod access;
+mod access_error;
 mod cache;
 mod check;
 mod control;
 mod data_pattern;
+mod defaults;
 mod figures;
+mod group;
 mod job;
+mod line;
 mod logs;
+mod places;
 mod replay;
 mod run;
 mod size;
 mod steady;
 mod when;
 mod words;
+mod workload;
 mod zone_walk;
 
-pub(crate) use access::MAX_BYTES as MAX_IO_BYTES;
-pub use access::{Access, AccessError, Line, Places, Walk, Zone};
+pub use access::{Access, AccessError};
 pub use cache::{Cache, Expect};
 pub use check::SpecError;
 pub use control::{Demand, Demands, DepthSearch, Flow, Think};
@@ -29,11 +34,12 @@ pub use control::{Demand, Demands, DepthSearch, Flow, Think};
 pub(crate) use data_pattern::data_pattern;
 pub use data_pattern::{DataPattern, PATTERN_MAX_BYTES};
 pub use figures::{Directions, Figures, PERCENTILES_MAX};
-pub use job::{
-    Arrivals, Content, Group, JobSpec, MADE, MAKER, Pacing, Reported, Step, Stripes, Verify,
-    Workload,
-};
+pub use group::{Group, Reported, Stripes};
+pub use job::{JobSpec, MADE, MAKER, Step};
+pub use line::Line;
+pub(crate) use line::MAX_BYTES as MAX_IO_BYTES;
 pub use logs::{HistogramLog, Logs};
+pub use places::{Places, Walk, Zone};
 pub use replay::{OpenTrace, Replay, Skip, TraceError, open_trace};
 pub use run::{Part, RunSpec, Shift, TargetThreads, WorkerSpec};
 pub use size::{Extent, Range};
@@ -41,4 +47,5 @@ pub(crate) use steady::Watch;
 pub use steady::{Quantity, Steady};
 pub use when::When;
 pub use words::Rate;
+pub use workload::{Arrivals, Content, Pacing, Verify, Workload};
 pub use zone_walk::ZoneWalk;

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::access::{AccessError, is_default};
-use super::job::{JobSpec, Workload};
+use super::access::AccessError;
+use super::defaults::is_default;
+use super::job::JobSpec;
 use super::size;
+use super::workload::{Pacing, Workload};
 use crate::formats::FormatError;
 use crate::trace::{self, Trace};
 
@@ -186,14 +188,13 @@ impl Replay {
 impl Workload {
     /// Whether I/Os begin by the clock: at a rate, or at the times of a trace.
     pub fn is_paced(&self) -> bool {
-        self.pacing != super::job::Pacing::Closed
-            || self.access.trace.as_ref().is_some_and(Replay::is_timed)
+        self.pacing != Pacing::Closed || self.access.trace.as_ref().is_some_and(Replay::is_timed)
     }
 
     /// What does not go together with a trace.
     pub(super) fn beside_a_trace(&self) -> Option<&'static str> {
         let replay = self.access.trace.as_ref()?;
-        let paced = self.pacing != super::job::Pacing::Closed;
+        let paced = self.pacing != Pacing::Closed;
         [
             (paced, "a trace has times of its own: leave the rate away"),
             (self.verify.is_some(), "what a trace writes is not compared: leave verify away"),

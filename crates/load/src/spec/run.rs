@@ -9,9 +9,9 @@ use stats::Job;
 use volume::Volume;
 
 use super::cache::Cache;
-use super::job::Workload;
 use super::steady::Steady;
 use super::when::When;
+use super::workload::Workload;
 
 /// Shortest time for which depths that were found are measured.
 const LEAST_WINDOW_SECONDS: f64 = 0.1;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use stats::Second;
 
-use super::access::is_default;
+use super::defaults::is_default;
 
 /// A step ends when this holds of its latest seconds, over all its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

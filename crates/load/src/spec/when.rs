@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access::is_default;
+use super::defaults::is_default;
 
 /// When the workers of a group begin and end; with the step where nothing is said.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::access::Places;
+use super::places::Places;
 
 /// A rate over all workers.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,7 +3,8 @@
 use block::Geometry;
 use serde::{Deserialize, Serialize};
 
-use super::access::{Access, AccessError, Places, Walk};
+use super::access::{Access, AccessError};
+use super::places::{Places, Walk};
 use super::size::{self, Range};
 
 /// All I/Os stay in one zone until so many bytes were read and written there, and then go on in the
