@@ -7,7 +7,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use block::Nanos;
 use os::{Clock, Waker};
 
-use super::{POLL, RunError, ledger_path, volumes};
+use super::under_way::POLL;
+use super::{RunError, ledger_path, volumes};
 use crate::engine::{self, News, Running, Seat, Stop};
 use crate::handover::{Command, Handover};
 use crate::ledger::Ledger;

@@ -1,0 +1,61 @@
+//! How the workers' numbers get to the collector.
+
+use std::time::Duration;
+
+use super::crew::Crew;
+use super::under_way::Run;
+use crate::patience::Patience;
+use crate::spec::RunSpec;
+use crate::worker::Trouble;
+
+impl Run<'_> {
+    /// Asks all workers for their intervals and merges them.
+    pub(super) fn collect(&mut self, crew: &Crew) {
+        crew.ask();
+        let mut patience = Patience::new(self.clock.now());
+        let mut missing: Vec<usize> = crew.handovers.iter().map(|it| it.workers).collect();
+        loop {
+            for (handover, missing) in crew.handovers.iter().zip(&mut missing) {
+                while let Some((worker, interval)) = handover.take_full() {
+                    self.collected.add(worker, &interval);
+                    handover.put_empty(interval);
+                    *missing = missing.saturating_sub(1);
+                }
+                while let Some((worker, trouble)) = handover.troubles.pop() {
+                    self.note(worker, trouble);
+                }
+            }
+            let late = || crew.ids.iter().zip(&missing).filter(|(_, missing)| **missing > 0);
+            let starved = || late().any(|(id, _)| os::sample::is_runnable(*id));
+            let all = missing.iter().all(|missing| *missing == 0);
+            if all || self.stop.asked() > 1 || patience.is_over(self.clock.now(), starved) {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        self.late = missing.iter().sum();
+    }
+
+    fn note(&mut self, worker: usize, trouble: Trouble) {
+        let WorkerNames { name, uri } = names(self.spec, worker);
+        let words = match trouble {
+            Trouble::Missed(missed) => return self.missed.note(worker, missed),
+            Trouble::Lost(why) => format!("{name} lost {uri}: {why}"),
+            Trouble::Mismatch(finding) => {
+                self.mismatch = true;
+                format!("{name} read other data than were written: {uri}, {finding}")
+            }
+        };
+        self.trouble.get_or_insert(words);
+    }
+}
+
+struct WorkerNames<'a> {
+    name: &'a str,
+    uri: &'a str,
+}
+
+fn names(spec: &RunSpec, worker: usize) -> WorkerNames<'_> {
+    let worker = &spec.workers[worker];
+    WorkerNames { name: &worker.name, uri: &worker.uri }
+}

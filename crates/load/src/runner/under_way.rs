@@ -1,0 +1,274 @@
+//! One run under way: filling, ramp, measured window, second by second.
+
+use std::time::Duration;
+
+use block::Nanos;
+use os::Clock;
+use stats::live::{About, Action, Live, Phase, Snapshot};
+use stats::{Collector, RunResult, WorkerName};
+
+use super::OVERTIME_SECONDS;
+use super::crew::Crew;
+use super::words::origin;
+use crate::engine::Stop;
+use crate::handover::Command;
+use crate::meter::{Meter, Reading, Threads};
+use crate::outcome::MissedDemands;
+use crate::records::Desk;
+use crate::spec::{RunSpec, Watch};
+use crate::witness::{Moment, Witness};
+use crate::worker::outlasts;
+
+/// How often the view may answer keys.
+pub(super) const POLL: Duration = Duration::from_millis(50);
+/// Histograms over time in what is kept while it runs: all of a long run are tens of megabytes.
+const DRAFT_SPANS: usize = 256;
+
+/// The beginning of the measured window.
+pub(super) struct Opening {
+    /// By the clock on the wall.
+    pub(super) started: String,
+    pub(super) witness: Witness,
+    pub(super) before: (Reading, Moment),
+}
+
+/// One run under way, as the collecting thread sees it.
+pub(super) struct Run<'a> {
+    pub(super) spec: &'a RunSpec,
+    pub(super) stop: Stop,
+    pub(super) clock: Clock,
+    pub(super) collected: Collector,
+    meter: Meter,
+    errors: u64,
+    pub(super) trouble: Option<String>,
+    pub(super) mismatch: bool,
+    pub(super) missed: MissedDemands,
+    /// Depths are searched, and nothing else is done.
+    searching: bool,
+    /// Volumes are written once before the run.
+    filling: bool,
+    /// Every worker has done all that it was to do.
+    pub(super) finished: bool,
+    /// Workers whose last numbers did not come in time.
+    pub(super) late: usize,
+    /// When it was steady, in seconds of the measured window.
+    pub(super) steady_at_s: Option<f64>,
+    watch: Watch,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(spec: &'a RunSpec, crew: &Crew, stop: Stop) -> Run<'a> {
+        let names = spec.workers.iter().map(|worker| WorkerName {
+            name: worker.name.clone(),
+            volume: worker.uri.clone(),
+            target: worker.target.clone(),
+        });
+        let targets = spec.targets.as_ref().map(|targets| targets.threads.clone());
+        let threads = Threads {
+            initiators: crew.ids.clone(),
+            pollers: crew.pollers.clone(),
+            targets,
+            companions_ns: crew.companions_ns.clone(),
+        };
+        Run {
+            spec,
+            stop,
+            clock: Clock::get(),
+            collected: Collector::new(names.collect()),
+            meter: Meter::new(threads),
+            errors: 0,
+            trouble: None,
+            mismatch: false,
+            missed: MissedDemands::default(),
+            searching: false,
+            filling: false,
+            finished: false,
+            late: 0,
+            steady_at_s: None,
+            watch: Watch::new(spec.steady),
+        }
+    }
+
+    pub(super) fn go(mut self, crew: &Crew, desk: Option<&Desk>, live: &mut dyn Live) -> RunResult {
+        let spec = self.spec;
+        let cores = os::cpu::allowed().len() as u32;
+        live.start(&About { job: spec.job.clone(), kind: None, origin: origin(spec), cores });
+        // What is read must be there before the first read, or after the filling.
+        let mut witness = (!fills(spec)).then(|| Witness::look(spec));
+        if fills(spec) {
+            self.fill(crew, live);
+            witness = Some(Witness::look(spec));
+        }
+        let witness = witness.expect("looked before or after the filling");
+        let commanded = self.clock.now();
+        crew.command(Command::Run);
+        let mut begin = self.clock.now();
+        if let Some(desk) = desk {
+            let ramp = nanos(spec.ramp_seconds);
+            let opening = if ramp > Nanos(0) { begin + ramp } else { commanded };
+            desk.open(commanded, opening, begin + ramp + nanos(spec.seconds + overtime(spec)));
+        }
+        if spec.ramp_seconds > 0.0 {
+            begin = self.phase(None, spec.ramp_seconds, begin, crew, live).1;
+        }
+        self.collected.restart();
+        let started = jiff::Timestamp::now().to_string();
+        let before = (self.meter.read(self.clock.now()), witness.now());
+        let mut opening = Opening { started, witness, before };
+        self.searching = spec.search_window().is_some();
+        let mut end = self.phase(Some(&opening), spec.seconds, begin, crew, live);
+        if let Some(window) = spec.search_window().filter(|_| self.searching && crew.has_found()) {
+            end = self.measure_found(&mut opening, window, (begin, end), crew, live);
+        }
+        let after = (self.meter.read(self.clock.now()), opening.witness.now());
+        crew.command(Command::Drain);
+        live.failed(&self.collected.failures().0);
+        live.end();
+        self.result(&opening, &after, end, usize::MAX)
+    }
+
+    /// Begins the measured window anew when all depths are found, and measures them.
+    fn measure_found(
+        &mut self,
+        opening: &mut Opening,
+        window: f64,
+        (begin, end): (Nanos, (bool, Nanos)),
+        crew: &Crew,
+        live: &mut dyn Live,
+    ) -> (bool, Nanos) {
+        let over = self.stop.asked() > 0 || self.trouble.is_some() || self.finished;
+        let left = self.spec.seconds - end.1.since(begin).as_secs_f64();
+        if over || !end.0 || left <= 0.0 {
+            return end;
+        }
+        self.searching = false;
+        self.collected.restart();
+        opening.started = jiff::Timestamp::now().to_string();
+        opening.before = (self.meter.read(self.clock.now()), opening.witness.now());
+        self.phase(Some(opening), window.min(left), self.clock.now(), crew, live)
+    }
+
+    /// Hands over what was measured so far, if anybody wants it.
+    fn keep(&mut self, opening: &Opening, t_s: f64, live: &mut dyn Live) {
+        if t_s >= self.spec.seconds || !live.wants_result() {
+            return;
+        }
+        let now = self.clock.now();
+        let after = (self.meter.read(now), opening.witness.now());
+        let mut so_far = self.result(opening, &after, (true, now), DRAFT_SPANS);
+        let asked_s = self.spec.seconds;
+        let cut = || format!("cut after {t_s:.1} of {asked_s} s or later: nobody ended it");
+        so_far.partial.get_or_insert_with(cut);
+        live.keep(so_far);
+    }
+
+    /// Writes every volume once. Nothing of the job itself is begun before all are: it counts
+    /// neither against a worker's limit nor in its schedule.
+    fn fill(&mut self, crew: &Crew, live: &mut dyn Live) {
+        crew.command(Command::Fill);
+        self.filling = true;
+        let mut begin = self.clock.now();
+        while crew.is_filling() && self.stop.asked() == 0 && self.trouble.is_none() {
+            begin = self.phase(None, 1.0, begin, crew, live).1;
+        }
+        self.filling = false;
+    }
+
+    /// Runs for `seconds` from `begin`; returns whether it went through, and when it ended. What
+    /// has an opening is measured.
+    fn phase(
+        &mut self,
+        opening: Option<&Opening>,
+        seconds: f64,
+        begin: Nanos,
+        crew: &Crew,
+        live: &mut dyn Live,
+    ) -> (bool, Nanos) {
+        let overtime = if opening.is_some() { overtime(self.spec) } else { 0.0 };
+        let end = begin + nanos(seconds + overtime);
+        let mut tick = begin;
+        let mut before = self.meter.read(self.clock.now());
+        while tick < end {
+            // A rest shorter than half a second joins the last second.
+            let next = tick + Nanos::from_secs(1);
+            tick = if next + Nanos::from_millis(500) > end { end } else { next };
+            let early = self.wait_until(tick, crew, live);
+            // Who ends while intervals are handed over has more to hand over.
+            self.finished = crew.is_finished();
+            self.collect(crew);
+            let t_s = self.clock.now().since(begin).as_secs_f64();
+            let (second, latency_ns) = self.collected.end_second(t_s);
+            let reading = self.meter.read(self.clock.now());
+            let cpu = reading.live_since(&before, &reading.since(&before, 0));
+            before = reading;
+            self.errors += second.errors;
+            let snapshot = Snapshot {
+                t_s,
+                phase: if opening.is_some() { Phase::Run } else { Phase::Ramp },
+                seconds_left: Some((seconds - t_s).max(0.0)),
+                iops: second.iops,
+                bytes_per_second: second.bytes_per_second,
+                latency_ns,
+                targets: self.collected.target_rates(),
+                cpu,
+                errors: self.errors,
+                outstanding: second.mean_outstanding,
+                history: self.collected.history(),
+            };
+            if live.update(&snapshot) == Action::Stop {
+                self.stop.ask();
+            }
+            if let Some(opening) = opening {
+                self.keep(opening, t_s, live);
+            }
+            if opening.is_some() && self.watch.is_steady(second) {
+                self.steady_at_s = Some(t_s);
+                return (true, self.clock.now());
+            }
+            if self.searching && crew.has_found() {
+                return (true, self.clock.now());
+            }
+            if self.finished && self.stop.asked() == 0 && self.trouble.is_none() {
+                return (true, self.clock.now());
+            }
+            if early || self.stop.asked() > 0 || self.trouble.is_some() {
+                return (tick >= end && self.trouble.is_none(), self.clock.now());
+            }
+        }
+        (true, end)
+    }
+
+    /// Waits, answering keys. True when the run is to end before.
+    fn wait_until(&mut self, tick: Nanos, crew: &Crew, live: &mut dyn Live) -> bool {
+        loop {
+            let left = tick.since(self.clock.now());
+            if left == Nanos(0) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_nanos(left.0).min(POLL));
+            if live.poll() == Action::Stop {
+                self.stop.ask();
+            }
+            let filled = self.filling && !crew.is_filling();
+            let found = self.searching && crew.has_found();
+            if self.stop.asked() > 0 || crew.is_finished() || filled || found {
+                return true;
+            }
+        }
+    }
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9) as u64)
+}
+
+/// How long a run may go on after its time, in seconds.
+fn overtime(spec: &RunSpec) -> f64 {
+    if outlasts(spec) { OVERTIME_SECONDS } else { 0.0 }
+}
+
+/// Whether any volume is written once before the run.
+fn fills(spec: &RunSpec) -> bool {
+    let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
+    verified.any(|verify| verify.fill)
+}

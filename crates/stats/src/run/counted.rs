@@ -1,0 +1,178 @@
+//! What was counted: in all, by each worker, in each second.
+
+use serde::{Deserialize, Serialize};
+
+use crate::buckets::Histograms;
+use crate::histogram::Latency;
+
+/// Everything together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Length of the measured window in seconds.
+    pub seconds: f64,
+    /// I/Os done without a fault.
+    pub ios: u64,
+    /// I/Os that ended in a fault.
+    pub errors: u64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second, read and written.
+    pub bytes_per_second: f64,
+    /// Mean number of I/Os under way.
+    pub mean_outstanding: f64,
+    /// Reads.
+    pub read: Direction,
+    /// Writes.
+    pub write: Direction,
+    /// Flushes and trims.
+    #[serde(default)]
+    pub other: Direction,
+    /// Latencies of all directions in nanoseconds.
+    pub latency_ns: Latency,
+    /// Of an open loop, whose latencies count from the planned starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paced: Option<PacedTotals>,
+}
+
+/// What an open loop knows beside its response times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PacedTotals {
+    /// From the actual start to the end, in nanoseconds.
+    pub service_ns: Latency,
+    /// From the planned start to the actual one, in nanoseconds.
+    pub lag_ns: Latency,
+    /// I/Os that began late because all that may be outstanding were.
+    pub missed: u64,
+}
+
+/// One direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Direction {
+    /// I/Os done without a fault.
+    pub ios: u64,
+    /// I/Os that ended in a fault.
+    #[serde(default)]
+    pub errors: u64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+    /// Bytes moved.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Latencies in nanoseconds.
+    pub latency_ns: Latency,
+}
+
+/// What one worker did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerResult {
+    /// As "manager 1 worker 3".
+    pub name: String,
+    /// URI of the volume it drove.
+    pub volume: String,
+    /// Target that served it; empty for local storage.
+    #[serde(default)]
+    pub target: String,
+    /// I/Os done without a fault.
+    #[serde(default)]
+    pub ios: u64,
+    /// I/Os that ended in a fault.
+    #[serde(default)]
+    pub errors: u64,
+    /// How long it worked in the measured window; 0 where that is not known.
+    #[serde(default)]
+    pub seconds: f64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    #[serde(default)]
+    pub bytes_per_second: f64,
+    /// Mean number of I/Os under way.
+    #[serde(default)]
+    pub mean_outstanding: f64,
+    /// Latencies in nanoseconds, exact mean among them.
+    pub latency_ns: Latency,
+    /// Reads.
+    #[serde(default)]
+    pub read: Direction,
+    /// Writes.
+    #[serde(default)]
+    pub write: Direction,
+    /// Flushes and trims.
+    #[serde(default)]
+    pub other: Direction,
+    /// Every latency, in buckets.
+    #[serde(default, skip_serializing_if = "Histograms::is_empty")]
+    pub histograms: Histograms,
+    /// The depth that it searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched: Option<SearchedDepth>,
+    /// Why it ended before its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<MissedDemand>,
+}
+
+/// The greatest depth at which latencies stay below a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SearchedDepth {
+    /// I/Os under way.
+    pub depth: u32,
+    /// The search had come to its end. Otherwise it is the depth that was tried last.
+    pub found: bool,
+}
+
+/// A demand that a worker did not keep, so that it ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MissedDemand {
+    /// When, in seconds since the measured window began; below 0 before it.
+    pub t_s: f64,
+    /// What it was.
+    pub why: String,
+    /// The errno with which fio ends such a job.
+    pub errno: u32,
+}
+
+/// What happened in one second, over all workers; in a long run in a longer stretch, which ends at
+/// `t` and begins where the one before ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// End of the second, in seconds since the measured window began.
+    pub t: f64,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+    /// Reads per second.
+    #[serde(default)]
+    pub read_iops: f64,
+    /// Writes per second.
+    #[serde(default)]
+    pub write_iops: f64,
+    /// Bytes read per second.
+    #[serde(default)]
+    pub read_bytes_per_second: f64,
+    /// Bytes written per second.
+    #[serde(default)]
+    pub write_bytes_per_second: f64,
+    /// I/Os that ended in a fault.
+    #[serde(default)]
+    pub errors: u64,
+    /// Mean number of I/Os under way.
+    #[serde(default)]
+    pub mean_outstanding: f64,
+    /// Exact mean latency in nanoseconds.
+    #[serde(default)]
+    pub mean_ns: Option<f64>,
+    /// Median latency in nanoseconds, `null` where too few samples.
+    #[serde(default)]
+    pub p50_ns: Option<u64>,
+    /// 99 % took no longer, in nanoseconds.
+    pub p99_ns: Option<u64>,
+    /// 99.9 % took no longer, in nanoseconds.
+    #[serde(default)]
+    pub p99_9_ns: Option<u64>,
+    /// The longest, in nanoseconds.
+    #[serde(default)]
+    pub max_ns: Option<u64>,
+}
