@@ -71,6 +71,10 @@ pub enum System {
 
 /// Simulates and keeps the result as that of any other run.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
+    if args.drive.ceiling {
+        let words = "--ceiling measures what the generator can do: a simulation has no generator";
+        return Err(UsageError(words.to_owned()).into());
+    }
     bench::go(&job(args)?, Allowed::default(), &args.drive, color)
 }
 

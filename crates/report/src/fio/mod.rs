@@ -301,6 +301,7 @@ mod test {
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with("{\n  \"fio version\" : \"fio-3.33 ("), "{text}");
         assert!(text.contains("\n        \"iops\" : 1000.000000,\n"), "{text}");
+        assert!(!text.contains("-0.0"), "{text}");
     }
 
     #[test]

@@ -113,3 +113,15 @@ fn word(workload: &Value) -> String {
     };
     format!("{random}{what}")
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn files_have_their_paths() {
+        assert_eq!(path("file:/a/b?size=64m&direct=1"), "/a/b");
+        assert_eq!(path("file:a"), "a");
+        assert_eq!(path("iscsi://host/iqn.x:y/1"), "iscsi://host/iqn.x:y/1");
+    }
+}

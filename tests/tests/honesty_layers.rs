@@ -1,0 +1,98 @@
+//! What lies between a file and its medium, or between the two ends of a wire, and is none: memory,
+//! merges, the same host.
+
+use std::fs::File;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, Running, skip};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(180);
+/// Bytes of a file under test.
+const BYTES: usize = 32 << 20;
+
+/// The verdict of a check and its evidence; empty words if it was not made.
+fn check(result: &Value, code: &str) -> (String, String) {
+    let checks = result["checks"].as_array().expect("a list of checks");
+    let found = checks.iter().find(|check| check["code"] == code);
+    let text =
+        |name: &str| found.and_then(|check| check[name].as_str()).unwrap_or_default().to_owned();
+    (text("verdict"), text("evidence"))
+}
+
+fn run(drumfire: &Drumfire, folder: &Path, args: &str) -> Value {
+    let args = format!("run {args} --size 4k --seconds 1 --ramp 0 --json");
+    drumfire.run(folder, &args, LIMIT).json()
+}
+
+/// A file system of memory takes `O_DIRECT`, and is the page cache all the same.
+#[test]
+fn memory_is_no_disk() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let shared = Path::new("/dev/shm");
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    if !mounts.lines().any(|line| line.split(' ').nth(1) == shared.to_str()) {
+        return skip("nothing is mounted on /dev/shm");
+    }
+    let folder = Folder::new();
+    let path = shared.join(format!("drumfire-{}", std::process::id()));
+    std::fs::write(&path, vec![0xa5; BYTES]).unwrap();
+    let result = run(&drumfire, folder.path(), &format!("file:{}", path.display()));
+    std::fs::remove_file(&path).unwrap();
+    let (verdict, evidence) = check(&result, "H01");
+    assert_eq!(verdict, "warn", "{evidence}");
+    assert!(evidence.contains("memory"), "{evidence}");
+}
+
+/// Neighbours that become one I/O of the device are fewer than are counted here.
+#[test]
+fn merged_reads_are_said() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = folder.file("written", &vec![0xa5; BYTES]);
+    File::open(&path).unwrap().sync_all().unwrap();
+    let args = format!("file:{} --rw read --outstanding 32", path.display());
+    let result = run(&drumfire, folder.path(), &args);
+    let device = &result["devices"][0];
+    let (Some(done), Some(merged)) = (device["reads"].as_u64(), device["merged_reads"].as_u64())
+    else {
+        return skip("the temporary folder is on no device that counts");
+    };
+    let (verdict, evidence) = check(&result, "H18");
+    if verdict == "unknown" {
+        return skip("the device shows no settings");
+    }
+    let share = merged as f64 / (done + merged).max(1) as f64;
+    assert_eq!(evidence.contains("were merged"), share > 0.02, "{share}: {evidence}");
+    assert!(share <= 0.02 || verdict == "warn", "{verdict}: {evidence}");
+}
+
+/// The way to an address of this host's own is no wire, whatever the address.
+#[test]
+fn the_same_host_is_no_wire() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    // What would be sent to somebody else goes out from it; nothing is sent.
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let own = socket.connect("192.0.2.77:9").and_then(|()| socket.local_addr()).map(|it| it.ip());
+    let Some(own) = own.ok().filter(|own| !own.is_loopback() && !own.is_unspecified()) else {
+        return skip("this host has no address of its own");
+    };
+    let folder = Folder::new();
+    let args = format!("serve --iscsi {own}:0 --volume disk=ram:16m");
+    let mut target = Running::start(&mut drumfire.command(folder.path(), &args));
+    let portal = target.await_stdout(LIMIT, |stdout| {
+        let (line, _) = stdout.split_once('\n')?;
+        let portal = line.strip_prefix("ready iscsi=")?.split(' ').next()?;
+        Some(portal.to_owned())
+    });
+    let uri = format!("iscsi://{portal}/iqn.2026-11.io.drumfire:disk/1");
+    let result = run(&drumfire, folder.path(), &uri);
+    assert_eq!(result["job"]["loopback"], true, "{uri}");
+    let (verdict, evidence) = check(&result, "H19");
+    assert_eq!(verdict, "warn", "{evidence}");
+    let (verdict, evidence) = check(&result, "H17");
+    assert_eq!(verdict, "unknown", "{evidence}");
+    assert!(evidence.contains("another program"), "{evidence}");
+}
