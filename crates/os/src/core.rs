@@ -11,6 +11,7 @@ use crate::aio::Aio;
 use crate::calls::Calls;
 use crate::clock::Clock;
 use crate::companion::Company;
+use crate::crowd::Crowd;
 use crate::file::FileState;
 use crate::listener::ListenerState;
 use crate::pipe::Pipe;
@@ -80,6 +81,8 @@ impl Core {
             queued_files: 0,
             reaped: 0,
             in_flight: 0,
+            wakers: 0,
+            crowd: Crowd::default(),
             behind_threads: 0,
             live_sockets: 0,
             direct: None,
@@ -146,6 +149,9 @@ impl Core {
             }
         }
         let mut pauses = 0_u32;
+        // Only files are waited for, or only a time: nobody on this core waits for our turn.
+        let alone = state.live_sockets == 0 && state.company.is_none() && !state.must_look();
+        let still = alone && until.is_some() && state.in_flight == state.wakers;
         loop {
             if self.turn_companion(state)? {
                 start = self.now();
@@ -170,15 +176,22 @@ impl Core {
                 std::hint::spin_loop();
                 continue;
             }
-            std::thread::yield_now();
-            let now = self.now();
+            let mut now = self.now();
+            // Beside who computes, sleeping is quicker than giving way.
+            let keeps = still || alone && state.crowd.is_there(now);
+            if !keeps {
+                std::thread::yield_now();
+                let from = std::mem::replace(&mut now, self.now());
+                state.crowd.yielded(from, now);
+            }
             if until.is_some_and(|until| now >= until) {
                 return Ok(());
             }
             let wake = until.into_iter().chain(state.companion_wake()).min();
             let left = wake.map(|wake| wake.since(now));
             let soon = left.is_some_and(|left| left <= PRECISION);
-            if now.since(start) > self.spin && !soon && !state.must_look() {
+            let waited = keeps || now.since(start) > self.spin;
+            if waited && !soon && !state.must_look() {
                 state.watch_direct()?;
                 if !state.lay_down_companion()? {
                     continue;
@@ -241,6 +254,10 @@ pub(crate) struct State {
     reaped: usize,
     /// Operations that the kernel has; a multishot counts as one until it ends.
     in_flight: usize,
+    /// Those of wakers, which have one each.
+    pub(crate) wakers: usize,
+    /// Others on this processor.
+    crowd: Crowd,
     /// Those of files behind a thread of the kernel.
     pub(crate) behind_threads: usize,
     /// Sockets whose owners hold them.

@@ -13,6 +13,7 @@ mod companion;
 mod core;
 pub mod counters;
 pub mod cpu;
+mod crowd;
 mod device;
 mod direct;
 mod errno;

@@ -45,6 +45,7 @@ impl Core {
         let slot = WakerState { waker: waker.clone(), count: Box::new(0), dropped: false };
         let index = state.insert(Slot::Waker(Box::new(slot)));
         state.arm_waker(index)?;
+        state.wakers += 1;
         Ok((waker, Token(index)))
     }
 }
