@@ -88,6 +88,18 @@ pub fn make(job: &JobSpec, stop: &Stop) -> Result<Option<Vec<PathBuf>>> {
     Ok(Some(names))
 }
 
+/// Makes the folders of the files of a job that are made when they are missing, as fio does.
+pub fn folders(job: &JobSpec) -> Result<()> {
+    let groups = job.steps.iter().flat_map(|step| &step.groups);
+    for (path, _) in groups.flat_map(files) {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether a job drives files only. To name one of them as what may be overwritten allows nothing
 /// else then; a volume of another kind asks only whether anything was named.
 pub fn only_files(job: &JobSpec) -> bool {

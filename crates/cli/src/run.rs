@@ -26,6 +26,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
             show::check(&run.drive)?;
             let stop = load::Stop::default();
             signal::stop_on_signal(&stop)?;
+            layout::folders(&job)?;
             let Some(made) = layout::make(&job, &stop)? else { return Ok(Exit::Interrupted) };
             let made = made.iter().filter(|_| layout::only_files(&job));
             allowed.destroy.extend(made.map(|path| path.display().to_string()));

@@ -15,7 +15,7 @@ pub(crate) const MAX_BYTES: u32 = 16 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// Length of each I/O in bytes: whole blocks, at most 16 MiB.
+    /// Length of each I/O in bytes: whole blocks, at most 16 MiB, and of a trim 4 GiB less a byte.
     #[serde(deserialize_with = "size::bytes")]
     pub size_bytes: u32,
     /// How often this line is drawn, 0 to 100: once for each burst.
@@ -97,7 +97,10 @@ impl Line {
     pub(super) fn check(&self) -> Result<(), AccessError> {
         match self.size_bytes.max(self.reply_bytes) {
             _ if self.size_bytes == 0 => return Err(AccessError::Empty),
-            size if size > MAX_BYTES => return Err(AccessError::TooLong(size)),
+            // A trim carries no data.
+            size if size > MAX_BYTES && self.trim_percent < 100.0 => {
+                return Err(AccessError::TooLong(size));
+            }
             _ => {}
         }
         for (what, value) in [

@@ -8,13 +8,12 @@ use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, control, data, logs, replay, storage, zones};
+use super::{access, control, data, logs, rates, replay, storage, zones};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{
-    Access, Arrivals, Cache, Expect, Extent, Group, JobSpec, Pacing, Range, Replay, Reported, Step,
-    Workload,
+    Access, Cache, Expect, Extent, Group, JobSpec, Pacing, Range, Replay, Reported, Step, Workload,
 };
 
 /// What the caller knows and decides.
@@ -58,6 +57,7 @@ pub fn convert(
     };
     let mut steps = Steps::default();
     for job in jobs {
+        let job = &rates::by_rates(&mut converter, job);
         let groups = converter.groups(job);
         steps.add(&mut converter, job, groups);
     }
@@ -251,7 +251,7 @@ impl Converter<'_> {
         let mut workload = Workload {
             outstanding,
             refill_at: drains.then_some(low),
-            pacing: if free { self.pacing(job, place.files) } else { Pacing::Closed },
+            pacing: if free { rates::pacing(self, job, place.files) } else { Pacing::Closed },
             range: place.range,
             content: data::content(self, job, place, writes),
             verify: if free { data::verify(self, job) } else { None },
@@ -311,56 +311,6 @@ impl Converter<'_> {
         whole
     }
 
-    /// When I/Os begin.
-    fn pacing(&mut self, job: &FioJob, files: u32) -> Pacing {
-        let settings = &job.settings;
-        let arrivals = if settings.poisson { Arrivals::Poisson } else { Arrivals::Constant };
-        let (ios, bytes) = (settings.rate_ios, settings.rate_bytes);
-        if ios != [0; 3] && bytes != [0; 3] {
-            self.refuse(job, "rate", "rate and rate_iops exclude each other");
-        }
-        let (key, rates) = if ios != [0; 3] { ("rate_iops", ios) } else { ("rate", bytes) };
-        let Some(per_second) = self.rate(job, key, rates) else { return Pacing::Closed };
-        // It is that of the job, over all its files.
-        let per_second = per_second / f64::from(files);
-        if settings.depth_low > 0 {
-            self.refuse(job, "iodepth_low", "with a rate I/Os begin by the clock");
-        }
-        if settings.mix.trims && settings.mix.writes {
-            self.refuse(job, key, "trims and writes in turn have no rate");
-        }
-        match key {
-            "rate_iops" => Pacing::Ios { per_second, arrivals },
-            _ => Pacing::Bytes { per_second, arrivals },
-        }
-    }
-
-    /// The rate of both directions together.
-    fn rate(&mut self, job: &FioJob, key: &str, rates: [u64; 3]) -> Option<f64> {
-        let mix = job.settings.mix;
-        let [read, write, trim] = rates.map(|rate| rate as f64);
-        let rate = match (mix.reads, mix.writes) {
-            (true, true) => {
-                let share = job.settings.read_percent / 100.0;
-                let even = (read * (1.0 - share) - write * share).abs() <= 1e-9 * (read + write);
-                let wanted = read + write > 0.0;
-                if wanted && !even {
-                    let why = format!(
-                        "the rates of reads and writes must stand in the ratio of rwmixread, \
-                         {share:.2} to {:.2}",
-                        1.0 - share
-                    );
-                    self.refuse(job, key, &why);
-                }
-                read + write
-            }
-            (true, false) => read,
-            (false, true) => write,
-            (false, false) => trim,
-        };
-        (rate > 0.0).then_some(rate)
-    }
-
     /// What does not go together, whatever the volume is.
     fn check(&mut self, job: &FioJob) {
         let settings = &job.settings;
@@ -374,6 +324,21 @@ impl Converter<'_> {
             let why = "libaio waits for each buffered I/O, so fio reaches a depth of 1 here; the \
                        depth that is asked for is kept";
             self.note(job, "ioengine", Treatment::Differs, why);
+        }
+        if settings.fill {
+            let devices = !settings.files.is_empty()
+                && settings.files.iter().all(|name| name.starts_with("/dev/"));
+            let sized = [settings.size, settings.file_size]
+                .iter()
+                .any(|size| matches!(size, Some(Amount::Bytes(_))));
+            let (treatment, why) = match devices || sized {
+                true => (Treatment::Ignored, "its size or that of the device comes first"),
+                false => (
+                    Treatment::Refused,
+                    "a run ends by its size or time, not by a full disk: give a size in bytes",
+                ),
+            };
+            self.note(job, "fill_device", treatment, why);
         }
         if settings.time_based && settings.runtime_us.is_none() {
             let why = "there is no runtime: the job ends when all is done, as with fio";

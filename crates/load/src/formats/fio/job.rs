@@ -75,6 +75,7 @@ pub fn jobs(
             defaults = settings;
             continue;
         }
+        settings.direct &= !settings.mapped;
         let name = settings.name.clone().unwrap_or_else(|| section.name.clone());
         let (at, lines) = (section.at.clone(), section.settings.clone());
         jobs.push(FioJob { name, at, settings, lines, inherited: inherited.clone() });

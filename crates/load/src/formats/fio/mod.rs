@@ -15,6 +15,7 @@ mod lengths;
 mod lines;
 mod logs;
 mod option;
+mod rates;
 mod replay;
 mod settings;
 mod storage;

@@ -52,6 +52,9 @@ pub fn apply(
         taken = taken.or_else(|| group(name, value, settings));
     }
     let taken = taken.or_else(|| data::take(name, value, settings, surroundings));
+    if let ("ioengine", Some(why)) = (name, value.and_then(words::other_manner)) {
+        settings.notes.push(Note::new(&setting.at, &setting.text, Treatment::Differs, why));
+    }
     match taken {
         Some(Ok(())) => Ok(()),
         // Right for fio, only not built here: the other settings are worth reading all the same.
@@ -120,7 +123,10 @@ fn pattern(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "randseed" => put(&mut settings.seed, with.and_then(value::number).map(Some)),
         "iodepth" => put(&mut settings.depth, with.and_then(words::at_least_one)),
         "iodepth_low" => put(&mut settings.depth_low, with.and_then(value::number)),
-        "ioengine" => put(&mut settings.engine, with.and_then(words::engine)),
+        "ioengine" => {
+            settings.mapped = value == Some("mmap");
+            put(&mut settings.engine, with.and_then(words::engine))
+        }
         "hipri" => put(&mut settings.hipri, value::switch(value)),
         "sqthread_poll" => put(&mut settings.sqthread_poll, value::switch(value)),
         _ => return None,
@@ -137,12 +143,16 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "nrfiles" => put(&mut settings.nr_files, with.and_then(words::at_least_one)),
         "openfiles" => put(&mut settings.open_files, with.and_then(words::at_least_one).map(Some)),
         "file_service_type" => put(&mut settings.service, with.and_then(words::service)),
+        "filename_format" => {
+            put(&mut settings.name_format, with.map(|value| Some(value.to_owned())))
+        }
         "directory" => put(&mut settings.directory, with.map(|value| Some(value.to_owned()))),
         "direct" => put(&mut settings.direct, value::switch(value)),
         "buffered" => put(&mut settings.direct, value::switch(value).map(|buffered| !buffered)),
         "invalidate" => put(&mut settings.invalidate, value::switch(value)),
         "fadvise_hint" => put(&mut settings.hint, words::hint(value)),
         "size" => put(&mut settings.size, amount.map(Some)),
+        "fill_device" => put(&mut settings.fill, value::switch(value)),
         "filesize" => put(&mut settings.file_size, amount.map(Some)),
         "io_size" => put(&mut settings.io_size, amount.map(Some)),
         "offset" => put(&mut settings.offset, amount),

@@ -21,6 +21,8 @@ pub struct Settings {
     pub files: Vec<String>,
     /// Where files without a path lie.
     pub directory: Option<String>,
+    /// What files are called that are not named, `filename_format=`.
+    pub name_format: Option<String>,
     /// Files of each clone that are not named, `nrfiles=`.
     pub nr_files: u32,
     /// Files that are open at once, `openfiles=`.
@@ -45,6 +47,8 @@ pub struct Settings {
     pub align_bytes: Triple<Option<u64>>,
     /// How I/O is done, `ioengine=`.
     pub engine: Engine,
+    /// Files are in memory for fio: they go through the page cache, whatever `direct` says.
+    pub mapped: bool,
     /// I/Os under way, `iodepth=`.
     pub depth: u32,
     /// When the queue is filled again, `iodepth_low=`; 0 for at once.
@@ -61,6 +65,8 @@ pub struct Settings {
     pub sqthread_poll: bool,
     /// Part of the volume that is used.
     pub size: Option<Amount>,
+    /// It is written until no room is left, `fill_device=`.
+    pub fill: bool,
     /// The same of each of several files, whatever `size` says of all.
     pub file_size: Option<Amount>,
     /// How much is read and written, where that is not `size`.
@@ -157,6 +163,7 @@ impl Default for Settings {
             kb_base: KbBase::default(),
             files: Vec::new(),
             directory: None,
+            name_format: None,
             nr_files: 1,
             open_files: None,
             service: Service::Turns(1),
@@ -169,6 +176,7 @@ impl Default for Settings {
             run_stays: false,
             align_bytes: [None; 3],
             engine: Engine::Synchronous,
+            mapped: false,
             depth: 1,
             depth_low: 0,
             direct: false,
@@ -177,6 +185,7 @@ impl Default for Settings {
             hipri: false,
             sqthread_poll: false,
             size: None,
+            fill: false,
             file_size: None,
             io_size: None,
             offset: Amount::Bytes(0),

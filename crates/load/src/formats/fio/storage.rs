@@ -13,6 +13,8 @@ use crate::spec::{Range, Stripes};
 
 /// What lengths and places of files are multiples of, if nothing else is wanted.
 const SECTOR_BYTES: u64 = 512;
+/// What files are called that are not named.
+const NAME_FORMAT: &str = "$jobname.$jobnum.$filenum";
 
 /// Where a job, or one clone of it, works.
 pub struct Place {
@@ -233,15 +235,53 @@ fn names(
         converter.refuse(job, "filename", "no file is named, and no size to make one of");
         return None;
     }
-    if job.name.contains(['/', '?']) {
+    let format = settings.name_format.as_deref().unwrap_or(NAME_FORMAT);
+    let has = |word| format.char_indices().any(|(at, _)| begins_with(&format[at..], word));
+    let of_job = has("$jobname");
+    let odd = format.contains('?') || of_job && job.name.contains(['/', '?']);
+    if odd {
         converter.refuse(job, "name", "no / and ? can stand in the name of a file");
         return None;
     }
     // The m-th file of the n-th clone is called NAME.n.m, as with fio.
     let files = settings.nr_files;
-    let name = |(clone, file): (u32, u32)| format!("{}.{clone}.{file}", job.name);
+    let name = |(clone, file): (u32, u32)| made_up(format, &job.name, clone, file);
+    if !has("$jobnum") && settings.clones > 1 && clones.start == 0 {
+        let why = "all clones work on the same files; of fio's only the first does";
+        converter.note(job, "filename_format", Treatment::Differs, why);
+    }
+    // Without its number all clones have the same files, and without theirs all files are one.
+    let clones = if has("$jobnum") { clones } else { 0..1 };
+    let own = files == 1 && has("$jobnum");
+    let files = if has("$filenum") { files } else { 1 };
     let all = clones.flat_map(|clone| (0..files).map(move |file| (clone, file)));
-    Some((all.map(name).collect(), files == 1))
+    Some((all.map(name).collect(), own))
+}
+
+/// The name of a file by its format. Without clients `$clientuid` is nothing, as with fio.
+fn made_up(format: &str, job: &str, clone: u32, file: u32) -> String {
+    let (clone, file) = (clone.to_string(), file.to_string());
+    let words = [("$jobnum", &*clone), ("$filenum", &file), ("$clientuid", ""), ("$jobname", job)];
+    let mut name = String::new();
+    let mut rest = format;
+    while let Some(next) = rest.chars().next() {
+        match words.iter().find(|(word, _)| begins_with(rest, word)) {
+            Some((word, text)) => {
+                name.push_str(text);
+                rest = &rest[word.len()..];
+            }
+            None => {
+                name.push(next);
+                rest = &rest[next.len_utf8()..];
+            }
+        }
+    }
+    name
+}
+
+/// Whether a text begins with a word of ASCII, in any case, as fio reads them.
+fn begins_with(text: &str, word: &str) -> bool {
+    text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
 }
 
 /// Whether lengths or places are no whole sectors: through the page cache that works.

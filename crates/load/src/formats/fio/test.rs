@@ -1,6 +1,7 @@
 //! Job files and what becomes of them.
 
 mod data;
+mod files;
 mod logs;
 
 use super::*;
@@ -338,7 +339,7 @@ fn polls_where_fio_does() {
 #[test]
 fn what_would_not_be_as_it_stands_is_named() {
     for (words, line, part) in [
-        ("ioengine=mmap\nfilename=/dev/a", 7, "pages that are touched"),
+        ("ioengine=libpmem\nfilename=/dev/a", 7, "pages that are touched"),
         ("size=8z", 7, "8z: sizes in zones"),
         ("ioengine=rdma", 7, "the engine rdma is not supported"),
         ("verify=meta\nrw=randtrim", 7, "the method meta"),
@@ -353,7 +354,7 @@ fn what_would_not_be_as_it_stands_is_named() {
         ("rw=write\nverify=md5\ndedupe_percentage=9", 9, "nothing can compress"),
         ("rw=randwrite\nbs=4k,8k\nbssplit=4k:8k\nverify_pattern=%o", 10, "one size"),
         ("no_such_option=1", 7, "not an option"),
-        ("rw=randrw\nrate_iops=100,300", 8, "ratio of rwmixread"),
+        ("rw=randrw\nrate_iops=100,", 8, "both have a rate, or neither"),
         ("flow_watermark=5", 7, "no longer"),
         ("nrfiles=2\nbs=4k,8k\nrw=rw\nioengine=psync", 7, "I/Os of one size"),
         ("nrfiles=2\nfile_service_type=random\nioengine=psync", 8, "in turn"),

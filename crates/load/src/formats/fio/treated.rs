@@ -93,6 +93,11 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         "randrepeat" => (Differs, "runs repeat; give another --seed for another order"),
         "continue_on_error" if on => (Ignored, "errors are counted, and the run goes on"),
         "continue_on_error" => (Differs, "errors are counted, and the run goes on"),
+        "ignore_error" => (Differs, "errors are counted, and the run goes on"),
+        "nice" if off => (Ignored, "off, as by default"),
+        "prio" | "prioclass" | "priohint" | "nice" => {
+            (Differs, "priorities are not changed: its I/Os come as those of any other program")
+        }
         "exitall_on_error" if on => (
             Differs,
             "errors are counted, and the run goes on; a job that ends because of a rate or a \
@@ -121,11 +126,9 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         | "file_append"
         | "uncached"
         | "serialize_overlap"
-        | "fill_device"
         | "create_only"
         | "dedupe_global"
         | "lockmem"
-        | "nice"
         | "trim_percentage"
         | "experimental_verify"
         | "write_hint"
@@ -147,7 +150,7 @@ fn unsupported(name: &str) -> Option<&'static str> {
         "zonecapacity" | "read_beyond_wp" | "zone_reset_threshold" | "zone_reset_frequency" => {
             "zoned devices are not supported"
         }
-        "directory_count" | "opendir" | "filename_format" | "lockfile" => {
+        "directory_count" | "opendir" | "lockfile" => {
             "a worker drives one volume: name each file in a job of its own"
         }
         "sync_file_range" | "write_barrier" | "end_syncfs" => {
@@ -160,8 +163,8 @@ fn unsupported(name: &str) -> Option<&'static str> {
 /// The same, beyond time, place and data.
 fn unsupported_besides(name: &str) -> Option<&'static str> {
     Some(match name {
-        "prio" | "prioclass" | "priohint" | "cmdprio_percentage" | "cmdprio" | "cmdprio_class"
-        | "nice" | "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "uid" | "gid" | "lockmem" => {
+        "cmdprio_percentage" | "cmdprio" | "cmdprio_class" | "cmdprio_hint" | "cmdprio_bssplit"
+        | "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "uid" | "gid" | "lockmem" => {
             "priorities and identities are not changed"
         }
         "exec_prerun" | "exec_postrun" | "ioscheduler" | "profile" => "nothing else is run",
@@ -175,7 +178,6 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         "thinkcycles" => "cycles differ from processor to processor: use thinktime_spin",
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
-        "fill_device" => "a run ends by its size or time, not by a full disk: give a size",
         "file_append" => "files do not grow while they are written: give an offset",
         "pre_read" => "let a job read it all before this one, and give this one invalidate=0",
         "create_only" => "files are written when a job reads them first: make them by a job",
@@ -183,8 +185,7 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         | "sprandom"
         | "random_sequence_stride"
         | "ramp_size"
-        | "serialize_overlap"
-        | "ignore_error" => "not supported",
+        | "serialize_overlap" => "not supported",
         _ => return None,
     })
 }
@@ -202,7 +203,7 @@ mod test {
         assert_eq!(of("force_async", Some("4")), Some(Differs));
         assert_eq!(of("log_prio", Some("1")), Some(Differs));
         assert_eq!(of("log_prio", Some("0")), Some(Ignored));
-        for name in ["fill_device", "file_append", "pre_read", "create_only"] {
+        for name in ["file_append", "pre_read", "create_only"] {
             assert_eq!(of(name, Some("1")), Some(Refused), "{name}");
         }
         for name in ["dedupe_global", "rwmixcycle"] {

@@ -151,7 +151,9 @@ fn zones(
 /// Reads `ioengine=`.
 pub fn engine(text: &str) -> Result<Engine, String> {
     match text {
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(Engine::Synchronous),
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" | "splice" => {
+            Ok(Engine::Synchronous)
+        }
         "io_uring" | "posixaio" => Ok(Engine::Kernel),
         "libaio" => Ok(Engine::Libaio),
         // fio compares the beginning of these two names only.
@@ -166,10 +168,22 @@ pub fn engine(text: &str) -> Result<Engine, String> {
     }
 }
 
+/// What an engine does otherwise than by reads and writes, where those stand for it.
+pub fn other_manner(engine: &str) -> Option<&'static str> {
+    match engine {
+        "mmap" => Some(
+            "reads and writes through the page cache, where fio touches pages of a map: each is a \
+             call of the kernel",
+        ),
+        "splice" => Some("reads and writes, where fio moves pages through a pipe"),
+        _ => None,
+    }
+}
+
 /// What kind of load an engine makes that has no counterpart here.
 fn other_engine(name: &str) -> &'static str {
     match name {
-        "mmap" | "libpmem" | "dev-dax" | "page_fault" | "splice" => {
+        "libpmem" | "dev-dax" | "page_fault" => {
             "pages that are touched are no I/Os, and cost other than reads and writes"
         }
         "sg" | "io_uring_cmd" | "xnvme" | "libzbc" | "mtd" | "spdk" | "libblkio" => {

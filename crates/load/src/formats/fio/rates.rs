@@ -1,0 +1,98 @@
+//! When the I/Os of a fio job begin, and what its rates make of the mix.
+
+use std::borrow::Cow;
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::lengths;
+use super::settings::Settings;
+use crate::formats::note::Treatment;
+use crate::spec::{Arrivals, Pacing};
+
+/// The job with the share of reads that its rates come to. fio has a clock for each direction and
+/// does that one whose time has come, whatever `rwmixread` says.
+pub(super) fn by_rates<'a>(converter: &mut Converter<'_>, job: &'a FioJob) -> Cow<'a, FioJob> {
+    let settings = &job.settings;
+    let (key, rates) = rates(settings);
+    let both = settings.mix.reads && settings.mix.writes && settings.replays.files.is_empty();
+    let [read, write, _] = rates.map(|rate| rate as f64);
+    if !both || read + write == 0.0 {
+        return Cow::Borrowed(job);
+    }
+    if read == 0.0 || write == 0.0 {
+        let why = "reads and writes both have a rate, or neither: write the rates of both";
+        converter.refuse(job, key, why);
+        return Cow::Borrowed(job);
+    }
+    let [reads, writes] = match key {
+        "rate_iops" => [read, write],
+        _ => [read / mean_bytes(settings, 0), write / mean_bytes(settings, 1)],
+    };
+    let percent = reads * 100.0 / (reads + writes);
+    if (percent - settings.read_percent).abs() <= 1e-6 {
+        return Cow::Borrowed(job);
+    }
+    for asked in ["rwmixread", "rwmixwrite"].into_iter().filter(|key| job.sets(key)) {
+        let why = format!(
+            "{key} makes {percent:.4} % of the I/Os reads, as with fio while the volume keeps up"
+        );
+        converter.note(job, asked, Treatment::Differs, &why);
+    }
+    let mut job = job.clone();
+    job.settings.read_percent = percent;
+    Cow::Owned(job)
+}
+
+/// Rates of all directions, and the setting that says them.
+fn rates(settings: &Settings) -> (&'static str, [u64; 3]) {
+    match settings.rate_ios {
+        [0, 0, 0] => ("rate", settings.rate_bytes),
+        ios => ("rate_iops", ios),
+    }
+}
+
+/// Mean length of the I/Os of one direction in bytes.
+fn mean_bytes(settings: &Settings, direction: usize) -> f64 {
+    let mean = |of: usize| {
+        let shares = lengths::lengths(settings, of);
+        shares.iter().map(|(bytes, share)| *bytes as f64 * share / 100.0).sum::<f64>()
+    };
+    if !settings.sizes_by_order {
+        return mean(direction).max(1.0);
+    }
+    // The lengths of reads are those of sequential I/Os then, and of writes those of random ones.
+    let random = if settings.mix.random { settings.random_percent[direction] / 100.0 } else { 0.0 };
+    (mean(0) * (1.0 - random) + mean(1) * random).max(1.0)
+}
+
+/// When I/Os begin.
+pub(super) fn pacing(converter: &mut Converter<'_>, job: &FioJob, files: u32) -> Pacing {
+    let settings = &job.settings;
+    let arrivals = if settings.poisson { Arrivals::Poisson } else { Arrivals::Constant };
+    if settings.rate_ios != [0; 3] && settings.rate_bytes != [0; 3] {
+        converter.refuse(job, "rate", "rate and rate_iops exclude each other");
+    }
+    let (key, rates) = rates(settings);
+    let [read, write, trim] = rates.map(|rate| rate as f64);
+    let whole = match (settings.mix.reads, settings.mix.writes) {
+        (true, true) => read + write,
+        (true, false) => read,
+        (false, true) => write,
+        (false, false) => trim,
+    };
+    if whole <= 0.0 {
+        return Pacing::Closed;
+    }
+    // It is that of the job, over all its files.
+    let per_second = whole / f64::from(files);
+    if settings.depth_low > 0 {
+        converter.refuse(job, "iodepth_low", "with a rate I/Os begin by the clock");
+    }
+    if settings.mix.trims && settings.mix.writes {
+        converter.refuse(job, key, "trims and writes in turn have no rate");
+    }
+    match key {
+        "rate_iops" => Pacing::Ios { per_second, arrivals },
+        _ => Pacing::Bytes { per_second, arrivals },
+    }
+}
