@@ -231,7 +231,8 @@ fn names(
     if !settings.files.is_empty() {
         return Some((settings.files.clone(), false));
     }
-    if settings.part(1).is_none() {
+    // By a format files can be meant that a run before has left.
+    if settings.part(1).is_none() && settings.name_format.is_none() {
         converter.refuse(job, "filename", "no file is named, and no size to make one of");
         return None;
     }

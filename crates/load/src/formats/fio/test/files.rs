@@ -21,6 +21,10 @@ fn files_are_called_by_their_format() {
     assert_eq!(many, [["d/0/a.0", "d/0/a.1"], ["d/1/a.0", "d/1/a.1"]]);
     // Without its number clones share a file, as when it is named.
     assert_eq!(volumes("filename_format=x.$filenum\nnumjobs=3"), [(vec!["x.0".to_owned()], 3)]);
+    // What a run before has left has a size.
+    let left = "[a]\nioengine=psync\nrw=read\nfilename_format=x$jobnum\n";
+    assert!(super::of(&format!("{left}directory=/dev/\n")).job.is_some());
+    assert!(super::of(left).job.is_none());
     // What is named has its name.
     assert_eq!(of("filename=b\nfilename_format=c"), [["b"]]);
     assert!(super::of("[a]\nsize=1m\nfilename_format=x?$jobnum\n").job.is_none());
