@@ -95,13 +95,14 @@ impl Line {
     }
 
     pub(super) fn check(&self) -> Result<(), AccessError> {
-        match self.size_bytes.max(self.reply_bytes) {
-            _ if self.size_bytes == 0 => return Err(AccessError::Empty),
-            // A trim carries no data.
-            size if size > MAX_BYTES && self.trim_percent < 100.0 => {
-                return Err(AccessError::TooLong(size));
-            }
-            _ => {}
+        if self.size_bytes == 0 {
+            return Err(AccessError::Empty);
+        }
+        // A trim carries no data.
+        let carried = if self.trim_percent < 100.0 { self.size_bytes } else { 0 };
+        let longest = carried.max(self.reply_bytes);
+        if longest > MAX_BYTES {
+            return Err(AccessError::TooLong(longest));
         }
         for (what, value) in [
             ("the share of a line", self.share_percent),
