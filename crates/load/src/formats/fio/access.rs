@@ -156,7 +156,7 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
 }
 
 /// What I/Os begin at a multiple of: random ones of the smallest size, as with fio; sequential
-/// ones follow each other without a gap.
+/// ones follow each other without a gap, or with holes between them.
 fn align(settings: &Settings, direction: usize, divisor: u64) -> u64 {
     match (settings.mix.random, settings.align_bytes[direction]) {
         (true, Some(align)) if align > 0 => align,
@@ -164,8 +164,19 @@ fn align(settings: &Settings, direction: usize, divisor: u64) -> u64 {
             Sizes::Fixed(size) | Sizes::Range(size, _) => *size,
             sizes => lengths::shares(sizes).iter().map(|(size, _)| *size).min().unwrap_or(0),
         },
-        (false, _) => divisor,
+        (false, _) => common(divisor, settings.mix.hole_bytes.max(0).unsigned_abs()),
     }
+}
+
+/// Bytes of one pass over a part of `bytes` with holes between sequential I/Os, if it ends the job:
+/// where the next I/O would begin within the part, but not fit. `None` otherwise: fio begins again
+/// then, until it has done all bytes.
+pub(super) fn pass_bytes(settings: &Settings, bytes: u64) -> Option<u64> {
+    let hole = settings.mix.hole_bytes.max(0).unsigned_abs();
+    let size = size(settings).filter(|size| *size > 0 && hole > 0 && !settings.mix.random)?;
+    let stride = size.checked_add(hole)?;
+    let ios = bytes.checked_sub(size)? / stride + 1;
+    ios.checked_mul(stride).filter(|next| *next < bytes).map(|_| ios * size)
 }
 
 /// Greatest common divisor.

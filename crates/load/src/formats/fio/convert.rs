@@ -295,7 +295,9 @@ impl Converter<'_> {
         // What does not fit behind the last whole one is not begun; an io_size is passed by it.
         let size = access::size(settings).filter(|_| settings.io_size.is_none());
         let once = once.map(|bytes| match size {
-            Some(size) if bytes >= size => bytes / size * size,
+            Some(size) if bytes >= size => {
+                access::pass_bytes(settings, bytes).unwrap_or(bytes / size * size)
+            }
             _ => bytes,
         });
         let whole = once.and_then(|bytes| bytes.checked_mul(settings.loops));
