@@ -6,8 +6,9 @@ use super::convert::Converter;
 use super::job::FioJob;
 use super::lengths;
 use super::settings::Settings;
+use super::write::set;
 use crate::formats::note::Treatment;
-use crate::spec::{Arrivals, Pacing};
+use crate::spec::{Access, Arrivals, Line, Pacing, Workload};
 
 /// The job with the share of reads that its rates come to. fio has a clock for each direction and
 /// does that one whose time has come, whatever `rwmixread` says.
@@ -24,11 +25,8 @@ pub(super) fn by_rates<'a>(converter: &mut Converter<'_>, job: &'a FioJob) -> Co
         converter.refuse(job, key, why);
         return Cow::Borrowed(job);
     }
-    let [reads, writes] = match key {
-        "rate_iops" => [read, write],
-        _ => [read / mean_bytes(settings, 0), write / mean_bytes(settings, 1)],
-    };
-    let percent = reads * 100.0 / (reads + writes);
+    let per_byte = [0, 1].map(|direction| 1.0 / mean_bytes(settings, direction));
+    let percent = share([read, write], if key == "rate_iops" { [1.0; 2] } else { per_byte });
     if (percent - settings.read_percent).abs() <= 1e-6 {
         return Cow::Borrowed(job);
     }
@@ -41,6 +39,12 @@ pub(super) fn by_rates<'a>(converter: &mut Converter<'_>, job: &'a FioJob) -> Co
     let mut job = job.clone();
     job.settings.read_percent = percent;
     Cow::Owned(job)
+}
+
+/// Share of reads in percent of what two rates make, each of them weighted.
+fn share([read, write]: [f64; 2], weights: [f64; 2]) -> f64 {
+    let (read, write) = (read * weights[0], write * weights[1]);
+    read * 100.0 / (read + write)
 }
 
 /// Rates of all directions, and the setting that says them.
@@ -95,4 +99,44 @@ pub(super) fn pacing(converter: &mut Converter<'_>, job: &FioJob, files: u32) ->
         "rate_iops" => Pacing::Ios { per_second, arrivals },
         _ => Pacing::Bytes { per_second, arrivals },
     }
+}
+
+/// Writes the rates of a workload, which say its share of reads, too. `files` are those that one
+/// clone goes through. Errors when whole rates do not make that share.
+pub(super) fn write(text: &mut String, workload: &Workload, files: u64) -> Result<(), String> {
+    let access = &workload.access;
+    let (key, rate, arrivals) = match workload.pacing {
+        Pacing::Closed => return Ok(()),
+        Pacing::Ios { per_second, arrivals } => ("rate_iops", per_second, arrivals),
+        Pacing::Bytes { per_second, arrivals } => ("rate", per_second, arrivals),
+    };
+    let rate = rate * files as f64;
+    let percent = access.read_percent();
+    if percent > 0.0 && percent < 100.0 {
+        let reads = mean_of(access, |line| line.read_percent);
+        let bytes = [reads, mean_of(access, Line::write_percent)];
+        let weights = if key == "rate_iops" { [1.0; 2] } else { bytes };
+        let read = rate * share([percent, 100.0 - percent], weights) / 100.0;
+        let (read, write) = (read.round(), (rate - read).round());
+        let made = share([read, write], weights.map(|weight| 1.0 / weight));
+        if read + write != rate || (made - percent).abs() > 1e-6 {
+            return Err(format!("{percent} % reads of a rate of {rate} are no two whole rates"));
+        }
+        set(text, key, format!("{read},{write}"));
+    } else if rate.fract() == 0.0 {
+        set(text, key, rate);
+    } else {
+        return Err(format!("a rate of {rate} is not fio's"));
+    }
+    if arrivals == Arrivals::Poisson {
+        set(text, "rate_process", "poisson");
+    }
+    Ok(())
+}
+
+/// Mean length in bytes of the I/Os of one direction, of which each line has a share.
+fn mean_of(access: &Access, share_of: impl Fn(&Line) -> f64) -> f64 {
+    let weights = access.lines.iter().map(|line| line.share_percent * share_of(line));
+    let bytes = weights.clone().zip(&access.lines).map(|(w, line)| w * f64::from(line.size_bytes));
+    bytes.sum::<f64>() / weights.sum::<f64>()
 }

@@ -4,11 +4,11 @@
 
 use std::fmt::Write;
 
-use super::{figures, replay};
+use super::{figures, rates, replay};
 use crate::formats::reading::Storage;
 use crate::spec::{
-    Access, Arrivals, Demand, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported,
-    Step, Verify, Walk, Workload,
+    Access, Demand, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step,
+    Verify, Walk, Workload,
 };
 
 /// Writes a job. `storage` says what stands behind a URI, in words that fio has.
@@ -73,8 +73,8 @@ fn section(
     }
     logs(text, &group.logs);
     figures::write(text, &group.figures);
-    access(text, &workload.access)?;
-    pacing(text, workload, files)?;
+    access(text, workload)?;
+    rates::write(text, workload, files)?;
     steering(text, workload);
     content(text, workload)
 }
@@ -237,7 +237,8 @@ fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<()
     Ok(())
 }
 
-fn access(text: &mut String, access: &Access) -> Result<(), String> {
+fn access(text: &mut String, workload: &Workload) -> Result<(), String> {
+    let access = &workload.access;
     if let Some(replay) = &access.trace {
         replay::write(text, replay);
         return Ok(());
@@ -261,7 +262,7 @@ fn access(text: &mut String, access: &Access) -> Result<(), String> {
         }
     }
     let random = access.lines.iter().any(|line| line.random_percent > 0.0);
-    let mix = mix(text, access, random)?;
+    let mix = mix(text, workload, random)?;
     suffix(text, access, mix, random)?;
     if first.fua_percent > 0.0 {
         set(text, "sync", "dsync");
@@ -285,7 +286,8 @@ fn access(text: &mut String, access: &Access) -> Result<(), String> {
 }
 
 /// Writes sizes, shares and alignment, and returns the word for the mix without `rand`.
-fn mix(text: &mut String, access: &Access, random: bool) -> Result<&'static str, String> {
+fn mix(text: &mut String, workload: &Workload, random: bool) -> Result<&'static str, String> {
+    let access = &workload.access;
     let lines = &access.lines;
     let first = &lines[0];
     let is_trim = |line: &Line| line.trim_percent == 100.0;
@@ -313,7 +315,12 @@ fn mix(text: &mut String, access: &Access, random: bool) -> Result<&'static str,
         _ => "rw",
     };
     if word == "rw" {
-        set(text, "rwmixread", whole(read, "the share of reads")?);
+        match whole(read, "the share of reads") {
+            Ok(percent) => set(text, "rwmixread", percent),
+            // Its rates say it.
+            Err(_) if workload.pacing != Pacing::Closed => {}
+            Err(why) => return Err(why),
+        }
     }
     if parts.iter().all(|part| part.len() == 1) {
         let sizes: Vec<String> = parts.iter().map(|part| part[0].size_bytes.to_string()).collect();
@@ -390,27 +397,6 @@ fn places(text: &mut String, places: &Places) -> Result<(), String> {
         }
     };
     set(text, "random_distribution", law);
-    Ok(())
-}
-
-fn pacing(text: &mut String, workload: &Workload, files: u64) -> Result<(), String> {
-    let (key, rate, arrivals) = match workload.pacing {
-        Pacing::Closed => return Ok(()),
-        Pacing::Ios { per_second, arrivals } => ("rate_iops", per_second, arrivals),
-        Pacing::Bytes { per_second, arrivals } => ("rate", per_second, arrivals),
-    };
-    let rate = rate * files as f64;
-    let read = rate * workload.access.read_percent() / 100.0;
-    let (read, write) = (read.round(), (rate - read).round());
-    let exact = read + write == rate;
-    match workload.access.read_percent() {
-        _ if !exact => return Err(format!("a rate of {rate} for both directions is not fio's")),
-        share if share > 0.0 && share < 100.0 => set(text, key, format!("{read},{write}")),
-        _ => set(text, key, rate),
-    }
-    if arrivals == Arrivals::Poisson {
-        set(text, "rate_process", "poisson");
-    }
     Ok(())
 }
 
