@@ -11,6 +11,7 @@ mod login;
 mod program;
 mod record;
 mod tgt;
+mod verdict;
 
 pub use drumfire::{Drumfire, Served};
 pub use folder::Folder;
@@ -18,6 +19,7 @@ pub use login::{Client, login, pdu};
 pub use program::{Finished, Running, require, run};
 pub use record::{Case, case, skip};
 pub use tgt::Tgt;
+pub use verdict::check;
 
 use std::net::TcpListener;
 

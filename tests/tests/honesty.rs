@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Finished, Folder, Running, require, run, skip};
+use drumfire_tests::{Drumfire, Finished, Folder, Running, check, require, run, skip};
 use rustix::process::Signal;
-use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(180);
 /// An honesty check failed under `--strict`.
@@ -20,15 +19,6 @@ const USAGE: i32 = 2;
 const BYTES: u64 = 64 << 20;
 /// Reads of a second.
 const READS: &str = "--size 4k --seconds 1 --ramp 0 --json --strict";
-
-/// The verdict of a check and its evidence; empty words if it was not made.
-fn check(result: &Value, code: &str) -> (String, String) {
-    let checks = result["checks"].as_array().expect("a list of checks");
-    let found = checks.iter().find(|check| check["code"] == code);
-    let text =
-        |name: &str| found.and_then(|check| check[name].as_str()).unwrap_or_default().to_owned();
-    (text("verdict"), text("evidence"))
-}
 
 fn sparse(folder: &Folder) -> PathBuf {
     let path = folder.file("sparse", b"");

@@ -6,21 +6,12 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, skip};
+use drumfire_tests::{Drumfire, Folder, Running, check, skip};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(180);
 /// Bytes of a file under test.
 const BYTES: usize = 32 << 20;
-
-/// The verdict of a check and its evidence; empty words if it was not made.
-fn check(result: &Value, code: &str) -> (String, String) {
-    let checks = result["checks"].as_array().expect("a list of checks");
-    let found = checks.iter().find(|check| check["code"] == code);
-    let text =
-        |name: &str| found.and_then(|check| check[name].as_str()).unwrap_or_default().to_owned();
-    (text("verdict"), text("evidence"))
-}
 
 fn run(drumfire: &Drumfire, folder: &Path, args: &str) -> Value {
     let args = format!("run {args} --size 4k --seconds 1 --ramp 0 --json");

@@ -1,0 +1,12 @@
+//! What a result says of itself.
+
+use serde_json::Value;
+
+/// The verdict of a check, by its code, and its evidence; empty words if it was not made.
+pub fn check(result: &Value, code: &str) -> (String, String) {
+    let checks = result["checks"].as_array().expect("a list of checks");
+    let found = checks.iter().find(|check| check["code"] == code);
+    let text =
+        |name: &str| found.and_then(|check| check[name].as_str()).unwrap_or_default().to_owned();
+    (text("verdict"), text("evidence"))
+}
