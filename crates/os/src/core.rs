@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::companion::Company;
 use crate::crowd::Crowd;
 use crate::file::FileState;
+use crate::guest::Guest;
 use crate::listener::ListenerState;
 use crate::pipe::Pipe;
 use crate::polled::PolledRing;
@@ -21,27 +22,12 @@ use crate::ring::{Features, OpenRingError, Ring};
 use crate::socket::SocketState;
 use crate::waker::WakerState;
 
-/// How long an idle loop spins before it sleeps. Waking a sleeping virtual processor takes about
-/// 24 µs, more than an exchange; an idle loop costs one such span after its last message.
-const SPIN: Nanos = Nanos(50_000);
-/// Of so many pauses of a spin one yields, so that two loops can share a core.
-const PAUSES_PER_YIELD: u32 = 16;
-/// Before a time that it was asked for, a core spins: sleeps end late by a timer's and a virtual
-/// processor's slack.
-const PRECISION: Nanos = Nanos(100_000);
 /// I/Os of files go to the kernel in parts at least so small: the device gets to work on the first
 /// while the next are prepared, instead of when all are. A virtual disk at depth 64 does 101k
 /// 4 KiB reads a second so, and 91k with all at once.
 const PART: usize = 2;
 /// When many came back at once the core is busy, and a part is this fraction of them.
 const PARTS_OF_MANY: usize = 8;
-/// While so many I/Os are under way with files behind a thread of the kernel (loop devices), the
-/// core sleeps at once: that thread is the limit, and a spinning neighbour slows the processor it
-/// works on. With fewer the thread runs out of work while we sleep. Of a core that changed its
-/// manner every 30 ms, thousands of 4 KiB reads a second, medians of 90 such spans and more,
-/// spinning and asleep: 172 and 146 with 16 under way, 174 and 170 with 32, 189 and 253 with 64
-/// (2 vCPUs, AMD EPYC, Linux 6.18).
-const UNDER_WAY: usize = 40;
 /// How long a dropped core waits for the kernel to hand its buffers back.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
@@ -55,7 +41,6 @@ pub struct Core {
     pub(crate) state: Rc<RefCell<State>>,
     clock: Clock,
     pool: Pool,
-    spin: Nanos,
 }
 
 impl Core {
@@ -89,9 +74,10 @@ impl Core {
             spare: None,
             pipe: None,
             company: None,
+            guest: None,
             pool: pool.clone(),
         };
-        Ok(Core { state: Rc::new(RefCell::new(state)), clock: Clock::get(), pool, spin: SPIN })
+        Ok(Core { state: Rc::new(RefCell::new(state)), clock: Clock::get(), pool })
     }
 
     /// The time now.
@@ -133,77 +119,12 @@ impl Core {
                 self.wait(&mut state, now, until)?;
             }
         }
+        self.end_visit(&mut state);
         for slot in &state.ready {
             ready.push(Token(*slot));
         }
         state.clear_ready();
         Ok(())
-    }
-
-    fn wait(&self, state: &mut State, mut start: Nanos, until: Option<Nanos>) -> io::Result<()> {
-        if until.is_none() && state.sleeps_at_once() {
-            state.ring().wait(None)?;
-            state.reap();
-            if !state.ready.is_empty() {
-                return Ok(());
-            }
-        }
-        let mut pauses = 0_u32;
-        // Only files are waited for, or only a time: nobody on this core waits for our turn.
-        let alone = state.live_sockets == 0 && state.company.is_none() && !state.must_look();
-        let still = alone && until.is_some() && state.in_flight == state.wakers;
-        loop {
-            if self.turn_companion(state)? {
-                start = self.now();
-            }
-            if state.ring().needs_entry() {
-                state.ring().enter()?;
-            }
-            if state.ring().has_completion() {
-                state.reap();
-                if !state.ready.is_empty() {
-                    return Ok(());
-                }
-            }
-            state.turn_beside_ring();
-            state.turn_polled();
-            state.receive_direct();
-            if !state.ready.is_empty() {
-                return Ok(());
-            }
-            pauses += 1;
-            if !pauses.is_multiple_of(PAUSES_PER_YIELD) {
-                std::hint::spin_loop();
-                continue;
-            }
-            let mut now = self.now();
-            // Beside who computes, sleeping is quicker than giving way.
-            let keeps = still || alone && state.crowd.is_there(now);
-            if !keeps {
-                std::thread::yield_now();
-                let from = std::mem::replace(&mut now, self.now());
-                state.crowd.yielded(from, now);
-            }
-            if until.is_some_and(|until| now >= until) {
-                return Ok(());
-            }
-            let wake = until.into_iter().chain(state.companion_wake()).min();
-            let left = wake.map(|wake| wake.since(now));
-            let soon = left.is_some_and(|left| left <= PRECISION);
-            let waited = keeps || now.since(start) > self.spin;
-            if waited && !soon && !state.must_look() {
-                state.watch_direct()?;
-                if !state.lay_down_companion()? {
-                    continue;
-                }
-                state.ring().wait(left.map(|left| left.since(Nanos(PRECISION.0 / 2))))?;
-                state.wake_companion()?;
-                state.reap();
-                if !state.ready.is_empty() {
-                    return Ok(());
-                }
-            }
-        }
     }
 }
 
@@ -247,17 +168,17 @@ pub(crate) struct State {
     /// Sockets that wait for a receive buffer.
     pub(crate) starved: Vec<u32>,
     pub(crate) batch: Vec<(u64, i32, u32)>,
-    ready: Vec<u32>,
+    pub(crate) ready: Vec<u32>,
     /// I/Os of files that were queued since the kernel was last entered.
     queued_files: usize,
     /// Completions that were taken together last.
     reaped: usize,
     /// Operations that the kernel has; a multishot counts as one until it ends.
-    in_flight: usize,
+    pub(crate) in_flight: usize,
     /// Those of wakers, which have one each.
     pub(crate) wakers: usize,
     /// Others on this processor.
-    crowd: Crowd,
+    pub(crate) crowd: Crowd,
     /// Those of files behind a thread of the kernel.
     pub(crate) behind_threads: usize,
     /// Sockets whose owners hold them.
@@ -269,6 +190,8 @@ pub(crate) struct State {
     pub(crate) pipe: Option<Pipe>,
     /// Another loop on this thread.
     pub(crate) company: Option<Company>,
+    /// Where this core is, if it follows its peers.
+    pub(crate) guest: Option<Guest>,
     /// Where the buffers of a chain go when it is sent, or its socket is gone.
     pub(crate) pool: Pool,
 }
@@ -353,7 +276,7 @@ impl State {
     }
 
     /// Takes all completions and does what each calls for.
-    fn reap(&mut self) {
+    pub(crate) fn reap(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
         self.ring().take_completions(&mut batch);
         if !batch.is_empty() {
@@ -379,7 +302,7 @@ impl State {
 
     /// Submits and takes what goes beside the ring.
     #[inline]
-    fn turn_beside_ring(&mut self) {
+    pub(crate) fn turn_beside_ring(&mut self) {
         let aio_pending = self.aio.as_ref().map_or(0, Aio::pending);
         if self.calls.pending() + aio_pending == 0 {
             return;
@@ -404,12 +327,6 @@ impl State {
         }
         self.queued_files = 0;
         self.ring().submit()
-    }
-
-    /// Whether it is better to sleep than to look: nobody else on this core would have to wait.
-    fn sleeps_at_once(&self) -> bool {
-        let alone = self.live_sockets == 0 && self.company.is_none() && !self.must_look();
-        alone && self.behind_threads >= UNDER_WAY
     }
 
     /// Whether something is under way that no completion of the ring tells of.

@@ -12,10 +12,15 @@ pub fn allowed() -> Vec<usize> {
 pub(crate) fn neighbour() -> Option<usize> {
     // The first thread of the process, which nobody pins.
     let all = allowed_of(std::process::id() as libc::pid_t);
-    // SAFETY: a call without arguments.
-    let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+    let here = here()?;
     let next = all.iter().find(|cpu| **cpu > here).or(all.first());
     next.copied().filter(|cpu| *cpu != here)
+}
+
+/// The processor that the calling thread is on.
+pub(crate) fn here() -> Option<usize> {
+    // SAFETY: a call without arguments.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
 fn allowed_of(thread: libc::pid_t) -> Vec<usize> {

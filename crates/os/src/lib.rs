@@ -19,6 +19,7 @@ mod direct;
 mod errno;
 mod extents;
 mod file;
+mod guest;
 mod listener;
 mod open;
 mod pipe;
@@ -29,6 +30,7 @@ mod reference;
 mod ring;
 pub mod sample;
 mod socket;
+mod wait;
 mod waker;
 mod words;
 

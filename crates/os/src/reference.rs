@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use block::Chain;
 
 use crate::core::State;
+use crate::cpu;
 use crate::pipe::Pipe;
 use crate::socket::Socket;
 
@@ -42,20 +43,24 @@ impl Socket {
         // Asking costs a system call, and the peer may move: ask less and less often.
         socket.long_chains = socket.long_chains.saturating_add(1);
         let asks = able && socket.long_chains.is_power_of_two();
-        (asks && is_elsewhere(socket.fd.as_raw_fd())).then_some(bytes)
+        if !asks {
+            return None;
+        }
+        let there = incoming_cpu(socket.fd.as_raw_fd());
+        let here = state.guest.as_ref().map_or_else(cpu::here, |guest| Some(guest.home));
+        (there.is_some() && there != here).then_some(bytes)
     }
 }
 
-/// Whether the peer is not on this core. On loopback, packets come in on the core that sent them.
-fn is_elsewhere(socket: RawFd) -> bool {
+/// The processor on which the socket's packets come in: on loopback, that of the peer.
+pub(crate) fn incoming_cpu(socket: RawFd) -> Option<usize> {
     let (mut cpu, mut len) = (-1_i32, size_of::<i32>() as libc::socklen_t);
     let value = (&raw mut cpu).cast();
     // SAFETY: the kernel fills at most `len` bytes of an integer that we own.
     let result = unsafe {
         libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_INCOMING_CPU, value, &mut len)
     };
-    // SAFETY: a call without arguments.
-    result == 0 && cpu != unsafe { libc::sched_getcpu() }
+    usize::try_from(cpu).ok().filter(|_| result == 0)
 }
 
 impl State {

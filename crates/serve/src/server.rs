@@ -165,6 +165,7 @@ fn start_thread(
         let set_up = || -> Result<(Portal, Waker), ServeError> {
             os::cpu::pin(cpu)?;
             let core = Core::open(Pool::new(POOL.0, POOL.1))?;
+            core.follow_peers(cpu);
             let (waker, _) = core.waker()?;
             shared.mailboxes[index].belongs_to(waker.clone());
             let listeners = listeners
