@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running};
+use drumfire_tests::{Drumfire, Folder, Running, check};
 use serde_json::Value;
 
 /// Exit code of a run in which I/Os failed.
@@ -47,6 +47,7 @@ fn says(result: &Value, uri: &str, status: &str) {
     assert_eq!(failure["status"], status, "{failure}");
     assert!(failure["volume"].as_str().unwrap().starts_with(uri), "{failure}");
     assert_eq!(failure["count"], result["totals"]["errors"], "{failure}");
+    assert_eq!((check(result, "H21").0.as_str(), &result["class"]), ("fail", &"invalid".into()));
     let first = &failure["first"];
     assert_eq!((&first["length_bytes"], first["worker"].is_string()), (&4096.into(), true));
     let offset = first["offset_bytes"].as_u64().unwrap();

@@ -12,6 +12,7 @@ pub(crate) fn of_simulation(collected: &Collector) -> Vec<Check> {
         verdict::steady_state(&collected.seconds()),
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(totals.ios),
+        verdict::ios_succeeded(&totals),
     ];
     checks.extend(verdict::schedule_kept(&totals));
     checks.sort_by(|a, b| a.code.cmp(&b.code));
@@ -53,6 +54,7 @@ pub(crate) fn checks(
         verdict::generator_ceiling(totals.iops, None),
         verdict::littles_law(&collected.flows()),
         verdict::percentiles_supported(totals.ios),
+        verdict::ios_succeeded(&totals),
         verdict::cpu_was_ours(cpu.steal_percent, testimony.throttled),
         others,
         verdict::wire(wire),

@@ -295,12 +295,10 @@ impl Cell {
         worst
     }
 
-    /// How far to believe the cell. I/Os that ended in a fault are in no published number.
+    /// How far to believe the cell.
     pub fn judge(&self) -> Class {
         let verdicts = self.verdicts();
-        let class = Class::of_verdicts(verdicts.iter().map(|(code, verdict)| (*code, *verdict)));
-        let errors = self.whole_runs().any(|run| run.errors > 0);
-        if errors && class == Class::Publishable { Class::Indicative } else { class }
+        Class::of_verdicts(verdicts.iter().map(|(code, verdict)| (*code, *verdict)))
     }
 
     /// Median of the runs' mean latencies in nanoseconds.
@@ -322,7 +320,7 @@ mod test {
     use crate::verdict::Check;
 
     fn cell(rates: &[f64], verdict: Verdict) -> Cell {
-        let checks: Vec<Check> = ["H06", "H10", "H11", "H12", "H13", "H20"]
+        let checks: Vec<Check> = ["H06", "H10", "H11", "H12", "H13", "H20", "H21"]
             .map(|code| Check::new(code, "x", Verdict::Pass, ""))
             .to_vec();
         let mut runs = Vec::new();
@@ -351,8 +349,8 @@ mod test {
         assert_eq!(cell(&five, Verdict::Unknown).judge(), Class::Indicative);
         assert_eq!(cell(&five, Verdict::Fail).judge(), Class::Invalid);
         let mut faulty = cell(&five, Verdict::Pass);
-        faulty.runs[3].errors = 1;
-        assert_eq!(faulty.judge(), Class::Indicative);
+        faulty.runs[3].verdicts.insert("H21".to_owned(), Verdict::Fail);
+        assert_eq!(faulty.judge(), Class::Invalid);
         // A run that was cut does not count.
         faulty.runs[3].failed = Some("interrupted".to_owned());
         assert_eq!(faulty.judge(), Class::Indicative, "four runs");

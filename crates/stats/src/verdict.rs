@@ -80,7 +80,7 @@ pub enum Class {
 }
 
 /// Checks that a published number needs: without one of them it is indicative at best.
-const NEEDED: [&str; 6] = ["H06", "H10", "H11", "H12", "H13", "H20"];
+const NEEDED: [&str; 7] = ["H06", "H10", "H11", "H12", "H13", "H20", "H21"];
 
 impl Class {
     /// A failed check makes a result invalid. It is publishable when every needed check was made
@@ -161,6 +161,31 @@ pub fn percentiles_supported(samples: u64) -> Check {
     };
     let evidence = format!("{samples} samples; {shown}; merged histograms, error at most 0.78 %");
     Check::new("H12", "percentiles-supported", verdict, evidence)
+}
+
+/// With more failed I/Os than this share, the rate is that of a broken volume.
+const FAILED_PERCENT: f64 = 1.0;
+
+/// H21: I/Os succeeded. Those that fail are in no rate and in no latency, yet they take their part
+/// of what may be outstanding.
+pub fn ios_succeeded(totals: &Totals) -> Check {
+    let all = totals.ios + totals.errors;
+    let percent = totals.errors as f64 / all.max(1) as f64 * 100.0;
+    let verdict = match totals.errors {
+        _ if all == 0 => Verdict::Unknown,
+        0 => Verdict::Pass,
+        _ if percent <= FAILED_PERCENT => Verdict::Warn,
+        _ => Verdict::Fail,
+    };
+    let evidence = match all {
+        0 => "no I/O ended in the measured window".to_owned(),
+        _ => format!(
+            "{} of {all} I/Os failed, {percent:.2} % (at most {FAILED_PERCENT:.0}); no rate and no \
+             latency counts them",
+            totals.errors
+        ),
+    };
+    Check::new("H21", "ios-succeeded", verdict, evidence)
 }
 
 /// Stolen time above this share of the window is not ours.
@@ -305,6 +330,18 @@ mod test {
         assert!(some.evidence.contains("p99.9, p99.99"), "{some:?}");
         assert_eq!(percentiles_supported(9_999).verdict, Verdict::Warn);
         assert_eq!(percentiles_supported(0).verdict, Verdict::Warn);
+    }
+
+    #[test]
+    fn failed_ios_are_said() {
+        let verdict = |ios, errors| ios_succeeded(&Totals { ios, errors, ..Totals::default() });
+        assert_eq!(verdict(1000, 0).verdict, Verdict::Pass);
+        assert_eq!(verdict(990, 10).verdict, Verdict::Warn);
+        assert_eq!(verdict(989, 11).verdict, Verdict::Fail);
+        assert_eq!(verdict(0, 1).verdict, Verdict::Fail);
+        assert_eq!(verdict(0, 0).verdict, Verdict::Unknown);
+        let words = verdict(3, 1).evidence;
+        assert!(words.starts_with("1 of 4 I/Os failed, 25.00 % (at most 1)"), "{words}");
     }
 
     #[test]
