@@ -29,6 +29,7 @@ use crate::{folder, job, logs, output, race, show, signal, simulate};
 #[command(override_usage = "drumfire sweep [OPTIONS] <JOB|URI…|FOLDER>\n       \
     drumfire sweep race [OPTIONS]\n       drumfire sweep simulate [OPTIONS] <BILL.toml|PROFILE>")]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(mut_arg("verify_only", |flag| flag.hide(true)))]
 #[command(after_help = "Examples: drumfire sweep null:1t --axis size=512,4k --axis \
     outstanding=1,2,4,8,16 --repeats 6\n\
     drumfire sweep race --axis targets=1,2,4,8,16 --axis protocol=iscsi,nvme-tcp\n\
