@@ -10,20 +10,23 @@ use crate::run::Totals;
 
 mod block_layer;
 mod ceiling;
+mod counters;
+mod direct_io;
+mod existence;
 mod host;
 mod little;
 mod steady;
-mod storage;
+mod together;
 
 pub use block_layer::{Asked, Disk, Merged, Merges, Queue, block_layer};
 pub use ceiling::{Ceiling, generator_ceiling};
+pub use counters::{Counted, counters_agree};
+pub use direct_io::{Beneath, Opened, direct_io};
+pub use existence::{Existence, Readable, data_exists};
 pub(crate) use host::stopped_s;
 pub use host::{Window, clock, repeats};
 pub use little::{Flow, littles_law};
 pub use steady::steady_state;
-pub use storage::{
-    Beneath, Counted, Existence, Opened, Readable, counters_agree, data_exists, direct_io,
-};
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

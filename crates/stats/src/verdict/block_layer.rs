@@ -1,6 +1,6 @@
 //! Whether the kernel's block layer left I/Os alone.
 
-use super::storage::together;
+use super::together::together;
 use super::{Check, Verdict};
 
 /// How the block layer treats a disk. `None` where it does not tell.

@@ -1,0 +1,169 @@
+//! Whether what is read was ever written.
+
+use super::together::{LISTED, mib, together};
+use super::{Check, Verdict};
+
+/// Where the data come from that a volume's readers get.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Existence {
+    /// Nothing is stored: reads return what their buffer held.
+    Nothing,
+    /// Memory of this process.
+    Memory,
+    /// A file, by its map: bytes in the range that is driven, of them reserved but never written,
+    /// and without any place. `exact` if the file system tells reserved from written.
+    Mapped {
+        /// All of it.
+        bytes: u64,
+        /// Reserved, never written.
+        unwritten: u64,
+        /// Without a place.
+        holes: u64,
+        /// Both can be told apart.
+        exact: bool,
+    },
+    /// A device without a map: of so many blocks that were looked at, so many held only zeroes.
+    Sampled {
+        /// Looked at.
+        blocks: u32,
+        /// Of them zero.
+        zero: u32,
+    },
+    /// Another host knows.
+    Elsewhere,
+    /// It could not be found out, and why.
+    Unknown(String),
+}
+
+/// A volume before H02.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Readable {
+    /// Its name.
+    pub name: String,
+    /// Where its data come from.
+    pub existence: Existence,
+    /// The job reads it.
+    pub reads: bool,
+}
+
+impl Readable {
+    fn judge(&self) -> (Verdict, String) {
+        let name = &self.name;
+        if !self.reads {
+            return (Verdict::Pass, format!("{name}: not read"));
+        }
+        match &self.existence {
+            Existence::Nothing => {
+                (Verdict::Warn, format!("{name}: stores nothing, its reads return no data"))
+            }
+            Existence::Memory => {
+                (Verdict::Pass, format!("{name}: memory of this process, not a device"))
+            }
+            Existence::Elsewhere => (
+                Verdict::Unknown,
+                format!("{name}: only its target knows what of it was ever written"),
+            ),
+            Existence::Unknown(why) => (Verdict::Unknown, format!("{name}: {why}")),
+            Existence::Mapped { bytes, unwritten, holes, exact } => {
+                let missing = unwritten + holes;
+                let percent = missing as f64 / (*bytes).max(1) as f64 * 100.0;
+                match (missing, exact) {
+                    (0, true) => (Verdict::Pass, format!("{name}: all {} written", mib(*bytes))),
+                    (0, false) => (
+                        Verdict::Pass,
+                        format!("{name}: {} without holes, by SEEK_HOLE", mib(*bytes)),
+                    ),
+                    _ => (
+                        Verdict::Fail,
+                        format!(
+                            "{name}: {percent:.1} % of {} was never written ({} of holes, {} \
+                             reserved only) and reads as zeroes without the device",
+                            mib(*bytes),
+                            mib(*holes),
+                            mib(*unwritten),
+                        ),
+                    ),
+                }
+            }
+            Existence::Sampled { blocks, zero } => {
+                let verdict = match zero {
+                    _ if *blocks == 0 => Verdict::Unknown,
+                    0 => Verdict::Pass,
+                    _ => Verdict::Warn,
+                };
+                let words = "blocks that were looked at hold only zeroes";
+                (verdict, format!("{name}: {zero} of {blocks} {words}"))
+            }
+        }
+    }
+}
+
+/// H02: what is read exists. A hole or a reserved extent answers at the speed of memory, whatever
+/// O_DIRECT says.
+pub fn data_exists(volumes: &[Readable]) -> Check {
+    let judged = volumes.iter().map(Readable::judge);
+    let check = together("H02", "data-exist", judged, "no volume was looked at");
+    let failed = volumes.iter().filter(|volume| volume.judge().0 == Verdict::Fail);
+    failed.take(LISTED).fold(check, |check, volume| {
+        check.mend(format!("drumfire run {} --size 1m --rw write --verify --destroy", volume.name))
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn readable(existence: Existence) -> Readable {
+        Readable { name: "file:a".into(), existence, reads: true }
+    }
+
+    #[test]
+    fn a_hole_is_no_data() {
+        let mapped = |unwritten, holes| {
+            let bytes = 1 << 30;
+            readable(Existence::Mapped { bytes, unwritten, holes, exact: true })
+        };
+        assert_eq!(data_exists(&[mapped(0, 0)]).verdict, Verdict::Pass);
+        let hole = data_exists(&[mapped(0, 0), mapped(0, 4096)]);
+        assert_eq!(hole.verdict, Verdict::Fail);
+        assert!(hole.mend[0].contains("--rw write"), "{hole:?}");
+        let reserved = data_exists(&[mapped(1 << 30, 0)]);
+        assert_eq!(reserved.verdict, Verdict::Fail);
+        assert!(reserved.evidence.contains("100.0 %"), "{reserved:?}");
+        let unread = Readable { reads: false, ..mapped(0, 4096) };
+        assert_eq!(data_exists(&[unread]).verdict, Verdict::Pass);
+        assert_eq!(data_exists(&[]).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn many_volumes_are_one_line() {
+        let of = |volumes: usize| {
+            let mapped =
+                |holes| Existence::Mapped { bytes: 8192, unwritten: 0, holes, exact: true };
+            let one = |n: usize| Readable {
+                name: format!("file:{n}"),
+                existence: mapped(if n < 3 { 4096 } else { 0 }),
+                reads: true,
+            };
+            data_exists(&(0..volumes).rev().map(one).collect::<Vec<_>>())
+        };
+        let check = of(50);
+        assert_eq!((check.verdict, check.mend.len()), (Verdict::Fail, 2));
+        // The worst stand first.
+        assert!(check.evidence.starts_with("file:2: 50.0 %"), "{check:?}");
+        assert!(check.evidence.ends_with("; … and 48 more"), "{check:?}");
+        assert_eq!(check.evidence.matches("file:").count(), 2, "{check:?}");
+        assert!(!of(2).evidence.contains("more"));
+    }
+
+    #[test]
+    fn says_what_is_no_file() {
+        let verdict = |existence| data_exists(&[readable(existence)]).verdict;
+        assert_eq!(verdict(Existence::Nothing), Verdict::Warn);
+        assert_eq!(verdict(Existence::Memory), Verdict::Pass);
+        assert_eq!(verdict(Existence::Elsewhere), Verdict::Unknown);
+        assert_eq!(verdict(Existence::Sampled { blocks: 64, zero: 0 }), Verdict::Pass);
+        assert_eq!(verdict(Existence::Sampled { blocks: 64, zero: 1 }), Verdict::Warn);
+        assert_eq!(verdict(Existence::Sampled { blocks: 0, zero: 0 }), Verdict::Unknown);
+    }
+}
