@@ -1,0 +1,113 @@
+//! What devices did in a window, and how they are set.
+
+use std::collections::BTreeMap;
+
+use os::{DeviceCounters, DeviceSettings};
+use stats::verdict::{self, Asked, Counted, Disk, Merged, Merges, Queue};
+use stats::{Check, DeviceUse};
+
+use super::Witness;
+use super::moment::Moment;
+
+impl Witness {
+    pub(super) fn counters(
+        &self,
+        before: &Moment,
+        after: &Moment,
+        moved: &[[u64; 2]],
+    ) -> Option<Check> {
+        let mut devices: BTreeMap<String, Counted> = BTreeMap::new();
+        for (index, seen) in self.volumes.iter().enumerate() {
+            let Some(file) = seen.file() else { continue };
+            let name = match &file.device {
+                Some(device) => device.name.clone(),
+                None => format!("{} of {}", file.file_system.as_deref().unwrap_or("?"), seen.name),
+            };
+            let since = before.until(after, index);
+            let counted = devices.entry(name.clone()).or_insert(Counted {
+                name,
+                direct: true,
+                issued: [0; 2],
+                device: since.map(|since| [since.read_bytes, since.written_bytes]),
+                device_ios: since.map_or(0, |since| since.reads + since.writes),
+                slack: 0,
+            });
+            counted.direct &= file.direct;
+            counted.issued[0] += moved[index][0];
+            counted.issued[1] += moved[index][1];
+            counted.slack += seen.slack;
+        }
+        let process = before.process.zip(after.process);
+        let process = process
+            .map(|([r, w], [read, written])| [read.saturating_sub(r), written.saturating_sub(w)]);
+        verdict::counters_agree(&devices.into_values().collect::<Vec<_>>(), process)
+    }
+
+    /// Each disk once, with its settings and what was merged in it.
+    pub(super) fn disks(&self, before: &Moment, after: Option<&Moment>) -> Vec<Disk> {
+        let mut disks: BTreeMap<&str, Disk> = BTreeMap::new();
+        for (index, seen) in self.volumes.iter().enumerate() {
+            let device = seen.file().and_then(|file| file.device.as_ref());
+            let Some(device) = device else { continue };
+            let disk = disks.entry(&device.disk).or_insert_with(|| Disk {
+                asked: Asked::default(),
+                before: queue(&device.disk, &before.settings[index]),
+                after: after.map(|after| queue(&device.disk, &after.settings[index])),
+                merged: after
+                    .and_then(|after| before.until(after, index))
+                    .map_or_else(Merged::default, |since| merged(&since)),
+            });
+            disk.asked = Asked {
+                reads: disk.asked.reads || seen.asked.reads,
+                writes: disk.asked.writes || seen.asked.writes,
+                buffered: disk.asked.buffered || seen.asked.buffered,
+                most_bytes: disk.asked.most_bytes.max(seen.asked.most_bytes),
+            };
+        }
+        disks.into_values().collect()
+    }
+
+    /// What each device did between two moments, whoever asked it.
+    pub(super) fn devices(&self, before: &Moment, after: &Moment, seconds: f64) -> Vec<DeviceUse> {
+        let mut devices: BTreeMap<&str, DeviceUse> = BTreeMap::new();
+        for (index, seen) in self.volumes.iter().enumerate() {
+            let device = seen.file().and_then(|file| file.device.as_ref());
+            let Some((device, since)) = device.zip(before.until(after, index)) else { continue };
+            let busy_s = since.busy_ms as f64 / 1e3;
+            devices.entry(&device.name).or_insert_with(|| DeviceUse {
+                name: device.name.clone(),
+                reads: since.reads,
+                writes: since.writes,
+                merged_reads: since.merged_reads,
+                merged_writes: since.merged_writes,
+                read_ms: since.read_ms,
+                write_ms: since.write_ms,
+                queue_ms: since.queue_ms,
+                busy_percent: (busy_s / seconds.max(1e-9) * 100.0).min(100.0),
+            });
+        }
+        devices.into_values().collect()
+    }
+}
+
+fn merged(since: &DeviceCounters) -> Merged {
+    Merged {
+        reads: Merges { done: since.reads, merged: since.merged_reads },
+        writes: Merges { done: since.writes, merged: since.merged_writes },
+    }
+}
+
+fn queue(disk: &str, settings: &DeviceSettings) -> Queue {
+    let settings = settings.clone();
+    Queue {
+        name: disk.to_owned(),
+        scheduler: settings.scheduler,
+        nomerges: settings.nomerges,
+        rq_affinity: settings.rq_affinity,
+        wbt_us: settings.wbt_us,
+        read_ahead_bytes: settings.read_ahead_bytes,
+        most_bytes: settings.most_bytes,
+        rotational: settings.rotational,
+        volatile_cache: settings.volatile_cache,
+    }
+}
