@@ -18,7 +18,7 @@ use crate::exit::{Exit, UsageError};
 use crate::folder::Folder;
 use crate::run::Volumes;
 use crate::simulate::Systems;
-use crate::{ceiling, folder, logs, placement, race, recheck, show, signal, simulate};
+use crate::{ceiling, folder, logs, output, placement, race, recheck, show, signal, simulate};
 
 /// The setting of a setup that names the processors.
 pub const CORES: &str = "cores";
@@ -246,6 +246,9 @@ pub fn one(
         // Kept from the start: a look after a crash needs both.
         folder::write_job(&folder, &spec.document)?;
         spec.ledgers = Some(folder.to_path_buf());
+    }
+    if spec.workers.iter().any(|worker| worker.shift.cache.read) {
+        output::note("drumfire: reads files into the page cache first");
     }
     let mut live = show::Keeping::new(show::view(drive, color)?, &folder, &name);
     let again = drive

@@ -297,6 +297,7 @@ fn turn(group: &Group) -> Vec<String> {
     }
     facts.extend(seconds.map(|seconds| format!("lasts {}", span(seconds))));
     facts.extend(group.cache.drop.then(|| "page cache dropped before".to_owned()));
+    facts.extend(group.cache.read.then(|| "read into the page cache before".to_owned()));
     match group.cache.expect {
         Expect::Unknown => {}
         Expect::Random => facts.push("the kernel expects random places".to_owned()),

@@ -3,6 +3,7 @@
 mod check;
 mod crew;
 mod gather;
+mod read_in;
 mod result;
 mod under_way;
 mod words;
@@ -81,12 +82,14 @@ impl Engine {
     /// says why.
     pub fn run(&self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
         check(&spec)?;
+        let cached = read_in::read_in(&spec, &self.stop)?;
         let spec = Arc::new(spec);
         let desk = Desk::start(&spec, self.scribe.as_ref())?;
         let mut crew = Crew::start(&spec, desk.as_ref())?;
         let run = Run::new(&spec, &crew, self.stop.clone());
         let mut result = run.go(&crew, desk.as_ref(), live);
         crew.join(&self.stop);
+        result.warnings.extend(cached);
         result.warnings.extend(desk.map(Desk::finish).unwrap_or_default());
         Ok(result)
     }

@@ -1,12 +1,16 @@
 //! What the kernel is told of a file that goes through its page cache.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 use crate::OpenFile;
 
 /// Asks a device to forget what of it is cached: `_IO(0x12, 97)` of `linux/fs.h`.
 const BLKFLSBUF: libc::Ioctl = 0x1261;
+/// Bytes that are read at once to be cached.
+const CHUNK_BYTES: usize = 1 << 20;
 
 impl OpenFile {
     /// Drops what of it stands in the page cache and is on the device already.
@@ -26,6 +30,27 @@ impl OpenFile {
     /// Tells the kernel in which order this opening of it will be used: at random, or forward.
     pub fn expect(&self, random: bool) -> io::Result<()> {
         self.advise(if random { libc::POSIX_FADV_RANDOM } else { libc::POSIX_FADV_SEQUENTIAL })
+    }
+
+    /// Reads the bytes of a part of it, so that they stand in the page cache, and returns how many
+    /// there were before its end, or before `goes_on` said no.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn read_in(&self, part: Range<u64>, goes_on: &dyn Fn() -> bool) -> io::Result<u64> {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut at = part.start;
+        while at < part.end && goes_on() {
+            let most = (part.end - at).min(CHUNK_BYTES as u64) as usize;
+            match self.file.read_at(&mut chunk[..most], at) {
+                Ok(0) => break,
+                Ok(read) => at += read as u64,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(at.saturating_sub(part.start))
     }
 
     fn advise(&self, advice: i32) -> io::Result<()> {
@@ -51,6 +76,10 @@ mod test {
         open.file.sync_all().unwrap();
         let before = crate::cached_bytes(&open.file);
         open.drop_cached().unwrap();
+        assert_eq!(open.read_in(4096..3 << 20, &|| true).unwrap(), (1 << 20) - 4096);
+        let again = crate::cached_bytes(&open.file);
+        assert_eq!(open.read_in(0..1 << 20, &|| false).unwrap(), 0);
+        open.drop_cached().unwrap();
         open.expect(true).unwrap();
         open.expect(false).unwrap();
         let after = crate::cached_bytes(&open.file);
@@ -58,6 +87,7 @@ mod test {
         // Before Linux 6.5 nobody says.
         if crate::file_system(&open.file).is_some_and(|name| name != "tmpfs") {
             assert!(before.is_none_or(|bytes| bytes > 0), "{before:?}");
+            assert!(again.is_none_or(|bytes| bytes > 0), "{again:?}");
             assert!(after.is_none_or(|bytes| bytes == 0), "{after:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! A volume in a file or on a block device.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::Path;
 
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
@@ -98,6 +99,16 @@ impl Volume for FileVolume {
             refused: Vec::new(),
             done: Vec::with_capacity(MAX_IN_FLIGHT),
         }))
+    }
+
+    fn read_in(&self, part: Range<u64>, goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
+        if self.direct {
+            return Ok(0);
+        }
+        let fail = |error| OpenError::File { path: self.path().to_owned(), error };
+        let opened = OpenFile::open(self.path(), false, Some(false)).map_err(fail)?;
+        let part = part.start..part.end.min(self.geometry.bytes());
+        opened.read_in(part, goes_on).map_err(fail)
     }
 
     fn kind(&self) -> &'static str {

@@ -17,6 +17,7 @@ mod striped;
 mod uri;
 
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -47,6 +48,16 @@ pub trait Volume: Send + Sync {
     /// the page cache.
     fn hinted_lane(&self, core: &Core, _: Hints) -> Result<Box<dyn Lane>, OpenError> {
         self.begin_lane(core)
+    }
+
+    /// Reads the bytes of a part of it into the page cache, where it goes through that; anything
+    /// else is left as it is. Ends early when `goes_on` says no. Returns how many were read.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file.
+    fn read_in(&self, _: Range<u64>, _goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
+        Ok(0)
     }
 
     /// What kind it is, in one or two words for people: "RAM", "file".

@@ -5,6 +5,7 @@
 //! are about to open or to close. A flush goes to those that were written since their last one.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
@@ -107,6 +108,13 @@ impl Volume for Striped {
         let lanes: Result<Vec<_>, _> =
             self.parts.iter().map(|part| part.hinted_lane(core, hints)).collect();
         Ok(self.around(lanes?))
+    }
+
+    /// The part of each that is used: who goes to all of them in turn uses no less.
+    fn read_in(&self, _: Range<u64>, goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
+        let share = self.geometry.bytes() / self.parts.len().max(1) as u64;
+        let read = self.parts.iter().map(|part| part.read_in(0..share, goes_on));
+        read.sum()
     }
 
     fn kind(&self) -> &'static str {

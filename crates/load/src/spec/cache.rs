@@ -12,6 +12,10 @@ pub struct Cache {
     /// What of them is cached and on the device already is dropped first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub drop: bool,
+    /// The part of them that is used is read into it first, before all that is measured. Not
+    /// beside `drop`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read: bool,
     /// How they will be used: it decides how far the kernel reads ahead.
     #[serde(default, skip_serializing_if = "is_default")]
     pub expect: Expect,

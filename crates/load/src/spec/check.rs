@@ -113,6 +113,10 @@ impl Step {
                 let what = "logs.histograms.coarseness";
                 within(&at, what, "0 to 6", f64::from(coarseness), coarseness <= 6)?;
             }
+            if group.cache.drop && group.cache.read {
+                let what = "cache.drop takes away what cache.read brings: leave one of them away";
+                return Err(SpecError::Conflict { at, what });
+            }
             if let Some(what) = group.figures.fault() {
                 return Err(SpecError::Conflict { at, what });
             }

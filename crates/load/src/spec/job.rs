@@ -228,7 +228,7 @@ pub(super) mod test {
             group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
             let latency = Some("x/y".to_owned());
             group.logs = Logs { latency, first: 3, jobs: 2, joined: true, ..Logs::default() };
-            group.cache = Cache { drop: true, expect: crate::spec::Expect::Random };
+            group.cache = Cache { drop: true, read: true, expect: crate::spec::Expect::Random };
             job.steps[0].ends_with_first = true;
             job.steps[0].steady = Some(Steady {
                 of: crate::spec::Quantity::Bandwidth,

@@ -8,6 +8,7 @@ mod profile;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Tag};
@@ -70,6 +71,10 @@ impl Volume for Delay {
 
     fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
         Ok(self.around(self.inner.hinted_lane(core, hints)?))
+    }
+
+    fn read_in(&self, part: Range<u64>, goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
+        self.inner.read_in(part, goes_on)
     }
 
     fn kind(&self) -> &'static str {

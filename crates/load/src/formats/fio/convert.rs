@@ -5,15 +5,15 @@
 use std::collections::{HashMap, HashSet};
 
 use super::job::FioJob;
-use super::settings::{Engine, Hint, Settings};
+use super::settings::Engine;
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, control, data, logs, rates, replay, storage, zones};
+use super::{access, cached, control, data, logs, rates, replay, storage, zones};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{
-    Access, Cache, Expect, Extent, Group, JobSpec, Pacing, Range, Replay, Reported, Step, Workload,
+    Access, Extent, Group, JobSpec, Pacing, Range, Replay, Reported, Step, Workload,
 };
 
 /// What the caller knows and decides.
@@ -184,6 +184,7 @@ impl Converter<'_> {
         let parted = settings.offset_increment != Amount::Bytes(0) || many;
         let apart = parted && trace.is_none() || drawn;
         let cores = self.cores(job);
+        let cache = cached::cache(self, job);
         let parts = if apart { clones } else { 1 };
         let number = self.jobs + 1;
         // Within the limit of workers.
@@ -212,7 +213,7 @@ impl Converter<'_> {
                 false => Reported::Group,
             };
             let volumes = place.volumes;
-            let (when, cores, cache) = (Default::default(), cores.clone(), cache(settings));
+            let (when, cores, cache) = (Default::default(), cores.clone(), cache);
             groups.push(Group {
                 name,
                 volumes,
@@ -348,20 +349,6 @@ impl Converter<'_> {
         }
         data::check(self, job);
     }
-}
-
-/// What the kernel is told of files that go through the page cache.
-fn cache(settings: &Settings) -> Cache {
-    let named = matches!(settings.engine, Engine::Nothing | Engine::Remote);
-    if settings.direct || named {
-        return Cache::default();
-    }
-    let expect = match (settings.hint, settings.mix.random) {
-        (Hint::None, _) => Expect::Unknown,
-        (Hint::Random, _) | (Hint::ByMix, true) => Expect::Random,
-        (Hint::Sequential, _) | (Hint::ByMix, false) => Expect::Sequential,
-    };
-    Cache { drop: settings.invalidate, expect }
 }
 
 /// The processors that all groups have, which are then those of the run; none where they differ.

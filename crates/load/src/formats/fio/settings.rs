@@ -57,6 +57,8 @@ pub struct Settings {
     pub direct: bool,
     /// What is cached is dropped before the job.
     pub invalidate: bool,
+    /// It is read into the page cache before the job.
+    pub read_before: bool,
     /// What the kernel is told of the order of I/Os.
     pub hint: Hint,
     /// The device is polled for completions, `hipri`.
@@ -181,6 +183,7 @@ impl Default for Settings {
             depth_low: 0,
             direct: false,
             invalidate: true,
+            read_before: false,
             hint: Hint::ByMix,
             hipri: false,
             sqthread_poll: false,

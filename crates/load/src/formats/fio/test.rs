@@ -459,6 +459,7 @@ fn what_is_written_is_read_as_the_same_job() {
         "latency_target=700\nlatency_window=9s\nlatency_percentile=99.9\nlatency_run",
         "flow=3\nflow_id=9\nflow_sleep=100\nrate_min=1k",
         "rw=write\nzonemode=strided\nzonesize=4k\nzonerange=16k",
+        "rw=randread\nioengine=io_uring\nfilename=/dev/x\npre_read=1",
     ] {
         let text = format!("{NULL}[a]\n{words}\n[b]\nstonewall\n{words}\n");
         let first = job(&text);

@@ -120,8 +120,7 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Differs, "every read is compared at once; there is no backlog")
         }
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
-        "pre_read"
-        | "atomic"
+        "atomic"
         | "zero_write"
         | "file_append"
         | "uncached"
@@ -179,7 +178,6 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
         "file_append" => "files do not grow while they are written: give an offset",
-        "pre_read" => "let a job read it all before this one, and give this one invalidate=0",
         "create_only" => "files are written when a job reads them first: make them by a job",
         "offset_align"
         | "sprandom"
@@ -203,7 +201,7 @@ mod test {
         assert_eq!(of("force_async", Some("4")), Some(Differs));
         assert_eq!(of("log_prio", Some("1")), Some(Differs));
         assert_eq!(of("log_prio", Some("0")), Some(Ignored));
-        for name in ["file_append", "pre_read", "create_only"] {
+        for name in ["file_append", "create_only"] {
             assert_eq!(of(name, Some("1")), Some(Refused), "{name}");
         }
         for name in ["dedupe_global", "rwmixcycle"] {

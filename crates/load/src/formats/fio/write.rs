@@ -192,6 +192,9 @@ fn cache(
         return if nothing { Ok(()) } else { Err("no page cache is between".to_owned()) };
     }
     set(text, "invalidate", u8::from(group.cache.drop));
+    if group.cache.read {
+        set(text, "pre_read", 1);
+    }
     match group.cache.expect {
         Expect::Unknown => set(text, "fadvise_hint", 0),
         Expect::Random => set(text, "fadvise_hint", "random"),

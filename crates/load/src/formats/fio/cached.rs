@@ -1,0 +1,85 @@
+//! What becomes of the page cache before a job: it is dropped, or filled.
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::settings::{Engine, Hint};
+use crate::formats::note::Treatment::{Differs, Ignored};
+use crate::spec::{Cache, Expect};
+
+/// What the kernel is told of files that go through the page cache.
+pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
+    let settings = &job.settings;
+    let named = matches!(settings.engine, Engine::Nothing | Engine::Remote);
+    if settings.direct || named {
+        if settings.read_before {
+            let why = "its I/Os go around the page cache, so nothing is read into it; fio ends \
+                       with an error";
+            converter.note(job, "pre_read", Ignored, why);
+        }
+        return Cache::default();
+    }
+    let expect = match (settings.hint, settings.mix.random) {
+        (Hint::None, _) => Expect::Unknown,
+        (Hint::Random, _) | (Hint::ByMix, true) => Expect::Random,
+        (Hint::Sequential, _) | (Hint::ByMix, false) => Expect::Sequential,
+    };
+    // As with fio nothing is dropped where something was to be read.
+    let drop = settings.invalidate && !settings.read_before;
+    Cache { drop, read: settings.read_before && reads_before(converter, job), expect }
+}
+
+/// Whether anything is read before the job, as with fio.
+fn reads_before(converter: &mut Converter<'_>, job: &FioJob) -> bool {
+    let settings = &job.settings;
+    if !settings.replays.files.is_empty() {
+        let why = "a trace says what is read; fio reads nothing before it either";
+        converter.note(job, "pre_read", Ignored, why);
+        return false;
+    }
+    if job.line_of("ioengine").1.ends_with("splice") {
+        let why = "fio reads nothing before with splice, and only leaves the page cache as it is";
+        converter.note(job, "pre_read", Ignored, why);
+        return false;
+    }
+    if settings.delay_us != (0, 0) || settings.wait_for.is_some() {
+        let why = "files are read before the first job up to the next stonewall begins; fio reads \
+                   them when this one does";
+        converter.note(job, "pre_read", Differs, why);
+    }
+    true
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::test::{job, of};
+    use crate::formats::note::Treatment;
+    use crate::spec::Cache;
+
+    const FILE: &str = "[a]\nfilename=/dev/x\nsize=8m\nioengine=psync\n";
+
+    #[test]
+    fn what_is_read_before_is_not_dropped() {
+        let of = |words: &str| job(&format!("{FILE}{words}\n")).steps[0].groups[0].cache;
+        let Cache { drop, read, .. } = of("pre_read=1\ninvalidate=1");
+        assert!(read && !drop);
+        let Cache { drop, read, .. } = of("pre_read=1\nioengine=splice");
+        assert!(!read && !drop);
+        let Cache { drop, read, .. } = of("pre_read=0");
+        assert!(!read && drop);
+        assert_eq!(of("pre_read\ndirect=1"), Cache::default());
+    }
+
+    #[test]
+    fn what_nothing_is_read_for_is_named() {
+        let notes = |words: &str, treatment| {
+            let reading = of(&format!("[z]\nioengine=null\nsize=1m\n{FILE}pre_read\n{words}\n"));
+            assert!(reading.job.is_some());
+            reading.notes_of(treatment).filter(|note| note.text == "pre_read").count()
+        };
+        assert_eq!(notes("direct=1", Treatment::Ignored), 1);
+        assert_eq!(notes("ioengine=splice", Treatment::Ignored), 1);
+        assert_eq!(notes("startdelay=1", Treatment::Differs), 1);
+        assert_eq!(notes("wait_for=z", Treatment::Differs), 1);
+        assert_eq!(notes("", Treatment::Differs) + notes("", Treatment::Ignored), 0);
+    }
+}

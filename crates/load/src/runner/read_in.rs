@@ -1,0 +1,32 @@
+//! What is read into the page cache before a run, where a job wants its files there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use block::print_size;
+
+use super::RunError;
+use crate::engine::Stop;
+use crate::spec::RunSpec;
+
+/// Reads what the workers want cached, each part of a volume once, until the user asks for an end.
+/// Returns a sentence that says so, if anything was read.
+pub(super) fn read_in(spec: &RunSpec, stop: &Stop) -> Result<Option<String>, RunError> {
+    let mut seen = BTreeSet::new();
+    let mut bytes = 0;
+    for worker in spec.workers.iter().filter(|worker| worker.shift.cache.read) {
+        let (begin, length) = worker.workload.range.on(worker.volume.geometry());
+        // Clones have the same part.
+        if !seen.insert((Arc::as_ptr(&worker.volume).cast::<()>(), begin, length)) {
+            continue;
+        }
+        let read = worker.volume.read_in(begin..begin + length, &|| stop.asked() == 0);
+        bytes += read.map_err(|error| {
+            RunError::Open(format!("{}: cannot be read into the page cache: {error}", worker.uri))
+        })?;
+    }
+    Ok((bytes > 0).then(|| {
+        let size = print_size(bytes);
+        format!("before it, {size} of its files were read into the page cache, which no figure has")
+    }))
+}
