@@ -1,5 +1,5 @@
 //! What is done before a job of fio's begins, beside the real fio where it is installed: files that
-//! are read into the page cache.
+//! are read into the page cache, or only made.
 
 use std::path::Path;
 use std::process::Command;
@@ -58,4 +58,61 @@ fn what_goes_around_the_page_cache_is_not_read_before() {
     let folder = with("[r]\nsize=1m\nfilename=x.img\npre_read=1\ndirect=1\nrw=read\nbs=64k\n");
     let said = drumfire.run(folder.path(), "explain job.fio", LIMIT).ok().stdout;
     assert!(said.contains("ignored job.fio:4: `pre_read=1`: its I/Os go around"), "{said}");
+}
+
+/// Files of a folder with their lengths, but for what the programs keep.
+fn files(folder: &Path) -> Vec<(String, u64)> {
+    let all = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let of = |entry: std::fs::DirEntry| {
+        (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().len())
+    };
+    let mut all: Vec<_> = all.map(of).filter(|(name, _)| name.ends_with(".img")).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn files_are_only_made_where_nothing_else_is_asked() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let text = "[global]\nfilename_format=$jobname.$jobnum.$filenum.img\nsize=256k\n[a]\nrw=randrw\n\
+                create_only=1\nnumjobs=2\nnrfiles=2\n[b]\nrw=write\ncreate_only=1\n[c]\nrw=write\n\
+                bs=64k\n";
+    let ours = with(text);
+    let said = drumfire.run(ours.path(), "explain job.fio", LIMIT).ok().stdout;
+    assert!(said.contains("before it, a.1.1.img is written, 128k"), "{said}");
+    assert!(said.contains("before it, b.0.0.img is made without data, 256k"), "{said}");
+    drumfire.run(ours.path(), "run job.fio --out out", LIMIT).ok();
+    let result = drumfire.run(ours.path(), "report out --as fio", LIMIT).ok().json();
+    assert_eq!(ios(&result, "write"), 4);
+    assert!(std::fs::read(ours.path().join("a.1.1.img")).unwrap().iter().any(|byte| *byte != 0));
+    let Some(fio) = require("fio") else { return };
+    let they = with(text);
+    assert_eq!(ios(&theirs(&fio, they.path()), "write"), 4);
+    assert_eq!(files(ours.path()), files(they.path()));
+}
+
+#[test]
+fn a_file_that_only_makes_files_ends_well() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = with("[global]\ncreate_only=1\nsize=64k\n[a]\nfilename=deep/x.img\nrw=read\n");
+    for said in ["writes deep/x.img first", "all files are there"] {
+        let done = drumfire.run(folder.path(), "run job.fio", LIMIT);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        assert!(done.stderr.contains(said), "{}", done.stderr);
+    }
+    assert_eq!(files(&folder.path().join("deep")), [("x.img".to_owned(), 64 << 10)]);
+    let toml = drumfire.run(folder.path(), "explain job.fio --as toml", LIMIT).ok().stdout;
+    folder.file("job.toml", toml.as_bytes());
+    // What holds something is never made anew, where fio does so.
+    folder.file("deep/x.img", &[1; 4096]);
+    for file in ["job.fio", "job.toml"] {
+        let refused = drumfire.run(folder.path(), &format!("run {file}"), LIMIT);
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        assert!(refused.stderr.contains("holds 4k, and 64k are to be laid out"), "{toml}");
+    }
+    std::fs::remove_file(folder.path().join("deep/x.img")).unwrap();
+    drumfire.run(folder.path(), "run job.toml", LIMIT).ok();
+    assert_eq!(files(&folder.path().join("deep")), [("x.img".to_owned(), 64 << 10)]);
+    let swept = drumfire.run(folder.path(), "sweep job.toml --axis outstanding=1,2", LIMIT);
+    assert!(swept.stderr.contains("laid out by run alone"), "{}", swept.stderr);
 }

@@ -108,11 +108,10 @@ fn explained(file: &str, reading: &Reading) -> String {
     match &reading.job {
         Some(job) => {
             describe(&mut text, file, job);
-            if Format::of(file) == Some(Format::Fio) {
-                for (path, bytes) in layout::missing(job) {
-                    let (path, size) = (path.display(), print_size(bytes));
-                    text.push(format!("before it, {path} is written, {size}: it is not there"));
-                }
+            for (path, making) in layout::missing(job, Format::of(file) == Some(Format::Fio)) {
+                let (path, size) = (path.display(), print_size(making.size_bytes));
+                let how = if making.written { "written" } else { "made without data" };
+                text.push(format!("before it, {path} is {how}, {size}: it is not there"));
             }
         }
         None => {
@@ -134,7 +133,10 @@ fn explained(file: &str, reading: &Reading) -> String {
 fn describe(text: &mut Vec<String>, file: &str, job: &JobSpec) {
     let steps = job.steps.len();
     let (s, seed) = (if steps == 1 { "" } else { "s" }, job.seed);
-    text.push(format!("{file} runs {steps} step{s} with seed {seed}"));
+    text.push(match steps {
+        0 => format!("{file} makes files, and runs nothing"),
+        _ => format!("{file} runs {steps} step{s} with seed {seed}"),
+    });
     for (number, step) in (1..).zip(&job.steps) {
         let name = if step.name.is_empty() { "" } else { " " };
         text.push(format!("step {number}{name}{}: {}", step.name, length(step)));

@@ -1,4 +1,5 @@
-//! Files that a job of fio's reads and that are not there: fio writes them first, and so do we.
+//! Files that a job of fio's reads and that are not there, or that a job lays out: they are made
+//! first.
 //!
 //! Only what is missing or empty is made. A file that holds something is never touched here.
 
@@ -11,26 +12,46 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use block::{Rng, print_size};
 use load::Stop;
-use load::spec::{Group, JobSpec};
+use load::spec::{Group, JobSpec, LaidOut};
 use volume::{FileUri, Uri};
 
+use crate::exit::UsageError;
 use crate::output;
 
 /// Bytes that are written at once.
 const CHUNK: usize = 1 << 20;
 
-/// Files that a group reads and nobody before it writes, with the size that they are to have.
-pub fn missing(job: &JobSpec) -> BTreeMap<PathBuf, u64> {
-    let mut written: HashSet<PathBuf> = HashSet::new();
-    let mut missing: BTreeMap<PathBuf, u64> = BTreeMap::new();
-    for group in job.steps.iter().flat_map(|step| &step.groups) {
+/// What a file that is missing becomes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Making {
+    /// How long.
+    pub size_bytes: u64,
+    /// All of it is written.
+    pub written: bool,
+}
+
+/// Files that are missing or empty: those that the job lays out, and with `as_fio` those that a
+/// group reads and nobody before it writes.
+pub fn missing(job: &JobSpec, as_fio: bool) -> BTreeMap<PathBuf, Making> {
+    let mut missing: BTreeMap<PathBuf, Making> = BTreeMap::new();
+    let mut take = |path: &Path, size_bytes: u64, written: bool| {
+        if is_missing(path) {
+            let making = missing.entry(path.to_owned()).or_default();
+            making.size_bytes = size_bytes.max(making.size_bytes);
+            making.written |= written;
+        }
+    };
+    for LaidOut { path, size_bytes, written } in &job.laid_out {
+        take(Path::new(path), *size_bytes, *written);
+    }
+    let mut known: HashSet<PathBuf> = HashSet::new();
+    for group in job.steps.iter().flat_map(|step| &step.groups).filter(|_| as_fio) {
         for (path, bytes) in files(group) {
-            if reads(group) && !written.contains(&path) && is_missing(&path) {
-                let size = missing.entry(path.clone()).or_default();
-                *size = bytes.max(*size);
+            if reads(group) && !known.contains(&path) {
+                take(&path, bytes, true);
             }
             if group.workload.writes() {
-                written.insert(path);
+                known.insert(path);
             }
         }
     }
@@ -61,15 +82,27 @@ fn is_missing(path: &Path) -> bool {
 
 /// Makes the files of a job that are missing, and returns their names: they hold nothing that
 /// anybody wants. `None` if the user asked for an end before.
-pub fn make(job: &JobSpec, stop: &Stop) -> Result<Option<Vec<PathBuf>>> {
+///
+/// # Errors
+///
+/// When a file cannot be made, or one that is laid out holds something and is too short.
+pub fn make(job: &JobSpec, as_fio: bool, stop: &Stop) -> Result<Option<Vec<PathBuf>>> {
+    job.laid_out.iter().try_for_each(fits)?;
     let mut names = Vec::new();
-    for (path, bytes) in missing(job) {
-        let (name, size) = (path.display(), print_size(bytes));
+    for (path, making) in missing(job, as_fio) {
+        let (name, size) = (path.display(), print_size(making.size_bytes));
+        if !making.written {
+            output::note(format_args!("drumfire: makes {name} first, {size} without data"));
+            let made = File::create(&path).and_then(|file| file.set_len(making.size_bytes));
+            made.with_context(|| format!("cannot make {name}"))?;
+            names.push(path);
+            continue;
+        }
         output::note(format_args!("drumfire: writes {name} first, {size}, as fio does"));
         let mut beside = OsString::from(&path);
         beside.push(".part");
         let beside = PathBuf::from(beside);
-        let whole = write(&beside, bytes, job.seed, stop);
+        let whole = write(&beside, making.size_bytes, job.seed, stop);
         let made = whole.and_then(|whole| {
             if whole {
                 fs::rename(&beside, &path)?;
@@ -80,7 +113,7 @@ pub fn make(job: &JobSpec, stop: &Stop) -> Result<Option<Vec<PathBuf>>> {
             // It would be in the way of what comes next, and may not even be there.
             let _ = fs::remove_file(&beside);
         }
-        if !made.with_context(|| format!("cannot write {name}, which the job reads"))? {
+        if !made.with_context(|| format!("cannot write {name}"))? {
             return Ok(None);
         }
         names.push(path);
@@ -88,10 +121,27 @@ pub fn make(job: &JobSpec, stop: &Stop) -> Result<Option<Vec<PathBuf>>> {
     Ok(Some(names))
 }
 
+/// Whether a file that is laid out may stay as it is: fio writes a shorter one anew.
+fn fits(file: &LaidOut) -> Result<()> {
+    let there = fs::metadata(&file.path).ok().filter(|there| there.is_file() && there.len() > 0);
+    match there {
+        Some(there) if there.len() < file.size_bytes => {
+            let (path, has) = (&file.path, print_size(there.len()));
+            let why = format!(
+                "{path} holds {has}, and {} are to be laid out: remove it first",
+                print_size(file.size_bytes)
+            );
+            Err(UsageError(why).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes the folders of the files of a job that are made when they are missing, as fio does.
 pub fn folders(job: &JobSpec) -> Result<()> {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
-    for (path, _) in groups.flat_map(files) {
+    let laid_out = job.laid_out.iter().map(|file| PathBuf::from(&file.path));
+    for path in groups.flat_map(files).map(|(path, _)| path).chain(laid_out) {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder)
                 .with_context(|| format!("cannot make the folder {}", folder.display()))?;

@@ -14,7 +14,7 @@ use crate::args::{Color, Run};
 use crate::bench::{self, Allowed, Bench, CORES};
 use crate::exit::{Exit, UsageError};
 use crate::job::Asked;
-use crate::{foreign, job, layout, placement, recheck, show, signal};
+use crate::{foreign, job, layout, output, placement, recheck, show, signal};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
@@ -22,14 +22,21 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let destroy = run.destroy.clone();
     let mut allowed = Allowed { cores, destroy, only_looks: run.verify_only };
     if !run.verify_only {
-        if foreign::Format::of(&run.volumes[0]) == Some(foreign::Format::Fio) {
+        let as_fio = foreign::Format::of(&run.volumes[0]) == Some(foreign::Format::Fio);
+        if as_fio || !job.laid_out.is_empty() {
             show::check(&run.drive)?;
             let stop = load::Stop::default();
             signal::stop_on_signal(&stop)?;
             layout::folders(&job)?;
-            let Some(made) = layout::make(&job, &stop)? else { return Ok(Exit::Interrupted) };
+            let Some(made) = layout::make(&job, as_fio, &stop)? else {
+                return Ok(Exit::Interrupted);
+            };
             let made = made.iter().filter(|_| layout::only_files(&job));
             allowed.destroy.extend(made.map(|path| path.display().to_string()));
+            if job.steps.is_empty() {
+                output::note("drumfire: all files are there, and nothing else is to be done");
+                return Ok(Exit::Good);
+            }
         }
         return bench::go(&job, allowed, &run.drive, color);
     }

@@ -93,6 +93,10 @@ pub fn job(args: &Args) -> Result<JobSpec> {
         work_of(bill, &mut run.drive);
     }
     let mut job = job::of(&run)?.job;
+    if !job.laid_out.is_empty() {
+        let why = "files are laid out by run alone: a model has none; leave laid_out away";
+        return Err(UsageError(why.to_owned()).into());
+    }
     let names: Vec<String> = simulator(&setup, &system)?.drives().iter().map(name).collect();
     name_drives(&mut job, &names)?;
     if job.name.is_empty() {
@@ -108,6 +112,7 @@ fn no_job(seed: u64) -> JobSpec {
         seed,
         setup: Default::default(),
         files: Default::default(),
+        laid_out: Vec::new(),
         steps: Vec::new(),
     }
 }

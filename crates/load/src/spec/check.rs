@@ -71,8 +71,10 @@ impl JobSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         let seed = self.seed as f64;
         within("the job", "the seed", "below 2^63", seed, self.seed <= i64::MAX as u64)?;
-        let steps = self.steps.len();
-        within("the job", "the number of steps", "at least 1", steps as f64, steps > 0)?;
+        let (steps, made) = (self.steps.len(), self.laid_out.len());
+        within("the job", "the number of steps", "at least 1", steps as f64, steps + made > 0)?;
+        let fits = self.laid_out.iter().all(|file| file.size_bytes > 0 && !file.path.is_empty());
+        within("the job", "the size of a file that is laid out", "at least 1", 0.0, fits)?;
         for (index, step) in self.steps.iter().enumerate() {
             step.check(index + 1)?;
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Group;
 use super::defaults::is_default;
+use super::laid_out::LaidOut;
 use super::steady::Steady;
 
 /// A whole job.
@@ -28,7 +29,11 @@ pub struct JobSpec {
     /// What the files held that the setup names: a run again means the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// What is done, one after the other; at least one.
+    /// Files that are made first, by a `run`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub laid_out: Vec<LaidOut>,
+    /// What is done, one after the other; at least one, unless only files are made.
+    #[serde(default)]
     pub steps: Vec<Step>,
 }
 
@@ -76,6 +81,7 @@ impl JobSpec {
             seed,
             setup: BTreeMap::new(),
             files: BTreeMap::new(),
+            laid_out: Vec::new(),
             steps: vec![step],
         }
     }
@@ -185,6 +191,7 @@ pub(super) mod test {
     #[test]
     fn everything_survives_being_kept() {
         let mut job: JobSpec = toml::from_str(SHORT).unwrap();
+        job.laid_out.push(LaidOut { path: "x".to_owned(), size_bytes: 4096, written: false });
         let line = Line {
             share_percent: 50.0,
             trim_percent: 1.0,

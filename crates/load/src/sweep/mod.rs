@@ -352,6 +352,10 @@ fn without_logs(mut job: serde_json::Value) -> serde_json::Value {
 fn check(job: &JobSpec, plan: &SweepPlan) -> Result<(), SweepError> {
     let job_error = |error| SweepError::Job { settings: "the job".to_owned(), error };
     job.check().map_err(job_error)?;
+    if !job.laid_out.is_empty() {
+        let (at, what) = ("a sweep".to_owned(), "files are laid out by run alone: do that first");
+        return Err(job_error(SpecError::Conflict { at, what }));
+    }
     if job.steps.len() != 1 {
         return Err(SweepError::Steps(job.steps.len()));
     }

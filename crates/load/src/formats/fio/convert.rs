@@ -8,7 +8,7 @@ use super::job::FioJob;
 use super::settings::Engine;
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, cached, control, data, logs, rates, replay, storage, zones};
+use super::{access, cached, control, data, laid_out, logs, rates, replay, storage, zones};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
@@ -54,15 +54,21 @@ pub fn convert(
         named: HashMap::new(),
         traced: HashSet::new(),
         made: HashMap::new(),
+        laid_out: laid_out::Files::default(),
     };
     let mut steps = Steps::default();
     for job in jobs {
+        if job.settings.only_made {
+            laid_out::lay_out(&mut converter, job);
+            steps.leave_out(job);
+            continue;
+        }
         let job = &rates::by_rates(&mut converter, job);
         let groups = converter.groups(job);
         steps.add(&mut converter, job, groups);
     }
     let steps = steps.finish(jobs.iter().any(|job| job.settings.exit_all));
-    if let (Some(first), true) = (jobs.first(), steps.is_empty()) {
+    if let (Some(first), true) = (jobs.first(), steps.is_empty() && converter.laid_out.is_empty()) {
         converter.refuse(first, "rw", "no job is left");
     }
     let (named, given) = (converter.named.len(), options.volumes.len());
@@ -82,7 +88,7 @@ pub(super) struct Converter<'a> {
     notes: Notes,
     workers: u64,
     /// fio's jobs so far, each clone counted.
-    jobs: u32,
+    pub(super) jobs: u32,
     lines: usize,
     /// Delays that were drawn.
     drawn: u64,
@@ -92,6 +98,8 @@ pub(super) struct Converter<'a> {
     pub(super) traced: HashSet<String>,
     /// Sizes of files that jobs before make, by path.
     pub(super) made: HashMap<String, u64>,
+    /// Files that are only made.
+    pub(super) laid_out: laid_out::Files,
 }
 
 impl Converter<'_> {
@@ -127,7 +135,15 @@ impl Converter<'_> {
         let cores = common_cores(&mut steps);
         let (command, name) = (String::new(), String::new());
         let (setup, files) = Default::default();
-        let job = JobSpec { command, name, seed, setup, files, steps };
+        let job = JobSpec {
+            command,
+            name,
+            seed,
+            setup,
+            files,
+            laid_out: self.laid_out.into_vec(),
+            steps,
+        };
         let mut notes = self.notes.into_vec();
         notes.sort_by(|a, b| (&a.at.file, a.at.line).cmp(&(&b.at.file, b.at.line)));
         let refused = notes.iter().any(|note| note.treatment == Treatment::Refused);
@@ -167,15 +183,24 @@ impl Converter<'_> {
         cores
     }
 
+    /// Counts the workers of a job, and refuses too many of them.
+    pub(super) fn counts(&mut self, job: &FioJob) -> bool {
+        let settings = &job.settings;
+        let files = settings.files.len().max(settings.nr_files as usize) as u64;
+        self.workers += u64::from(settings.clones) * files;
+        let fits = self.workers <= WORKERS_MAX;
+        if !fits {
+            self.refuse(job, "numjobs", "more than 65536 workers");
+        }
+        fits
+    }
+
     /// The groups that a job stands for: one, or one for each clone with a part of its own.
     fn groups(&mut self, job: &FioJob) -> Vec<Group> {
         let settings = &job.settings;
         self.check(job);
         let clones = settings.clones;
-        self.workers +=
-            u64::from(clones) * settings.files.len().max(settings.nr_files as usize) as u64;
-        if self.workers > WORKERS_MAX {
-            self.refuse(job, "numjobs", "more than 65536 workers");
+        if !self.counts(job) {
             return Vec::new();
         }
         let drawn = settings.delay_us.0 != settings.delay_us.1;

@@ -12,6 +12,7 @@ mod data;
 mod expression;
 mod figures;
 mod job;
+mod laid_out;
 mod lengths;
 mod lines;
 mod logs;

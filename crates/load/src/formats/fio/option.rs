@@ -150,6 +150,7 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "direct" => put(&mut settings.direct, value::switch(value)),
         "buffered" => put(&mut settings.direct, value::switch(value).map(|buffered| !buffered)),
         "invalidate" => put(&mut settings.invalidate, value::switch(value)),
+        "create_only" => put(&mut settings.only_made, value::switch(value)),
         "pre_read" => put(&mut settings.read_before, value::switch(value)),
         "fadvise_hint" => put(&mut settings.hint, words::hint(value)),
         "size" => put(&mut settings.size, amount.map(Some)),

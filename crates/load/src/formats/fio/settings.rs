@@ -57,6 +57,8 @@ pub struct Settings {
     pub direct: bool,
     /// What is cached is dropped before the job.
     pub invalidate: bool,
+    /// Files are made, and nothing is done with them, `create_only=`.
+    pub only_made: bool,
     /// It is read into the page cache before the job.
     pub read_before: bool,
     /// What the kernel is told of the order of I/Os.
@@ -183,6 +185,7 @@ impl Default for Settings {
             depth_low: 0,
             direct: false,
             invalidate: true,
+            only_made: false,
             read_before: false,
             hint: Hint::ByMix,
             hipri: false,

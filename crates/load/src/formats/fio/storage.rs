@@ -146,7 +146,7 @@ fn striped(
 }
 
 /// Where the part of a clone begins.
-fn offset(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> Option<Amount> {
+pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> Option<Amount> {
     let settings = &job.settings;
     let offset = match (settings.offset, settings.offset_increment) {
         (offset, Amount::Bytes(0)) => Some(offset),
@@ -173,7 +173,7 @@ fn offset(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> Option<Amou
 }
 
 /// What stores, and whether each clone has its own.
-fn storages(
+pub(super) fn storages(
     converter: &mut Converter<'_>,
     job: &FioJob,
     offset: Amount,

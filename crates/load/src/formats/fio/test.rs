@@ -28,7 +28,7 @@ fn name(storage: &Storage) -> Result<String, String> {
     })
 }
 
-fn storage(uri: &str) -> Option<Storage> {
+pub(super) fn storage(uri: &str) -> Option<Storage> {
     if let Some(size) = uri.strip_prefix("null:") {
         return Some(Storage::Nothing { size_bytes: size.parse().ok()? });
     }

@@ -1,5 +1,7 @@
 //! When jobs begin and end, and which of them are one step.
 
+use std::collections::HashSet;
+
 use block::Rng;
 
 use super::convert::Converter;
@@ -16,6 +18,8 @@ pub(super) struct Steps {
     done: Vec<Step>,
     /// The one that still grows.
     open: Option<Open>,
+    /// Jobs that only make files: whoever waits for one of them does not wait.
+    left_out: HashSet<String>,
 }
 
 struct Open {
@@ -35,6 +39,8 @@ impl Steps {
             self.close();
         }
         let first = self.done.is_empty();
+        let left_out =
+            job.settings.wait_for.as_ref().is_some_and(|name| self.left_out.contains(name));
         let open = self.open.get_or_insert_with(|| {
             let (name, groups) = (job.name.clone(), Vec::new());
             let step = Step {
@@ -74,7 +80,7 @@ impl Steps {
                        own start";
             converter.note(job, "startdelay", Treatment::Differs, why);
         }
-        let (after, from) = open.after(converter, job, first);
+        let (after, from) = open.after(converter, job, first && !left_out);
         let mut apart = !after.is_empty();
         for mut group in groups {
             let delay_seconds = delay_seconds(job, converter.drawn());
@@ -90,6 +96,14 @@ impl Steps {
             let why = "a ramp is that of all jobs: beside it they begin together";
             converter.refuse(job, "ramp_time", why);
         }
+    }
+
+    /// Leaves out a job that does nothing; what comes behind it waits where it would.
+    pub(super) fn leave_out(&mut self, job: &FioJob) {
+        if job.settings.stonewall {
+            self.close();
+        }
+        self.left_out.insert(job.name.clone());
     }
 
     /// All steps, each as long as the last of its jobs may take.

@@ -125,7 +125,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         | "file_append"
         | "uncached"
         | "serialize_overlap"
-        | "create_only"
         | "dedupe_global"
         | "lockmem"
         | "trim_percentage"
@@ -178,7 +177,6 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
         "file_append" => "files do not grow while they are written: give an offset",
-        "create_only" => "files are written when a job reads them first: make them by a job",
         "offset_align"
         | "sprandom"
         | "random_sequence_stride"
@@ -201,7 +199,7 @@ mod test {
         assert_eq!(of("force_async", Some("4")), Some(Differs));
         assert_eq!(of("log_prio", Some("1")), Some(Differs));
         assert_eq!(of("log_prio", Some("0")), Some(Ignored));
-        for name in ["file_append", "create_only"] {
+        for name in ["file_append"] {
             assert_eq!(of(name, Some("1")), Some(Refused), "{name}");
         }
         for name in ["dedupe_global", "rwmixcycle"] {

@@ -15,6 +15,9 @@ const SECTOR_BYTES: u64 = 512;
 /// Writes a job.
 pub fn write(job: &JobSpec) -> Result<String, String> {
     let first = job.steps.first().ok_or("a job without a step")?;
+    if !job.laid_out.is_empty() {
+        return Err("files that are made first: Iometer has none".to_owned());
+    }
     job.steps.iter().try_for_each(|step| same_shape(first, step))?;
     let mut text = format!("{VERSION}\n");
     setup(&mut text, job, first)?;

@@ -1,0 +1,173 @@
+//! Jobs that only make their files, `create_only`.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::storage;
+use super::write::set;
+use crate::formats::note::Treatment::{Differs, Ignored};
+use crate::formats::reading::Storage;
+use crate::spec::LaidOut;
+
+/// Has the files of a job made before all others, as fio does.
+pub(super) fn lay_out(converter: &mut Converter<'_>, job: &FioJob) {
+    let settings = &job.settings;
+    if !converter.counts(job) {
+        return;
+    }
+    // Its clones have numbers, as with fio.
+    converter.jobs += settings.clones;
+    if !converter.options.volumes.is_empty() {
+        let why = "the volumes are given, and no file is made";
+        converter.note(job, "create_only", Ignored, why);
+        return;
+    }
+    if settings.exit_all {
+        let why = "a job that only makes files ends no other one";
+        converter.note(job, "exitall", Differs, why);
+    }
+    if !settings.mix.reads {
+        let why = "a file that is only written gets its length and no blocks; fio allocates them";
+        converter.note(job, "create_only", Differs, why);
+    }
+    for clone in 0..settings.clones {
+        let Some(offset) = storage::offset(converter, job, clone) else { return };
+        let all = storage::storages(converter, job, offset, clone..clone + 1);
+        let Some((all, _)) = all else { return };
+        for file in all {
+            if !take(converter, job, file) {
+                return;
+            }
+        }
+    }
+}
+
+/// Takes one file; false where nobody knows how long it is.
+fn take(converter: &mut Converter<'_>, job: &FioJob, storage: Storage) -> bool {
+    let named = (converter.options.volume)(&storage);
+    let Storage::File { path, size_bytes, .. } = storage else { return true };
+    let uri = match named {
+        Ok(uri) => uri,
+        Err(why) => {
+            converter.refuse(job, "filename", &why);
+            return false;
+        }
+    };
+    let Some(bytes) = size_bytes else {
+        let there = (converter.options.capacity)(&uri).is_some();
+        if !there {
+            let why = format!("{path} is not there, and no size in bytes says how long it becomes");
+            converter.refuse(job, "create_only", &why);
+        }
+        return there;
+    };
+    if bytes == 0 {
+        converter.refuse(job, "size", "a file of no bytes");
+        return false;
+    }
+    let written = job.settings.mix.reads;
+    let made = converter.made.entry(path.clone()).or_default();
+    *made = bytes.max(*made);
+    converter.laid_out.take(LaidOut { path, size_bytes: bytes, written });
+    true
+}
+
+/// Files that are only made, each once, in the order in which they come up.
+#[derive(Default)]
+pub(super) struct Files {
+    all: Vec<LaidOut>,
+    numbers: HashMap<String, usize>,
+}
+
+impl Files {
+    fn take(&mut self, file: LaidOut) {
+        let number = *self.numbers.entry(file.path.clone()).or_insert(self.all.len());
+        match self.all.get_mut(number) {
+            Some(known) => {
+                known.size_bytes = known.size_bytes.max(file.size_bytes);
+                known.written |= file.written;
+            }
+            None => self.all.push(file),
+        }
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// All of them.
+    pub(super) fn into_vec(self) -> Vec<LaidOut> {
+        self.all
+    }
+}
+
+/// Writes files that are made first as jobs that do nothing else.
+pub(super) fn write(text: &mut String, files: &[LaidOut]) {
+    for (number, file) in (1..).zip(files) {
+        let _ = writeln!(text, "\n[made{number}]");
+        set(text, "filename", file.path.replace(':', "\\:"));
+        set(text, "size", file.size_bytes);
+        set(text, "rw", if file.written { "read" } else { "write" });
+        set(text, "create_only", 1);
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::test::{job, of, refused, storage};
+    use super::super::write;
+    use crate::formats::note::Treatment;
+    use crate::spec::LaidOut;
+
+    const GLOBAL: &str = "[global]\nioengine=psync\nsize=1m\n";
+
+    fn file(path: &str, size_bytes: u64, written: bool) -> LaidOut {
+        LaidOut { path: path.to_owned(), size_bytes, written }
+    }
+
+    #[test]
+    fn files_are_made_and_the_other_jobs_run() {
+        let text = "[a]\nrw=read\nnumjobs=2\nnrfiles=2\ncreate_only=1\n[b]\nfilename=x\nrw=write\n\
+                    create_only\noffset=4k\noffset_increment=8k\nnumjobs=3\n[c]\nwait_for=b\n\
+                    filename=x\nrw=read\n";
+        let made = job(&format!("{GLOBAL}{text}"));
+        let half = 512 << 10;
+        let each = ["a.0.0", "a.0.1", "a.1.0", "a.1.1"].map(|name| file(name, half, true));
+        assert_eq!(made.laid_out[..4], each);
+        assert_eq!(made.laid_out[4..], [file("x", (1 << 20) + 5 * 4096, false)]);
+        assert_eq!((made.steps.len(), made.steps[0].groups.len()), (1, 1));
+        assert_eq!(made.steps[0].groups[0].name, "c");
+        let written = write(&made, &storage).unwrap();
+        assert_eq!(job(&written), made, "{written}");
+    }
+
+    #[test]
+    fn a_file_may_do_nothing_but_make_files() {
+        let made = job(&format!("{GLOBAL}create_only=1\n[a]\n[b]\nstonewall\nfilename=x\n"));
+        assert_eq!(made.laid_out, [file("a.0.0", 1 << 20, true), file("x", 1 << 20, true)]);
+        assert!(made.steps.is_empty());
+        let written = write(&made, &storage).unwrap();
+        assert_eq!(job(&written), made, "{written}");
+    }
+
+    #[test]
+    fn what_waits_behind_it_waits_all_the_same() {
+        let text = "[a]\nfilename=x\n[b]\nstonewall\ncreate_only\n[c]\nfilename=x\n";
+        assert_eq!(job(&format!("{GLOBAL}{text}")).steps.len(), 2);
+        let off = "[a]\nfilename=x\ncreate_only=0\n";
+        assert!(job(&format!("{GLOBAL}{off}")).laid_out.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_refused_and_what_differs_is_said() {
+        let why = refused("[a]\nioengine=psync\nfilename=x\ncreate_only=1\n");
+        assert!(why.contains("x.fio:4: `create_only=1`: x is not there"), "{why}");
+        let none = refused("[a]\nioengine=null\nsize=1m\ncreate_only=1\n");
+        assert!(none.contains("no job is left"), "{none}");
+        let reading = of(&format!("{GLOBAL}[a]\nrw=write\ncreate_only\nexitall\n"));
+        assert_eq!(reading.notes_of(Treatment::Differs).count(), 2, "{:?}", reading.notes);
+    }
+}

@@ -1,0 +1,21 @@
+//! Files that are made before anything runs.
+
+use serde::{Deserialize, Serialize};
+
+use super::size;
+
+/// A file that is made before anything runs, where it is missing or empty. One that holds something
+/// is never touched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaidOut {
+    /// Where it is.
+    pub path: String,
+    /// How long it becomes, in bytes; at least 1.
+    #[serde(deserialize_with = "size::bytes")]
+    pub size_bytes: u64,
+    /// All of it is written, with what nothing can compress; otherwise it has its length only, and
+    /// reads as zeroes.
+    #[serde(default = "super::defaults::yes")]
+    pub written: bool,
+}
