@@ -12,9 +12,7 @@ use super::{access, cached, control, data, laid_out, logs, rates, replay, storag
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
-use crate::spec::{
-    Access, Extent, Group, JobSpec, Pacing, Range, Replay, Reported, Step, Workload,
-};
+use crate::spec::{Access, Group, JobSpec, Pacing, Replay, Reported, Step, Workload};
 
 /// What the caller knows and decides.
 pub struct Options<'a> {
@@ -333,7 +331,12 @@ impl Converter<'_> {
                 (Some(uri), None, None) => format!("{uri} is not there or does not open; "),
                 _ => String::new(),
             };
-            let why = "when it ends is not known: give time_based and runtime, or a size in bytes";
+            let why = match whole {
+                Some(_) => "the part that is used holds no whole I/O: take more of it",
+                None => {
+                    "when it ends is not known: give time_based and runtime, or a size in bytes"
+                }
+            };
             self.refuse(job, "size", &format!("{there}{why}"));
         }
         whole
@@ -386,13 +389,4 @@ fn common_cores(steps: &mut [Step]) -> Vec<usize> {
     let groups = steps.iter_mut().flat_map(|step| &mut step.groups);
     groups.for_each(|group| group.cores.clear());
     first
-}
-
-/// The part of a volume between an offset and a length.
-pub(super) fn range(start: Amount, length: Option<Amount>) -> Range {
-    let extent = |amount| match amount {
-        Amount::Bytes(bytes) => Extent::Bytes(bytes),
-        Amount::Percent(percent) => Extent::Percent(f64::from(percent)),
-    };
-    Range { start: extent(start), length: length.map(extent) }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::convert::Converter;
+use super::extents;
 use super::job::FioJob;
 use super::storage;
 use super::write::set;
@@ -33,7 +34,7 @@ pub(super) fn lay_out(converter: &mut Converter<'_>, job: &FioJob) {
         converter.note(job, "create_only", Differs, why);
     }
     for clone in 0..settings.clones {
-        let Some(offset) = storage::offset(converter, job, clone) else { return };
+        let Some(offset) = extents::offset(converter, job, clone) else { return };
         let all = storage::storages(converter, job, offset, clone..clone + 1);
         let Some((all, _)) = all else { return };
         for file in all {

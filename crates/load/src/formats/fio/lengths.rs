@@ -23,6 +23,15 @@ pub(super) fn too_many<'a>(
     sizes.find_map(|sizes| steps(sizes).filter(|steps| *steps > LINES_MAX as u64))
 }
 
+/// The shortest length of all directions, used or not: what fio rounds shares of files to.
+pub(super) fn least(settings: &Settings) -> u64 {
+    let least = |sizes: &Sizes| match sizes {
+        Sizes::Fixed(size) | Sizes::Range(size, _) => *size,
+        Sizes::Split(split) => split.iter().map(|(size, _)| *size).min().unwrap_or(1),
+    };
+    settings.sizes.iter().map(least).min().unwrap_or(1)
+}
+
 /// The lengths of one direction with their shares, 0 to 100.
 pub(super) fn lengths(settings: &Settings, of: usize) -> Vec<(u64, f64)> {
     match &settings.sizes[of] {

@@ -10,6 +10,7 @@ mod control;
 mod convert;
 mod data;
 mod expression;
+mod extents;
 mod figures;
 mod job;
 mod laid_out;

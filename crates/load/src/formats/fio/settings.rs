@@ -79,6 +79,8 @@ pub struct Settings {
     pub offset: Amount,
     /// How far the part of each clone lies behind that of the one before it.
     pub offset_increment: Amount,
+    /// A beginning in percent goes up to a multiple of this; 0 for the smallest length.
+    pub offset_align: u64,
     /// How often the part is gone through.
     pub loops: u64,
     /// Clones of the job.
@@ -149,13 +151,9 @@ impl Settings {
         if self.engine == Engine::Synchronous { 1 } else { self.depth }
     }
 
-    /// Part of one of so many files that is used: `size` is what all of them have together.
-    pub fn part(&self, files: u32) -> Option<Amount> {
-        match (self.file_size, self.size) {
-            (Some(each), _) => Some(each),
-            (None, Some(Amount::Bytes(all))) => Some(Amount::Bytes(all / u64::from(files.max(1)))),
-            (None, share) => share,
-        }
+    /// Whether the part begins at a share of the volume.
+    pub fn offset_in_percent(&self) -> bool {
+        [self.offset, self.offset_increment].iter().any(|at| matches!(at, Amount::Percent(_)))
     }
 }
 
@@ -196,6 +194,7 @@ impl Default for Settings {
             io_size: None,
             offset: Amount::Bytes(0),
             offset_increment: Amount::Bytes(0),
+            offset_align: 0,
             loops: 1,
             clones: 1,
             runtime_us: None,

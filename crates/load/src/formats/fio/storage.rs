@@ -3,7 +3,8 @@
 use std::ops;
 
 use super::access;
-use super::convert::{Converter, range};
+use super::convert::Converter;
+use super::extents;
 use super::job::FioJob;
 use super::settings::{Engine, Service, Settings, Sizes};
 use super::value::Amount;
@@ -39,7 +40,7 @@ pub(super) fn place(
     clones: ops::Range<u32>,
 ) -> Option<Place> {
     let settings = &job.settings;
-    let offset = offset(converter, job, clones.start)?;
+    let offset = extents::offset(converter, job, clones.start)?;
     let (storages, own_files) = storages(converter, job, offset, clones)?;
     let mut volumes = Vec::new();
     for storage in &storages {
@@ -58,29 +59,30 @@ pub(super) fn place(
                    file to file with one depth for all";
         converter.note(job, "filename", Treatment::Differs, why);
     }
-    let known = |(storage, uri): (&Storage, &String)| {
-        let made = match storage {
-            Storage::File { path, .. } if converter.options.volumes.is_empty() => {
-                converter.made.get(path).copied()
-            }
-            _ => None,
-        };
-        made.max((converter.options.capacity)(uri))
-    };
-    let capacity = storages.iter().zip(&volumes).filter_map(known).min();
+    let known = |(storage, uri): (&Storage, &String)| real_bytes(converter, storage, uri);
+    let lengths: Vec<Option<u64>> = storages.iter().zip(&volumes).map(known).collect();
     for storage in &storages {
         if let Storage::File { path, size_bytes: Some(bytes), .. } = storage {
             let made = converter.made.entry(path.clone()).or_default();
             *made = (*bytes).max(*made);
         }
     }
-    let part = settings.part(files);
-    let part_bytes = part_bytes(part, offset, capacity);
-    let range = range(offset, part);
+    let (range, part_bytes) = extents::part(converter, job, files, offset, &lengths)?;
     if together {
         return striped(converter, job, volumes, files, part_bytes);
     }
     Some(Place { volumes, own_files, files, stripes: None, range, part_bytes })
+}
+
+/// How long a file or volume is, or will be when a job before has made it.
+fn real_bytes(converter: &Converter<'_>, storage: &Storage, uri: &str) -> Option<u64> {
+    let made = match storage {
+        Storage::File { path, .. } if converter.options.volumes.is_empty() => {
+            converter.made.get(path).copied()
+        }
+        _ => None,
+    };
+    made.max((converter.options.capacity)(uri))
 }
 
 /// Whether a clone goes from one file to the next: where it has fewer I/Os under way than files,
@@ -145,33 +147,6 @@ fn striped(
     Some(Place { volumes, own_files, files: 1, stripes, range, part_bytes })
 }
 
-/// Where the part of a clone begins.
-pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> Option<Amount> {
-    let settings = &job.settings;
-    let offset = match (settings.offset, settings.offset_increment) {
-        (offset, Amount::Bytes(0)) => Some(offset),
-        (Amount::Bytes(start), Amount::Bytes(step)) => {
-            let moved = step.checked_mul(u64::from(part)).and_then(|far| far.checked_add(start));
-            moved.map(Amount::Bytes)
-        }
-        (Amount::Percent(start), Amount::Percent(step)) => {
-            let moved = u64::from(start) + u64::from(step) * u64::from(part);
-            u32::try_from(moved).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
-        }
-        (Amount::Bytes(0), Amount::Percent(step)) => {
-            let moved = u64::from(step) * u64::from(part);
-            u32::try_from(moved).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
-        }
-        _ => None,
-    };
-    if offset.is_none() {
-        let why = "offset and offset_increment are both bytes or both percent, and end within the \
-                   volume";
-        converter.refuse(job, "offset_increment", why);
-    }
-    offset
-}
-
 /// What stores, and whether each clone has its own.
 pub(super) fn storages(
     converter: &mut Converter<'_>,
@@ -182,11 +157,11 @@ pub(super) fn storages(
     let settings = &job.settings;
     match settings.engine {
         Engine::Nothing => {
-            let Some(Amount::Bytes(size)) = settings.part(1) else {
+            let start = if let Amount::Bytes(start) = offset { start } else { 0 };
+            let Some(size) = extents::length(settings, 1, start, None) else {
                 converter.refuse(job, "size", "ioengine=null wants a size in bytes");
                 return None;
             };
-            let start = if let Amount::Bytes(start) = offset { start } else { 0 };
             Some((vec![Storage::Nothing { size_bytes: size.saturating_add(start) }], false))
         }
         Engine::Remote => {
@@ -200,17 +175,29 @@ pub(super) fn storages(
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let (names, own_files) = names(converter, job, clones)?;
             let files = if own_files { 1 } else { names.len() as u32 };
-            let own = file_bytes(settings.part(files), offset);
             let odd = is_odd(settings);
-            let file = |name: &String| Storage::File {
-                path: path(settings, name),
-                block_bytes: (!settings.direct && odd).then_some(1),
+            let file = |name: &String| {
+                let storage = |size_bytes| Storage::File {
+                    path: path(settings, name),
+                    block_bytes: (!settings.direct && odd).then_some(1),
+                    size_bytes,
+                    direct: settings.direct,
+                    iopoll: settings.hipri,
+                    // Only io_uring has it.
+                    sqpoll: settings.sqthread_poll && settings.engine == Engine::Kernel,
+                };
+                let start = match offset {
+                    Amount::Bytes(start) => start,
+                    Amount::Percent(_) => {
+                        let bare = storage(None);
+                        let uri = (converter.options.volume)(&bare).unwrap_or_default();
+                        extents::start(settings, offset, real_bytes(converter, &bare, &uri))
+                    }
+                };
+                let length = extents::length(settings, files, start, None);
+                let own = length.and_then(|length| length.checked_add(start));
                 // A job before may have made it, and larger.
-                size_bytes: own.max(converter.made.get(&path(settings, name)).copied()),
-                direct: settings.direct,
-                iopoll: settings.hipri,
-                // Only io_uring has it.
-                sqpoll: settings.sqthread_poll && settings.engine == Engine::Kernel,
+                storage(own.max(converter.made.get(&path(settings, name)).copied()))
             };
             Some((names.iter().map(file).collect(), own_files))
         }
@@ -232,7 +219,8 @@ fn names(
         return Some((settings.files.clone(), false));
     }
     // By a format files can be meant that a run before has left.
-    if settings.part(1).is_none() && settings.name_format.is_none() {
+    let sized = settings.size.is_some() || settings.file_size.is_some();
+    if !sized && settings.name_format.is_none() {
         converter.refuse(job, "filename", "no file is named, and no size to make one of");
         return None;
     }
@@ -301,37 +289,17 @@ pub(super) fn is_odd(settings: &Settings) -> bool {
         Amount::Bytes(bytes) => bytes,
         Amount::Percent(_) => 0,
     });
-    sizes.chain(aligns).chain(offsets).any(|bytes| !bytes.is_multiple_of(SECTOR_BYTES))
+    let aligned = Some(settings.offset_align).filter(|_| settings.offset_in_percent());
+    sizes
+        .chain(aligns)
+        .chain(offsets)
+        .chain(aligned)
+        .any(|bytes| !bytes.is_multiple_of(SECTOR_BYTES))
 }
 
 pub(super) fn path(settings: &Settings, name: &str) -> String {
     match &settings.directory {
         Some(directory) => format!("{}/{name}", directory.trim_end_matches('/')),
         None => name.to_owned(),
-    }
-}
-
-/// Size with which a file is made that is not there.
-fn file_bytes(part: Option<Amount>, offset: Amount) -> Option<u64> {
-    match (part, offset) {
-        (Some(Amount::Bytes(size)), Amount::Bytes(start)) => start.checked_add(size),
-        _ => None,
-    }
-}
-
-/// Length of the part that is used, where it is known.
-fn part_bytes(part: Option<Amount>, offset: Amount, capacity: Option<u64>) -> Option<u64> {
-    let of = |percent: u32, bytes: u64| (u128::from(bytes) * u128::from(percent) / 100) as u64;
-    match (part, capacity) {
-        (Some(Amount::Bytes(bytes)), _) => Some(bytes),
-        (Some(Amount::Percent(percent)), Some(capacity)) => Some(of(percent, capacity)),
-        (None, Some(capacity)) => {
-            let start = match offset {
-                Amount::Bytes(start) => start,
-                Amount::Percent(percent) => of(percent, capacity),
-            };
-            capacity.checked_sub(start)
-        }
-        (_, None) => None,
     }
 }

@@ -177,11 +177,9 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
         "file_append" => "files do not grow while they are written: give an offset",
-        "offset_align"
-        | "sprandom"
-        | "random_sequence_stride"
-        | "ramp_size"
-        | "serialize_overlap" => "not supported",
+        "sprandom" | "random_sequence_stride" | "ramp_size" | "serialize_overlap" => {
+            "not supported"
+        }
         _ => return None,
     })
 }

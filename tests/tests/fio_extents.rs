@@ -1,0 +1,70 @@
+//! Sizes and offsets in percent, beside the real fio where it is installed.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, require, run};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A folder with a job and a file of 8 MiB.
+fn with(text: &str) -> Folder {
+    let folder = Folder::new();
+    folder.file("job.fio", text.as_bytes());
+    folder.file("there.img", &vec![0; 8 << 20]);
+    folder
+}
+
+fn theirs(fio: &Path, folder: &Path) -> Value {
+    let mut command = Command::new(fio);
+    command.args(["job.fio", "--output-format=json"]).current_dir(folder);
+    run(&mut command, LIMIT).ok().json()
+}
+
+fn bytes(document: &Value, direction: &str) -> u64 {
+    let jobs = document["jobs"].as_array().unwrap();
+    jobs.iter().map(|job| job[direction]["io_bytes"].as_u64().unwrap()).sum()
+}
+
+/// The first block of 4 KiB of a file that holds anything, their number, and the file's length.
+fn written(path: &Path) -> (Option<usize>, usize, usize) {
+    let data = std::fs::read(path).unwrap();
+    let full = || data.chunks(4096).map(|block| block.iter().any(|byte| *byte != 0));
+    (full().position(|full| full), full().filter(|full| *full).count(), data.len())
+}
+
+#[test]
+fn shares_of_files_are_those_of_fio() {
+    let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
+    for words in [
+        "filename=there.img\nsize=33%",
+        "filename=there.img\nsize=33%\noffset=10%\nbs=64k",
+        "filename=there.img\nsize=50%\noffset=6m",
+        "filename=there.img\noffset=10%\noffset_align=1m\nbs=16k",
+        "filename=there.img\nsize=50%\nio_size=50%\noffset=1m",
+        "filename=there.img\nsize=50%\nfilesize=2m",
+        "filename=new.img\nfilesize=4m\nsize=50%\noffset=1m",
+        "filename=new.img\nsize=1m\noffset=10%",
+    ] {
+        let text = format!("[a]\nrw=write\nend_fsync=1\n{words}\n");
+        let (we, they) = (with(&text), with(&text));
+        drumfire.run(we.path(), "run job.fio --out out --destroy", LIMIT).ok();
+        let ours = drumfire.run(we.path(), "report out --as fio", LIMIT).ok().json();
+        let theirs = theirs(&fio, they.path());
+        assert_eq!(bytes(&ours, "write"), bytes(&theirs, "write"), "{words}");
+        let name = if words.contains("new") { "new.img" } else { "there.img" };
+        let [ours, theirs] = [&we, &they].map(|folder| written(&folder.path().join(name)));
+        assert_eq!(ours, theirs, "{words}");
+    }
+}
+
+#[test]
+fn a_part_without_a_whole_io_is_refused() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = with("[a]\nfilename=there.img\nrw=read\nbs=1m\nsize=1%\n");
+    let refused = drumfire.run(folder.path(), "run job.fio", LIMIT);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("holds no whole I/O"), "{}", refused.stderr);
+}
