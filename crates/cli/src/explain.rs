@@ -10,8 +10,8 @@ use block::print_size;
 use clap::Args as Flags;
 use load::formats::{Note, Reading, Treatment, fio, icf};
 use load::spec::{
-    DataPattern, Expect, Extent, Figures, Group, JobSpec, Line, Logs, Pacing, Places, Range,
-    Replay, Reported, Step, Verify, Walk, When, Workload, ZoneWalk,
+    DataPattern, Expect, Extent, Figures, FileWalk, Group, JobSpec, Line, Logs, Pacing, Places,
+    Range, Replay, Reported, Step, Verify, Walk, When, Workload, ZoneWalk,
 };
 
 use crate::exit::{Exit, UsageError};
@@ -201,6 +201,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(places(&access.random, &access.lines));
     facts.extend(walk(access.sequential));
     facts.extend(access.zones.map(zones));
+    facts.extend(access.files.as_ref().map(files));
     let run = if access.run_stays { "times each place" } else { "in a row from each place" };
     facts.extend((access.run > 1).then(|| format!("{} {run}", access.run)));
     facts.extend((access.flush_every > 0).then(|| format!("flush every {}", access.flush_every)));
@@ -365,6 +366,18 @@ fn zones(zones: ZoneWalk) -> String {
     let [transfer, range, skip] =
         [zones.transfer_bytes, zones.range_bytes, zones.skip_bytes].map(print_size);
     format!("{transfer} in each zone of {range}, then {skip} are left out")
+}
+
+fn files(files: &FileWalk) -> String {
+    let FileWalk { count, ios, random } = files;
+    let law = match random {
+        None => "in turn".to_owned(),
+        Some(Places::Zipf { exponent }) => format!("by zipf {exponent}"),
+        Some(Places::Pareto { hot }) => format!("by pareto {hot}"),
+        Some(Places::Normal { deviation_percent }) => format!("normal {deviation_percent:.1}"),
+        Some(_) => "by chance".to_owned(),
+    };
+    format!("{ios} in a row on one of {count} files, which come {law}")
 }
 
 fn line_of(line: &Line) -> String {

@@ -2,7 +2,7 @@
 
 use block::Geometry;
 
-use crate::spec::Workload;
+use crate::spec::{FileWalk, Workload};
 use crate::stamp::SECTOR;
 
 /// Which blocks a ledger has words for.
@@ -47,6 +47,9 @@ fn unit(workloads: &[&Workload], geometry: Geometry, start: u64) -> u64 {
         let (begin, _) = workload.range.on(geometry);
         unit = gcd(unit, begin - start);
         unit = gcd(unit, workload.access.zones.map_or(0, |zones| zones.distance_bytes()));
+        let (_, bytes) = workload.range.on(geometry);
+        let share = |files: &FileWalk| files.share_bytes(bytes, &workload.access);
+        unit = gcd(unit, workload.access.files.as_ref().map_or(0, share));
         for line in &workload.access.lines {
             for bytes in [line.size_bytes, line.align(), line.reply_bytes] {
                 unit = gcd(unit, u64::from(bytes));

@@ -3,6 +3,7 @@
 use block::{Nanos, Op, Rng};
 
 use super::alias::Alias;
+use super::files::Files;
 use super::places::Chooser;
 use super::zones::Zones;
 use super::{Next, share};
@@ -15,29 +16,39 @@ pub(crate) struct General {
     /// First byte and length of the range.
     start: u64,
     bytes: u64,
-    lines: Vec<LineState>,
+    /// Where it stands.
+    here: Position,
     pick: Alias,
     /// The line of this burst and how many I/Os of it are left.
     line: usize,
     burst_left: u32,
     walk: Walk,
-    /// Beginning and end of the last I/O, within the range: of all, or of reads and of writes.
-    last: [(u64, u64); 2],
     apart: bool,
     run: u32,
-    run_left: u32,
     run_stays: bool,
     flush_every: u32,
     writes: u32,
     trims_first: bool,
     /// The zone in which everything goes on, if there are zones.
     zones: Option<Box<Zones>>,
+    /// The file in which everything goes on, if there are several.
+    files: Option<Box<Files>>,
     /// The write whose place was trimmed last.
     trimmed: Option<Next>,
     /// Bytes that may still be done.
     left: u64,
     /// I/Os that may still be done.
     left_ios: u64,
+}
+
+/// Where a worker stands: in the range, or in one of its files.
+#[derive(Debug, Default)]
+pub(super) struct Position {
+    lines: Vec<LineState>,
+    /// Beginning and end of the last I/O, within the range: of all, or of reads and of writes.
+    last: [(u64, u64); 2],
+    /// I/Os that are left of the run.
+    run_left: u32,
 }
 
 #[derive(Debug)]
@@ -100,6 +111,24 @@ impl LineState {
     }
 }
 
+impl Position {
+    /// At the beginning of a range of so many bytes.
+    pub(super) fn new(access: &Access, bytes: u64, seed: u64, part: Part) -> Position {
+        let line = |line| LineState::new(line, access, bytes, seed, part);
+        let lines: Vec<LineState> = access.lines.iter().map(line).collect();
+        let first = &lines[0];
+        // A walk begins where a neighbour's part ends, forward or backward.
+        let begin = part.begin(first.places) * first.align;
+        let end = part.end(first.places) * first.align;
+        let last = match access.sequential {
+            Walk::Forward => (begin, begin),
+            Walk::Backward => (end, end),
+            Walk::Strided { bytes } => (begin.wrapping_sub(bytes), begin),
+        };
+        Position { lines, last: [last; 2], run_left: 0 }
+    }
+}
+
 impl General {
     pub(super) fn new(
         workload: &Workload,
@@ -115,17 +144,9 @@ impl General {
             Some(zones) => (zones.bytes(), Part::WHOLE),
             None => (bytes, part),
         };
-        let line = |line| LineState::new(line, access, bytes, seed, part);
-        let lines: Vec<LineState> = access.lines.iter().map(line).collect();
-        let first = &lines[0];
-        // A walk begins where a neighbour's part ends, forward or backward.
-        let begin = part.begin(first.places) * first.align;
-        let end = part.end(first.places) * first.align;
-        let last = match access.sequential {
-            Walk::Forward => (begin, begin),
-            Walk::Backward => (end, end),
-            Walk::Strided { bytes } => (begin.wrapping_sub(bytes), begin),
-        };
+        let files = access.files.as_ref();
+        let bytes = files.map_or(bytes, |files| files.share_bytes(bytes, access));
+        let files = files.map(|walk| Box::new(Files::new(walk, access, bytes, seed, part)));
         General {
             rng,
             start,
@@ -134,19 +155,18 @@ impl General {
             line: 0,
             burst_left: 0,
             walk: access.sequential,
-            last: [last; 2],
             apart: access.apart,
             run: access.run,
-            run_left: 0,
             run_stays: access.run_stays,
             flush_every: access.flush_every,
             writes: 0,
             trims_first: access.trims_first,
             zones: zones.map(Box::new),
+            files,
             trimmed: None,
             left: workload.limit_bytes.unwrap_or(u64::MAX),
             left_ios: workload.limit_ios.unwrap_or(u64::MAX),
-            lines,
+            here: Position::new(access, bytes, seed, part),
         }
     }
 
@@ -164,10 +184,10 @@ impl General {
         let first_of_burst = self.burst_left == 0;
         if first_of_burst {
             self.line = self.pick.draw(&mut self.rng);
-            self.burst_left = self.lines[self.line].burst;
+            self.burst_left = self.here.lines[self.line].burst;
         }
         self.burst_left -= 1;
-        let line = &self.lines[self.line];
+        let line = &self.here.lines[self.line];
         let (size, pause, reply) = (line.size, line.pause, line.reply);
         let pause = if first_of_burst { pause } else { Nanos(0) };
         let op = line.op(&mut self.rng);
@@ -189,11 +209,15 @@ impl General {
 
     /// Within the range.
     fn offset(&mut self, op: Op, size: u32) -> u64 {
+        if let Some(files) = &mut self.files {
+            files.advance(&mut self.here, size, &mut self.rng);
+            return files.begin() + self.offset_in_zone(op, size);
+        }
         let begin = match &mut self.zones {
             None => 0,
             Some(zones) => {
-                if zones.advance(&mut self.lines, size) {
-                    (self.last, self.run_left) = ([(0, 0); 2], 0);
+                if zones.advance(&mut self.here.lines, size) {
+                    (self.here.last, self.here.run_left) = ([(0, 0); 2], 0);
                 }
                 zones.begin()
             }
@@ -202,13 +226,13 @@ impl General {
     }
 
     fn offset_in_zone(&mut self, op: Op, size: u32) -> u64 {
-        let line = &mut self.lines[self.line];
+        let line = &mut self.here.lines[self.line];
         let stream = usize::from(self.apart && op != Op::Read);
-        let random = if self.run_left > 0 {
-            self.run_left -= 1;
-            let there = self.last[stream].0;
+        let random = if self.here.run_left > 0 {
+            self.here.run_left -= 1;
+            let there = self.here.last[stream].0;
             if self.run_stays && there + u64::from(size) <= self.bytes {
-                self.last[stream] = (there, there + u64::from(size));
+                self.here.last[stream] = (there, there + u64::from(size));
                 return there;
             }
             false
@@ -216,36 +240,37 @@ impl General {
             line.randoms > 0 && self.rng.chance(line.randoms)
         };
         let offset = if random {
-            self.run_left = self.run - 1;
+            self.here.run_left = self.run - 1;
             line.chooser.draw(&mut self.rng) * line.align
         } else {
-            follow(self.walk, self.last[stream], size, line.align, line.places)
+            follow(self.walk, self.here.last[stream], size, line.align, line.places)
         };
-        self.last[stream] = (offset, offset + u64::from(size));
+        self.here.last[stream] = (offset, offset + u64::from(size));
         offset
     }
 
     pub(super) fn elsewhere(&mut self, next: Next) -> Next {
-        let line = &mut self.lines[self.line];
+        let line = &mut self.here.lines[self.line];
         // Who visits each place once waits for its turn, or one would be left out.
         let once = matches!(line.chooser, Chooser::Once(_));
         if line.randoms == 0 || next.len != line.size || once {
             return next;
         }
-        let begin = self.start + self.zones.as_ref().map_or(0, |zones| zones.begin());
+        let zone = self.zones.as_ref().map_or(0, |zones| zones.begin());
+        let begin = self.start + zone + self.files.as_ref().map_or(0, |files| files.begin());
         Next { offset: begin + line.chooser.draw(&mut self.rng) * line.align, ..next }
     }
 
     /// A reply goes where the line's I/Os go, but no further than it fits.
     pub(super) fn reply_offset(&mut self, bytes: u32) -> u64 {
-        let line = &mut self.lines[self.line];
+        let line = &mut self.here.lines[self.line];
         let places = (self.bytes - u64::from(bytes)) / line.align + 1;
         let random = line.randoms > 0 && self.rng.chance(line.randoms);
         let offset = match random {
             true => (line.chooser.draw(&mut self.rng) % places) * line.align,
-            false => follow(self.walk, self.last[0], bytes, line.align, places),
+            false => follow(self.walk, self.here.last[0], bytes, line.align, places),
         };
-        self.last[0] = (offset, offset + u64::from(bytes));
+        self.here.last[0] = (offset, offset + u64::from(bytes));
         self.start + offset
     }
 }

@@ -4,6 +4,7 @@
 //! way of its own; everything else takes the general one. Both are constant in time and memory.
 
 mod alias;
+mod files;
 mod general;
 mod permutation;
 mod places;
@@ -136,6 +137,7 @@ fn is_plain(access: &Access) -> bool {
         && (access.run, access.apart, access.flush_every) == (1, false, 0)
         && !access.trims_first
         && access.zones.is_none()
+        && access.files.is_none()
 }
 
 impl Plain {

@@ -110,7 +110,7 @@ impl Once {
 }
 
 /// A place around the middle, by Marsaglia's polar method; those outside are drawn again.
-fn normal(places: f64, deviation: f64, rng: &mut Rng) -> u64 {
+pub(super) fn normal(places: f64, deviation: f64, rng: &mut Rng) -> u64 {
     loop {
         let (x, y) = (2.0 * rng.uniform() - 1.0, 2.0 * rng.uniform() - 1.0);
         let radius = x * x + y * y;

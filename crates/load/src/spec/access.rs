@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 pub use super::access_error::AccessError;
 use super::access_error::whole;
 use super::defaults::{is_default, is_one, one};
+use super::file_walk::FileWalk;
 use super::line::Line;
 use super::places::{Places, Walk};
 use super::replay::Replay;
@@ -49,6 +50,9 @@ pub struct Access {
     /// data are compared.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trims_first: bool,
+    /// The range is several files, of which one at a time is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<FileWalk>,
     /// All of it goes on in one zone, then in the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<ZoneWalk>,
@@ -75,6 +79,7 @@ impl Access {
             apart: false,
             flush_every: 0,
             trims_first: false,
+            files: None,
             zones: None,
         }
     }
@@ -116,6 +121,7 @@ impl Access {
             return Err(AccessError::Conflict(words));
         }
         self.zones.map_or(Ok(()), |zones| zones.check(self))?;
+        self.files.as_ref().map_or(Ok(()), |files| files.check(self))?;
         self.random.check()
     }
 
@@ -136,6 +142,7 @@ impl Access {
             return Err(AccessError::Conflict("a stride must be a multiple of every alignment"));
         }
         self.zones.map_or(Ok(()), |zones| zones.fits(range, geometry))?;
+        self.files.as_ref().map_or(Ok(()), |files| files.fits(bytes, self))?;
         if self.writes() && geometry.read_only {
             return Err(AccessError::ReadOnly);
         }

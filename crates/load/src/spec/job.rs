@@ -112,9 +112,9 @@ fn first_seed() -> u64 {
 pub(super) mod test {
     use super::*;
     use crate::spec::{
-        Access, Arrivals, Cache, Content, Demand, Demands, DepthSearch, Extent, Figures, Flow,
-        Line, Logs, Pacing, Places, Range, Reported, Stripes, Think, Verify, Walk, When, Workload,
-        Zone, ZoneWalk,
+        Access, Arrivals, Cache, Content, Demand, Demands, DepthSearch, Extent, Figures, FileWalk,
+        Flow, Line, Logs, Pacing, Places, Range, Reported, Stripes, Think, Verify, Walk, When,
+        Workload, Zone, ZoneWalk,
     };
 
     pub(in crate::spec) const SHORT: &str = "[[steps]]\nseconds = 10\n[[steps.groups]]\n\
@@ -184,6 +184,11 @@ pub(super) mod test {
             trims_first: true,
             trace: None,
             run_stays: true,
+            files: Some(FileWalk {
+                count: 3,
+                ios: 2,
+                random: Some(Places::Zipf { exponent: 2.0 }),
+            }),
             zones: Some(ZoneWalk { transfer_bytes: 1 << 20, range_bytes: 65536, skip_bytes: 512 }),
         }
     }

@@ -224,7 +224,8 @@ impl Converter<'_> {
             let name = job.name.clone();
             let shared = if apart || place.own_files { 1 } else { clones };
             let workload = self.workload(job, &place, trace.clone());
-            self.lines += workload.access.lines.len();
+            let files = workload.access.files.as_ref().map_or(1, |files| files.count as usize);
+            self.lines += workload.access.lines.len() * files;
             if self.lines > LINES_MAX {
                 self.refuse(job, "bsrange", "more than 262144 sizes over all jobs and clones");
                 return Vec::new();
@@ -265,6 +266,7 @@ impl Converter<'_> {
         let free = trace.is_none();
         let access = trace.unwrap_or_else(|| {
             let mut access = access::access(self, job);
+            access.files.clone_from(&place.turns);
             zones::zones(self, job, place, &mut access);
             access
         });

@@ -20,6 +20,7 @@ mod logs;
 mod option;
 mod rates;
 mod replay;
+mod service;
 mod settings;
 mod storage;
 mod times;

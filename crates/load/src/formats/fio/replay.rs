@@ -260,8 +260,9 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
             }
         }
     }
-    let (own_files, files, stripes, part_bytes) = (false, 1, None, None);
-    Some(Place { volumes, own_files, files, stripes, range: Range::WHOLE, part_bytes })
+    let (own_files, files, range) = (false, 1, Range::WHOLE);
+    let (stripes, turns, part_bytes) = (None, None, None);
+    Some(Place { volumes, own_files, files, stripes, turns, range, part_bytes })
 }
 
 /// What stores a file of the trace. One that is not there is made with the size that is said, never

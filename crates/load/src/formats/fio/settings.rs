@@ -295,12 +295,14 @@ pub struct Rest {
 }
 
 /// In which order several files are used, `file_service_type=`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Service {
     /// So many I/Os on each, in turn.
     Turns(u32),
-    /// By chance.
-    Random,
+    /// By chance, so many I/Os on each.
+    Random(u32),
+    /// By a law.
+    ByLaw(Distribution),
     /// One after the other.
     OneByOne,
 }

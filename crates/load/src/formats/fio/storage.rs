@@ -2,15 +2,15 @@
 
 use std::ops;
 
-use super::access;
 use super::convert::Converter;
 use super::extents;
 use super::job::FioJob;
-use super::settings::{Engine, Service, Settings, Sizes};
+use super::service;
+use super::settings::{Engine, Settings, Sizes};
 use super::value::Amount;
 use crate::formats::note::Treatment;
 use crate::formats::reading::Storage;
-use crate::spec::{Range, Stripes};
+use crate::spec::{FileWalk, Range, Stripes};
 
 /// What lengths and places of files are multiples of, if nothing else is wanted.
 const SECTOR_BYTES: u64 = 512;
@@ -27,6 +27,8 @@ pub struct Place {
     pub files: u32,
     /// The clone goes from one file to the next.
     pub stripes: Option<Stripes>,
+    /// In another order than in turn.
+    pub turns: Option<FileWalk>,
     /// The part of each volume that is used.
     pub range: Range,
     /// How long that part is, where it is known: what one worker goes through.
@@ -53,7 +55,7 @@ pub(super) fn place(
         }
     }
     let files = if own_files { 1 } else { storages.len() as u32 };
-    let together = together(settings, files);
+    let together = service::together(settings, files);
     if files > 1 && !together {
         let why = "a worker for each file with its part of the depth, one at least; fio goes from \
                    file to file with one depth for all";
@@ -69,9 +71,10 @@ pub(super) fn place(
     }
     let (range, part_bytes) = extents::part(converter, job, files, offset, &lengths)?;
     if together {
-        return striped(converter, job, volumes, files, part_bytes);
+        return service::striped(converter, job, volumes, files, part_bytes);
     }
-    Some(Place { volumes, own_files, files, stripes: None, range, part_bytes })
+    let (stripes, turns) = (None, None);
+    Some(Place { volumes, own_files, files, stripes, turns, range, part_bytes })
 }
 
 /// How long a file or volume is, or will be when a job before has made it.
@@ -83,68 +86,6 @@ fn real_bytes(converter: &Converter<'_>, storage: &Storage, uri: &str) -> Option
         _ => None,
     };
     made.max((converter.options.capacity)(uri))
-}
-
-/// Whether a clone goes from one file to the next: where it has fewer I/Os under way than files,
-/// or makes the files up. Otherwise a worker for each file does the same with less effort.
-fn together(settings: &Settings, files: u32) -> bool {
-    files > 1 && (settings.files.is_empty() || settings.under_way() < files)
-}
-
-/// The place of a clone that goes from one file to the next.
-fn striped(
-    converter: &mut Converter<'_>,
-    job: &FioJob,
-    volumes: Vec<String>,
-    files: u32,
-    part_bytes: Option<u64>,
-) -> Option<Place> {
-    let settings = &job.settings;
-    let random = settings.mix.random;
-    let size = access::size(settings).filter(|_| settings.align_bytes == [None; 3]);
-    let plain = settings.offset == Amount::Bytes(0) && settings.mix.hole_bytes == 0;
-    let (Some(size), true, Engine::Synchronous | Engine::Kernel | Engine::Libaio) =
-        (size, plain, settings.engine)
-    else {
-        let why = "over several files go I/Os of one size, without offset, holes and blockalign";
-        converter.refuse(job, "nrfiles", why);
-        return None;
-    };
-    let part = part_bytes.map(|bytes| bytes / size * size).filter(|bytes| *bytes > 0);
-    let service = match (settings.service, settings.open_files) {
-        // The next one is opened when the last one is done.
-        (Service::Turns(_), Some(1)) => Service::OneByOne,
-        (service, Some(open)) if (2..files).contains(&open) => {
-            let why = "all files are open at once, and all take turns";
-            converter.note(job, "openfiles", Treatment::Differs, why);
-            service
-        }
-        (service, _) => service,
-    };
-    let bytes = match (service, part) {
-        (Service::Turns(count), _) => size * u64::from(count),
-        (Service::Random, _) if random => size,
-        (Service::OneByOne, Some(part)) => part,
-        (Service::Random | Service::OneByOne, _) => {
-            let why =
-                "sequential I/Os go from file to file in turn, or with a known size one by one";
-            converter.refuse(job, "file_service_type", why);
-            return None;
-        }
-    };
-    if part.is_some_and(|part| !part.is_multiple_of(bytes)) {
-        let why = "each file holds a whole number of turns";
-        converter.refuse(job, "file_service_type", why);
-        return None;
-    }
-    if random && settings.service != Service::Random {
-        let why = "files come by chance, each as often, not in turn";
-        converter.note(job, "file_service_type", Treatment::Differs, why);
-    }
-    let stripes = Some(Stripes { bytes, share_bytes: part });
-    let part_bytes = part.and_then(|bytes| bytes.checked_mul(u64::from(files)));
-    let (own_files, range) = (false, Range::WHOLE);
-    Some(Place { volumes, own_files, files: 1, stripes, range, part_bytes })
 }
 
 /// What stores, and whether each clone has its own.

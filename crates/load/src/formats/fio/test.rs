@@ -357,8 +357,6 @@ fn what_would_not_be_as_it_stands_is_named() {
         ("rw=randrw\nrate_iops=100,", 8, "both have a rate, or neither"),
         ("flow_watermark=5", 7, "no longer"),
         ("nrfiles=2\nbs=4k,8k\nrw=rw\nioengine=psync", 7, "I/Os of one size"),
-        ("nrfiles=2\nfile_service_type=random\nioengine=psync", 8, "in turn"),
-        ("nrfiles=2\nfile_service_type=roundrobin:3\nioengine=psync", 8, "number of turns"),
     ] {
         let said = refused(&format!("{NULL}[a]\n{words}\n"));
         assert!(said.contains(part) && said.contains(&format!("x.fio:{line}")), "{said}");

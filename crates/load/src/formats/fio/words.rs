@@ -305,18 +305,21 @@ pub fn steady(text: &str, kb: KbBase) -> Result<(Quantity, bool, f64, bool), Str
     }
 }
 
-/// Reads `file_service_type=`: `random`, `roundrobin:4`.
+/// Reads `file_service_type=`: `random`, `roundrobin:4`, `zipf:1.2`.
 pub fn service(text: &str) -> Result<Service, String> {
-    let (word, count) = text.split_once(':').unwrap_or((text, "1"));
-    if matches!(word, "zipf" | "pareto" | "normal" | "gauss") {
-        return Err(format!("{text} is not supported: take roundrobin, random or sequential"));
-    }
-    match (word, at_least_one(count)?) {
-        ("roundrobin", count) => Ok(Service::Turns(count)),
-        ("random", 1) => Ok(Service::Random),
-        ("sequential", _) => Ok(Service::OneByOne),
-        ("random", _) => Err(format!("{text} is not supported: take random")),
-        _ => Err(format!("'{text}' is none of roundrobin, random, sequential")),
+    let (word, suffix) = text.split_once(':').unwrap_or((text, ""));
+    let count = || if suffix.is_empty() { Ok(1) } else { at_least_one(suffix) };
+    match word {
+        "roundrobin" => count().map(Service::Turns),
+        "random" => count().map(Service::Random),
+        "sequential" => count().map(|_| Service::OneByOne),
+        "zipf" | "pareto" | "normal" | "gauss" => {
+            let law = if word == "gauss" { "normal" } else { word };
+            distribution(&format!("{law}:{suffix}"), KbBase::default()).map(Service::ByLaw)
+        }
+        _ => {
+            Err(format!("'{text}' is none of roundrobin, random, sequential, zipf, pareto, normal"))
+        }
     }
 }
 
@@ -460,7 +463,9 @@ mod test {
         }
         assert_eq!(service("roundrobin:4"), Ok(Service::Turns(4)));
         assert_eq!(service("sequential"), Ok(Service::OneByOne));
-        assert!(service("zipf:1.2").is_err() && service("best").is_err());
+        assert_eq!(service("random:4"), Ok(Service::Random(4)));
+        assert_eq!(service("zipf:1.2"), Ok(Service::ByLaw(Distribution::Zipf(1.2))));
+        assert!(service("zipf:a").is_err() && service("best").is_err());
         assert_eq!(delay("3"), Ok((3_000_000, 3_000_000)));
         assert!(processors("0-99999999").is_err() && processors("a").is_err());
     }

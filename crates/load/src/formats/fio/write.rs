@@ -265,6 +265,9 @@ fn access(text: &mut String, workload: &Workload) -> Result<(), String> {
             return Err(format!("{what} are not fio's"));
         }
     }
+    if access.files.is_some() {
+        return Err("parts of a volume that are files are not fio's".to_owned());
+    }
     let random = access.lines.iter().any(|line| line.random_percent > 0.0);
     let mix = mix(text, workload, random)?;
     suffix(text, access, mix, random)?;

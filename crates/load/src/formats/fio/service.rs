@@ -1,0 +1,196 @@
+//! A clone that goes from one of its files to the next, `file_service_type`.
+
+use super::access;
+use super::convert::Converter;
+use super::job::FioJob;
+use super::settings::{Distribution, Engine, Service, Settings};
+use super::storage::Place;
+use super::value::Amount;
+use crate::formats::note::Treatment::Differs;
+use crate::spec::{FileWalk, Places, Range, Stripes};
+
+/// What the bell of fio's sum of twelve chances has, in percent of all files.
+const BELL_PERCENT: f64 = 100.0 / 12.0;
+
+/// Whether a clone goes from one file to the next: where it has fewer I/Os under way than files,
+/// makes the files up, or says which of them comes how often. Otherwise a worker for each file does
+/// the same with less effort.
+pub(super) fn together(settings: &Settings, files: u32) -> bool {
+    let said = match settings.service {
+        Service::Turns(count) | Service::Random(count) => count > 1,
+        Service::ByLaw(_) => true,
+        Service::OneByOne => false,
+    };
+    files > 1 && (settings.files.is_empty() || settings.under_way() < files || said)
+}
+
+/// The place of a clone that goes from one file to the next.
+pub(super) fn striped(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    volumes: Vec<String>,
+    files: u32,
+    part_bytes: Option<u64>,
+) -> Option<Place> {
+    let settings = &job.settings;
+    let size = access::size(settings).filter(|_| settings.align_bytes == [None; 3]);
+    let plain = settings.offset == Amount::Bytes(0) && settings.mix.hole_bytes == 0;
+    let (Some(size), true, Engine::Synchronous | Engine::Kernel | Engine::Libaio) =
+        (size, plain, settings.engine)
+    else {
+        let why = "over several files go I/Os of one size, without offset, holes and blockalign";
+        converter.refuse(job, "nrfiles", why);
+        return None;
+    };
+    let part = part_bytes.map(|bytes| bytes / size * size).filter(|bytes| *bytes > 0);
+    let service = service(converter, job, files);
+    let bytes = stripe(settings, &service, size, part);
+    let (bytes, turns) = match (bytes, part) {
+        (Some(bytes), _) => (bytes, None),
+        (None, Some(part)) => {
+            (part, Some(walk(converter, job, &service, files, (part / size).max(1))))
+        }
+        (None, None) if settings.mix.random => {
+            let why = "files come by chance, each as often, as their length is not known";
+            converter.note(job, "file_service_type", Differs, why);
+            (size, None)
+        }
+        (None, None) => {
+            let why = "how long each file is, is not known: give a size";
+            converter.refuse(job, "file_service_type", why);
+            return None;
+        }
+    };
+    let stripes = Some(Stripes { bytes, share_bytes: part });
+    let part_bytes = part.and_then(|bytes| bytes.checked_mul(u64::from(files)));
+    let (own_files, range) = (false, Range::WHOLE);
+    Some(Place { volumes, own_files, files: 1, stripes, turns, range, part_bytes })
+}
+
+/// How files come, with so many of them open at once.
+fn service(converter: &mut Converter<'_>, job: &FioJob, files: u32) -> Service {
+    let settings = &job.settings;
+    match (&settings.service, settings.open_files) {
+        // The next one is opened when the last one is done.
+        (Service::Turns(_), Some(1)) => Service::OneByOne,
+        (service, Some(open)) if open < files && *service != Service::OneByOne => {
+            let why = "all files are open at once, and all take turns";
+            converter.note(job, "openfiles", Differs, why);
+            service.clone()
+        }
+        (service, _) => service.clone(),
+    }
+}
+
+/// Length of the stripes in which all files are one for a worker that goes forward, or to places of
+/// all of them; `None` where it has to know in which file it is.
+fn stripe(settings: &Settings, service: &Service, size: u64, part: Option<u64>) -> Option<u64> {
+    let random = settings.mix.random;
+    match service {
+        Service::Turns(count) if !random => {
+            let bytes = size.checked_mul(u64::from(*count))?;
+            part.is_none_or(|part| part.is_multiple_of(bytes)).then_some(bytes)
+        }
+        Service::OneByOne if !random => part,
+        Service::Random(1) if random && settings.distribution == Distribution::Uniform => {
+            Some(size)
+        }
+        _ => None,
+    }
+}
+
+/// From file to file, each of so many I/Os.
+fn walk(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    service: &Service,
+    count: u32,
+    ios_of_each: u64,
+) -> FileWalk {
+    let (ios, random) = match service {
+        Service::Turns(ios) => (*ios, None),
+        Service::OneByOne => (u32::try_from(ios_of_each).unwrap_or(u32::MAX), None),
+        Service::Random(ios) => (*ios, Some(Places::Uniform)),
+        Service::ByLaw(law) => (1, Some(by_law(converter, job, law))),
+    };
+    FileWalk { count, ios, random }
+}
+
+fn by_law(converter: &mut Converter<'_>, job: &FioJob, law: &Distribution) -> Places {
+    if matches!(law, Distribution::Zipf(_) | Distribution::Pareto(_)) {
+        let why = "the first file is the most popular; with fio its seed says which";
+        converter.note(job, "file_service_type", Differs, why);
+    }
+    match law {
+        Distribution::Zipf(exponent) => Places::Zipf { exponent: *exponent },
+        Distribution::Pareto(hot) => Places::Pareto { hot: *hot },
+        Distribution::Normal(percent) => {
+            let why = "the bell has the deviation of fio's, and no other shape at its ends";
+            converter.note(job, "file_service_type", Differs, why);
+            let added = percent / 12_f64.sqrt();
+            Places::Normal { deviation_percent: BELL_PERCENT.hypot(added) }
+        }
+        Distribution::Uniform | Distribution::Zones(_) => Places::Uniform,
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::test::{job, of, refused};
+    use super::*;
+
+    const FILES: &str = "[a]\nioengine=psync\nsize=1m\nnrfiles=4\n";
+
+    fn turns(words: &str) -> (Option<FileWalk>, u64) {
+        let job = job(&format!("{FILES}{words}\n"));
+        let group = &job.steps[0].groups[0];
+        let stripes = group.stripes.unwrap();
+        assert_eq!(stripes.share_bytes, Some(256 << 10));
+        assert_eq!(group.workload.limit_bytes, Some(1 << 20));
+        (group.workload.access.files.clone(), stripes.bytes)
+    }
+
+    fn walk(ios: u32, random: Option<Places>) -> (Option<FileWalk>, u64) {
+        (Some(FileWalk { count: 4, ios, random }), 256 << 10)
+    }
+
+    #[test]
+    fn files_come_as_the_job_says() {
+        assert_eq!(turns("file_service_type=roundrobin:8"), (None, 32 << 10));
+        assert_eq!(turns("file_service_type=sequential"), (None, 256 << 10));
+        assert_eq!(turns("file_service_type=roundrobin:3"), walk(3, None));
+        assert_eq!(turns("rw=randread\nfile_service_type=roundrobin:8"), walk(8, None));
+        assert_eq!(turns("rw=randread\nfile_service_type=sequential"), walk(64, None));
+        assert_eq!(turns("rw=randread\nfile_service_type=random"), (None, 4096));
+        let chance = || Some(Places::Uniform);
+        assert_eq!(turns("file_service_type=random"), walk(1, chance()));
+        assert_eq!(turns("rw=randrw\nfile_service_type=random:5"), walk(5, chance()));
+        let zipf = Places::Zipf { exponent: 1.3 };
+        assert_eq!(turns("file_service_type=zipf:1.3"), walk(1, Some(zipf)));
+        let pareto = Places::Pareto { hot: 0.2 };
+        assert_eq!(turns("file_service_type=pareto"), walk(1, Some(pareto)));
+        let (normal, _) = turns("file_service_type=gauss:20");
+        let Some(Places::Normal { deviation_percent }) = normal.unwrap().random else { panic!() };
+        assert!((deviation_percent - 10.138).abs() < 0.001, "{deviation_percent}");
+    }
+
+    #[test]
+    fn named_files_with_a_law_have_one_worker() {
+        let of = |words: &str| {
+            let text = "[a]\nioengine=io_uring\niodepth=8\nfilename=/dev/x:/dev/y\nsize=1m\n";
+            let job = job(&format!("{text}{words}\n"));
+            job.steps[0].groups[0].workload.access.files.clone()
+        };
+        assert_eq!(of(""), None);
+        assert_eq!(of("file_service_type=random:2").unwrap().count, 2);
+        assert_eq!(of("file_service_type=zipf").unwrap().count, 2);
+    }
+
+    #[test]
+    fn what_is_not_exact_is_said() {
+        let reading = of(&format!("{FILES}file_service_type=normal\nopenfiles=2\n"));
+        assert_eq!(reading.notes_of(Differs).count(), 2, "{:?}", reading.notes);
+        let centre = refused(&format!("{FILES}file_service_type=zipf:1.2/0.5\n"));
+        assert!(centre.contains("a centre of the distribution"), "{centre}");
+    }
+}
