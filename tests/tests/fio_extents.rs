@@ -68,3 +68,30 @@ fn a_part_without_a_whole_io_is_refused() {
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("holds no whole I/O"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_job_may_begin_at_the_end_of_its_file() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    for words in [
+        "filename=there.img\nsize=1m",
+        "filename=there.img\nfilesize=10m\nrw=randwrite",
+        "filename=new.img\nsize=1m\nnumjobs=2",
+    ] {
+        let text = format!("[a]\nrw=write\nend_fsync=1\nfile_append=1\n{words}\n");
+        let name = if words.contains("new") { "new.img" } else { "there.img" };
+        let we = with(&text);
+        let said = drumfire.run(we.path(), "explain job.fio", LIMIT).ok().stdout;
+        let grows = if words.contains("new") { "made without data, 2m" } else { "made longer, to" };
+        assert!(said.contains(&format!("before it, {name} is {grows}")), "{said}");
+        drumfire.run(we.path(), "run job.fio --out out --destroy", LIMIT).ok();
+        let ours = drumfire.run(we.path(), "report out --as fio", LIMIT).ok().json();
+        // What was there before is there still: zeroes.
+        let (first, blocks, length) = written(&we.path().join(name));
+        assert_eq!(first, Some(if words.contains("new") { 0 } else { 2048 }), "{words}");
+        let Some(fio) = require("fio") else { continue };
+        let they = with(&text);
+        let theirs = theirs(&fio, they.path());
+        assert_eq!(bytes(&ours, "write"), bytes(&theirs, "write"), "{words}");
+        assert_eq!((first, blocks, length), written(&they.path().join(name)), "{words}");
+    }
+}

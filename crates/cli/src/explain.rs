@@ -108,6 +108,10 @@ fn explained(file: &str, reading: &Reading) -> String {
     match &reading.job {
         Some(job) => {
             describe(&mut text, file, job);
+            for (path, bytes) in layout::longer(job) {
+                let (path, size) = (path.display(), print_size(bytes));
+                text.push(format!("before it, {path} is made longer, to {size}"));
+            }
             for (path, making) in layout::missing(job, Format::of(file) == Some(Format::Fio)) {
                 let (path, size) = (path.display(), print_size(making.size_bytes));
                 let how = if making.written { "written" } else { "made without data" };

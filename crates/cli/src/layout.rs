@@ -41,7 +41,7 @@ pub fn missing(job: &JobSpec, as_fio: bool) -> BTreeMap<PathBuf, Making> {
             making.written |= written;
         }
     };
-    for LaidOut { path, size_bytes, written } in &job.laid_out {
+    for LaidOut { path, size_bytes, written, .. } in &job.laid_out {
         take(Path::new(path), *size_bytes, *written);
     }
     let mut known: HashSet<PathBuf> = HashSet::new();
@@ -88,6 +88,12 @@ fn is_missing(path: &Path) -> bool {
 /// When a file cannot be made, or one that is laid out holds something and is too short.
 pub fn make(job: &JobSpec, as_fio: bool, stop: &Stop) -> Result<Option<Vec<PathBuf>>> {
     job.laid_out.iter().try_for_each(fits)?;
+    for (path, bytes) in longer(job) {
+        let (name, size) = (path.display(), print_size(bytes));
+        output::note(format_args!("drumfire: makes {name} longer first, to {size}"));
+        let grown = File::options().write(true).open(&path).and_then(|file| file.set_len(bytes));
+        grown.with_context(|| format!("cannot make {name} longer"))?;
+    }
     let mut names = Vec::new();
     for (path, making) in missing(job, as_fio) {
         let (name, size) = (path.display(), print_size(making.size_bytes));
@@ -121,19 +127,30 @@ pub fn make(job: &JobSpec, as_fio: bool, stop: &Stop) -> Result<Option<Vec<PathB
     Ok(Some(names))
 }
 
+/// Files that hold something and are made longer, with the length that each is to have.
+pub fn longer(job: &JobSpec) -> Vec<(PathBuf, u64)> {
+    let grows = job.laid_out.iter().filter(|file| file.grows && short(file).is_some());
+    grows.map(|file| (PathBuf::from(&file.path), file.size_bytes)).collect()
+}
+
+/// How long a file is that holds something, and less than it is to have.
+fn short(file: &LaidOut) -> Option<u64> {
+    let there = fs::metadata(&file.path).ok().filter(fs::Metadata::is_file)?;
+    Some(there.len()).filter(|bytes| (1..file.size_bytes).contains(bytes))
+}
+
 /// Whether a file that is laid out may stay as it is: fio writes a shorter one anew.
 fn fits(file: &LaidOut) -> Result<()> {
-    let there = fs::metadata(&file.path).ok().filter(|there| there.is_file() && there.len() > 0);
-    match there {
-        Some(there) if there.len() < file.size_bytes => {
-            let (path, has) = (&file.path, print_size(there.len()));
+    match short(file).filter(|_| !file.grows) {
+        Some(bytes) => {
+            let (path, has) = (&file.path, print_size(bytes));
             let why = format!(
                 "{path} holds {has}, and {} are to be laid out: remove it first",
                 print_size(file.size_bytes)
             );
             Err(UsageError(why).into())
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 

@@ -196,7 +196,12 @@ pub(super) mod test {
     #[test]
     fn everything_survives_being_kept() {
         let mut job: JobSpec = toml::from_str(SHORT).unwrap();
-        job.laid_out.push(LaidOut { path: "x".to_owned(), size_bytes: 4096, written: false });
+        job.laid_out.push(LaidOut {
+            path: "x".to_owned(),
+            size_bytes: 4096,
+            written: false,
+            grows: true,
+        });
         let line = Line {
             share_percent: 50.0,
             trim_percent: 1.0,

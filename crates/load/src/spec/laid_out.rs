@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::size;
 
-/// A file that is made before anything runs, where it is missing or empty. One that holds something
-/// is never touched.
+/// A file that is made before anything runs, where it is missing or empty. What one holds is never
+/// touched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaidOut {
@@ -18,4 +18,7 @@ pub struct LaidOut {
     /// reads as zeroes.
     #[serde(default = "super::defaults::yes")]
     pub written: bool,
+    /// One that holds something and is shorter is made longer, by what reads as zeroes.
+    #[serde(default, skip_serializing_if = "super::defaults::is_default")]
+    pub grows: bool,
 }

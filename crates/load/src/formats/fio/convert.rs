@@ -204,7 +204,7 @@ impl Converter<'_> {
         let drawn = settings.delay_us.0 != settings.delay_us.1;
         let Ok(trace) = replay::access(self, job) else { return Vec::new() };
         let many = settings.files.is_empty() && settings.nr_files > 1;
-        let parted = settings.offset_increment != Amount::Bytes(0) || many;
+        let parted = settings.offset_increment != Amount::Bytes(0) || settings.appends || many;
         let apart = parted && trace.is_none() || drawn;
         let cores = self.cores(job);
         let cache = cached::cache(self, job);

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use super::append;
 use super::convert::Converter;
-use super::extents;
 use super::job::FioJob;
 use super::storage;
 use super::write::set;
@@ -34,7 +34,7 @@ pub(super) fn lay_out(converter: &mut Converter<'_>, job: &FioJob) {
         converter.note(job, "create_only", Differs, why);
     }
     for clone in 0..settings.clones {
-        let Some(offset) = extents::offset(converter, job, clone) else { return };
+        let Some(offset) = append::offset(converter, job, clone) else { return };
         let all = storage::storages(converter, job, offset, clone..clone + 1);
         let Some((all, _)) = all else { return };
         for file in all {
@@ -71,7 +71,12 @@ fn take(converter: &mut Converter<'_>, job: &FioJob, storage: Storage) -> bool {
     let written = job.settings.mix.reads;
     let made = converter.made.entry(path.clone()).or_default();
     *made = bytes.max(*made);
-    converter.laid_out.take(LaidOut { path, size_bytes: bytes, written });
+    converter.laid_out.take(LaidOut {
+        grows: job.settings.appends,
+        path,
+        size_bytes: bytes,
+        written,
+    });
     true
 }
 
@@ -83,12 +88,13 @@ pub(super) struct Files {
 }
 
 impl Files {
-    fn take(&mut self, file: LaidOut) {
+    pub(super) fn take(&mut self, file: LaidOut) {
         let number = *self.numbers.entry(file.path.clone()).or_insert(self.all.len());
         match self.all.get_mut(number) {
             Some(known) => {
                 known.size_bytes = known.size_bytes.max(file.size_bytes);
                 known.written |= file.written;
+                known.grows |= file.grows;
             }
             None => self.all.push(file),
         }
@@ -106,7 +112,10 @@ impl Files {
 }
 
 /// Writes files that are made first as jobs that do nothing else.
-pub(super) fn write(text: &mut String, files: &[LaidOut]) {
+pub(super) fn write(text: &mut String, files: &[LaidOut]) -> Result<(), String> {
+    if let Some(file) = files.iter().find(|file| file.grows) {
+        return Err(format!("{}: where it ends depends on when fio begins", file.path));
+    }
     for (number, file) in (1..).zip(files) {
         let _ = writeln!(text, "\n[made{number}]");
         set(text, "filename", file.path.replace(':', "\\:"));
@@ -114,6 +123,7 @@ pub(super) fn write(text: &mut String, files: &[LaidOut]) {
         set(text, "rw", if file.written { "read" } else { "write" });
         set(text, "create_only", 1);
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -126,7 +136,7 @@ mod test {
     const GLOBAL: &str = "[global]\nioengine=psync\nsize=1m\n";
 
     fn file(path: &str, size_bytes: u64, written: bool) -> LaidOut {
-        LaidOut { path: path.to_owned(), size_bytes, written }
+        LaidOut { path: path.to_owned(), size_bytes, written, grows: false }
     }
 
     #[test]

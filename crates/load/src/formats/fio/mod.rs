@@ -5,6 +5,7 @@
 //! specification can express. What a file would do otherwise is noted, never silent.
 
 mod access;
+mod append;
 mod cached;
 mod control;
 mod convert;

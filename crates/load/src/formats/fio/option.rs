@@ -159,6 +159,7 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "io_size" => put(&mut settings.io_size, amount.map(Some)),
         "offset" => put(&mut settings.offset, amount),
         "offset_increment" => put(&mut settings.offset_increment, amount),
+        "file_append" => put(&mut settings.appends, value::switch(value)),
         "offset_align" => put(&mut settings.offset_align, with.and_then(|value| kb.size(value))),
         "loops" => put(&mut settings.loops, with.and_then(words::at_least_one)),
         "numjobs" => put(&mut settings.clones, with.and_then(words::at_least_one)),

@@ -79,6 +79,8 @@ pub struct Settings {
     pub offset: Amount,
     /// How far the part of each clone lies behind that of the one before it.
     pub offset_increment: Amount,
+    /// It begins at the end of the file, `file_append=`.
+    pub appends: bool,
     /// A beginning in percent goes up to a multiple of this; 0 for the smallest length.
     pub offset_align: u64,
     /// How often the part is gone through.
@@ -194,6 +196,7 @@ impl Default for Settings {
             io_size: None,
             offset: Amount::Bytes(0),
             offset_increment: Amount::Bytes(0),
+            appends: false,
             offset_align: 0,
             loops: 1,
             clones: 1,

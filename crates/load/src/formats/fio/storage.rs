@@ -2,6 +2,7 @@
 
 use std::ops;
 
+use super::append;
 use super::convert::Converter;
 use super::extents;
 use super::job::FioJob;
@@ -42,7 +43,7 @@ pub(super) fn place(
     clones: ops::Range<u32>,
 ) -> Option<Place> {
     let settings = &job.settings;
-    let offset = extents::offset(converter, job, clones.start)?;
+    let offset = append::offset(converter, job, clones.start)?;
     let (storages, own_files) = storages(converter, job, offset, clones)?;
     let mut volumes = Vec::new();
     for storage in &storages {
@@ -69,6 +70,9 @@ pub(super) fn place(
             *made = (*bytes).max(*made);
         }
     }
+    if settings.appends {
+        append::grow(converter, &storages);
+    }
     let (range, part_bytes) = extents::part(converter, job, files, offset, &lengths)?;
     if together {
         return service::striped(converter, job, volumes, files, part_bytes);
@@ -78,7 +82,7 @@ pub(super) fn place(
 }
 
 /// How long a file or volume is, or will be when a job before has made it.
-fn real_bytes(converter: &Converter<'_>, storage: &Storage, uri: &str) -> Option<u64> {
+pub(super) fn real_bytes(converter: &Converter<'_>, storage: &Storage, uri: &str) -> Option<u64> {
     let made = match storage {
         Storage::File { path, .. } if converter.options.volumes.is_empty() => {
             converter.made.get(path).copied()

@@ -122,7 +122,6 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
         "atomic"
         | "zero_write"
-        | "file_append"
         | "uncached"
         | "serialize_overlap"
         | "dedupe_global"
@@ -176,7 +175,6 @@ fn unsupported_besides(name: &str) -> Option<&'static str> {
         "thinkcycles" => "cycles differ from processor to processor: use thinktime_spin",
         "fdp" | "dataplacement" | "plid_select" | "plids" | "dp_scheme" | "write_hint"
         | "write_mode" | "cmd_type" | "uncached" | "atomic" => "this kind of command is not sent",
-        "file_append" => "files do not grow while they are written: give an offset",
         "sprandom" | "random_sequence_stride" | "ramp_size" | "serialize_overlap" => {
             "not supported"
         }
@@ -197,9 +195,6 @@ mod test {
         assert_eq!(of("force_async", Some("4")), Some(Differs));
         assert_eq!(of("log_prio", Some("1")), Some(Differs));
         assert_eq!(of("log_prio", Some("0")), Some(Ignored));
-        for name in ["file_append"] {
-            assert_eq!(of(name, Some("1")), Some(Refused), "{name}");
-        }
         for name in ["dedupe_global", "rwmixcycle"] {
             assert_eq!(of(name, Some("1")), Some(Ignored), "{name}");
         }

@@ -14,7 +14,7 @@ use crate::spec::{
 /// Writes a job. `storage` says what stands behind a URI, in words that fio has.
 pub fn write(job: &JobSpec, storage: &dyn Fn(&str) -> Option<Storage>) -> Result<String, String> {
     let mut text = format!("[global]\nrandseed={}\n", job.seed);
-    laid_out::write(&mut text, &job.laid_out);
+    laid_out::write(&mut text, &job.laid_out)?;
     let mut number = 0;
     for (index, step) in job.steps.iter().enumerate() {
         for (place, group) in step.groups.iter().enumerate() {

@@ -1,0 +1,100 @@
+//! Jobs that begin where their file ends, `file_append`.
+
+use super::convert::Converter;
+use super::extents;
+use super::job::FioJob;
+use super::storage::{real_bytes, storages};
+use super::value::Amount;
+use crate::formats::note::Treatment::{Differs, Ignored};
+use crate::formats::reading::Storage;
+use crate::spec::LaidOut;
+
+/// What an end of a file is a multiple of, behind which is written.
+const SECTOR_BYTES: u64 = 512;
+
+/// Where the part of a clone begins: at the end of its file, as jobs and clones before it leave it,
+/// or where its `offset` says.
+pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, clone: u32) -> Option<Amount> {
+    if !job.settings.appends {
+        return extents::offset(converter, job, clone);
+    }
+    let (all, _) = storages(converter, job, Amount::Bytes(0), clone..clone + 1)?;
+    let mut why = "with one file for each job or clone";
+    if let [storage @ Storage::File { path, .. }] = &all[..] {
+        if path.starts_with("/dev/") || !converter.options.volumes.is_empty() {
+            let why =
+                "a device or a given volume does not grow, and its offset counts, as with fio";
+            converter.note(job, "file_append", Ignored, why);
+            return extents::offset(converter, job, clone);
+        }
+        let uri = (converter.options.volume)(storage).unwrap_or_default();
+        let end = real_bytes(converter, storage, &uri).unwrap_or(0);
+        if job.settings.loops > 1 {
+            let why =
+                "each pass goes to the same places; fio ends after one, at the end of its file";
+            converter.note(job, "loops", Differs, why);
+        }
+        match (job.settings.mix.reads, end.is_multiple_of(SECTOR_BYTES)) {
+            (false, true) => return Some(Amount::Bytes(end)),
+            (true, _) => {
+                why = "for jobs that only write: fio writes the whole file anew to read it"
+            }
+            (_, false) => why = "where the file ends with a whole block of 512 bytes",
+        }
+    }
+    let why = format!("I/Os begin at the end of a file {why}");
+    converter.refuse(job, "file_append", &why);
+    None
+}
+
+/// Has the files of such a job made as long as it needs them.
+pub(super) fn grow(converter: &mut Converter<'_>, storages: &[Storage]) {
+    for storage in storages {
+        if let Storage::File { path, size_bytes: Some(bytes), .. } = storage
+            && converter.options.volumes.is_empty()
+            && !path.starts_with("/dev/")
+            && *bytes > 0
+        {
+            let (path, size_bytes) = (path.clone(), *bytes);
+            converter.laid_out.take(LaidOut { path, size_bytes, written: false, grows: true });
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::test::{job, of, refused, storage};
+    use super::super::write;
+    use crate::formats::note::Treatment;
+    use crate::spec::{Extent, LaidOut};
+
+    const FILE: &str = "[a]\nioengine=psync\nrw=write\nfilename=x\nsize=1m\n";
+
+    #[test]
+    fn each_job_and_clone_begins_where_the_last_one_ends() {
+        let text = "[b]\nfilename=x\nsize=64k\nrw=randwrite\nnumjobs=2\nfile_append=1\n";
+        let job = job(&format!("{FILE}{text}"));
+        let begins: Vec<_> =
+            job.steps[0].groups.iter().map(|group| group.workload.range.start).collect();
+        let mib = 1 << 20;
+        assert_eq!(begins, [0, mib, mib + 65536].map(Extent::Bytes));
+        let (path, size_bytes) = ("x".to_owned(), mib + 131072);
+        let grown = LaidOut { path, size_bytes, written: false, grows: true };
+        assert_eq!(job.laid_out, [grown]);
+        assert!(write(&job, &storage).unwrap_err().contains("depends on when"));
+    }
+
+    #[test]
+    fn what_does_not_grow_is_named() {
+        let reads = refused(&format!("{FILE}rw=read\nfile_append=1\n"));
+        assert!(reads.contains("x.fio:7: `file_append=1`: I/Os begin at"), "{reads}");
+        let two = refused(&format!("{FILE}filename=x:y\nfile_append=1\n"));
+        assert!(two.contains("one file for each"), "{two}");
+        let odd = format!("[z]\nioengine=psync\nrw=write\nbs=100\nfilename=x\nsize=1000\n{FILE}");
+        assert!(refused(&format!("{odd}file_append=1\n")).contains("whole block"));
+        let device = of(&format!("{FILE}filename=/dev/x\noffset=1m\nfile_append=1\n"));
+        assert_eq!(device.notes_of(Treatment::Ignored).count(), 1);
+        assert!(device.job.unwrap().laid_out.is_empty());
+        assert!(job(&format!("{FILE}file_append=0\n")).laid_out.is_empty());
+    }
+}
