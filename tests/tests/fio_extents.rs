@@ -83,6 +83,11 @@ fn a_job_may_begin_at_the_end_of_its_file() {
         let said = drumfire.run(we.path(), "explain job.fio", LIMIT).ok().stdout;
         let grows = if words.contains("new") { "made without data, 2m" } else { "made longer, to" };
         assert!(said.contains(&format!("before it, {name} is {grows}")), "{said}");
+        if !words.contains("new") {
+            let refused = drumfire.run(we.path(), "run job.fio", LIMIT);
+            assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+            assert_eq!(written(&we.path().join(name)).2, 8 << 20, "{}", refused.stderr);
+        }
         drumfire.run(we.path(), "run job.fio --out out --destroy", LIMIT).ok();
         let ours = drumfire.run(we.path(), "report out --as fio", LIMIT).ok().json();
         // What was there before is there still: zeroes.

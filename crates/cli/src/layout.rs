@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use block::{Rng, print_size};
 use load::Stop;
 use load::spec::{Group, JobSpec, LaidOut};
-use volume::{FileUri, Uri};
+use volume::{FileUri, OpenError, Uri};
 
 use crate::exit::UsageError;
 use crate::output;
@@ -85,10 +86,21 @@ fn is_missing(path: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// When a file cannot be made, or one that is laid out holds something and is too short.
-pub fn make(job: &JobSpec, as_fio: bool, stop: &Stop) -> Result<Option<Vec<PathBuf>>> {
+/// When a file cannot be made, or one that is laid out holds something and is too short, or may not
+/// become longer because `destroy` does not name it.
+pub fn make(
+    job: &JobSpec,
+    as_fio: bool,
+    destroy: &[String],
+    stop: &Stop,
+) -> Result<Option<Vec<PathBuf>>> {
     job.laid_out.iter().try_for_each(fits)?;
     for (path, bytes) in longer(job) {
+        let uri = format!("file:{}", path.display()).parse()?;
+        if fs::metadata(&path)?.blocks() > 0 && !volume::may_destroy(&uri, destroy) {
+            // What would refuse the run says so before its file is another one.
+            return Err(OpenError::HoldsData(path).into());
+        }
         let (name, size) = (path.display(), print_size(bytes));
         output::note(format_args!("drumfire: makes {name} longer first, to {size}"));
         let grown = File::options().write(true).open(&path).and_then(|file| file.set_len(bytes));

@@ -28,7 +28,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
             let stop = load::Stop::default();
             signal::stop_on_signal(&stop)?;
             layout::folders(&job)?;
-            let Some(made) = layout::make(&job, as_fio, &stop)? else {
+            let Some(made) = layout::make(&job, as_fio, &run.destroy, &stop)? else {
                 return Ok(Exit::Interrupted);
             };
             let made = made.iter().filter(|_| layout::only_files(&job));
