@@ -74,9 +74,9 @@ fn files(folder: &Path) -> Vec<(String, u64)> {
 #[test]
 fn files_are_only_made_where_nothing_else_is_asked() {
     let Some(drumfire) = Drumfire::find() else { return };
-    let text = "[global]\nfilename_format=$jobname.$jobnum.$filenum.img\nsize=256k\n[a]\nrw=randrw\n\
-                create_only=1\nnumjobs=2\nnrfiles=2\n[b]\nrw=write\ncreate_only=1\n[c]\nrw=write\n\
-                bs=64k\n";
+    let text = "[global]\nfilename_format=$jobname.$jobnum.$filenum.img\nsize=256k\n[a]\n\
+                rw=randrw\ncreate_only=1\nnumjobs=2\nnrfiles=2\n[b]\nrw=write\ncreate_only=1\n[c]\n\
+                rw=write\nbs=64k\n";
     let ours = with(text);
     let said = drumfire.run(ours.path(), "explain job.fio", LIMIT).ok().stdout;
     assert!(said.contains("before it, a.1.1.img is written, 128k"), "{said}");

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Access, AccessError};
 use super::defaults::{is_one, one};
+use super::line::Line;
 use super::places::{Places, Walk};
 
 /// Most files, and most of their lines together: each has a state of its own.
@@ -52,12 +53,12 @@ impl FileWalk {
             return Err(AccessError::Conflict(words));
         }
         let align = longest_align(access);
-        let apart =
-            access.lines.iter().all(|line| align.is_multiple_of(u64::from(line.align().max(1))));
+        let divides = |line: &Line| align.is_multiple_of(u64::from(line.align().max(1)));
+        let apart = access.lines.iter().all(divides);
         let replies = access.lines.iter().any(|line| line.reply_bytes > 0);
         if access.sequential != Walk::Forward || access.zones.is_some() || replies || !apart {
-            let words = "from file to file go I/Os forward or at random, without zones and replies, \
-                         and of several alignments the longest is a multiple of all";
+            let words = "from file to file go I/Os forward or at random, without zones and \
+                         replies; of several alignments the longest is a multiple of all";
             return Err(AccessError::Conflict(words));
         }
         self.random.as_ref().map_or(Ok(()), Places::check)

@@ -11,7 +11,7 @@ pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
     let settings = &job.settings;
     let named = matches!(settings.engine, Engine::Nothing | Engine::Remote);
     if settings.direct || named {
-        if settings.read_before {
+        if settings.before.read {
             let why = "its I/Os go around the page cache, so nothing is read into it; fio ends \
                        with an error";
             converter.note(job, "pre_read", Ignored, why);
@@ -24,8 +24,8 @@ pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
         (Hint::Sequential, _) | (Hint::ByMix, false) => Expect::Sequential,
     };
     // As with fio nothing is dropped where something was to be read.
-    let drop = settings.invalidate && !settings.read_before;
-    Cache { drop, read: settings.read_before && reads_before(converter, job), expect }
+    let drop = settings.invalidate && !settings.before.read;
+    Cache { drop, read: settings.before.read && reads_before(converter, job), expect }
 }
 
 /// Whether anything is read before the job, as with fio.

@@ -56,7 +56,7 @@ pub fn convert(
     };
     let mut steps = Steps::default();
     for job in jobs {
-        if job.settings.only_made {
+        if job.settings.before.only_made {
             laid_out::lay_out(&mut converter, job);
             steps.leave_out(job);
             continue;

@@ -57,10 +57,8 @@ pub struct Settings {
     pub direct: bool,
     /// What is cached is dropped before the job.
     pub invalidate: bool,
-    /// Files are made, and nothing is done with them, `create_only=`.
-    pub only_made: bool,
-    /// It is read into the page cache before the job.
-    pub read_before: bool,
+    /// What is done before the job.
+    pub before: Before,
     /// What the kernel is told of the order of I/Os.
     pub hint: Hint,
     /// The device is polled for completions, `hipri`.
@@ -185,8 +183,7 @@ impl Default for Settings {
             depth_low: 0,
             direct: false,
             invalidate: true,
-            only_made: false,
-            read_before: false,
+            before: Before::default(),
             hint: Hint::ByMix,
             hipri: false,
             sqthread_poll: false,
@@ -231,6 +228,15 @@ impl Default for Settings {
             notes: Vec::new(),
         }
     }
+}
+
+/// What is done before a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// Files are made, and nothing is done with them, `create_only=`.
+    pub only_made: bool,
+    /// They are read into the page cache, `pre_read=`.
+    pub read: bool,
 }
 
 /// What `rw=` says.
