@@ -92,6 +92,7 @@ fn name(storage: &Storage) -> Result<String, String> {
         }
         Storage::Nothing { size_bytes } => Ok(format!("null:{size_bytes}")),
         Storage::Uri(uri) => Ok(uri.clone()),
+        Storage::Remote(remote) => Ok(format!("{remote:?}")),
     }
 }
 

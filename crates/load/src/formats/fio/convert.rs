@@ -8,7 +8,7 @@ use super::job::FioJob;
 use super::settings::{Engine, Hint, Settings};
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, control, data, logs, rates, replay, storage, zones};
+use super::{access, control, data, logs, rates, remote, replay, storage, zones};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
@@ -54,6 +54,8 @@ pub fn convert(
         named: HashMap::new(),
         traced: HashSet::new(),
         made: HashMap::new(),
+        capacities: HashMap::new(),
+        unreached: false,
     };
     let mut steps = Steps::default();
     for job in jobs {
@@ -92,6 +94,10 @@ pub(super) struct Converter<'a> {
     pub(super) traced: HashSet<String>,
     /// Sizes of files that jobs before make, by path.
     pub(super) made: HashMap<String, u64>,
+    /// Capacities that were asked for, by URI.
+    capacities: HashMap<String, Option<u64>>,
+    /// A host did not answer: no other is asked, since each may take seconds.
+    unreached: bool,
 }
 
 impl Converter<'_> {
@@ -114,6 +120,25 @@ impl Converter<'_> {
             Some(given) => Ok(given.clone()),
             None => (self.options.volume)(storage),
         }
+    }
+
+    /// Capacity of a volume that exists, in bytes. One on another host is asked only where a job
+    /// would not end otherwise.
+    pub(super) fn capacity(&mut self, job: &FioJob, uri: &str) -> Option<u64> {
+        let settings = &job.settings;
+        let timed = settings.time_based && settings.runtime_us.is_some();
+        let sized = matches!(settings.part(1), Some(Amount::Bytes(_)));
+        let remote = settings.engine.is_remote();
+        if remote && (timed || sized || self.unreached || self.options.seconds.is_some()) {
+            return None;
+        }
+        if let Some(known) = self.capacities.get(uri) {
+            return *known;
+        }
+        let found = (self.options.capacity)(uri);
+        self.capacities.insert(uri.to_owned(), found);
+        self.unreached |= remote && found.is_none();
+        found
     }
 
     fn finish(mut self, jobs: &[FioJob], steps: Vec<Step>) -> Reading {
@@ -302,7 +327,7 @@ impl Converter<'_> {
         });
         let whole = once.and_then(|bytes| bytes.checked_mul(settings.loops));
         if whole.is_none_or(|bytes| bytes == 0) && settings.most_ios.is_none() {
-            let missing = place.volumes.iter().find(|uri| (self.options.capacity)(uri).is_none());
+            let missing = place.volumes.iter().find(|uri| self.capacity(job, uri).is_none());
             let there = match (missing, settings.size, settings.io_size) {
                 (Some(uri), None, None) => format!("{uri} is not there or does not open; "),
                 _ => String::new(),
@@ -346,14 +371,15 @@ impl Converter<'_> {
             let why = "there is no runtime: the job ends when all is done, as with fio";
             self.note(job, "time_based", Treatment::Ignored, why);
         }
+        remote::check(self, job);
         data::check(self, job);
     }
 }
 
 /// What the kernel is told of files that go through the page cache.
 fn cache(settings: &Settings) -> Cache {
-    let named = matches!(settings.engine, Engine::Nothing | Engine::Remote);
-    if settings.direct || named {
+    let stored = settings.engine != Engine::Nothing && !settings.engine.is_remote();
+    if settings.direct || !stored {
         return Cache::default();
     }
     let expect = match (settings.hint, settings.mix.random) {

@@ -5,6 +5,7 @@ use std::ops;
 use super::access;
 use super::convert::{Converter, range};
 use super::job::FioJob;
+use super::remote;
 use super::settings::{Engine, Service, Settings, Sizes};
 use super::value::Amount;
 use crate::formats::note::Treatment;
@@ -58,16 +59,16 @@ pub(super) fn place(
                    file to file with one depth for all";
         converter.note(job, "filename", Treatment::Differs, why);
     }
-    let known = |(storage, uri): (&Storage, &String)| {
+    let mut known = |(storage, uri): (&Storage, &String)| {
         let made = match storage {
             Storage::File { path, .. } if converter.options.volumes.is_empty() => {
                 converter.made.get(path).copied()
             }
             _ => None,
         };
-        made.max((converter.options.capacity)(uri))
+        made.max(converter.capacity(job, uri))
     };
-    let capacity = storages.iter().zip(&volumes).filter_map(known).min();
+    let capacity = storages.iter().zip(&volumes).filter_map(&mut known).min();
     for storage in &storages {
         if let Storage::File { path, size_bytes: Some(bytes), .. } = storage {
             let made = converter.made.entry(path.clone()).or_default();
@@ -189,14 +190,7 @@ fn storages(
             let start = if let Amount::Bytes(start) = offset { start } else { 0 };
             Some((vec![Storage::Nothing { size_bytes: size.saturating_add(start) }], false))
         }
-        Engine::Remote => {
-            let named = settings.files.iter().all(|name| name.contains("://"));
-            if settings.files.is_empty() || !named {
-                converter.refuse(job, "filename", "libiscsi wants the URI of a volume");
-                return None;
-            }
-            Some((settings.files.iter().map(|uri| Storage::Uri(uri.clone())).collect(), false))
-        }
+        Engine::Remote | Engine::Spdk => Some((remote::storages(converter, job)?, false)),
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let (names, own_files) = names(converter, job, clones)?;
             let files = if own_files { 1 } else { names.len() as u32 };

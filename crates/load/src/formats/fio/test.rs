@@ -25,6 +25,7 @@ fn name(storage: &Storage) -> Result<String, String> {
         }
         Storage::Nothing { size_bytes } => format!("null:{size_bytes}"),
         Storage::Uri(uri) => uri.clone(),
+        Storage::Remote(remote) => format!("{remote:?}"),
     })
 }
 
@@ -59,7 +60,7 @@ pub(super) fn job(text: &str) -> crate::spec::JobSpec {
     reading.job.unwrap_or_else(|| panic!("refused: {:?}", reading.notes))
 }
 
-fn error(text: &str) -> String {
+pub(super) fn error(text: &str) -> String {
     with(text, &Surroundings::none()).unwrap_err().to_string()
 }
 

@@ -25,6 +25,7 @@ fn reading(text: &str) -> Reading {
         }
         Storage::Nothing { size_bytes } => Ok(format!("null {size_bytes}")),
         Storage::Uri(uri) => Ok(uri.clone()),
+        Storage::Remote(remote) => Ok(format!("{remote:?}")),
     };
     // All is there but what is new.
     let capacity = |uri: &str| (!uri.contains("new")).then_some(1 << 30);
