@@ -8,6 +8,7 @@ use load::formats::{Reading, Remote, Storage, Surroundings, fio, icf, read_old_t
 use volume::{FileUri, NvmeUri, Purpose, Uri};
 
 use crate::exit::UsageError;
+use crate::output;
 
 /// What a job file is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -87,6 +88,11 @@ pub fn read_as(
         ),
     };
     reading.map_err(|error| UsageError(error.to_string()).into())
+}
+
+/// One spelling of a URI.
+pub fn plain_uri(text: &str) -> String {
+    text.parse::<Uri>().map_or_else(|_| text.to_owned(), |uri| uri.to_string())
 }
 
 /// The URI of what a file names.
@@ -184,14 +190,19 @@ fn is_volume(name: &str) -> bool {
     name.parse::<Uri>().is_ok()
 }
 
-/// Capacity of a file or device that is there, or of a volume of another host.
+/// Capacity of a file or device that is there, or of a volume of another host; why that does not
+/// answer is said at once.
 fn capacity(uri: &str) -> Option<u64> {
     let uri = match uri.parse().ok()? {
         // How it is opened for the run does not change how long it is.
         Uri::File(file) => {
             Uri::File(FileUri { direct: None, size_bytes: None, iopoll: false, ..file })
         }
-        remote @ (Uri::Iscsi(_) | Uri::Nvme(_)) => remote,
+        remote @ (Uri::Iscsi(_) | Uri::Nvme(_)) => {
+            let opened = volume::open(&remote, Purpose::Read);
+            let note = |error: &volume::OpenError| output::note(format_args!("drumfire: {error}"));
+            return opened.inspect_err(note).ok().map(|volume| volume.geometry().bytes());
+        }
         Uri::Null { .. } | Uri::Ram { .. } | Uri::Delay { .. } => return None,
     };
     volume::open(&uri, Purpose::Read).ok().map(|volume| volume.geometry().bytes())

@@ -80,7 +80,7 @@ fn written(entry: &DiscoveryEntry) -> String {
     }
 }
 
-/// The subsystems with namespaces that the discovery service at `address` shows a host of this name.
+/// The subsystems with namespaces that the discovery service at `address` shows this host.
 fn ask(
     address: &str,
     host_nqn: &str,

@@ -127,7 +127,8 @@ impl Converter<'_> {
     pub(super) fn capacity(&mut self, job: &FioJob, uri: &str) -> Option<u64> {
         let settings = &job.settings;
         let timed = settings.time_based && settings.runtime_us.is_some();
-        let sized = matches!(settings.part(1), Some(Amount::Bytes(_)));
+        let sizes = [settings.part(1), settings.io_size];
+        let sized = sizes.iter().any(|size| matches!(size, Some(Amount::Bytes(_))));
         let remote = settings.engine.is_remote();
         if remote && (timed || sized || self.unreached || self.options.seconds.is_some()) {
             return None;

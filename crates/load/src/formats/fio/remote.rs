@@ -1,5 +1,5 @@
-//! Volumes on other hosts: what the engines spdk and libiscsi call files, and what their own options
-//! say of a connection.
+//! Volumes on other hosts: what the engines spdk and libiscsi call files, and what their own
+//! options say of a connection.
 
 use super::convert::Converter;
 use super::job::FioJob;
@@ -150,8 +150,8 @@ fn by_identifier(
     }))
 }
 
-/// A URI in libiscsi's manner: a name and a secret may stand before the host, and in the name of the
-/// target `%3A` is a colon.
+/// A URI in libiscsi's manner: a name and a secret may stand before the host, and in the name of
+/// the target `%3A` is a colon.
 fn by_uri(converter: &mut Converter<'_>, job: &FioJob, name: &str) -> Result<Storage, String> {
     let (scheme, rest) = name.split_once("://").ok_or("libiscsi wants the URI of a volume")?;
     let (portal, path) = rest.split_once('/').unwrap_or((rest, ""));

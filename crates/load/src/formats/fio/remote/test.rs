@@ -97,9 +97,9 @@ fn uris_are_read_as_libiscsi_reads_them() {
     assert_eq!(notes(&secret), [(Ignored, 5)]);
     for (name, part) in [
         ("/dev/sdb", "URI of a volume"),
-        ("scsi\\://h/a%2/1", "'%2'"),
-        ("scsi\\://h/a%2fb/1", "'%2fb'"),
-        ("scsi\\://h/a%é/1", "'%é'"),
+        ("scsi\\://h/a%2/1", "'%2/'"),
+        ("scsi\\://h/a%2fb/1", "'%2f'"),
+        ("scsi\\://h/a%é/1", "'%é/'"),
     ] {
         let why = refused(&format!("{JOB}filename={name}\n"));
         assert!(why.contains(part), "{name}: {why}");
@@ -130,7 +130,7 @@ fn a_host_is_asked_how_much_there_is_only_where_the_job_ends_by_it() {
     let other = format!("{whole}{}\n", FILE.replace("10.0.0.1", "10.0.0.2"));
     assert_eq!(asked(&other, None, &[]), (None, 1));
     assert_eq!(asked(&format!("{whole}[global]\n"), Some(1 << 20), &[]).1, 1);
-    for words in ["size=64k", "time_based\nruntime=1"] {
+    for words in ["size=64k", "io_size=1m", "time_based\nruntime=1"] {
         let text = format!("[global]\nioengine=spdk\n{FILE}\n{words}\n[a]\n");
         assert_eq!(asked(&text, None, &[]).1, 0, "{words}");
     }
