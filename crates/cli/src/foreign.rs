@@ -82,6 +82,7 @@ pub fn read_as(
                 volumes,
                 volume: &name_volume,
                 capacity: &capacity,
+                is_far: &is_far,
                 node: &os::cpu::of_node,
                 seconds,
             },
@@ -188,6 +189,10 @@ fn is_no_storage(path: &str) -> bool {
 
 fn is_volume(name: &str) -> bool {
     name.parse::<Uri>().is_ok()
+}
+
+fn is_far(uri: &str) -> bool {
+    matches!(uri.parse(), Ok(Uri::Iscsi(_) | Uri::Nvme(_)))
 }
 
 /// Capacity of a file or device that is there, or of a volume of another host; why that does not

@@ -24,6 +24,9 @@ pub struct Options<'a> {
     pub volume: &'a dyn Fn(&Storage) -> Result<String, String>,
     /// Capacity of a volume that exists, in bytes.
     pub capacity: &'a dyn Fn(&str) -> Option<u64>,
+    /// Whether a volume is on another host: that one is asked for its capacity only where a job
+    /// would not end otherwise.
+    pub is_far: &'a dyn Fn(&str) -> bool,
     /// Processors beside a memory, by its number; `None` where the host has none of it.
     pub node: &'a dyn Fn(usize) -> Option<Vec<usize>>,
     /// Length of every step, instead of what the file says about lengths and sizes to be done.
@@ -122,15 +125,14 @@ impl Converter<'_> {
         }
     }
 
-    /// Capacity of a volume that exists, in bytes. One on another host is asked only where a job
-    /// would not end otherwise.
+    /// Capacity of a volume that exists, in bytes, as far as it is asked for.
     pub(super) fn capacity(&mut self, job: &FioJob, uri: &str) -> Option<u64> {
         let settings = &job.settings;
         let timed = settings.time_based && settings.runtime_us.is_some();
         let sizes = [settings.part(1), settings.io_size];
         let sized = sizes.iter().any(|size| matches!(size, Some(Amount::Bytes(_))));
-        let remote = settings.engine.is_remote();
-        if remote && (timed || sized || self.unreached || self.options.seconds.is_some()) {
+        let far = (self.options.is_far)(uri);
+        if far && (timed || sized || self.unreached || self.options.seconds.is_some()) {
             return None;
         }
         if let Some(known) = self.capacities.get(uri) {
@@ -138,7 +140,7 @@ impl Converter<'_> {
         }
         let found = (self.options.capacity)(uri);
         self.capacities.insert(uri.to_owned(), found);
-        self.unreached |= remote && found.is_none();
+        self.unreached |= far && found.is_none();
         found
     }
 

@@ -20,7 +20,7 @@ fn volumes(text: &str) -> Vec<String> {
 }
 
 fn notes(text: &str) -> Vec<(Treatment, u32)> {
-    of(text).notes.iter().map(|note: &Note| (note.treatment, note.at.line as u32)).collect()
+    of(text).notes.iter().map(|note: &Note| (note.treatment, note.at.line)).collect()
 }
 
 #[test]
@@ -114,9 +114,14 @@ fn asked(text: &str, capacity: Option<u64>, volumes: &[String]) -> (Option<u64>,
         capacity
     };
     let volume = |storage: &Storage| Ok(format!("{storage:?}"));
-    let node = |_| None;
-    let options =
-        Options { volumes, volume: &volume, capacity: &capacity, node: &node, seconds: None };
+    let options = Options {
+        volumes,
+        volume: &volume,
+        capacity: &capacity,
+        is_far: &|_| true,
+        node: &|_| None,
+        seconds: None,
+    };
     let reading = read("x.fio", text, &Surroundings::none(), &options).unwrap();
     let bytes = reading.job.map(|job| job.steps[0].groups[0].workload.limit_bytes.unwrap_or(0));
     (bytes, asked.get())
@@ -142,6 +147,11 @@ fn a_volume_may_be_given_instead_of_any_name() {
         let text = format!("[a]\nioengine=spdk\nsize=1m\n{words}");
         assert_eq!(asked(&text, None, &["null:1g".to_owned()]), (Some(1 << 20), 0));
     }
+    // And one on another host instead of a file.
+    let text = "[a]\nioengine=libaio\ndirect=1\nfilename=/dev/sdb\n";
+    let given = ["scsi://h/d/1".to_owned()];
+    assert_eq!(asked(text, Some(1 << 20), &given), (Some(1 << 20), 1));
+    assert_eq!(asked(&format!("{text}size=1m\n"), None, &given), (Some(1 << 20), 0));
 }
 
 #[test]
