@@ -43,10 +43,13 @@ fn a_file_of_spdk_runs_as_it_stands() {
     let name = |volume: &str| format!("{} subnqn={nqn}\\:{volume} ns=1", at(&served));
     let folder = with(&format!(
         "[global]\nioengine=spdk\nthread=1\ndirect=1\nbs=16k\niodepth=4\ndigest_enable=BOTH\n\
-         [fill]\nrw=write\nfilename={}\n[read]\nstonewall\nrw=randread\nfilename={}:{}\n",
+         [fill]\nrw=write\nfilename={}\n[read]\nstonewall\nrw=randread\nfilename={}:{}\n\
+         [turns]\nstonewall\niodepth=1\nrw=read\nfilename={}:{}\n",
         name("one"),
         name("one"),
-        name("two")
+        name("two"),
+        name("two"),
+        name("one")
     ));
     let said = drumfire.run(folder.path(), "explain job.fio", LIMIT).ok().stdout;
     let uri = format!("{}?header-digest=1&data-digest=1", served.nvme_uri("one"));
@@ -55,7 +58,7 @@ fn a_file_of_spdk_runs_as_it_stands() {
     let bytes = |job: usize, way: &str| result["jobs"][job][way]["io_bytes"].as_u64().unwrap();
     // Without a size all of each volume is meant.
     assert_eq!(bytes(0, "write"), 1 << 20);
-    assert_eq!(bytes(1, "read"), 2 << 20);
+    assert_eq!((bytes(1, "read"), bytes(2, "read")), (2 << 20, 2 << 20));
     assert_eq!(result["jobs"][0]["error"], 0);
 }
 
