@@ -120,7 +120,13 @@ pub(super) fn storage(converter: &mut Converter<'_>, job: &FioJob, name: &str) -
         Engine::Spdk => by_identifier(converter, job, name),
         _ => by_uri(converter, job, name),
     };
-    found.map_err(|why| converter.refuse(job, "filename", &why)).ok()
+    found.map_err(|why| converter.refuse(job, named_by(job), &why)).ok()
+}
+
+/// The setting that names the volume.
+fn named_by(job: &FioJob) -> &'static str {
+    let replays = job.sets("read_iolog") && job.sets("replay_redirect");
+    if replays { "replay_redirect" } else { "filename" }
 }
 
 fn by_identifier(
@@ -131,15 +137,15 @@ fn by_identifier(
     let found = transport::parse(name)?;
     if !found.has_unit {
         let why = "namespace 1 is meant; SPDK takes the first that is active";
-        converter.note(job, "filename", Differs, why);
+        converter.note(job, named_by(job), Differs, why);
     }
     if found.has_priority {
-        converter.note(job, "filename", Differs, "packets have no priority");
+        converter.note(job, named_by(job), Differs, "packets have no priority");
     }
     if found.remote.target.is_empty() {
         let why = "the only subsystem there is meant, whatever its name; of several SPDK takes \
                    one, and here a subnqn is wanted: drumfire discover prints them";
-        converter.note(job, "filename", Differs, why);
+        converter.note(job, named_by(job), Differs, why);
     }
     let connection = &job.settings.connection;
     Ok(Storage::Remote(Remote {
@@ -158,7 +164,7 @@ fn by_uri(converter: &mut Converter<'_>, job: &FioJob, name: &str) -> Result<Sto
     let (login, portal) = portal.rsplit_once('@').unwrap_or(("", portal));
     if !login.is_empty() {
         let why = "no name and secret are sent; fio reads them and does not send them either";
-        converter.note(job, "filename", Ignored, why);
+        converter.note(job, named_by(job), Ignored, why);
     }
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let path = unescape(path)?;
