@@ -40,6 +40,7 @@ fn fio_of(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError>
         volumes: &[],
         volume: &name,
         capacity: &|uri| uri.contains("/dev").then_some(1 << 30),
+        is_far: &|uri| uri.contains("Remote"),
         node: &|number| (number < 8).then(|| vec![number]),
         seconds: None,
     };
@@ -92,6 +93,7 @@ fn name(storage: &Storage) -> Result<String, String> {
         }
         Storage::Nothing { size_bytes } => Ok(format!("null:{size_bytes}")),
         Storage::Uri(uri) => Ok(uri.clone()),
+        Storage::Remote(remote) => Ok(format!("{remote:?}")),
     }
 }
 

@@ -88,6 +88,7 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
                 group.logs = Logs::default();
                 group.figures = Figures::default();
                 group.reported = Reported::Group;
+                group.volumes.iter_mut().for_each(|uri| *uri = foreign::plain_uri(uri));
             }
         }
         toml::to_string(&job).context("the job as TOML")

@@ -4,10 +4,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use load::formats::{Reading, Storage, Surroundings, fio, icf, read_old_text};
-use volume::{FileUri, Purpose, Uri};
+use load::formats::{Reading, Remote, Storage, Surroundings, fio, icf, read_old_text};
+use volume::{FileUri, NvmeUri, Purpose, Uri};
 
 use crate::exit::UsageError;
+use crate::output;
 
 /// What a job file is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -81,6 +82,7 @@ pub fn read_as(
                 volumes,
                 volume: &name_volume,
                 capacity: &capacity,
+                is_far: &is_far,
                 node: &os::cpu::of_node,
                 seconds,
             },
@@ -89,10 +91,16 @@ pub fn read_as(
     reading.map_err(|error| UsageError(error.to_string()).into())
 }
 
+/// One spelling of a URI.
+pub fn plain_uri(text: &str) -> String {
+    text.parse::<Uri>().map_or_else(|_| text.to_owned(), |uri| uri.to_string())
+}
+
 /// The URI of what a file names.
 pub fn name_volume(storage: &Storage) -> Result<String, String> {
     let uri = match storage {
         Storage::Uri(text) => text.parse::<Uri>().map_err(|error| error.to_string())?,
+        Storage::Remote(remote) => uri_of(remote)?,
         Storage::File { path, .. } if is_no_storage(path) => {
             return Err(format!("{path} is neither a file nor a block device"));
         }
@@ -120,9 +128,57 @@ pub fn storage_of(uri: &str) -> Option<Storage> {
             let (path, direct) = (path.to_str()?.to_owned(), direct?);
             Some(Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll })
         }
+        // Its URLs say nothing of digests that the engine heeds.
+        Uri::Iscsi(iscsi) if iscsi.header_digest || iscsi.data_digest => None,
+        Uri::Iscsi(iscsi) if iscsi.reconnect_seconds.is_some() => None,
         uri @ Uri::Iscsi(_) => Some(Storage::Uri(uri.to_string())),
+        Uri::Nvme(nvme) => remote_of(nvme).map(Storage::Remote),
         _ => None,
     }
+}
+
+/// The URI of a volume on another host.
+fn uri_of(remote: &Remote) -> Result<Uri, String> {
+    let Remote { host, port, target, unit, .. } = remote;
+    let uri = Uri::Nvme(NvmeUri {
+        address: match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        },
+        subsystem: if target.is_empty() {
+            NvmeUri::ONLY_SUBSYSTEM.to_owned()
+        } else {
+            target.clone()
+        },
+        nsid: *unit,
+        header_digest: remote.header_digest,
+        data_digest: remote.data_digest,
+        reconnect_seconds: None,
+        initiator: remote.initiator.clone(),
+    });
+    // What a URI cannot hold would name something else.
+    match uri.to_string().parse::<Uri>() {
+        Ok(read) if read == uri => Ok(uri),
+        Ok(_) => Err(format!("{target}: no / ? and & can stand in a name")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The other way around; `None` where only our own initiator can do what is wanted.
+fn remote_of(nvme: NvmeUri) -> Option<Remote> {
+    let NvmeUri { address, subsystem, nsid, header_digest, data_digest, .. } = nvme;
+    let (host, port) = address.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let remote = Remote {
+        host: host.to_owned(),
+        port: port.parse().ok()?,
+        target: if subsystem == NvmeUri::ONLY_SUBSYSTEM { String::new() } else { subsystem },
+        unit: nsid,
+        header_digest,
+        data_digest,
+        initiator: nvme.initiator,
+    };
+    nvme.reconnect_seconds.is_none().then_some(remote)
 }
 
 /// Whether something is there that keeps no blocks: a folder, `/dev/null`.
@@ -135,12 +191,26 @@ fn is_volume(name: &str) -> bool {
     name.parse::<Uri>().is_ok()
 }
 
-/// Capacity of a file or device that is there. Nobody is called for it on another host.
+fn is_far(uri: &str) -> bool {
+    matches!(uri.parse(), Ok(Uri::Iscsi(_) | Uri::Nvme(_)))
+}
+
+/// Capacity of a file or device that is there, or of a volume of another host; why that does not
+/// answer is said at once.
 fn capacity(uri: &str) -> Option<u64> {
-    let Ok(Uri::File(file)) = uri.parse() else { return None };
-    // How it is opened for the run does not change how long it is.
-    let anyhow = Uri::File(FileUri { direct: None, size_bytes: None, iopoll: false, ..file });
-    volume::open(&anyhow, Purpose::Read).ok().map(|volume| volume.geometry().bytes())
+    let uri = match uri.parse().ok()? {
+        // How it is opened for the run does not change how long it is.
+        Uri::File(file) => {
+            Uri::File(FileUri { direct: None, size_bytes: None, iopoll: false, ..file })
+        }
+        remote @ (Uri::Iscsi(_) | Uri::Nvme(_)) => {
+            let opened = volume::open(&remote, Purpose::Read);
+            let note = |error: &volume::OpenError| output::note(format_args!("drumfire: {error}"));
+            return opened.inspect_err(note).ok().map(|volume| volume.geometry().bytes());
+        }
+        Uri::Null { .. } | Uri::Ram { .. } | Uri::Delay { .. } => return None,
+    };
+    volume::open(&uri, Purpose::Read).ok().map(|volume| volume.geometry().bytes())
 }
 
 /// The largest block of volumes that say theirs without being opened.
@@ -181,8 +251,48 @@ mod test {
         }
         let null = storage_of("file:/dev/null?size=1g&direct=0").unwrap();
         assert!(name_volume(&null).unwrap_err().contains("neither a file nor a block device"));
-        for uri in ["ram:1g", "file:/x", "nvme+tcp://h/nqn.2026-11.x:d/1", "tape:1"] {
+        for uri in [
+            "ram:1g",
+            "file:/x",
+            "nvme+tcp://h/nqn.2026-11.x:d/1?reconnect=9",
+            "iscsi://h/iqn.2026-11.x:d/1?header-digest",
+            "iscsi://h/iqn.2026-11.x:d/1?reconnect=9",
+            "tape:1",
+        ] {
             assert_eq!(storage_of(uri), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn volumes_on_other_hosts_have_both_kinds_of_names() {
+        for uri in [
+            "nvme+tcp://h:4420/nqn.2026-11.x:d/1",
+            "nvme+tcp://[::1]:1/nqn.2026-11.x:d/7?header-digest=1&data-digest=1&initiator=me",
+            "nvme+tcp://10.0.0.1:4420/nqn.2014-08.org.nvmexpress.discovery/1",
+            "iscsi://h:1/iqn.2026-11.x:d/1?initiator=iqn.2026-11.x:me",
+        ] {
+            assert_eq!(name_volume(&storage_of(uri).unwrap()).unwrap(), uri);
+        }
+        let remote = |target: &str, initiator: &str| {
+            let (host, port, unit) = ("h".to_owned(), 1, 1);
+            let (target, initiator) = (target.to_owned(), Some(initiator.to_owned()));
+            name_volume(&Storage::Remote(Remote {
+                host,
+                port,
+                target,
+                unit,
+                initiator,
+                ..Remote::default()
+            }))
+        };
+        for (target, initiator, part) in [
+            ("disk", "me", "subsystem name"),
+            ("nqn.2026-11.x:a/b", "me", "nvme+tcp://"),
+            ("nqn.2026-11.x:a?reconnect=9s", "me", "not a volume"),
+            ("nqn.2026-11.x:a", "me&reconnect=9s", "can stand in a name"),
+        ] {
+            let why = remote(target, initiator).unwrap_err();
+            assert!(why.contains(part), "{why}");
         }
     }
 }

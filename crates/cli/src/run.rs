@@ -69,7 +69,10 @@ impl Volumes {
         let writes = steps.flat_map(|step| &step.groups).filter(|group| group.workload.writes());
         let written = match allowed.only_looks {
             true => HashSet::new(),
-            false => writes.flat_map(|group| &group.volumes).map(|text| plain(text)).collect(),
+            false => writes
+                .flat_map(|group| &group.volumes)
+                .map(|text| foreign::plain_uri(text))
+                .collect(),
         };
         Volumes { open: HashMap::new(), written }
     }
@@ -77,7 +80,7 @@ impl Volumes {
     /// A step with its volumes open.
     pub fn spec(&mut self, job: &JobSpec, step: &Step, allowed: &Allowed) -> Result<RunSpec> {
         self.open(step, &allowed.destroy)?;
-        let mut workers = workers(step, |text| Ok(self.open[&plain(text)].clone()))?;
+        let mut workers = workers(step, |text| Ok(self.open[&foreign::plain_uri(text)].clone()))?;
         let cores = match job.setup.get(CORES).filter(|cores| !cores.is_empty()) {
             Some(cores) => placement::parse(cores)?,
             None => placement::of_workers(&allowed.cores, &mut workers)?,
@@ -109,11 +112,6 @@ impl Volumes {
         }
         Ok(())
     }
-}
-
-/// One spelling of a URI.
-fn plain(text: &str) -> String {
-    text.parse::<Uri>().map_or_else(|_| text.to_owned(), |uri| uri.to_string())
 }
 
 /// The workers of a step on volumes that `open` finds.

@@ -74,6 +74,8 @@ pub struct IscsiUri {
     pub data_digest: bool,
     /// Try so long to come back when a connection breaks.
     pub reconnect_seconds: Option<u32>,
+    /// What we are called there: `initiator=NAME`; by our own name if not said.
+    pub initiator: Option<String>,
 }
 
 /// Names a namespace of an NVMe subsystem.
@@ -81,7 +83,7 @@ pub struct IscsiUri {
 pub struct NvmeUri {
     /// Host and port, ready to be resolved.
     pub address: String,
-    /// Name of the subsystem.
+    /// Name of the subsystem, or [`NvmeUri::ONLY_SUBSYSTEM`].
     pub subsystem: String,
     /// Namespace identifier, from 1.
     pub nsid: u32,
@@ -91,6 +93,13 @@ pub struct NvmeUri {
     pub data_digest: bool,
     /// Try so long to come back when a connection breaks.
     pub reconnect_seconds: Option<u32>,
+    /// What we are called there: `initiator=NAME`; by our own name if not said.
+    pub initiator: Option<String>,
+}
+
+impl NvmeUri {
+    /// The name of discovery services: it stands for the only subsystem that the portal shows us.
+    pub const ONLY_SUBSYSTEM: &str = proto::nvme::DISCOVERY_NQN;
 }
 
 /// A name that cannot be read.
@@ -216,9 +225,18 @@ fn parse_iscsi(rest: &str) -> Result<Uri, String> {
     let far = Far::parse(rest, "write iscsi://HOST[:PORT]/IQN/LUN", ISCSI_PORT)?;
     proto::iscsi::check_name(far.name).map_err(|error| format!("target name: {error}"))?;
     let lun = far.number.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is 0 to 16383")?;
-    let Far { address, name, header_digest, data_digest, reconnect_seconds, .. } = far;
-    let target = name.to_owned();
-    Ok(Uri::Iscsi(IscsiUri { address, target, lun, header_digest, data_digest, reconnect_seconds }))
+    if let Some(name) = far.initiator {
+        proto::iscsi::check_name(name).map_err(|error| format!("initiator= {name}: {error}"))?;
+    }
+    Ok(Uri::Iscsi(IscsiUri {
+        target: far.name.to_owned(),
+        lun,
+        header_digest: far.header_digest,
+        data_digest: far.data_digest,
+        reconnect_seconds: far.reconnect_seconds,
+        initiator: far.initiator.map(str::to_owned),
+        address: far.address,
+    }))
 }
 
 fn parse_nvme(rest: &str) -> Result<Uri, String> {
@@ -226,15 +244,20 @@ fn parse_nvme(rest: &str) -> Result<Uri, String> {
     proto::nvme::check_nqn(far.name).map_err(|error| format!("subsystem name: {error}"))?;
     let nsid = far.number.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
     let nsid = nsid.ok_or("a namespace identifier is 1 or more")?;
-    let Far { address, name, header_digest, data_digest, reconnect_seconds, .. } = far;
-    let subsystem = name.to_owned();
+    // Targets take hosts by any name, and so people have given them any.
+    let odd =
+        |name: &str| name.len() > proto::nvme::NQN_MAX_BYTES || name.contains(char::is_control);
+    if far.initiator.is_some_and(|name| name.is_empty() || odd(name)) {
+        return Err("initiator= wants a name of 1 to 223 bytes".to_owned());
+    }
     Ok(Uri::Nvme(NvmeUri {
-        address,
-        subsystem,
+        subsystem: far.name.to_owned(),
         nsid,
-        header_digest,
-        data_digest,
-        reconnect_seconds,
+        header_digest: far.header_digest,
+        data_digest: far.data_digest,
+        reconnect_seconds: far.reconnect_seconds,
+        initiator: far.initiator.map(str::to_owned),
+        address: far.address,
     }))
 }
 
@@ -246,6 +269,7 @@ struct Far<'a> {
     header_digest: bool,
     data_digest: bool,
     reconnect_seconds: Option<u32>,
+    initiator: Option<&'a str>,
 }
 
 impl<'a> Far<'a> {
@@ -270,9 +294,10 @@ impl<'a> Far<'a> {
                 Some(seconds.ok_or("reconnect= wants 1 to 86400 seconds, such as 30s")?)
             }
         };
+        let initiator = options.take("initiator");
         options.end()?;
         let address = with_port(host, port)?;
-        Ok(Far { address, name, number, header_digest, data_digest, reconnect_seconds })
+        Ok(Far { address, name, number, header_digest, data_digest, reconnect_seconds, initiator })
     }
 }
 
@@ -360,11 +385,13 @@ impl fmt::Display for Uri {
                 write!(f, "iscsi://{}/{}/{}", iscsi.address, iscsi.target, iscsi.lun)?;
                 options.extend(digest_options(iscsi.header_digest, iscsi.data_digest));
                 options.extend(reconnect_option(iscsi.reconnect_seconds));
+                options.extend(iscsi.initiator.as_ref().map(|name| format!("initiator={name}")));
             }
             Uri::Nvme(nvme) => {
                 write!(f, "nvme+tcp://{}/{}/{}", nvme.address, nvme.subsystem, nvme.nsid)?;
                 options.extend(digest_options(nvme.header_digest, nvme.data_digest));
                 options.extend(reconnect_option(nvme.reconnect_seconds));
+                options.extend(nvme.initiator.as_ref().map(|name| format!("initiator={name}")));
             }
             Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
         }
@@ -410,6 +437,14 @@ mod test {
             ("iscsi://[::1]:99/iqn.2026-11.x:d/0", "iscsi://[::1]:99/iqn.2026-11.x:d/0"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1", "nvme+tcp://h:4420/nqn.2026-11.x:d/1"),
             (
+                "nvme+tcp://h:1/nqn.2026-11.x:d/1?initiator=me&header-digest",
+                "nvme+tcp://h:1/nqn.2026-11.x:d/1?header-digest=1&initiator=me",
+            ),
+            (
+                "iscsi://h/iqn.2026-11.x:d/1?initiator=iqn.2026-11.x:me",
+                "iscsi://h:3260/iqn.2026-11.x:d/1?initiator=iqn.2026-11.x:me",
+            ),
+            (
                 "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=crc32c",
                 "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=1",
             ),
@@ -438,6 +473,8 @@ mod test {
             ("iscsi://h:x/iqn.2026-11.x:d/1", "not a port"),
             ("nvme+tcp://h/nqn.2026-11.x:d/0", "1 or more"),
             ("nvme+tcp://h/d/1", "subsystem name"),
+            ("nvme+tcp://h/nqn.2026-11.x:d/1?initiator=", "1 to 223 bytes"),
+            ("iscsi://h/iqn.2026-11.x:d/1?initiator=me", "initiator= me"),
             ("delay:x25-m", "delay:PROFILE(URI)"),
             ("delay:(ram:1g)", "delay:PROFILE(URI)"),
             ("delay:x(ram:1g", "delay:PROFILE(URI)"),

@@ -10,5 +10,5 @@ mod reading;
 mod surroundings;
 
 pub use note::{FormatError, Note, Place, Treatment};
-pub use reading::{Reading, Storage};
+pub use reading::{Reading, Remote, Storage};
 pub use surroundings::{FILE_MAX_BYTES, Surroundings, read_old_text, read_text};

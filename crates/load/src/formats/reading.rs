@@ -46,4 +46,25 @@ pub enum Storage {
     },
     /// A volume that names itself.
     Uri(String),
+    /// A volume on another host, named part by part.
+    Remote(Remote),
+}
+
+/// A volume on another host, by what each part of its name says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Remote {
+    /// Name or address of the host: an IPv6 address without brackets.
+    pub host: String,
+    /// Port, from 1.
+    pub port: u16,
+    /// Name of the target; empty for the only one that is there.
+    pub target: String,
+    /// Number of the volume there, from 1.
+    pub unit: u32,
+    /// CRC-32C over headers.
+    pub header_digest: bool,
+    /// CRC-32C over data.
+    pub data_digest: bool,
+    /// What we are called there, if the file says it.
+    pub initiator: Option<String>,
 }

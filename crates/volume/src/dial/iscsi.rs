@@ -13,12 +13,16 @@ use crate::uri::{IscsiUri, Uri};
 const INITIATOR_NAME: &str = "iqn.2026-11.io.drumfire:initiator";
 
 impl IscsiUri {
+    fn own_name(&self) -> &str {
+        self.initiator.as_deref().unwrap_or(INITIATOR_NAME)
+    }
+
     fn config(&self) -> InitiatorConfig {
         InitiatorConfig {
             header_digest: self.header_digest,
             data_digest: self.data_digest,
             max_outstanding: 1024,
-            ..InitiatorConfig::new(INITIATOR_NAME, &self.target, self.lun)
+            ..InitiatorConfig::new(self.own_name(), &self.target, self.lun)
         }
     }
 }

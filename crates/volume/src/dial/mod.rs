@@ -3,6 +3,7 @@
 mod iscsi;
 mod keeper;
 mod nvme;
+mod subsystems;
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -17,7 +18,7 @@ use crate::OpenError;
 
 pub use iscsi::discover_iscsi;
 pub(crate) use nvme::NvmeDial;
-pub use nvme::discover_nvme;
+pub use subsystems::discover_nvme;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 

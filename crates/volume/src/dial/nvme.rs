@@ -4,19 +4,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Geometry, Nanos};
-use proto::nvme::{
-    Association, DiscoveryEntry, NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig, NvmeQueue,
-    SubsystemKind,
-};
+use proto::nvme::{Association, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
 use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::{Errand, Kept};
-use super::{Dial, learn};
+use super::{Dial, learn, subsystems};
 use crate::OpenError;
 use crate::uri::{NvmeUri, Uri};
 
 /// Our own name, for targets that log or allow hosts by name.
-const HOST_NQN: &str = "nqn.2026-11.io.drumfire:host";
+pub(super) const HOST_NQN: &str = "nqn.2026-11.io.drumfire:host";
 /// Queues that are asked for: as many lanes as a volume may have.
 const QUEUES: u16 = 64;
 /// I/Os under way on a queue.
@@ -45,14 +42,23 @@ struct Open {
 }
 
 impl NvmeDial {
-    /// Connects the admin queue and learns what it has to tell.
+    /// Connects the admin queue and learns what it has to tell. Where the subsystem is that of
+    /// discovery, the only one that the portal shows is opened.
     pub(crate) fn open(uri: &NvmeUri) -> Result<NvmeDial, OpenError> {
+        if uri.subsystem == NvmeUri::ONLY_SUBSYSTEM {
+            return NvmeDial::open_named(&subsystems::only_one(uri)?);
+        }
+        NvmeDial::open_named(uri)
+    }
+
+    fn open_named(uri: &NvmeUri) -> Result<NvmeDial, OpenError> {
+        let host_nqn = uri.initiator.as_deref().unwrap_or(HOST_NQN);
         let config = NvmeInitiatorConfig {
             header_digest: uri.header_digest,
             data_digest: uri.data_digest,
             queues: QUEUES,
             queue_depth: QUEUE_DEPTH,
-            ..NvmeInitiatorConfig::new(HOST_NQN, host_id(), &uri.subsystem, uri.nsid)
+            ..NvmeInitiatorConfig::new(host_nqn, host_id(), &uri.subsystem, uri.nsid)
         };
         let open = Mutex::new(Arc::new(Open::new(uri, &config)?));
         let inner = Inner { uri: uri.clone(), config, open, renewing: Mutex::new(()) };
@@ -80,7 +86,7 @@ impl Open {
 }
 
 /// A number for this host: the same for all associations of this process.
-fn host_id() -> [u8; 16] {
+pub(super) fn host_id() -> [u8; 16] {
     let mut id = *b"drumfire\0\0\0\0\0\0\0\x01";
     id[8..12].copy_from_slice(&std::process::id().to_be_bytes());
     id
@@ -163,31 +169,4 @@ impl Errand for NvmeAdmin {
     fn has_left(&self) -> bool {
         self.phase() == Phase::Closed
     }
-}
-
-impl Errand for NvmeDiscovery {
-    type Found = Vec<DiscoveryEntry>;
-
-    fn found(&self) -> Option<Vec<DiscoveryEntry>> {
-        self.entries()
-    }
-
-    fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // It shuts its controller down when it has its answer.
-    }
-
-    fn has_left(&self) -> bool {
-        self.finished()
-    }
-}
-
-/// Asks the discovery service at `address` which subsystems there are: their names with their
-/// addresses.
-pub fn discover_nvme(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
-    let begin = |now| NvmeDiscovery::new(HOST_NQN, host_id(), now);
-    let (entries, _leaves) = learn(address, || address.to_owned(), begin)?;
-    let storage = entries.into_iter().filter(|entry| entry.kind == SubsystemKind::Nvm);
-    let row =
-        |entry: DiscoveryEntry| (entry.nqn, vec![format!("{}:{}", entry.traddr, entry.trsvcid)]);
-    Ok(storage.map(row).collect())
 }

@@ -28,7 +28,7 @@ pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, clone: u32) ->
             return extents::offset(converter, job, clone);
         }
         let uri = (converter.options.volume)(storage).unwrap_or_default();
-        let end = real_bytes(converter, storage, &uri).unwrap_or(0);
+        let end = real_bytes(converter, job, storage, &uri).unwrap_or(0);
         if job.settings.loops > 1 {
             let why =
                 "each pass goes to the same places; fio ends after one, at the end of its file";

@@ -8,7 +8,7 @@ use super::job::FioJob;
 use super::settings::Engine;
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, cached, control, data, laid_out, logs, rates, replay, storage, zones};
+use super::{access, cached, control, data, laid_out, logs, rates, remote, replay, storage, zones};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
@@ -22,6 +22,9 @@ pub struct Options<'a> {
     pub volume: &'a dyn Fn(&Storage) -> Result<String, String>,
     /// Capacity of a volume that exists, in bytes.
     pub capacity: &'a dyn Fn(&str) -> Option<u64>,
+    /// Whether a volume is on another host: that one is asked for its capacity only where a job
+    /// would not end otherwise.
+    pub is_far: &'a dyn Fn(&str) -> bool,
     /// Processors beside a memory, by its number; `None` where the host has none of it.
     pub node: &'a dyn Fn(usize) -> Option<Vec<usize>>,
     /// Length of every step, instead of what the file says about lengths and sizes to be done.
@@ -53,6 +56,8 @@ pub fn convert(
         traced: HashSet::new(),
         made: HashMap::new(),
         laid_out: laid_out::Files::default(),
+        capacities: HashMap::new(),
+        unreached: false,
     };
     let mut steps = Steps::default();
     for job in jobs {
@@ -98,6 +103,10 @@ pub(super) struct Converter<'a> {
     pub(super) made: HashMap<String, u64>,
     /// Files that are only made.
     pub(super) laid_out: laid_out::Files,
+    /// Capacities that were asked for, by URI.
+    capacities: HashMap<String, Option<u64>>,
+    /// A host did not answer: no other is asked, since each may take seconds.
+    unreached: bool,
 }
 
 impl Converter<'_> {
@@ -120,6 +129,25 @@ impl Converter<'_> {
             Some(given) => Ok(given.clone()),
             None => (self.options.volume)(storage),
         }
+    }
+
+    /// Capacity of a volume that exists, in bytes, as far as it is asked for.
+    pub(super) fn capacity(&mut self, job: &FioJob, uri: &str) -> Option<u64> {
+        let settings = &job.settings;
+        let timed = settings.time_based && settings.runtime_us.is_some();
+        let sizes = [settings.file_size, settings.size, settings.io_size];
+        let sized = sizes.iter().any(|size| matches!(size, Some(Amount::Bytes(_))));
+        let far = (self.options.is_far)(uri);
+        if far && (timed || sized || self.unreached || self.options.seconds.is_some()) {
+            return None;
+        }
+        if let Some(known) = self.capacities.get(uri) {
+            return *known;
+        }
+        let found = (self.options.capacity)(uri);
+        self.capacities.insert(uri.to_owned(), found);
+        self.unreached |= far && found.is_none();
+        found
     }
 
     fn finish(mut self, jobs: &[FioJob], steps: Vec<Step>) -> Reading {
@@ -328,7 +356,7 @@ impl Converter<'_> {
         });
         let whole = once.and_then(|bytes| bytes.checked_mul(settings.loops));
         if whole.is_none_or(|bytes| bytes == 0) && settings.most_ios.is_none() {
-            let missing = place.volumes.iter().find(|uri| (self.options.capacity)(uri).is_none());
+            let missing = place.volumes.iter().find(|uri| self.capacity(job, uri).is_none());
             let there = match (missing, settings.size, settings.io_size) {
                 (Some(uri), None, None) => format!("{uri} is not there or does not open; "),
                 _ => String::new(),
@@ -377,6 +405,7 @@ impl Converter<'_> {
             let why = "there is no runtime: the job ends when all is done, as with fio";
             self.note(job, "time_based", Treatment::Ignored, why);
         }
+        remote::check(self, job);
         data::check(self, job);
     }
 }

@@ -4,7 +4,7 @@ use super::lines::Setting;
 use super::settings::{Data, Settings};
 use super::treated;
 use super::value::{self, Unit, set_each};
-use super::{control, data, figures, logs, replay, words, zones};
+use super::{control, data, figures, logs, remote, replay, words, zones};
 use crate::formats::note::{FormatError, Note, Treatment};
 use crate::formats::surroundings::Surroundings;
 
@@ -47,7 +47,7 @@ pub fn apply(
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
     let plain = [extent, time, pace, writes, order];
-    let apart = [logs::take, figures::take, replay::take, zones::take, control::take];
+    let apart = [logs::take, figures::take, replay::take, zones::take, control::take, remote::take];
     for group in plain.into_iter().chain(apart) {
         taken = taken.or_else(|| group(name, value, settings));
     }

@@ -4,6 +4,7 @@ use block::Nanos;
 
 use super::convert::Converter;
 use super::job::FioJob;
+use super::remote;
 use super::settings::{Engine, Settings};
 use super::storage::{Place, path};
 use super::value::{self, Amount, KbBase};
@@ -250,7 +251,7 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
             converter.refuse(job, "read_iolog", &format!("{name}: no ? can stand in a name"));
             return None;
         }
-        let storage = storage(converter, job, trace.facts(), name);
+        let storage = storage(converter, job, trace.facts(), name)?;
         match converter.volume(&storage) {
             Ok(uri) => volumes.push(uri),
             Err(why) => {
@@ -267,7 +268,12 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
 
 /// What stores a file of the trace. One that is not there is made with the size that is said, never
 /// with one that a trace claims.
-fn storage(converter: &mut Converter<'_>, job: &FioJob, facts: &Facts, name: &str) -> Storage {
+fn storage(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    facts: &Facts,
+    name: &str,
+) -> Option<Storage> {
     let settings = &job.settings;
     let said = match settings.file_size.or(settings.size) {
         Some(Amount::Bytes(bytes)) => Some(bytes),
@@ -276,9 +282,9 @@ fn storage(converter: &mut Converter<'_>, job: &FioJob, facts: &Facts, name: &st
     match settings.engine {
         Engine::Nothing => {
             let end = facts.end_bytes().max(said.unwrap_or(0));
-            Storage::Nothing { size_bytes: end.max(1).next_multiple_of(4096) }
+            Some(Storage::Nothing { size_bytes: end.max(1).next_multiple_of(4096) })
         }
-        Engine::Remote => Storage::Uri(name.to_owned()),
+        Engine::Remote | Engine::Spdk => remote::storage(converter, job, name),
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let path = path(settings, name);
             let made = converter.made.get(&path).copied();
@@ -300,7 +306,7 @@ fn storage(converter: &mut Converter<'_>, job: &FioJob, facts: &Facts, name: &st
                 let why = format!("{path} is not there or does not open: make it, or say filesize");
                 converter.refuse(job, "read_iolog", &why);
             }
-            storage
+            Some(storage)
         }
     }
 }

@@ -35,9 +35,8 @@ pub(super) fn striped(
     let settings = &job.settings;
     let size = access::size(settings).filter(|_| settings.align_bytes == [None; 3]);
     let plain = settings.offset == Amount::Bytes(0) && settings.mix.hole_bytes == 0;
-    let (Some(size), true, Engine::Synchronous | Engine::Kernel | Engine::Libaio) =
-        (size, plain, settings.engine)
-    else {
+    let stored = settings.engine != Engine::Nothing;
+    let (Some(size), true, true) = (size, plain, stored) else {
         let why = "over several files go I/Os of one size, without offset, holes and blockalign";
         converter.refuse(job, "nrfiles", why);
         return None;

@@ -2,6 +2,7 @@
 
 use super::control::Control;
 use super::logs::Logs;
+use super::remote::Connection;
 use super::replay::Replays;
 use super::value::{Amount, KbBase, Triple};
 use super::zones::Zones;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub engine: Engine,
     /// Files are in memory for fio: they go through the page cache, whatever `direct` says.
     pub mapped: bool,
+    /// What it says of connections to volumes on other hosts.
+    pub connection: Connection,
     /// I/Os under way, `iodepth=`.
     pub depth: u32,
     /// When the queue is filled again, `iodepth_low=`; 0 for at once.
@@ -179,6 +182,7 @@ impl Default for Settings {
             align_bytes: [None; 3],
             engine: Engine::Synchronous,
             mapped: false,
+            connection: Connection::default(),
             depth: 1,
             depth_low: 0,
             direct: false,
@@ -288,6 +292,15 @@ pub enum Engine {
     Nothing,
     /// A volume on another host, named by a URI.
     Remote,
+    /// The same, named as SPDK's plugin has it.
+    Spdk,
+}
+
+impl Engine {
+    /// Whether its volumes are on other hosts.
+    pub fn is_remote(self) -> bool {
+        matches!(self, Engine::Remote | Engine::Spdk)
+    }
 }
 
 /// What ends a job before its time.

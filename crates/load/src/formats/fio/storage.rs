@@ -6,6 +6,7 @@ use super::append;
 use super::convert::Converter;
 use super::extents;
 use super::job::FioJob;
+use super::remote;
 use super::service;
 use super::settings::{Engine, Settings, Sizes};
 use super::value::Amount;
@@ -62,7 +63,7 @@ pub(super) fn place(
                    file to file with one depth for all";
         converter.note(job, "filename", Treatment::Differs, why);
     }
-    let known = |(storage, uri): (&Storage, &String)| real_bytes(converter, storage, uri);
+    let known = |(storage, uri): (&Storage, &String)| real_bytes(converter, job, storage, uri);
     let lengths: Vec<Option<u64>> = storages.iter().zip(&volumes).map(known).collect();
     for storage in &storages {
         if let Storage::File { path, size_bytes: Some(bytes), .. } = storage {
@@ -82,14 +83,19 @@ pub(super) fn place(
 }
 
 /// How long a file or volume is, or will be when a job before has made it.
-pub(super) fn real_bytes(converter: &Converter<'_>, storage: &Storage, uri: &str) -> Option<u64> {
+pub(super) fn real_bytes(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    storage: &Storage,
+    uri: &str,
+) -> Option<u64> {
     let made = match storage {
         Storage::File { path, .. } if converter.options.volumes.is_empty() => {
             converter.made.get(path).copied()
         }
         _ => None,
     };
-    made.max((converter.options.capacity)(uri))
+    made.max(converter.capacity(job, uri))
 }
 
 /// What stores, and whether each clone has its own.
@@ -109,14 +115,7 @@ pub(super) fn storages(
             };
             Some((vec![Storage::Nothing { size_bytes: size.saturating_add(start) }], false))
         }
-        Engine::Remote => {
-            let named = settings.files.iter().all(|name| name.contains("://"));
-            if settings.files.is_empty() || !named {
-                converter.refuse(job, "filename", "libiscsi wants the URI of a volume");
-                return None;
-            }
-            Some((settings.files.iter().map(|uri| Storage::Uri(uri.clone())).collect(), false))
-        }
+        Engine::Remote | Engine::Spdk => Some((remote::storages(converter, job)?, false)),
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let (names, own_files) = names(converter, job, clones)?;
             let files = if own_files { 1 } else { names.len() as u32 };
@@ -136,7 +135,7 @@ pub(super) fn storages(
                     Amount::Percent(_) => {
                         let bare = storage(None);
                         let uri = (converter.options.volume)(&bare).unwrap_or_default();
-                        extents::start(settings, offset, real_bytes(converter, &bare, &uri))
+                        extents::start(settings, offset, real_bytes(converter, job, &bare, &uri))
                     }
                 };
                 let length = extents::length(settings, files, start, None);

@@ -25,6 +25,7 @@ fn name(storage: &Storage) -> Result<String, String> {
         }
         Storage::Nothing { size_bytes } => format!("null:{size_bytes}"),
         Storage::Uri(uri) => uri.clone(),
+        Storage::Remote(remote) => format!("{remote:?}"),
     })
 }
 
@@ -46,7 +47,8 @@ fn with(text: &str, around: &Surroundings<'_>) -> Result<Reading, FormatError> {
     let capacity = |uri: &str| uri.contains("/dev/").then_some(1 << 30);
     let node = |number| (number < 2).then(|| vec![2 * number, 2 * number + 1]);
     let (volume, capacity) = (&name, &capacity);
-    let options = Options { volumes: &[], volume, capacity, node: &node, seconds: None };
+    let options =
+        Options { volumes: &[], volume, capacity, is_far: &|_| false, node: &node, seconds: None };
     read("x.fio", text, around, &options)
 }
 
@@ -59,7 +61,7 @@ pub(super) fn job(text: &str) -> crate::spec::JobSpec {
     reading.job.unwrap_or_else(|| panic!("refused: {:?}", reading.notes))
 }
 
-fn error(text: &str) -> String {
+pub(super) fn error(text: &str) -> String {
     with(text, &Surroundings::none()).unwrap_err().to_string()
 }
 
@@ -476,7 +478,14 @@ fn volumes_behind_the_file_stand_for_its_own() {
     let text = "[global]\nruntime=1\ntime_based\nfilename=/dev/a\n[a]\n[b]\nfilename=/dev/b\n";
     let read_with = |volumes| {
         let (volume, capacity) = (&name, &|_: &str| None);
-        let options = Options { volumes, volume, capacity, node: &|_| None, seconds: None };
+        let options = Options {
+            volumes,
+            volume,
+            capacity,
+            is_far: &|_| false,
+            node: &|_| None,
+            seconds: None,
+        };
         read("x.fio", text, &Surroundings::none(), &options).unwrap()
     };
     let job = read_with(&volumes).job.unwrap();

@@ -8,6 +8,7 @@ pub fn treat(name: &str, value: Option<&str>) -> Option<(Treatment, String)> {
         .map(|why| (Ignored, why))
         .or_else(|| of_logs(name, value))
         .or_else(|| by_value(name, value))
+        .or_else(|| super::remote::treat(name, value))
         .or_else(|| unsupported(name).map(|why| (Refused, why)));
     found.map(|(treatment, why)| (treatment, why.to_owned()))
 }

@@ -2,13 +2,15 @@
 //!
 //! What is written is read again by the caller: here only what cannot be written is refused.
 
+mod volumes;
+
 use std::fmt::Write;
 
 use super::{figures, laid_out, rates, replay};
 use crate::formats::reading::Storage;
 use crate::spec::{
-    Access, Demand, Expect, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step,
-    Verify, Walk, Workload,
+    Access, Demand, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step, Verify,
+    Walk, Workload,
 };
 
 /// Writes a job. `storage` says what stands behind a URI, in words that fio has.
@@ -50,8 +52,8 @@ fn section(
     if group.stripes.is_some() {
         return Err("volumes that one worker uses in turn are not written".to_owned());
     }
-    let files = volumes(text, group, storage)?;
-    cache(text, group, storage)?;
+    let files = volumes::write(text, group, storage)?;
+    volumes::cache(text, group, storage)?;
     set(text, "iodepth", u64::from(workload.outstanding) * files);
     if let Some(low) = workload.refill_at {
         set(text, "iodepth_low", u64::from(low) * files);
@@ -113,95 +115,6 @@ fn line(text: &mut String, line: &str) {
 
 pub(super) fn set(text: &mut String, key: &str, value: impl std::fmt::Display) {
     let _ = writeln!(text, "{key}={value}");
-}
-
-/// Which volumes, and which part of them. Returns how many files one clone goes through: sizes,
-/// depths and rates are those of all of them.
-fn volumes(
-    text: &mut String,
-    group: &Group,
-    storage: &dyn Fn(&str) -> Option<Storage>,
-) -> Result<u64, String> {
-    let mut names = Vec::new();
-    let mut engine = "";
-    let mut way = None;
-    for uri in &group.volumes {
-        let (this, name, opened) = match storage(uri) {
-            Some(Storage::File { path, direct, iopoll, sqpoll, .. }) => {
-                ("io_uring", Some(path), Some((direct, iopoll, sqpoll)))
-            }
-            Some(Storage::Nothing { .. }) => ("null", None, None),
-            Some(Storage::Uri(uri)) => ("libiscsi", Some(uri), None),
-            None => {
-                let why = "it has no word for this volume; files want ?direct=0 or ?direct=1";
-                return Err(format!("{uri}: {why}"));
-            }
-        };
-        if !engine.is_empty() && (engine != this || way != opened) {
-            return Err(format!("{uri} is reached otherwise than the volumes before it"));
-        }
-        (engine, way) = (this, opened);
-        let traced = group.workload.access.trace.is_some();
-        names.extend(name.map(|name| if traced { name } else { name.replace(':', "\\:") }));
-    }
-    set(text, "ioengine", engine);
-    let files = match &group.workload.access.trace {
-        Some(replay) => {
-            replay::write_volumes(text, replay, &names)?;
-            1
-        }
-        None => {
-            if !names.is_empty() {
-                set(text, "filename", names.join(":"));
-            }
-            names.len().max(1) as u64
-        }
-    };
-    if let Some((direct, hipri, sqthread_poll)) = way {
-        set(text, "direct", u8::from(direct));
-        for (name, on) in [("hipri", hipri), ("sqthread_poll", sqthread_poll)] {
-            if on {
-                set(text, name, 1);
-            }
-        }
-    }
-    let range = &group.workload.range;
-    match range.start {
-        Extent::Bytes(0) => {}
-        Extent::Bytes(bytes) => set(text, "offset", bytes),
-        Extent::Percent(percent) => set(text, "offset", format!("{}%", whole(percent, "offset")?)),
-    }
-    match range.length {
-        None => {}
-        Some(Extent::Bytes(bytes)) => set(text, "size", bytes * files),
-        Some(Extent::Percent(percent)) => {
-            set(text, "size", format!("{}%", whole(percent, "size")?));
-        }
-    }
-    Ok(files)
-}
-
-/// What fio does with the page cache unless it is told not to.
-fn cache(
-    text: &mut String,
-    group: &Group,
-    storage: &dyn Fn(&str) -> Option<Storage>,
-) -> Result<(), String> {
-    let first = group.volumes.first().and_then(|uri| storage(uri));
-    if !matches!(first, Some(Storage::File { direct: false, .. })) {
-        let nothing = group.cache == Default::default();
-        return if nothing { Ok(()) } else { Err("no page cache is between".to_owned()) };
-    }
-    set(text, "invalidate", u8::from(group.cache.drop));
-    if group.cache.read {
-        set(text, "pre_read", 1);
-    }
-    match group.cache.expect {
-        Expect::Unknown => set(text, "fadvise_hint", 0),
-        Expect::Random => set(text, "fadvise_hint", "random"),
-        Expect::Sequential => set(text, "fadvise_hint", "sequential"),
-    }
-    Ok(())
 }
 
 fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<(), String> {
