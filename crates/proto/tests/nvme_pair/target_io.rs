@@ -88,6 +88,12 @@ fn ranges_and_transfers_have_limits() {
     for flags in [0x00, 0x41, 0x42, 0xc0] {
         assert_eq!(raw.ask(read(0, 1).field(1, [flags]), &[]).status(), Status::INVALID_FIELD);
     }
+    for opcode in [io::FLUSH, io::WRITE_ZEROES, io::DATASET_MANAGEMENT, io::COMPARE] {
+        for flags in [0x00, 0x41, 0x42, 0xc0] {
+            let status = raw.ask(command(opcode).field(1, [flags]), &[]).status();
+            assert_eq!(status, Status::INVALID_FIELD, "{opcode:#x} {flags:#x}");
+        }
+    }
     for opcode in [0x04, 0x0c, 0x0d, 0x0e, 0x11, 0x15, 0x19, 0x79, 0x80, 0xff] {
         assert_eq!(raw.ask(command(opcode), &[]).status(), Status::INVALID_OPCODE);
     }

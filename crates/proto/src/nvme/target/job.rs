@@ -39,11 +39,13 @@ impl NvmeTarget {
         out: &mut Outbox,
     ) -> Result<(), Ending> {
         let status = match command.opcode() {
+            admin::FABRICS => self.io_fabrics(command, out),
+            //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
+            _ if !command.is_plain() => Err(Refused::Status(Status::INVALID_FIELD)),
             io::FLUSH => self.flush(command),
             io::WRITE_ZEROES => self.write_zeroes(command),
             io::DATASET_MANAGEMENT => self.dataset_management(command, out),
             io::COMPARE => self.compare(command, out),
-            admin::FABRICS => self.io_fabrics(command, out),
             _ => Err(Refused::Status(Status::INVALID_OPCODE)),
         };
         match status {
