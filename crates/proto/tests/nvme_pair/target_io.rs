@@ -141,6 +141,27 @@ fn zeroing_may_deallocate() {
     }
 }
 
+#[test]
+fn zeroing_with_force_unit_access_is_durable_before_it_is_answered() {
+    for (volatile, deallocate) in [(true, false), (true, true), (false, false)] {
+        let mut store = Store::new(4 << 20, 512, true);
+        store.geometry.volatile = volatile;
+        let (mut raw, _admin) = Raw::io(Server::new(vec![store]));
+        let flags = 0x40 | if deallocate { 2 } else { 0 };
+        let zeroes = command(io::WRITE_ZEROES).range(2, 4).field(51, [flags]);
+        assert!(raw.ask(zeroes, &[]).status().is_success());
+        let op = if deallocate { Op::Trim } else { Op::WriteZeroes };
+        let mut log = vec![(op, 1024, 2048, false)];
+        log.extend(volatile.then_some((Op::Flush, 0, 0, false)));
+        assert_eq!(raw.server.stores[0].log, log);
+        // Without it there is no flush, and the next one finds no trace of the last.
+        assert!(raw.ask(zeroes.field(51, [0]), &[]).status().is_success());
+        assert!(raw.ask(command(io::FLUSH), &[]).status().is_success());
+        let more = [(Op::WriteZeroes, 1024, 2048, false), (Op::Flush, 0, 0, false)];
+        assert_eq!(raw.server.stores[0].log[log.len()..], more);
+    }
+}
+
 /// The data of a Dataset Management command.
 fn ranges(list: &[(u64, u32)]) -> Vec<u8> {
     let range = |(start, count): &(u64, u32)| {
