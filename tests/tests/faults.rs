@@ -56,6 +56,32 @@ fn a_dead_target_leaves_a_partial_result_over_nvme_tcp() {
     a_dead_target_leaves_a_partial_result(Served::nvme_uri);
 }
 
+/// What is never answered is not passed over in silence.
+fn a_silent_target_leaves_a_partial_result(way: Way) {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let served = drumfire.serve(&["disk=ram:64m"]);
+    let folder = Folder::new();
+    let uri = way(&served, "disk");
+    let args = format!("run {uri} --outstanding 3 --seconds 6 --ramp 0 --json");
+    let running = Running::start(&mut drumfire.command(folder.path(), &args));
+    std::thread::sleep(UNDER_WAY);
+    served.running.signal(Signal::STOP);
+    let finished = running.finish(LIMIT);
+    assert_eq!(finished.code, Some(PARTIAL), "{finished:?}");
+    assert!(finished.stderr.contains("3 I/Os were not answered"), "{finished:?}");
+    result_is_kept(&folder);
+}
+
+#[test]
+fn a_silent_target_leaves_a_partial_result_over_iscsi() {
+    a_silent_target_leaves_a_partial_result(Served::uri);
+}
+
+#[test]
+fn a_silent_target_leaves_a_partial_result_over_nvme_tcp() {
+    a_silent_target_leaves_a_partial_result(Served::nvme_uri);
+}
+
 /// A run that was asked to comes back to a target that was away, and loses nothing: every block is
 /// compared with what was last written to it.
 fn a_run_comes_back(way: Way) {

@@ -281,6 +281,7 @@ fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::R
         core.turn(Some(wake.map_or(soon, |wake| wake.min(soon))), &mut ready)?;
         ready.clear();
     }
+    handover.say_stranded(workers.iter().map(Worker::under_way).sum());
     Ok(())
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Handover {
     finished: AtomicBool,
     /// All have found the depths that they searched.
     found: AtomicBool,
+    /// I/Os that never came back.
+    stranded: AtomicU64,
     full: ArrayQueue<(usize, Box<Interval>)>,
     empty: ArrayQueue<Box<Interval>>,
     pub(crate) troubles: ArrayQueue<(usize, Trouble)>,
@@ -56,10 +58,21 @@ impl Handover {
             filling: AtomicU32::new(workers as u32),
             finished: AtomicBool::new(false),
             found: AtomicBool::new(false),
+            stranded: AtomicU64::new(0),
             full: ArrayQueue::new(workers.max(1)),
             empty,
             troubles: ArrayQueue::new(workers.max(1)),
         }
+    }
+
+    /// The thread leaves, and so many I/Os did not come back.
+    pub(crate) fn say_stranded(&self, ios: u64) {
+        self.stranded.store(ios, Ordering::Release);
+    }
+
+    /// I/Os that never came back, once the thread has left.
+    pub(crate) fn stranded(&self) -> u64 {
+        self.stranded.load(Ordering::Acquire)
     }
 
     pub(crate) fn command(&self, command: Command) {

@@ -18,6 +18,7 @@ pub(crate) use self::check::{check, volumes};
 use self::crew::Crew;
 use self::under_way::Run;
 pub(crate) use self::words::steadiness;
+use self::words::stranded_ios;
 use crate::engine::Stop;
 use crate::records::{Desk, SharedScribe};
 use crate::spec::{AccessError, RunSpec};
@@ -88,7 +89,10 @@ impl Engine {
         let mut crew = Crew::start(&spec, desk.as_ref())?;
         let run = Run::new(&spec, &crew, self.stop.clone());
         let mut result = run.go(&crew, desk.as_ref(), live);
-        crew.join(&self.stop);
+        let stranded = crew.join(&self.stop);
+        if let Some(words) = stranded_ios(stranded) {
+            result.partial.get_or_insert(words);
+        }
         result.warnings.extend(cached);
         result.warnings.extend(desk.map(Desk::finish).unwrap_or_default());
         Ok(result)

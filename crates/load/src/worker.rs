@@ -347,7 +347,13 @@ impl Worker {
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.free.len() == self.slots.len()
+        self.under_way() == 0
+    }
+
+    /// I/Os that did not come back yet.
+    #[inline]
+    pub(crate) fn under_way(&self) -> u64 {
+        (self.slots.len() - self.free.len()) as u64
     }
 
     /// Asks for an orderly end of the way to the volume; true when it came.
@@ -357,8 +363,7 @@ impl Worker {
 
     #[inline]
     fn count_outstanding(&mut self, now: Nanos) {
-        let under_way = (self.slots.len() - self.free.len()) as u64;
-        self.interval.record_outstanding(under_way, now.since(self.counted));
+        self.interval.record_outstanding(self.under_way(), now.since(self.counted));
         self.counted = now;
     }
 

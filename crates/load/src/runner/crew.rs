@@ -17,7 +17,8 @@ use crate::spec::{RunSpec, Workload};
 use crate::worker::ties;
 
 /// How long I/Os under way may take to come back at the end.
-const DRAINING: Nanos = Nanos::from_secs(10);
+pub(super) const DRAINING: Nanos = Nanos::from_secs(10);
+
 /// The threads of a run.
 pub(super) struct Crew {
     pub(super) handovers: Vec<Arc<Handover>>,
@@ -121,8 +122,8 @@ impl Crew {
     }
 
     /// Waits for the threads to drain; those that do not come in time are told to leave, and all
-    /// are when the user has asked twice.
-    pub(super) fn join(&mut self, stop: &Stop) {
+    /// are when the user has asked twice. Says how many I/Os never came back.
+    pub(super) fn join(&mut self, stop: &Stop) -> u64 {
         let end = Clock::get().now() + DRAINING;
         let mut running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
         while running > 0 && stop.asked() < 2 && Clock::get().now() < end {
@@ -137,6 +138,7 @@ impl Crew {
         for thread in self.threads.drain(..) {
             thread.join();
         }
+        self.handovers.iter().map(|handover| handover.stranded()).sum()
     }
 }
 

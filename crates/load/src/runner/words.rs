@@ -2,6 +2,7 @@
 
 use stats::{Collector, Interval, Origin};
 
+use super::crew::DRAINING;
 use crate::spec::{RunSpec, Steady};
 
 /// What of it is emulated, each drive once.
@@ -32,6 +33,15 @@ pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
         "reads were compared with what an earlier run wrote, as far as its data say it: a write \
          that was lost over an older one of the same place is not noticed"
             .to_owned()
+    })
+}
+
+/// What never came back is in no figure, and it may be the slowest of all.
+pub(super) fn stranded_ios(ios: u64) -> Option<String> {
+    let seconds = DRAINING.as_secs_f64();
+    let were = if ios == 1 { "1 I/O was" } else { &*format!("{ios} I/Os were") };
+    (ios > 0).then(|| {
+        format!("{were} not answered within {seconds} s after the end, and stand in no figure")
     })
 }
 

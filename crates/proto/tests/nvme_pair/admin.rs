@@ -254,6 +254,49 @@ fn features_are_kept_until_a_reset() {
 }
 
 #[test]
+fn features_of_the_controller_are_not_set_for_a_namespace() {
+    let mut raw = Raw::admin(server());
+    let of = |command: CommandBuilder, namespace: u32| command.field(4, namespace.to_le_bytes());
+    for id in [1, 2, 4, 6, 7, 0x0a, 0x0b, 0x0f] {
+        let value = u32::from(id == 6);
+        for (namespace, status) in [
+            (0, Status::SUCCESS),
+            (u32::MAX, Status::SUCCESS),
+            (1, Status::FEATURE_NOT_NAMESPACE_SPECIFIC),
+            (3, Status::FEATURE_NOT_NAMESPACE_SPECIFIC),
+            (5, Status::INVALID_NAMESPACE),
+        ] {
+            let answer = raw.ask(of(set_feature(id, value), namespace), &[]);
+            assert_eq!(answer.status(), status, "feature {id:#x} of {namespace:#x}");
+        }
+        assert!(raw.ask(of(get_feature(id), 1), &[]).status().is_success());
+    }
+    // Error recovery is a namespace's, and what is not known is not known anywhere.
+    assert!(raw.ask(of(set_feature(5, 7), 1), &[]).status().is_success());
+    assert_eq!(raw.ask(of(set_feature(0x10, 0), 1), &[]).status(), Status::INVALID_FIELD);
+}
+
+#[test]
+fn pointers_are_sgls_and_nothing_is_fused() {
+    let mut raw = Raw::admin(server());
+    for flags in [0x00, 0xc0, 0x41, 0x42, 0x43, 0x81] {
+        for command in [
+            identify(1, 0),
+            log(2, 0, 512),
+            get_feature(7),
+            set_feature(7, 1),
+            CommandBuilder::new(admin::KEEP_ALIVE, 1, 0),
+            CommandBuilder::new(admin::ABORT, 1, 0),
+            CommandBuilder::new(admin::ASYNC_EVENT, 1, 0),
+        ] {
+            let status = raw.ask(command.field(1, [flags]), &[]).status();
+            assert_eq!(status, Status::INVALID_FIELD, "{flags:#x}");
+        }
+    }
+    assert_eq!(raw.ask_data(identify(1, 0).field(1, [0x80])).len(), 4096);
+}
+
+#[test]
 fn the_write_cache_is_told_truthfully() {
     let mut raw = Raw::admin(server());
     assert_eq!(raw.ask(get_feature(6), &[]).completion().result, 1);
@@ -275,6 +318,14 @@ fn keep_alive_and_host_identifier_are_features() {
     assert!(raw.ask(set_feature(0x0f, 1), &[]).status().is_success());
     assert_eq!(raw.ask(get_feature(0x0f), &[]).completion().result, 1000);
     assert!(raw.ask(set_feature(0x0f, u32::MAX), &[]).status().is_success());
+    // What Connect asked for is rounded as well.
+    for (asked, kept) in [(0, 0), (1, 1000), (1000, 1000), (1001, 2000)] {
+        let mut raw = Raw::open(server());
+        let connect = connect(0, 31).field(48, u32::to_le_bytes(asked));
+        assert!(raw.ask(connect, &connect_data(0xffff, NQN)).status().is_success());
+        raw.enable();
+        assert_eq!(raw.ask(get_feature(0x0f), &[]).completion().result, kept);
+    }
     let extended = get_feature(0x81).word(11, 1).transport(16);
     assert_eq!(raw.ask_data(extended), HOST_ID);
     assert_eq!(raw.ask(extended.transport(8), &[]).status(), Status::SGL_LENGTH_INVALID);

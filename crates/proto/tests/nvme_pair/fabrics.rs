@@ -288,7 +288,7 @@ fn commands_wait_for_the_controller_to_be_enabled() {
     }
     assert_eq!(get(&mut raw, 0x1c, 0), 0);
     // Sizes, page size, arbitration and command set that we do not have are a fatal error.
-    for wrong in [0x0000_0001, 0x0047_0001, 0x0046_0081, 0x0046_0801, 0x0046_0011] {
+    for wrong in [0x0047_0001, 0x0056_0001, 0x0007_0001, 0x0046_0081, 0x0046_0801, 0x0046_0011] {
         set_configuration(&mut raw, wrong);
         assert_eq!(get(&mut raw, 0x1c, 0), 2, "{wrong:#x}");
         set_configuration(&mut raw, 0);
@@ -296,6 +296,21 @@ fn commands_wait_for_the_controller_to_be_enabled() {
     }
     raw.enable();
     assert!(raw.ask(CommandBuilder::new(admin::KEEP_ALIVE, 1, 0), &[]).status().is_success());
+}
+
+#[test]
+fn entry_sizes_may_be_set_after_the_controller_is_enabled() {
+    for early in [0x0000_0001, 0x0006_0001, 0x0040_0001, 0x0046_0001] {
+        let mut raw = Raw::open(Server::usual());
+        assert!(raw.ask(connect(0, 31), &connect_data(0xffff, NQN)).status().is_success());
+        set_configuration(&mut raw, early);
+        assert_eq!(get(&mut raw, 0x1c, 0), 1, "{early:#x}");
+        set_configuration(&mut raw, 0x0046_0001);
+        assert_eq!((get(&mut raw, 0x14, 0), get(&mut raw, 0x1c, 0)), (0x0046_0001, 1));
+        let Raw { server, peer: _admin, .. } = raw;
+        let mut raw = Raw::open(server);
+        assert!(raw.ask(connect(1, 31), &connect_data(1, NQN)).status().is_success());
+    }
 }
 
 #[test]

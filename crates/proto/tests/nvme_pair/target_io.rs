@@ -88,6 +88,12 @@ fn ranges_and_transfers_have_limits() {
     for flags in [0x00, 0x41, 0x42, 0xc0] {
         assert_eq!(raw.ask(read(0, 1).field(1, [flags]), &[]).status(), Status::INVALID_FIELD);
     }
+    for opcode in [io::FLUSH, io::WRITE_ZEROES, io::DATASET_MANAGEMENT, io::COMPARE] {
+        for flags in [0x00, 0x41, 0x42, 0xc0] {
+            let status = raw.ask(command(opcode).field(1, [flags]), &[]).status();
+            assert_eq!(status, Status::INVALID_FIELD, "{opcode:#x} {flags:#x}");
+        }
+    }
     for opcode in [0x04, 0x0c, 0x0d, 0x0e, 0x11, 0x15, 0x19, 0x79, 0x80, 0xff] {
         assert_eq!(raw.ask(command(opcode), &[]).status(), Status::INVALID_OPCODE);
     }
@@ -132,6 +138,27 @@ fn zeroing_may_deallocate() {
     assert_eq!(raw.server.stores[0].log, log);
     for (start, count) in [(8192, 1), (8191, 2), (u64::MAX, 2)] {
         assert_eq!(raw.ask(zeroes.range(start, count), &[]).status(), Status::LBA_OUT_OF_RANGE);
+    }
+}
+
+#[test]
+fn zeroing_with_force_unit_access_is_durable_before_it_is_answered() {
+    for (volatile, deallocate) in [(true, false), (true, true), (false, false)] {
+        let mut store = Store::new(4 << 20, 512, true);
+        store.geometry.volatile = volatile;
+        let (mut raw, _admin) = Raw::io(Server::new(vec![store]));
+        let flags = 0x40 | if deallocate { 2 } else { 0 };
+        let zeroes = command(io::WRITE_ZEROES).range(2, 4).field(51, [flags]);
+        assert!(raw.ask(zeroes, &[]).status().is_success());
+        let op = if deallocate { Op::Trim } else { Op::WriteZeroes };
+        let mut log = vec![(op, 1024, 2048, false)];
+        log.extend(volatile.then_some((Op::Flush, 0, 0, false)));
+        assert_eq!(raw.server.stores[0].log, log);
+        // Without it there is no flush, and the next one finds no trace of the last.
+        assert!(raw.ask(zeroes.field(51, [0]), &[]).status().is_success());
+        assert!(raw.ask(command(io::FLUSH), &[]).status().is_success());
+        let more = [(Op::WriteZeroes, 1024, 2048, false), (Op::Flush, 0, 0, false)];
+        assert_eq!(raw.server.stores[0].log[log.len()..], more);
     }
 }
 

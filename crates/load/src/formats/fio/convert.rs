@@ -194,8 +194,8 @@ impl Converter<'_> {
 
     /// Processors of a job: those that it names, and those beside the memories that it names.
     fn cores(&mut self, job: &FioJob) -> Vec<usize> {
-        let mut cores = job.settings.cpus.clone();
-        for node in &job.settings.nodes {
+        let mut cores = job.settings.seats.cpus.clone();
+        for node in &job.settings.seats.nodes {
             match (self.options.node)(*node) {
                 Some(found) => cores.extend(found),
                 None => {

@@ -163,9 +163,9 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "offset_align" => put(&mut settings.offset_align, with.and_then(|value| kb.size(value))),
         "loops" => put(&mut settings.loops, with.and_then(words::at_least_one)),
         "numjobs" => put(&mut settings.clones, with.and_then(words::at_least_one)),
-        "cpus_allowed" => put(&mut settings.cpus, with.and_then(words::processors)),
-        "cpumask" => put(&mut settings.cpus, with.and_then(words::processor_mask)),
-        "numa_cpu_nodes" => put(&mut settings.nodes, with.and_then(words::processors)),
+        "cpus_allowed" => put(&mut settings.seats.cpus, with.and_then(words::processors)),
+        "cpumask" => put(&mut settings.seats.cpus, with.and_then(words::processor_mask)),
+        "numa_cpu_nodes" => put(&mut settings.seats.nodes, with.and_then(words::processors)),
         _ => return None,
     })
 }

@@ -130,10 +130,8 @@ pub struct Settings {
     pub durable: bool,
     /// What is written.
     pub data: Data,
-    /// Processors, empty for all.
-    pub cpus: Vec<usize>,
-    /// Groups of processors beside a memory of their own, whose processors are meant.
-    pub nodes: Vec<usize>,
+    /// Where it runs.
+    pub seats: Seats,
     /// The job waits for all before it.
     pub stonewall: bool,
     /// Clones are shown as one.
@@ -222,8 +220,7 @@ impl Default for Settings {
             flush_every: 0,
             durable: false,
             data: Data::default(),
-            cpus: Vec::new(),
-            nodes: Vec::new(),
+            seats: Seats::default(),
             stonewall: false,
             grouped: false,
             replays: Replays::default(),
@@ -232,6 +229,15 @@ impl Default for Settings {
             notes: Vec::new(),
         }
     }
+}
+
+/// The processors that a job may use.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seats {
+    /// Processors, empty for all.
+    pub cpus: Vec<usize>,
+    /// Groups of processors beside a memory of their own, whose processors are meant.
+    pub nodes: Vec<usize>,
 }
 
 /// What is done before a job.

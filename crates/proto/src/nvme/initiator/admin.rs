@@ -214,7 +214,10 @@ impl NvmeAdmin {
             return refuse("the namespace has metadata or protection information".to_owned());
         }
         if !(9..=16).contains(&exponent) || blocks > u64::MAX >> exponent {
-            return refuse(format!("the namespace has {blocks} blocks of 2^{exponent} bytes"));
+            let most = "a volume has blocks of 2^9 to 2^16 bytes, and less than 2^64 bytes";
+            return refuse(format!(
+                "the namespace has {blocks} blocks of 2^{exponent} bytes: {most}"
+            ));
         }
         //= NVMe base §NSATTR: bit 0 is write protected. §VWC: bit 0 is a volatile cache.
         let read_only = data[99] & 1 != 0;

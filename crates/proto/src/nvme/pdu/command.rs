@@ -141,7 +141,7 @@ impl<'a> Command<'a> {
     }
 
     /// Force unit access.
-    //= NVMe base §7: FUA is bit 30 of Dword 12 of reads and writes.
+    //= NVMe base §7: FUA is bit 30 of Dword 12 of reads, writes and Write Zeroes.
     #[inline(always)]
     pub fn fua(self) -> bool {
         self.0[51] & 0x40 != 0

@@ -67,6 +67,7 @@ impl Status {
     pub const INVALID_LOG_PAGE: Status = Status::lasting(1, 0x09);
     pub const FEATURE_NOT_SAVEABLE: Status = Status::lasting(1, 0x0d);
     pub const FEATURE_NOT_CHANGEABLE: Status = Status::lasting(1, 0x0e);
+    pub const FEATURE_NOT_NAMESPACE_SPECIFIC: Status = Status::lasting(1, 0x0f);
     pub const ATTEMPTED_WRITE_TO_READ_ONLY: Status = Status::lasting(1, 0x82);
     //= NVMe-oF §Connect command: status codes.
     pub const CONNECT_INCOMPATIBLE_FORMAT: Status = Status::lasting(1, 0x80);

@@ -35,6 +35,12 @@ pub(super) const EVENTS_LIMIT: u8 = 3;
 //= NVMe base §KAS: counts 100 milliseconds.
 pub(super) const KEEP_ALIVE_UNIT_MS: u32 = 1000;
 
+/// A keep alive time-out as it is kept.
+//= NVMe base §Keep Alive Timer: rounded up to the granularity that KAS tells.
+pub(super) fn in_whole_units(keep_alive_ms: u32) -> u32 {
+    keep_alive_ms.div_ceil(KEEP_ALIVE_UNIT_MS).saturating_mul(KEEP_ALIVE_UNIT_MS)
+}
+
 impl Admin {
     pub(super) fn new(discovery: bool, keep_alive_ms: u32) -> Admin {
         Admin {
@@ -43,7 +49,7 @@ impl Admin {
             status: 0,
             features: Features::default(),
             events: Vec::new(),
-            keep_alive_ms,
+            keep_alive_ms: in_whole_units(keep_alive_ms),
             deadline: None,
         }
     }
@@ -94,6 +100,10 @@ impl NvmeTarget {
         //= NVMe base §3.5.4: a controller that is not ready takes fabrics commands only.
         if !self.is_ready() {
             return Err(Status::SEQUENCE_ERROR);
+        }
+        //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
+        if !command.is_plain() {
+            return Err(Status::INVALID_FIELD);
         }
         match command.opcode() {
             admin::IDENTIFY => {

@@ -4,7 +4,7 @@ use crate::Outbox;
 
 use super::super::pdu::{Command, Status};
 use super::NvmeTarget;
-use super::admin::KEEP_ALIVE_UNIT_MS;
+use super::admin::in_whole_units;
 
 /// Feature identifiers.
 //= NVMe base §Feature Identifiers
@@ -84,16 +84,15 @@ impl NvmeTarget {
         let (which, value) = (command.word(10) as u8, command.word(11));
         let now = self.alive.last_heard();
         let has_cache = self.has_cache();
-        let Some(admin) = &mut self.admin else { return Err(Status::INVALID_FIELD) };
         if command.word(10) & SAVE != 0 {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
+        self.check_scope(which, command.namespace())?;
+        let Some(admin) = &mut self.admin else { return Err(Status::INVALID_FIELD) };
         match which {
             id::QUEUES if !admin.discovery => self.set_queues(value),
             id::KEEP_ALIVE => {
-                //= NVMe base §Keep Alive Timer: rounded up to the granularity that KAS tells.
-                let units = value.div_ceil(KEEP_ALIVE_UNIT_MS);
-                admin.keep_alive_ms = units.saturating_mul(KEEP_ALIVE_UNIT_MS);
+                admin.keep_alive_ms = in_whole_units(value);
                 self.restart_keep_alive(now);
                 Ok(0)
             }
@@ -111,6 +110,21 @@ impl NvmeTarget {
                 admin.features.0[at] = value;
                 Ok(0)
             }
+        }
+    }
+
+    /// Whether a feature may be set for what the namespace identifier names.
+    fn check_scope(&self, which: u8, namespace: u32) -> Result<(), Status> {
+        if which != id::HOST_ID {
+            self.feature(which)?;
+        }
+        //= NVMe base §Feature Values: one of the whole controller is set with NSID 0h or FFFFFFFFh.
+        if which == id::ERROR_RECOVERY || matches!(namespace, 0 | u32::MAX) {
+            return Ok(());
+        }
+        match namespace as usize > self.subsystem.namespaces.len() {
+            true => Err(Status::INVALID_NAMESPACE),
+            false => Err(Status::FEATURE_NOT_NAMESPACE_SPECIFIC),
         }
     }
 

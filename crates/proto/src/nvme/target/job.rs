@@ -39,11 +39,13 @@ impl NvmeTarget {
         out: &mut Outbox,
     ) -> Result<(), Ending> {
         let status = match command.opcode() {
+            admin::FABRICS => self.io_fabrics(command, out),
+            //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
+            _ if !command.is_plain() => Err(Refused::Status(Status::INVALID_FIELD)),
             io::FLUSH => self.flush(command),
             io::WRITE_ZEROES => self.write_zeroes(command),
             io::DATASET_MANAGEMENT => self.dataset_management(command, out),
             io::COMPARE => self.compare(command, out),
-            admin::FABRICS => self.io_fabrics(command, out),
             _ => Err(Refused::Status(Status::INVALID_OPCODE)),
         };
         match status {
@@ -63,11 +65,16 @@ impl NvmeTarget {
         let place = Place { unit, ..NOWHERE };
         let slot = self.begin(command, place, State::Working).ok_or(Refused::Overrun)?;
         // Without a job: a flush comes with every other write of a database.
-        self.slots[slot].flying = 1;
+        self.ask_for_flush(slot);
+        Ok(())
+    }
+
+    fn ask_for_flush(&mut self, slot: u16) {
+        let flush = &mut self.slots[slot];
+        flush.flying = 1;
         let tag = Tag(u64::from(slot));
         let io = Io { tag, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
-        self.requests.push_back(Request { unit, io });
-        Ok(())
+        self.requests.push_back(Request { unit: flush.unit, io });
     }
 
     fn write_zeroes(&mut self, command: Command<'_>) -> Result<(), Refused> {
@@ -84,7 +91,12 @@ impl NvmeTarget {
         }
         let op = if command.word(12) & ZEROES_DEALLOCATE == 0 { Op::WriteZeroes } else { Op::Trim };
         let place = Place { unit: namespace.id, ..NOWHERE };
-        self.start_job(command, place, op, vec![(start << shift, count << shift)])?;
+        let slot = self.begin(command, place, State::Working).ok_or(Refused::Overrun)?;
+        let ranges = vec![(start << shift, count << shift)];
+        self.slots[slot].job = Some(Box::new(Job { op, ranges, ..Job::new(*command.0) }));
+        // A volume knows no zeroing that is durable at once: a flush comes behind it.
+        self.slots[slot].fua = command.fua() && geometry.volatile;
+        self.ask_for_ranges(slot);
         Ok(())
     }
 
@@ -114,19 +126,6 @@ impl NvmeTarget {
         let slot = self.begin(command, place, State::Collecting).ok_or(Refused::Overrun)?;
         self.slots[slot].job = Some(Box::new(Job::new(*command.0)));
         self.expect_data(slot, command, out);
-        Ok(())
-    }
-
-    fn start_job(
-        &mut self,
-        command: Command<'_>,
-        place: Place,
-        op: Op,
-        ranges: Vec<(u64, u64)>,
-    ) -> Result<(), Refused> {
-        let slot = self.begin(command, place, State::Working).ok_or(Refused::Overrun)?;
-        self.slots[slot].job = Some(Box::new(Job { op, ranges, ..Job::new(*command.0) }));
-        self.ask_for_ranges(slot);
         Ok(())
     }
 
@@ -200,9 +199,14 @@ impl NvmeTarget {
             return self.fail_when_quiet(slot, out);
         }
         self.ask_for_ranges(slot);
-        if self.slots[slot].flying == 0 {
-            self.finish(slot, out);
+        let work = &mut self.slots[slot];
+        if work.flying != 0 {
+            return;
         }
+        if std::mem::take(&mut work.fua) {
+            return self.ask_for_flush(slot);
+        }
+        self.finish(slot, out);
     }
 
     /// Hands ranges to the volume, as many as may be with it.

@@ -34,7 +34,8 @@ mod cc {
     /// Command set, page size and arbitration, which have one choice each: 0.
     pub(super) const CHOICES: u32 = 0x3ff0;
     pub(super) const SHUTDOWN: u32 = 3 << 14;
-    pub(super) const ENTRY_SIZES: u32 = 0xff << 16;
+    pub(super) const SUBMISSION_SIZE: u32 = 0xf << 16;
+    pub(super) const COMPLETION_SIZE: u32 = 0xf << 20;
     /// Entries of 2⁶ and 2⁴ bytes.
     pub(super) const USUAL_SIZES: u32 = 0x46 << 16;
 }
@@ -105,8 +106,11 @@ impl NvmeTarget {
 
     fn enable(&mut self, configuration: u32) {
         let Some(admin) = &mut self.admin else { return };
-        let sizes = configuration & cc::ENTRY_SIZES == cc::USUAL_SIZES || admin.discovery;
-        if configuration & cc::CHOICES != 0 || !sizes {
+        //= NVMe base §CC: the sizes are set before there are I/O queues, so each may still be 0.
+        let sizes = [cc::SUBMISSION_SIZE, cc::COMPLETION_SIZE].iter().all(|mask| {
+            matches!(configuration & mask, size if size == 0 || size == cc::USUAL_SIZES & mask)
+        });
+        if configuration & cc::CHOICES != 0 || !(sizes || admin.discovery) {
             //= NVMe base §CC: a configuration that is not supported is a fatal error.
             admin.status |= csts::FATAL;
             return;
