@@ -260,8 +260,10 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
             }
         }
     }
-    let (own_files, files, stripes, part_bytes) = (false, 1, None, None);
-    Some(Place { volumes, own_files, files, stripes, range: Range::WHOLE, part_bytes })
+    let (own_files, files, stripes) = (false, 1, None);
+    let (part_bytes, whole_bytes) = (None, None);
+    let range = Range::WHOLE;
+    Some(Place { volumes, own_files, files, stripes, range, part_bytes, whole_bytes })
 }
 
 /// What stores a file of the trace. One that is not there is made with the size that is said, never

@@ -1,15 +1,16 @@
 //! Which volumes a job drives, and which part of each.
 
+use std::collections::HashMap;
 use std::ops;
 
-use super::access;
 use super::convert::{Converter, range};
 use super::job::FioJob;
 use super::settings::{Engine, Service, Settings, Sizes};
 use super::value::Amount;
+use super::{access, parts};
 use crate::formats::note::Treatment;
 use crate::formats::reading::Storage;
-use crate::spec::{Range, Stripes};
+use crate::spec::{Range, Step, Stripes};
 
 /// What lengths and places of files are multiples of, if nothing else is wanted.
 const SECTOR_BYTES: u64 = 512;
@@ -30,6 +31,8 @@ pub struct Place {
     pub range: Range,
     /// How long that part is, where it is known: what one worker goes through.
     pub part_bytes: Option<u64>,
+    /// How long the shortest volume is, where it is known.
+    pub whole_bytes: Option<u64>,
 }
 
 /// The place of those `clones` of a job that work on the same part. `None`: it was refused.
@@ -39,8 +42,8 @@ pub(super) fn place(
     clones: ops::Range<u32>,
 ) -> Option<Place> {
     let settings = &job.settings;
-    let offset = offset(converter, job, clones.start)?;
-    let (storages, own_files) = storages(converter, job, offset, clones)?;
+    let offset = parts::offset(converter, job, clones.start)?;
+    let (storages, offset, own_files) = storages(converter, job, offset, clones)?;
     let mut volumes = Vec::new();
     for storage in &storages {
         match converter.volume(storage) {
@@ -74,13 +77,14 @@ pub(super) fn place(
             *made = (*bytes).max(*made);
         }
     }
-    let part = settings.part(files);
-    let part_bytes = part_bytes(part, offset, capacity);
+    let part = parts::part(settings, files, offset);
+    let part_bytes = parts::part_bytes(part, offset, capacity);
+    let whole_bytes = capacity.max(parts::file_bytes(part, offset));
     let range = range(offset, part);
     if together {
         return striped(converter, job, volumes, files, part_bytes);
     }
-    Some(Place { volumes, own_files, files, stripes: None, range, part_bytes })
+    Some(Place { volumes, own_files, files, stripes: None, range, part_bytes, whole_bytes })
 }
 
 /// Whether a clone goes from one file to the next: where it has fewer I/Os under way than files,
@@ -142,52 +146,26 @@ fn striped(
     let stripes = Some(Stripes { bytes, share_bytes: part });
     let part_bytes = part.and_then(|bytes| bytes.checked_mul(u64::from(files)));
     let (own_files, range) = (false, Range::WHOLE);
-    Some(Place { volumes, own_files, files: 1, stripes, range, part_bytes })
+    Some(Place { volumes, own_files, files: 1, stripes, range, part_bytes, whole_bytes: None })
 }
 
-/// Where the part of a clone begins.
-fn offset(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> Option<Amount> {
-    let settings = &job.settings;
-    let offset = match (settings.offset, settings.offset_increment) {
-        (offset, Amount::Bytes(0)) => Some(offset),
-        (Amount::Bytes(start), Amount::Bytes(step)) => {
-            let moved = step.checked_mul(u64::from(part)).and_then(|far| far.checked_add(start));
-            moved.map(Amount::Bytes)
-        }
-        (Amount::Percent(start), Amount::Percent(step)) => {
-            let moved = u64::from(start) + u64::from(step) * u64::from(part);
-            u32::try_from(moved).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
-        }
-        (Amount::Bytes(0), Amount::Percent(step)) => {
-            let moved = u64::from(step) * u64::from(part);
-            u32::try_from(moved).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
-        }
-        _ => None,
-    };
-    if offset.is_none() {
-        let why = "offset and offset_increment are both bytes or both percent, and end within the \
-                   volume";
-        converter.refuse(job, "offset_increment", why);
-    }
-    offset
-}
-
-/// What stores, and whether each clone has its own.
+/// What stores, where the part of it begins, and whether each clone has its own.
 fn storages(
     converter: &mut Converter<'_>,
     job: &FioJob,
     offset: Amount,
     clones: ops::Range<u32>,
-) -> Option<(Vec<Storage>, bool)> {
+) -> Option<(Vec<Storage>, Amount, bool)> {
     let settings = &job.settings;
     match settings.engine {
         Engine::Nothing => {
-            let Some(Amount::Bytes(size)) = settings.part(1) else {
+            let Some(Amount::Bytes(size)) = parts::part(settings, 1, offset) else {
                 converter.refuse(job, "size", "ioengine=null wants a size in bytes");
                 return None;
             };
             let start = if let Amount::Bytes(start) = offset { start } else { 0 };
-            Some((vec![Storage::Nothing { size_bytes: size.saturating_add(start) }], false))
+            let size_bytes = size.saturating_add(start);
+            Some((vec![Storage::Nothing { size_bytes }], offset, false))
         }
         Engine::Remote => {
             let named = settings.files.iter().all(|name| name.contains("://"));
@@ -195,24 +173,64 @@ fn storages(
                 converter.refuse(job, "filename", "libiscsi wants the URI of a volume");
                 return None;
             }
-            Some((settings.files.iter().map(|uri| Storage::Uri(uri.clone())).collect(), false))
+            let storages = settings.files.iter().map(|uri| Storage::Uri(uri.clone())).collect();
+            Some((storages, offset, false))
         }
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let (names, own_files) = names(converter, job, clones)?;
             let files = if own_files { 1 } else { names.len() as u32 };
-            let own = file_bytes(settings.part(files), offset);
             let odd = is_odd(settings);
-            let file = |name: &String| Storage::File {
+            let file = |name: &String, own: Option<u64>, made: Option<u64>| Storage::File {
                 path: path(settings, name),
                 block_bytes: (!settings.direct && odd).then_some(1),
                 // A job before may have made it, and larger.
-                size_bytes: own.max(converter.made.get(&path(settings, name)).copied()),
+                size_bytes: own.max(made),
                 direct: settings.direct,
                 iopoll: settings.hipri,
                 // Only io_uring has it.
                 sqpoll: settings.sqthread_poll && settings.engine == Engine::Kernel,
             };
-            Some((names.iter().map(file).collect(), own_files))
+            let made = |name: &String| converter.made.get(&path(settings, name)).copied();
+            let bare: Vec<Storage> =
+                names.iter().map(|name| file(name, None, made(name))).collect();
+            let offset = parts::of_missing(converter, job, offset, &bare);
+            let own = parts::file_bytes(parts::part(settings, files, offset), offset);
+            let made = |name: &String| converter.made.get(&path(settings, name)).copied();
+            let storages = names.iter().map(|name| file(name, own, made(name))).collect();
+            Some((storages, offset, own_files))
+        }
+    }
+}
+
+/// Files that several jobs use are made as long as the one wants them that goes furthest.
+pub(super) fn widest(converter: &Converter<'_>, steps: &mut [Step]) {
+    if !converter.options.volumes.is_empty() {
+        return;
+    }
+    let mut longest: HashMap<&str, u64> = HashMap::new();
+    for storage in converter.named.keys() {
+        if let Storage::File { path, size_bytes: Some(bytes), .. } = storage {
+            let most = longest.entry(path).or_default();
+            *most = (*bytes).max(*most);
+        }
+    }
+    let mut longer: HashMap<String, String> = HashMap::new();
+    for storage in converter.named.keys() {
+        let Storage::File { path, size_bytes: Some(bytes), .. } = storage else { continue };
+        let Some(most) = longest.get(path.as_str()).filter(|most| *most > bytes) else { continue };
+        let mut wide = storage.clone();
+        if let Storage::File { size_bytes, .. } = &mut wide {
+            *size_bytes = Some(*most);
+        }
+        let uri = converter.options.volume;
+        if let (Ok(old), Ok(new)) = (uri(storage), uri(&wide)) {
+            longer.insert(old, new);
+        }
+    }
+    let groups = steps.iter_mut().flat_map(|step| &mut step.groups);
+    for uri in groups.flat_map(|group| &mut group.volumes) {
+        if let Some(new) = longer.get(uri) {
+            uri.clone_from(new);
         }
     }
 }
@@ -232,21 +250,22 @@ fn names(
         return Some((settings.files.clone(), false));
     }
     // By a format files can be meant that a run before has left.
-    if settings.part(1).is_none() && settings.name_format.is_none() {
+    let sized = settings.size.is_some() || settings.file_size.is_some();
+    if !sized && settings.name_format.is_none() {
         converter.refuse(job, "filename", "no file is named, and no size to make one of");
         return None;
     }
     let format = settings.name_format.as_deref().unwrap_or(NAME_FORMAT);
     let has = |word| format.char_indices().any(|(at, _)| begins_with(&format[at..], word));
     let of_job = has("$jobname");
-    let odd = format.contains('?') || of_job && job.name.contains(['/', '?']);
+    let odd = format.contains('?') || of_job && job.section.contains(['/', '?']);
     if odd {
         converter.refuse(job, "name", "no / and ? can stand in the name of a file");
         return None;
     }
     // The m-th file of the n-th clone is called NAME.n.m, as with fio.
     let files = settings.nr_files;
-    let name = |(clone, file): (u32, u32)| made_up(format, &job.name, clone, file);
+    let name = |(clone, file): (u32, u32)| made_up(format, &job.section, clone, file);
     if !has("$jobnum") && settings.clones > 1 && clones.start == 0 {
         let why = "all clones work on the same files; of fio's only the first does";
         converter.note(job, "filename_format", Treatment::Differs, why);
@@ -308,30 +327,5 @@ pub(super) fn path(settings: &Settings, name: &str) -> String {
     match &settings.directory {
         Some(directory) => format!("{}/{name}", directory.trim_end_matches('/')),
         None => name.to_owned(),
-    }
-}
-
-/// Size with which a file is made that is not there.
-fn file_bytes(part: Option<Amount>, offset: Amount) -> Option<u64> {
-    match (part, offset) {
-        (Some(Amount::Bytes(size)), Amount::Bytes(start)) => start.checked_add(size),
-        _ => None,
-    }
-}
-
-/// Length of the part that is used, where it is known.
-fn part_bytes(part: Option<Amount>, offset: Amount, capacity: Option<u64>) -> Option<u64> {
-    let of = |percent: u32, bytes: u64| (u128::from(bytes) * u128::from(percent) / 100) as u64;
-    match (part, capacity) {
-        (Some(Amount::Bytes(bytes)), _) => Some(bytes),
-        (Some(Amount::Percent(percent)), Some(capacity)) => Some(of(percent, capacity)),
-        (None, Some(capacity)) => {
-            let start = match offset {
-                Amount::Bytes(start) => start,
-                Amount::Percent(percent) => of(percent, capacity),
-            };
-            capacity.checked_sub(start)
-        }
-        (_, None) => None,
     }
 }
