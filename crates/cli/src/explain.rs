@@ -109,8 +109,8 @@ fn explained(file: &str, reading: &Reading) -> String {
         Some(job) => {
             describe(&mut text, file, job);
             if Format::of(file) == Some(Format::Fio) {
-                for (path, bytes) in layout::missing(job) {
-                    let (path, size) = (path.display(), print_size(bytes));
+                for (path, file) in layout::missing(job) {
+                    let (path, size) = (path.display(), print_size(file.bytes));
                     text.push(format!("before it, {path} is written, {size}: it is not there"));
                 }
             }

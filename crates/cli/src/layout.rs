@@ -9,9 +9,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use block::{Rng, print_size};
-use load::Stop;
-use load::spec::{Group, JobSpec};
+use block::print_size;
+use load::spec::{Content, Group, JobSpec};
+use load::{LaidOut, Stop};
 use volume::{FileUri, Uri};
 
 use crate::output;
@@ -19,15 +19,25 @@ use crate::output;
 /// Bytes that are written at once.
 const CHUNK: usize = 1 << 20;
 
-/// Files that a group reads and nobody before it writes, with the size that they are to have.
-pub fn missing(job: &JobSpec) -> BTreeMap<PathBuf, u64> {
+/// What a file is to be that is not there.
+pub struct Missing {
+    /// Its size.
+    pub bytes: u64,
+    /// What it holds: what the job that reads it first would write.
+    content: Content,
+    /// Bytes that are written at once: a pattern begins anew with each.
+    chunk: usize,
+}
+
+/// Files that a group reads and nobody before it writes.
+pub fn missing(job: &JobSpec) -> BTreeMap<PathBuf, Missing> {
     let mut written: HashSet<PathBuf> = HashSet::new();
-    let mut missing: BTreeMap<PathBuf, u64> = BTreeMap::new();
+    let mut missing: BTreeMap<PathBuf, Missing> = BTreeMap::new();
     for group in job.steps.iter().flat_map(|step| &step.groups) {
         for (path, bytes) in files(group) {
             if reads(group) && !written.contains(&path) && is_missing(&path) {
-                let size = missing.entry(path.clone()).or_default();
-                *size = bytes.max(*size);
+                let file = missing.entry(path.clone()).or_insert_with(|| Missing::of(group));
+                file.bytes = bytes.max(file.bytes);
             }
             if group.workload.writes() {
                 written.insert(path);
@@ -35,6 +45,22 @@ pub fn missing(job: &JobSpec) -> BTreeMap<PathBuf, u64> {
         }
     }
     missing
+}
+
+impl Missing {
+    /// For a group that reads it first.
+    fn of(group: &Group) -> Missing {
+        // What is compared was not written: nobody must find it.
+        let content = match group.workload.verify {
+            Some(_) => Content::default(),
+            None => group.workload.content.clone(),
+        };
+        let chunk = match content.pattern {
+            Some(_) => group.workload.access.longest_bytes().max(1) as usize,
+            None => CHUNK,
+        };
+        Missing { bytes: 0, content, chunk }
+    }
 }
 
 /// Whether it reads what it has not written first.
@@ -63,13 +89,13 @@ fn is_missing(path: &Path) -> bool {
 /// anybody wants. `None` if the user asked for an end before.
 pub fn make(job: &JobSpec, stop: &Stop) -> Result<Option<Vec<PathBuf>>> {
     let mut names = Vec::new();
-    for (path, bytes) in missing(job) {
-        let (name, size) = (path.display(), print_size(bytes));
+    for (number, (path, file)) in (0..).zip(missing(job)) {
+        let (name, size) = (path.display(), print_size(file.bytes));
         output::note(format_args!("drumfire: writes {name} first, {size}, as fio does"));
         let mut beside = OsString::from(&path);
         beside.push(".part");
         let beside = PathBuf::from(beside);
-        let whole = write(&beside, bytes, job.seed, stop);
+        let whole = write(&beside, &file, (job.seed, number), stop);
         let made = whole.and_then(|whole| {
             if whole {
                 fs::rename(&beside, &path)?;
@@ -100,27 +126,31 @@ pub fn folders(job: &JobSpec) -> Result<()> {
     Ok(())
 }
 
-/// Whether a job drives files only. To name one of them as what may be overwritten allows nothing
-/// else then; a volume of another kind asks only whether anything was named.
+/// Whether a job drives files only, or what keeps nothing. To name one of them as what may be
+/// overwritten allows nothing else then; a volume of another kind asks only whether anything was
+/// named.
 pub fn only_files(job: &JobSpec) -> bool {
     let mut volumes = job.steps.iter().flat_map(|step| &step.groups).flat_map(|g| &g.volumes);
-    volumes.all(|text| matches!(text.parse(), Ok(Uri::File(_))))
+    volumes.all(|text| matches!(text.parse(), Ok(Uri::File(_) | Uri::Null { .. })))
 }
 
-/// Writes what nothing can compress, down to the device: the run begins without it.
-fn write(path: &Path, bytes: u64, seed: u64, stop: &Stop) -> std::io::Result<bool> {
+/// Writes a file down to the device: the run begins without it.
+fn write(
+    path: &Path,
+    missing: &Missing,
+    (seed, number): (u64, u64),
+    stop: &Stop,
+) -> std::io::Result<bool> {
     let mut file = File::create(path)?;
-    let mut rng = Rng::new(seed, bytes);
-    let mut chunk = vec![0; CHUNK];
-    let mut left = bytes;
+    let mut content = LaidOut::new(&missing.content, seed, number);
+    let mut chunk = vec![0; missing.chunk];
+    let mut left = missing.bytes;
     while left > 0 {
         if stop.asked() > 0 {
             return Ok(false);
         }
-        for word in chunk.chunks_exact_mut(8) {
-            word.copy_from_slice(&rng.next_u64().to_le_bytes());
-        }
-        let part = left.min(CHUNK as u64);
+        content.fill(&mut chunk);
+        let part = left.min(chunk.len() as u64);
         file.write_all(&chunk[..part as usize])?;
         left -= part;
     }
