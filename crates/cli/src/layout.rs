@@ -11,9 +11,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use block::{Rng, print_size};
-use load::Stop;
-use load::spec::{Group, JobSpec, LaidOut};
+use block::print_size;
+use load::spec::{Content, Group, JobSpec, LaidOut};
+use load::{FirstContent, Stop};
 use volume::{FileUri, OpenError, Uri};
 
 use crate::exit::UsageError;
@@ -23,33 +23,37 @@ use crate::output;
 const CHUNK: usize = 1 << 20;
 
 /// What a file that is missing becomes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Making {
     /// How long.
     pub size_bytes: u64,
     /// All of it is written.
     pub written: bool,
+    /// What it holds then.
+    content: Content,
+    /// Bytes that are written at once: a pattern begins anew with each.
+    chunk: usize,
 }
 
 /// Files that are missing or empty: those that the job lays out, and with `as_fio` those that a
 /// group reads and nobody before it writes.
 pub fn missing(job: &JobSpec, as_fio: bool) -> BTreeMap<PathBuf, Making> {
     let mut missing: BTreeMap<PathBuf, Making> = BTreeMap::new();
-    let mut take = |path: &Path, size_bytes: u64, written: bool| {
+    let mut take = |path: &Path, size_bytes: u64, written: bool, reader: Option<&Group>| {
         if is_missing(path) {
-            let making = missing.entry(path.to_owned()).or_default();
+            let making = missing.entry(path.to_owned()).or_insert_with(|| Making::of(reader));
             making.size_bytes = size_bytes.max(making.size_bytes);
             making.written |= written;
         }
     };
     for LaidOut { path, size_bytes, written, .. } in &job.laid_out {
-        take(Path::new(path), *size_bytes, *written);
+        take(Path::new(path), *size_bytes, *written, None);
     }
     let mut known: HashSet<PathBuf> = HashSet::new();
     for group in job.steps.iter().flat_map(|step| &step.groups).filter(|_| as_fio) {
         for (path, bytes) in files(group) {
             if reads(group) && !known.contains(&path) {
-                take(&path, bytes, true);
+                take(&path, bytes, true, Some(group));
             }
             if group.workload.writes() {
                 known.insert(path);
@@ -57,6 +61,20 @@ pub fn missing(job: &JobSpec, as_fio: bool) -> BTreeMap<PathBuf, Making> {
         }
     }
     missing
+}
+
+impl Making {
+    /// A file of no length yet. What a group reads first is what it would write.
+    fn of(reader: Option<&Group>) -> Making {
+        // What is compared was not written: nobody must find it.
+        let workload = reader.map(|group| &group.workload).filter(|it| it.verify.is_none());
+        let content = workload.map_or_else(Content::default, |it| it.content.clone());
+        let chunk = match (workload, &content.pattern) {
+            (Some(workload), Some(_)) => workload.access.longest_bytes().max(1) as usize,
+            _ => CHUNK,
+        };
+        Making { size_bytes: 0, written: false, content, chunk }
+    }
 }
 
 /// Whether it reads what it has not written first.
@@ -107,7 +125,7 @@ pub fn make(
         grown.with_context(|| format!("cannot make {name} longer"))?;
     }
     let mut names = Vec::new();
-    for (path, making) in missing(job, as_fio) {
+    for (number, (path, making)) in (0..).zip(missing(job, as_fio)) {
         let (name, size) = (path.display(), print_size(making.size_bytes));
         if !making.written {
             output::note(format_args!("drumfire: makes {name} first, {size} without data"));
@@ -120,7 +138,7 @@ pub fn make(
         let mut beside = OsString::from(&path);
         beside.push(".part");
         let beside = PathBuf::from(beside);
-        let whole = write(&beside, making.size_bytes, job.seed, stop);
+        let whole = write(&beside, &making, (job.seed, number), stop);
         let made = whole.and_then(|whole| {
             if whole {
                 fs::rename(&beside, &path)?;
@@ -179,27 +197,31 @@ pub fn folders(job: &JobSpec) -> Result<()> {
     Ok(())
 }
 
-/// Whether a job drives files only. To name one of them as what may be overwritten allows nothing
-/// else then; a volume of another kind asks only whether anything was named.
+/// Whether a job drives files only, or what keeps nothing. To name one of them as what may be
+/// overwritten allows nothing else then; a volume of another kind asks only whether anything was
+/// named.
 pub fn only_files(job: &JobSpec) -> bool {
     let mut volumes = job.steps.iter().flat_map(|step| &step.groups).flat_map(|g| &g.volumes);
-    volumes.all(|text| matches!(text.parse(), Ok(Uri::File(_))))
+    volumes.all(|text| matches!(text.parse(), Ok(Uri::File(_) | Uri::Null { .. })))
 }
 
-/// Writes what nothing can compress, down to the device: the run begins without it.
-fn write(path: &Path, bytes: u64, seed: u64, stop: &Stop) -> std::io::Result<bool> {
+/// Writes a file down to the device: the run begins without it.
+fn write(
+    path: &Path,
+    making: &Making,
+    (seed, number): (u64, u64),
+    stop: &Stop,
+) -> std::io::Result<bool> {
     let mut file = File::create(path)?;
-    let mut rng = Rng::new(seed, bytes);
-    let mut chunk = vec![0; CHUNK];
-    let mut left = bytes;
+    let mut content = FirstContent::new(&making.content, seed, number);
+    let mut chunk = vec![0; making.chunk];
+    let mut left = making.size_bytes;
     while left > 0 {
         if stop.asked() > 0 {
             return Ok(false);
         }
-        for word in chunk.chunks_exact_mut(8) {
-            word.copy_from_slice(&rng.next_u64().to_le_bytes());
-        }
-        let part = left.min(CHUNK as u64);
+        content.fill(&mut chunk);
+        let part = left.min(chunk.len() as u64);
         file.write_all(&chunk[..part as usize])?;
         left -= part;
     }

@@ -12,6 +12,24 @@ const CHUNK: usize = 4096;
 /// Different contents of duplicates, likewise. Few, so that they add nothing to what is stored.
 const DUPLICATES: u64 = 64;
 
+/// Content of a file that is written before a job that only reads it.
+#[derive(Debug)]
+pub struct FirstContent(Writer);
+
+impl FirstContent {
+    /// As the writes of a job would be; `seed` decides what is random, and files of other numbers
+    /// hold other data.
+    pub fn new(content: &Content, seed: u64, number: u64) -> FirstContent {
+        FirstContent(Writer::new(content, seed, number))
+    }
+
+    /// Fills what comes next, of any length; a pattern begins with it.
+    pub fn fill(&mut self, buf: &mut [u8]) {
+        self.0.fill(buf);
+        self.0.renew(buf);
+    }
+}
+
 /// Makes the content of one worker's writes.
 ///
 /// Buffers hold random bytes from the start. Each write is masked with a number of its own and puts

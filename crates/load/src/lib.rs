@@ -30,6 +30,7 @@ mod witness;
 mod worker;
 
 pub use crate::ceiling::{SECONDS as CEILING_SECONDS, StandIn, on_stand_ins, stand_ins};
+pub use crate::content::FirstContent;
 pub use crate::engine::Stop;
 pub use crate::ledger::{Finding, FindingKind};
 pub use crate::recheck::{Asked, Recheck, recheck};

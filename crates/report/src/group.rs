@@ -15,6 +15,8 @@ pub(crate) struct Group<'a> {
     pub workload: &'a Value,
     /// What of it forms of fio show, likewise.
     pub figures: &'a Value,
+    /// Groups of figures begin anew with it.
+    pub begins: bool,
     /// Reads.
     pub read: Part,
     /// Writes.
@@ -56,7 +58,8 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
     for (group, word) in groups.into_iter().zip(words) {
         let workers = begin..begin + group.workers.len();
         begin = workers.end;
-        match (word, found.last_mut().filter(|_| before == "step")) {
+        let joins = before == "step" && !group.begins;
+        match (word, found.last_mut().filter(|_| joins)) {
             ("step", Some(last)) => {
                 let first = workers.start - last.workers.len();
                 last.workers = &result.workers[first..workers.end];
@@ -64,7 +67,10 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
                 last.write.merge(&group.write);
                 last.other.merge(&group.other);
             }
-            ("worker", _) => found.extend(group.workers.iter().map(|worker| group.alone(worker))),
+            ("worker", _) => {
+                let workers = group.workers.iter().enumerate();
+                found.extend(workers.map(|(index, worker)| group.alone(index, worker)));
+            }
             _ => found.push(group),
         }
         before = word;
@@ -73,8 +79,8 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// One worker as a group.
-    fn alone(&self, worker: &'a WorkerResult) -> Group<'a> {
+    /// One worker as a group, by its number in this one.
+    fn alone(&self, index: usize, worker: &'a WorkerResult) -> Group<'a> {
         let histograms = &worker.histograms;
         Group {
             name: self.name.clone(),
@@ -82,6 +88,7 @@ impl<'a> Group<'a> {
             per_volume: self.per_volume,
             workload: self.workload,
             figures: self.figures,
+            begins: self.begins && index == 0,
             read: Part::of(&worker.read, &histograms.read),
             write: Part::of(&worker.write, &histograms.write),
             other: Part::of(&worker.other, &histograms.other),
@@ -120,6 +127,7 @@ fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
         let name = if name.is_empty() { &result.job.name } else { name };
         let workload = group.get("workload").unwrap_or(&Value::Null);
         let figures = group.get("figures").unwrap_or(&Value::Null);
+        let begins = figures.get("begins").and_then(Value::as_bool).unwrap_or_default();
         let histograms = |of: fn(&Histograms) -> &Buckets| {
             move |worker: &WorkerResult| of(&worker.histograms).clone()
         };
@@ -134,6 +142,7 @@ fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
             per_volume,
             workload,
             figures,
+            begins,
             read: part(|worker| &worker.read, |h| &h.read),
             write: part(|worker| &worker.write, |h| &h.write),
             other: part(|worker| &worker.other, |h| &h.other),
@@ -156,6 +165,7 @@ pub(crate) fn whole(result: &RunResult) -> Group<'_> {
         per_volume: 1,
         workload: result.spec.pointer("/steps/0/groups/0/workload").unwrap_or(&Value::Null),
         figures: result.spec.pointer("/steps/0/groups/0/figures").unwrap_or(&Value::Null),
+        begins: false,
         read: part(&totals.read, &result.histograms.read),
         write: part(&totals.write, &result.histograms.write),
         other: part(&totals.other, &result.histograms.other),

@@ -24,6 +24,13 @@ pub struct Figures {
     /// Whether reads, writes and trims are shown apart.
     #[serde(default, skip_serializing_if = "is_default")]
     pub directions: Directions,
+    /// With it groups of figures begin anew, within a step: what is reported as one with others
+    /// is so with those from here on, and fio's forms have another `groupid`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub begins: bool,
+    /// What is said of it, for people; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
 }
 
 /// How reads, writes and trims are shown.
@@ -41,8 +48,14 @@ pub enum Directions {
 
 impl Default for Figures {
     fn default() -> Figures {
-        let (percentiles, directions) = (Vec::new(), Directions::Apart);
-        Figures { percentiles, of_completion: true, of_whole: false, directions }
+        Figures {
+            percentiles: Vec::new(),
+            of_completion: true,
+            of_whole: false,
+            directions: Directions::Apart,
+            begins: false,
+            description: String::new(),
+        }
     }
 }
 
@@ -77,7 +90,10 @@ mod test {
         for directions in [Directions::Apart, Directions::Mixed, Directions::Both] {
             let (of_completion, of_whole) = (false, true);
             let percentiles = vec![5.0, 99.9];
-            let figures = Figures { percentiles, of_completion, of_whole, directions };
+            let description = "two \"words\"".to_owned();
+            let begins = true;
+            let figures =
+                Figures { percentiles, of_completion, of_whole, directions, begins, description };
             let text = toml::to_string(&figures).unwrap();
             assert_eq!(toml::from_str::<Figures>(&text).unwrap(), figures, "{text}");
         }

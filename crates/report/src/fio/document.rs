@@ -76,6 +76,8 @@ pub(super) struct Job {
     pub latency_target: u64,
     pub latency_percentile: f64,
     pub latency_window: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desc: Option<String>,
 }
 
 /// Without `mixed` alone, each by itself; flushes go with them.

@@ -18,6 +18,7 @@ mod trace;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use stats::{Buckets, Failure, RunResult, Second};
 
@@ -31,22 +32,26 @@ use crate::group::{self, Group, Part};
 const VERSION: &str = "fio-3.33";
 
 /// Writes the document of a run, a result for each of its steps; with the histograms (`json+`) if
-/// `plus`. A step is a group of fio's: what waited for all before it.
+/// `plus`. A step is a group of fio's, or several: what waited for all before it.
 pub fn write(steps: &[RunResult], plus: bool, out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
-    let of_step = |(id, result): (u32, &RunResult)| {
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut id = 0;
+    for result in steps {
         let entries = group::entries(result);
         let alone = entries.len() == 1;
-        let job = |group: &Group<'_>| job(result, group, id, alone, plus);
-        entries.iter().map(job).collect::<Vec<Job>>()
-    };
+        for (index, group) in entries.iter().enumerate() {
+            id += u32::from(!jobs.is_empty() && (index == 0 || group.begins));
+            jobs.push(job(result, group, id, alone, plus));
+        }
+    }
     let (timestamp_ms, time) = ended(last);
     let document = Document {
         version: format!("{VERSION} ({} {})", last.tool.name, last.tool.version),
         timestamp: timestamp_ms / 1000,
         timestamp_ms,
         time,
-        jobs: (0..).zip(steps).flat_map(of_step).collect(),
+        jobs,
         disk_util: disks::disks(steps),
     };
     document.serialize(&mut Serializer::with_formatter(&mut *out, AsFio::default()))?;
@@ -93,7 +98,8 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
     let error = (errors > 0).then(|| first_error(result, group));
     // A job that ends because of what it did not keep fails with the number that fio has for it.
     let missed = group.workers.iter().find_map(|worker| worker.missed.as_ref());
-    let ended = missed.map(|missed| missed.errno).or(error);
+    let differs = differs(result, group).then_some(EILSEQ);
+    let ended = missed.map(|missed| missed.errno).or(differs).or(error);
     let (latency_depth, latency_target, latency_percentile, latency_window) =
         options::search(group);
     Job {
@@ -122,6 +128,28 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         latency_target,
         latency_percentile,
         latency_window,
+        desc: group.figures.get("description").and_then(Value::as_str).map(str::to_owned),
+    }
+}
+
+/// The errno with which fio ends a job that finds other data than were written.
+const EILSEQ: u32 = 84;
+
+/// Whether the group found other data than were written: where the result says which worker did,
+/// it is one of its own, and otherwise any group that compares.
+fn differs(result: &RunResult, group: &Group<'_>) -> bool {
+    let failed =
+        |check: &stats::Check| check.code == "H05" && check.verdict == stats::Verdict::Fail;
+    if !result.checks.iter().any(failed) {
+        return false;
+    }
+    let said = result.partial.as_deref().unwrap_or_default();
+    let read = |worker: &stats::WorkerResult| {
+        said.strip_prefix(worker.name.as_str()).is_some_and(|rest| rest.starts_with(" read other"))
+    };
+    match result.workers.iter().any(read) {
+        true => group.workers.iter().any(read),
+        false => group.workload.get("verify").is_some(),
     }
 }
 
@@ -224,8 +252,6 @@ impl Formatter for AsFio {
 
 #[cfg(test)]
 mod test {
-    use serde_json::Value;
-
     use super::*;
     use crate::sample;
 

@@ -4,6 +4,7 @@ use super::convert::Converter;
 use super::job::FioJob;
 use super::lengths::{self, LINES_MAX};
 use super::settings::{Distribution, Settings, Sizes};
+use super::storage::Place;
 use super::value::Amount;
 use crate::formats::note::Treatment;
 use crate::spec::{Access, Extent, Line, Places, Walk, Zone};
@@ -117,6 +118,7 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
         converter.refuse(job, "bs_is_seq_rand", why);
     }
     let parts = parts(settings);
+    parts.iter().for_each(|part| lengths::one_word(converter, job, part.sizes));
     let sizes = parts.iter().map(|part| &settings.sizes[part.sizes]);
     if let Some(steps) = lengths::too_many(settings, sizes) {
         let why = format!("it stands for {steps} sizes; {LINES_MAX} are the most");
@@ -168,15 +170,17 @@ fn align(settings: &Settings, direction: usize, divisor: u64) -> u64 {
     }
 }
 
-/// Bytes of one pass over a part of `bytes` with holes between sequential I/Os, if it ends the job:
-/// where the next I/O would begin within the part, but not fit. `None` otherwise: fio begins again
-/// then, until it has done all bytes.
-pub(super) fn pass_bytes(settings: &Settings, bytes: u64) -> Option<u64> {
+/// Bytes of one pass over a part with holes between sequential I/Os, if it ends the job: where the
+/// next I/O would begin within the file, but not fit into the part. `None` otherwise: fio begins
+/// again then, until it has done all bytes.
+pub(super) fn pass_bytes(settings: &Settings, place: &Place) -> Option<u64> {
+    let bytes = place.part_bytes?;
+    let whole = place.whole_bytes.unwrap_or(bytes);
     let hole = settings.mix.hole_bytes.max(0).unsigned_abs();
     let size = size(settings).filter(|size| *size > 0 && hole > 0 && !settings.mix.random)?;
     let stride = size.checked_add(hole)?;
     let ios = bytes.checked_sub(size)? / stride + 1;
-    ios.checked_mul(stride).filter(|next| *next < bytes).map(|_| ios * size)
+    ios.checked_mul(stride).filter(|next| *next < whole).map(|_| ios * size)
 }
 
 /// Greatest common divisor.

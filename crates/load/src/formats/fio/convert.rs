@@ -8,7 +8,9 @@ use super::job::FioJob;
 use super::settings::Engine;
 use super::times::Steps;
 use super::value::Amount;
-use super::{access, cached, control, data, laid_out, logs, rates, remote, replay, storage, zones};
+use super::{
+    access, cached, control, data, laid_out, logs, parts, rates, remote, replay, storage, zones,
+};
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
@@ -96,7 +98,7 @@ pub(super) struct Converter<'a> {
     /// Delays that were drawn.
     drawn: u64,
     /// What the file names, numbered as it comes.
-    named: HashMap<Storage, usize>,
+    pub(super) named: HashMap<Storage, usize>,
     /// Traces that are written.
     pub(super) traced: HashSet<String>,
     /// Sizes of files that jobs before make, by path.
@@ -158,6 +160,7 @@ impl Converter<'_> {
         // Seeds of ours have 63 bits, and 0 is one of them.
         let seed = seed.unwrap_or(1) & (u64::MAX >> 1);
         let mut steps = steps;
+        storage::widest(&self, &mut steps);
         let cores = common_cores(&mut steps);
         let (command, name) = (String::new(), String::new());
         let (setup, files) = Default::default();
@@ -266,6 +269,9 @@ impl Converter<'_> {
             };
             let volumes = place.volumes;
             let (when, cores, cache) = (Default::default(), cores.clone(), cache);
+            let mut figures = settings.figures.clone();
+            // Clones with a part of their own are one job.
+            figures.begins &= part == 0;
             groups.push(Group {
                 name,
                 volumes,
@@ -276,7 +282,7 @@ impl Converter<'_> {
                 cores,
                 cache,
                 logs,
-                figures: settings.figures.clone(),
+                figures,
                 workload,
             });
         }
@@ -309,11 +315,12 @@ impl Converter<'_> {
             range: place.range,
             content: data::content(self, job, place, writes),
             verify: if free { data::verify(self, job) } else { None },
-            limit_bytes: if free { self.limit_bytes(job, place) } else { None },
+            limit_bytes: if free { self.limit_bytes(job, place, &access) } else { None },
             limit_ios: settings
                 .most_ios
                 .filter(|_| free)
-                .map(|ios| ios.div_ceil(u64::from(place.files))),
+                // Those of each time through the part.
+                .map(|ios| ios.saturating_mul(settings.loops).div_ceil(u64::from(place.files))),
             end_flush: settings.end_flush && writes,
             ..Workload::new(access, outstanding)
         };
@@ -327,34 +334,22 @@ impl Converter<'_> {
 
     /// How much is done before the job ends by itself; `None` when only time ends it. What is done
     /// in the ramp is part of it, as it is for fio, and stands in no figure.
-    fn limit_bytes(&mut self, job: &FioJob, place: &storage::Place) -> Option<u64> {
+    fn limit_bytes(
+        &mut self,
+        job: &FioJob,
+        place: &storage::Place,
+        access: &Access,
+    ) -> Option<u64> {
         let settings = &job.settings;
         let timed = settings.time_based && settings.runtime_us.is_some();
         if timed || self.options.seconds.is_some() {
             return None;
         }
-        let files = u64::from(place.files);
-        let once = match settings.io_size {
-            Some(Amount::Bytes(bytes)) => Some(bytes / files),
-            Some(Amount::Percent(percent)) => {
-                let share = |bytes| u128::from(bytes) * u128::from(percent) / 100;
-                place.part_bytes.map(|bytes| share(bytes) as u64)
-            }
-            None => match settings.size {
-                // With a filesize beside it, whichever is less.
-                Some(Amount::Bytes(all)) => place.part_bytes.map(|part| part.min(all / files)),
-                _ => place.part_bytes,
-            },
-        };
-        // What does not fit behind the last whole one is not begun; an io_size is passed by it.
-        let size = access::size(settings).filter(|_| settings.io_size.is_none());
-        let once = once.map(|bytes| match size {
-            Some(size) if bytes >= size => {
-                access::pass_bytes(settings, bytes).unwrap_or(bytes / size * size)
-            }
-            _ => bytes,
-        });
-        let whole = once.and_then(|bytes| bytes.checked_mul(settings.loops));
+        if parts::is_too_little(settings, place) {
+            self.refuse(job, "size", "no I/O fits into it: give a larger size or a smaller bs");
+            return None;
+        }
+        let whole = parts::all_bytes(settings, place, access);
         if whole.is_none_or(|bytes| bytes == 0) && settings.most_ios.is_none() {
             let missing = place.volumes.iter().find(|uri| self.capacity(job, uri).is_none());
             let there = match (missing, settings.size, settings.io_size) {

@@ -62,7 +62,7 @@ pub(super) fn content(
         Some(Method::Pattern | Method::PatternWithHeader) => {
             Content { pattern: verify.pattern.clone(), ..Content::default() }
         }
-        _ if !writes => Content::default(),
+        Some(_) if !writes => Content::default(),
         Some(_) => {
             let why = "what a sum verifies are our own stamps, which nothing can compress: take \
                        verify=pattern and verify_pattern";

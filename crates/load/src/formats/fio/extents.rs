@@ -94,6 +94,11 @@ pub(super) fn part(
         converter.refuse(job, "offset", "it lies behind the end of what filesize says");
         return None;
     }
+    if let (Amount::Percent(1..), true) = (offset, made) {
+        let key = if job.sets("offset") { "offset" } else { "offset_increment" };
+        let why = "a share of a file that is not there yet is 0, as with fio";
+        converter.note(job, key, Treatment::Ignored, why);
+    }
     let begin_at = match offset {
         // fio begins a file that is not there with its first byte.
         Amount::Percent(_) if same && (least.is_some() || made) => Extent::Bytes(begin),

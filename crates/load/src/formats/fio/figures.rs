@@ -70,6 +70,14 @@ pub(super) fn write(text: &mut String, figures: &Figures) {
         Directions::Mixed => text.push_str("unified_rw_reporting=mixed\n"),
         Directions::Both => text.push_str("unified_rw_reporting=both\n"),
     }
+    if figures.begins {
+        text.push_str("new_group\n");
+    }
+    let description = &figures.description;
+    // What a line cannot hold is for people only.
+    if !description.is_empty() && !description.contains([';', '#', '$', '\n', '\r']) {
+        let _ = writeln!(text, "description={description}");
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::formats::surroundings::Surroundings;
 pub struct FioJob {
     /// Its name.
     pub name: String,
+    /// The name of its section: files that it makes are called by it, as with fio.
+    pub section: String,
     /// Where its section begins.
     pub at: Place,
     /// Its settings, with the defaults above it filled in.
@@ -40,7 +42,7 @@ impl FioJob {
 }
 
 impl FioJob {
-    /// Whether a line sets `key`, its own or one of the defaults above it.
+    /// Whether a line sets `key`, by any of its names, its own or one of the defaults above it.
     pub fn sets(&self, key: &str) -> bool {
         self.setting(key).is_some()
     }
@@ -49,7 +51,7 @@ impl FioJob {
         let sections =
             std::iter::successors(self.inherited.as_deref(), |section| section.above.as_deref());
         let inherited = sections.flat_map(|section| section.lines.iter().rev());
-        self.lines.iter().rev().chain(inherited).find(|setting| setting.key == key)
+        self.lines.iter().rev().chain(inherited).find(|setting| option::plain(&setting.key) == key)
     }
 }
 
@@ -69,6 +71,7 @@ pub fn jobs(
         settings.name = None;
         take(&section.settings, &mut settings, surroundings)?;
         settings.notes.drain(..).for_each(|note| notes.take(note));
+        settings.sizes = settings.lengths.sizes();
         if section.is_global() {
             let lines = section.settings.clone();
             inherited = Some(Arc::new(Inherited { lines, above: inherited.take() }));
@@ -78,7 +81,8 @@ pub fn jobs(
         settings.direct &= !settings.mapped;
         let name = settings.name.clone().unwrap_or_else(|| section.name.clone());
         let (at, lines) = (section.at.clone(), section.settings.clone());
-        jobs.push(FioJob { name, at, settings, lines, inherited: inherited.clone() });
+        let section = section.name.clone();
+        jobs.push(FioJob { name, section, at, settings, lines, inherited: inherited.clone() });
     }
     Ok((jobs, notes))
 }

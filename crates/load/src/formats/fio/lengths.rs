@@ -57,6 +57,20 @@ fn any_lengths(least: u64, most: u64) -> Vec<(u64, f64)> {
     shares
 }
 
+/// Several words about the lengths of one direction: which of them counts is said.
+pub(super) fn one_word(converter: &mut Converter<'_>, job: &FioJob, of: usize) {
+    let said = &job.settings.lengths;
+    let (range, split) = (said.ranges[of].is_some(), said.splits[of].is_some());
+    if range && split {
+        let why = "beside bsrange fio cuts its lengths until some are nothing: keep one of the two";
+        converter.refuse(job, "bssplit", why);
+    }
+    if said.fixed[of].is_some() && (range || split) {
+        let why = "the bsrange or bssplit that holds here comes before it, as with fio";
+        converter.note(job, "bs", Treatment::Ignored, why);
+    }
+}
+
 /// What lengths of any number of bytes want.
 pub(super) fn unaligned(converter: &mut Converter<'_>, job: &FioJob, lines: usize) {
     let settings = &job.settings;

@@ -3,8 +3,8 @@
 use super::lines::Setting;
 use super::settings::{Data, Settings};
 use super::treated;
-use super::value::{self, Unit, set_each};
-use super::{control, data, figures, logs, remote, replay, words, zones};
+use super::value::{self, Amount, Unit, set_each};
+use super::{control, data, figures, logs, remote, replay, unused, words, zones};
 use crate::formats::note::{FormatError, Note, Treatment};
 use crate::formats::surroundings::Surroundings;
 
@@ -36,14 +36,18 @@ const ALIASES: &[(&str, &str)] = &[
     ("fill_fs", "fill_device"),
 ];
 
+/// The name that fio has for a setting, of all its names the one that is used here.
+pub(super) fn plain(key: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, name)| name)
+}
+
 /// Takes one setting into `settings`.
 pub fn apply(
     setting: &Setting,
     settings: &mut Settings,
     surroundings: &Surroundings<'_>,
 ) -> Result<(), FormatError> {
-    let alias = ALIASES.iter().find(|(alias, _)| *alias == setting.key);
-    let name = alias.map_or(setting.key.as_str(), |(_, name)| name);
+    let name = plain(&setting.key);
     let value = setting.value.as_deref();
     let mut taken = pattern(name, value, settings);
     let plain = [extent, time, pace, writes, order];
@@ -65,6 +69,9 @@ pub fn apply(
         }
         Some(Err(why)) => Err(setting.error(why)),
         None => {
+            if let Some(Err(why)) = unused::value(name, value, settings.kb_base) {
+                return Err(setting.error(why));
+            }
             let (treatment, why) = match treated::treat(name, value) {
                 Some(found) => found,
                 None => (Treatment::Refused, "not an option of fio that is known here".to_owned()),
@@ -107,9 +114,13 @@ fn pattern(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "percentage_sequential" => {
             each(&mut settings.random_percent, |text| Ok(100.0 - value::percent(text)?))
         }
-        "bs" => with.and_then(|value| words::block_sizes(value, &mut settings.sizes, kb)),
-        "bsrange" => with.and_then(|value| words::size_ranges(value, &mut settings.sizes, kb)),
-        "bssplit" => with.and_then(|value| words::size_splits(value, &mut settings.sizes, kb)),
+        "bs" => with.and_then(|value| words::block_sizes(value, &mut settings.lengths.fixed, kb)),
+        "bsrange" => {
+            with.and_then(|value| words::size_ranges(value, &mut settings.lengths.ranges, kb))
+        }
+        "bssplit" => {
+            with.and_then(|value| words::size_splits(value, &mut settings.lengths.splits, kb))
+        }
         "ba" => with.and_then(|value| {
             set_each(value, &mut settings.align_bytes, |text| Ok(Some(kb.size(text)?)))
         }),
@@ -138,6 +149,8 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
     let kb = settings.kb_base;
     let with = given(value);
     let amount = with.clone().and_then(|value| kb.amount(value));
+    // Nothing is what fio has where nothing is said.
+    let some = || amount.clone().map(|amount| Some(amount).filter(|it| *it != Amount::Bytes(0)));
     Some(match name {
         "filename" => put(&mut settings.files, with.and_then(words::files)),
         "nrfiles" => put(&mut settings.nr_files, with.and_then(words::at_least_one)),
@@ -153,10 +166,10 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "create_only" => put(&mut settings.before.only_made, value::switch(value)),
         "pre_read" => put(&mut settings.before.read, value::switch(value)),
         "fadvise_hint" => put(&mut settings.hint, words::hint(value)),
-        "size" => put(&mut settings.size, amount.map(Some)),
+        "size" => put(&mut settings.size, some()),
         "fill_device" => put(&mut settings.fill, value::switch(value)),
-        "filesize" => put(&mut settings.file_size, amount.map(Some)),
-        "io_size" => put(&mut settings.io_size, amount.map(Some)),
+        "filesize" => put(&mut settings.file_size, some()),
+        "io_size" => put(&mut settings.io_size, some()),
         "offset" => put(&mut settings.offset, amount),
         "offset_increment" => put(&mut settings.offset_increment, amount),
         "file_append" => put(&mut settings.appends, value::switch(value)),
@@ -246,13 +259,14 @@ fn order(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
     let text = || given(value).map(|value| Some(value.to_owned()));
     Some(match name {
         "name" => put(&mut settings.name, text()),
-        "description" => put(&mut settings.description, text()),
+        "description" => {
+            put(&mut settings.figures.description, text().map(Option::unwrap_or_default))
+        }
         // Taken first, before all others; here it is only known.
         "kb_base" => Ok(()),
         "stonewall" => put(&mut settings.stonewall, value::switch(value)),
         "group_reporting" => put(&mut settings.grouped, value::switch(value)),
-        // A new group of numbers in the report; here each job has its own.
-        "new_group" => value::switch(value).map(|_| ()),
+        "new_group" => put(&mut settings.figures.begins, value::switch(value)),
         _ => return None,
     })
 }

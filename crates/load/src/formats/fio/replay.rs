@@ -262,8 +262,8 @@ pub(super) fn place(converter: &mut Converter<'_>, job: &FioJob, access: &Access
         }
     }
     let (own_files, files, range) = (false, 1, Range::WHOLE);
-    let (stripes, turns, part_bytes) = (None, None, None);
-    Some(Place { volumes, own_files, files, stripes, turns, range, part_bytes })
+    let (stripes, turns, part_bytes, whole_bytes) = (None, None, None, None);
+    Some(Place { volumes, own_files, files, stripes, turns, range, part_bytes, whole_bytes })
 }
 
 /// What stores a file of the trace. One that is not there is made with the size that is said, never

@@ -63,7 +63,8 @@ pub(super) fn striped(
     let stripes = Some(Stripes { bytes, share_bytes: part });
     let part_bytes = part.and_then(|bytes| bytes.checked_mul(u64::from(files)));
     let (own_files, range) = (false, Range::WHOLE);
-    Some(Place { volumes, own_files, files: 1, stripes, turns, range, part_bytes })
+    let whole_bytes = None;
+    Some(Place { volumes, own_files, files: 1, stripes, turns, range, part_bytes, whole_bytes })
 }
 
 /// How files come, with so many of them open at once.

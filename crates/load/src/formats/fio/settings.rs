@@ -14,8 +14,6 @@ use crate::spec::{DataPattern, Figures, Quantity};
 pub struct Settings {
     /// Name of the job, `name=`; that of the section otherwise.
     pub name: Option<String>,
-    /// `description=`.
-    pub description: Option<String>,
     /// What `k` means.
     pub kb_base: KbBase,
     /// Files and devices, `filename=a:b`.
@@ -36,8 +34,10 @@ pub struct Settings {
     pub read_percent: f64,
     /// Share of random places for each direction, 0 to 100, where `rw` is random.
     pub random_percent: Triple<f64>,
-    /// Lengths for each direction.
+    /// Lengths for each direction, by what of `lengths` counts.
     pub sizes: Triple<Sizes>,
+    /// Lengths as each of their words says them.
+    pub lengths: Lengths,
     /// Lengths are of any number of bytes within their ranges.
     pub unaligned: bool,
     /// The lengths of reads are those of sequential I/Os, and of writes those of random ones.
@@ -162,7 +162,6 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             name: None,
-            description: None,
             kb_base: KbBase::default(),
             files: Vec::new(),
             directory: None,
@@ -174,6 +173,7 @@ impl Default for Settings {
             read_percent: 50.0,
             random_percent: [100.0; 3],
             sizes: [const { Sizes::Fixed(4096) }; 3],
+            lengths: Lengths::default(),
             unaligned: false,
             sizes_by_order: false,
             run_stays: false,
@@ -283,6 +283,33 @@ pub enum Sizes {
     Range(u64, u64),
     /// Some, with the share of each, 0 to 100.
     Split(Vec<(u64, f64)>),
+}
+
+/// What each word says about lengths, for each direction. fio keeps all three: a `bs` does not take
+/// away a `bsrange` or `bssplit` that stands before it.
+#[derive(Clone, Debug, Default)]
+pub struct Lengths {
+    /// `bs=`.
+    pub fixed: Triple<Option<Sizes>>,
+    /// `bsrange=`.
+    pub ranges: Triple<Option<Sizes>>,
+    /// `bssplit=`.
+    pub splits: Triple<Option<Sizes>>,
+}
+
+impl Lengths {
+    /// What counts: shares before ranges before a single length, as with fio.
+    pub fn sizes(&self) -> Triple<Sizes> {
+        let counts = |of: usize| {
+            let word = self.splits[of].as_ref().or(self.ranges[of].as_ref());
+            match word.or(self.fixed[of].as_ref()) {
+                Some(Sizes::Range(least, most)) if least == most => Sizes::Fixed(*most),
+                Some(sizes) => sizes.clone(),
+                None => Sizes::Fixed(4096),
+            }
+        };
+        [0, 1, 2].map(counts)
+    }
 }
 
 /// How fio does the I/O, as far as it decides what is possible.

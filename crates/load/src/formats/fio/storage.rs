@@ -1,5 +1,6 @@
 //! Which volumes a job drives, and which part of each.
 
+use std::collections::HashMap;
 use std::ops;
 
 use super::append;
@@ -12,7 +13,7 @@ use super::settings::{Engine, Settings, Sizes};
 use super::value::Amount;
 use crate::formats::note::Treatment;
 use crate::formats::reading::Storage;
-use crate::spec::{FileWalk, Range, Stripes};
+use crate::spec::{FileWalk, Range, Step, Stripes};
 
 /// What lengths and places of files are multiples of, if nothing else is wanted.
 const SECTOR_BYTES: u64 = 512;
@@ -35,6 +36,8 @@ pub struct Place {
     pub range: Range,
     /// How long that part is, where it is known: what one worker goes through.
     pub part_bytes: Option<u64>,
+    /// How long the shortest volume is, where it is known.
+    pub whole_bytes: Option<u64>,
 }
 
 /// The place of those `clones` of a job that work on the same part. `None`: it was refused.
@@ -74,12 +77,15 @@ pub(super) fn place(
     if settings.appends {
         append::grow(converter, &storages);
     }
+    let least = lengths.iter().flatten().min().copied();
     let (range, part_bytes) = extents::part(converter, job, files, offset, &lengths)?;
     if together {
         return service::striped(converter, job, volumes, files, part_bytes);
     }
+    let begin = extents::start(settings, offset, least);
+    let whole_bytes = least.max(part_bytes.and_then(|bytes| bytes.checked_add(begin)));
     let (stripes, turns) = (None, None);
-    Some(Place { volumes, own_files, files, stripes, turns, range, part_bytes })
+    Some(Place { volumes, own_files, files, stripes, turns, range, part_bytes, whole_bytes })
 }
 
 /// How long a file or volume is, or will be when a job before has made it.
@@ -148,6 +154,39 @@ pub(super) fn storages(
     }
 }
 
+/// Files that several jobs use are made as long as the one wants them that goes furthest.
+pub(super) fn widest(converter: &Converter<'_>, steps: &mut [Step]) {
+    if !converter.options.volumes.is_empty() {
+        return;
+    }
+    let mut longest: HashMap<&str, u64> = HashMap::new();
+    for storage in converter.named.keys() {
+        if let Storage::File { path, size_bytes: Some(bytes), .. } = storage {
+            let most = longest.entry(path).or_default();
+            *most = (*bytes).max(*most);
+        }
+    }
+    let mut longer: HashMap<String, String> = HashMap::new();
+    for storage in converter.named.keys() {
+        let Storage::File { path, size_bytes: Some(bytes), .. } = storage else { continue };
+        let Some(most) = longest.get(path.as_str()).filter(|most| *most > bytes) else { continue };
+        let mut wide = storage.clone();
+        if let Storage::File { size_bytes, .. } = &mut wide {
+            *size_bytes = Some(*most);
+        }
+        let uri = converter.options.volume;
+        if let (Ok(old), Ok(new)) = (uri(storage), uri(&wide)) {
+            longer.insert(old, new);
+        }
+    }
+    let groups = steps.iter_mut().flat_map(|step| &mut step.groups);
+    for uri in groups.flat_map(|group| &mut group.volumes) {
+        if let Some(new) = longer.get(uri) {
+            uri.clone_from(new);
+        }
+    }
+}
+
 /// Names of files: those that are given, or those that fio would make up.
 fn names(
     converter: &mut Converter<'_>,
@@ -171,14 +210,14 @@ fn names(
     let format = settings.name_format.as_deref().unwrap_or(NAME_FORMAT);
     let has = |word| format.char_indices().any(|(at, _)| begins_with(&format[at..], word));
     let of_job = has("$jobname");
-    let odd = format.contains('?') || of_job && job.name.contains(['/', '?']);
+    let odd = format.contains('?') || of_job && job.section.contains(['/', '?']);
     if odd {
         converter.refuse(job, "name", "no / and ? can stand in the name of a file");
         return None;
     }
     // The m-th file of the n-th clone is called NAME.n.m, as with fio.
     let files = settings.nr_files;
-    let name = |(clone, file): (u32, u32)| made_up(format, &job.name, clone, file);
+    let name = |(clone, file): (u32, u32)| made_up(format, &job.section, clone, file);
     if !has("$jobnum") && settings.clones > 1 && clones.start == 0 {
         let why = "all clones work on the same files; of fio's only the first does";
         converter.note(job, "filename_format", Treatment::Differs, why);

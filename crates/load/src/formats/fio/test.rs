@@ -3,6 +3,7 @@
 mod data;
 mod files;
 mod logs;
+mod parts;
 
 use super::*;
 use crate::formats::note::Treatment;

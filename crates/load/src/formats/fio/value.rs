@@ -41,7 +41,11 @@ impl KbBase {
         let wrong = || format!("'{text}' is not a size: write 4096, 4k or 64m");
         let lower = text.to_ascii_lowercase();
         let (number, suffix) = digits(&lower).ok_or_else(wrong)?;
-        let (power, other) = match suffix.trim_start() {
+        if suffix.starts_with([' ', '\t']) {
+            let why = "no blank before the suffix: fio would leave the suffix out";
+            return Err(format!("'{text}': {why}"));
+        }
+        let (power, other) = match suffix {
             "" | "b" => (0, false),
             "k" | "kb" | "ki" => (1, false),
             "m" | "mb" | "mi" => (2, false),
@@ -126,13 +130,14 @@ pub fn micros(text: &str, unit: Unit) -> Result<u64, String> {
     let wrong = || format!("'{text}' is not a time: write 30, 30s, 5m, 1h or 100ms");
     let lower = text.trim().to_ascii_lowercase();
     let (number, suffix) = digits(&lower).ok_or_else(wrong)?;
-    let factor: u64 = match (suffix.trim_start(), unit) {
+    let factor: u64 = match (suffix, unit) {
         ("us" | "usec", _) | ("", Unit::Micros) => 1,
         ("ms" | "msec", _) => 1000,
-        ("s" | "sec", _) | ("", Unit::Seconds) => 1_000_000,
-        ("m" | "min", _) => 60_000_000,
+        ("s", _) | ("", Unit::Seconds) => 1_000_000,
+        ("m", _) => 60_000_000,
         ("h", _) => 3_600_000_000,
         ("d", _) => 86_400_000_000,
+        // fio reads these as microseconds, or leaves them out behind a blank.
         _ => return Err(wrong()),
     };
     number.checked_mul(factor).ok_or_else(wrong)
@@ -189,7 +194,7 @@ mod test {
         ] {
             assert_eq!((ours.size(text), theirs.size(text)), (Ok(in_1024), Ok(in_1000)), "{text}");
         }
-        for text in ["", "k", "4q", "1.5k", "-1", "0x", "99999999999999999999", "9999999p"] {
+        for text in ["", "k", "4q", "4 k", "1.5k", "-1", "0x", "99999999999999999999", "9999999p"] {
             assert!(ours.size(text).is_err(), "{text}");
         }
         assert_eq!(ours.amount("25%"), Ok(Amount::Percent(25)));
@@ -204,7 +209,9 @@ mod test {
         assert_eq!(seconds("5m"), Ok(300_000_000));
         assert_eq!(seconds("100ms"), Ok(100_000));
         assert_eq!(micros("50", Unit::Micros), Ok(50));
-        assert!(seconds("5 fortnights").is_err() && seconds("").is_err());
+        for wrong in ["5 fortnights", "5sec", "5min", "5 m", ""] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -46,22 +46,25 @@ pub fn mix(text: &str, kb: KbBase) -> Result<Mix, String> {
     Ok(mix)
 }
 
+/// Lengths for each direction, where a word says some.
+type Said = Triple<Option<Sizes>>;
+
 /// Reads `bs=`: one size for each direction.
-pub fn block_sizes(text: &str, sizes: &mut Triple<Sizes>, kb: KbBase) -> Result<(), String> {
-    set_each(text, sizes, |part| Ok(Sizes::Fixed(not_zero(kb.size(part)?)?)))
+pub fn block_sizes(text: &str, sizes: &mut Said, kb: KbBase) -> Result<(), String> {
+    set_each(text, sizes, |part| Ok(Some(Sizes::Fixed(not_zero(kb.size(part)?)?))))
 }
 
 /// Reads `bsrange=`: one range for each direction.
-pub fn size_ranges(text: &str, sizes: &mut Triple<Sizes>, kb: KbBase) -> Result<(), String> {
+pub fn size_ranges(text: &str, sizes: &mut Said, kb: KbBase) -> Result<(), String> {
     set_each(text, sizes, |part| {
         let (least, most) = kb.range(part)?;
-        Ok(Sizes::Range(not_zero(least)?, most))
+        Ok(Some(Sizes::Range(not_zero(least)?, most)))
     })
 }
 
 /// Reads `bssplit=`: sizes with their shares for each direction.
-pub fn size_splits(text: &str, sizes: &mut Triple<Sizes>, kb: KbBase) -> Result<(), String> {
-    set_each(text, sizes, |part| Ok(Sizes::Split(size_split(part, kb)?)))
+pub fn size_splits(text: &str, sizes: &mut Said, kb: KbBase) -> Result<(), String> {
+    set_each(text, sizes, |part| Ok(Some(Sizes::Split(size_split(part, kb)?))))
 }
 
 /// Reads `512/10:4k/60:8k`: entries without a share divide what the others leave.
@@ -445,8 +448,8 @@ mod test {
     #[test]
     fn splits_share_what_is_left() {
         let split = |text| {
-            let mut sizes = [const { Sizes::Fixed(1) }; 3];
-            size_splits(text, &mut sizes, KB).map(|()| sizes)
+            let mut sizes = [const { None }; 3];
+            size_splits(text, &mut sizes, KB).map(|()| sizes.map(Option::unwrap))
         };
         let want = vec![(512, 10.0), (4096, 60.0), (8192, 15.0), (65536, 15.0)];
         assert_eq!(split("512/10:4k/60:8k/:64k").unwrap()[2], Sizes::Split(want));

@@ -86,7 +86,7 @@ fn trims_may_be_longer_than_a_buffer() {
 #[test]
 fn holes_of_any_length_end_as_with_fio() {
     let of = |words: &str| {
-        let job = job(&format!("[a]\nfilename=/dev/x\nsize=8m\n{words}\n"));
+        let job = job(&format!("[a]\nfilename=x\nsize=8m\n{words}\n"));
         let workload = job.steps[0].groups[0].workload.clone();
         let line = &workload.access.lines[0];
         (workload.limit_bytes.unwrap() / u64::from(line.size_bytes), line.align())
@@ -96,4 +96,8 @@ fn holes_of_any_length_end_as_with_fio() {
     assert_eq!(of("rw=write:512\nloops=2"), (2 * 1820, 512));
     assert_eq!(of("rw=read:20m"), (2048, 4096));
     assert_eq!(of("rw=read:-8k"), (2048, 4096));
+    // What counts is the end of the file, not that of its part.
+    assert_eq!(of("rw=read:4k\noffset=32k"), (1024, 4096));
+    assert_eq!(of("rw=read:4k\nfilename=/dev/x"), (1024, 4096));
+    assert_eq!(of("rw=read:20m\nfilename=/dev/x"), (1, 4096));
 }
