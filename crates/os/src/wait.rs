@@ -21,6 +21,8 @@ const PRECISION: Nanos = Nanos(100_000);
 /// spinning and asleep: 172 and 146 with 16 under way, 174 and 170 with 32, 189 and 253 with 64
 /// (2 vCPUs, AMD EPYC, Linux 6.18).
 const UNDER_WAY: usize = 40;
+/// With so many connections a yield that takes long was no other end's turn.
+const FEW_SOCKETS: usize = 4;
 
 impl Core {
     /// Waits until there is something in [`State::ready`], or until then.
@@ -37,13 +39,16 @@ impl Core {
                 return Ok(());
             }
         }
-        if state.is_guest() {
+        if state.is_guest() && !state.crowd.is_there(start) {
             // Whoever was answered just now is here.
-            std::thread::yield_now();
+            self.give_way(state);
         }
         let mut pauses = 0_u32;
+        // What the other ends of many connections do in their turn takes as long as computing.
+        let few = state.live_sockets <= FEW_SOCKETS && state.company.is_none();
+        let few = few && !state.must_look();
         // Only files are waited for, or only a time: nobody on this core waits for our turn.
-        let alone = state.live_sockets == 0 && state.company.is_none() && !state.must_look();
+        let alone = few && state.live_sockets == 0;
         let still = alone && until.is_some() && state.in_flight == state.wakers;
         loop {
             if self.turn_companion(state)? {
@@ -60,11 +65,9 @@ impl Core {
             }
             let mut now = self.now();
             // Beside who computes, sleeping is quicker than giving way.
-            let keeps = still || alone && state.crowd.is_there(now) || guest;
+            let keeps = still || few && state.crowd.is_there(now) || guest;
             if !keeps {
-                std::thread::yield_now();
-                let from = std::mem::replace(&mut now, self.now());
-                state.crowd.yielded(from, now);
+                now = self.give_way(state);
             }
             if until.is_some_and(|until| now >= until) {
                 return Ok(());
@@ -84,6 +87,15 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Lets others on this processor go first; the time after it.
+    fn give_way(&self, state: &mut State) -> Nanos {
+        let from = self.now();
+        std::thread::yield_now();
+        let now = self.now();
+        state.crowd.yielded(from, now);
+        now
     }
 
     /// Sleeps until something comes, or for so long and no more.
