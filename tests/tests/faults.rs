@@ -62,7 +62,8 @@ fn a_silent_target_leaves_a_partial_result(way: Way) {
     let served = drumfire.serve(&["disk=ram:64m"]);
     let folder = Folder::new();
     let uri = way(&served, "disk");
-    let args = format!("run {uri} --outstanding 3 --seconds 6 --ramp 0 --json");
+    // Its end and the ten seconds after it come before the connection is given up for silence.
+    let args = format!("run {uri} --outstanding 3 --seconds 4 --ramp 0 --json");
     let running = Running::start(&mut drumfire.command(folder.path(), &args));
     std::thread::sleep(UNDER_WAY);
     served.running.signal(Signal::STOP);
