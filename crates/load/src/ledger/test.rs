@@ -74,7 +74,9 @@ fn a_read_beside_a_write_may_see_parts_of_both() {
         assert_eq!(kind(&[&first[..cut], &second[cut..]].concat(), &notes), None, "{cut}");
         // What was gone before the read began is not excused, nor what nobody wrote.
         let old = [&second[..cut], &zeroth[cut..]].concat();
-        assert!(kind(&old, &notes).is_some(), "{cut}");
+        // A single byte may be the same by chance.
+        let told = [&first, &second].iter().all(|it| it[cut..] != zeroth[cut..]);
+        assert!(kind(&old, &notes).is_some() || !told, "{cut}");
         let mut damaged = [&second[..cut], &first[cut..]].concat();
         damaged[2049] ^= 1;
         assert!(kind(&damaged, &notes).is_some(), "{cut}");
