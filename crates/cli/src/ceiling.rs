@@ -167,6 +167,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
         },
         exports,
         nvme_hosts: BTreeMap::new(),
+        idle_cores: allowed.clone(),
         cores: if free.is_empty() { allowed } else { free },
     };
     Ok(Server::start(config, Log::new(|line| output::note(format_args!("ceiling: {line}"))))?)

@@ -213,6 +213,7 @@ fn start_targets(
         exports: exports.collect(),
         nvme_hosts: BTreeMap::new(),
         cores: cores.to_vec(),
+        idle_cores: os::cpu::allowed(),
         limits: Limits {
             // NVMe/TCP has an admin queue for each volume besides.
             connections: 2 * names.len() * group.workers as usize + 64,

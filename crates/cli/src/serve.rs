@@ -56,7 +56,9 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let by_name = file.nvme_hosts.into_iter();
     let nvme_hosts = by_name.map(|(name, hosts)| (subsystem_of(&name), hosts)).collect();
     let limits = Limits::default();
-    let config = ServeConfig { iscsi, nvme_tcp, exports, nvme_hosts, cores, limits };
+    // Where the user wants it, and nowhere else.
+    let idle_cores = cores.clone();
+    let config = ServeConfig { iscsi, nvme_tcp, exports, nvme_hosts, cores, idle_cores, limits };
     let server = Server::start(config, Log::new(|line| note(format_args!("drumfire: {line}"))))?;
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));

@@ -95,6 +95,7 @@ fn run(size_bytes: u32, read_percent: f64) {
             exports: exports.clone(),
             nvme_hosts: BTreeMap::new(),
             cores: cores.clone(),
+            idle_cores: cores.clone(),
             limits: Limits::default(),
         },
         Log::new(|line| eprintln!("{line}")),

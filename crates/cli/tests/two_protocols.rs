@@ -25,6 +25,7 @@ fn server(volume: &str) -> Server {
         exports: vec![export],
         nvme_hosts: BTreeMap::new(),
         cores: os::cpu::allowed(),
+        idle_cores: os::cpu::allowed(),
         limits: Limits::default(),
     };
     Server::start(config, Log::new(|line| eprintln!("{line}"))).unwrap()

@@ -27,6 +27,8 @@ pub(crate) struct Guest {
     pub(crate) home: usize,
     /// The processor that it is on.
     at: usize,
+    /// Those that it may sleep on.
+    among: Vec<usize>,
     /// Slept for long enough since the last news to know where to sleep on.
     settled: bool,
     /// When it was last known to have little to do.
@@ -42,17 +44,20 @@ impl Guest {
 
     /// Goes to a processor, if it may.
     fn go(&mut self, there: usize) {
-        if there != self.at && cpu::pin(there).is_ok() {
+        let may = there == self.home || self.among.contains(&there);
+        if may && there != self.at && cpu::pin(there).is_ok() {
             self.at = there;
         }
     }
 }
 
 impl Core {
-    /// From now on this core, whose processor is `home`, sleeps where its peers are. For one that
-    /// only answers: of two that wait for each other only one can follow.
-    pub fn follow_peers(&self, home: usize) {
-        let guest = Guest { home, at: home, settled: true, rested: Nanos(0), heard: 0 };
+    /// From now on this core, whose processor is `home`, sleeps where its peers are, if that is
+    /// one of `among`. For a core that only answers: of two that wait for each other only one can
+    /// follow.
+    pub fn follow_peers(&self, home: usize, among: &[usize]) {
+        let among = among.to_vec();
+        let guest = Guest { home, at: home, among, settled: true, rested: Nanos(0), heard: 0 };
         self.state.borrow_mut().guest = Some(guest);
     }
 

@@ -8,10 +8,10 @@ use block::{Chain, Nanos, Piece, Pool};
 use os::{Core, Socket};
 
 /// Answers each byte with the processor that it was seen on, until the peer goes.
-fn answer(listener: &TcpListener, home: usize) {
+fn answer(listener: &TcpListener, home: usize, among: &[usize]) {
     os::cpu::pin(home).unwrap();
     let core = Core::open(Pool::new(64, 64)).unwrap();
-    core.follow_peers(home);
+    core.follow_peers(home, among);
     let socket = Socket::new(&core, listener.accept().unwrap().0).unwrap();
     let mut ready = Vec::new();
     while socket.ended().is_none() {
@@ -49,7 +49,7 @@ fn an_idle_core_sleeps_with_its_peer_and_works_at_home() {
     let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     peer.set_nodelay(true).unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| answer(&listener, home));
+        scope.spawn(|| answer(&listener, home, &[here, home]));
         os::cpu::pin(here).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         assert_eq!(ask(&mut peer), home);
@@ -65,6 +65,25 @@ fn an_idle_core_sleeps_with_its_peer_and_works_at_home() {
         // Work sends it home, and keeps it there.
         while ask(&mut peer) != home {
             assert!(Instant::now() < end, "it never went home");
+        }
+        drop(peer);
+    });
+}
+
+#[test]
+fn an_idle_core_goes_nowhere_else_than_it_may() {
+    let [here, home, ..] = os::cpu::allowed()[..] else { return };
+    if home > 255 {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| answer(&listener, home, &[home]));
+        os::cpu::pin(here).unwrap();
+        for _ in 0..5 {
+            assert_eq!(ask(&mut peer), home);
+            std::thread::sleep(Duration::from_millis(50));
         }
         drop(peer);
     });

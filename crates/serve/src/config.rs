@@ -20,6 +20,9 @@ pub struct ServeConfig {
     pub nvme_hosts: BTreeMap<String, Vec<String>>,
     /// Processors that serve, one thread on each.
     pub cores: Vec<usize>,
+    /// Processors on which idle cores may sleep, beside their own: where the peers are, if those
+    /// are on this host.
+    pub idle_cores: Vec<usize>,
     /// How much of everything.
     pub limits: Limits,
 }

@@ -86,7 +86,8 @@ impl Server {
         let shared = Arc::new(shared);
         let mut server = Server { shared, iscsi, nvme_tcp, threads: Vec::new() };
         for (index, (cpu, listeners)) in config.cores.iter().zip(listeners).enumerate() {
-            server.threads.push(start_thread(&server.shared, index, *cpu, listeners)?);
+            let cpus = (*cpu, config.idle_cores.clone());
+            server.threads.push(start_thread(&server.shared, index, cpus, listeners)?);
         }
         Ok(server)
     }
@@ -155,7 +156,7 @@ fn listen(
 fn start_thread(
     shared: &Arc<Shared>,
     index: usize,
-    cpu: usize,
+    (cpu, idle): (usize, Vec<usize>),
     listeners: Listeners,
 ) -> Result<Thread, ServeError> {
     let shared = Arc::clone(shared);
@@ -165,7 +166,7 @@ fn start_thread(
         let set_up = || -> Result<(Portal, Waker), ServeError> {
             os::cpu::pin(cpu)?;
             let core = Core::open(Pool::new(POOL.0, POOL.1))?;
-            core.follow_peers(cpu);
+            core.follow_peers(cpu, &idle);
             let (waker, _) = core.waker()?;
             shared.mailboxes[index].belongs_to(waker.clone());
             let listeners = listeners
