@@ -66,7 +66,7 @@ fn a_part_without_a_whole_io_is_refused() {
     let folder = with("[a]\nfilename=there.img\nrw=read\nbs=1m\nsize=1%\n");
     let refused = drumfire.run(folder.path(), "run job.fio", LIMIT);
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("holds no whole I/O"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("no I/O fits into it"), "{}", refused.stderr);
 }
 
 #[test]

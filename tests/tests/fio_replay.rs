@@ -10,11 +10,11 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Two files, every action, 0.4 s.
+/// Two files, every action, 0.4 s. What is trimmed was written long before.
 const TRACE: &str = "fio version 3 iolog\n\
     12 a.img add\n12 b.img add\n40 a.img open\n41 b.img open\n\
     100 a.img write 0 65536\n200 b.img write 61440 4096\n300 b.img sync 0 0\n\
-    400 a.img trim 4096 8192\n500 b.img datasync 0 0\n600 a.img read 1044480 4096\n\
+    200400 a.img trim 4096 8192\n200500 b.img datasync 0 0\n200600 a.img read 1044480 4096\n\
     400100 b.img read 512 1024\n400200 a.img close\n400200 b.img close\n";
 
 /// A folder with the trace, its files and a job.

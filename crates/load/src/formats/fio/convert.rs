@@ -356,12 +356,7 @@ impl Converter<'_> {
                 (Some(uri), None, None) => format!("{uri} is not there or does not open; "),
                 _ => String::new(),
             };
-            let why = match whole {
-                Some(_) => "the part that is used holds no whole I/O: take more of it",
-                None => {
-                    "when it ends is not known: give time_based and runtime, or a size in bytes"
-                }
-            };
+            let why = "when it ends is not known: give time_based and runtime, or a size in bytes";
             self.refuse(job, "size", &format!("{there}{why}"));
         }
         whole
