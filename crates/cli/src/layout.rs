@@ -114,7 +114,7 @@ pub fn make(
 ) -> Result<Option<Vec<PathBuf>>> {
     job.laid_out.iter().try_for_each(fits)?;
     for (path, bytes) in longer(job) {
-        let uri = format!("file:{}", path.display()).parse()?;
+        let uri = Uri::File(FileUri { path: path.clone(), ..FileUri::default() });
         if fs::metadata(&path)?.blocks() > 0 && !volume::may_destroy(&uri, destroy) {
             // What would refuse the run says so before its file is another one.
             return Err(OpenError::HoldsData(path).into());

@@ -6,8 +6,8 @@ use block::Nanos;
 
 use crate::core::{Core, State};
 
-/// How long an idle loop spins before it sleeps. Waking a sleeping virtual processor takes about
-/// 24 µs, more than an exchange; an idle loop costs one such span after its last message.
+/// How long an idle loop spins before it sleeps. Waking a sleeping virtual processor takes 24 to
+/// 130 µs, more than an exchange; an idle loop costs one such span after its last message.
 const SPIN: Nanos = Nanos(50_000);
 /// Of so many pauses of a spin one yields, so that two loops can share a core.
 const PAUSES_PER_YIELD: u32 = 16;

@@ -42,7 +42,7 @@ pub enum Uri {
 }
 
 /// Names a file or block device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileUri {
     /// Where it is.
     pub path: PathBuf,
