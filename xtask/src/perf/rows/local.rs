@@ -37,6 +37,10 @@ macro_rules! local {
                     name: "t/io_uring, batches of 8",
                     run: |bench| t_io_uring(bench, $kind, "-s8 -c8"),
                 },
+                Contender {
+                    name: "t/io_uring, with latencies",
+                    run: |bench| t_io_uring(bench, $kind, "-t1"),
+                },
             ],
         }
     };
