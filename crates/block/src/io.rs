@@ -84,6 +84,8 @@ pub enum Fault {
     Disconnected,
     /// The I/O was aborted on request.
     Aborted,
+    /// It was not answered in time: whether it was done, nobody knows.
+    Unanswered,
 }
 
 impl Op {
@@ -99,6 +101,13 @@ impl Op {
     }
 }
 
+impl Fault {
+    /// Whether the way to the volume went with the I/O, which may be sent again on another.
+    pub fn is_lost(self) -> bool {
+        matches!(self, Fault::Disconnected | Fault::Unanswered)
+    }
+}
+
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -109,6 +118,7 @@ impl std::fmt::Display for Fault {
             Fault::Miscompare => "data differs",
             Fault::Disconnected => "connection lost",
             Fault::Aborted => "aborted",
+            Fault::Unanswered => "not answered in time",
         })
     }
 }

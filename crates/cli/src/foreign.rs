@@ -131,6 +131,7 @@ pub fn storage_of(uri: &str) -> Option<Storage> {
         // Its URLs say nothing of digests that the engine heeds.
         Uri::Iscsi(iscsi) if iscsi.header_digest || iscsi.data_digest => None,
         Uri::Iscsi(iscsi) if iscsi.reconnect_seconds.is_some() => None,
+        Uri::Iscsi(iscsi) if iscsi.io_timeout_seconds.is_some() => None,
         uri @ Uri::Iscsi(_) => Some(Storage::Uri(uri.to_string())),
         Uri::Nvme(nvme) => remote_of(nvme).map(Storage::Remote),
         _ => None,
@@ -154,6 +155,7 @@ fn uri_of(remote: &Remote) -> Result<Uri, String> {
         header_digest: remote.header_digest,
         data_digest: remote.data_digest,
         reconnect_seconds: None,
+        io_timeout_seconds: None,
         initiator: remote.initiator.clone(),
     });
     // What a URI cannot hold would name something else.
@@ -178,7 +180,8 @@ fn remote_of(nvme: NvmeUri) -> Option<Remote> {
         data_digest,
         initiator: nvme.initiator,
     };
-    nvme.reconnect_seconds.is_none().then_some(remote)
+    let plain = nvme.reconnect_seconds.is_none() && nvme.io_timeout_seconds.is_none();
+    plain.then_some(remote)
 }
 
 /// Whether something is there that keeps no blocks: a folder, `/dev/null`.
@@ -257,6 +260,8 @@ mod test {
             "nvme+tcp://h/nqn.2026-11.x:d/1?reconnect=9",
             "iscsi://h/iqn.2026-11.x:d/1?header-digest",
             "iscsi://h/iqn.2026-11.x:d/1?reconnect=9",
+            "nvme+tcp://h/nqn.2026-11.x:d/1?io_timeout=9",
+            "iscsi://h/iqn.2026-11.x:d/1?io_timeout=9",
             "tape:1",
         ] {
             assert_eq!(storage_of(uri), None, "{uri}");

@@ -133,7 +133,7 @@ impl Pass {
                 last = now;
                 let index = one.tag.0 as usize;
                 self.free.push(index);
-                if one.result == Err(Fault::Disconnected) {
+                if one.result.is_err_and(Fault::is_lost) {
                     let why = self.lane.broken().unwrap_or("connection lost");
                     return Err(RunError::Open(format!("{}: {why}", self.result.uri)));
                 }

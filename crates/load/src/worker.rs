@@ -422,7 +422,7 @@ fn sooner(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
 #[cold]
 fn lost(lane: &dyn Lane, fault: Fault) -> Option<Trouble> {
     let why = || lane.broken().unwrap_or("connection lost").to_owned();
-    (fault == Fault::Disconnected).then(|| Trouble::Lost(why()))
+    fault.is_lost().then(|| Trouble::Lost(why()))
 }
 
 impl Slot {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Cause, Done, Geometry, Io, Nanos, Pool};
+use block::{Cause, Done, Geometry, Io, Nanos, Op, Pool};
 
 use crate::Outbox;
 
@@ -42,8 +42,9 @@ pub trait Initiator: Endpoint {
     /// Asks for an orderly end. The phase becomes [`Phase::Closed`] when the peer agreed.
     fn close(&mut self, now: Nanos, out: &mut Outbox);
 
-    /// The connection is gone: every I/O under way is answered with
-    /// [`Fault::Disconnected`](block::Fault::Disconnected) in [`done`](Self::done).
+    /// The connection is gone: every I/O under way is answered in [`done`](Self::done), those that
+    /// were not answered in time with [`Fault::Unanswered`](block::Fault::Unanswered), all others
+    /// with [`Fault::Disconnected`](block::Fault::Disconnected).
     fn abandon(&mut self);
 }
 
@@ -163,6 +164,33 @@ pub enum Ending {
     /// The peer did not answer in time.
     #[error("timed out: {0}")]
     TimedOut(&'static str),
+    /// The peer did not answer an I/O in time, whatever else it did.
+    #[error("{0}")]
+    Unanswered(Unanswered),
+}
+
+/// An I/O that was not answered in time: the first that was found of those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// What it was to do.
+    pub op: Op,
+    /// Its first byte.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u32,
+    /// How long it might have taken.
+    pub limit: Nanos,
+}
+
+impl std::fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Unanswered { op, offset, len, limit } = self;
+        write!(f, "a {} ", op.word())?;
+        if *len != 0 {
+            write!(f, "of {len} bytes at offset {offset} ")?;
+        }
+        write!(f, "was not answered within {} s (io_timeout)", limit.as_secs_f64())
+    }
 }
 
 impl From<Violation> for Ending {

@@ -9,11 +9,13 @@
 pub mod crc32c;
 mod endpoint;
 pub mod iscsi;
+mod looks;
 pub mod nvme;
 mod outbox;
 pub mod scsi;
 
 pub use endpoint::{
-    Ending, Endpoint, Initiator, Notice, Phase, Request, SessionName, Target, UnitId, Violation,
+    Ending, Endpoint, Initiator, Notice, Phase, Request, SessionName, Target, Unanswered, UnitId,
+    Violation,
 };
 pub use outbox::Outbox;

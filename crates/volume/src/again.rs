@@ -83,7 +83,7 @@ impl<D: Dial> Again<D> {
 
     /// What came back: an answer for the caller, or an I/O that has to be sent again.
     pub(crate) fn settle(&mut self, done: Done) -> Option<Done> {
-        if done.result == Err(Fault::Disconnected) {
+        if done.result.is_err_and(Fault::is_lost) {
             self.waiting.push_back(self.ledger.io(done));
             return None;
         }

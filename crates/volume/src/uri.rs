@@ -74,6 +74,8 @@ pub struct IscsiUri {
     pub data_digest: bool,
     /// Try so long to come back when a connection breaks.
     pub reconnect_seconds: Option<u32>,
+    /// How long an I/O may take, 1 to 86400 s: then its connection counts as lost. 30 s if not said.
+    pub io_timeout_seconds: Option<u32>,
     /// What we are called there: `initiator=NAME`; by our own name if not said.
     pub initiator: Option<String>,
 }
@@ -93,6 +95,8 @@ pub struct NvmeUri {
     pub data_digest: bool,
     /// Try so long to come back when a connection breaks.
     pub reconnect_seconds: Option<u32>,
+    /// How long an I/O may take, 1 to 86400 s: then its connection counts as lost. 30 s if not said.
+    pub io_timeout_seconds: Option<u32>,
     /// What we are called there: `initiator=NAME`; by our own name if not said.
     pub initiator: Option<String>,
 }
@@ -234,6 +238,7 @@ fn parse_iscsi(rest: &str) -> Result<Uri, String> {
         header_digest: far.header_digest,
         data_digest: far.data_digest,
         reconnect_seconds: far.reconnect_seconds,
+        io_timeout_seconds: far.io_timeout_seconds,
         initiator: far.initiator.map(str::to_owned),
         address: far.address,
     }))
@@ -256,6 +261,7 @@ fn parse_nvme(rest: &str) -> Result<Uri, String> {
         header_digest: far.header_digest,
         data_digest: far.data_digest,
         reconnect_seconds: far.reconnect_seconds,
+        io_timeout_seconds: far.io_timeout_seconds,
         initiator: far.initiator.map(str::to_owned),
         address: far.address,
     }))
@@ -269,6 +275,7 @@ struct Far<'a> {
     header_digest: bool,
     data_digest: bool,
     reconnect_seconds: Option<u32>,
+    io_timeout_seconds: Option<u32>,
     initiator: Option<&'a str>,
 }
 
@@ -286,18 +293,21 @@ impl<'a> Far<'a> {
         }
         let header_digest = options.switch("header-digest")?.unwrap_or(false);
         let data_digest = options.switch("data-digest")?.unwrap_or(false);
-        let reconnect_seconds = match options.take("reconnect") {
-            None => None,
-            Some(text) => {
-                let seconds = text.strip_suffix('s').unwrap_or(text).parse();
-                let seconds = seconds.ok().filter(|seconds| (1..=86_400).contains(seconds));
-                Some(seconds.ok_or("reconnect= wants 1 to 86400 seconds, such as 30s")?)
-            }
-        };
+        let reconnect_seconds = options.seconds("reconnect")?;
+        let io_timeout_seconds = options.seconds("io_timeout")?;
         let initiator = options.take("initiator");
         options.end()?;
         let address = with_port(host, port)?;
-        Ok(Far { address, name, number, header_digest, data_digest, reconnect_seconds, initiator })
+        Ok(Far {
+            address,
+            name,
+            number,
+            header_digest,
+            data_digest,
+            reconnect_seconds,
+            io_timeout_seconds,
+            initiator,
+        })
     }
 }
 
@@ -352,6 +362,15 @@ impl<'a> Options<'a> {
         }
     }
 
+    fn seconds(&mut self, key: &str) -> Result<Option<u32>, String> {
+        let Some(text) = self.take(key) else { return Ok(None) };
+        let seconds = text.strip_suffix('s').unwrap_or(text).parse().ok();
+        let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
+        seconds
+            .map(Some)
+            .ok_or_else(|| format!("{key}= wants 1 to 86400 seconds, such as 30s, not '{text}'"))
+    }
+
     fn end(&self) -> Result<(), String> {
         match self.pairs.first() {
             Some((key, _)) => Err(format!("unknown option '{key}', or given twice")),
@@ -384,13 +403,15 @@ impl fmt::Display for Uri {
             Uri::Iscsi(iscsi) => {
                 write!(f, "iscsi://{}/{}/{}", iscsi.address, iscsi.target, iscsi.lun)?;
                 options.extend(digest_options(iscsi.header_digest, iscsi.data_digest));
-                options.extend(reconnect_option(iscsi.reconnect_seconds));
+                options.extend(seconds_option("reconnect", iscsi.reconnect_seconds));
+                options.extend(seconds_option("io_timeout", iscsi.io_timeout_seconds));
                 options.extend(iscsi.initiator.as_ref().map(|name| format!("initiator={name}")));
             }
             Uri::Nvme(nvme) => {
                 write!(f, "nvme+tcp://{}/{}/{}", nvme.address, nvme.subsystem, nvme.nsid)?;
                 options.extend(digest_options(nvme.header_digest, nvme.data_digest));
-                options.extend(reconnect_option(nvme.reconnect_seconds));
+                options.extend(seconds_option("reconnect", nvme.reconnect_seconds));
+                options.extend(seconds_option("io_timeout", nvme.io_timeout_seconds));
                 options.extend(nvme.initiator.as_ref().map(|name| format!("initiator={name}")));
             }
             Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
@@ -405,8 +426,8 @@ fn digest_options(header: bool, data: bool) -> impl Iterator<Item = String> {
     header.into_iter().chain(data.then(|| "data-digest=1".to_owned()))
 }
 
-fn reconnect_option(seconds: Option<u32>) -> Option<String> {
-    Some(format!("reconnect={}s", seconds?))
+fn seconds_option(key: &str, seconds: Option<u32>) -> Option<String> {
+    Some(format!("{key}={}s", seconds?))
 }
 
 fn block_option(block_bytes: Option<u32>) -> Option<String> {
@@ -433,6 +454,14 @@ mod test {
             (
                 "iscsi://h/iqn.1999-01.x/1?reconnect=9",
                 "iscsi://h:3260/iqn.1999-01.x/1?reconnect=9s",
+            ),
+            (
+                "iscsi://h/iqn.1999-01.x/1?io_timeout=2&reconnect=9",
+                "iscsi://h:3260/iqn.1999-01.x/1?reconnect=9s&io_timeout=2s",
+            ),
+            (
+                "nvme+tcp://h/nqn.2026-11.x:d/1?io_timeout=86400s",
+                "nvme+tcp://h:4420/nqn.2026-11.x:d/1?io_timeout=86400s",
             ),
             ("iscsi://[::1]:99/iqn.2026-11.x:d/0", "iscsi://[::1]:99/iqn.2026-11.x:d/0"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1", "nvme+tcp://h:4420/nqn.2026-11.x:d/1"),
@@ -479,6 +508,10 @@ mod test {
             ("delay:(ram:1g)", "delay:PROFILE(URI)"),
             ("delay:x(ram:1g", "delay:PROFILE(URI)"),
             ("delay:x(tape:1g)", "unknown kind 'tape'"),
+            ("iscsi://h/iqn.2026-11.x:d/1?io_timeout=0", "io_timeout= wants 1 to 86400 seconds"),
+            ("nvme+tcp://h/nqn.2026-11.x:d/1?io_timeout=1.5", "not '1.5'"),
+            ("nvme+tcp://h/nqn.2026-11.x:d/1?reconnect", "reconnect= wants 1 to 86400"),
+            ("ram:1g?io_timeout=3", "unknown option 'io_timeout'"),
             ("iscsi://me@h/iqn.2026-11.x:d/1", "secrets"),
         ] {
             let error = text.parse::<Uri>().unwrap_err().to_string();

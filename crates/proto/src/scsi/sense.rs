@@ -125,7 +125,7 @@ impl Sense {
             Fault::Unsupported => Sense::INVALID_OPCODE,
             Fault::Miscompare => Sense::MISCOMPARE,
             // Initiators retry ABORTED COMMAND, and the way to the volume may be back by then.
-            Fault::Disconnected => Sense::COMMUNICATION_FAILURE,
+            Fault::Disconnected | Fault::Unanswered => Sense::COMMUNICATION_FAILURE,
             Fault::Aborted => Sense::ABORTED_COMMAND,
         }
     }
@@ -326,6 +326,7 @@ mod test {
             (Unsupported, Op::Trim, Sense::INVALID_OPCODE),
             (Miscompare, Op::Write, Sense::MISCOMPARE),
             (Disconnected, Op::Read, Sense::COMMUNICATION_FAILURE),
+            (Unanswered, Op::Write, Sense::COMMUNICATION_FAILURE),
             (Aborted, Op::Write, Sense::ABORTED_COMMAND),
         ];
         for (fault, op, sense) in all {

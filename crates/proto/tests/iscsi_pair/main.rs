@@ -14,3 +14,4 @@ mod opening;
 mod played;
 mod random;
 mod raw;
+mod unanswered;

@@ -16,3 +16,4 @@ mod random;
 mod raw;
 mod server;
 mod target_io;
+mod unanswered;

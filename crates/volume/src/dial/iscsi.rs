@@ -5,7 +5,7 @@ use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator};
 use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::Errand;
-use super::{Dial, learn};
+use super::{Dial, io_timeout, learn};
 use crate::OpenError;
 use crate::uri::{IscsiUri, Uri};
 
@@ -22,6 +22,7 @@ impl IscsiUri {
             header_digest: self.header_digest,
             data_digest: self.data_digest,
             max_outstanding: 1024,
+            io_timeout: io_timeout(self.io_timeout_seconds),
             ..InitiatorConfig::new(self.own_name(), &self.target, self.lun)
         }
     }

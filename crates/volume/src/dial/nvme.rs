@@ -8,7 +8,7 @@ use proto::nvme::{Association, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
 use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::{Errand, Kept};
-use super::{Dial, learn, subsystems};
+use super::{Dial, io_timeout, learn, subsystems};
 use crate::OpenError;
 use crate::uri::{NvmeUri, Uri};
 
@@ -58,6 +58,7 @@ impl NvmeDial {
             data_digest: uri.data_digest,
             queues: QUEUES,
             queue_depth: QUEUE_DEPTH,
+            io_timeout: io_timeout(uri.io_timeout_seconds),
             ..NvmeInitiatorConfig::new(host_nqn, host_id(), &uri.subsystem, uri.nsid)
         };
         let open = Mutex::new(Arc::new(Open::new(uri, &config)?));

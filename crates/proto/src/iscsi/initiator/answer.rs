@@ -235,7 +235,9 @@ impl IscsiInitiator {
     pub(super) fn disconnect(&mut self) {
         self.retries.clear();
         for slot in self.slots.drain() {
-            self.end(slot, Err(Fault::Disconnected), Cause::NONE);
+            let late = self.looks.is_late(self.slots[slot].age);
+            let fault = if late { Fault::Unanswered } else { Fault::Disconnected };
+            self.end(slot, Err(fault), Cause::NONE);
         }
     }
 }

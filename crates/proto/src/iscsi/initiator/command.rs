@@ -3,6 +3,7 @@
 use block::{Cause, Done, Fault, Io, Op, Pool};
 
 use crate::Outbox;
+use crate::looks::Age;
 use crate::scsi::cdb;
 
 use super::super::pdu::{Command, DataOut, NO_TAG};
@@ -41,6 +42,7 @@ impl IscsiInitiator {
         this.op = op;
         this.fua = fua;
         this.attempts = 0;
+        this.age = Age::NEW;
         this.tag = tag;
         this.offset = offset;
         this.len = len;

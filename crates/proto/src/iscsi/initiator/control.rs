@@ -2,13 +2,14 @@
 
 use block::Nanos;
 
-use crate::{Ending, Outbox};
+use crate::{Ending, Outbox, Unanswered};
 
 use super::super::pdu::{
     AsyncMessage, Header, LoginRequest, LoginResponse, LogoutRequest, LogoutResponse, NO_TAG,
     NopIn, NopOut, Reject, data_len, opcode, opcode_of, task_tag,
 };
 use super::login::{Step, refused};
+use super::slot::Slot;
 use super::{IscsiInitiator, Stage, violation};
 
 /// Task tags of pings and of the logout end like this, as no slot's do.
@@ -213,7 +214,8 @@ impl IscsiInitiator {
                 // While the target takes no command, only an answer of its can change that.
                 let retry = self.retries.iter().filter(|_| self.window() != 0);
                 let retry = retry.map(|(due, _)| *due).min();
-                [alive, retry, self.logout_at].into_iter().flatten().min()
+                let others = [alive, retry, self.logout_at].into_iter().flatten();
+                Some(others.fold(self.looks.due(), Nanos::min))
             }
             Stage::Closing => Some(later(self.heard, self.config.nop_timeout)),
             Stage::Closed => None,
@@ -239,6 +241,7 @@ impl IscsiInitiator {
                     self.log_out(out);
                     return Ok(());
                 }
+                self.look(now)?;
                 return self.keep_pinging(now, out);
             }
             Stage::Closing if over(self.heard, self.config.nop_timeout) => {
@@ -247,6 +250,25 @@ impl IscsiInitiator {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Looks at the I/Os under way, and at those that wait to be tried again: whether the target
+    /// has left one without an answer.
+    fn look(&mut self, now: Nanos) -> Result<(), Ending> {
+        if !self.looks.begin(now) {
+            return Ok(());
+        }
+        let mut late = None;
+        let mut look = |slot: &mut Slot| {
+            slot.age.grow();
+            if self.looks.is_late(slot.age) {
+                let (op, offset, len) = (slot.op, slot.offset, slot.len);
+                late.get_or_insert(Unanswered { op, offset, len, limit: self.looks.limit() });
+            }
+        };
+        self.slots.all_busy().for_each(&mut look);
+        self.retries.iter().for_each(|(_, slot)| look(&mut self.slots[*slot]));
+        late.map_or(Ok(()), |late| Err(Ending::Unanswered(late)))
     }
 
     fn keep_pinging(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {

@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 
 use block::{Cause, Done, Geometry, Io, Nanos};
 
+use crate::looks::Looks;
 use crate::scsi::encode_lun;
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase, Violation};
 
@@ -49,10 +50,14 @@ pub struct InitiatorConfig {
     pub nop_interval: Nanos,
     /// A ping unanswered for so long ends the connection.
     pub nop_timeout: Nanos,
+    /// How long an I/O may take. A session with one that takes longer ends, by an eighth of this
+    /// later, or half a second. Zero: never.
+    pub io_timeout: Nanos,
 }
 
 impl InitiatorConfig {
-    /// The usual settings: no digests, 128 outstanding, 15 s for the login, pings after 5 s.
+    /// The usual settings: no digests, 128 outstanding, 15 s for the login, pings after 5 s,
+    /// 30 s for an I/O.
     pub fn new(initiator_name: &str, target_name: &str, lun: u16) -> InitiatorConfig {
         InitiatorConfig {
             initiator_name: initiator_name.to_owned(),
@@ -64,6 +69,7 @@ impl InitiatorConfig {
             login_timeout: Nanos::from_secs(15),
             nop_interval: Nanos::from_secs(5),
             nop_timeout: Nanos::from_secs(10),
+            io_timeout: Nanos::from_secs(30),
         }
     }
 }
@@ -104,6 +110,7 @@ pub struct IscsiInitiator {
     ping: Option<Nanos>,
     /// When to log out even though I/Os are under way.
     logout_at: Option<Nanos>,
+    looks: Looks,
 }
 
 /// How far the session is.
@@ -178,6 +185,7 @@ impl IscsiInitiator {
             heard: now,
             ping: None,
             logout_at: None,
+            looks: Looks::new(config.io_timeout, now),
             config,
         }
     }

@@ -4,6 +4,8 @@ use std::ops::{Index, IndexMut};
 
 use block::{Buf, Op, Tag};
 
+use crate::looks::Age;
+
 /// An I/O under way.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -13,6 +15,8 @@ pub(super) struct Slot {
     pub(super) fua: bool,
     /// How often the target was too busy for it.
     pub(super) attempts: u8,
+    /// Of the I/O, while it is under way.
+    pub(super) age: Age,
     generation: u16,
     pub(super) tag: Tag,
     pub(super) offset: u64,
@@ -89,6 +93,11 @@ impl Slots {
         (found.busy && found.task_tag(slot) == task_tag).then_some(slot)
     }
 
+    /// All slots whose commands are under way.
+    pub(super) fn all_busy(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.iter_mut().filter(|slot| slot.busy)
+    }
+
     /// The slots in use, busy or waiting to be tried again.
     pub(super) fn drain(&mut self) -> Vec<u16> {
         let used = |slot: &u16| !self.free.contains(slot);
@@ -103,6 +112,7 @@ impl Slot {
             op: Op::Read,
             fua: false,
             attempts: 0,
+            age: Age::NONE,
             generation: 0,
             tag: Tag(0),
             offset: 0,

@@ -1,8 +1,9 @@
 //! I/Os on their way to a target and back: the hot path.
 
-use block::{Cause, Done, Fault, Io, Nanos, Op, Pool};
+use block::{Cause, Done, Fault, Io, Op, Pool};
 
 use crate::Outbox;
+use crate::looks::Age;
 
 use super::super::frame::Fatal;
 use super::super::pdu::{
@@ -21,8 +22,7 @@ const DEALLOCATE: u32 = 1 << 2;
 impl NvmeQueue {
     /// Sends an I/O.
     #[inline(always)]
-    pub(super) fn begin(&mut self, now: Nanos, io: Io, out: &mut Outbox) {
-        self.begin_silence(now);
+    pub(super) fn begin(&mut self, io: Io, out: &mut Outbox) {
         let mut fault = self.limits.geometry.check(&io).err();
         if io.buf.is_none() && !goes_without_buf(&io) {
             fault = Some(Fault::Unsupported);
@@ -33,7 +33,7 @@ impl NvmeQueue {
         };
         let Io { tag, op, fua, len, offset, buf } = io;
         let taken = &mut self.slots[slot];
-        taken.busy = true;
+        taken.age = Age::NEW;
         taken.op = op;
         taken.fua = fua;
         taken.fault = fault;
@@ -65,7 +65,7 @@ impl NvmeQueue {
         let limits = &self.limits;
         let next = &mut self.slots[slot];
         next.part = left.min(limits.transfer);
-        next.moved = 0;
+        (next.moved, next.age) = (0, Age::NEW);
         let part = next.part;
         let start = (next.offset + u64::from(next.done)) >> limits.block_shift;
         let opcode = if next.op == Op::Read { io::READ } else { io::WRITE };
@@ -109,7 +109,7 @@ impl NvmeQueue {
         if !open {
             return self.fail(slot, Fault::Disconnected);
         }
-        next.moved = 0;
+        (next.moved, next.age) = (0, Age::NEW);
         let start = (next.offset + u64::from(next.done)) >> limits.block_shift;
         let most = match next.op {
             Op::Trim => limits.trim,

@@ -46,12 +46,14 @@ pub struct NvmeInitiatorConfig {
     pub connect_timeout: Nanos,
     /// How long an admin command may take.
     pub admin_timeout: Nanos,
-    /// A queue with I/Os under way on which nothing came for so long ends. Zero: never.
+    /// How long a command may take. A queue with one that takes longer ends, by an eighth of this
+    /// later, or half a second. Zero: never.
     pub io_timeout: Nanos,
 }
 
 impl NvmeInitiatorConfig {
-    /// The usual settings: one I/O queue of 128, no digests, 15 s to connect, 10 s to live.
+    /// The usual settings: one I/O queue of 128, no digests, 15 s to connect, 10 s to live, 30 s
+    /// for a command.
     pub fn new(
         host_nqn: &str,
         host_id: [u8; 16],

@@ -2,7 +2,8 @@
 
 use block::{Cause, Done, Fault, Geometry, Io, Nanos};
 
-use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
+use crate::looks::Looks;
+use crate::{Ending, Endpoint, Initiator, Outbox, Phase, Unanswered};
 
 use super::super::frame::{DataEnd, Fatal, Next};
 use super::super::pdu::{CommandBuilder, Completion, fabrics, kind};
@@ -25,11 +26,9 @@ pub struct NvmeQueue {
     pub(super) done: Vec<Done>,
     pub(super) incoming: Incoming,
     stage: Stage,
-    /// When something last came, or the first of the I/Os under way was submitted.
-    heard: Nanos,
     /// When connecting or closing is late.
     until: Nanos,
-    io_timeout: Nanos,
+    looks: Looks,
 }
 
 /// What commands may be.
@@ -103,9 +102,8 @@ impl NvmeQueue {
             done: Vec::with_capacity(usize::from(depth)),
             incoming: Incoming { slot: 0, have: 0, success: false },
             stage: Stage::Fresh,
-            heard: now,
             until: later(now, config.connect_timeout),
-            io_timeout: config.io_timeout,
+            looks: Looks::new(config.io_timeout, now),
         }
     }
 
@@ -225,17 +223,20 @@ impl NvmeQueue {
         matches!(self.stage, Stage::Open | Stage::Draining)
     }
 
-    /// The clock of the time-out starts with the first I/O under way.
-    #[inline(always)]
-    pub(super) fn begin_silence(&mut self, now: Nanos) {
-        if self.slots.room() == self.slots.len() {
-            self.heard = now;
+    /// Looks at the commands under way: whether the target has left one without an answer.
+    #[cold]
+    fn look(&mut self, now: Nanos) -> Result<(), Ending> {
+        let mut late = None;
+        if self.looks.begin(now) {
+            for slot in self.slots.all_busy() {
+                slot.age.grow();
+                if self.looks.is_late(slot.age) {
+                    let (op, offset, len) = (slot.op, slot.offset, slot.len);
+                    late.get_or_insert(Unanswered { op, offset, len, limit: self.looks.limit() });
+                }
+            }
         }
-    }
-
-    fn io_deadline(&self) -> Option<Nanos> {
-        let waits = self.slots.room() != self.slots.len() && self.io_timeout != Nanos(0);
-        waits.then(|| later(self.heard, self.io_timeout))
+        late.map_or(Ok(()), |late| Err(Ending::Unanswered(late)))
     }
 }
 
@@ -263,8 +264,7 @@ impl Limits {
 }
 
 impl Endpoint for NvmeQueue {
-    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
-        self.heard = now;
+    fn receive(&mut self, _now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let mut bytes = bytes;
         let taken = self.take(&mut bytes, out);
         out.acknowledge(self.known);
@@ -275,7 +275,7 @@ impl Endpoint for NvmeQueue {
         match self.stage {
             Stage::Fresh => Some(Nanos(0)),
             Stage::Opening | Stage::Connecting | Stage::Disconnecting => Some(self.until),
-            Stage::Open => self.io_deadline(),
+            Stage::Open => Some(self.looks.due()),
             Stage::Draining => Some(self.until),
             Stage::Closed => None,
         }
@@ -291,9 +291,7 @@ impl Endpoint for NvmeQueue {
             Stage::Opening | Stage::Connecting if late => {
                 return Err(Ending::TimedOut("the target does not let the queue connect"));
             }
-            Stage::Open if self.io_deadline().is_some_and(|deadline| now >= deadline) => {
-                return Err(Ending::TimedOut("the target does not answer I/Os"));
-            }
+            Stage::Open => return self.look(now),
             Stage::Draining | Stage::Disconnecting if late => self.stage = Stage::Closed,
             _ => {}
         }
@@ -317,8 +315,8 @@ impl Initiator for NvmeQueue {
     }
 
     #[inline]
-    fn submit(&mut self, now: Nanos, io: Io, out: &mut Outbox) {
-        self.begin(now, io, out);
+    fn submit(&mut self, _now: Nanos, io: Io, out: &mut Outbox) {
+        self.begin(io, out);
     }
 
     fn done(&mut self) -> &mut Vec<Done> {
@@ -346,12 +344,9 @@ impl Initiator for NvmeQueue {
         for slot in 0..self.slots.len() as u16 {
             if let Some(lost) = self.slots.busy(slot) {
                 let (tag, buf) = (lost.tag, lost.buf.take());
-                self.done.push(Done {
-                    tag,
-                    result: Err(Fault::Disconnected),
-                    cause: Cause::NONE,
-                    buf,
-                });
+                let late = self.looks.is_late(lost.age);
+                let fault = if late { Fault::Unanswered } else { Fault::Disconnected };
+                self.done.push(Done { tag, result: Err(fault), cause: Cause::NONE, buf });
                 self.slots.release(slot);
             }
         }

@@ -4,12 +4,15 @@ use std::ops::{Index, IndexMut};
 
 use block::{Buf, Fault, Op, Tag};
 
+use crate::looks::Age;
+
 /// An I/O under way.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) busy: bool,
     pub(super) op: Op,
     pub(super) fua: bool,
+    /// Of the command under way.
+    pub(super) age: Age,
     /// Why it fails, whatever the target says.
     pub(super) fault: Option<Fault>,
     pub(super) tag: Tag,
@@ -67,24 +70,29 @@ impl Slots {
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
         let free = &mut self.slots[usize::from(slot)];
-        debug_assert!(free.busy && free.buf.is_none());
-        free.busy = false;
+        debug_assert!(free.age.is_some() && free.buf.is_none());
+        free.age = Age::NONE;
         self.free.push(slot);
+    }
+
+    /// All slots whose commands are under way.
+    pub(super) fn all_busy(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.iter_mut().filter(|slot| slot.age.is_some())
     }
 
     /// The slot of the command with that identifier, if there is one under way.
     #[inline(always)]
     pub(super) fn busy(&mut self, slot: u16) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::from(slot)).filter(|slot| slot.busy)
+        self.slots.get_mut(usize::from(slot)).filter(|slot| slot.age.is_some())
     }
 }
 
 impl Slot {
     fn free() -> Slot {
         Slot {
-            busy: false,
             op: Op::Flush,
             fua: false,
+            age: Age::NONE,
             fault: None,
             tag: Tag(0),
             offset: 0,

@@ -247,7 +247,7 @@ pub(super) fn status_of(fault: Fault, op: Op) -> Status {
         Fault::ReadOnly => Status::WRITE_PROTECTED,
         Fault::Unsupported => Status::INVALID_OPCODE,
         Fault::Miscompare => Status::COMPARE_FAILURE,
-        Fault::Disconnected => Status::INTERNAL_PATH_ERROR,
+        Fault::Disconnected | Fault::Unanswered => Status::INTERNAL_PATH_ERROR,
         Fault::Aborted => Status::ABORT_REQUESTED,
     }
 }
