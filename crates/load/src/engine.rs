@@ -9,7 +9,7 @@ use block::{Lane, Nanos, Pool};
 use os::{Core, SharedCompanion, SharedThread, Waker};
 use stats::Interval;
 
-use crate::handover::{Command, Handover};
+use crate::handover::{Command, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Recorder;
 use crate::spec::RunSpec;
@@ -239,9 +239,9 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         core.turn(wake, &mut ready)?;
         ready.clear();
     }
-    hand_over(seat, core, workers);
     workers.iter_mut().for_each(|worker| worker.hand_over_records(core.now(), true));
     drain(handover, core, workers)?;
+    hand_over_rest(seat, core, workers);
     close(handover, core, workers)
 }
 
@@ -281,8 +281,18 @@ fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::R
         core.turn(Some(wake.map_or(soon, |wake| wake.min(soon))), &mut ready)?;
         ready.clear();
     }
-    handover.say_stranded(workers.iter().map(Worker::under_way).sum());
     Ok(())
+}
+
+/// Hands over what became of the I/Os that were under way at the end, and gives up those that did
+/// not come back.
+#[cold]
+fn hand_over_rest(seat: &Seat, core: &Core, workers: &mut [Worker]) {
+    for (worker, index) in workers.iter_mut().zip(&seat.workers) {
+        let (unanswered, interval) = worker.give_up(core.now());
+        let (worker, trouble) = (*index, worker.take_trouble());
+        seat.handover.put_rest(Rest { worker, unanswered, interval, trouble });
+    }
 }
 
 /// Ends the ways to the volumes in order, as far as that comes soon.

@@ -1,6 +1,7 @@
 //! How a worker's numbers get from its core to the collector without a lock or an allocation.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use stats::Interval;
@@ -23,6 +24,16 @@ pub(crate) enum Command {
     Leave,
 }
 
+/// What came of a worker's I/Os since it handed over its last interval. Only what failed counts:
+/// it was begun in the measured window, and would be in no figure.
+pub(crate) struct Rest {
+    pub(crate) worker: usize,
+    /// I/Os that never came back, which are failed ones of `interval`, too.
+    pub(crate) unanswered: u64,
+    pub(crate) interval: Box<Interval>,
+    pub(crate) trouble: Option<Trouble>,
+}
+
 /// Between one engine thread and the collector.
 pub(crate) struct Handover {
     /// How many workers hand over by it.
@@ -36,8 +47,8 @@ pub(crate) struct Handover {
     finished: AtomicBool,
     /// All have found the depths that they searched.
     found: AtomicBool,
-    /// I/Os that never came back.
-    stranded: AtomicU64,
+    /// What came of each worker's I/Os since its last interval, once its thread has drained.
+    rests: Mutex<Vec<Rest>>,
     full: ArrayQueue<(usize, Box<Interval>)>,
     empty: ArrayQueue<Box<Interval>>,
     pub(crate) troubles: ArrayQueue<(usize, Trouble)>,
@@ -58,21 +69,21 @@ impl Handover {
             filling: AtomicU32::new(workers as u32),
             finished: AtomicBool::new(false),
             found: AtomicBool::new(false),
-            stranded: AtomicU64::new(0),
+            rests: Mutex::default(),
             full: ArrayQueue::new(workers.max(1)),
             empty,
             troubles: ArrayQueue::new(workers.max(1)),
         }
     }
 
-    /// The thread leaves, and so many I/Os did not come back.
-    pub(crate) fn say_stranded(&self, ios: u64) {
-        self.stranded.store(ios, Ordering::Release);
+    /// Hands over what is left to be said of a worker: at its end, so a lock costs nothing.
+    pub(crate) fn put_rest(&self, rest: Rest) {
+        self.rests.lock().unwrap_or_else(PoisonError::into_inner).push(rest);
     }
 
-    /// I/Os that never came back, once the thread has left.
-    pub(crate) fn stranded(&self) -> u64 {
-        self.stranded.load(Ordering::Acquire)
+    /// What was left to be said of all workers, once the thread has ended.
+    pub(crate) fn take_rests(&self) -> Vec<Rest> {
+        std::mem::take(&mut *self.rests.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn command(&self, command: Command) {

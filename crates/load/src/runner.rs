@@ -18,7 +18,6 @@ pub(crate) use self::check::{check, volumes};
 use self::crew::Crew;
 use self::under_way::Run;
 pub(crate) use self::words::steadiness;
-use self::words::stranded_ios;
 use crate::engine::Stop;
 use crate::records::{Desk, SharedScribe};
 use crate::spec::{AccessError, RunSpec};
@@ -87,12 +86,11 @@ impl Engine {
         let spec = Arc::new(spec);
         let desk = Desk::start(&spec, self.scribe.as_ref())?;
         let mut crew = Crew::start(&spec, desk.as_ref())?;
-        let run = Run::new(&spec, &crew, self.stop.clone());
-        let mut result = run.go(&crew, desk.as_ref(), live);
-        let stranded = crew.join(&self.stop);
-        if let Some(words) = stranded_ios(stranded) {
-            result.partial.get_or_insert(words);
-        }
+        let mut run = Run::new(&spec, &crew, self.stop.clone());
+        let measured = run.go(&crew, desk.as_ref(), live);
+        let rests = crew.join(&self.stop, &mut || run.poll(live));
+        run.take(rests);
+        let mut result = run.end(&measured, live);
         result.warnings.extend(cached);
         result.warnings.extend(desk.map(Desk::finish).unwrap_or_default());
         Ok(result)

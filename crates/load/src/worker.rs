@@ -356,6 +356,19 @@ impl Worker {
         (self.slots.len() - self.free.len()) as u64
     }
 
+    /// Gives up what is under way at `now`: it failed, for nobody waits for it any more. Returns
+    /// how many those were, and all that was recorded since the last interval.
+    #[cold]
+    pub(crate) fn give_up(&mut self, now: Nanos) -> (u64, Box<Interval>) {
+        let mut under_way = vec![true; self.slots.len()];
+        self.free.iter().for_each(|index| under_way[*index as usize] = false);
+        for (slot, _) in self.slots.iter().zip(&under_way).filter(|(_, under_way)| **under_way) {
+            let failed = slot.failed(Fault::Unanswered, Cause::NONE, now);
+            self.interval.record_failure(failed, now.since(slot.start), || None);
+        }
+        (self.under_way(), std::mem::take(&mut self.interval))
+    }
+
     /// Asks for an orderly end of the way to the volume; true when it came.
     pub(crate) fn close(&mut self, now: Nanos) -> bool {
         self.lane.close(now)

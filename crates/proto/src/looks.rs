@@ -1,4 +1,4 @@
-//! A time-out for each command that costs a command one byte: no clock, no list, no timer of its own.
+//! A time-out for each command that costs it one byte: no clock, no list, no timer of its own.
 //!
 //! Now and then an initiator looks at all commands under way and counts, for each, how many of
 //! these looks it has lived to see. Between two of them lies a pause at least, so what has seen so

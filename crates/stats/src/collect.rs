@@ -65,6 +65,13 @@ impl Collector {
         self.second.merge(interval);
     }
 
+    /// Adds what of a worker's I/Os failed after the last second was closed. It counts in the
+    /// totals at once, and in no second.
+    pub fn add_late_failures(&mut self, worker: usize, late: &Interval) {
+        self.workers[worker].merge_failures(late);
+        self.whole.merge_failures(late);
+    }
+
     /// Closes the second that ends at `t_s` seconds of the phase and says what it was like.
     pub fn end_second(&mut self, t_s: f64) -> (Second, Latency) {
         let latencies = self.second.latencies();
@@ -223,9 +230,10 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
 
 #[cfg(test)]
 mod test {
-    use block::Nanos;
+    use block::{Cause, Fault, Nanos, Op};
 
     use super::*;
+    use crate::failures::Failed;
 
     /// One worker's second: `ios` reads of 512 bytes that took `ns` each.
     fn part(second: u64, ios: u64, ns: u64) -> Interval {
@@ -284,6 +292,28 @@ mod test {
         let flows = collector.flows();
         assert_eq!((flows.len(), flows[0].1.mean_outstanding), (5, 8_000.0 * 1000.0 / 1e9));
         assert_eq!(crate::verdict::littles_law(&flows).verdict, crate::Verdict::Pass);
+    }
+
+    #[test]
+    fn what_fails_behind_the_last_second_counts_as_failed_only() {
+        let mut collector = collector();
+        collector.add(1, &part(0, 10, 1));
+        collector.end_second(1.0);
+        let before = collector.totals();
+        let mut late = part(5, 3, 7);
+        let (fault, at) = (Fault::Unanswered, Nanos::from_secs(9));
+        let failed = Failed { op: Op::Read, fault, cause: Cause::NONE, at, offset: 512, len: 512 };
+        late.record_failure(failed, Nanos::from_secs(8), || None);
+        collector.add_late_failures(1, &late);
+        let after = collector.totals();
+        assert_eq!((after.errors, after.read.errors, collector.workers()[1].errors), (1, 1, 1));
+        assert_eq!((after.ios, after.seconds), (before.ios, before.seconds));
+        assert_eq!(after.latency_ns, before.latency_ns);
+        let (failures, _) = collector.failures();
+        let first = &failures[0].first;
+        assert_eq!((&*failures[0].fault, first.t_s), ("not answered in time", 9.0));
+        assert_eq!((first.offset_bytes, &*first.worker), (512, "b"));
+        assert_eq!(crate::verdict::ios_succeeded(&after).verdict, crate::Verdict::Fail);
     }
 
     #[test]

@@ -188,6 +188,14 @@ impl Interval {
         }
     }
 
+    /// Adds what failed in `other` and nothing else: what came of I/Os of this span after its end.
+    pub fn merge_failures(&mut self, other: &Interval) {
+        self.read.errors += other.read.errors;
+        self.write.errors += other.write.errors;
+        self.other.errors += other.other.errors;
+        self.failures.merge(&other.failures);
+    }
+
     /// Forgets everything, keeps the memory.
     pub fn clear(&mut self) {
         self.read.clear();

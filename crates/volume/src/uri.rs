@@ -74,7 +74,8 @@ pub struct IscsiUri {
     pub data_digest: bool,
     /// Try so long to come back when a connection breaks.
     pub reconnect_seconds: Option<u32>,
-    /// How long an I/O may take, 1 to 86400 s: then its connection counts as lost. 30 s if not said.
+    /// How long an I/O may take, 1 to 86400 s, before its connection counts as lost; 30 s if not
+    /// said.
     pub io_timeout_seconds: Option<u32>,
     /// What we are called there: `initiator=NAME`; by our own name if not said.
     pub initiator: Option<String>,
@@ -95,7 +96,8 @@ pub struct NvmeUri {
     pub data_digest: bool,
     /// Try so long to come back when a connection breaks.
     pub reconnect_seconds: Option<u32>,
-    /// How long an I/O may take, 1 to 86400 s: then its connection counts as lost. 30 s if not said.
+    /// How long an I/O may take, 1 to 86400 s, before its connection counts as lost; 30 s if not
+    /// said.
     pub io_timeout_seconds: Option<u32>,
     /// What we are called there: `initiator=NAME`; by our own name if not said.
     pub initiator: Option<String>,

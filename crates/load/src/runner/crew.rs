@@ -10,7 +10,7 @@ use os::{Clock, Waker};
 use super::under_way::POLL;
 use super::{RunError, ledger_path, volumes};
 use crate::engine::{self, News, Running, Seat, Stop};
-use crate::handover::{Command, Handover};
+use crate::handover::{Command, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Desk;
 use crate::spec::{RunSpec, Workload};
@@ -85,7 +85,7 @@ impl Crew {
                 }
                 Ok(News::Failed(error)) => {
                     crew.command(Command::Leave);
-                    crew.join(&Stop::default());
+                    crew.join(&Stop::default(), &mut || ());
                     return Err(RunError::Open(error));
                 }
                 Ok(News::Ended) | Err(_) => {
@@ -122,11 +122,13 @@ impl Crew {
     }
 
     /// Waits for the threads to drain; those that do not come in time are told to leave, and all
-    /// are when the user has asked twice. Says how many I/Os never came back.
-    pub(super) fn join(&mut self, stop: &Stop) -> u64 {
+    /// are when the user has asked twice, which `poll` may find out. Returns what became of the
+    /// I/Os that were under way.
+    pub(super) fn join(&mut self, stop: &Stop, poll: &mut dyn FnMut()) -> Vec<Rest> {
         let end = Clock::get().now() + DRAINING;
         let mut running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
         while running > 0 && stop.asked() < 2 && Clock::get().now() < end {
+            poll();
             match self.news.recv_timeout(POLL) {
                 Err(RecvTimeoutError::Disconnected) => break,
                 _ => {
@@ -138,7 +140,7 @@ impl Crew {
         for thread in self.threads.drain(..) {
             thread.join();
         }
-        self.handovers.iter().map(|handover| handover.stranded()).sum()
+        self.handovers.iter().flat_map(|handover| handover.take_rests()).collect()
     }
 }
 

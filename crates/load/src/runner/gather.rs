@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::crew::Crew;
 use super::under_way::Run;
+use crate::handover::Rest;
 use crate::patience::Patience;
 use crate::spec::RunSpec;
 use crate::worker::Trouble;
@@ -34,6 +35,19 @@ impl Run<'_> {
             std::thread::sleep(Duration::from_micros(200));
         }
         self.late = missing.iter().sum();
+    }
+
+    /// Takes what became of the I/Os that were under way at the end. Those for which a user in a
+    /// hurry did not wait are nobody's fault.
+    pub(super) fn take(&mut self, rests: Vec<Rest>) {
+        if self.stop.asked() > 1 {
+            return;
+        }
+        for Rest { worker, unanswered, interval, trouble } in rests {
+            self.unanswered += unanswered;
+            self.collected.add_late_failures(worker, &interval);
+            trouble.into_iter().for_each(|trouble| self.note(worker, trouble));
+        }
     }
 
     fn note(&mut self, worker: usize, trouble: Trouble) {

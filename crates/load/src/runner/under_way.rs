@@ -32,6 +32,14 @@ pub(super) struct Opening {
     pub(super) before: (Reading, Moment),
 }
 
+/// The measured window, when it is over.
+pub(super) struct Measured {
+    opening: Opening,
+    after: (Reading, Moment),
+    /// Whether it went through, and when it ended.
+    end: (bool, Nanos),
+}
+
 /// One run under way, as the collecting thread sees it.
 pub(super) struct Run<'a> {
     pub(super) spec: &'a RunSpec,
@@ -51,6 +59,8 @@ pub(super) struct Run<'a> {
     pub(super) finished: bool,
     /// Workers whose last numbers did not come in time.
     pub(super) late: usize,
+    /// I/Os that never came back.
+    pub(super) unanswered: u64,
     /// When it was steady, in seconds of the measured window.
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
@@ -84,12 +94,14 @@ impl<'a> Run<'a> {
             filling: false,
             finished: false,
             late: 0,
+            unanswered: 0,
             steady_at_s: None,
             watch: Watch::new(spec.steady),
         }
     }
 
-    pub(super) fn go(mut self, crew: &Crew, desk: Option<&Desk>, live: &mut dyn Live) -> RunResult {
+    /// Runs until the measured window is over and I/Os under way are to come back.
+    pub(super) fn go(&mut self, crew: &Crew, desk: Option<&Desk>, live: &mut dyn Live) -> Measured {
         let spec = self.spec;
         let cores = os::cpu::allowed().len() as u32;
         live.start(&About { job: spec.job.clone(), kind: None, origin: origin(spec), cores });
@@ -122,9 +134,22 @@ impl<'a> Run<'a> {
         }
         let after = (self.meter.read(self.clock.now()), opening.witness.now());
         crew.command(Command::Drain);
+        Measured { opening, after, end }
+    }
+
+    /// Everything has come back that will: shows what failed, and says what came of all.
+    pub(super) fn end(&self, measured: &Measured, live: &mut dyn Live) -> RunResult {
+        let Measured { opening, after, end } = measured;
         live.failed(&self.collected.failures().0);
         live.end();
-        self.result(&opening, &after, end, usize::MAX)
+        self.result(opening, after, *end, usize::MAX)
+    }
+
+    /// Answers keys.
+    pub(super) fn poll(&self, live: &mut dyn Live) {
+        if live.poll() == Action::Stop {
+            self.stop.ask();
+        }
     }
 
     /// Begins the measured window anew when all depths are found, and measures them.
@@ -246,9 +271,7 @@ impl<'a> Run<'a> {
                 return false;
             }
             std::thread::sleep(Duration::from_nanos(left.0).min(POLL));
-            if live.poll() == Action::Stop {
-                self.stop.ask();
-            }
+            self.poll(live);
             let filled = self.filling && !crew.is_filling();
             let found = self.searching && crew.has_found();
             if self.stop.asked() > 0 || crew.is_finished() || filled || found {

@@ -36,12 +36,15 @@ pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
     })
 }
 
-/// What never came back is in no figure, and it may be the slowest of all.
-pub(super) fn stranded_ios(ios: u64) -> Option<String> {
+/// What never came back is in no rate and no latency, and it may be the slowest of all.
+pub(super) fn unanswered_ios(ios: u64) -> Option<String> {
     let seconds = DRAINING.as_secs_f64();
-    let were = if ios == 1 { "1 I/O was" } else { &*format!("{ios} I/Os were") };
+    let (were, count) = match ios {
+        1 => ("1 I/O was".to_owned(), "counts"),
+        _ => (format!("{ios} I/Os were"), "count"),
+    };
     (ios > 0).then(|| {
-        format!("{were} not answered within {seconds} s after the end, and stand in no figure")
+        format!("{were} not answered within {seconds} s after the end, and {count} as failed")
     })
 }
 
