@@ -5,6 +5,7 @@
 //! fail. What a machine cannot run is recorded as a skip with its reason.
 #![forbid(unsafe_code)]
 
+mod between;
 mod drumfire;
 mod folder;
 mod login;
@@ -13,6 +14,7 @@ mod record;
 mod tgt;
 mod verdict;
 
+pub use between::{Between, Fate, READ_BYTES, Speech};
 pub use drumfire::{Drumfire, Served};
 pub use folder::Folder;
 pub use login::{Client, login, pdu};
