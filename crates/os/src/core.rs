@@ -103,6 +103,7 @@ impl Core {
     /// has come. `None` waits for news alone; a time that has passed does not wait.
     pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
+        self.give_way_to_host(&mut state);
         self.turn_companion(&mut state)?;
         state.refill();
         if state.in_flight > 0 && state.ring().needs_entry() {

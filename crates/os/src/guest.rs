@@ -29,7 +29,9 @@ pub(crate) struct Guest {
     at: usize,
     /// Those that it may sleep on.
     among: Vec<usize>,
-    /// Slept for long enough since the last news to know where to sleep on.
+    /// Its last sleep was a long one.
+    idle: bool,
+    /// Knows where to sleep, as nothing came since it looked.
     settled: bool,
     /// When it was last known to have little to do.
     rested: Nanos,
@@ -57,7 +59,8 @@ impl Core {
     /// follow.
     pub fn follow_peers(&self, home: usize, among: &[usize]) {
         let among = among.to_vec();
-        let guest = Guest { home, at: home, among, settled: true, rested: Nanos(0), heard: 0 };
+        let (idle, settled) = (false, true);
+        let guest = Guest { home, at: home, among, idle, settled, rested: Nanos(0), heard: 0 };
         self.state.borrow_mut().guest = Some(guest);
     }
 
@@ -70,6 +73,7 @@ impl Core {
         }
         if guest.is_away() && self.now().since(guest.rested) > STAY {
             guest.go(guest.home);
+            guest.idle = false;
         }
     }
 }
@@ -93,11 +97,18 @@ impl State {
     /// The core slept for so long, until `now`.
     pub(crate) fn slept(&mut self, span: Nanos, now: Nanos) {
         let Some(guest) = &mut self.guest else { return };
+        guest.idle = span >= IDLE;
         if span >= REST {
             guest.rested = now;
         }
+    }
+
+    /// The core is about to sleep: an idle one goes to where its news come in. Not when it wakes,
+    /// as somebody waits for its answer then.
+    pub(crate) fn choose_place(&mut self) {
+        let Some(guest) = &mut self.guest else { return };
         // A companion's loop sleeps here, too, and has its own peers.
-        if guest.settled || span < IDLE || self.company.is_some() {
+        if guest.settled || !guest.idle || self.company.is_some() {
             return;
         }
         guest.settled = true;

@@ -39,10 +39,6 @@ impl Core {
                 return Ok(());
             }
         }
-        if state.is_guest() && !state.crowd.is_there(start) {
-            // Whoever was answered just now is here.
-            self.give_way(state);
-        }
         let mut pauses = 0_u32;
         // What the other ends of many connections do in their turn takes as long as computing.
         let few = state.live_sockets <= FEW_SOCKETS && state.company.is_none();
@@ -89,6 +85,14 @@ impl Core {
         }
     }
 
+    /// Lets whoever was answered just now go on, if this core is a guest at that one's processor.
+    #[inline]
+    pub(crate) fn give_way_to_host(&self, state: &mut State) {
+        if state.is_guest() && !state.crowd.is_there(self.now()) {
+            self.give_way(state);
+        }
+    }
+
     /// Lets others on this processor go first; the time after it.
     fn give_way(&self, state: &mut State) -> Nanos {
         let from = self.now();
@@ -100,6 +104,7 @@ impl Core {
 
     /// Sleeps until something comes, or for so long and no more.
     fn sleep(&self, state: &mut State, now: Nanos, left: Option<Nanos>) -> io::Result<()> {
+        state.choose_place();
         let span = state.sleep_span(left.map(|left| left.since(Nanos(PRECISION.0 / 2))));
         state.ring().wait(span)?;
         let woken = self.now();
@@ -114,6 +119,10 @@ impl State {
     /// Looks everywhere once.
     #[inline]
     fn has_news(&mut self) -> io::Result<bool> {
+        self.receive_direct();
+        if !self.ready.is_empty() {
+            return Ok(true);
+        }
         if self.ring().needs_entry() {
             self.ring().enter()?;
         }
@@ -125,7 +134,6 @@ impl State {
         }
         self.turn_beside_ring();
         self.turn_polled();
-        self.receive_direct();
         Ok(!self.ready.is_empty())
     }
 
