@@ -66,15 +66,15 @@ mod test {
         assert!(!read && !drop);
         let Cache { drop, read, .. } = of("pre_read=0");
         assert!(!read && drop);
-        assert_eq!(of("pre_read\ndirect=1"), Cache::default());
+        assert_eq!(of("pre_read=1\ndirect=1"), Cache::default());
     }
 
     #[test]
     fn what_nothing_is_read_for_is_named() {
         let notes = |words: &str, treatment| {
-            let reading = of(&format!("[z]\nioengine=null\nsize=1m\n{FILE}pre_read\n{words}\n"));
+            let reading = of(&format!("[z]\nioengine=null\nsize=1m\n{FILE}pre_read=1\n{words}\n"));
             assert!(reading.job.is_some());
-            reading.notes_of(treatment).filter(|note| note.text == "pre_read").count()
+            reading.notes_of(treatment).filter(|note| note.text == "pre_read=1").count()
         };
         assert_eq!(notes("direct=1", Treatment::Ignored), 1);
         assert_eq!(notes("ioengine=splice", Treatment::Ignored), 1);

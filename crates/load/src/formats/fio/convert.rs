@@ -68,7 +68,8 @@ pub fn convert(
             steps.leave_out(job);
             continue;
         }
-        let job = &rates::by_rates(&mut converter, job);
+        let job = rates::by_rates(&mut converter, job);
+        let job = &data::stored(&mut converter, job);
         let groups = converter.groups(job);
         steps.add(&mut converter, job, groups);
     }

@@ -1,9 +1,11 @@
 //! What a fio job writes, and how it is compared.
 
+use std::borrow::Cow;
+
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::{Taken, given, put};
-use super::settings::{Data, Method, Settings};
+use super::settings::{self, Data, Engine, Method, Settings};
 use super::storage::{self, Place};
 use super::{value, words};
 use crate::formats::note::Treatment::{Differs, Ignored};
@@ -28,7 +30,7 @@ pub(super) fn take(
     Some(match name {
         "verify" => put(&mut verify.method, with.and_then(words::verify).map(Some)),
         "do_verify" => put(&mut verify.reads, value::switch(value)),
-        "verify_only" => put(&mut verify.only, value::switch(value)),
+        "verify_only" => put(&mut verify.only, value::flag(value)),
         "verify_pattern" => put(&mut verify.pattern, pattern().map(Some)),
         "buffer_pattern" => {
             let plain = pattern().and_then(|pattern| match pattern.has_places() {
@@ -39,6 +41,28 @@ pub(super) fn take(
         }
         _ => return None,
     })
+}
+
+/// The job as it can be compared: what `ioengine=null` wrote is nowhere, and fio says of its reads
+/// that they were right without a look at them.
+pub(super) fn stored<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) -> Cow<'a, FioJob> {
+    let settings = &job.settings;
+    let nowhere = settings.engine == Engine::Nothing && converter.options.volumes.is_empty();
+    if !nowhere || settings.verify.method().is_none() {
+        return job;
+    }
+    let word = if settings.verify.method.is_some() { "verify" } else { "verify_pattern" };
+    let why = "with ioengine=null nothing is stored and nothing compared; fio says that all was \
+               right, and reads what it wrote without a look at it";
+    converter.note(&job, word, Differs, why);
+    let mut job = job.into_owned();
+    // What is only verified is read all the same.
+    let only = job.settings.verify.only && job.settings.mix.writes;
+    if only {
+        (job.settings.mix.reads, job.settings.mix.writes) = (true, false);
+    }
+    job.settings.verify = settings::Verify::default();
+    Cow::Owned(job)
 }
 
 fn read_pattern(text: &str, surroundings: &Surroundings<'_>) -> Result<DataPattern, String> {

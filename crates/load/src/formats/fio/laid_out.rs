@@ -142,7 +142,7 @@ mod test {
     #[test]
     fn files_are_made_and_the_other_jobs_run() {
         let text = "[a]\nrw=read\nnumjobs=2\nnrfiles=2\ncreate_only=1\n[b]\nfilename=x\nrw=write\n\
-                    create_only\noffset=4k\noffset_increment=8k\nnumjobs=3\n[c]\nwait_for=b\n\
+                    create_only=1\noffset=4k\noffset_increment=8k\nnumjobs=3\n[c]\nwait_for=b\n\
                     filename=x\nrw=read\n";
         let made = job(&format!("{GLOBAL}{text}"));
         let half = 512 << 10;
@@ -166,7 +166,7 @@ mod test {
 
     #[test]
     fn what_waits_behind_it_waits_all_the_same() {
-        let text = "[a]\nfilename=x\n[b]\nstonewall\ncreate_only\n[c]\nfilename=x\n";
+        let text = "[a]\nfilename=x\n[b]\nstonewall\ncreate_only=1\n[c]\nfilename=x\n";
         assert_eq!(job(&format!("{GLOBAL}{text}")).steps.len(), 2);
         let off = "[a]\nfilename=x\ncreate_only=0\n";
         assert!(job(&format!("{GLOBAL}{off}")).laid_out.is_empty());
@@ -178,7 +178,7 @@ mod test {
         assert!(why.contains("x.fio:4: `create_only=1`: x is not there"), "{why}");
         let none = refused("[a]\nioengine=null\nsize=1m\ncreate_only=1\n");
         assert!(none.contains("no job is left"), "{none}");
-        let reading = of(&format!("{GLOBAL}[a]\nrw=write\ncreate_only\nexitall\n"));
+        let reading = of(&format!("{GLOBAL}[a]\nrw=write\ncreate_only=1\nexitall\n"));
         assert_eq!(reading.notes_of(Treatment::Differs).count(), 2, "{:?}", reading.notes);
     }
 }
