@@ -283,7 +283,7 @@ pub fn verify(text: &str) -> Result<Method, String> {
         "null" => Ok(Method::Null),
         "pattern" => Ok(Method::Pattern),
         "pattern_hdr" => Ok(Method::PatternWithHeader),
-        "md5" | "crc64" | "crc32c" | "crc32c-intel" | "crc32" | "crc16" | "crc7"
+        "meta" | "md5" | "crc64" | "crc32c" | "crc32c-intel" | "crc32" | "crc16" | "crc7"
         | "xxhash" | "sha512" | "sha256" | "sha1" | "sha3-224" | "sha3-256" | "sha3-384"
         | "sha3-512" => Ok(Method::Sum),
         _ => Err(format!(

@@ -91,3 +91,21 @@ fn lengths_go_by_the_order_of_places_or_are_any() {
         assert!(said.contains(part), "{said}");
     }
 }
+
+#[test]
+fn clones_that_write_are_compared() {
+    let clones = |words: &str| {
+        let reading = of(&format!(
+            "[a]\nfilename=/dev/x\nnumjobs=3\nsize=1m\nrw=randwrite\nverify=meta\n{words}\n"
+        ));
+        let mut notes = reading.notes_of(Treatment::Differs);
+        let all = notes.any(|note| note.why.contains("what any clone wrote last"));
+        let job = reading.job.as_ref().unwrap_or_else(|| panic!("{words}: {:?}", reading.notes));
+        let groups = job.steps[0].groups.iter();
+        let each = groups.map(|group| (group.workers, group.workload.verify.is_some()));
+        (each.collect::<Vec<_>>(), all)
+    };
+    assert_eq!(clones(""), (vec![(3, true)], true));
+    // Each has a part of its own, as with fio.
+    assert_eq!(clones("offset_increment=1m"), (vec![(1, true); 3], false));
+}
