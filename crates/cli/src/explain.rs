@@ -295,13 +295,16 @@ fn names(volumes: &[String]) -> String {
 
 /// When it begins and ends, and where it works, if that is said of it alone.
 fn turn(group: &Group) -> Vec<String> {
-    let When { after, delay_seconds, seconds } = &group.when;
+    let When { after, delay_seconds, seconds, ramp_seconds } = &group.when;
     let mut facts = Vec::new();
     facts.extend((!after.is_empty()).then(|| format!("begins when {after} has ended")));
     match (*delay_seconds > 0.0, after.is_empty()) {
         (true, true) => facts.push(format!("begins after {}", span(*delay_seconds))),
         (true, false) => facts.push(format!("{} later", span(*delay_seconds))),
         (false, _) => {}
+    }
+    if *ramp_seconds > 0.0 {
+        facts.push(format!("not measured for {} at first", span(*ramp_seconds)));
     }
     facts.extend(seconds.map(|seconds| format!("lasts {}", span(seconds))));
     facts.extend(group.cache.drop.then(|| "page cache dropped before".to_owned()));

@@ -98,6 +98,10 @@ impl Step {
             group.workload.check(&at)?;
             group.check_when(&at, &self.groups[..index])?;
             group.check_stripes(&at)?;
+            if group.when.ramp_seconds > 0.0 && self.ramp_seconds > 0.0 {
+                let what = "a ramp is that of the step or of its groups: leave one of them away";
+                return Err(SpecError::Conflict { at, what });
+            }
             group.check_places(&at)?;
             let jobs = group.logs.jobs;
             let fits = (1..=group.count()).contains(&u64::from(jobs));
@@ -185,7 +189,9 @@ impl Group {
     }
 
     fn check_when(&self, at: &str, before: &[Group]) -> Result<(), SpecError> {
-        let When { after, delay_seconds: delay, seconds } = &self.when;
+        let When { after, delay_seconds: delay, seconds, ramp_seconds: ramp } = &self.when;
+        let (range, fits) = ("0 to a year", (0.0..=MAX_SECONDS).contains(ramp));
+        within(at, "when.ramp_seconds", range, *ramp, fits)?;
         let (range, fits) = ("0 to a year", (0.0..=MAX_SECONDS).contains(delay));
         within(at, "delay_seconds", range, *delay, fits)?;
         if let Some(s) = *seconds {

@@ -240,7 +240,7 @@ pub(super) mod test {
             (workload.limit_ios, workload.end_flush) = (Some(9), true);
             let group = &mut job.steps[0].groups[0];
             let after = "first".to_owned();
-            group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5) };
+            group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5), ramp_seconds: 1.5 };
             group.cores = vec![1, 3];
             group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
             let latency = Some("x/y".to_owned());

@@ -373,10 +373,6 @@ fn what_would_not_be_as_it_stands_is_named() {
     let reading = of(&format!("{NULL}[a]\ngtod_reduce=1\nthread\n[b]\nrw=randread\n"));
     assert_eq!(reading.notes_of(Treatment::Ignored).count(), 2);
     assert!(reading.job.is_some());
-    let ramps = refused(&format!("{NULL}[a]\nramp_time=1\n[b]\n"));
-    assert!(ramps.contains("same ramp_time"), "{ramps}");
-    let ramp = refused(&format!("{NULL}ramp_time=1\n[a]\n[b]\nstartdelay=1\n"));
-    assert!(ramp.contains("x.fio:6: `ramp_time=1`: a ramp is that of all jobs"), "{ramp}");
     let nobody = refused(&format!("{NULL}[a]\n[b]\nwait_for=c\n"));
     assert!(nobody.contains("x.fio:8: `wait_for=c`: no job before it is called c"), "{nobody}");
     let node = refused(&format!("{NULL}[a]\nnuma_cpu_nodes=0,7\n"));

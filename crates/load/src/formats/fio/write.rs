@@ -121,10 +121,11 @@ fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<()
     let (workload, when) = (&group.workload, &group.when);
     // Without an end of its own it ends with the step.
     let before = if step.ramp_seconds > 0.0 { 0.0 } else { when.delay_seconds };
-    let seconds = when.seconds.unwrap_or(step.seconds - before);
+    let seconds = when.seconds.unwrap_or(step.seconds - before - when.ramp_seconds);
     let micros = |seconds: f64| {
-        let micros = seconds * 1e6;
-        match micros.fract() == 0.0 {
+        let micros = (seconds * 1e6).round();
+        // What is left of a sum may lack the last digit.
+        match (seconds * 1e6 - micros).abs() < 1e-3 {
             true => Ok(format!("{micros}us")),
             false => Err(format!("{seconds} s are no whole microseconds")),
         }
@@ -150,6 +151,9 @@ fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<()
     }
     if step.ramp_seconds > 0.0 {
         set(text, "ramp_time", micros(step.ramp_seconds - when.delay_seconds)?);
+    }
+    if when.ramp_seconds > 0.0 {
+        set(text, "ramp_time", micros(when.ramp_seconds)?);
     }
     Ok(())
 }
