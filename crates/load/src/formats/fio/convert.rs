@@ -9,7 +9,8 @@ use super::settings::Engine;
 use super::times::Steps;
 use super::value::Amount;
 use super::{
-    access, cached, control, data, laid_out, logs, parts, rates, remote, replay, storage, zones,
+    access, cached, control, data, laid_out, lengths, logs, parts, rates, remote, replay, storage,
+    zones,
 };
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
@@ -396,8 +397,27 @@ impl Converter<'_> {
             let why = "there is no runtime: the job ends when all is done, as with fio";
             self.note(job, "time_based", Treatment::Ignored, why);
         }
+        self.check_pages(job);
         remote::check(self, job);
         data::check(self, job);
+    }
+}
+
+impl Converter<'_> {
+    /// As with fio: parts of pages of a map are neither written down by themselves nor direct.
+    fn check_pages(&mut self, job: &FioJob) {
+        let settings = &job.settings;
+        let page = self.around.page_bytes.max(1);
+        let whole = lengths::least(settings).is_multiple_of(page);
+        if !settings.mapped || whole || (settings.flush_every == 0 && !settings.asked_direct) {
+            return;
+        }
+        let key = ["bs", "bsrange", "bssplit"].into_iter().find(|key| job.sets(key));
+        let why = format!(
+            "with ioengine=mmap and fsync, fdatasync or direct fio wants whole pages of {page} \
+             bytes: give a bs of them, or take ioengine=psync"
+        );
+        self.refuse(job, key.unwrap_or("ioengine"), &why);
     }
 }
 

@@ -78,6 +78,7 @@ pub fn jobs(
             defaults = settings;
             continue;
         }
+        settings.asked_direct = settings.direct;
         settings.direct &= !settings.mapped;
         let name = settings.name.clone().unwrap_or_else(|| section.name.clone());
         let (at, lines) = (section.at.clone(), section.settings.clone());

@@ -58,6 +58,8 @@ pub struct Settings {
     pub depth_low: u32,
     /// Around the page cache.
     pub direct: bool,
+    /// What `direct` says, whatever the engine makes of it.
+    pub asked_direct: bool,
     /// What is cached is dropped before the job.
     pub invalidate: bool,
     /// What is done before the job.
@@ -184,6 +186,7 @@ impl Default for Settings {
             depth: 1,
             depth_low: 0,
             direct: false,
+            asked_direct: false,
             invalidate: true,
             before: Before::default(),
             hint: Hint::ByMix,

@@ -52,3 +52,17 @@ fn nothing_is_compared_where_nothing_is_stored() {
         assert_eq!(reading.notes_of(Ignored).count(), 0);
     }
 }
+
+#[test]
+fn pages_of_a_map_are_whole_where_fio_wants_them() {
+    let map = "[a]\nfilename=/dev/x\nioengine=mmap\nsize=1m\n";
+    for words in ["bs=512", "bs=512\nsync=1", "bs=6k\nrw=write\nend_fsync=1", "direct=1"] {
+        assert!(of(&format!("{map}{words}\n")).job.is_some(), "{words}");
+    }
+    for words in ["bs=512\ndirect=1", "bs=2k\nrw=write\nfsync=1", "bs=6k\nfdatasync=9"] {
+        let said = refused(&format!("{map}{words}\n"));
+        assert!(said.contains("x.fio:5: `bs=") && said.contains("whole pages of 4096"), "{said}");
+    }
+    let split = refused(&format!("{map}bssplit=512/50:4k/50\nfsync=1\n"));
+    assert!(split.contains("`bssplit=512/50:4k/50`: with ioengine=mmap"), "{split}");
+}
