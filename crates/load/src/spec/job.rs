@@ -130,6 +130,7 @@ pub(super) mod test {
             volumes: vec!["null:1t".to_owned()],
             stripes: None,
             workers: 1,
+            own_places: false,
             reported: Reported::Group,
             when: When::default(),
             cores: Vec::new(),
@@ -242,6 +243,7 @@ pub(super) mod test {
             let after = "first".to_owned();
             group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5), ramp_seconds: 1.5 };
             group.cores = vec![1, 3];
+            group.own_places = true;
             group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
             let latency = Some("x/y".to_owned());
             group.logs = Logs { latency, first: 3, jobs: 2, joined: true, ..Logs::default() };

@@ -163,6 +163,7 @@ impl Converter<'_> {
         let seed = seed.unwrap_or(1) & (u64::MAX >> 1);
         let mut steps = steps;
         storage::widest(&self, &mut steps);
+        visit_all(&mut steps);
         let cores = common_cores(&mut steps);
         let (command, name) = (String::new(), String::new());
         let (setup, files) = Default::default();
@@ -279,6 +280,7 @@ impl Converter<'_> {
                 volumes,
                 stripes: place.stripes,
                 workers: shared,
+                own_places: false,
                 reported,
                 when,
                 cores,
@@ -418,6 +420,19 @@ impl Converter<'_> {
              bytes: give a bs of them, or take ioengine=psync"
         );
         self.refuse(job, key.unwrap_or("ioengine"), &why);
+    }
+}
+
+/// With fio each job visits all of its part, whatever others do there.
+fn visit_all(steps: &mut [Step]) {
+    for groups in steps.iter_mut().map(|step| &mut step.groups) {
+        let mut users: HashMap<String, u32> = HashMap::new();
+        for uri in groups.iter().flat_map(|group| &group.volumes) {
+            *users.entry(uri.clone()).or_default() += 1;
+        }
+        for group in groups {
+            group.own_places = group.volumes.iter().any(|uri| users[uri] > 1);
+        }
     }
 }
 
