@@ -114,3 +114,24 @@ fn what_null_forgets_is_no_mismatch() {
         drumfire.run(folder.path(), "run job.fio", LIMIT).ok();
     }
 }
+
+/// Files that are only made are as compressible as those of fio, and hold the same pattern.
+#[test]
+fn files_that_are_only_made_hold_what_their_buffers_say() {
+    let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
+    let text = "[global]\nsize=1m\ncreate_only=1\nrw=read\nbs=64k\nzero_buffers=0\n[a]\n\
+                filename=a.img\nbuffer_compress_percentage=75\nbuffer_compress_chunk=4k\n[b]\n\
+                filename=b.img\nbuffer_pattern=0xab12\n[c]\nfilename=c.img\n";
+    let (we, they) = (with(text), with(text));
+    drumfire.run(we.path(), "run job.fio", LIMIT).ok();
+    run(Command::new(fio).arg("job.fio").current_dir(they.path()), LIMIT).ok();
+    let read = |folder: &Folder, name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    assert_eq!(read(&we, "b.img"), read(&they, "b.img"));
+    let zeroes = |bytes: Vec<u8>| bytes.iter().filter(|byte| **byte == 0).count();
+    for (name, percent) in [("a.img", 75), ("c.img", 0)] {
+        for folder in [&we, &they] {
+            let found = zeroes(read(folder, name)) * 100 / (1 << 20);
+            assert!((percent..percent + 2).contains(&found), "{name}: {found} %");
+        }
+    }
+}

@@ -1,10 +1,11 @@
 //! Whether a job makes sense in itself, and what is wrong with it where it does not.
 
 use super::Line;
-use super::access::AccessError;
+use super::access::{Access, AccessError};
 use super::data_pattern::DataPattern;
 use super::group::Group;
 use super::job::{JobSpec, Step};
+use super::laid_out::LaidOut;
 use super::line::MAX_BYTES;
 use super::when::When;
 use super::workload::{Content, Pacing, Verify, Workload};
@@ -75,10 +76,22 @@ impl JobSpec {
         within("the job", "the number of steps", "at least 1", steps as f64, steps + made > 0)?;
         let fits = self.laid_out.iter().all(|file| file.size_bytes > 0 && !file.path.is_empty());
         within("the job", "the size of a file that is laid out", "at least 1", 0.0, fits)?;
+        self.laid_out.iter().try_for_each(LaidOut::check)?;
         for (index, step) in self.steps.iter().enumerate() {
             step.check(index + 1)?;
         }
         Ok(())
+    }
+}
+
+impl LaidOut {
+    fn check(&self) -> Result<(), SpecError> {
+        let at = format!("the file {} that is laid out", self.path);
+        let (bytes, range) = (self.write_bytes.unwrap_or(1), "1 to 16 MiB");
+        let fits = (1..=MAX_BYTES).contains(&bytes);
+        within(&at, "write_bytes", range, f64::from(bytes), fits)?;
+        let content = self.content.clone();
+        Workload { content, ..Workload::new(Access::new(512, 0.0, 0.0), 1) }.check(&at)
     }
 }
 

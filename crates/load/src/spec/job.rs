@@ -202,6 +202,8 @@ pub(super) mod test {
             size_bytes: 4096,
             written: false,
             grows: true,
+            content: Content { compress_percent: 50.0, ..Content::default() },
+            write_bytes: Some(8192),
         });
         let line = Line {
             share_percent: 50.0,

@@ -102,21 +102,29 @@ pub(super) fn content(
             }
             Content::default()
         }
-        None => {
-            let shares = data.compress_percent > 0 || data.dedupe_percent > 0;
-            Content {
-                compress_percent: match data.zeroes {
-                    // With shares, or with a pattern, buffers are not zero for fio either.
-                    true if !shares && data.pattern.is_none() => 100.0,
-                    _ => f64::from(data.compress_percent),
-                },
-                dedupe_percent: f64::from(data.dedupe_percent),
-                chunk_bytes: chunk_bytes(data),
-                dedupe_blocks: working_set(converter, job, place),
-                repeats: false,
-                pattern: data.pattern.clone(),
-            }
-        }
+        None => buffers(converter, job, place.part_bytes),
+    }
+}
+
+/// What is written where nothing is compared: as its buffers say, of a part so many bytes long.
+pub(super) fn buffers(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    part_bytes: Option<u64>,
+) -> Content {
+    let data = &job.settings.data;
+    let shares = data.compress_percent > 0 || data.dedupe_percent > 0;
+    Content {
+        compress_percent: match data.zeroes {
+            // With shares, or with a pattern, buffers are not zero for fio either.
+            true if !shares && data.pattern.is_none() => 100.0,
+            _ => f64::from(data.compress_percent),
+        },
+        dedupe_percent: f64::from(data.dedupe_percent),
+        chunk_bytes: chunk_bytes(data),
+        dedupe_blocks: working_set(converter, job, part_bytes),
+        repeats: false,
+        pattern: data.pattern.clone(),
     }
 }
 
@@ -128,7 +136,11 @@ fn chunk_bytes(data: &Data) -> Option<u32> {
 }
 
 /// How many blocks of ours make up the set that duplicates are drawn from.
-fn working_set(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Option<u64> {
+fn working_set(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    part_bytes: Option<u64>,
+) -> Option<u64> {
     let data = &job.settings.data;
     if data.dedupe_percent == 0 {
         return None;
@@ -142,7 +154,7 @@ fn working_set(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Op
         converter.note(job, "dedupe_percentage", Differs, why);
         return None;
     }
-    let Some(bytes) = place.part_bytes else {
+    let Some(bytes) = part_bytes else {
         converter.refuse(job, "dedupe_mode", "the set is a part of a size that is known");
         return None;
     };

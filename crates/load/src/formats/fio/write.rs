@@ -9,8 +9,8 @@ use std::fmt::Write;
 use super::{figures, laid_out, rates, replay};
 use crate::formats::reading::Storage;
 use crate::spec::{
-    Access, Demand, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step, Verify,
-    Walk, Workload,
+    Access, Content, Demand, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step,
+    Verify, Walk, Workload,
 };
 
 /// Writes a job. `storage` says what stands behind a URI, in words that fio has.
@@ -371,6 +371,18 @@ fn steering(text: &mut String, workload: &Workload) {
 
 fn content(text: &mut String, workload: &Workload) -> Result<(), String> {
     let content = &workload.content;
+    let Some(verify) = workload.verify else { return buffers(text, content) };
+    buffers(text, &Content { pattern: None, ..content.clone() })?;
+    compared(text, workload, verify)?;
+    set(text, "verify", if content.pattern.is_some() { "pattern" } else { "crc32c" });
+    if let Some(pattern) = &content.pattern {
+        set(text, "verify_pattern", pattern);
+    }
+    Ok(())
+}
+
+/// What buffers hold.
+pub(super) fn buffers(text: &mut String, content: &Content) -> Result<(), String> {
     let compress = whole(content.compress_percent, "the share that compresses")?;
     let dedupe = whole(content.dedupe_percent, "the share of duplicates")?;
     if compress > 0 {
@@ -385,16 +397,8 @@ fn content(text: &mut String, workload: &Workload) -> Result<(), String> {
     if content.dedupe_blocks.is_some() {
         return Err("fio counts the set of duplicates as a share of the size".to_owned());
     }
-    match (workload.verify, &content.pattern) {
-        (None, None) => {}
-        (None, Some(pattern)) => set(text, "buffer_pattern", pattern),
-        (Some(verify), pattern) => {
-            compared(text, workload, verify)?;
-            set(text, "verify", if pattern.is_some() { "pattern" } else { "crc32c" });
-            if let Some(pattern) = pattern {
-                set(text, "verify_pattern", pattern);
-            }
-        }
+    if let Some(pattern) = &content.pattern {
+        set(text, "buffer_pattern", pattern);
     }
     Ok(())
 }
