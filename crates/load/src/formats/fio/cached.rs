@@ -1,7 +1,8 @@
-//! What becomes of the page cache before a job: it is dropped, or filled.
+//! What becomes of the page cache before a job: it is dropped, or filled; and what is mapped.
 
 use super::convert::Converter;
 use super::job::FioJob;
+use super::lengths;
 use super::settings::{Engine, Hint};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Cache, Expect};
@@ -26,6 +27,22 @@ pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
     // As with fio nothing is dropped where something was to be read.
     let drop = settings.invalidate && !settings.before.read;
     Cache { drop, read: settings.before.read && reads_before(converter, job), expect }
+}
+
+/// As with fio: parts of pages of a map are neither written down by themselves nor direct.
+pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
+    let settings = &job.settings;
+    let page = converter.around.page_bytes.max(1);
+    let whole = lengths::least(settings).is_multiple_of(page);
+    if !settings.mapped || whole || (settings.flush_every == 0 && !settings.asked_direct) {
+        return;
+    }
+    let key = ["bs", "bsrange", "bssplit"].into_iter().find(|key| job.sets(key));
+    let why = format!(
+        "with ioengine=mmap and fsync, fdatasync or direct fio wants whole pages of {page} bytes: \
+         give a bs of them, or take ioengine=psync"
+    );
+    converter.refuse(job, key.unwrap_or("ioengine"), &why);
 }
 
 /// Whether anything is read before the job, as with fio.

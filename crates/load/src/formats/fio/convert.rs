@@ -6,11 +6,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::job::FioJob;
 use super::settings::Engine;
-use super::times::Steps;
+use super::times::{self, Steps};
 use super::value::Amount;
 use super::{
-    access, cached, control, data, laid_out, lengths, logs, parts, rates, remote, replay, storage,
-    zones,
+    access, cached, control, data, laid_out, logs, parts, rates, remote, replay, storage, zones,
 };
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
@@ -163,7 +162,7 @@ impl Converter<'_> {
         let seed = seed.unwrap_or(1) & (u64::MAX >> 1);
         let mut steps = steps;
         storage::widest(&self, &mut steps);
-        visit_all(&mut steps);
+        times::visit_all(&mut steps);
         let cores = common_cores(&mut steps);
         let (command, name) = (String::new(), String::new());
         let (setup, files) = Default::default();
@@ -399,40 +398,9 @@ impl Converter<'_> {
             let why = "there is no runtime: the job ends when all is done, as with fio";
             self.note(job, "time_based", Treatment::Ignored, why);
         }
-        self.check_pages(job);
+        cached::check(self, job);
         remote::check(self, job);
         data::check(self, job);
-    }
-}
-
-impl Converter<'_> {
-    /// As with fio: parts of pages of a map are neither written down by themselves nor direct.
-    fn check_pages(&mut self, job: &FioJob) {
-        let settings = &job.settings;
-        let page = self.around.page_bytes.max(1);
-        let whole = lengths::least(settings).is_multiple_of(page);
-        if !settings.mapped || whole || (settings.flush_every == 0 && !settings.asked_direct) {
-            return;
-        }
-        let key = ["bs", "bsrange", "bssplit"].into_iter().find(|key| job.sets(key));
-        let why = format!(
-            "with ioengine=mmap and fsync, fdatasync or direct fio wants whole pages of {page} \
-             bytes: give a bs of them, or take ioengine=psync"
-        );
-        self.refuse(job, key.unwrap_or("ioengine"), &why);
-    }
-}
-
-/// With fio each job visits all of its part, whatever others do there.
-fn visit_all(steps: &mut [Step]) {
-    for groups in steps.iter_mut().map(|step| &mut step.groups) {
-        let mut users: HashMap<String, u32> = HashMap::new();
-        for uri in groups.iter().flat_map(|group| &group.volumes) {
-            *users.entry(uri.clone()).or_default() += 1;
-        }
-        for group in groups {
-            group.own_places = group.volumes.iter().any(|uri| users[uri] > 1);
-        }
     }
 }
 

@@ -72,8 +72,10 @@ pub fn apply(
             if let Some(Err(why)) = unused::value(name, value, settings.kb_base) {
                 return Err(setting.error(why));
             }
+            let bare = value.is_none_or(str::is_empty) && !unused::stands_alone(name);
             let (treatment, why) = match treated::treat(name, value) {
-                Some(_) if value.is_none_or(str::is_empty) && !unused::stands_alone(name) => {
+                // What is refused anyway is named with all else that is.
+                Some((Treatment::Ignored | Treatment::Differs, _)) if bare => {
                     return Err(setting.error("a value is missing"));
                 }
                 Some(found) => found,

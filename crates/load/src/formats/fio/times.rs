@@ -1,6 +1,6 @@
 //! When jobs begin and end, and which of them are one step.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use block::Rng;
 
@@ -136,6 +136,19 @@ impl Steps {
             step.seconds -= begin;
         }
         self.done.push(step);
+    }
+}
+
+/// With fio each job visits all of its part, whatever others do there.
+pub(super) fn visit_all(steps: &mut [Step]) {
+    for groups in steps.iter_mut().map(|step| &mut step.groups) {
+        let mut users: HashMap<String, u32> = HashMap::new();
+        for uri in groups.iter().flat_map(|group| &group.volumes) {
+            *users.entry(uri.clone()).or_default() += 1;
+        }
+        for group in groups {
+            group.own_places = group.volumes.iter().any(|uri| users[uri] > 1);
+        }
     }
 }
 
