@@ -222,6 +222,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(workload.verify.map(compared));
     let ios = workload.limit_ios.map(|ios| format!("ends after {ios} I/Os"));
     facts.extend(ios);
+    facts.extend(workload.until_full.then(|| "ends when no room is left".to_owned()));
     facts.extend(workload.end_flush.then(|| "a flush at the end".to_owned()));
     let limit = workload.limit_bytes.map(|bytes| format!("ends after {}", print_size(bytes)));
     facts.extend(limit);

@@ -89,6 +89,10 @@ struct Plan {
     refill_at: Option<usize>,
     /// All were in use.
     draining: bool,
+    /// It ends when no room is left.
+    until_full: bool,
+    /// None is.
+    full: bool,
     /// The pattern has ended.
     exhausted: bool,
     /// When the worker began.
@@ -182,6 +186,7 @@ impl Worker {
                 && verify.is_none()
                 && earlier.is_none()
                 && workload.refill_at.is_none()
+                && !workload.until_full
                 && !workload.is_steered(),
             lane,
             pattern,
@@ -198,6 +203,7 @@ impl Worker {
                 mean_bytes: workload.access.mean_bytes(),
                 replies: VecDeque::with_capacity(slots.len()),
                 refill_at: workload.refill_at.map(|low| low as usize),
+                until_full: workload.until_full,
                 ..Plan::default()
             },
             slots,

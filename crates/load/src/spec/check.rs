@@ -247,6 +247,9 @@ impl Workload {
     /// What is written, and whether it can be compared.
     fn check_data(&self, at: &str) -> Result<(), SpecError> {
         let conflict = |what| Err(SpecError::Conflict { at: at.to_owned(), what });
+        if self.until_full && self.verify.is_some_and(|verify| verify.fill) {
+            return conflict("until_full goes with fill = false: what is filled first has room");
+        }
         let Content { dedupe_percent, repeats, pattern, .. } = &self.content;
         if pattern.is_some() && (*dedupe_percent > 0.0 || *repeats) {
             return conflict("a pattern leaves nothing for dedupe_percent and repeats");

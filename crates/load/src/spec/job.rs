@@ -241,6 +241,7 @@ pub(super) mod test {
             workload.refill_at = Some(3);
             steer(workload);
             (workload.limit_ios, workload.end_flush) = (Some(9), true);
+            workload.until_full = true;
             let group = &mut job.steps[0].groups[0];
             let after = "first".to_owned();
             group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5), ramp_seconds: 1.5 };

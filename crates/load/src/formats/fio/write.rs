@@ -74,6 +74,9 @@ fn section(
     if workload.end_flush {
         set(text, "end_fsync", 1);
     }
+    if workload.until_full {
+        set(text, "fill_device", 1);
+    }
     logs(text, &group.logs);
     figures::write(text, &group.figures);
     access(text, workload)?;
