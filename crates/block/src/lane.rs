@@ -52,8 +52,8 @@ pub trait Lane {
         None
     }
 
-    /// Whether the [`Cause`] of a [`Done`] of this lane says that the storage has no room left. Only
-    /// asked after a fault.
+    /// Whether the [`Cause`] of a [`Done`] of this lane says that the storage has no room left.
+    /// Only asked after a fault.
     fn is_full(&self, _cause: Cause) -> bool {
         false
     }

@@ -34,7 +34,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let settings = &job.settings;
     let page = converter.around.page_bytes.max(1);
     let whole = lengths::least(settings).is_multiple_of(page);
-    if !settings.mapped || whole || (settings.flush_every == 0 && !settings.asked_direct) {
+    if !settings.mapped.on || whole || (settings.flush_every == 0 && !settings.mapped.direct) {
         return;
     }
     let key = ["bs", "bsrange", "bssplit"].into_iter().find(|key| job.sets(key));

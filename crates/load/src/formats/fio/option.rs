@@ -141,7 +141,7 @@ fn pattern(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "iodepth" => put(&mut settings.depth, with.and_then(words::at_least_one)),
         "iodepth_low" => put(&mut settings.depth_low, with.and_then(value::number)),
         "ioengine" => {
-            settings.mapped = value == Some("mmap");
+            settings.mapped.on = value == Some("mmap");
             put(&mut settings.engine, with.and_then(words::engine))
         }
         "hipri" => put(&mut settings.hipri, value::flag(value)),

@@ -201,8 +201,11 @@ mod test {
 
     const NULL: &str = "[global]\nioengine=null\nsize=1g\ntime_based\nruntime=5\n";
 
+    /// Beginning, length and ramp.
+    type Turn = (f64, Option<f64>, f64);
+
     /// Length and ramp of the step, and of each group its beginning, length and ramp.
-    fn times(words: &str) -> (f64, f64, Vec<(f64, Option<f64>, f64)>) {
+    fn times(words: &str) -> (f64, f64, Vec<Turn>) {
         let job = job(&format!("{NULL}{words}"));
         let step = &job.steps[0];
         let groups = step.groups.iter().map(|group| &group.when);
