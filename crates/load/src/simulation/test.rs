@@ -176,6 +176,9 @@ fn what_cannot_be_simulated_is_refused() {
     let verified = Workload { verify: Some(Verify::default()), ..reads(1) };
     let error = run(&spec(1, &verified, 1.0, 0.0), 1, 99).unwrap_err().to_string();
     assert!(error.contains("keeps no data"), "{error}");
+    let filling = Workload { until_full: true, ..Workload::new(Access::new(512, 0.0, 0.0), 1) };
+    let error = run(&spec(1, &filling, 1.0, 0.0), 1, 99).unwrap_err().to_string();
+    assert!(error.contains("leave until_full"), "{error}");
     assert!(run(&spec(1, &reads(1), f64::NAN, 0.0), 1, 99).is_err());
     let write = Workload::new(Access::new(512, 0.0, 0.0), 1);
     assert!(write.writes() && run(&spec(1, &write, 0.1, 0.0), 1000, 99).is_ok());
