@@ -308,6 +308,8 @@ fn turn(group: &Group) -> Vec<String> {
         facts.push(format!("not measured for {} at first", span(*ramp_seconds)));
     }
     facts.extend(seconds.map(|seconds| format!("lasts {}", span(seconds))));
+    let own = "its places are shared out with no other job";
+    facts.extend(group.own_places.then(|| own.to_owned()));
     facts.extend(group.cache.drop.then(|| "page cache dropped before".to_owned()));
     facts.extend(group.cache.read.then(|| "read into the page cache before".to_owned()));
     match group.cache.expect {
