@@ -52,6 +52,12 @@ pub trait Lane {
         None
     }
 
+    /// Whether the [`Cause`] of a [`Done`] of this lane says that the storage has no room left.
+    /// Only asked after a fault.
+    fn is_full(&self, _cause: Cause) -> bool {
+        false
+    }
+
     /// Asks for an orderly end of the way, if there is such a thing. True when it has ended.
     /// The owner calls it, with poll and submit, until it is true or its patience is over.
     fn close(&mut self, _now: Nanos) -> bool {

@@ -222,6 +222,7 @@ fn describe_group(text: &mut Vec<String>, group: &Group) {
     facts.extend(workload.verify.map(compared));
     let ios = workload.limit_ios.map(|ios| format!("ends after {ios} I/Os"));
     facts.extend(ios);
+    facts.extend(workload.until_full.then(|| "ends when no room is left".to_owned()));
     facts.extend(workload.end_flush.then(|| "a flush at the end".to_owned()));
     let limit = workload.limit_bytes.map(|bytes| format!("ends after {}", print_size(bytes)));
     facts.extend(limit);
@@ -295,7 +296,7 @@ fn names(volumes: &[String]) -> String {
 
 /// When it begins and ends, and where it works, if that is said of it alone.
 fn turn(group: &Group) -> Vec<String> {
-    let When { after, delay_seconds, seconds } = &group.when;
+    let When { after, delay_seconds, seconds, ramp_seconds } = &group.when;
     let mut facts = Vec::new();
     facts.extend((!after.is_empty()).then(|| format!("begins when {after} has ended")));
     match (*delay_seconds > 0.0, after.is_empty()) {
@@ -303,7 +304,12 @@ fn turn(group: &Group) -> Vec<String> {
         (true, false) => facts.push(format!("{} later", span(*delay_seconds))),
         (false, _) => {}
     }
+    if *ramp_seconds > 0.0 {
+        facts.push(format!("not measured for {} at first", span(*ramp_seconds)));
+    }
     facts.extend(seconds.map(|seconds| format!("lasts {}", span(seconds))));
+    let own = "its places are shared out with no other job";
+    facts.extend(group.own_places.then(|| own.to_owned()));
     facts.extend(group.cache.drop.then(|| "page cache dropped before".to_owned()));
     facts.extend(group.cache.read.then(|| "read into the page cache before".to_owned()));
     match group.cache.expect {

@@ -39,21 +39,21 @@ pub struct Making {
 /// group reads and nobody before it writes.
 pub fn missing(job: &JobSpec, as_fio: bool) -> BTreeMap<PathBuf, Making> {
     let mut missing: BTreeMap<PathBuf, Making> = BTreeMap::new();
-    let mut take = |path: &Path, size_bytes: u64, written: bool, reader: Option<&Group>| {
+    let mut take = |path: &Path, size_bytes: u64, written: bool, making: &dyn Fn() -> Making| {
         if is_missing(path) {
-            let making = missing.entry(path.to_owned()).or_insert_with(|| Making::of(reader));
+            let making = missing.entry(path.to_owned()).or_insert_with(making);
             making.size_bytes = size_bytes.max(making.size_bytes);
             making.written |= written;
         }
     };
-    for LaidOut { path, size_bytes, written, .. } in &job.laid_out {
-        take(Path::new(path), *size_bytes, *written, None);
+    for file in &job.laid_out {
+        take(Path::new(&file.path), file.size_bytes, file.written, &|| Making::laid_out(file));
     }
     let mut known: HashSet<PathBuf> = HashSet::new();
     for group in job.steps.iter().flat_map(|step| &step.groups).filter(|_| as_fio) {
         for (path, bytes) in files(group) {
             if reads(group) && !known.contains(&path) {
-                take(&path, bytes, true, Some(group));
+                take(&path, bytes, true, &|| Making::of(group));
             }
             if group.workload.writes() {
                 known.insert(path);
@@ -65,15 +65,21 @@ pub fn missing(job: &JobSpec, as_fio: bool) -> BTreeMap<PathBuf, Making> {
 
 impl Making {
     /// A file of no length yet. What a group reads first is what it would write.
-    fn of(reader: Option<&Group>) -> Making {
+    fn of(reader: &Group) -> Making {
         // What is compared was not written: nobody must find it.
-        let workload = reader.map(|group| &group.workload).filter(|it| it.verify.is_none());
+        let workload = Some(&reader.workload).filter(|it| it.verify.is_none());
         let content = workload.map_or_else(Content::default, |it| it.content.clone());
         let chunk = match (workload, &content.pattern) {
             (Some(workload), Some(_)) => workload.access.longest_bytes().max(1) as usize,
             _ => CHUNK,
         };
         Making { size_bytes: 0, written: false, content, chunk }
+    }
+
+    /// The same of a file that only is to be there.
+    fn laid_out(file: &LaidOut) -> Making {
+        let chunk = file.write_bytes.map_or(CHUNK, |bytes| bytes.max(1) as usize);
+        Making { size_bytes: 0, written: false, content: file.content.clone(), chunk }
     }
 }
 

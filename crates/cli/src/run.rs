@@ -147,7 +147,7 @@ pub fn workers(
             }
         }
     }
-    share_out(&mut workers);
+    share_out(&mut workers, &step.groups);
     Ok(workers)
 }
 
@@ -177,14 +177,21 @@ fn driven(group: &Group, open: &mut impl FnMut(&str) -> Result<Named>) -> Result
 }
 
 /// Tells each worker which one of its volume's it is.
-fn share_out(workers: &mut [WorkerSpec]) {
-    let mut counts: HashMap<String, u64> = HashMap::new();
+fn share_out(workers: &mut [WorkerSpec], groups: &[Group]) {
+    // All of a volume, or those of one group.
+    let crew = |worker: &WorkerSpec| {
+        let own = groups[worker.shift.group].own_places;
+        (worker.uri.clone(), own.then_some(worker.shift.group))
+    };
+    let mut counts: HashMap<(String, Option<usize>), u64> = HashMap::new();
     for worker in &mut *workers {
-        let count = counts.entry(worker.uri.clone()).or_default();
+        let count = counts.entry(crew(worker)).or_default();
         worker.part.index = *count;
         *count += 1;
     }
-    workers.iter_mut().for_each(|worker| worker.part.of = counts[&worker.uri]);
+    for worker in workers {
+        worker.part.of = counts[&crew(worker)];
+    }
 }
 
 /// A step with its workers: it can be repeated from its document.

@@ -82,10 +82,10 @@ impl Recorder {
         self.on = true;
     }
 
-    /// The worker's own turn begins.
+    /// The worker's own turn begins, with a ramp that takes the place of the latency.
     #[cold]
-    pub(crate) fn turn(&mut self, at: Nanos) {
-        let (latency, op) = (Nanos(0), Op::Flush);
+    pub(crate) fn turn(&mut self, at: Nanos, ramp: Nanos) {
+        let (latency, op) = (ramp, Op::Flush);
         self.put(Record { latency, offset: 0, len: 0, op, ..self.record(at, Moment::Turn) });
     }
 

@@ -60,6 +60,11 @@ impl Simulation {
         if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
             return Err(RunError::Nothing("simulated storage keeps no data to be compared"));
         }
+        if spec.workers.iter().any(|worker| worker.workload.until_full) {
+            let why = "simulated storage has no file system that becomes full: leave until_full \
+                       (fill_device) away";
+            return Err(RunError::Nothing(why));
+        }
         let mut workers = Vec::new();
         let pool = Pool::new(1, 1);
         for ((this, lane), ties) in spec.workers.iter().zip(lanes).zip(ties(spec)) {

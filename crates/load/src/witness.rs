@@ -25,6 +25,8 @@ pub(crate) struct Witness {
     volumes: Vec<Seen>,
     /// How long is to be measured; 0 if nothing is.
     asked_s: f64,
+    /// All that workers do in that time is measured: none has a ramp of its own within it.
+    counts_all: bool,
 }
 
 /// What came of it.
@@ -45,7 +47,8 @@ impl Witness {
     /// Looks at every volume of a run: what is read must be there before the first read.
     pub(crate) fn look(spec: &RunSpec) -> Witness {
         let seen = volumes(spec).into_iter().map(|workers| Seen::of(spec, workers));
-        Witness { volumes: seen.collect(), asked_s: spec.seconds }
+        let counts_all = spec.workers.iter().all(|worker| worker.shift.when.ramp_seconds == 0.0);
+        Witness { volumes: seen.collect(), asked_s: spec.seconds, counts_all }
     }
 
     /// The counters now.
@@ -71,7 +74,9 @@ impl Witness {
             verdict::repeats(&[collected.totals().iops]),
         ];
         checks.extend(verdict::direct_io(&self.opened(before, after, &moved)));
-        checks.extend(self.counters(before, after, &moved));
+        if self.counts_all {
+            checks.extend(self.counters(before, after, &moved));
+        }
         checks.extend(verdict::block_layer(&self.disks(before, Some(after))));
         let pair = before.throttled.zip(after.throttled);
         Testimony {
@@ -138,7 +143,7 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
             slack: 0,
         }
     });
-    let witness = Witness { volumes: seen.collect(), asked_s: 0.0 };
+    let witness = Witness { volumes: seen.collect(), asked_s: 0.0, counts_all: true };
     let files = witness.volumes.iter().filter_map(|seen| Some((seen, seen.file()?)));
     let files: Vec<Opened> = files
         .map(|(seen, file)| Opened {

@@ -89,6 +89,10 @@ struct Plan {
     refill_at: Option<usize>,
     /// All were in use.
     draining: bool,
+    /// It ends when no room is left.
+    until_full: bool,
+    /// None is.
+    full: bool,
     /// The pattern has ended.
     exhausted: bool,
     /// When the worker began.
@@ -182,6 +186,7 @@ impl Worker {
                 && verify.is_none()
                 && earlier.is_none()
                 && workload.refill_at.is_none()
+                && !workload.until_full
                 && !workload.is_steered(),
             lane,
             pattern,
@@ -198,6 +203,7 @@ impl Worker {
                 mean_bytes: workload.access.mean_bytes(),
                 replies: VecDeque::with_capacity(slots.len()),
                 refill_at: workload.refill_at.map(|low| low as usize),
+                until_full: workload.until_full,
                 ..Plan::default()
             },
             slots,
@@ -258,9 +264,9 @@ impl Worker {
         self.count_outstanding(now);
         let mut full = std::mem::replace(&mut self.interval, empty);
         full.end = self.plan.ended.unwrap_or(now).max(full.start);
-        let waits = self.turn.as_ref().is_some_and(|turn| turn.is_waiting());
-        if waits || self.plan.ended.is_some_and(|ended| ended < full.start) {
-            // Before its turn and after its end there is no time of its own.
+        let unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
+        if self.plan.ended.is_some_and(|ended| ended < full.start) {
+            // After its end there is no time of its own.
             (full.start, full.end) = (Nanos(u64::MAX), Nanos(0));
         }
         full.searched = self.control.as_ref().and_then(|control| control.searched());
@@ -268,6 +274,10 @@ impl Worker {
         full.unsettled_ns += ages_ns;
         self.interval.unsettled_ns -= ages_ns;
         self.interval.start = now;
+        if unmeasured {
+            // Nor is there any before its turn, and what is done in its own ramp does not count.
+            full.clear();
+        }
         full
     }
 

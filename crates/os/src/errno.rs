@@ -12,6 +12,11 @@ pub fn errno_words(errno: i32) -> String {
     }
 }
 
+/// Whether an errno says that a file system, or what its user may have of it, is full.
+pub fn is_full(errno: i32) -> bool {
+    [libc::ENOSPC, libc::EDQUOT].contains(&errno)
+}
+
 /// Those that I/O on files and devices ends in.
 const NAMES: [(i32, &str); 26] = [
     (libc::EPERM, "EPERM"),
@@ -50,6 +55,7 @@ mod test {
     fn names_and_words() {
         assert_eq!(errno_words(libc::EIO), "EIO (5): Input/output error");
         assert_eq!(errno_words(libc::ENOSPC), "ENOSPC (28): No space left on device");
+        assert!(is_full(libc::EDQUOT) && !is_full(libc::EIO));
         assert_eq!(errno_words(libc::EXFULL), "errno (54): Exchange full");
     }
 }

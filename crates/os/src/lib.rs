@@ -38,7 +38,7 @@ pub use crate::clock::Clock;
 pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, Turned};
 pub use crate::core::{Core, Token};
 pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};
-pub use crate::errno::errno_words;
+pub use crate::errno::{errno_words, is_full};
 pub use crate::extents::{Extents, cached_bytes};
 pub use crate::file::{File, FileDone, FileOp, FileOpKind};
 pub use crate::listener::{Listener, is_taken, listen};

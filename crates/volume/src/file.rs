@@ -204,6 +204,10 @@ impl Lane for FileLane {
         }
     }
 
+    fn is_full(&self, cause: Cause) -> bool {
+        i32::try_from(cause.0).is_ok_and(os::is_full)
+    }
+
     fn wake(&self) -> Option<Nanos> {
         if self.refused.is_empty() { None } else { Some(Nanos(0)) }
     }

@@ -297,6 +297,10 @@ impl Lane for StripedLane {
         self.lanes.iter().find_map(|lane| lane.words_of(cause))
     }
 
+    fn is_full(&self, cause: Cause) -> bool {
+        self.lanes.iter().any(|lane| lane.is_full(cause))
+    }
+
     fn close(&mut self, now: Nanos) -> bool {
         self.closing = true;
         (0..self.lanes.len()).for_each(|index| self.look_after(index));

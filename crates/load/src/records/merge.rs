@@ -26,8 +26,8 @@ pub(super) struct Merge {
     waiting_max: usize,
     /// Records up to here were given out.
     given: Nanos,
-    /// When the first of its workers began its turn.
-    turn: Option<Nanos>,
+    /// When the first of its workers began its turn, and how long its own ramp is.
+    turn: Option<(Nanos, Nanos)>,
     /// When the last of its workers ended, or how far they all are.
     ended: Nanos,
 }
@@ -49,7 +49,10 @@ impl Merge {
     pub(super) fn take(&mut self, worker: u32, chunk: &Chunk) {
         for record in &chunk.records {
             match record.moment {
-                Moment::Turn => self.turn = self.turn.min(Some(record.at)).or(Some(record.at)),
+                Moment::Turn => {
+                    let turn = (record.at, record.latency);
+                    self.turn = Some(self.turn.map_or(turn, |first| first.min(turn)));
+                }
                 Moment::Begun | Moment::Done => self.waiting.push(*record),
             }
         }
@@ -85,11 +88,12 @@ impl Merge {
     }
 
     fn begin(&self, times: Times) -> Nanos {
-        self.turn.unwrap_or(times.begin)
+        self.turn.map_or(times.begin, |(at, _)| at)
     }
 
     fn opening(&self, times: Times) -> Nanos {
-        self.begin(times).max(times.opening)
+        let ramp = self.turn.map_or(Nanos(0), |(_, ramp)| ramp);
+        (self.begin(times) + ramp).max(times.opening)
     }
 
     /// How long it went, when all is over; `None` if it never began.
@@ -146,11 +150,21 @@ mod test {
         assert_eq!(given(&mut merge, false), [10, 200]);
         let mut late = Merge::new(vec![0], 1);
         assert_eq!(late.length(TIMES), None);
-        late.take(0, &chunk(0, Moment::Turn, &[500], 500));
+        let mut turn = chunk(0, Moment::Turn, &[500], 500);
+        turn.records[0].latency = Nanos(0);
+        late.take(0, &turn);
         late.take(0, &chunk(0, Moment::Done, &[510], 520));
         late.take(0, &chunk(0, Moment::Begun, &[520], 600));
         assert_eq!(given(&mut late, false), [10, 20]);
         assert_eq!(late.length(TIMES), Some(Nanos(100)));
+        // With a ramp of its own what is done counts from its end.
+        let mut ramped = Merge::new(vec![0], 1);
+        turn.records[0].latency = Nanos(50);
+        ramped.take(0, &turn);
+        ramped.take(0, &chunk(0, Moment::Done, &[530, 560], 570));
+        ramped.take(0, &chunk(0, Moment::Begun, &[570], 600));
+        assert_eq!(given(&mut ramped, false), [10, 70]);
+        assert_eq!(ramped.length(TIMES), Some(Nanos(50)));
     }
 
     #[test]

@@ -33,7 +33,9 @@ impl Run<'_> {
             (!whole).then(cut)
         });
         let partial = partial.or_else(|| {
-            let early = || format!("all was done within the ramp of {} s", spec.ramp_seconds);
+            let own = spec.workers.iter().map(|worker| worker.shift.when.ramp_seconds);
+            let ramp = own.fold(spec.ramp_seconds, f64::max);
+            let early = || format!("all was done within the ramp of {ramp} s");
             (self.finished && totals.ios + totals.errors == 0).then(early)
         });
         let partial = partial.or_else(|| {

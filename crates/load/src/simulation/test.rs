@@ -176,6 +176,9 @@ fn what_cannot_be_simulated_is_refused() {
     let verified = Workload { verify: Some(Verify::default()), ..reads(1) };
     let error = run(&spec(1, &verified, 1.0, 0.0), 1, 99).unwrap_err().to_string();
     assert!(error.contains("keeps no data"), "{error}");
+    let filling = Workload { until_full: true, ..Workload::new(Access::new(512, 0.0, 0.0), 1) };
+    let error = run(&spec(1, &filling, 1.0, 0.0), 1, 99).unwrap_err().to_string();
+    assert!(error.contains("leave until_full"), "{error}");
     assert!(run(&spec(1, &reads(1), f64::NAN, 0.0), 1, 99).is_err());
     let write = Workload::new(Access::new(512, 0.0, 0.0), 1);
     assert!(write.writes() && run(&spec(1, &write, 0.1, 0.0), 1000, 99).is_ok());
@@ -291,4 +294,25 @@ fn a_search_stands_in_no_figure_and_what_is_not_kept_ends_a_worker() {
     assert_eq!(found.workers[0].missed.as_ref().unwrap().errno, 110);
     let partial = found.partial.unwrap();
     assert!(partial.contains("a read of 4k") && partial.contains("took 100000 ns"), "{partial}");
+}
+
+#[test]
+fn each_worker_may_have_a_ramp_of_its_own() {
+    let mut spec = spec(3, &reads(4), 10.0, 0.0);
+    let starts = [(0.0, 2.25, Some(3.0)), (4.5, 1.5, None), (0.0, 0.0, None)];
+    for ((group, worker), start) in (0..).zip(&mut spec.workers).zip(starts) {
+        worker.shift.group = group;
+        let when = &mut worker.shift.when;
+        (when.delay_seconds, when.ramp_seconds, when.seconds) = start;
+    }
+    let result = run(&spec, 1_000_000, 99).unwrap();
+    for (worker, seconds) in result.workers.iter().zip([3.0, 4.0, 10.0]) {
+        // Four at a time, each of which takes a millisecond.
+        let ios = seconds * 4000.0;
+        assert!((worker.ios as f64 - ios).abs() < 10.0, "{} of {ios}", worker.ios);
+    }
+    assert_eq!(result.partial, None);
+    // What is under way when a ramp ends is no error of accounting.
+    let little = result.checks.iter().find(|check| check.code == "H11").unwrap();
+    assert_eq!(little.verdict, stats::Verdict::Pass, "{little:?}");
 }

@@ -1,10 +1,11 @@
 //! Whether a job makes sense in itself, and what is wrong with it where it does not.
 
 use super::Line;
-use super::access::AccessError;
+use super::access::{Access, AccessError};
 use super::data_pattern::DataPattern;
 use super::group::Group;
 use super::job::{JobSpec, Step};
+use super::laid_out::LaidOut;
 use super::line::MAX_BYTES;
 use super::when::When;
 use super::workload::{Content, Pacing, Verify, Workload};
@@ -75,10 +76,22 @@ impl JobSpec {
         within("the job", "the number of steps", "at least 1", steps as f64, steps + made > 0)?;
         let fits = self.laid_out.iter().all(|file| file.size_bytes > 0 && !file.path.is_empty());
         within("the job", "the size of a file that is laid out", "at least 1", 0.0, fits)?;
+        self.laid_out.iter().try_for_each(LaidOut::check)?;
         for (index, step) in self.steps.iter().enumerate() {
             step.check(index + 1)?;
         }
         Ok(())
+    }
+}
+
+impl LaidOut {
+    fn check(&self) -> Result<(), SpecError> {
+        let at = format!("the file {} that is laid out", self.path);
+        let (bytes, range) = (self.write_bytes.unwrap_or(1), "1 to 16 MiB");
+        let fits = (1..=MAX_BYTES).contains(&bytes);
+        within(&at, "write_bytes", range, f64::from(bytes), fits)?;
+        let content = self.content.clone();
+        Workload { content, ..Workload::new(Access::new(512, 0.0, 0.0), 1) }.check(&at)
     }
 }
 
@@ -98,6 +111,10 @@ impl Step {
             group.workload.check(&at)?;
             group.check_when(&at, &self.groups[..index])?;
             group.check_stripes(&at)?;
+            if group.when.ramp_seconds > 0.0 && self.ramp_seconds > 0.0 {
+                let what = "a ramp is that of the step or of its groups: leave one of them away";
+                return Err(SpecError::Conflict { at, what });
+            }
             group.check_places(&at)?;
             let jobs = group.logs.jobs;
             let fits = (1..=group.count()).contains(&u64::from(jobs));
@@ -185,7 +202,9 @@ impl Group {
     }
 
     fn check_when(&self, at: &str, before: &[Group]) -> Result<(), SpecError> {
-        let When { after, delay_seconds: delay, seconds } = &self.when;
+        let When { after, delay_seconds: delay, seconds, ramp_seconds: ramp } = &self.when;
+        let (range, fits) = ("0 to a year", (0.0..=MAX_SECONDS).contains(ramp));
+        within(at, "when.ramp_seconds", range, *ramp, fits)?;
         let (range, fits) = ("0 to a year", (0.0..=MAX_SECONDS).contains(delay));
         within(at, "delay_seconds", range, *delay, fits)?;
         if let Some(s) = *seconds {
@@ -228,6 +247,9 @@ impl Workload {
     /// What is written, and whether it can be compared.
     fn check_data(&self, at: &str) -> Result<(), SpecError> {
         let conflict = |what| Err(SpecError::Conflict { at: at.to_owned(), what });
+        if self.until_full && self.verify.is_some_and(|verify| verify.fill) {
+            return conflict("until_full goes with fill = false: what is filled first has room");
+        }
         let Content { dedupe_percent, repeats, pattern, .. } = &self.content;
         if pattern.is_some() && (*dedupe_percent > 0.0 || *repeats) {
             return conflict("a pattern leaves nothing for dedupe_percent and repeats");

@@ -25,6 +25,10 @@ pub struct Group {
     /// Workers for each volume, or for all of them where they are one: 1 to 4096.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub workers: u32,
+    /// They share the places of a volume out among themselves alone, as if no other group were
+    /// there; otherwise all workers of a volume do, of all groups of the step.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub own_places: bool,
     /// What has an entry of its own in forms that know jobs, as fio's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reported: Reported,
@@ -85,6 +89,7 @@ impl Group {
             volumes,
             stripes: None,
             workers,
+            own_places: false,
             reported: Reported::default(),
             when: When::default(),
             cores: Vec::new(),

@@ -130,6 +130,7 @@ pub(super) mod test {
             volumes: vec!["null:1t".to_owned()],
             stripes: None,
             workers: 1,
+            own_places: false,
             reported: Reported::Group,
             when: When::default(),
             cores: Vec::new(),
@@ -201,6 +202,8 @@ pub(super) mod test {
             size_bytes: 4096,
             written: false,
             grows: true,
+            content: Content { compress_percent: 50.0, ..Content::default() },
+            write_bytes: Some(8192),
         });
         let line = Line {
             share_percent: 50.0,
@@ -238,10 +241,12 @@ pub(super) mod test {
             workload.refill_at = Some(3);
             steer(workload);
             (workload.limit_ios, workload.end_flush) = (Some(9), true);
+            workload.until_full = true;
             let group = &mut job.steps[0].groups[0];
             let after = "first".to_owned();
-            group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5) };
+            group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5), ramp_seconds: 1.5 };
             group.cores = vec![1, 3];
+            group.own_places = true;
             group.stripes = Some(Stripes { bytes: 4096, share_bytes: Some(1 << 20) });
             let latency = Some("x/y".to_owned());
             group.logs = Logs { latency, first: 3, jobs: 2, joined: true, ..Logs::default() };

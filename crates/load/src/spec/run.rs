@@ -91,7 +91,7 @@ pub struct WorkerSpec {
     pub workload: Arc<Workload>,
     /// Its number among the workers of all hosts: with the seed it decides what the worker does.
     pub number: u64,
-    /// Its share of the volume's workers.
+    /// Its share of the volume's workers, or of those of its group.
     pub part: Part,
     /// When and where it works.
     pub shift: Shift,

@@ -19,4 +19,8 @@ pub struct When {
     /// the step has a ramp, it comes before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
+    /// What they do at first is not measured: so long after they began, 0 to a year, in seconds;
+    /// their `seconds` begin then. Where the step has a ramp, no group has one of its own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ramp_seconds: f64,
 }

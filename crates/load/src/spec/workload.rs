@@ -48,6 +48,9 @@ pub struct Workload {
     /// The worker ends with a flush, which it waits for: the measured window lasts until then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub end_flush: bool,
+    /// The worker stops when a write finds no room on the file system below; that is no failure.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub until_full: bool,
     /// Pauses between I/Os.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
@@ -172,6 +175,7 @@ impl Workload {
             limit_bytes: None,
             limit_ios: None,
             end_flush: false,
+            until_full: false,
             refill_at: None,
             think: None,
             demands: None,

@@ -51,6 +51,11 @@ impl Worker {
                         recorder.done(now, now.since(slot.start), slot.op, place);
                     }
                 }
+                Err(_) if self.plan.until_full && self.lane.is_full(done.cause) => {
+                    // Its end, and none of its figures.
+                    self.plan.full = true;
+                    self.interval.unsettled_ns += i128::from(now.since(slot.start).0);
+                }
                 Err(fault) => {
                     let failed = slot.failed(fault, done.cause, now);
                     let words = || self.lane.words_of(done.cause);
@@ -78,6 +83,13 @@ impl Worker {
 
     /// Starts what is due while slots are free; returns when the next one is due.
     pub(super) fn start_due(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.plan.full {
+            self.plan.exhausted = true;
+            if self.is_finished() {
+                self.end(now);
+            }
+            return None;
+        }
         if let Some(low) = self.plan.refill_at {
             self.plan.draining &= self.slots.len() - self.free.len() > low;
             if self.plan.draining {

@@ -46,6 +46,8 @@ pub(super) struct Lane {
     trims: u32,
     /// Trimmed blocks read as zeroes; of the others some stay as they were.
     trim_zeroes: bool,
+    /// Nothing is written behind this place.
+    room: u64,
 }
 
 impl Lane {
@@ -54,6 +56,7 @@ impl Lane {
             service: Nanos(service_ns),
             spread: Nanos(spread_ns),
             stall: (Nanos(0), Nanos(0)),
+            room: u64::MAX,
             under_way: Vec::new(),
             memory: vec![0; BYTES as usize],
             rng: Rng::new(99, 0),
@@ -108,6 +111,9 @@ impl Lane {
     }
 }
 
+/// What a lane says where no room is left.
+const FULL: Cause = Cause(28);
+
 impl block::Lane for Lane {
     fn geometry(&self) -> Geometry {
         Geometry { trim_zeroes: self.trim_zeroes, ..Geometry::new(BYTES, 512) }
@@ -125,7 +131,9 @@ impl block::Lane for Lane {
             // Any order: overlapping I/Os pass each other.
             let (_, mut io) = self.under_way.swap_remove(index);
             let range = io.offset as usize..io.offset as usize + io.len as usize;
+            let full = io.op == Op::Write && range.end as u64 > self.room;
             match (io.op, &mut io.buf) {
+                _ if full => {}
                 (Op::Read, Some(buf)) => buf[..range.len()].copy_from_slice(&self.memory[range]),
                 (Op::Write, Some(buf)) => {
                     let data = buf[..range.len()].to_vec();
@@ -134,8 +142,16 @@ impl block::Lane for Lane {
                 (Op::Trim | Op::WriteZeroes, _) => self.erase(io.op, range),
                 _ => {}
             }
-            done.push(Done { tag: io.tag, result: Ok(()), cause: Cause::NONE, buf: io.buf });
+            let (result, cause) = match full {
+                true => (Err(Fault::Medium), FULL),
+                false => (Ok(()), Cause::NONE),
+            };
+            done.push(Done { tag: io.tag, result, cause, buf: io.buf });
         }
+    }
+
+    fn is_full(&self, cause: Cause) -> bool {
+        cause == FULL
     }
 
     fn wake(&self) -> Option<Nanos> {
@@ -323,6 +339,23 @@ fn a_limit_ends_the_worker_and_its_time() {
     assert!(worker.is_finished());
     assert_eq!((done.ios(), done.bytes()), (256, BYTES));
     assert_eq!(done.end, Nanos(6400 * US));
+}
+
+#[test]
+fn who_finds_no_room_ends_without_a_failure_if_that_is_wanted() {
+    let full = |until_full| {
+        let workload = Workload { until_full, ..Workload::new(Access::new(4096, 0.0, 0.0), 4) };
+        let mut lane = Lane::new(100 * US, 0);
+        lane.room = BYTES / 2;
+        let mut worker = worker(lane, &workload);
+        let done = run(&mut worker, Nanos::from_millis(5));
+        let sum = done.latencies().sum() as i128;
+        assert_eq!(sum, done.outstanding_ns as i128 - done.unsettled_ns);
+        (worker.is_finished(), done.bytes(), done.write.errors)
+    };
+    assert_eq!(full(true), (true, BYTES / 2, 0));
+    let (finished, _, errors) = full(false);
+    assert!(!finished && errors > 0);
 }
 
 #[test]

@@ -39,6 +39,10 @@ pub(crate) struct Turn {
     /// How long it lasts at most from the beginning of the run on.
     last: Option<Nanos>,
     flush: bool,
+    /// What it does at first is not measured.
+    ramp: Nanos,
+    /// When that is over; `None` where it is, or is that of the run.
+    opens: Option<Nanos>,
     state: State,
 }
 
@@ -73,6 +77,7 @@ pub(crate) fn ties(spec: &RunSpec) -> Vec<Ties> {
     let ramp = nanos(spec.ramp_seconds);
     let tie = |(worker, turn): (&WorkerSpec, Option<Turn>)| {
         let flow = worker.workload.flow.map(|flow| flows.shared(flow));
+        let ramp = ramp + nanos(worker.shift.when.ramp_seconds);
         Ties { turn, flow, ends_alone: spec.search_window().is_none(), ramp }
     };
     spec.workers.iter().zip(turns(spec)).map(tie).collect()
@@ -91,6 +96,8 @@ enum Now {
     Begin(Option<Nanos>),
     /// Go on, and come again at this time.
     Go(Option<Nanos>),
+    /// The same, and what is done from now on is measured.
+    Open(Option<Nanos>),
     /// Begin nothing new.
     End,
 }
@@ -123,9 +130,13 @@ fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
             group: shift.group,
             after: shift.after.clone(),
             delay: nanos(when.delay_seconds),
-            length: when.seconds.map(|seconds| nanos(spec.ramp_seconds + seconds)),
+            length: when
+                .seconds
+                .map(|seconds| nanos(spec.ramp_seconds + when.ramp_seconds + seconds)),
             last: outlasts.then(|| nanos(spec.ramp_seconds + spec.seconds)),
             flush: worker.workload.end_flush,
+            ramp: nanos(when.ramp_seconds),
+            opens: None,
             state: State::Waits(Nanos(0)),
         }
     };
@@ -148,16 +159,20 @@ impl Worker {
 
     fn take_turn(&mut self, now: Nanos) -> Option<Nanos> {
         let turn = self.turn.as_mut()?;
-        let mut wake = None;
+        let (mut wake, ramp) = (None, turn.ramp);
         match turn.look(now) {
             Now::Wait(at) => return Some(at),
             Now::End => self.plan.exhausted = true,
             Now::Go(next) => wake = next,
+            Now::Open(next) => {
+                wake = next;
+                self.forget_ramp(now);
+            }
             Now::Begin(next) => {
                 wake = next;
                 (self.interval.start, self.counted) = (now, now);
                 if let Some(recorder) = &mut self.recorder {
-                    recorder.turn(now);
+                    recorder.turn(now, ramp);
                 }
                 self.start_plan(now);
             }
@@ -173,6 +188,14 @@ impl Worker {
             self.end_turn(now);
         }
         wake
+    }
+
+    /// Its own ramp is over: what was recorded so far stands in no figure.
+    #[cold]
+    fn forget_ramp(&mut self, now: Nanos) {
+        self.interval.clear();
+        (self.interval.start, self.counted) = (now, now);
+        self.interval.unsettled_ns = -self.ages_ns(now);
     }
 
     /// Everything is back: what was written is made durable if that belongs to it, and the turn is
@@ -215,6 +238,7 @@ impl Turn {
                 let ends = [self.length.map(|length| at + length), self.last.map(|l| run + l)];
                 let end = ends.into_iter().flatten().min();
                 self.state = State::Goes(end);
+                self.opens = Some(at + self.ramp).filter(|_| self.ramp > Nanos(0));
                 if end.is_some_and(|end| now >= end) {
                     Now::End
                 } else {
@@ -222,6 +246,10 @@ impl Turn {
                 }
             }
             State::Goes(Some(end)) if now >= end => Now::End,
+            State::Goes(_) if self.opens.is_some_and(|opens| now >= opens) => {
+                self.opens = None;
+                Now::Open(self.next(now))
+            }
             State::Goes(_) => Now::Go(self.next(now)),
             State::Waits(_) | State::Over => Now::End,
         }
@@ -230,6 +258,7 @@ impl Turn {
     /// When to look again while it goes on.
     fn next(&self, now: Nanos) -> Option<Nanos> {
         let end = if let State::Goes(end) = self.state { end } else { None };
+        let end = sooner(end, self.opens);
         match self.ends.with_first {
             true => Some(end.unwrap_or(now + SOON).min(now + SOON)),
             false => end,
@@ -237,8 +266,13 @@ impl Turn {
     }
 
     /// Whether it has not begun.
-    pub(crate) fn is_waiting(&self) -> bool {
+    fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waits(_) | State::Begins(..))
+    }
+
+    /// Whether what it does is not measured: before it begins, and in a ramp of its own.
+    pub(crate) fn is_unmeasured(&self) -> bool {
+        self.is_waiting() || self.opens.is_some()
     }
 
     /// Whether it has ended.

@@ -306,6 +306,10 @@ impl Lane for DelayLane {
         self.inner.words_of(cause)
     }
 
+    fn is_full(&self, cause: Cause) -> bool {
+        self.inner.is_full(cause)
+    }
+
     fn close(&mut self, now: Nanos) -> bool {
         self.inner.close(now) && self.under_way() == 0
     }

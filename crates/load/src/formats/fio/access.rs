@@ -233,7 +233,8 @@ fn uniform(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Place
         converter.note(job, "rw", Treatment::Differs, why);
         return Places::Uniform;
     }
-    if settings.clones > 1 && !settings.files.is_empty() {
+    let same = settings.offset_increment == Amount::Bytes(0) && !settings.appends;
+    if settings.clones > 1 && !settings.files.is_empty() && same {
         let why = "clones share the places of a volume out; with fio each visits all";
         converter.note(job, "numjobs", Treatment::Differs, why);
     }

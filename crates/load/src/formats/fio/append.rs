@@ -3,6 +3,7 @@
 use super::convert::Converter;
 use super::extents;
 use super::job::FioJob;
+use super::laid_out::file_of;
 use super::storage::{real_bytes, storages};
 use super::value::Amount;
 use crate::formats::note::Treatment::{Differs, Ignored};
@@ -56,13 +57,14 @@ pub(super) fn grow(converter: &mut Converter<'_>, storages: &[Storage]) {
             && *bytes > 0
         {
             let (path, size_bytes) = (path.clone(), *bytes);
-            converter.laid_out.take(LaidOut { path, size_bytes, written: false, grows: true });
+            converter.laid_out.take(LaidOut { grows: true, ..file_of(path, size_bytes) });
         }
     }
 }
 
 #[cfg(test)]
 mod test {
+    use super::super::laid_out::file_of;
     use super::super::test::{job, of, refused, storage};
     use super::super::write;
     use crate::formats::note::Treatment;
@@ -79,7 +81,7 @@ mod test {
         let mib = 1 << 20;
         assert_eq!(begins, [0, mib, mib + 65536].map(Extent::Bytes));
         let (path, size_bytes) = ("x".to_owned(), mib + 131072);
-        let grown = LaidOut { path, size_bytes, written: false, grows: true };
+        let grown = LaidOut { grows: true, ..file_of(path, size_bytes) };
         assert_eq!(job.laid_out, [grown]);
         assert!(write(&job, &storage).unwrap_err().contains("depends on when"));
     }

@@ -1,7 +1,8 @@
-//! What becomes of the page cache before a job: it is dropped, or filled.
+//! What becomes of the page cache before a job: it is dropped, or filled; and what is mapped.
 
 use super::convert::Converter;
 use super::job::FioJob;
+use super::lengths;
 use super::settings::{Engine, Hint};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Cache, Expect};
@@ -26,6 +27,22 @@ pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
     // As with fio nothing is dropped where something was to be read.
     let drop = settings.invalidate && !settings.before.read;
     Cache { drop, read: settings.before.read && reads_before(converter, job), expect }
+}
+
+/// As with fio: parts of pages of a map are neither written down by themselves nor direct.
+pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
+    let settings = &job.settings;
+    let page = converter.around.page_bytes.max(1);
+    let whole = lengths::least(settings).is_multiple_of(page);
+    if !settings.mapped.on || whole || (settings.flush_every == 0 && !settings.mapped.direct) {
+        return;
+    }
+    let key = ["bs", "bsrange", "bssplit"].into_iter().find(|key| job.sets(key));
+    let why = format!(
+        "with ioengine=mmap and fsync, fdatasync or direct fio wants whole pages of {page} bytes: \
+         give a bs of them, or take ioengine=psync"
+    );
+    converter.refuse(job, key.unwrap_or("ioengine"), &why);
 }
 
 /// Whether anything is read before the job, as with fio.
@@ -66,15 +83,15 @@ mod test {
         assert!(!read && !drop);
         let Cache { drop, read, .. } = of("pre_read=0");
         assert!(!read && drop);
-        assert_eq!(of("pre_read\ndirect=1"), Cache::default());
+        assert_eq!(of("pre_read=1\ndirect=1"), Cache::default());
     }
 
     #[test]
     fn what_nothing_is_read_for_is_named() {
         let notes = |words: &str, treatment| {
-            let reading = of(&format!("[z]\nioengine=null\nsize=1m\n{FILE}pre_read\n{words}\n"));
+            let reading = of(&format!("[z]\nioengine=null\nsize=1m\n{FILE}pre_read=1\n{words}\n"));
             assert!(reading.job.is_some());
-            reading.notes_of(treatment).filter(|note| note.text == "pre_read").count()
+            reading.notes_of(treatment).filter(|note| note.text == "pre_read=1").count()
         };
         assert_eq!(notes("direct=1", Treatment::Ignored), 1);
         assert_eq!(notes("ioengine=splice", Treatment::Ignored), 1);

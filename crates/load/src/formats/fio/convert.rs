@@ -6,10 +6,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::job::FioJob;
 use super::settings::Engine;
-use super::times::Steps;
+use super::times::{self, Steps};
 use super::value::Amount;
 use super::{
-    access, cached, control, data, laid_out, logs, parts, rates, remote, replay, storage, zones,
+    access, cached, control, data, fill, laid_out, logs, parts, rates, remote, replay, storage,
+    zones,
 };
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
@@ -68,7 +69,8 @@ pub fn convert(
             steps.leave_out(job);
             continue;
         }
-        let job = &rates::by_rates(&mut converter, job);
+        let job = rates::by_rates(&mut converter, job);
+        let job = &data::stored(&mut converter, job);
         let groups = converter.groups(job);
         steps.add(&mut converter, job, groups);
     }
@@ -161,6 +163,7 @@ impl Converter<'_> {
         let seed = seed.unwrap_or(1) & (u64::MAX >> 1);
         let mut steps = steps;
         storage::widest(&self, &mut steps);
+        times::visit_all(&mut steps);
         let cores = common_cores(&mut steps);
         let (command, name) = (String::new(), String::new());
         let (setup, files) = Default::default();
@@ -277,6 +280,7 @@ impl Converter<'_> {
                 volumes,
                 stripes: place.stripes,
                 workers: shared,
+                own_places: false,
                 reported,
                 when,
                 cores,
@@ -322,6 +326,7 @@ impl Converter<'_> {
                 // Those of each time through the part.
                 .map(|ios| ios.saturating_mul(settings.loops).div_ceil(u64::from(place.files))),
             end_flush: settings.end_flush && writes,
+            until_full: fill::ends(settings) && writes,
             ..Workload::new(access, outstanding)
         };
         if free {
@@ -376,25 +381,12 @@ impl Converter<'_> {
                        depth that is asked for is kept";
             self.note(job, "ioengine", Treatment::Differs, why);
         }
-        if settings.fill {
-            let devices = !settings.files.is_empty()
-                && settings.files.iter().all(|name| name.starts_with("/dev/"));
-            let sized = [settings.size, settings.file_size]
-                .iter()
-                .any(|size| matches!(size, Some(Amount::Bytes(_))));
-            let (treatment, why) = match devices || sized {
-                true => (Treatment::Ignored, "its size or that of the device comes first"),
-                false => (
-                    Treatment::Refused,
-                    "a run ends by its size or time, not by a full disk: give a size in bytes",
-                ),
-            };
-            self.note(job, "fill_device", treatment, why);
-        }
+        fill::check(self, job);
         if settings.time_based && settings.runtime_us.is_none() {
             let why = "there is no runtime: the job ends when all is done, as with fio";
             self.note(job, "time_based", Treatment::Ignored, why);
         }
+        cached::check(self, job);
         remote::check(self, job);
         data::check(self, job);
     }

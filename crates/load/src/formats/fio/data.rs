@@ -1,11 +1,14 @@
 //! What a fio job writes, and how it is compared.
 
+use std::borrow::Cow;
+
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::{Taken, given, put};
-use super::settings::{Data, Method, Settings};
+use super::settings::{self, Data, Engine, Method, Settings};
 use super::storage::{self, Place};
-use super::{value, words};
+use super::value::{self, Amount};
+use super::words;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{Content, DataPattern, PATTERN_MAX_BYTES, Pacing, Places, Verify, Workload};
@@ -28,7 +31,7 @@ pub(super) fn take(
     Some(match name {
         "verify" => put(&mut verify.method, with.and_then(words::verify).map(Some)),
         "do_verify" => put(&mut verify.reads, value::switch(value)),
-        "verify_only" => put(&mut verify.only, value::switch(value)),
+        "verify_only" => put(&mut verify.only, value::flag(value)),
         "verify_pattern" => put(&mut verify.pattern, pattern().map(Some)),
         "buffer_pattern" => {
             let plain = pattern().and_then(|pattern| match pattern.has_places() {
@@ -39,6 +42,28 @@ pub(super) fn take(
         }
         _ => return None,
     })
+}
+
+/// The job as it can be compared: what `ioengine=null` wrote is nowhere, and fio says of its reads
+/// that they were right without a look at them.
+pub(super) fn stored<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) -> Cow<'a, FioJob> {
+    let settings = &job.settings;
+    let nowhere = settings.engine == Engine::Nothing && converter.options.volumes.is_empty();
+    if !nowhere || settings.verify.method().is_none() {
+        return job;
+    }
+    let word = if settings.verify.method.is_some() { "verify" } else { "verify_pattern" };
+    let why = "with ioengine=null nothing is stored and nothing compared; fio says that all was \
+               right, and reads what it wrote without a look at it";
+    converter.note(&job, word, Differs, why);
+    let mut job = job.into_owned();
+    // What is only verified is read all the same.
+    let only = job.settings.verify.only && job.settings.mix.writes;
+    if only {
+        (job.settings.mix.reads, job.settings.mix.writes) = (true, false);
+    }
+    job.settings.verify = settings::Verify::default();
+    Cow::Owned(job)
 }
 
 fn read_pattern(text: &str, surroundings: &Surroundings<'_>) -> Result<DataPattern, String> {
@@ -77,21 +102,29 @@ pub(super) fn content(
             }
             Content::default()
         }
-        None => {
-            let shares = data.compress_percent > 0 || data.dedupe_percent > 0;
-            Content {
-                compress_percent: match data.zeroes {
-                    // With shares, or with a pattern, buffers are not zero for fio either.
-                    true if !shares && data.pattern.is_none() => 100.0,
-                    _ => f64::from(data.compress_percent),
-                },
-                dedupe_percent: f64::from(data.dedupe_percent),
-                chunk_bytes: chunk_bytes(data),
-                dedupe_blocks: working_set(converter, job, place),
-                repeats: false,
-                pattern: data.pattern.clone(),
-            }
-        }
+        None => buffers(converter, job, place.part_bytes),
+    }
+}
+
+/// What is written where nothing is compared: as its buffers say, of a part so many bytes long.
+pub(super) fn buffers(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    part_bytes: Option<u64>,
+) -> Content {
+    let data = &job.settings.data;
+    let shares = data.compress_percent > 0 || data.dedupe_percent > 0;
+    Content {
+        compress_percent: match data.zeroes {
+            // With shares, or with a pattern, buffers are not zero for fio either.
+            true if !shares && data.pattern.is_none() => 100.0,
+            _ => f64::from(data.compress_percent),
+        },
+        dedupe_percent: f64::from(data.dedupe_percent),
+        chunk_bytes: chunk_bytes(data),
+        dedupe_blocks: working_set(converter, job, part_bytes),
+        repeats: false,
+        pattern: data.pattern.clone(),
     }
 }
 
@@ -103,7 +136,11 @@ fn chunk_bytes(data: &Data) -> Option<u32> {
 }
 
 /// How many blocks of ours make up the set that duplicates are drawn from.
-fn working_set(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Option<u64> {
+fn working_set(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    part_bytes: Option<u64>,
+) -> Option<u64> {
     let data = &job.settings.data;
     if data.dedupe_percent == 0 {
         return None;
@@ -117,7 +154,7 @@ fn working_set(converter: &mut Converter<'_>, job: &FioJob, place: &Place) -> Op
         converter.note(job, "dedupe_percentage", Differs, why);
         return None;
     }
-    let Some(bytes) = place.part_bytes else {
+    let Some(bytes) = part_bytes else {
         converter.refuse(job, "dedupe_mode", "the set is a part of a size that is known");
         return None;
     };
@@ -201,8 +238,11 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
         converter.refuse(job, "verify_only", "what was written beside reads is not known");
     }
     let shared = settings.clones > 1 && !settings.files.is_empty();
-    if shared && settings.mix.writes {
-        converter.refuse(job, "numjobs", "clones that write cannot verify each other's blocks");
+    let meet = settings.offset_increment == Amount::Bytes(0) && !settings.appends;
+    if shared && settings.mix.writes && meet {
+        let why = "what any clone wrote last is expected by all of them; with fio clones that \
+                   overwrite each other's blocks find errors";
+        converter.note(job, "numjobs", Differs, why);
     }
 }
 

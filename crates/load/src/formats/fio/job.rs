@@ -78,7 +78,8 @@ pub fn jobs(
             defaults = settings;
             continue;
         }
-        settings.direct &= !settings.mapped;
+        settings.mapped.direct = settings.direct;
+        settings.direct &= !settings.mapped.on;
         let name = settings.name.clone().unwrap_or_else(|| section.name.clone());
         let (at, lines) = (section.at.clone(), section.settings.clone());
         let section = section.name.clone();

@@ -7,10 +7,14 @@ use super::append;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::storage;
-use super::write::set;
+use super::write::{self, set};
+use super::{data, lengths};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::reading::Storage;
-use crate::spec::LaidOut;
+use crate::spec::{Content, LaidOut};
+
+/// Longest write that a pattern begins anew with.
+const WRITE_MAX_BYTES: u32 = 16 << 20;
 
 /// Has the files of a job made before all others, as fio does.
 pub(super) fn lay_out(converter: &mut Converter<'_>, job: &FioJob) {
@@ -68,16 +72,33 @@ fn take(converter: &mut Converter<'_>, job: &FioJob, storage: Storage) -> bool {
         converter.refuse(job, "size", "a file of no bytes");
         return false;
     }
-    let written = job.settings.mix.reads;
+    let settings = &job.settings;
+    let written = settings.mix.reads;
+    // What is compared was not written: nobody must find it.
+    let compared = settings.verify.method().is_some();
+    let content = match written && !compared {
+        true => data::buffers(converter, job, Some(bytes)),
+        false => Content::default(),
+    };
+    // As with fio, as long as its longest write.
+    let most = u32::try_from(lengths::most(settings)).ok();
+    let write_bytes = most.filter(|bytes| content.pattern.is_some() && *bytes <= WRITE_MAX_BYTES);
     let made = converter.made.entry(path.clone()).or_default();
     *made = bytes.max(*made);
     converter.laid_out.take(LaidOut {
         grows: job.settings.appends,
-        path,
-        size_bytes: bytes,
         written,
+        content,
+        write_bytes,
+        ..file_of(path, bytes)
     });
     true
+}
+
+/// A file that has its length only.
+pub(super) fn file_of(path: String, size_bytes: u64) -> LaidOut {
+    let (written, grows, content, write_bytes) = Default::default();
+    LaidOut { path, size_bytes, written, grows, content, write_bytes }
 }
 
 /// Files that are only made, each once, in the order in which they come up.
@@ -93,6 +114,9 @@ impl Files {
         match self.all.get_mut(number) {
             Some(known) => {
                 known.size_bytes = known.size_bytes.max(file.size_bytes);
+                if file.written && !known.written {
+                    (known.content, known.write_bytes) = (file.content, file.write_bytes);
+                }
                 known.written |= file.written;
                 known.grows |= file.grows;
             }
@@ -122,6 +146,10 @@ pub(super) fn write(text: &mut String, files: &[LaidOut]) -> Result<(), String> 
         set(text, "size", file.size_bytes);
         set(text, "rw", if file.written { "read" } else { "write" });
         set(text, "create_only", 1);
+        if let Some(bytes) = file.write_bytes {
+            set(text, "bs", bytes);
+        }
+        write::buffers(text, &file.content)?;
     }
     Ok(())
 }
@@ -130,19 +158,20 @@ pub(super) fn write(text: &mut String, files: &[LaidOut]) -> Result<(), String> 
 mod test {
     use super::super::test::{job, of, refused, storage};
     use super::super::write;
+    use super::file_of;
     use crate::formats::note::Treatment;
-    use crate::spec::LaidOut;
+    use crate::spec::{Content, LaidOut};
 
     const GLOBAL: &str = "[global]\nioengine=psync\nsize=1m\n";
 
     fn file(path: &str, size_bytes: u64, written: bool) -> LaidOut {
-        LaidOut { path: path.to_owned(), size_bytes, written, grows: false }
+        LaidOut { written, ..file_of(path.to_owned(), size_bytes) }
     }
 
     #[test]
     fn files_are_made_and_the_other_jobs_run() {
         let text = "[a]\nrw=read\nnumjobs=2\nnrfiles=2\ncreate_only=1\n[b]\nfilename=x\nrw=write\n\
-                    create_only\noffset=4k\noffset_increment=8k\nnumjobs=3\n[c]\nwait_for=b\n\
+                    create_only=1\noffset=4k\noffset_increment=8k\nnumjobs=3\n[c]\nwait_for=b\n\
                     filename=x\nrw=read\n";
         let made = job(&format!("{GLOBAL}{text}"));
         let half = 512 << 10;
@@ -151,6 +180,23 @@ mod test {
         assert_eq!(made.laid_out[4..], [file("x", (1 << 20) + 5 * 4096, false)]);
         assert_eq!((made.steps.len(), made.steps[0].groups.len()), (1, 1));
         assert_eq!(made.steps[0].groups[0].name, "c");
+        let written = write(&made, &storage).unwrap();
+        assert_eq!(job(&written), made, "{written}");
+    }
+
+    #[test]
+    fn a_file_holds_what_its_job_would_write() {
+        let text = "create_only=1\n[a]\nbuffer_compress_percentage=60\nbuffer_compress_chunk=4k\n\
+                    [b]\nbuffer_pattern=0xab\nbs=64k\n[c]\nzero_buffers\n[d]\nverify=md5\n\
+                    buffer_pattern=1\n[e]\nrw=write\nbuffer_pattern=1\n[f]\nfilename=e.0.0\n\
+                    dedupe_percentage=30\n";
+        let made = job(&format!("{GLOBAL}{text}"));
+        let [a, b, c, d, e] = &made.laid_out[..] else { panic!("{made:?}") };
+        assert_eq!((a.content.compress_percent, a.write_bytes), (60.0, None));
+        assert_eq!(b.content.pattern.as_ref().unwrap().to_string(), "0xab");
+        assert_eq!((b.write_bytes, c.content.compress_percent), (Some(65536), 100.0));
+        assert_eq!(d.content, Content::default());
+        assert!(e.written && e.content.dedupe_percent == 30.0 && e.write_bytes.is_none());
         let written = write(&made, &storage).unwrap();
         assert_eq!(job(&written), made, "{written}");
     }
@@ -166,7 +212,7 @@ mod test {
 
     #[test]
     fn what_waits_behind_it_waits_all_the_same() {
-        let text = "[a]\nfilename=x\n[b]\nstonewall\ncreate_only\n[c]\nfilename=x\n";
+        let text = "[a]\nfilename=x\n[b]\nstonewall\ncreate_only=1\n[c]\nfilename=x\n";
         assert_eq!(job(&format!("{GLOBAL}{text}")).steps.len(), 2);
         let off = "[a]\nfilename=x\ncreate_only=0\n";
         assert!(job(&format!("{GLOBAL}{off}")).laid_out.is_empty());
@@ -178,7 +224,7 @@ mod test {
         assert!(why.contains("x.fio:4: `create_only=1`: x is not there"), "{why}");
         let none = refused("[a]\nioengine=null\nsize=1m\ncreate_only=1\n");
         assert!(none.contains("no job is left"), "{none}");
-        let reading = of(&format!("{GLOBAL}[a]\nrw=write\ncreate_only\nexitall\n"));
+        let reading = of(&format!("{GLOBAL}[a]\nrw=write\ncreate_only=1\nexitall\n"));
         assert_eq!(reading.notes_of(Treatment::Differs).count(), 2, "{:?}", reading.notes);
     }
 }

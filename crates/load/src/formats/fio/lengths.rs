@@ -32,6 +32,15 @@ pub(super) fn least(settings: &Settings) -> u64 {
     settings.sizes.iter().map(least).min().unwrap_or(1)
 }
 
+/// The longest I/O of any direction in bytes.
+pub(super) fn most(settings: &Settings) -> u64 {
+    let most = |sizes: &Sizes| match sizes {
+        Sizes::Fixed(size) | Sizes::Range(_, size) => *size,
+        Sizes::Split(split) => split.iter().map(|(size, _)| *size).max().unwrap_or(1),
+    };
+    settings.sizes.iter().map(most).max().unwrap_or(1)
+}
+
 /// The lengths of one direction with their shares, 0 to 100.
 pub(super) fn lengths(settings: &Settings, of: usize) -> Vec<(u64, f64)> {
     match &settings.sizes[of] {

@@ -13,6 +13,7 @@ mod data;
 mod expression;
 mod extents;
 mod figures;
+mod fill;
 mod job;
 mod laid_out;
 mod lengths;

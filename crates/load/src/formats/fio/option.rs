@@ -72,7 +72,12 @@ pub fn apply(
             if let Some(Err(why)) = unused::value(name, value, settings.kb_base) {
                 return Err(setting.error(why));
             }
+            let bare = value.is_none_or(str::is_empty) && !unused::stands_alone(name);
             let (treatment, why) = match treated::treat(name, value) {
+                // What is refused anyway is named with all else that is.
+                Some((Treatment::Ignored | Treatment::Differs, _)) if bare => {
+                    return Err(setting.error("a value is missing"));
+                }
                 Some(found) => found,
                 None => (Treatment::Refused, "not an option of fio that is known here".to_owned()),
             };
@@ -112,7 +117,7 @@ fn pattern(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         }
         "percentage_random" => each(&mut settings.random_percent, value::percent),
         "percentage_sequential" => {
-            each(&mut settings.random_percent, |text| Ok(100.0 - value::percent(text)?))
+            Err("fio takes it no longer: say what is random, percentage_random=25".to_owned())
         }
         "bs" => with.and_then(|value| words::block_sizes(value, &mut settings.lengths.fixed, kb)),
         "bsrange" => {
@@ -122,24 +127,25 @@ fn pattern(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
             with.and_then(|value| words::size_splits(value, &mut settings.lengths.splits, kb))
         }
         "ba" => with.and_then(|value| {
-            set_each(value, &mut settings.align_bytes, |text| Ok(Some(kb.size(text)?)))
+            let read = |text: &str| words::not_zero(kb.size(text)?).map(Some);
+            set_each(value, &mut settings.align_bytes, read)
         }),
-        "bs_unaligned" => put(&mut settings.unaligned, value::switch(value)),
+        "bs_unaligned" => put(&mut settings.unaligned, value::flag(value)),
         "bs_is_seq_rand" => put(&mut settings.sizes_by_order, value::switch(value)),
         "rw_sequencer" => put(&mut settings.run_stays, with.and_then(words::run_stays)),
         "random_distribution" => {
             put(&mut settings.distribution, with.and_then(|value| words::distribution(value, kb)))
         }
-        "norandommap" => put(&mut settings.no_random_map, value::switch(value)),
+        "norandommap" => put(&mut settings.no_random_map, value::flag(value)),
         "randseed" => put(&mut settings.seed, with.and_then(value::number).map(Some)),
         "iodepth" => put(&mut settings.depth, with.and_then(words::at_least_one)),
         "iodepth_low" => put(&mut settings.depth_low, with.and_then(value::number)),
         "ioengine" => {
-            settings.mapped = value == Some("mmap");
+            settings.mapped.on = value == Some("mmap");
             put(&mut settings.engine, with.and_then(words::engine))
         }
-        "hipri" => put(&mut settings.hipri, value::switch(value)),
-        "sqthread_poll" => put(&mut settings.sqthread_poll, value::switch(value)),
+        "hipri" => put(&mut settings.hipri, value::flag(value)),
+        "sqthread_poll" => put(&mut settings.sqthread_poll, value::flag(value)),
         _ => return None,
     })
 }
@@ -168,7 +174,7 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "fadvise_hint" => put(&mut settings.hint, words::hint(value)),
         "size" => put(&mut settings.size, some()),
         "fill_device" => put(&mut settings.fill, value::switch(value)),
-        "filesize" => put(&mut settings.file_size, some()),
+        "filesize" => put(&mut settings.file_size, more_than_nothing(amount.clone())),
         "io_size" => put(&mut settings.io_size, some()),
         "offset" => put(&mut settings.offset, amount),
         "offset_increment" => put(&mut settings.offset_increment, amount),
@@ -183,12 +189,19 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
     })
 }
 
+fn more_than_nothing(amount: Result<Amount, String>) -> Result<Option<Amount>, String> {
+    match amount? {
+        Amount::Bytes(0) => Err("a size must not be 0".to_owned()),
+        amount => Ok(Some(amount)),
+    }
+}
+
 /// How long.
 fn time(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
     let seconds = given(value).and_then(|value| value::micros(value, Unit::Seconds));
     Some(match name {
         "runtime" => put(&mut settings.runtime_us, seconds.map(|us| Some(us).filter(|us| *us > 0))),
-        "time_based" => put(&mut settings.time_based, value::switch(value)),
+        "time_based" => put(&mut settings.time_based, value::flag(value)),
         "ramp_time" => put(&mut settings.ramp_us, seconds),
         "steadystate" => {
             let read = given(value).and_then(|text| words::steady(text, settings.kb_base));
@@ -199,7 +212,7 @@ fn time(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "steadystate_check_interval" => put(&mut settings.steady.interval_us, seconds.map(Some)),
         "startdelay" => put(&mut settings.delay_us, given(value).and_then(words::delay)),
         "wait_for" => put(&mut settings.wait_for, given(value).map(|name| Some(name.to_owned()))),
-        "exitall" => put(&mut settings.exit_all, value::switch(value)),
+        "exitall" => put(&mut settings.exit_all, value::flag(value)),
         "number_ios" => {
             let count = given(value).and_then(value::number::<u64>);
             put(&mut settings.most_ios, count.map(|count| Some(count).filter(|ios| *ios > 0)))
@@ -236,8 +249,8 @@ fn writes(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "fsync" | "fdatasync" => put(&mut settings.flush_every, with.and_then(value::number)),
         "sync" => put(&mut settings.durable, with.and_then(words::durable)),
         "end_fsync" | "fsync_on_close" => put(&mut settings.end_flush, value::switch(value)),
-        "zero_buffers" => put(&mut data.zeroes, value::switch(value)),
-        "refill_buffers" => put(&mut data.refill, value::switch(value)),
+        "zero_buffers" => put(&mut data.zeroes, value::flag(value)),
+        "refill_buffers" => put(&mut data.refill, value::flag(value)),
         "scramble_buffers" => put(&mut data.scramble, value::switch(value)),
         "buffer_compress_percentage" => {
             put(&mut data.compress_percent, with.and_then(whole_percent))
@@ -264,9 +277,9 @@ fn order(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         }
         // Taken first, before all others; here it is only known.
         "kb_base" => Ok(()),
-        "stonewall" => put(&mut settings.stonewall, value::switch(value)),
-        "group_reporting" => put(&mut settings.grouped, value::switch(value)),
-        "new_group" => put(&mut settings.figures.begins, value::switch(value)),
+        "stonewall" => put(&mut settings.stonewall, value::flag(value)),
+        "group_reporting" => put(&mut settings.grouped, value::flag(value)),
+        "new_group" => put(&mut settings.figures.begins, value::flag(value)),
         _ => return None,
     })
 }

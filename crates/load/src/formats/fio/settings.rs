@@ -49,7 +49,7 @@ pub struct Settings {
     /// How I/O is done, `ioengine=`.
     pub engine: Engine,
     /// Files are in memory for fio: they go through the page cache, whatever `direct` says.
-    pub mapped: bool,
+    pub mapped: Mapped,
     /// What it says of connections to volumes on other hosts.
     pub connection: Connection,
     /// I/Os under way, `iodepth=`.
@@ -179,7 +179,7 @@ impl Default for Settings {
             run_stays: false,
             align_bytes: [None; 3],
             engine: Engine::Synchronous,
-            mapped: false,
+            mapped: Mapped::default(),
             connection: Connection::default(),
             depth: 1,
             depth_low: 0,
@@ -238,6 +238,15 @@ pub struct Seats {
     pub cpus: Vec<usize>,
     /// Groups of processors beside a memory of their own, whose processors are meant.
     pub nodes: Vec<usize>,
+}
+
+/// Whether files are in memory for fio.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mapped {
+    /// They are.
+    pub on: bool,
+    /// What `direct` says, which comes to nothing then.
+    pub direct: bool,
 }
 
 /// What is done before a job.

@@ -48,6 +48,7 @@ fn harmless(name: &str) -> Option<&'static str> {
         | "overwrite"
         | "filetype"
         | "unique_filename" => "how files come about; the volume is one",
+        "experimental_verify" => "what was written is known either way: nothing is drawn again",
         "rwmixcycle" => "fio has given it up: what comes next is drawn for each I/O",
         "random_generator" | "softrandommap" => "places are drawn without memory and without skew",
         "verify_async" | "verify_async_cpus" | "verify_dump" | "verify_fatal" | "verifysort"
@@ -96,7 +97,9 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         "continue_on_error" => (Differs, "errors are counted, and the run goes on"),
         "ignore_error" => (Differs, "errors are counted, and the run goes on"),
         "nice" if off => (Ignored, "off, as by default"),
-        "prio" | "prioclass" | "priohint" | "nice" => {
+        "cmdprio_percentage" if off => (Ignored, "off, as by default"),
+        "prio" | "prioclass" | "priohint" | "nice" | "cmdprio_percentage" | "cmdprio"
+        | "cmdprio_class" | "cmdprio_hint" | "cmdprio_bssplit" => {
             (Differs, "priorities are not changed: its I/Os come as those of any other program")
         }
         "exitall_on_error" if on => (
@@ -121,15 +124,8 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
             (Differs, "every read is compared at once; there is no backlog")
         }
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
-        "atomic"
-        | "zero_write"
-        | "uncached"
-        | "serialize_overlap"
-        | "dedupe_global"
-        | "lockmem"
-        | "trim_percentage"
-        | "experimental_verify"
-        | "write_hint"
+        "atomic" | "zero_write" | "uncached" | "serialize_overlap" | "dedupe_global"
+        | "lockmem" | "trim_percentage" | "write_hint"
             if off =>
         {
             (Ignored, "off, as by default")
@@ -161,15 +157,13 @@ fn unsupported(name: &str) -> Option<&'static str> {
 /// The same, beyond time, place and data.
 fn unsupported_besides(name: &str) -> Option<&'static str> {
     Some(match name {
-        "cmdprio_percentage" | "cmdprio" | "cmdprio_class" | "cmdprio_hint" | "cmdprio_bssplit"
-        | "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "uid" | "gid" | "lockmem" => {
-            "priorities and identities are not changed"
+        "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "uid" | "gid" | "lockmem" => {
+            "groups and identities are not changed"
         }
         "exec_prerun" | "exec_postrun" | "ioscheduler" | "profile" => "nothing else is run",
-        "verify_pattern_interval"
-        | "experimental_verify"
-        | "verify_state_load"
-        | "verify_policy" => "stamps are our own: take it away",
+        "verify_pattern_interval" | "verify_state_load" | "verify_policy" => {
+            "stamps are our own: take it away"
+        }
         "trim_percentage" | "trim_verify_zero" | "trim_backlog" | "trim_backlog_batch"
         | "num_range" => "trims are a job of their own: use rw=randtrim",
         "flow_watermark" => "fio knows it no longer: take it away",
@@ -199,7 +193,9 @@ mod test {
         for name in ["dedupe_global", "rwmixcycle"] {
             assert_eq!(of(name, Some("1")), Some(Ignored), "{name}");
         }
-        for name in ["verify_interval", "verify_offset", "unlink"] {
+        assert_eq!(of("experimental_verify", Some("1")), Some(Ignored));
+        assert_eq!(of("cmdprio_percentage", Some("0")), Some(Ignored));
+        for name in ["verify_interval", "verify_offset", "unlink", "cmdprio_percentage"] {
             assert_eq!(of(name, Some("512")), Some(Differs), "{name}");
         }
         assert_eq!(of("no_such_option", None), None);

@@ -20,18 +20,24 @@ pub(super) fn value(name: &str, value: Option<&str>, kb: KbBase) -> Option<Resul
         | "gtod_reduce"
         | "softrandommap"
         | "randrepeat"
-        | "thread"
         | "verify_fatal"
         | "verify_dump"
         | "log_prio"
         | "slat_percentiles"
         | "disk_util" => value::switch(value).map(|_| ()),
+        _ if stands_alone(name) => value::flag(value).map(|_| ()),
         "verify_interval" | "verify_offset" => number(value, kb),
         "random_generator" => one_of(value, &["tausworthe", "lfsr", "tausworthe64"]),
         "fallocate" => one_of(value, &["none", "native", "posix", "keep", "truncate", "0", "1"]),
         "unit_base" => one_of(value, &["0", "1", "8"]),
         _ => return None,
     })
+}
+
+/// Whether the name alone says 1.
+pub(super) fn stands_alone(name: &str) -> bool {
+    let ours = matches!(name, "thread" | "exitall_on_error");
+    ours || matches!(name, "fixedbufs" | "registerfiles" | "userspace_reap")
 }
 
 fn number(value: Option<&str>, kb: KbBase) -> Result<(), String> {
@@ -56,6 +62,8 @@ mod test {
         let of = |name, text| value(name, text, KbBase(1024));
         for (name, right, wrong) in [
             ("unlink", Some("0"), Some("x")),
+            ("unlink", Some("1"), None),
+            ("fixedbufs", None, Some("")),
             ("thread", None, Some("2")),
             ("random_generator", Some("lfsr"), Some("lsfr")),
             ("fallocate", Some("none"), None),

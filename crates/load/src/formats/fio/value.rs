@@ -143,13 +143,19 @@ pub fn micros(text: &str, unit: Unit) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(wrong)
 }
 
-/// Reads a truth: no value, `1` and `0`.
+/// Reads a truth: `1` and `0`.
 pub fn switch(value: Option<&str>) -> Result<bool, String> {
     match value {
-        None | Some("1") => Ok(true),
+        Some("1") => Ok(true),
         Some("0") => Ok(false),
+        None | Some("") => Err("a value is missing: write 1 or 0".to_owned()),
         Some(text) => Err(format!("'{text}' is neither 0 nor 1")),
     }
+}
+
+/// Reads a truth that may stand alone: fio takes the bare name of some options for 1.
+pub fn flag(value: Option<&str>) -> Result<bool, String> {
+    if value.is_none() { Ok(true) } else { switch(value) }
 }
 
 /// Sets the values of a comma list: for reads, writes and trims. The last one reaches to the
@@ -212,6 +218,16 @@ mod test {
         for wrong in ["5 fortnights", "5sec", "5min", "5 m", ""] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_bare_name_is_a_truth_only_for_some() {
+        assert_eq!((flag(None), flag(Some("0"))), (Ok(true), Ok(false)));
+        assert_eq!((switch(Some("1")), switch(Some("0"))), (Ok(true), Ok(false)));
+        for missing in [switch(None), switch(Some("")), flag(Some(""))] {
+            assert!(missing.unwrap_err().contains("a value is missing"));
+        }
+        assert!(switch(Some("yes")).is_err() && flag(Some("2")).is_err());
     }
 
     #[test]

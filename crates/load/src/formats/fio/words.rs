@@ -283,7 +283,7 @@ pub fn verify(text: &str) -> Result<Method, String> {
         "null" => Ok(Method::Null),
         "pattern" => Ok(Method::Pattern),
         "pattern_hdr" => Ok(Method::PatternWithHeader),
-        "1" | "md5" | "crc64" | "crc32c" | "crc32c-intel" | "crc32" | "crc16" | "crc7"
+        "meta" | "md5" | "crc64" | "crc32c" | "crc32c-intel" | "crc32" | "crc16" | "crc7"
         | "xxhash" | "sha512" | "sha256" | "sha1" | "sha3-224" | "sha3-256" | "sha3-384"
         | "sha3-512" => Ok(Method::Sum),
         _ => Err(format!(
@@ -350,7 +350,8 @@ pub fn service(text: &str) -> Result<Service, String> {
 /// Reads `fadvise_hint=`.
 pub fn hint(text: Option<&str>) -> Result<Hint, String> {
     match text {
-        None | Some("1") => Ok(Hint::ByMix),
+        None | Some("") => Err("a value is missing: write 1, 0, random or sequential".to_owned()),
+        Some("1") => Ok(Hint::ByMix),
         Some("0" | "none") => Ok(Hint::None),
         Some("random") => Ok(Hint::Random),
         Some("sequential") => Ok(Hint::Sequential),
@@ -401,7 +402,7 @@ pub fn at_least_one<T: TryFrom<u64> + PartialEq + Default>(text: &str) -> Result
     if number == T::default() { Err("at least 1 is wanted".to_owned()) } else { Ok(number) }
 }
 
-fn not_zero(bytes: u64) -> Result<u64, String> {
+pub(super) fn not_zero(bytes: u64) -> Result<u64, String> {
     if bytes == 0 { Err("a size must not be 0".to_owned()) } else { Ok(bytes) }
 }
 

@@ -9,8 +9,8 @@ use std::fmt::Write;
 use super::{figures, laid_out, rates, replay};
 use crate::formats::reading::Storage;
 use crate::spec::{
-    Access, Demand, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step, Verify,
-    Walk, Workload,
+    Access, Content, Demand, Extent, Group, JobSpec, Line, Logs, Pacing, Places, Reported, Step,
+    Verify, Walk, Workload,
 };
 
 /// Writes a job. `storage` says what stands behind a URI, in words that fio has.
@@ -74,6 +74,9 @@ fn section(
     if workload.end_flush {
         set(text, "end_fsync", 1);
     }
+    if workload.until_full {
+        set(text, "fill_device", 1);
+    }
     logs(text, &group.logs);
     figures::write(text, &group.figures);
     access(text, workload)?;
@@ -121,10 +124,11 @@ fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<()
     let (workload, when) = (&group.workload, &group.when);
     // Without an end of its own it ends with the step.
     let before = if step.ramp_seconds > 0.0 { 0.0 } else { when.delay_seconds };
-    let seconds = when.seconds.unwrap_or(step.seconds - before);
+    let seconds = when.seconds.unwrap_or(step.seconds - before - when.ramp_seconds);
     let micros = |seconds: f64| {
-        let micros = seconds * 1e6;
-        match micros.fract() == 0.0 {
+        let micros = (seconds * 1e6).round();
+        // What is left of a sum may lack the last digit.
+        match (seconds * 1e6 - micros).abs() < 1e-3 {
             true => Ok(format!("{micros}us")),
             false => Err(format!("{seconds} s are no whole microseconds")),
         }
@@ -150,6 +154,9 @@ fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<()
     }
     if step.ramp_seconds > 0.0 {
         set(text, "ramp_time", micros(step.ramp_seconds - when.delay_seconds)?);
+    }
+    if when.ramp_seconds > 0.0 {
+        set(text, "ramp_time", micros(when.ramp_seconds)?);
     }
     Ok(())
 }
@@ -367,6 +374,18 @@ fn steering(text: &mut String, workload: &Workload) {
 
 fn content(text: &mut String, workload: &Workload) -> Result<(), String> {
     let content = &workload.content;
+    let Some(verify) = workload.verify else { return buffers(text, content) };
+    buffers(text, &Content { pattern: None, ..content.clone() })?;
+    compared(text, workload, verify)?;
+    set(text, "verify", if content.pattern.is_some() { "pattern" } else { "crc32c" });
+    if let Some(pattern) = &content.pattern {
+        set(text, "verify_pattern", pattern);
+    }
+    Ok(())
+}
+
+/// What buffers hold.
+pub(super) fn buffers(text: &mut String, content: &Content) -> Result<(), String> {
     let compress = whole(content.compress_percent, "the share that compresses")?;
     let dedupe = whole(content.dedupe_percent, "the share of duplicates")?;
     if compress > 0 {
@@ -381,16 +400,8 @@ fn content(text: &mut String, workload: &Workload) -> Result<(), String> {
     if content.dedupe_blocks.is_some() {
         return Err("fio counts the set of duplicates as a share of the size".to_owned());
     }
-    match (workload.verify, &content.pattern) {
-        (None, None) => {}
-        (None, Some(pattern)) => set(text, "buffer_pattern", pattern),
-        (Some(verify), pattern) => {
-            compared(text, workload, verify)?;
-            set(text, "verify", if pattern.is_some() { "pattern" } else { "crc32c" });
-            if let Some(pattern) = pattern {
-                set(text, "verify_pattern", pattern);
-            }
-        }
+    if let Some(pattern) = &content.pattern {
+        set(text, "buffer_pattern", pattern);
     }
     Ok(())
 }

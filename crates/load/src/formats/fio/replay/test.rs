@@ -78,7 +78,7 @@ fn settings_of_the_replay_go_all_the_way() {
     let facts = replay.trace().unwrap().facts().clone();
     assert_eq!((facts.length.0, facts.end_bytes()), (2_000_000_000, 4096));
     let at_once = group(
-        "[a]\nread_iolog=one.log\nreplay_no_stall\niodepth_low=1\niodepth=4\n\
+        "[a]\nread_iolog=one.log\nreplay_no_stall=1\niodepth_low=1\niodepth=4\n\
         ioengine=io_uring\n",
     );
     assert!(!at_once.workload.is_paced() && at_once.workload.refill_at == Some(1));

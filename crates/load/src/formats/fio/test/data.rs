@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn what_is_compared_is_written_before_read_later_or_both() {
     let of = |words: &str| {
-        let reading = of(&format!("[a]\nsize=1m\nioengine=null\n{words}\n"));
+        let reading = of(&format!("[a]\nsize=1m\nfilename=/dev/x\n{words}\n"));
         let notes = reading.notes_of(Treatment::Differs).count();
         let job = reading.job.unwrap_or_else(|| panic!("{words}: {:?}", reading.notes));
         let workload = job.steps[0].groups[0].workload.clone();
@@ -51,7 +51,7 @@ fn duplicates_and_chunks_are_those_of_the_file() {
     assert_eq!(of("dedupe_percentage=30\ndedupe_mode=repeat"), (0.0, None, None));
     let set = "dedupe_percentage=30\ndedupe_mode=working_set";
     assert_eq!(of(set), (0.0, None, Some(1024)));
-    let set = format!("{set}\ndedupe_working_set_percentage=50\ndedupe_global");
+    let set = format!("{set}\ndedupe_working_set_percentage=50\ndedupe_global=1");
     assert_eq!(of(&set), (0.0, None, Some(10240)));
 }
 
@@ -66,7 +66,7 @@ fn lengths_go_by_the_order_of_places_or_are_any() {
         };
         lines.into_iter().map(of).collect::<Vec<_>>()
     };
-    let by_order = "bs=4k,16k\nbs_is_seq_rand";
+    let by_order = "bs=4k,16k\nbs_is_seq_rand=1";
     assert_eq!(lines(&format!("rw=write\n{by_order}")), [(4096, 4096, 100.0, 0.0, 0.0)]);
     // Random writes begin at multiples of their own length.
     let random = lines(&format!("rw=randread\n{by_order}"));
@@ -85,9 +85,27 @@ fn lengths_go_by_the_order_of_places_or_are_any() {
         ("bsrange=512-4k\nbs_unaligned\ndirect=1", "page cache: take direct=0"),
         ("bsrange=512-4k\nbs_unaligned\nverify=md5", "whole sectors"),
         ("bsrange=1-64k", "stands for 65536 sizes"),
-        ("rw=randread:2\nbs_is_seq_rand", "single random places"),
+        ("rw=randread:2\nbs_is_seq_rand=1", "single random places"),
     ] {
         let said = refused(&format!("[a]\nsize=8m\nioengine=psync\n{words}\n"));
         assert!(said.contains(part), "{said}");
     }
+}
+
+#[test]
+fn clones_that_write_are_compared() {
+    let clones = |words: &str| {
+        let reading = of(&format!(
+            "[a]\nfilename=/dev/x\nnumjobs=3\nsize=1m\nrw=randwrite\nverify=meta\n{words}\n"
+        ));
+        let mut notes = reading.notes_of(Treatment::Differs);
+        let all = notes.any(|note| note.why.contains("what any clone wrote last"));
+        let job = reading.job.as_ref().unwrap_or_else(|| panic!("{words}: {:?}", reading.notes));
+        let groups = job.steps[0].groups.iter();
+        let each = groups.map(|group| (group.workers, group.workload.verify.is_some()));
+        (each.collect::<Vec<_>>(), all)
+    };
+    assert_eq!(clones(""), (vec![(3, true)], true));
+    // Each has a part of its own, as with fio.
+    assert_eq!(clones("offset_increment=1m"), (vec![(1, true); 3], false));
 }

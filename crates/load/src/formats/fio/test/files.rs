@@ -66,17 +66,6 @@ fn rates_of_both_directions_make_the_mix() {
 }
 
 #[test]
-fn a_disk_is_not_filled_where_something_else_is_the_end() {
-    let of = |words: &str| {
-        let reading = super::of(&format!("[a]\nrw=write\nfill_device=1\n{words}\n"));
-        (reading.job.is_some(), reading.notes_of(Treatment::Ignored).count())
-    };
-    assert_eq!(of("filename=/dev/x"), (true, 1));
-    assert_eq!(of("filename=x\nsize=1m"), (true, 1));
-    assert_eq!(of("filename=x\nsize=100%"), (false, 0));
-}
-
-#[test]
 fn trims_may_be_longer_than_a_buffer() {
     let job = |rw: &str| of(&format!("[a]\nfilename=/dev/x\nrw={rw}\nbs=512m\nsize=1g\n")).job;
     assert!(job("trim").is_some() && job("write").is_none());

@@ -1,0 +1,89 @@
+//! Jobs that go on until no room is left, `fill_device` and `fill_fs`.
+
+use super::convert::Converter;
+use super::job::FioJob;
+use super::settings::{Engine, Settings};
+use super::value::Amount;
+use crate::formats::note::Treatment::{Differs, Ignored};
+
+/// Whether it ends when a write finds no room: on a file, since a device has its length.
+pub(super) fn ends(settings: &Settings) -> bool {
+    settings.fill && settings.mix.writes && stores(settings) && !is_device(settings)
+}
+
+fn stores(settings: &Settings) -> bool {
+    settings.engine != Engine::Nothing && !settings.engine.is_remote()
+}
+
+fn is_device(settings: &Settings) -> bool {
+    !settings.files.is_empty() && settings.files.iter().all(|name| name.starts_with("/dev/"))
+}
+
+/// Says what becomes of it.
+pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
+    let settings = &job.settings;
+    if !settings.fill {
+        return;
+    }
+    let sizes = [settings.size, settings.file_size];
+    let sized = sizes.iter().any(|size| matches!(size, Some(Amount::Bytes(_))));
+    let rereads = settings.mix.reads && settings.verify.method().is_some();
+    let both = settings.verify.reads && !settings.verify.only;
+    if is_device(settings) || !stores(settings) {
+        let why = "its size or that of the device comes first";
+        converter.note(job, "fill_device", Ignored, why);
+    } else if !sized {
+        let why = "how long the file becomes wants a size in bytes: give one above what the file \
+                   system has, and the job ends when no room is left";
+        converter.refuse(job, "fill_device", why);
+    } else if !settings.mix.writes {
+        let why = "fio fills what is left before it reads; here its size comes first";
+        converter.note(job, "fill_device", Differs, why);
+    } else if rereads && both {
+        let why = "what reads are compared with is written before the run, all of it: with \
+                   fill_device take rw=write";
+        converter.refuse(job, "fill_device", why);
+    } else {
+        let why = "its file keeps the length that size says, without blocks behind the last write; \
+                   fio's ends there";
+        converter.note(job, "fill_device", Differs, why);
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::test::{job, of, refused, storage};
+    use super::super::write;
+    use crate::formats::note::Treatment;
+
+    const FILE: &str = "[a]\nioengine=psync\nfilename=x\nfill_fs=1\n";
+
+    #[test]
+    fn a_file_with_a_size_is_written_until_no_room_is_left() {
+        for (words, until) in [
+            ("size=1g\nrw=write", true),
+            ("filesize=1g\nrw=randrw", true),
+            ("size=1g\nrw=write\nverify=md5", true),
+            ("size=1g\nrw=read", false),
+            ("size=1g\nrw=write\nfilename=/dev/x", false),
+            ("size=1g\nrw=write\nfill_device=0", false),
+            ("size=1g\nrw=write\nioengine=null", false),
+        ] {
+            let made = job(&format!("{FILE}{words}\n"));
+            assert_eq!(made.steps[0].groups[0].workload.until_full, until, "{words}");
+            let written = write(&made, &storage).unwrap();
+            assert_eq!(job(&written), made, "{written}");
+        }
+        let reading = of(&format!("{FILE}size=1g\nrw=write\n"));
+        let notes = reading.notes_of(Treatment::Differs).map(ToString::to_string);
+        assert!(notes.collect::<String>().contains("without blocks behind the last write"));
+    }
+
+    #[test]
+    fn without_an_end_it_is_refused() {
+        let said = refused(&format!("{FILE}rw=write\n"));
+        assert!(said.contains("x.fio:4: `fill_fs=1`: how long the file becomes"), "{said}");
+        let said = refused(&format!("{FILE}rw=randrw\nsize=1m\nverify=md5\n"));
+        assert!(said.contains("with fill_device take rw=write"), "{said}");
+    }
+}

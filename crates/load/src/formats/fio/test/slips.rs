@@ -1,0 +1,68 @@
+//! Slips of the pen that fio finds.
+
+use super::{error, job, of, refused};
+use crate::formats::note::Treatment::{Differs, Ignored};
+
+#[test]
+fn what_fio_refuses_is_refused_with_a_remedy() {
+    for (line, remedy) in [
+        ("direct", "a value is missing: write 1 or 0"),
+        ("pre_read=", "a value is missing: write 1 or 0"),
+        ("group_reporting=", "a value is missing: write 1 or 0"),
+        ("unlink", "a value is missing: write 1 or 0"),
+        ("fadvise_hint", "write 1, 0, random or sequential"),
+        ("clocksource", "a value is missing"),
+        ("verify_dump", "a value is missing"),
+        ("filesize=0", "a size must not be 0"),
+        ("blockalign=0", "a size must not be 0"),
+        ("percentage_random=101", "101 is not 0 to 100 percent"),
+        ("percentage_random=0,101", "101 is not 0 to 100 percent"),
+        ("percentage_sequential=75", "percentage_random=25"),
+        ("thinktime_spin=4294967296", "at most 71m"),
+        ("thinktime=2h", "at most 71m"),
+    ] {
+        let said = error(&format!("[a]\nfilename=/dev/x\n{line}\n"));
+        assert!(said.contains(&format!("x.fio:3: `{line}`: ")), "{line}: {said}");
+        assert!(said.contains(remedy), "{line}: {said}");
+    }
+    let said = refused("[a]\nfilename=/dev/x\nverify=1\n");
+    assert!(said.contains("crc32c and the other sums are"), "{said}");
+}
+
+#[test]
+fn names_that_fio_takes_for_1_may_stand_alone() {
+    let names = "bs_unaligned norandommap time_based exitall stonewall new_group thread \
+                 group_reporting zero_buffers refill_buffers exitall_on_error fixedbufs \
+                 registerfiles userspace_reap hipri sqthread_poll verify_only\nverify=md5";
+    let text = format!("[a]\nfilename=/dev/x\nioengine=io_uring\nruntime=1\n{names}\n");
+    assert!(of(&text.replace(' ', "\n")).job.is_some());
+}
+
+#[test]
+fn nothing_is_compared_where_nothing_is_stored() {
+    let text = "[a]\nioengine=null\nsize=1m\nverify=md5\n";
+    for words in ["rw=write", "rw=randrw", "rw=read", "rw=write\nverify_only"] {
+        let text = format!("{text}{words}\n");
+        let workload = &job(&text).steps[0].groups[0].workload;
+        assert_eq!(workload.verify, None, "{words}");
+        assert_eq!(workload.access.writes(), words == "rw=write" || words == "rw=randrw");
+        let reading = of(&text);
+        let said = reading.notes_of(Differs).map(ToString::to_string).collect::<String>();
+        assert!(said.contains("`verify=md5`: with ioengine=null nothing is stored"), "{said}");
+        assert_eq!(reading.notes_of(Ignored).count(), 0);
+    }
+}
+
+#[test]
+fn pages_of_a_map_are_whole_where_fio_wants_them() {
+    let map = "[a]\nfilename=/dev/x\nioengine=mmap\nsize=1m\n";
+    for words in ["bs=512", "bs=512\nsync=1", "bs=6k\nrw=write\nend_fsync=1", "direct=1"] {
+        assert!(of(&format!("{map}{words}\n")).job.is_some(), "{words}");
+    }
+    for words in ["bs=512\ndirect=1", "bs=2k\nrw=write\nfsync=1", "bs=6k\nfdatasync=9"] {
+        let said = refused(&format!("{map}{words}\n"));
+        assert!(said.contains("x.fio:5: `bs=") && said.contains("whole pages of 4096"), "{said}");
+    }
+    let split = refused(&format!("{map}bssplit=512/50:4k/50\nfsync=1\n"));
+    assert!(split.contains("`bssplit=512/50:4k/50`: with ioengine=mmap"), "{split}");
+}

@@ -1,0 +1,67 @@
+//! Jobs of fio's that write until no room is left, beside the real fio where it is installed.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, require, run, skip};
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Does something in a file system of 4 MiB; nothing where this user may mount none.
+fn in_small_file_system(act: impl FnOnce(&Path)) {
+    let (Some(mount), Some(umount)) = (require("mount"), require("umount")) else { return };
+    let folder = Folder::new();
+    let mut command = Command::new(mount);
+    command.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(folder.path());
+    let mounted = run(&mut command, LIMIT);
+    if mounted.code != Some(0) {
+        return skip(&format!("cannot mount: {}", mounted.stderr.trim()));
+    }
+    struct Mounted<'a>(&'a Path, &'a Path);
+    impl Drop for Mounted<'_> {
+        fn drop(&mut self) {
+            let _ = Command::new(self.0).arg("-l").arg(self.1).status();
+        }
+    }
+    let _mounted = Mounted(&umount, folder.path());
+    act(folder.path());
+}
+
+#[test]
+fn a_full_file_system_ends_the_job_and_is_no_failure() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    in_small_file_system(|small| {
+        let folder = Folder::new();
+        let job = |fill: u8| {
+            let file = small.join("x.img");
+            let text = format!(
+                "[a]\nioengine=io_uring\niodepth=4\nrw=write\nbs=64k\nsize=16m\n\
+                 fill_device={fill}\nfilename={}\n",
+                file.display()
+            );
+            folder.file("job.fio", text.as_bytes());
+            let _ = std::fs::remove_file(file);
+        };
+        job(1);
+        let said = drumfire.run(folder.path(), "explain job.fio", LIMIT).ok().stdout;
+        assert!(said.contains("ends when no room is left"), "{said}");
+        let done = drumfire.run(folder.path(), "run job.fio --out full", LIMIT).ok();
+        assert!(!done.stdout.contains("H21"), "{}", done.stdout);
+        let ours = drumfire.run(folder.path(), "report full --as fio", LIMIT).ok().json();
+        assert_eq!(ours["jobs"][0]["write"]["io_bytes"], 4 << 20);
+        assert_eq!(ours["jobs"][0]["error"], 0);
+        // Without it each write that finds no room is a failure.
+        job(0);
+        let done = drumfire.run(folder.path(), "run job.fio --out failed", LIMIT);
+        assert!(done.stdout.contains("ENOSPC (28)"), "{done:?}");
+        let Some(fio) = require("fio") else { return };
+        job(1);
+        let mut command = Command::new(fio);
+        command.args(["job.fio", "--output-format=json"]).current_dir(folder.path());
+        let theirs = run(&mut command, LIMIT).ok().stdout;
+        let at = theirs.find('{').expect("a document behind what fio says of each write");
+        let theirs: serde_json::Value = serde_json::from_str(&theirs[at..]).unwrap();
+        assert_eq!(theirs["jobs"][0]["write"]["io_bytes"], 4 << 20);
+    });
+}
