@@ -167,9 +167,7 @@ fn what_was_recorded_outlives_a_kill() {
         std::fs::read_to_string(folder.path().join(name)).unwrap_or_default().lines().count()
     };
     // Each is written for itself.
-    running.await_that(LIMIT, |_| {
-        (lines("b_lat.1.log") >= 100 && lines("t") >= 100).then_some(())
-    });
+    running.await_that(LIMIT, |_| (lines("b_lat.1.log") >= 100 && lines("t") >= 100).then_some(()));
     running.signal(Signal::KILL);
     running.finish(LIMIT);
     assert!(lines("b_lat.1.log") >= 100 && lines("t") >= 100);
