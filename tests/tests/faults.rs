@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, Served, await_second, free_port, under_way};
+use drumfire_tests::{Drumfire, Folder, Patience, Running, Served, free_port, under_way};
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -247,22 +247,17 @@ fn a_second_interrupt_means_now() {
     let Some(drumfire) = Drumfire::find() else { return };
     let served = drumfire.serve(&["disk=ram:64m"]);
     let folder = Folder::new();
-    let uri = served.uri("disk");
-    let args = format!("run {uri} --seconds {ENDLESS_S} --ramp 0 --json --json-lines lines");
-    let lines = folder.path().join("lines");
-    let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
-    await_second(&mut running, &lines);
+    let mut running = endless(&drumfire, &folder, &served.uri("disk"));
     // It cannot drain while its target sleeps.
     served.running.signal(Signal::STOP);
-    running.signal(Signal::INT);
-    // The second one counts when the first was heard: two at once are one.
-    running.await_that(LIMIT, |_| {
-        let text = std::fs::read_to_string(&lines).unwrap();
-        text.contains(r#"{"type":"end"}"#).then_some(())
-    });
-    running.signal(Signal::INT);
-    // Less than the ten seconds that it would drain for.
-    let finished = running.finish(Duration::from_secs(8));
+    // The second one counts when the first was heard, as two at once are one. Less than the ten
+    // seconds that it would drain for.
+    let mut patience = Patience::new(Duration::from_secs(8));
+    while running.alive() {
+        running.signal(Signal::INT);
+        assert!(patience.wait(), "it drains: {running:?}");
+    }
+    let finished = running.finish(LIMIT);
     assert_eq!(finished.code, Some(INTERRUPTED), "{finished:?}");
 }
 
