@@ -153,7 +153,10 @@ nvme_disconnect() {
     bounded nvme disconnect -n $nqn && ! nvme_device
 }
 
-nvme_reset() { bounded nvme reset "$(ls -d /dev/nvme[0-9])"; }
+# One that just comes back by itself, because the host stood still, takes no reset.
+nvme_reset() { await nvme_reset_once; }
+
+nvme_reset_once() { bounded nvme reset "$(ls -d /dev/nvme[0-9])" && echo reset; }
 
 nvme_reconnect() { nvme_disconnect && nvme_connect; }
 
@@ -173,14 +176,16 @@ iscsi_set() { bounded iscsiadm -m node -T $iqn -o update -n "$1" -v "$2"; }
 iscsi_login() {
     iscsi_set node.conn[0].iscsi.HeaderDigest $iscsi_digest &&
         iscsi_set node.conn[0].iscsi.DataDigest $iscsi_digest &&
-        iscsi_set node.conn[0].timeo.login_timeout $LIMIT &&
+        iscsi_set node.conn[0].timeo.login_timeout $login &&
         iscsi_set node.conn[0].timeo.noop_out_interval $silence &&
         iscsi_set node.conn[0].timeo.noop_out_timeout $silence &&
         bounded iscsiadm -m node -T $iqn --login && await iscsi_device &&
-        echo $LIMIT >/sys/block/"$(basename "$(iscsi_device)")"/device/timeout
+        echo $answer >/sys/block/"$(basename "$(iscsi_device)")"/device/timeout
 }
 
-iscsi_reset() { bounded sg_reset $1 "$(iscsi_device)"; }
+iscsi_reset() { await iscsi_reset_once $1; }
+
+iscsi_reset_once() { bounded sg_reset $1 "$(iscsi_device)" && echo reset; }
 
 iscsi_logout() { bounded iscsiadm -m node -T $iqn --logout && ! iscsi_device; }
 
@@ -302,16 +307,16 @@ kernel_is_content() {
 
 check sets-up set_up
 polls
-# Nobody gives up a connection while the host stands still.
-silence=$LIMIT patient="--keep-alive-tmo=$LIMIT"
+# Nobody gives up a connection or a command while the host stands still.
+silence=$LIMIT login=$LIMIT answer=$LIMIT patient="--keep-alive-tmo=$LIMIT"
 nvme_flags=$patient iscsi_digest=None iscsi_bit=0
 both_protocols plain
 digests='--hdr-digest --data-digest'
 nvme_flags="$patient $digests" iscsi_digest=CRC32C iscsi_bit=1
 both_protocols digests
 check kernel-is-content kernel_is_content
-# From here on they shall.
-silence=2 nvme_flags="$digests --keep-alive-tmo=4 --reconnect-delay=1"
+# From here on they shall; what is not said here is the initiator's own default.
+silence=2 login=15 answer=30 nvme_flags="$digests --keep-alive-tmo=4 --reconnect-delay=1"
 breaks
 say ended
 poweroff -f
