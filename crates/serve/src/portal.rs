@@ -28,7 +28,10 @@ const GRACE: Nanos = Nanos::from_secs(5);
 /// that stood still, with its guests or by a debugger, has itself to blame for what it did not hear:
 /// peers on it stood still, too, and what others have sent may lie in a queue before it.
 fn sweeps(due: Nanos, now: Nanos) -> (bool, Nanos) {
-    if now.since(due) < STOOD_STILL { (true, now + SWEEP) } else { (false, now + GRACE) }
+    match now.since(due) < STOOD_STILL {
+        true => (true, now + SWEEP),
+        false => (false, now + GRACE),
+    }
 }
 /// Beside another loop a turn ends after so many bytes: what it has moved is then still in the
 /// second level cache when the other loop takes it.
