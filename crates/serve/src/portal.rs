@@ -24,9 +24,9 @@ const STOOD_STILL: Nanos = Nanos::from_secs(1);
 /// So long peers may take then to say what they would have said.
 const GRACE: Nanos = Nanos::from_secs(5);
 
-/// Whether deadlines are looked at now, when that was due then, and when it is due next. A host
-/// that stood still, with its guests or by a debugger, has itself to blame for what it did not hear:
-/// peers on it stood still, too, and what others have sent may lie in a queue before it.
+/// Whether deadlines are looked at now, when that was due then, and when it is due next. Who stood
+/// still, with its whole host or by a debugger, has itself to blame for what it did not hear: peers
+/// on that host stood still, too, and what others have sent may lie in a queue before it.
 fn sweeps(due: Nanos, now: Nanos) -> (bool, Nanos) {
     match now.since(due) < STOOD_STILL {
         true => (true, now + SWEEP),
