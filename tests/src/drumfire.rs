@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::{Finished, IQN, NQN, Running, run, skip};
 
 /// A target is ready in milliseconds; a busy machine may take longer.
-const READY_LIMIT: Duration = Duration::from_secs(20);
+const READY_LIMIT: Duration = Duration::from_secs(300);
 
 /// The program `drumfire`.
 #[derive(Clone, Debug)]
@@ -60,7 +60,12 @@ impl Drumfire {
 
     /// Serves what these arguments say on free ports.
     pub fn serve_with(&self, args: &str) -> Served {
-        let args = format!("serve --iscsi 127.0.0.1:0 --nvme-tcp 127.0.0.1:0 {args}");
+        self.serve_at([0, 0], args)
+    }
+
+    /// Serves what these arguments say on these ports, for iSCSI and for NVMe/TCP; any for 0.
+    pub fn serve_at(&self, [iscsi, nvme]: [u16; 2], args: &str) -> Served {
+        let args = format!("serve --iscsi 127.0.0.1:{iscsi} --nvme-tcp 127.0.0.1:{nvme} {args}");
         let mut running = Running::start(&mut self.command(&std::env::temp_dir(), &args));
         let (port, nvme_port) = running.await_stdout(READY_LIMIT, |stdout| {
             Some((port(stdout, "iscsi=")?, port(stdout, "nvme-tcp=")?))

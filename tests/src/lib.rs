@@ -9,21 +9,26 @@ mod between;
 mod drumfire;
 mod folder;
 mod login;
+mod patience;
 mod program;
 mod record;
 mod tgt;
+mod under_way;
 mod verdict;
 
 pub use between::{Between, Fate, READ_BYTES, Speech};
 pub use drumfire::{Drumfire, Served};
 pub use folder::Folder;
 pub use login::{Client, login, pdu};
+pub use patience::Patience;
 pub use program::{Finished, Running, require, run};
 pub use record::{Case, case, skip};
 pub use tgt::Tgt;
+pub use under_way::{await_second, under_way};
 pub use verdict::check;
 
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The first half of the name of every target that `serve --volume` makes.
 pub const IQN: &str = "iqn.2026-11.io.drumfire";
@@ -31,8 +36,17 @@ pub const IQN: &str = "iqn.2026-11.io.drumfire";
 /// The same for NVMe subsystems.
 pub const NQN: &str = "nqn.2026-11.io.drumfire";
 
-/// A port that nobody listens on just now.
+/// A port that nobody listens on just now, and that the kernel gives to nobody who does not ask for
+/// it: one of those could be anybody's before the caller has it, or while a target is away.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
-    listener.local_addr().expect("a bound socket has an address").port()
+    static COUNT: AtomicU16 = AtomicU16::new(0);
+    // Below those that are given to whoever connects, and others than another test's.
+    let begin = (std::process::id() as u16).wrapping_mul(16);
+    loop {
+        let next = begin.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + next % 20_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }

@@ -14,6 +14,9 @@ const LOGIN: u8 = 0x43;
 /// Transit, from operational negotiation to full feature.
 const STRAIGHT_IN: u8 = 0x87;
 
+/// How long an answer is awaited that must come some time.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// A TCP connection to a portal.
 #[derive(Debug)]
 pub struct Client(TcpStream);
@@ -22,8 +25,8 @@ impl Client {
     /// Connects, and says nothing.
     pub fn connect(port: u16) -> Client {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the portal listens");
-        stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a positive time-out");
-        stream.set_write_timeout(Some(Duration::from_secs(5))).expect("a positive time-out");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a positive time-out");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a positive time-out");
         Client(stream)
     }
 

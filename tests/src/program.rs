@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::skip;
+use crate::{Patience, skip};
 
-/// How often a running program is looked at.
-const LOOK: Duration = Duration::from_millis(10);
 /// How long its last words are awaited.
-const PIPE_PATIENCE: Duration = Duration::from_secs(5);
+const PIPE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program that ended by itself.
 #[derive(Debug)]
@@ -117,34 +115,47 @@ impl Running {
 
     /// Waits for its end. Fails the test when that takes longer than `limit`.
     pub fn finish(mut self, limit: Duration) -> Finished {
-        let began = Instant::now();
+        let mut patience = Patience::new(limit);
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("it is our child") {
                 break status;
             }
             let name = &self.name;
-            assert!(began.elapsed() < limit, "{name} did not end in {limit:?}: {self:?}");
-            thread::sleep(LOOK);
+            assert!(patience.wait(), "{name} did not end in {limit:?}: {self:?}");
         };
         // The pipes close with the program, unless a child of it lives on.
-        let ended = Instant::now();
+        let mut patience = Patience::new(PIPE_PATIENCE);
         let reading = || ![&self.stdout, &self.stderr].iter().all(|pipe| pipe.reader.is_finished());
-        while reading() && ended.elapsed() < PIPE_PATIENCE {
-            thread::sleep(LOOK);
-        }
+        while reading() && patience.wait() {}
         Finished { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
     }
 
     /// Waits until `ready` finds in stdout what it looks for. Fails the test after `limit`.
     pub fn await_stdout<T>(&mut self, limit: Duration, ready: impl Fn(&str) -> Option<T>) -> T {
-        let began = Instant::now();
+        self.await_that(limit, |running| ready(&running.stdout()))
+    }
+
+    /// Waits until `ready` finds in stderr what it looks for. Fails the test after `limit`.
+    pub fn await_stderr<T>(&mut self, limit: Duration, ready: impl Fn(&str) -> Option<T>) -> T {
+        self.await_that(limit, |running| ready(&running.stderr()))
+    }
+
+    /// Waits until `ready` finds what it looks for, wherever that is. Fails the test after `limit`,
+    /// or when the program ended without it.
+    pub fn await_that<T>(
+        &mut self,
+        limit: Duration,
+        mut ready: impl FnMut(&Running) -> Option<T>,
+    ) -> T {
+        let mut patience = Patience::new(limit);
         loop {
-            if let Some(found) = ready(&self.stdout()) {
+            // Asked first: what it did before its end is there afterwards.
+            let alive = self.alive();
+            if let Some(found) = ready(self) {
                 return found;
             }
-            let waits = self.alive() && began.elapsed() < limit;
-            assert!(waits, "{} did not become ready: {self:?}", self.name);
-            thread::sleep(LOOK);
+            let waits = alive && patience.wait();
+            assert!(waits, "{} did not come to what is awaited: {self:?}", self.name);
         }
     }
 }

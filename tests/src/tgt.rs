@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{Folder, Running, free_port, require, run, skip};
 
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// tgtd keeps its control sockets here, and nowhere else.
 const SOCKETS: &str = "/var/run/tgtd";
@@ -41,10 +41,15 @@ impl Tgt {
         let portal = format!("portal=127.0.0.1:{port}");
         let mut command = Command::new(tgtd);
         command.args(["-f", "-C", &control.to_string(), "--iscsi", &portal]);
-        let running = Running::start(&mut command);
+        let mut running = Running::start(&mut command);
         let iqn = "iqn.2026-11.org.example:tgt";
         let ask = |words: &str| admin(&tgtadm, control, words);
-        await_control(control);
+        // Its socket is there before it listens.
+        running.await_that(LIMIT, |_| {
+            let asked =
+                socket(control).exists() && told(&tgtadm, control, "--mode target --op show");
+            asked.then_some(())
+        });
         ask(&format!("--mode target --op new --tid 1 -T {iqn}"));
         let disk = disk.display();
         ask(&format!("--mode logicalunit --op new --tid 1 --lun 1 -b {disk}"));
@@ -67,16 +72,17 @@ fn socket(control: u16) -> PathBuf {
     Path::new(SOCKETS).join(format!("socket.{control}"))
 }
 
-fn await_control(control: u16) {
-    let began = Instant::now();
-    while !socket(control).exists() {
-        assert!(began.elapsed() < LIMIT, "tgtd did not open its control socket");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Whether tgtd does what it is told.
+fn told(tgtadm: &Path, control: u16, words: &str) -> bool {
+    run(&mut order(tgtadm, control, words), LIMIT).code == Some(0)
 }
 
 fn admin(tgtadm: &Path, control: u16, words: &str) {
+    run(&mut order(tgtadm, control, words), LIMIT).ok();
+}
+
+fn order(tgtadm: &Path, control: u16, words: &str) -> Command {
     let mut command = Command::new(tgtadm);
-    command.args(["-C", &control.to_string(), "--lld", "iscsi"]);
-    run(command.args(words.split(' ')), LIMIT).ok();
+    command.args(["-C", &control.to_string(), "--lld", "iscsi"]).args(words.split(' '));
+    command
 }

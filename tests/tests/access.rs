@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder, NQN};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(300);
 /// The name under which our own initiator comes.
 const OURS: &str = "nqn.2026-11.io.drumfire:host";
 const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:6ad83e5e-1ba8-44a6-9c1a-3a2e7b9a0001";

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, check};
+use drumfire_tests::{Drumfire, Folder, Running, await_second, check};
 use serde_json::Value;
 
 /// Exit code of a run in which I/Os failed.
 const ERRORS: i32 = 1;
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(300);
 /// Length of the file, and what is left of it.
 const WHOLE: u64 = 8 << 20;
 const LEFT: u64 = 2 << 20;
@@ -26,11 +26,12 @@ fn cut(path: &Path) {
 /// Runs reads of 4 KiB, cuts the file when they are under way, and returns all that was printed.
 fn run_and_cut(drumfire: &Drumfire, folder: &Folder, uri: &str, path: &Path, out: &str) -> Value {
     let args = format!(
-        "run {uri} --size 4k --outstanding 4 --seconds 3 --ramp 0 --json --out {out} \
+        "run {uri} --size 4k --outstanding 4 --seconds 6 --ramp 0 --json --out {out} \
          --json-lines {out}.jsonl"
     );
-    let running = Running::start(&mut drumfire.command(folder.path(), &args));
-    std::thread::sleep(Duration::from_millis(1500));
+    let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
+    // After its first second, and long before its last.
+    await_second(&mut running, &folder.path().join(format!("{out}.jsonl")));
     cut(path);
     let finished = running.finish(LIMIT);
     assert_eq!(finished.code, Some(ERRORS), "{}", finished.stderr);
@@ -100,7 +101,7 @@ fn losetup(args: &[&str]) -> Option<String> {
 fn blocks_that_cannot_be_compared_again_are_named() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    let run = "run file:v.img?size=8m --size 4k --verify --seconds 0.5 --ramp 0 --out o --json";
+    let run = "run file:v.img?size=8m --size 4k --verify --seconds 1 --ramp 0 --out o --json";
     drumfire.run(folder.path(), run, LIMIT).ok();
     // Cut while a target has it: for us the volume is as long as it was.
     let path = folder.path().join("v.img");

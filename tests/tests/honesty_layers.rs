@@ -9,7 +9,7 @@ use std::time::Duration;
 use drumfire_tests::{Drumfire, Folder, Running, check, skip};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(300);
 /// Bytes of a file under test.
 const BYTES: usize = 32 << 20;
 

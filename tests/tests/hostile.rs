@@ -1,11 +1,11 @@
 //! Peers that do not behave: the target lives on, small, and serves the others.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use drumfire_tests::{Client, Drumfire, Folder, Served, login, pdu};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(300);
 /// What unknown peers may cost in memory, all together.
 const GROWTH_MAX_KIB: u64 = 256 << 10;
 
@@ -162,11 +162,12 @@ fn an_idle_target_uses_no_processor() {
         sessions.push(client);
     }
     std::thread::sleep(Duration::from_millis(500));
-    let before = processor_ticks(&served);
+    let (before, began) = (processor_ticks(&served), Instant::now());
     std::thread::sleep(Duration::from_secs(2));
     let used = processor_ticks(&served) - before;
-    // 200 ticks went by on each core.
-    assert!(used <= 4, "{used} ticks of 10 ms in 2 s without work");
+    // 200 ticks or more went by on each core.
+    let whole = began.elapsed().as_millis() as u64 / 10;
+    assert!(used <= whole / 50, "{used} of {whole} ticks of 10 ms without work");
 }
 
 /// Processor time of the target in ticks of 10 ms.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use drumfire_tests::{Drumfire, Folder};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// As programs write it: a bare version, `Idle`, names in another case, blanks for tabs.
 const MADE: &str = "2006.07.27\n'TEST SETUP ====\n'Test Description\n  made\n'Run Time\n\

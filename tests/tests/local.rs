@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder, require, run, skip};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 
 #[test]
 fn a_polling_thread_is_counted() {
@@ -168,7 +168,7 @@ impl InMemory {
         let mut memory = InMemory::file()?;
         let mut losetup = Command::new(require("losetup")?);
         losetup.args(["--find", "--show"]).arg(&memory.file);
-        let made = run(&mut losetup, Duration::from_secs(20));
+        let made = run(&mut losetup, LIMIT);
         if made.code != Some(0) {
             skip(&format!("no loop device: {}", made.stderr.trim()));
             return None;

@@ -6,7 +6,7 @@ use drumfire_tests::{Drumfire, Finished, Folder, IQN, NQN, Tgt};
 use rustix::process::Signal;
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// The result that a run printed, after what every good result has was checked.
 fn good(finished: Finished) -> Value {

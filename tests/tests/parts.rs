@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A second of random reads over two volumes in stripes.
 fn striped(volumes: [String; 2]) -> String {

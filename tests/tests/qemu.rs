@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Finished, Folder, require, run, skip};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 const DISK_BYTES: usize = 32 << 20;
 
 /// qemu-img with its iSCSI driver: the one that the task runner unpacked, or the installed one.

@@ -1,8 +1,11 @@
 //! What one iSCSI session does to another, on the same core of the target and across cores.
 
-use drumfire_tests::{Client, Drumfire, pdu};
+use std::time::Duration;
+
+use drumfire_tests::{Client, Drumfire, Patience, pdu};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+const LIMIT: Duration = Duration::from_secs(300);
 const COMMAND: u8 = 0x01;
 const TASK_REQUEST: u8 = 0x42;
 const COMMAND_RESPONSE: u8 = 0x21;
@@ -70,7 +73,7 @@ fn processors() -> [usize; 2] {
 #[test]
 fn a_login_anew_ends_the_older_session_on_any_core() {
     let Some(drumfire) = Drumfire::find() else { return };
-    let served = drumfire.serve(&["disk=ram:16m"]);
+    let mut served = drumfire.serve(&["disk=ram:16m"]);
     let [one, other] = processors();
     for (number, there) in [(1, one), (2, other)] {
         let mut old = Session::begin(served.port, number, one);
@@ -82,7 +85,7 @@ fn a_login_anew_ends_the_older_session_on_any_core() {
         assert_eq!(new.test_unit(), (CHECK_CONDITION, Some(RESET_OCCURRED)));
         assert_eq!((new.test_unit(), bystander.test_unit()), ((GOOD, None), (GOOD, None)));
     }
-    assert!(served.running.stderr().contains("logged in anew"), "{}", served.running.stderr());
+    served.running.await_stderr(LIMIT, |said| said.contains("logged in anew").then_some(()));
 }
 
 #[test]
@@ -103,11 +106,8 @@ fn a_reset_is_told_to_the_sessions_of_all_cores() {
                 if index == reset { (GOOD, None) } else { (CHECK_CONDITION, Some(RESET_OCCURRED)) };
             // Another core hears of it in its next turn.
             let mut said = session.test_unit();
-            for _ in 0..200 {
-                if said == told {
-                    break;
-                }
-                std::thread::sleep(std::time::Duration::from_millis(10));
+            let mut patience = Patience::new(LIMIT);
+            while said != told && patience.wait() {
                 said = session.test_unit();
             }
             assert_eq!(said, told, "session {index} after a reset by {reset}");

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use drumfire_tests::{Drumfire, Folder, Running};
+use drumfire_tests::{Drumfire, Folder, Patience, Running};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -82,14 +82,11 @@ fn every_cell_has_a_result_and_a_row() {
 fn goes_on_after_a_kill_and_makes_no_run_twice() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    let args = format!("{TINY} --axis outstanding=1,2,4,8 --repeats 2 --out s");
+    // Six seconds are left when it is killed.
+    let args = "sweep null:1g --seconds 1 --ramp 0 --axis outstanding=1,2,4,8 --repeats 2 --out s";
     let sweep = folder.path().join("s");
-    let running = Running::start(&mut drumfire.command(folder.path(), &args));
-    let began = Instant::now();
-    while finished(&sweep).len() < 3 {
-        assert!(began.elapsed() < LIMIT, "{running:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut running = Running::start(&mut drumfire.command(folder.path(), args));
+    running.await_that(LIMIT, |_| (finished(&sweep).len() >= 2).then_some(()));
     running.signal(Signal::KILL);
     assert_eq!(running.finish(LIMIT).code, None);
     let before = finished(&sweep);
@@ -97,7 +94,7 @@ fn goes_on_after_a_kill_and_makes_no_run_twice() {
     let other = drumfire.run(folder.path(), &args.replace("1,2,4,8", "1,2"), LIMIT);
     assert_eq!(other.code, Some(2), "{other:?}");
     assert!(other.stderr.contains("holds another sweep"), "{other:?}");
-    drumfire.run(folder.path(), &args, LIMIT).ok();
+    drumfire.run(folder.path(), args, LIMIT).ok();
     let after = finished(&sweep);
     assert_eq!(after.len(), 8);
     for (run, time) in &before {
@@ -109,21 +106,21 @@ fn goes_on_after_a_kill_and_makes_no_run_twice() {
 fn an_interrupt_leaves_a_sweep_that_can_go_on() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    let args = "sweep null:1g --seconds 1 --ramp 0 --axis outstanding=1,2 --repeats 1 --out s";
+    let args = "sweep null:1g --seconds 1 --ramp 0 --axis outstanding=1,2,3,4,5,6 --repeats 1 \
+        --out s";
     let sweep = folder.path().join("s");
-    let running = Running::start(&mut drumfire.command(folder.path(), args));
-    let began = Instant::now();
-    while finished(&sweep).is_empty() {
-        assert!(began.elapsed() < LIMIT, "{running:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut running = Running::start(&mut drumfire.command(folder.path(), args));
+    running.await_that(LIMIT, |_| (!finished(&sweep).is_empty()).then_some(()));
     running.signal(Signal::INT);
     let done = running.finish(LIMIT);
     assert_eq!(done.code, Some(130), "{done:?}");
     assert!(done.stderr.contains("to go on: drumfire sweep s"), "{done:?}");
-    assert_eq!(finished(&sweep).len(), 1);
+    let before = finished(&sweep);
+    assert!((1..6).contains(&before.len()), "{before:?}");
     drumfire.run(folder.path(), "sweep s", LIMIT).ok();
-    assert_eq!(finished(&sweep).len(), 2);
+    let after = finished(&sweep);
+    assert_eq!(after.len(), 6);
+    assert!(before.iter().all(|(run, time)| after.get(run) == Some(time)), "{before:?} {after:?}");
 }
 
 #[test]
@@ -293,28 +290,24 @@ fn races_are_swept_over_their_shape_and_run_again_from_their_job() {
 fn runs_of_their_own_process_survive_a_kill_and_are_not_made_twice() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    let args = "sweep null:1g --seconds 0.3 --ramp 0 --axis outstanding=1,2,4 --repeats 2 \
+    let args = "sweep null:1g --seconds 1 --ramp 0 --axis outstanding=1,2,4 --repeats 2 \
         --repeat-as process --out s";
     let sweep = folder.path().join("s");
-    let running = Running::start(&mut drumfire.command(folder.path(), args));
-    let began = Instant::now();
-    while finished(&sweep).len() < 2 {
-        assert!(began.elapsed() < LIMIT, "{running:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut running = Running::start(&mut drumfire.command(folder.path(), args));
+    running.await_that(LIMIT, |_| (!finished(&sweep).is_empty()).then_some(()));
     running.signal(Signal::KILL);
     assert_eq!(running.finish(LIMIT).code, None);
     let before = finished(&sweep);
     assert!(before.len() < 6, "killed too late to tell anything");
     // The run that was under way outlives the sweep: it is waited for, not disturbed.
+    let mut patience = Patience::new(LIMIT);
     let done = loop {
         let done = drumfire.run(folder.path(), args, LIMIT);
         if done.code != Some(2) {
             break done;
         }
         assert!(done.stderr.contains("wait for its end"), "{done:?}");
-        assert!(began.elapsed() < LIMIT, "{done:?}");
-        std::thread::sleep(Duration::from_millis(20));
+        assert!(patience.wait(), "{done:?}");
     };
     done.ok();
     let after = finished(&sweep);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 const JOB: &[u8] = b"[a]\nioengine=null\nsize=64m\nrw=randread\ntime_based\nruntime=1\niodepth=2\n\
     write_bw_log=logs/a\nwrite_iops_log=../b\nlog_avg_msec=100\n";
 

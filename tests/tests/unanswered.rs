@@ -7,7 +7,7 @@ use drumfire_tests::{
 };
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 const FAILED: i32 = 1;
 const DIFFERS: i32 = 5;
 const PARTIAL: i32 = 6;
@@ -46,9 +46,9 @@ fn says_so(result: &Value) {
     assert!(result["totals"]["ios"].as_u64().unwrap() > 90, "{}", result["totals"]);
 }
 
-/// All others are answered, and the run would go on for a minute.
+/// All others are answered, and the run would go on for an hour.
 fn a_lost_io_ends_the_run(speech: Speech) {
-    let ran = run(speech, Fate::Lost, "?io_timeout=1", "--read 100 --seconds 55");
+    let ran = run(speech, Fate::Lost, "?io_timeout=1", "--read 100 --seconds 3600");
     let Some((finished, folder)) = ran else { return };
     assert_eq!(finished.code, Some(PARTIAL), "{finished:?}");
     for part in ["a read of 512 bytes at offset ", "was not answered within 1 s", "io_timeout=1s"] {
@@ -56,7 +56,7 @@ fn a_lost_io_ends_the_run(speech: Speech) {
     }
     let result = folder.result().expect("a result is kept");
     says_so(&result);
-    assert!(result["totals"]["seconds"].as_f64().unwrap() < 50.0, "{}", result["totals"]);
+    assert!(result["totals"]["seconds"].as_f64().unwrap() < 3000.0, "{}", result["totals"]);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_connection_that_is_lost_after_the_end_makes_the_result_partial() {
         let result = folder.result().expect("a result is kept");
         says_so(&result);
         assert!(result["partial"].as_str().unwrap().contains(" lost "), "{}", result["partial"]);
-        assert!(result["totals"]["seconds"].as_f64().unwrap() < 3.0, "{}", result["totals"]);
+        assert!(result["totals"]["seconds"].as_f64().unwrap() < 6.5, "{}", result["totals"]);
     }
 }
 

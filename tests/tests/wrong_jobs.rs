@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 const JOB: &str = "seed = 7\n\n[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [\"null:1g\"]\n\
     workload.access.lines = [{ size_bytes = \"4k\" }]\n\n[[steps]]\nseconds = 1\n\
     [[steps.groups]]\nvolumes = [\"null:2g\"]\n\

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long output is awaited after the program ended, in case a child of it holds the pipe.
-const PIPE_PATIENCE: Duration = Duration::from_secs(2);
+const PIPE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a program ended.
 pub struct Outcome {
@@ -168,7 +168,7 @@ mod test {
     #[test]
     fn keeps_both_outputs_and_the_status() {
         let script = "echo out; echo err >&2; exit 3";
-        let outcome = run(&mut shell(script), Duration::from_secs(5), Show::Nothing).unwrap();
+        let outcome = run(&mut shell(script), Duration::from_secs(300), Show::Nothing).unwrap();
         assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("out\n", "err\n"));
         assert_eq!(outcome.status.unwrap().code(), Some(3));
         assert!(!outcome.success());
@@ -177,7 +177,7 @@ mod test {
     #[test]
     fn what_is_shown_is_kept_in_order() {
         let script = "echo a; echo b >&2; echo c";
-        let outcome = run(&mut shell(script), Duration::from_secs(5), Show::Lines).unwrap();
+        let outcome = run(&mut shell(script), Duration::from_secs(300), Show::Lines).unwrap();
         assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("a\nb\nc\n", ""));
     }
 
@@ -185,7 +185,7 @@ mod test {
     fn ends_a_program_and_its_children_at_the_limit() {
         let began = Instant::now();
         let limit = Duration::from_millis(200);
-        let outcome = run(&mut shell("sleep 60 & sleep 60"), limit, Show::Nothing).unwrap();
+        let outcome = run(&mut shell("sleep 600 & sleep 600"), limit, Show::Nothing).unwrap();
         assert!(outcome.status.is_none() && outcome.ending().contains("limit"));
         assert!(began.elapsed() < PIPE_PATIENCE, "a child kept the pipe: it was not ended");
     }

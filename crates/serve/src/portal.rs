@@ -19,6 +19,20 @@ use crate::shared::Shared;
 
 /// Deadlines are looked at this often: time-outs are seconds long.
 const SWEEP: Nanos = Nanos::from_millis(500);
+/// Who looks so late was kept from its processor.
+const STOOD_STILL: Nanos = Nanos::from_secs(1);
+/// So long peers may take then to say what they would have said.
+const GRACE: Nanos = Nanos::from_secs(5);
+
+/// Whether deadlines are looked at now, when that was due then, and when it is due next. Who stood
+/// still, with its whole host or by a debugger, has itself to blame for what it did not hear: peers
+/// on that host stood still, too, and what others have sent may lie in a queue before it.
+fn sweeps(due: Nanos, now: Nanos) -> (bool, Nanos) {
+    match now.since(due) < STOOD_STILL {
+        true => (true, now + SWEEP),
+        false => (false, now + GRACE),
+    }
+}
 /// Beside another loop a turn ends after so many bytes: what it has moved is then still in the
 /// second level cache when the other loop takes it.
 const PART_BYTES: usize = 256 << 10;
@@ -142,8 +156,11 @@ impl Portal {
         }
         self.flush(now);
         if now >= self.next_sweep {
-            self.sweep(now);
-            self.next_sweep = now + SWEEP;
+            let (sweeps, next) = sweeps(self.next_sweep, now);
+            self.next_sweep = next;
+            if sweeps {
+                self.sweep(now);
+            }
         }
         Ok(news)
     }
@@ -419,4 +436,19 @@ fn open_way<'a>(
         }
     }
     slot.as_mut()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn who_stood_still_gives_its_peers_time_to_speak() {
+        let at = Nanos::from_millis;
+        assert_eq!(sweeps(at(500), at(500)), (true, at(1000)));
+        assert_eq!(sweeps(at(500), at(1400)), (true, at(1900)));
+        let (now, next) = sweeps(at(500), at(60_000));
+        assert_eq!((now, next), (false, at(65_000)));
+        assert_eq!(sweeps(next, next), (true, at(65_500)));
+    }
 }

@@ -193,7 +193,7 @@ fn plain(path: &Path) -> Result<Vec<u8>> {
     let copy = path.with_extension("");
     let mut command = Command::new(program);
     command.arg("--decompress").arg("--keep").arg("--force").arg(path);
-    let outcome = process::run(&mut command, Duration::from_secs(60), Show::Nothing)?;
+    let outcome = process::run(&mut command, Duration::from_secs(300), Show::Nothing)?;
     ensure!(outcome.success(), "{program}: {}", outcome.stderr.trim());
     Ok(fs::read(copy)?)
 }

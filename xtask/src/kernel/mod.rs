@@ -29,7 +29,7 @@ use crate::test::tally::Tally;
 /// What the guest runs.
 const SCRIPT: &str = include_str!("guest.sh");
 /// A target is ready in milliseconds; a busy machine may take longer.
-const READY_LIMIT: Duration = Duration::from_secs(20);
+const READY_LIMIT: Duration = Duration::from_secs(300);
 /// So much of the console is shown when something failed.
 const TAIL_LINES: usize = 80;
 /// How a line of the console begins that is meant for us.
@@ -169,11 +169,11 @@ fn provide(install: bool) -> Result<Guest, Missing> {
 /// How the guest's processor is made, as qemu names it, and how long the guest may take then.
 type Accelerator = (&'static [&'static str], Duration);
 
-const KVM: Accelerator = (&["-accel", "kvm", "-cpu", "host"], Duration::from_secs(2 * 60));
+const KVM: Accelerator = (&["-accel", "kvm", "-cpu", "host"], Duration::from_secs(10 * 60));
 /// Emulated, all by one thread: with one for each processor, qemu 7.2 stands still now and then on
-/// a busy host. Takes 40 s on an idle one, and five minutes on one that others keep busy.
+/// a busy host. Takes a minute on an idle one, and five on one that others keep busy.
 const TCG: Accelerator =
-    (&["-accel", "tcg,thread=single", "-cpu", "max"], Duration::from_secs(12 * 60));
+    (&["-accel", "tcg,thread=single", "-cpu", "max"], Duration::from_secs(30 * 60));
 
 /// Starts the target, then the guest, and waits for the guest's end.
 fn run(guest: &Guest) -> Result<Outcome> {

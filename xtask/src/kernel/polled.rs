@@ -20,7 +20,7 @@ pub fn add_program(archive: &mut Archive, program: &Path) -> Result<()> {
     let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
     archive.file("host/drumfire", &read(program)?);
     let outcome =
-        process::run(Command::new("ldd").arg(program), Duration::from_secs(20), Show::Nothing)?;
+        process::run(Command::new("ldd").arg(program), Duration::from_secs(300), Show::Nothing)?;
     ensure!(outcome.success(), "ldd: {}", outcome.stderr.trim());
     for library in libraries(&outcome.stdout) {
         let name = library.file_name().unwrap_or_default().to_string_lossy();

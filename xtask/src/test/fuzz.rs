@@ -20,8 +20,10 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1 -Cdebug-assertions --cfg fuzzing";
 
-/// Time beyond the fuzzing itself: start, corpus, end.
-const SLACK: Duration = Duration::from_secs(60);
+/// Time beyond the fuzzing itself: start, corpus, end, and a host that stands still meanwhile.
+const SLACK: Duration = Duration::from_secs(5 * 60);
+/// How long one input may take, in seconds, by the clock.
+const INPUT_LIMIT_S: u64 = 120;
 
 /// Builds all targets and runs each for `seconds`.
 pub fn smoke(seconds: u64) -> Result<Tally> {
@@ -107,7 +109,8 @@ fn run(package: &Path, host: &str, name: &str, seconds: u64) -> Result<Outcome> 
     let mut command = Command::new(folder.join(host).join("release").join(name));
     command.arg(format!("-max_total_time={seconds}"));
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
-    command.args(["-print_final_stats=1", "-timeout=25", "-rss_limit_mb=2048"]);
+    command.args(["-print_final_stats=1", "-rss_limit_mb=2048"]);
+    command.arg(format!("-timeout={INPUT_LIMIT_S}"));
     // New inputs go into the first folder only; the kept ones are chosen by hand.
     command.arg(fresh).arg(kept);
     process::run(&mut command, Duration::from_secs(seconds) + SLACK, Show::Nothing)

@@ -115,9 +115,10 @@ fn every_io_of_a_run_is_recorded_once_and_in_order() {
         };
         assert!(done.last().is_some_and(|last| *last <= length.1), "{length:?}");
     }
-    // Its times count from its own turn.
-    let late = kept.records.iter().find(|(job, _)| *job == 2).unwrap();
-    assert!(late.1.at < Nanos::from_millis(40), "{late:?}");
+    // Its times count from its own turn, 50 ms after the run's beginning, however late that is.
+    let last = kept.records.iter().rfind(|(job, _)| *job == 2).unwrap().1.at;
+    let whole = result.totals.seconds;
+    assert!(last.as_secs_f64() + 0.04 < whole, "{last:?} of {whole} s");
 }
 
 #[test]
