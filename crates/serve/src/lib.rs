@@ -14,6 +14,7 @@ mod portal;
 mod protocol;
 mod server;
 mod shared;
+mod sweeps;
 
 pub use crate::config::{Export, Limits, ServeConfig};
 pub use crate::log::Log;

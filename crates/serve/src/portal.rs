@@ -16,23 +16,8 @@ use proto::{Notice, Outbox, UnitId};
 use crate::connection::{Connection, Outcome};
 use crate::protocol::Protocol;
 use crate::shared::Shared;
+use crate::sweeps::Sweeps;
 
-/// Deadlines are looked at this often: time-outs are seconds long.
-const SWEEP: Nanos = Nanos::from_millis(500);
-/// Who looks so late was kept from its processor.
-const STOOD_STILL: Nanos = Nanos::from_secs(1);
-/// So long peers may take then to say what they would have said.
-const GRACE: Nanos = Nanos::from_secs(5);
-
-/// Whether deadlines are looked at now, when that was due then, and when it is due next. Who stood
-/// still, with its whole host or by a debugger, has itself to blame for what it did not hear: peers
-/// on that host stood still, too, and what others have sent may lie in a queue before it.
-fn sweeps(due: Nanos, now: Nanos) -> (bool, Nanos) {
-    match now.since(due) < STOOD_STILL {
-        true => (true, now + SWEEP),
-        false => (false, now + GRACE),
-    }
-}
 /// Beside another loop a turn ends after so many bytes: what it has moved is then still in the
 /// second level cache when the other loop takes it.
 const PART_BYTES: usize = 256 << 10;
@@ -60,7 +45,7 @@ pub(crate) struct Portal {
     /// Sockets and listeners with news, in the order in which they came.
     ready: VecDeque<Token>,
     news: Vec<Token>,
-    next_sweep: Nanos,
+    sweeps: Sweeps,
     /// Until when peers may leave, once the server is to stop.
     end: Option<Nanos>,
 }
@@ -80,7 +65,7 @@ impl Portal {
         listeners: Vec<(Listener, Protocol)>,
     ) -> Portal {
         let lanes = shared.volumes.iter().map(|_| None).collect();
-        let next_sweep = core.now() + SWEEP;
+        let sweeps = Sweeps::new(core.now());
         Portal {
             core,
             index,
@@ -95,7 +80,7 @@ impl Portal {
             done: Vec::with_capacity(1024),
             ready: VecDeque::with_capacity(1024),
             news: Vec::with_capacity(1024),
-            next_sweep,
+            sweeps,
             end: None,
         }
     }
@@ -129,7 +114,7 @@ impl Portal {
 
     /// When there is something to do if nothing comes before.
     fn wake(&self) -> Option<Nanos> {
-        let sweep = self.has_connections().then_some(self.next_sweep);
+        let sweep = self.has_connections().then_some(self.sweeps.due());
         let wake = self.busy.iter().filter_map(|unit| self.lanes[*unit].as_ref()?.lane.wake());
         wake.chain(sweep).min()
     }
@@ -138,6 +123,7 @@ impl Portal {
     /// Whether there were any.
     fn take_turn(&mut self, until: Option<Nanos>, most_bytes: usize) -> io::Result<bool> {
         let until = if self.ready.is_empty() { until } else { Some(Nanos(0)) };
+        let awaits_sweep = self.has_connections();
         self.core.turn(until, &mut self.news)?;
         self.ready.extend(self.news.drain(..));
         let now = self.core.now();
@@ -155,12 +141,8 @@ impl Portal {
             self.poll_busy(now);
         }
         self.flush(now);
-        if now >= self.next_sweep {
-            let (sweeps, next) = sweeps(self.next_sweep, now);
-            self.next_sweep = next;
-            if sweeps {
-                self.sweep(now);
-            }
+        if self.sweeps.begin(now, awaits_sweep) {
+            self.sweep(now);
         }
         Ok(news)
     }
@@ -436,19 +418,4 @@ fn open_way<'a>(
         }
     }
     slot.as_mut()
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn who_stood_still_gives_its_peers_time_to_speak() {
-        let at = Nanos::from_millis;
-        assert_eq!(sweeps(at(500), at(500)), (true, at(1000)));
-        assert_eq!(sweeps(at(500), at(1400)), (true, at(1900)));
-        let (now, next) = sweeps(at(500), at(60_000));
-        assert_eq!((now, next), (false, at(65_000)));
-        assert_eq!(sweeps(next, next), (true, at(65_500)));
-    }
 }
