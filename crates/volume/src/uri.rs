@@ -1,10 +1,12 @@
 //! Names of volumes: `ram:64m`, `file:/tmp/x.img?size=1g`, `iscsi://host/iqn.2026-11.org:disk/1`.
 
+mod parse;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use block::{parse_size, print_size};
+use block::print_size;
 
 /// Names a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,15 +118,6 @@ pub struct UriError {
     reason: String,
 }
 
-const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN, \
-                     nvme+tcp://HOST[:PORT]/NQN/NSID or delay:PROFILE(URI)";
-/// Volumes within volumes.
-const NESTED_MAX: usize = 8;
-/// The value of an option that has none.
-const SWITCHED_ON: &str = "yes";
-const ISCSI_PORT: u16 = 3260;
-const NVME_PORT: u16 = 4420;
-
 impl Uri {
     /// Host and port of a volume elsewhere.
     pub fn address(&self) -> Option<&str> {
@@ -151,233 +144,7 @@ impl FromStr for Uri {
     type Err = UriError;
 
     fn from_str(text: &str) -> Result<Uri, UriError> {
-        parse(text, 0).map_err(|reason| UriError { uri: text.to_owned(), reason })
-    }
-}
-
-fn parse(text: &str, nested: usize) -> Result<Uri, String> {
-    if text.starts_with(['/', '.']) {
-        return parse_file(text);
-    }
-    let (kind, rest) =
-        text.split_once(':').ok_or_else(|| format!("{KINDS}; a file is file:{text}"))?;
-    match kind {
-        "null" => {
-            let mut options = Options::split(rest)?;
-            let bytes = parse_size(options.path).map_err(|e| e.to_string())?;
-            let block_bytes = options.block()?.unwrap_or(512);
-            options.end()?;
-            Ok(Uri::Null { bytes, block_bytes })
-        }
-        "ram" => {
-            let mut options = Options::split(rest)?;
-            let bytes = parse_size(options.path).map_err(|e| e.to_string())?;
-            let block_bytes = options.block()?.unwrap_or(512);
-            let fill = match options.take("fill") {
-                None => None,
-                Some(seed) => Some(seed.parse().map_err(|_| "fill= wants a seed, such as 1")?),
-            };
-            options.end()?;
-            Ok(Uri::Ram { bytes, block_bytes, fill })
-        }
-        "file" => parse_file(rest),
-        "iscsi" => parse_iscsi(rest),
-        "nvme+tcp" => parse_nvme(rest),
-        "delay" => parse_delay(rest, nested),
-        _ => Err(format!("unknown kind '{kind}'; {KINDS}")),
-    }
-}
-
-fn parse_delay(rest: &str, nested: usize) -> Result<Uri, String> {
-    let shape = "write delay:PROFILE(URI), as in delay:x25-m(ram:8g)";
-    let (profile, inner) = rest.split_once('(').ok_or(shape)?;
-    let inner = inner.strip_suffix(')').ok_or(shape)?;
-    if profile.is_empty() {
-        return Err(shape.to_owned());
-    }
-    if nested >= NESTED_MAX {
-        return Err(format!("more than {NESTED_MAX} volumes within each other"));
-    }
-    let inner = Box::new(parse(inner, nested + 1)?);
-    Ok(Uri::Delay { profile: profile.to_owned(), inner })
-}
-
-fn parse_file(rest: &str) -> Result<Uri, String> {
-    let mut options = Options::split(rest)?;
-    if options.path.is_empty() {
-        return Err("file: wants a path".to_owned());
-    }
-    let block_bytes = match options.pairs.contains(&("block", "1")) {
-        true => options.take("block").map(|_| 1),
-        false => options.block()?,
-    };
-    let size = options.take("size").map(parse_size).transpose();
-    let size_bytes = size.map_err(|e| e.to_string())?;
-    let direct = options.switch("direct")?;
-    let iopoll = options.switch("iopoll")?.unwrap_or(false);
-    let sqpoll = options.switch("sqpoll")?.unwrap_or(false);
-    options.end()?;
-    if iopoll && direct == Some(false) {
-        return Err("iopoll polls the device, and direct=no goes to the page cache".to_owned());
-    }
-    if block_bytes == Some(1) && direct != Some(false) {
-        return Err("block=1 goes through the page cache: it wants direct=no".to_owned());
-    }
-    let path = options.path.into();
-    Ok(Uri::File(FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll }))
-}
-
-fn parse_iscsi(rest: &str) -> Result<Uri, String> {
-    let far = Far::parse(rest, "write iscsi://HOST[:PORT]/IQN/LUN", ISCSI_PORT)?;
-    proto::iscsi::check_name(far.name).map_err(|error| format!("target name: {error}"))?;
-    let lun = far.number.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is 0 to 16383")?;
-    if let Some(name) = far.initiator {
-        proto::iscsi::check_name(name).map_err(|error| format!("initiator= {name}: {error}"))?;
-    }
-    Ok(Uri::Iscsi(IscsiUri {
-        target: far.name.to_owned(),
-        lun,
-        header_digest: far.header_digest,
-        data_digest: far.data_digest,
-        reconnect_seconds: far.reconnect_seconds,
-        io_timeout_seconds: far.io_timeout_seconds,
-        initiator: far.initiator.map(str::to_owned),
-        address: far.address,
-    }))
-}
-
-fn parse_nvme(rest: &str) -> Result<Uri, String> {
-    let far = Far::parse(rest, "write nvme+tcp://HOST[:PORT]/NQN/NSID", NVME_PORT)?;
-    proto::nvme::check_nqn(far.name).map_err(|error| format!("subsystem name: {error}"))?;
-    let nsid = far.number.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
-    let nsid = nsid.ok_or("a namespace identifier is 1 or more")?;
-    // Targets take hosts by any name, and so people have given them any.
-    let odd =
-        |name: &str| name.len() > proto::nvme::NQN_MAX_BYTES || name.contains(char::is_control);
-    if far.initiator.is_some_and(|name| name.is_empty() || odd(name)) {
-        return Err("initiator= wants a name of 1 to 223 bytes".to_owned());
-    }
-    Ok(Uri::Nvme(NvmeUri {
-        subsystem: far.name.to_owned(),
-        nsid,
-        header_digest: far.header_digest,
-        data_digest: far.data_digest,
-        reconnect_seconds: far.reconnect_seconds,
-        io_timeout_seconds: far.io_timeout_seconds,
-        initiator: far.initiator.map(str::to_owned),
-        address: far.address,
-    }))
-}
-
-/// What follows the kind of a volume on another host: `//HOST[:PORT]/NAME/NUMBER?options`.
-struct Far<'a> {
-    address: String,
-    name: &'a str,
-    number: &'a str,
-    header_digest: bool,
-    data_digest: bool,
-    reconnect_seconds: Option<u32>,
-    io_timeout_seconds: Option<u32>,
-    initiator: Option<&'a str>,
-}
-
-impl<'a> Far<'a> {
-    fn parse(rest: &'a str, shape: &str, port: u16) -> Result<Far<'a>, String> {
-        let mut options = Options::split(rest.strip_prefix("//").ok_or(shape)?)?;
-        let mut parts = options.path.split('/');
-        let (host, name, number) = (parts.next(), parts.next(), parts.next());
-        let (Some(host), Some(name), Some(number), None) = (host, name, number, parts.next())
-        else {
-            return Err(shape.to_owned());
-        };
-        if host.contains('@') {
-            return Err("names and secrets do not belong in a URI".to_owned());
-        }
-        let header_digest = options.switch("header-digest")?.unwrap_or(false);
-        let data_digest = options.switch("data-digest")?.unwrap_or(false);
-        let reconnect_seconds = options.seconds("reconnect")?;
-        let io_timeout_seconds = options.seconds("io_timeout")?;
-        let initiator = options.take("initiator");
-        options.end()?;
-        let address = with_port(host, port)?;
-        Ok(Far {
-            address,
-            name,
-            number,
-            header_digest,
-            data_digest,
-            reconnect_seconds,
-            io_timeout_seconds,
-            initiator,
-        })
-    }
-}
-
-/// `host`, `host:port`, `[v6]` or `[v6]:port`, with the port filled in.
-fn with_port(host: &str, default: u16) -> Result<String, String> {
-    let after_v6 = host.rfind(']').map_or(0, |at| at + 1);
-    match host[after_v6..].rsplit_once(':') {
-        Some((name, port)) if after_v6 + name.len() > 0 => {
-            port.parse::<u16>().map_err(|_| format!("'{port}' is not a port"))?;
-            Ok(host.to_owned())
-        }
-        None if !host.is_empty() => Ok(format!("{host}:{default}")),
-        _ => Err("the host is missing".to_owned()),
-    }
-}
-
-/// `path?key=value&key=value`.
-struct Options<'a> {
-    path: &'a str,
-    pairs: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> Options<'a> {
-    fn split(text: &'a str) -> Result<Options<'a>, String> {
-        let (path, query) = text.split_once('?').unwrap_or((text, ""));
-        // A switch alone is on.
-        let pair = |word: &'a str| word.split_once('=').unwrap_or((word, SWITCHED_ON));
-        let pairs = query.split('&').filter(|word| !word.is_empty()).map(pair);
-        Ok(Options { path, pairs: pairs.collect() })
-    }
-
-    fn take(&mut self, key: &str) -> Option<&'a str> {
-        let at = self.pairs.iter().position(|(name, _)| *name == key)?;
-        Some(self.pairs.remove(at).1)
-    }
-
-    fn block(&mut self) -> Result<Option<u32>, String> {
-        let Some(text) = self.take("block") else { return Ok(None) };
-        let bytes = parse_size(text).map_err(|error| error.to_string())?;
-        match bytes {
-            512 | 4096 => Ok(Some(bytes as u32)),
-            _ => Err(format!("a block has 512 or 4096 bytes, not {bytes}")),
-        }
-    }
-
-    fn switch(&mut self, key: &str) -> Result<Option<bool>, String> {
-        match self.take(key) {
-            None => Ok(None),
-            Some("1" | "yes" | "on" | "crc32c") => Ok(Some(true)),
-            Some("0" | "no" | "off" | "none") => Ok(Some(false)),
-            Some(other) => Err(format!("{key}= wants yes or no, not '{other}'")),
-        }
-    }
-
-    fn seconds(&mut self, key: &str) -> Result<Option<u32>, String> {
-        let Some(text) = self.take(key) else { return Ok(None) };
-        let seconds = text.strip_suffix('s').unwrap_or(text).parse().ok();
-        let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
-        seconds
-            .map(Some)
-            .ok_or_else(|| format!("{key}= wants 1 to 86400 seconds, such as 30s, not '{text}'"))
-    }
-
-    fn end(&self) -> Result<(), String> {
-        match self.pairs.first() {
-            Some((key, _)) => Err(format!("unknown option '{key}', or given twice")),
-            None => Ok(()),
-        }
+        parse::parse(text, 0).map_err(|reason| UriError { uri: text.to_owned(), reason })
     }
 }
 

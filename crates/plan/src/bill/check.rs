@@ -1,0 +1,111 @@
+//! What can be built, and what cannot.
+
+use super::{Bill, DEVICES_MAX, Group, Work};
+
+impl Bill {
+    /// Checks what can be built: the line and the reason are returned if it cannot.
+    ///
+    /// # Errors
+    ///
+    /// Line of the group, 1 for the bill itself, and reason.
+    pub fn check(&self) -> Result<(), (usize, String)> {
+        let Work { size_bytes, read_share, outstanding } = self.work;
+        if !(1.0..=1e9).contains(&size_bytes) {
+            return Err((1, format!("I/Os of {size_bytes} bytes: 1 to 1g are possible")));
+        }
+        if !(0.0..=1.0).contains(&read_share) {
+            return Err((1, format!("{} % of reads: 0 to 100 are possible", read_share * 100.0)));
+        }
+        if !(1..=65536).contains(&outstanding) {
+            return Err((1, format!("{outstanding} outstanding: 1 to 65536 are possible")));
+        }
+        let devices = self.groups.iter().fold(0u32, |sum, g| sum.saturating_add(g.devices()));
+        if !(1..=DEVICES_MAX).contains(&devices) {
+            let reason = format!("{devices} drives and ports: 1 to {DEVICES_MAX} are possible");
+            return Err((1, reason));
+        }
+        for group in &self.groups {
+            if group.devices() == 0 || !(1..=DEVICES_MAX).contains(&group.count) {
+                let reason = format!("1 to {DEVICES_MAX} cards with drives or ports on each");
+                return Err((group.line, reason));
+            }
+            self.check_ports(group).map_err(|reason| (group.line, reason))?;
+        }
+        if let Some((what, price)) =
+            self.extras.iter().find(|(_, price)| !(0.0..=1e9).contains(price))
+        {
+            return Err((1, format!("extra '{what}': price {price}: 0 to 1e9 dollars")));
+        }
+        self.check_slots()?;
+        self.check_lanes()?;
+        self.check_bays()
+    }
+
+    fn check_ports(&self, group: &Group) -> Result<(), String> {
+        let Some(adapter) = group.adapter.as_deref().and_then(|id| self.catalogue.parts.get(id))
+        else {
+            return Ok(());
+        };
+        let used = if group.drive.is_some() { group.drives } else { group.ports };
+        match adapter.value("ports") {
+            Some(ports) if f64::from(used) > ports => {
+                Err(format!("{used} on each {} with {ports} ports: add cards", adapter.id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_slots(&self) -> Result<(), (usize, String)> {
+        let Some(server) = self.server.as_deref().and_then(|id| self.catalogue.parts.get(id))
+        else {
+            return Ok(());
+        };
+        let Some(slots) = server.value("slots") else { return Ok(()) };
+        let mut cards = 0u32;
+        for group in &self.groups {
+            let each = if group.adapter.is_some() { 1 } else { group.drives.max(1) };
+            cards = cards.saturating_add(group.count.saturating_mul(each));
+            if f64::from(cards) > slots {
+                let reason = format!("{cards} cards so far in the {slots} slots of {}", server.id);
+                return Err((group.line, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// What has no slots to count, but lanes in all.
+    fn check_lanes(&self) -> Result<(), (usize, String)> {
+        let Some(server) = self.server.as_deref().and_then(|id| self.catalogue.parts.get(id))
+        else {
+            return Ok(());
+        };
+        let Some(lanes) = server.value("lanes").filter(|_| server.value("slots").is_none()) else {
+            return Ok(());
+        };
+        let mut used = 0.0;
+        for group in &self.groups {
+            let card = group.adapter.as_ref().or(group.drive.as_ref());
+            let width = card.and_then(|id| self.catalogue.parts[id].value("lanes"));
+            let each = if group.adapter.is_some() { 1 } else { group.drives };
+            used += width.unwrap_or(0.0) * f64::from(group.count) * f64::from(each);
+            if used > lanes {
+                let reason = format!("{used} lanes so far of the {lanes} of {}", server.id);
+                return Err((group.line, reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_bays(&self) -> Result<(), (usize, String)> {
+        let server = self.server.as_deref().and_then(|id| self.catalogue.parts.get(id));
+        let Some(bays) = server.and_then(|server| server.value("bays")) else { return Ok(()) };
+        let mut drives = 0;
+        for group in self.groups.iter().filter(|group| group.adapter.is_some()) {
+            drives += if group.drive.is_some() { group.devices() } else { 0 };
+            if f64::from(drives) > bays {
+                return Err((group.line, format!("{drives} drives so far in {bays} bays")));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! Reading bills.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Bill, BillError, Group, View, Work, payload};
+use crate::catalogue::{
+    Catalogue, Class, Own, Part, RawFigure, RawPart, RawSource, line_of, syntax,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBill {
+    #[serde(deserialize_with = "crate::line::read")]
+    name: String,
+    server: Option<Spanned<String>>,
+    software: Option<Spanned<String>>,
+    size: Spanned<String>,
+    #[serde(default = "reads")]
+    read: f64,
+    outstanding: u32,
+    group: Vec<Spanned<RawGroup>>,
+    #[serde(default)]
+    extra: Vec<RawExtra>,
+    /// Sources, parts and figures of the bill's own.
+    #[serde(default)]
+    source: BTreeMap<String, RawSource>,
+    #[serde(default)]
+    part: Vec<RawPart>,
+    #[serde(default)]
+    figure: Vec<Spanned<RawFigure>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawExtra {
+    #[serde(deserialize_with = "crate::line::read")]
+    what: String,
+    price: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGroup {
+    adapter: Option<String>,
+    #[serde(default = "one")]
+    count: u32,
+    drive: Option<String>,
+    drives: Option<u32>,
+    ports: Option<u32>,
+    link: Option<String>,
+    protocol: Option<String>,
+    #[serde(default)]
+    tcp_options: u32,
+    #[serde(default)]
+    view: View,
+    #[serde(default)]
+    contention: f64,
+    #[serde(default = "one")]
+    contexts: u32,
+    #[serde(default = "payload")]
+    payload_max: u32,
+    #[serde(default)]
+    short_addresses: bool,
+}
+
+fn reads() -> f64 {
+    100.0
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Bill {
+    /// Reads a bill, called `file` in messages. Tables `[[part]]` and `[source.x]` in it are added
+    /// to `catalogue` for this bill, and `[[figure]]` puts a figure before those of a known part.
+    ///
+    /// # Errors
+    ///
+    /// [`BillError`] with line and reason.
+    pub fn read(file: &str, text: &str, catalogue: &Catalogue) -> Result<Bill, BillError> {
+        let refuse = |line, reason| BillError { file: file.to_owned(), line, reason };
+        let unread = |error: toml::de::Error| {
+            let (line, reason) = syntax(text, &error);
+            refuse(line, reason)
+        };
+        let mut raw: RawBill = toml::from_str(text).map_err(unread)?;
+        let mut catalogue = catalogue.clone();
+        let (sources, parts) = (std::mem::take(&mut raw.source), std::mem::take(&mut raw.part));
+        let figures = std::mem::take(&mut raw.figure);
+        let own = Own { file, text, sources, parts, figures };
+        own.add(&mut catalogue).map_err(|error| refuse(error.line, error.reason))?;
+        let at = |spanned: &Spanned<String>| line_of(text, spanned.span().start);
+        let part = |name: &Option<Spanned<String>>, class| match name {
+            None => Ok(None),
+            Some(name) => named(&catalogue, name.get_ref(), class)
+                .map(|part| Some(part.id.clone()))
+                .map_err(|reason| refuse(at(name), reason)),
+        };
+        let server = part(&raw.server, Class::Server)?;
+        let software = part(&raw.software, Class::Software)?;
+        let size = block::parse_size(raw.size.get_ref());
+        let size = size.map_err(|error| refuse(at(&raw.size), error.to_string()))?;
+        let mut groups = Vec::new();
+        for group in raw.group {
+            let line = line_of(text, group.span().start);
+            let group = group.into_inner().checked(&catalogue, line);
+            groups.push(group.map_err(|reason| refuse(line, reason))?);
+        }
+        let work = Work {
+            size_bytes: size as f64,
+            read_share: raw.read / 100.0,
+            outstanding: raw.outstanding,
+        };
+        let extras = raw.extra.into_iter().map(|extra| (extra.what, extra.price)).collect();
+        let name = raw.name;
+        let bill = Bill { name, server, software, work, groups, catalogue, extras };
+        bill.check().map_err(|(line, reason)| refuse(line, reason))?;
+        Ok(bill)
+    }
+}
+
+fn named<'a>(catalogue: &'a Catalogue, name: &str, class: Class) -> Result<&'a Part, String> {
+    let part = catalogue.part(name).map_err(|error| error.to_string())?;
+    match part.class == class {
+        true => Ok(part),
+        false => Err(format!("{} is a {}, no {}", part.id, part.class.word(), class.word())),
+    }
+}
+
+impl RawGroup {
+    /// The group, with parts by their ids; the error is the reason.
+    fn checked(self, catalogue: &Catalogue, line: usize) -> Result<Group, String> {
+        let card = |name: &String| {
+            let part = catalogue.part(name).map_err(|error| error.to_string())?;
+            match part.class {
+                Class::Adapter | Class::Nic => Ok(part.id.clone()),
+                other => Err(format!("{} is a {}, no adapter", part.id, other.word())),
+            }
+        };
+        let adapter = self.adapter.as_ref().map(card).transpose()?;
+        let id = |name: &String, class| named(catalogue, name, class).map(|part| part.id.clone());
+        let drive = self.drive.as_ref().map(|name| id(name, Class::Drive)).transpose()?;
+        let link = self.link.as_ref().map(|name| id(name, Class::Link)).transpose()?;
+        if !(0.0..=1.0).contains(&self.contention) {
+            return Err(format!("contention {}: a share from 0 to 1", self.contention));
+        }
+        if !(1..=16).contains(&self.contexts) {
+            return Err(format!("contexts {}: 1 to 16", self.contexts));
+        }
+        if !(64..=4096).contains(&self.payload_max) {
+            return Err(format!("payload_max {}: 64 to 4096", self.payload_max));
+        }
+        if self.tcp_options > 40 {
+            return Err(format!("tcp_options {}: 0 to 40 bytes", self.tcp_options));
+        }
+        if drive.is_some() && (self.link.is_some() || self.protocol.is_some()) {
+            return Err("link and protocol belong to ports, not to drives".to_owned());
+        }
+        if drive.is_none() && self.drives.is_some() {
+            return Err("drives without a drive: name one".to_owned());
+        }
+        if drive.is_some() == self.ports.is_some() {
+            return Err("a group has either a drive or ports".to_owned());
+        }
+        if self.protocol.as_deref().is_some_and(|p| !["iscsi", "nvme-tcp"].contains(&p)) {
+            return Err("protocol: iscsi or nvme-tcp".to_owned());
+        }
+        Ok(Group {
+            adapter,
+            count: self.count,
+            drive,
+            drives: self.drives.unwrap_or(1),
+            ports: self.ports.unwrap_or(0),
+            link,
+            protocol: self.protocol,
+            tcp_options: self.tcp_options,
+            view: self.view,
+            contention: self.contention,
+            contexts: self.contexts,
+            payload_max: self.payload_max,
+            long_addresses: !self.short_addresses,
+            line,
+        })
+    }
+}
