@@ -1,13 +1,17 @@
 //! Values of settings that are words: `randrw:8`, `zipf:1.2`, `512/10:4k/60:8k`, `io_uring`.
 
-use super::settings::{Distribution, Engine, Hint, Method, Mix, Service, Sizes};
-use super::value::{self, Amount, KbBase, Triple, set_each};
+mod distribution;
+mod engine;
+
+use super::settings::{Hint, Method, Mix, Service, Sizes};
+use super::value::{self, KbBase, Triple, set_each};
 use crate::spec::Quantity;
+
+pub use self::distribution::distribution;
+pub use self::engine::{engine, other_manner};
 
 /// Entries of one `bssplit`; fio's own limit.
 const SPLITS_MAX: usize = 64;
-/// Zones of one distribution; fio's own limit.
-const ZONES_MAX: usize = 256;
 /// Highest processor number; no Linux has more.
 const CPU_MAX: usize = 8191;
 
@@ -89,138 +93,6 @@ fn size_split(text: &str, kb: KbBase) -> Result<Vec<(u64, f64)>, String> {
     }
     let rest = (100 - known) as f64 / open.max(1) as f64;
     Ok(split.into_iter().map(|(size, share)| (size, share.map_or(rest, f64::from))).collect())
-}
-
-/// Reads `random_distribution=`.
-pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, String> {
-    let (word, value) = text.split_once(':').unwrap_or((text, ""));
-    let number = |default: f64| match value {
-        "" => Ok(default),
-        value if value.contains(['/', ':']) => {
-            Err("a centre of the distribution is not supported".to_owned())
-        }
-        value => value::fraction(value),
-    };
-    match word {
-        "random" => Ok(Distribution::Uniform),
-        "zipf" => number(1.1).map(Distribution::Zipf),
-        "pareto" => number(0.2).map(Distribution::Pareto),
-        "normal" => number(0.0).map(Distribution::Normal),
-        "zoned" => zones(value, |space| match value::number(space) {
-            Ok(percent) if percent <= 100 => Ok(Amount::Percent(percent)),
-            _ => Err(format!("'{space}' is not 0 to 100 percent")),
-        }),
-        "zoned_abs" => zones(value, |space| kb.size(space).map(Amount::Bytes)),
-        _ => Err(format!("'{word}' is none of random, zipf, pareto, normal, zoned, zoned_abs")),
-    }
-}
-
-/// Reads zones as `60/10:40/`: one without a space gets what the others leave, which only shares of
-/// the volume can say.
-fn zones(
-    text: &str,
-    space: impl Fn(&str) -> Result<Amount, String>,
-) -> Result<Distribution, String> {
-    if text.contains(',') {
-        return Err("zones that differ between reads and writes are not supported".to_owned());
-    }
-    let entries: Vec<&str> = text.split(':').filter(|entry| !entry.is_empty()).collect();
-    if entries.is_empty() || entries.len() > ZONES_MAX {
-        return Err(format!("1 to {ZONES_MAX} zones are wanted, as 60/10:40/90"));
-    }
-    let mut zones = Vec::new();
-    for entry in entries {
-        let (share, size) = entry.split_once('/').ok_or(format!("write {entry} as SHARE/SPACE"))?;
-        let space = (!size.is_empty()).then(|| space(size)).transpose()?;
-        zones.push((value::percent(share)?, space));
-    }
-    let known = zones.iter().map(|(_, space)| match space {
-        Some(Amount::Percent(percent)) => Ok(*percent),
-        Some(Amount::Bytes(_)) => Err("sizes in bytes leave no rest to share out".to_owned()),
-        None => Ok(0),
-    });
-    let open = zones.iter().filter(|(_, space)| space.is_none()).count() as u32;
-    if open > 0 {
-        let rest = 100_u32.checked_sub(known.sum::<Result<u32, String>>()?);
-        let rest = rest.ok_or("the spaces sum up to more than 100 percent")?;
-        zones.iter_mut().for_each(|zone| {
-            zone.1.get_or_insert(Amount::Percent(rest / open));
-        });
-    }
-    let whole = |(share, space): (f64, Option<Amount>)| Some((share, space?));
-    Ok(Distribution::Zones(zones.into_iter().filter_map(whole).collect()))
-}
-
-/// Reads `ioengine=`.
-pub fn engine(text: &str) -> Result<Engine, String> {
-    match text {
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" | "splice" => {
-            Ok(Engine::Synchronous)
-        }
-        "io_uring" | "posixaio" => Ok(Engine::Kernel),
-        "libaio" => Ok(Engine::Libaio),
-        // fio compares the beginning of these two names only.
-        _ if text.starts_with("linuxaio") || text.starts_with("aio") => Ok(Engine::Libaio),
-        "null" => Ok(Engine::Nothing),
-        "libiscsi" => Ok(Engine::Remote),
-        _ if plugin(text) == Some("spdk") => Ok(Engine::Spdk),
-        _ => Err(format!(
-            "the engine {text} is not supported: {}; io_uring, libaio, posixaio, psync, null, \
-             libiscsi and spdk are",
-            other_engine(text)
-        )),
-    }
-}
-
-/// Which of SPDK's plugins is meant by its name or that of its file.
-fn plugin(text: &str) -> Option<&'static str> {
-    let external = text.strip_prefix("external:");
-    let path = external.unwrap_or(text);
-    let is_file = external.is_some() || path.contains('/');
-    match path.rsplit('/').next()? {
-        "spdk" if !is_file => Some("spdk"),
-        "spdk_bdev" => Some("spdk_bdev"),
-        "spdk_nvme" if is_file => Some("spdk"),
-        // Before SPDK 20.01 both had this name, in folders of their own.
-        "fio_plugin" if path.contains("bdev") => Some("spdk_bdev"),
-        "fio_plugin" => Some("spdk"),
-        _ => None,
-    }
-}
-
-/// What an engine does otherwise than by reads and writes, where those stand for it.
-pub fn other_manner(engine: &str) -> Option<&'static str> {
-    match engine {
-        "mmap" => Some(
-            "reads and writes through the page cache, where fio touches pages of a map: each is a \
-             call of the kernel",
-        ),
-        "splice" => Some("reads and writes, where fio moves pages through a pipe"),
-        _ => None,
-    }
-}
-
-/// What kind of load an engine makes that has no counterpart here.
-fn other_engine(name: &str) -> &'static str {
-    if plugin(name) == Some("spdk_bdev") {
-        return "its volumes stand in a configuration of SPDK's: name one over NVMe/TCP with \
-                ioengine=spdk and filename=trtype=TCP …";
-    }
-    match name {
-        "libpmem" | "dev-dax" | "page_fault" => {
-            "pages that are touched are no I/Os, and cost other than reads and writes"
-        }
-        "sg" | "io_uring_cmd" | "xnvme" | "libzbc" | "mtd" | "libblkio" => {
-            "it sends commands past the block layer"
-        }
-        "net" | "netsplice" | "rdma" | "http" | "nfs" | "libhdfs" | "gfapi" | "gfapi_async"
-        | "glusterfs" | "rbd" | "rados" | "nbd" | "dfs" | "ime_psync" | "ime_psyncv"
-        | "ime_aio" => "it speaks a protocol that is not spoken here",
-        "cpuio" | "exec" => "it works with processors, not with storage",
-        "filecreate" | "filestat" | "filedelete" | "dircreate" | "dirstat" | "dirdelete"
-        | "ftruncate" | "falloc" | "e4defrag" => "it works with names and sizes, not with data",
-        _ => "what it does is not known here",
-    }
 }
 
 /// Reads `filename=`: names parted by colons, where `\:` is a colon.
@@ -408,6 +280,7 @@ pub(super) fn not_zero(bytes: u64) -> Result<u64, String> {
 
 #[cfg(test)]
 mod test {
+    use super::super::settings::Distribution;
     use super::*;
 
     const KB: KbBase = KbBase(1024);
@@ -428,25 +301,6 @@ mod test {
     }
 
     #[test]
-    fn plugins_are_known_by_their_files() {
-        for name in [
-            "spdk",
-            "external:spdk_nvme",
-            "external:/opt/spdk/build/fio/spdk_nvme",
-            "./build/fio/spdk_nvme",
-            "../examples/nvme/fio_plugin/fio_plugin",
-        ] {
-            assert_eq!(engine(name), Ok(Engine::Spdk), "{name}");
-        }
-        for name in ["spdk_bdev", "/x/build/fio/spdk_bdev", "examples/bdev/fio_plugin/fio_plugin"] {
-            assert!(engine(name).unwrap_err().contains("ioengine=spdk"), "{name}");
-        }
-        for name in ["spdk_nvme", "external:/x/other", "/spdk", "external:"] {
-            assert!(engine(name).unwrap_err().contains("not known here"), "{name}");
-        }
-    }
-
-    #[test]
     fn splits_share_what_is_left() {
         let split = |text| {
             let mut sizes = [const { None }; 3];
@@ -462,31 +316,6 @@ mod test {
         }
         let many = vec!["4k"; 65].join(":");
         assert!(split(&many).unwrap_err().contains("64"));
-    }
-
-    #[test]
-    fn reads_distributions() {
-        assert_eq!(distribution("zipf:1.2", KB), Ok(Distribution::Zipf(1.2)));
-        assert_eq!(distribution("pareto", KB), Ok(Distribution::Pareto(0.2)));
-        let zones = vec![(60.0, Amount::Percent(10)), (40.0, Amount::Percent(90))];
-        assert_eq!(distribution("zoned:60/10:40/90", KB), Ok(Distribution::Zones(zones)));
-        let rest = distribution("zoned:60/10:30/:10/", KB).unwrap();
-        let spaces = [(60.0, 10), (30.0, 45), (10.0, 45)];
-        let zones = spaces.map(|(share, percent)| (share, Amount::Percent(percent))).to_vec();
-        assert_eq!(rest, Distribution::Zones(zones));
-        let zones = vec![(100.0, Amount::Bytes(1 << 20))];
-        assert_eq!(distribution("zoned_abs:100/1m", KB), Ok(Distribution::Zones(zones)));
-        for wrong in [
-            "zipf:x",
-            "zipf:-1",
-            "bell",
-            "zoned:60",
-            "zoned:",
-            "zoned:60/101",
-            "zoned_abs:60/1m:40/",
-        ] {
-            assert!(distribution(wrong, KB).is_err(), "{wrong}");
-        }
     }
 
     #[test]

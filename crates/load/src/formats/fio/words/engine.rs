@@ -1,0 +1,99 @@
+//! Engines: which way of ours stands for one, and why another has none.
+
+use super::super::settings::Engine;
+
+/// Reads `ioengine=`.
+pub fn engine(text: &str) -> Result<Engine, String> {
+    match text {
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" | "splice" => {
+            Ok(Engine::Synchronous)
+        }
+        "io_uring" | "posixaio" => Ok(Engine::Kernel),
+        "libaio" => Ok(Engine::Libaio),
+        // fio compares the beginning of these two names only.
+        _ if text.starts_with("linuxaio") || text.starts_with("aio") => Ok(Engine::Libaio),
+        "null" => Ok(Engine::Nothing),
+        "libiscsi" => Ok(Engine::Remote),
+        _ if plugin(text) == Some("spdk") => Ok(Engine::Spdk),
+        _ => Err(format!(
+            "the engine {text} is not supported: {}; io_uring, libaio, posixaio, psync, null, \
+             libiscsi and spdk are",
+            other_engine(text)
+        )),
+    }
+}
+
+/// Which of SPDK's plugins is meant by its name or that of its file.
+fn plugin(text: &str) -> Option<&'static str> {
+    let external = text.strip_prefix("external:");
+    let path = external.unwrap_or(text);
+    let is_file = external.is_some() || path.contains('/');
+    match path.rsplit('/').next()? {
+        "spdk" if !is_file => Some("spdk"),
+        "spdk_bdev" => Some("spdk_bdev"),
+        "spdk_nvme" if is_file => Some("spdk"),
+        // Before SPDK 20.01 both had this name, in folders of their own.
+        "fio_plugin" if path.contains("bdev") => Some("spdk_bdev"),
+        "fio_plugin" => Some("spdk"),
+        _ => None,
+    }
+}
+
+/// What an engine does otherwise than by reads and writes, where those stand for it.
+pub fn other_manner(engine: &str) -> Option<&'static str> {
+    match engine {
+        "mmap" => Some(
+            "reads and writes through the page cache, where fio touches pages of a map: each is a \
+             call of the kernel",
+        ),
+        "splice" => Some("reads and writes, where fio moves pages through a pipe"),
+        _ => None,
+    }
+}
+
+/// What kind of load an engine makes that has no counterpart here.
+fn other_engine(name: &str) -> &'static str {
+    if plugin(name) == Some("spdk_bdev") {
+        return "its volumes stand in a configuration of SPDK's: name one over NVMe/TCP with \
+                ioengine=spdk and filename=trtype=TCP …";
+    }
+    match name {
+        "libpmem" | "dev-dax" | "page_fault" => {
+            "pages that are touched are no I/Os, and cost other than reads and writes"
+        }
+        "sg" | "io_uring_cmd" | "xnvme" | "libzbc" | "mtd" | "libblkio" => {
+            "it sends commands past the block layer"
+        }
+        "net" | "netsplice" | "rdma" | "http" | "nfs" | "libhdfs" | "gfapi" | "gfapi_async"
+        | "glusterfs" | "rbd" | "rados" | "nbd" | "dfs" | "ime_psync" | "ime_psyncv"
+        | "ime_aio" => "it speaks a protocol that is not spoken here",
+        "cpuio" | "exec" => "it works with processors, not with storage",
+        "filecreate" | "filestat" | "filedelete" | "dircreate" | "dirstat" | "dirdelete"
+        | "ftruncate" | "falloc" | "e4defrag" => "it works with names and sizes, not with data",
+        _ => "what it does is not known here",
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn plugins_are_known_by_their_files() {
+        for name in [
+            "spdk",
+            "external:spdk_nvme",
+            "external:/opt/spdk/build/fio/spdk_nvme",
+            "./build/fio/spdk_nvme",
+            "../examples/nvme/fio_plugin/fio_plugin",
+        ] {
+            assert_eq!(engine(name), Ok(Engine::Spdk), "{name}");
+        }
+        for name in ["spdk_bdev", "/x/build/fio/spdk_bdev", "examples/bdev/fio_plugin/fio_plugin"] {
+            assert!(engine(name).unwrap_err().contains("ioengine=spdk"), "{name}");
+        }
+        for name in ["spdk_nvme", "external:/x/other", "/spdk", "external:"] {
+            assert!(engine(name).unwrap_err().contains("not known here"), "{name}");
+        }
+    }
+}
