@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use load::formats::{Reading, Remote, Storage, Surroundings, fio, icf, read_old_text};
-use volume::{FileUri, NvmeUri, Purpose, Uri};
+use volume::{FileUri, NvmeUri, Purpose, Session, Uri};
 
 use crate::exit::UsageError;
 use crate::output;
@@ -128,11 +128,12 @@ pub fn storage_of(uri: &str) -> Option<Storage> {
             let (path, direct) = (path.to_str()?.to_owned(), direct?);
             Some(Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll })
         }
-        // Its URLs say nothing of digests that the engine heeds.
-        Uri::Iscsi(iscsi) if iscsi.header_digest || iscsi.data_digest => None,
-        Uri::Iscsi(iscsi) if iscsi.reconnect_seconds.is_some() => None,
-        Uri::Iscsi(iscsi) if iscsi.io_timeout_seconds.is_some() => None,
-        uri @ Uri::Iscsi(_) => Some(Storage::Uri(uri.to_string())),
+        // Of a session its URLs say the initiator's name alone, that its engine heeds.
+        Uri::Iscsi(iscsi) => {
+            let plain =
+                Session { initiator: iscsi.session.initiator.clone(), ..Session::default() };
+            (iscsi.session == plain).then(|| Storage::Uri(Uri::Iscsi(iscsi).to_string()))
+        }
         Uri::Nvme(nvme) => remote_of(nvme).map(Storage::Remote),
         _ => None,
     }
@@ -152,11 +153,12 @@ fn uri_of(remote: &Remote) -> Result<Uri, String> {
             target.clone()
         },
         nsid: *unit,
-        header_digest: remote.header_digest,
-        data_digest: remote.data_digest,
-        reconnect_seconds: None,
-        io_timeout_seconds: None,
-        initiator: remote.initiator.clone(),
+        session: Session {
+            header_digest: remote.header_digest,
+            data_digest: remote.data_digest,
+            initiator: remote.initiator.clone(),
+            ..Session::default()
+        },
     });
     // What a URI cannot hold would name something else.
     match uri.to_string().parse::<Uri>() {
@@ -168,20 +170,21 @@ fn uri_of(remote: &Remote) -> Result<Uri, String> {
 
 /// The other way around; `None` where only our own initiator can do what is wanted.
 fn remote_of(nvme: NvmeUri) -> Option<Remote> {
-    let NvmeUri { address, subsystem, nsid, header_digest, data_digest, .. } = nvme;
+    let NvmeUri { address, subsystem, nsid, session } = nvme;
+    if session.reconnect_seconds.is_some() || session.io_timeout_seconds.is_some() {
+        return None;
+    }
     let (host, port) = address.rsplit_once(':')?;
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let remote = Remote {
+    Some(Remote {
         host: host.to_owned(),
         port: port.parse().ok()?,
         target: if subsystem == NvmeUri::ONLY_SUBSYSTEM { String::new() } else { subsystem },
         unit: nsid,
-        header_digest,
-        data_digest,
-        initiator: nvme.initiator,
-    };
-    let plain = nvme.reconnect_seconds.is_none() && nvme.io_timeout_seconds.is_none();
-    plain.then_some(remote)
+        header_digest: session.header_digest,
+        data_digest: session.data_digest,
+        initiator: session.initiator,
+    })
 }
 
 /// Whether something is there that keeps no blocks: a folder, `/dev/null`.

@@ -18,4 +18,5 @@ pub use endpoint::{
     Ending, Endpoint, Initiator, Notice, Phase, Request, SessionName, Target, Unanswered, UnitId,
     Violation,
 };
+pub use looks::IO_TIMEOUT;
 pub use outbox::Outbox;

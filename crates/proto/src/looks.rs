@@ -7,6 +7,9 @@
 
 use block::Nanos;
 
+/// How long a command may take if nobody says otherwise, as Linux has it: `nvme_core.io_timeout`, and
+/// `timeout` of SCSI devices.
+pub const IO_TIMEOUT: Nanos = Nanos::from_secs(30);
 /// The least time between two looks.
 const LEAST_PAUSE: Nanos = Nanos::from_millis(500);
 /// A limit is looked after so often, so a command is given up when it is over by as much at most.

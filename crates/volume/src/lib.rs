@@ -28,7 +28,7 @@ pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::ground::{FileGround, Ground, SAMPLES};
 pub use crate::guard::may_destroy;
 pub use crate::many::{await_open, open_all};
-pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Uri, UriError};
+pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Session, Uri, UriError};
 
 /// Something that stores.
 pub trait Volume: Send + Sync {

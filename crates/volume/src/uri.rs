@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use block::print_size;
+use block::{Nanos, print_size};
 
 /// Names a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,26 @@ pub struct IscsiUri {
     pub target: String,
     /// Logical unit number.
     pub lun: u16,
+    /// What the session with it is like.
+    pub session: Session,
+}
+
+/// Names a namespace of an NVMe subsystem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NvmeUri {
+    /// Host and port, ready to be resolved.
+    pub address: String,
+    /// Name of the subsystem, or [`NvmeUri::ONLY_SUBSYSTEM`].
+    pub subsystem: String,
+    /// Namespace identifier, from 1.
+    pub nsid: u32,
+    /// What the session with it is like.
+    pub session: Session,
+}
+
+/// What a session with a volume's host is like, whatever it speaks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
     /// CRC-32C over headers.
     pub header_digest: bool,
     /// CRC-32C over data.
@@ -83,26 +103,30 @@ pub struct IscsiUri {
     pub initiator: Option<String>,
 }
 
-/// Names a namespace of an NVMe subsystem.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NvmeUri {
-    /// Host and port, ready to be resolved.
-    pub address: String,
-    /// Name of the subsystem, or [`NvmeUri::ONLY_SUBSYSTEM`].
-    pub subsystem: String,
-    /// Namespace identifier, from 1.
-    pub nsid: u32,
-    /// CRC-32C over headers.
-    pub header_digest: bool,
-    /// CRC-32C over data.
-    pub data_digest: bool,
-    /// Try so long to come back when a connection breaks.
-    pub reconnect_seconds: Option<u32>,
-    /// How long an I/O may take, 1 to 86400 s, before its connection counts as lost; 30 s if not
-    /// said.
-    pub io_timeout_seconds: Option<u32>,
-    /// What we are called there: `initiator=NAME`; by our own name if not said.
-    pub initiator: Option<String>,
+impl Session {
+    /// How long an I/O may take.
+    pub(crate) fn io_timeout(&self) -> Nanos {
+        self.io_timeout_seconds
+            .map_or(proto::IO_TIMEOUT, |seconds| Nanos::from_secs(seconds.into()))
+    }
+
+    /// How long to try to come back; `None`: not at all.
+    pub(crate) fn patience(&self) -> Option<Nanos> {
+        self.reconnect_seconds.map(|seconds| Nanos::from_secs(seconds.into()))
+    }
+
+    /// As options of a URI.
+    fn options(&self) -> impl Iterator<Item = String> {
+        let seconds = |key: &str, seconds: Option<u32>| Some(format!("{key}={}s", seconds?));
+        let options = [
+            self.header_digest.then(|| "header-digest=1".to_owned()),
+            self.data_digest.then(|| "data-digest=1".to_owned()),
+            seconds("reconnect", self.reconnect_seconds),
+            seconds("io_timeout", self.io_timeout_seconds),
+            self.initiator.as_ref().map(|name| format!("initiator={name}")),
+        ];
+        options.into_iter().flatten()
+    }
 }
 
 impl NvmeUri {
@@ -171,32 +195,17 @@ impl fmt::Display for Uri {
             }
             Uri::Iscsi(iscsi) => {
                 write!(f, "iscsi://{}/{}/{}", iscsi.address, iscsi.target, iscsi.lun)?;
-                options.extend(digest_options(iscsi.header_digest, iscsi.data_digest));
-                options.extend(seconds_option("reconnect", iscsi.reconnect_seconds));
-                options.extend(seconds_option("io_timeout", iscsi.io_timeout_seconds));
-                options.extend(iscsi.initiator.as_ref().map(|name| format!("initiator={name}")));
+                options.extend(iscsi.session.options());
             }
             Uri::Nvme(nvme) => {
                 write!(f, "nvme+tcp://{}/{}/{}", nvme.address, nvme.subsystem, nvme.nsid)?;
-                options.extend(digest_options(nvme.header_digest, nvme.data_digest));
-                options.extend(seconds_option("reconnect", nvme.reconnect_seconds));
-                options.extend(seconds_option("io_timeout", nvme.io_timeout_seconds));
-                options.extend(nvme.initiator.as_ref().map(|name| format!("initiator={name}")));
+                options.extend(nvme.session.options());
             }
             Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
         }
         let mark = if options.is_empty() { "" } else { "?" };
         write!(f, "{mark}{}", options.join("&"))
     }
-}
-
-fn digest_options(header: bool, data: bool) -> impl Iterator<Item = String> {
-    let header = header.then(|| "header-digest=1".to_owned());
-    header.into_iter().chain(data.then(|| "data-digest=1".to_owned()))
-}
-
-fn seconds_option(key: &str, seconds: Option<u32>) -> Option<String> {
-    Some(format!("{key}={}s", seconds?))
 }
 
 fn block_option(block_bytes: Option<u32>) -> Option<String> {

@@ -5,7 +5,7 @@ use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator};
 use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::Errand;
-use super::{Dial, io_timeout, learn};
+use super::{Dial, learn};
 use crate::OpenError;
 use crate::uri::{IscsiUri, Uri};
 
@@ -14,15 +14,15 @@ const INITIATOR_NAME: &str = "iqn.2026-11.io.drumfire:initiator";
 
 impl IscsiUri {
     fn own_name(&self) -> &str {
-        self.initiator.as_deref().unwrap_or(INITIATOR_NAME)
+        self.session.initiator.as_deref().unwrap_or(INITIATOR_NAME)
     }
 
     fn config(&self) -> InitiatorConfig {
         InitiatorConfig {
-            header_digest: self.header_digest,
-            data_digest: self.data_digest,
+            header_digest: self.session.header_digest,
+            data_digest: self.session.data_digest,
             max_outstanding: 1024,
-            io_timeout: io_timeout(self.io_timeout_seconds),
+            io_timeout: self.session.io_timeout(),
             ..InitiatorConfig::new(self.own_name(), &self.target, self.lun)
         }
     }
@@ -47,7 +47,7 @@ impl Dial for IscsiUri {
     }
 
     fn patience(&self) -> Option<Nanos> {
-        self.reconnect_seconds.map(|seconds| Nanos::from_secs(seconds.into()))
+        self.session.patience()
     }
 
     fn address(&self) -> &str {

@@ -21,9 +21,6 @@ pub(crate) use nvme::NvmeDial;
 pub use subsystems::discover_nvme;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an I/O may take where the URI says nothing, as Linux has it: `nvme_core.io_timeout`,
-/// and `timeout` of SCSI devices.
-const IO_TIMEOUT_SECONDS: u32 = 30;
 
 /// A protocol and an address in it.
 pub(crate) trait Dial: Clone + Send + Sync + 'static {
@@ -53,11 +50,6 @@ pub(crate) trait Dial: Clone + Send + Sync + 'static {
 
     /// The protocol's name for people.
     fn transport(&self) -> &'static str;
-}
-
-/// How long an I/O may take.
-fn io_timeout(seconds: Option<u32>) -> Nanos {
-    Nanos::from_secs(seconds.unwrap_or(IO_TIMEOUT_SECONDS).into())
 }
 
 /// Connects to `host:port`, trying each of the host's addresses.

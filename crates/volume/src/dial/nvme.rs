@@ -8,7 +8,7 @@ use proto::nvme::{Association, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
 use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::{Errand, Kept};
-use super::{Dial, io_timeout, learn, subsystems};
+use super::{Dial, learn, subsystems};
 use crate::OpenError;
 use crate::uri::{NvmeUri, Uri};
 
@@ -52,13 +52,13 @@ impl NvmeDial {
     }
 
     fn open_named(uri: &NvmeUri) -> Result<NvmeDial, OpenError> {
-        let host_nqn = uri.initiator.as_deref().unwrap_or(HOST_NQN);
+        let host_nqn = uri.session.initiator.as_deref().unwrap_or(HOST_NQN);
         let config = NvmeInitiatorConfig {
-            header_digest: uri.header_digest,
-            data_digest: uri.data_digest,
+            header_digest: uri.session.header_digest,
+            data_digest: uri.session.data_digest,
             queues: QUEUES,
             queue_depth: QUEUE_DEPTH,
-            io_timeout: io_timeout(uri.io_timeout_seconds),
+            io_timeout: uri.session.io_timeout(),
             ..NvmeInitiatorConfig::new(host_nqn, host_id(), &uri.subsystem, uri.nsid)
         };
         let open = Mutex::new(Arc::new(Open::new(uri, &config)?));
@@ -128,7 +128,7 @@ impl Dial for NvmeDial {
     }
 
     fn patience(&self) -> Option<Nanos> {
-        self.0.uri.reconnect_seconds.map(|seconds| Nanos::from_secs(seconds.into()))
+        self.0.uri.session.patience()
     }
 
     fn address(&self) -> &str {

@@ -33,7 +33,7 @@ pub fn discover_nvme(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenEr
 /// When the portal shows none, or several: which of them is meant, nobody knows.
 pub(super) fn only_one(uri: &NvmeUri) -> Result<NvmeUri, OpenError> {
     let name = || Uri::Nvme(uri.clone()).to_string();
-    let found = ask(&uri.address, uri.initiator.as_deref().unwrap_or(HOST_NQN), name)?;
+    let found = ask(&uri.address, uri.session.initiator.as_deref().unwrap_or(HOST_NQN), name)?;
     let asked: Vec<SocketAddr> =
         uri.address.to_socket_addrs().map_or_else(|_| Vec::new(), Iterator::collect);
     let (subsystem, address) =

@@ -2,7 +2,7 @@
 
 use block::parse_size;
 
-use super::{FileUri, IscsiUri, NvmeUri, Uri};
+use super::{FileUri, IscsiUri, NvmeUri, Session, Uri};
 
 const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN, \
                      nvme+tcp://HOST[:PORT]/NQN/NSID or delay:PROFILE(URI)";
@@ -90,17 +90,13 @@ fn parse_iscsi(rest: &str) -> Result<Uri, String> {
     let far = Far::parse(rest, "write iscsi://HOST[:PORT]/IQN/LUN", ISCSI_PORT)?;
     proto::iscsi::check_name(far.name).map_err(|error| format!("target name: {error}"))?;
     let lun = far.number.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is 0 to 16383")?;
-    if let Some(name) = far.initiator {
+    if let Some(name) = &far.session.initiator {
         proto::iscsi::check_name(name).map_err(|error| format!("initiator= {name}: {error}"))?;
     }
     Ok(Uri::Iscsi(IscsiUri {
         target: far.name.to_owned(),
         lun,
-        header_digest: far.header_digest,
-        data_digest: far.data_digest,
-        reconnect_seconds: far.reconnect_seconds,
-        io_timeout_seconds: far.io_timeout_seconds,
-        initiator: far.initiator.map(str::to_owned),
+        session: far.session,
         address: far.address,
     }))
 }
@@ -113,17 +109,13 @@ fn parse_nvme(rest: &str) -> Result<Uri, String> {
     // Targets take hosts by any name, and so people have given them any.
     let odd =
         |name: &str| name.len() > proto::nvme::NQN_MAX_BYTES || name.contains(char::is_control);
-    if far.initiator.is_some_and(|name| name.is_empty() || odd(name)) {
+    if far.session.initiator.as_deref().is_some_and(|name| name.is_empty() || odd(name)) {
         return Err("initiator= wants a name of 1 to 223 bytes".to_owned());
     }
     Ok(Uri::Nvme(NvmeUri {
         subsystem: far.name.to_owned(),
         nsid,
-        header_digest: far.header_digest,
-        data_digest: far.data_digest,
-        reconnect_seconds: far.reconnect_seconds,
-        io_timeout_seconds: far.io_timeout_seconds,
-        initiator: far.initiator.map(str::to_owned),
+        session: far.session,
         address: far.address,
     }))
 }
@@ -133,11 +125,7 @@ struct Far<'a> {
     address: String,
     name: &'a str,
     number: &'a str,
-    header_digest: bool,
-    data_digest: bool,
-    reconnect_seconds: Option<u32>,
-    io_timeout_seconds: Option<u32>,
-    initiator: Option<&'a str>,
+    session: Session,
 }
 
 impl<'a> Far<'a> {
@@ -152,23 +140,16 @@ impl<'a> Far<'a> {
         if host.contains('@') {
             return Err("names and secrets do not belong in a URI".to_owned());
         }
-        let header_digest = options.switch("header-digest")?.unwrap_or(false);
-        let data_digest = options.switch("data-digest")?.unwrap_or(false);
-        let reconnect_seconds = options.seconds("reconnect")?;
-        let io_timeout_seconds = options.seconds("io_timeout")?;
-        let initiator = options.take("initiator");
+        let session = Session {
+            header_digest: options.switch("header-digest")?.unwrap_or(false),
+            data_digest: options.switch("data-digest")?.unwrap_or(false),
+            reconnect_seconds: options.seconds("reconnect")?,
+            io_timeout_seconds: options.seconds("io_timeout")?,
+            initiator: options.take("initiator").map(str::to_owned),
+        };
         options.end()?;
         let address = with_port(host, port)?;
-        Ok(Far {
-            address,
-            name,
-            number,
-            header_digest,
-            data_digest,
-            reconnect_seconds,
-            io_timeout_seconds,
-            initiator,
-        })
+        Ok(Far { address, name, number, session })
     }
 }
 

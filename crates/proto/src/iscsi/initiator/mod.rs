@@ -69,7 +69,7 @@ impl InitiatorConfig {
             login_timeout: Nanos::from_secs(15),
             nop_interval: Nanos::from_secs(5),
             nop_timeout: Nanos::from_secs(10),
-            io_timeout: Nanos::from_secs(30),
+            io_timeout: crate::IO_TIMEOUT,
         }
     }
 }

@@ -72,7 +72,7 @@ impl NvmeInitiatorConfig {
             keep_alive: Nanos::from_secs(10),
             connect_timeout: Nanos::from_secs(15),
             admin_timeout: Nanos::from_secs(10),
-            io_timeout: Nanos::from_secs(30),
+            io_timeout: crate::IO_TIMEOUT,
         }
     }
 }
