@@ -7,6 +7,7 @@
 
 mod between;
 mod drumfire;
+pub mod fio;
 mod folder;
 mod login;
 mod patience;

@@ -5,21 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use drumfire_tests::fio::{ours, with};
 use drumfire_tests::{Drumfire, Folder, require, run};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
-
-fn with(text: &str) -> Folder {
-    let folder = Folder::new();
-    folder.file("job.fio", text.as_bytes());
-    folder
-}
-
-fn ours(drumfire: &Drumfire, folder: &Path) -> Value {
-    drumfire.run(folder, "run job.fio --out out", LIMIT).ok();
-    drumfire.run(folder, "report out --as fio", LIMIT).ok().json()
-}
 
 /// Writes of each job.
 fn writes(document: &Value) -> Vec<u64> {

@@ -5,16 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, require, run};
+use drumfire_tests::fio::with;
+use drumfire_tests::{Drumfire, require, run};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
-
-fn with(text: &str) -> Folder {
-    let folder = Folder::new();
-    folder.file("job.fio", text.as_bytes());
-    folder
-}
 
 /// The result of a job in fio's form, and the exit code.
 fn ours(drumfire: &Drumfire, folder: &Path) -> (Value, Option<i32>) {

@@ -6,18 +6,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use drumfire_tests::fio::with;
 use drumfire_tests::{Drumfire, Finished, Folder, require, run};
 
 const LIMIT: Duration = Duration::from_secs(300);
 const MISMATCH: Option<i32> = Some(5);
 
 /// A folder with a job.
-fn with(text: &str) -> Folder {
-    let folder = Folder::new();
-    folder.file("job.fio", text.as_bytes());
-    folder
-}
-
 fn ours(drumfire: &Drumfire, folder: &Folder, args: &str) -> Finished {
     drumfire.run(folder.path(), args, LIMIT)
 }

@@ -1,10 +1,10 @@
 //! Sizes and offsets in percent, beside the real fio where it is installed.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, require, run};
+use drumfire_tests::fio::theirs;
+use drumfire_tests::{Drumfire, Folder, require};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -15,12 +15,6 @@ fn with(text: &str) -> Folder {
     folder.file("job.fio", text.as_bytes());
     folder.file("there.img", &vec![0; 8 << 20]);
     folder
-}
-
-fn theirs(fio: &Path, folder: &Path) -> Value {
-    let mut command = Command::new(fio);
-    command.args(["job.fio", "--output-format=json"]).current_dir(folder);
-    run(&mut command, LIMIT).ok().json()
 }
 
 fn bytes(document: &Value, direction: &str) -> u64 {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use drumfire_tests::fio::with;
 use drumfire_tests::{Drumfire, Folder, Running, require, run};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -11,12 +12,6 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// A folder with a job.
-fn with(text: &str) -> Folder {
-    let folder = Folder::new();
-    std::fs::write(folder.path().join("job.fio"), text).unwrap();
-    folder
-}
-
 /// Lines of a log of fio's: milliseconds, value, direction.
 fn log(folder: &Path, name: &str) -> Vec<[u64; 3]> {
     let text = std::fs::read_to_string(folder.join(name));

@@ -2,25 +2,13 @@
 //! are read into the page cache, or only made.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, require, run};
+use drumfire_tests::fio::{theirs, with};
+use drumfire_tests::{Drumfire, require};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
-
-fn with(text: &str) -> Folder {
-    let folder = Folder::new();
-    folder.file("job.fio", text.as_bytes());
-    folder
-}
-
-fn theirs(fio: &Path, folder: &Path) -> Value {
-    let mut command = Command::new(fio);
-    command.args(["job.fio", "--output-format=json"]).current_dir(folder);
-    run(&mut command, LIMIT).ok().json()
-}
 
 fn ios(document: &Value, direction: &str) -> u64 {
     let jobs = document["jobs"].as_array().unwrap();

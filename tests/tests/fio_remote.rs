@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use drumfire_tests::fio::with;
 use drumfire_tests::{Drumfire, Folder, IQN, NQN, Served};
 use serde_json::Value;
 
@@ -13,12 +14,6 @@ const HOST: &str = "nqn.2026-11.org.example:host";
 /// The part of a name that says where the target of a test is.
 fn at(served: &Served) -> String {
     format!("trtype=TCP adrfam=IPv4 traddr=127.0.0.1 trsvcid={}", served.nvme_port)
-}
-
-fn with(text: &str) -> Folder {
-    let folder = Folder::new();
-    folder.file("job.fio", text.as_bytes());
-    folder
 }
 
 /// Runs a file, and returns its result as fio would print it.

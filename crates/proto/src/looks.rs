@@ -7,8 +7,8 @@
 
 use block::Nanos;
 
-/// How long a command may take if nobody says otherwise, as Linux has it: `nvme_core.io_timeout`, and
-/// `timeout` of SCSI devices.
+/// How long a command may take if nobody says otherwise, as Linux has it: `nvme_core.io_timeout`,
+/// and `timeout` of SCSI devices.
 pub const IO_TIMEOUT: Nanos = Nanos::from_secs(30);
 /// The least time between two looks.
 const LEAST_PAUSE: Nanos = Nanos::from_millis(500);

@@ -1,0 +1,32 @@
+//! A job file of fio's, run by ours and by the real fio.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{Drumfire, Folder, run};
+
+/// Jobs take seconds; a busy machine may take longer.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A folder with a `job.fio` of this text.
+pub fn with(text: &str) -> Folder {
+    let folder = Folder::new();
+    folder.file("job.fio", text.as_bytes());
+    folder
+}
+
+/// Runs it, and returns its result as fio would print it.
+pub fn ours(drumfire: &Drumfire, folder: &Path) -> Value {
+    drumfire.run(folder, "run job.fio --out out", LIMIT).ok();
+    drumfire.run(folder, "report out --as fio", LIMIT).ok().json()
+}
+
+/// Has fio run it, and returns what that prints.
+pub fn theirs(fio: &Path, folder: &Path) -> Value {
+    let mut command = Command::new(fio);
+    command.args(["job.fio", "--output-format=json"]).current_dir(folder);
+    run(&mut command, LIMIT).ok().json()
+}
