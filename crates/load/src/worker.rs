@@ -111,7 +111,7 @@ struct Slot {
     issued: Nanos,
     /// Length of the I/O that follows it.
     reply: u32,
-    /// The data, while they are not with the lane.
+    /// The data, while they are not with the lane. None where it lends all that is moved.
     buf: Option<Buf>,
 }
 
@@ -148,8 +148,8 @@ pub(crate) struct Identity {
 }
 
 impl Worker {
-    /// A worker with buffers of its own, as many as it keeps I/Os under way. All workers of a
-    /// volume that is verified share its ledger.
+    /// A worker with buffers of its own, as many as it keeps I/Os under way, unless its lane lends
+    /// all that it moves. All workers of a volume that is verified share its ledger.
     pub(crate) fn new(
         lane: Box<dyn Lane>,
         workload: &Workload,
@@ -165,7 +165,10 @@ impl Worker {
         let outstanding = workload.outstanding;
         let content = if data { &workload.content } else { &NO_CONTENT };
         let mut writer = Writer::new(content, seed, number);
-        let mut bufs = Arena::cut(outstanding as usize, size as usize)?;
+        let lends = lane.lends() && size as usize <= Pool::LARGE_BYTES;
+        let writes = workload.writes() || ledger.is_some();
+        let needed = if lends && !writes { 0 } else { outstanding as usize };
+        let mut bufs = Arena::cut(needed, size as usize)?;
         for buf in bufs.iter_mut().filter(|_| data) {
             match workload.writes() {
                 true => writer.fill(buf),
@@ -173,8 +176,8 @@ impl Worker {
                 false => buf.chunks_mut(4096).for_each(|page| page[0] = 0),
             }
         }
-        let lends = lane.lends() && size as usize <= Pool::LARGE_BYTES;
-        let slots: Vec<Slot> = bufs.into_iter().map(|buf| Slot::new(size, buf)).collect();
+        let mut bufs = bufs.into_iter();
+        let slots: Vec<Slot> = (0..outstanding).map(|_| Slot::new(size, bufs.next())).collect();
         let schedule = Schedule::new(&workload.pacing, Rng::new(!seed, number));
         let rng = Rng::new(seed.rotate_left(32), number);
         let earlier = Earlier::of(workload, geometry, rng).map(Box::new);
@@ -449,9 +452,8 @@ fn lost(lane: &dyn Lane, fault: Fault) -> Option<Trouble> {
 }
 
 impl Slot {
-    fn new(len: u32, buf: Buf) -> Slot {
-        let (op, buf) = (Op::Read, Some(buf));
-        Slot { start: Nanos(0), op, len, offset: 0, issued: Nanos(0), reply: 0, buf }
+    fn new(len: u32, buf: Option<Buf>) -> Slot {
+        Slot { start: Nanos(0), op: Op::Read, len, offset: 0, issued: Nanos(0), reply: 0, buf }
     }
 
     /// What is known of its I/O, which ended in a fault.
