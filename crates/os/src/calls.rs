@@ -1,8 +1,8 @@
-//! Reads and writes of files in memory, by plain system calls of the thread that asks.
+//! Reads and writes of files in memory, by system calls of the thread that asks.
 //!
-//! Nothing can be gained there by asking first and waiting later: the call does the work. A call
-//! for each I/O is the least that the kernel can do for it; a batch of Linux's asynchronous
-//! interface costs more for each than the entry that it saves.
+//! Nothing can be gained there by asking first and waiting later: the call does the work. For files
+//! a call for each I/O is the least that the kernel can do. Block devices have a longer way, on
+//! which a batch of Linux's asynchronous interface costs little more and saves the entries.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 
-use crate::aio::FileIo;
+use crate::aio::{Aio, FileIo};
 use crate::device::Device;
 
 /// I/Os that are done in one turn, unless they are long: what is done can be asked for again
@@ -18,6 +18,12 @@ use crate::device::Device;
 const TURN: usize = 16;
 /// After so many bytes a turn ends.
 const TURN_BYTES: usize = 256 << 10;
+/// I/Os in a batch. Thousands of 4 KiB reads of compressed memory a second, one call for each and in
+/// batches of so many (medians of 9 and 11): 379 and 333 with 1, 404 and 399 with 4, 403 and 405
+/// with 8, 381 and 426 with 16, 434 with 32 (2 vCPUs, AMD EPYC, Linux 6.18).
+const BATCH: usize = 32;
+/// Fewer are done by a call each.
+const BATCH_LEAST: usize = 8;
 
 /// The I/Os of one core.
 #[derive(Debug, Default)]
@@ -42,12 +48,27 @@ impl Calls {
 
     /// Does what was queued first, and appends its answers as (data, result) as io_uring has it.
     pub(crate) fn turn(&mut self, answers: &mut Vec<(u64, i32)>) {
+        // SAFETY: the promise of `push`.
+        self.take(TURN, |io| answers.push((io.data, unsafe { call(&io) })));
+    }
+
+    /// The same, with what is worth it in a batch. What `aio` does not answer now it does later.
+    pub(crate) fn turn_with(&mut self, aio: &mut Aio, answers: &mut Vec<(u64, i32)>) {
+        if self.queued.len() < BATCH_LEAST {
+            return self.turn(answers);
+        }
+        // SAFETY: the promise of `push`.
+        self.take(BATCH, |io| unsafe { aio.push(io) });
+        aio.turn(answers);
+    }
+
+    /// Takes so many, or fewer that are as long as a turn may be.
+    fn take(&mut self, most: usize, mut each: impl FnMut(FileIo)) {
         let mut bytes = 0;
-        for _ in 0..TURN {
+        for _ in 0..most {
             let Some(io) = self.queued.pop_front() else { return };
-            // SAFETY: the promise of `push`.
-            answers.push((io.data, unsafe { call(&io) }));
             bytes += io.len as usize;
+            each(io);
             if bytes >= TURN_BYTES {
                 return;
             }
@@ -123,5 +144,25 @@ mod test {
         (0..4).for_each(|data| push(&mut calls, data, TURN_BYTES as u32 / 2));
         calls.turn(&mut answers);
         assert_eq!((answers.len(), calls.pending()), (2, 2));
+    }
+
+    #[test]
+    fn many_are_done_in_batches_and_few_by_calls() {
+        let file = File::open("/dev/zero").unwrap();
+        let mut bufs = vec![[1_u8; 512]; BATCH + BATCH_LEAST + 3];
+        let (mut calls, mut aio) = (Calls::default(), Aio::open().unwrap());
+        for (data, buf) in (0..).zip(&mut bufs) {
+            let (fd, buf) = (file.as_raw_fd(), buf.as_mut_ptr());
+            let (write, durable, offset, len) = (false, false, 0, 512);
+            // SAFETY: the buffers and the file live until the end of the test.
+            unsafe { calls.push(FileIo { data, write, durable, fd, buf, len, offset }) };
+        }
+        let mut answers = Vec::new();
+        for left in [BATCH_LEAST + 3, 0] {
+            calls.turn_with(&mut aio, &mut answers);
+            assert_eq!((calls.pending(), aio.pending()), (left, 0));
+        }
+        assert!(answers.into_iter().eq((0..bufs.len() as u64).map(|data| (data, 512))));
+        assert!(bufs.iter().all(|buf| *buf == [0; 512]));
     }
 }

@@ -57,6 +57,7 @@ impl Core {
             slots: Vec::new(),
             free: Vec::new(),
             calls: Calls::default(),
+            batches: Calls::default(),
             aio: None,
             polled: Vec::new(),
             answers: Vec::with_capacity(1024),
@@ -162,6 +163,8 @@ pub(crate) struct State {
     free: Vec<u32>,
     /// I/Os of files that the ring is not for, and the answers to them.
     pub(crate) calls: Calls,
+    /// Those that may go in batches.
+    pub(crate) batches: Calls,
     pub(crate) aio: Option<Aio>,
     /// Rings for files that are polled, one for each manner in use.
     pub(crate) polled: Vec<PolledRing>,
@@ -305,13 +308,16 @@ impl State {
     #[inline]
     pub(crate) fn turn_beside_ring(&mut self) {
         let aio_pending = self.aio.as_ref().map_or(0, Aio::pending);
-        if self.calls.pending() + aio_pending == 0 {
+        if self.calls.pending() + self.batches.pending() + aio_pending == 0 {
             return;
         }
         let mut answers = std::mem::take(&mut self.answers);
         self.calls.turn(&mut answers);
-        if let Some(aio) = self.aio.as_mut().filter(|_| aio_pending > 0) {
-            aio.turn(&mut answers);
+        if let Some(aio) = &mut self.aio {
+            if aio_pending > 0 {
+                aio.turn(&mut answers);
+            }
+            self.batches.turn_with(aio, &mut answers);
         }
         for (data, result) in answers.drain(..) {
             self.file_done(data as u32, (data >> 32) as u32, result);
@@ -333,7 +339,8 @@ impl State {
     /// Whether something is under way that no completion of the ring tells of.
     pub(crate) fn must_look(&self) -> bool {
         let aio = self.aio.as_ref().is_some_and(|aio| aio.pending() > 0);
-        aio || self.calls.pending() > 0 || self.polled_in_flight() > 0
+        let calls = self.calls.pending() + self.batches.pending();
+        aio || calls > 0 || self.polled_in_flight() > 0
     }
 
     /// Ends all operations, so that the kernel gives every buffer back.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 
 use block::Buf;
 use io_uring::types::{Fd, Fixed, FsyncFlags};
@@ -75,7 +76,9 @@ impl File {
     /// Takes over an open file.
     pub fn new(core: &Core, file: std::fs::File) -> File {
         let way = if calls::is_memory(&file) {
-            Way::Call
+            let device = file.metadata().is_ok_and(|data| data.file_type().is_block_device());
+            let batched = device && core.state.borrow_mut().open_aio();
+            if batched { Way::Batch } else { Way::Call }
         } else if aio::is_better(&file) && core.state.borrow_mut().open_aio() {
             Way::Aio
         } else {
@@ -117,7 +120,7 @@ impl File {
         })));
         let registered = match way {
             Way::Polled(which) => state.polled[which].ring.register(index, raw),
-            Way::Ring | Way::Aio | Way::Call => state.ring().register(index, raw),
+            _ => state.ring().register(index, raw),
         };
         state.file(index).registered = registered;
         drop(state);
@@ -157,6 +160,8 @@ enum Way {
     Aio,
     /// Plain calls.
     Call,
+    /// Plain calls, or the older interface for many at once.
+    Batch,
     /// One of the rings that are polled.
     Polled(usize),
 }
@@ -245,7 +250,7 @@ impl FileState {
 
     /// What is left of an operation, if it goes beside the ring.
     fn beside_ring(&mut self, index: u32, part: u32) -> Option<FileIo> {
-        if !matches!(self.way, Way::Aio | Way::Call) {
+        if !matches!(self.way, Way::Aio | Way::Call | Way::Batch) {
             return None;
         }
         let fd = self.fd.as_raw_fd();
@@ -306,9 +311,10 @@ impl State {
             // SAFETY: the buffer belongs to the slot's operation until the answer, and the slot is
             // not removed before.
             return unsafe {
-                match self.aio.as_mut().filter(|_| way == Way::Aio) {
-                    Some(aio) => aio.push(io),
-                    None => self.calls.push(io),
+                match (way, &mut self.aio) {
+                    (Way::Aio, Some(aio)) => aio.push(io),
+                    (Way::Batch, _) => self.batches.push(io),
+                    _ => self.calls.push(io),
                 }
             };
         }
