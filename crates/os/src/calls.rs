@@ -18,8 +18,8 @@ use crate::device::Device;
 const TURN: usize = 16;
 /// After so many bytes a turn ends.
 const TURN_BYTES: usize = 256 << 10;
-/// I/Os in a batch. Thousands of 4 KiB reads of compressed memory a second, one call for each and in
-/// batches of so many (medians of 9 and 11): 379 and 333 with 1, 404 and 399 with 4, 403 and 405
+/// I/Os in a batch. Thousands of 4 KiB reads of compressed memory a second, one call for each and
+/// in batches of so many (medians of 9 and 11): 379 and 333 with 1, 404 and 399 with 4, 403 and 405
 /// with 8, 381 and 426 with 16, 434 with 32 (2 vCPUs, AMD EPYC, Linux 6.18).
 const BATCH: usize = 32;
 /// Fewer are done by a call each.
