@@ -20,6 +20,7 @@ use crate::polled::PolledRing;
 use crate::receive::ReceiveBuffers;
 use crate::ring::{Features, OpenRingError, Ring};
 use crate::socket::SocketState;
+use crate::wait::Patience;
 use crate::waker::WakerState;
 
 /// I/Os of files go to the kernel in parts at least so small: the device gets to work on the first
@@ -69,6 +70,7 @@ impl Core {
             in_flight: 0,
             wakers: 0,
             crowd: Crowd::default(),
+            patience: Patience::default(),
             behind_threads: 0,
             live_sockets: 0,
             direct: None,
@@ -100,7 +102,8 @@ impl Core {
     /// Enters the kernel once for all that was queued, and brings what has happened: `ready` gets
     /// each socket, listener, file or waker with news, once.
     ///
-    /// With nothing new it waits: it spins for 50 µs, then sleeps, until there is news or `until`
+    /// With nothing new it waits: it spins for 50 µs, or up to 400 µs if it worked as
+    /// long, then sleeps, until there is news or `until`
     /// has come. `None` waits for news alone; a time that has passed does not wait.
     pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
@@ -183,6 +186,7 @@ pub(crate) struct State {
     pub(crate) wakers: usize,
     /// Others on this processor.
     pub(crate) crowd: Crowd,
+    pub(crate) patience: Patience,
     /// Those of files behind a thread of the kernel.
     pub(crate) behind_threads: usize,
     /// Sockets whose owners hold them.
