@@ -147,7 +147,7 @@ fn canned(call: &Call<'_>) -> String {
     let text = match call.program {
         "drumfire" => {
             r#"{"schema_version": 1, "totals": {"errors": 0, "iops": 1000000.0,
-                "paced": {"service_ns": {"mean": 160000.0}},
+                "paced": {"service_ns": {"mean": 160000.0}, "lag_ns": {"p99": 39000.0}},
                 "latency_ns": {"mean": 32000.0, "p99": 64000}}, "cpu": {"core_us_per_io": 1.9}}"#
         }
         "iscsi-perf" => "\r00:00:01 - lba 4\riops average 50000 (195 MB/s)   \nfinished.\n",

@@ -48,6 +48,13 @@ impl Sample {
         Ok(Sample::of(mean.context("no service time in the result")? / 1e3))
     }
 
+    /// Reads the 99th percentile of an open loop's lag, in microseconds, as the figure.
+    pub fn of_lag(json: &str) -> Result<Sample> {
+        let result: Value = serde_json::from_str(json).context("the result is no JSON")?;
+        let p99 = result.pointer("/totals/paced/lag_ns/p99").and_then(Value::as_f64);
+        Ok(Sample::of(p99.context("no 99th percentile of the lag in the result")? / 1e3))
+    }
+
     /// Reads what iscsi-perf shows at its end, behind carriage returns.
     pub fn of_iscsi_perf(text: &str) -> Result<Sample> {
         let average = text.rsplit_once("iops average ").context("no average from iscsi-perf")?;
@@ -140,7 +147,8 @@ mod test {
         assert_eq!((sample.value, sample.mean_us, sample.p99_us), (2e6, Some(8.0), None));
         assert_eq!(sample.core_us, Some(0.9));
         assert!(Sample::of_drumfire(&json.replace("\"errors\": 0", "\"errors\": 3")).is_err());
-        let json = r#"{"totals": {"paced": {"service_ns": {"mean": 160000.0}}}}"#;
+        let json = r#"{"totals": {"paced": {"service_ns": {"mean": 160000.0},
+            "lag_ns": {"p99": 39000.0}}}}"#;
         assert_eq!(Sample::of_service(json).unwrap(), Sample::of(160.0));
         assert!(Sample::of_drumfire("{}").is_err() && Sample::of_drumfire("IOPS").is_err());
     }

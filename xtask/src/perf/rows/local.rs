@@ -96,7 +96,7 @@ fn t_io_uring(bench: &Bench, kind: Kind, more: &str) -> Result<Sample> {
 
 /// What is read.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Tmpfs,
     Zram,
     Disk,
@@ -104,8 +104,8 @@ enum Kind {
 }
 
 /// A file or device that goes with this.
-struct Store {
-    path: PathBuf,
+pub(super) struct Store {
+    pub(super) path: PathBuf,
     /// The file of a loop device, or of itself.
     file: Option<PathBuf>,
     /// Number of a device of compressed memory.
@@ -114,7 +114,7 @@ struct Store {
 }
 
 impl Store {
-    fn make(bench: &Bench, kind: Kind) -> Result<Store> {
+    pub(super) fn make(bench: &Bench, kind: Kind) -> Result<Store> {
         let mut store =
             Store { path: PathBuf::from("/dev/none"), file: None, zram: None, is_loop: false };
         if matches!(bench.programs, Programs::Dry) {

@@ -10,6 +10,7 @@ mod local;
 mod many;
 mod memory;
 mod nvme;
+mod open_loop;
 mod predict;
 mod processes;
 mod race;
@@ -59,6 +60,7 @@ pub const ROWS: &[Row] = &[
     local::ZRAM,
     local::DISK,
     local::LOOP,
+    open_loop::ROW,
     idle::ROW,
     memory::ROW,
     many::ROW,
