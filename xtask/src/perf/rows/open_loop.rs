@@ -33,7 +33,8 @@ fn ours(bench: &Bench) -> Result<Sample> {
     let store = Store::make(bench, Kind::Tmpfs)?;
     let run = |more: &str, seconds: u64| {
         let args = format!(
-            "run file:{} --size 4096 --outstanding 64 --seconds {seconds} --ramp 1 --workers 1 --json{more}",
+            "run file:{} --size 4096 --workers 1 --outstanding 64 --seconds {seconds} --ramp 1 \
+             --json{more}",
             store.path.display()
         );
         // One worker, on a core that it chooses; who watches it has the other.
