@@ -38,14 +38,15 @@ impl Core {
         start: Nanos,
         until: Option<Nanos>,
     ) -> io::Result<()> {
+        state.patience.worked(start);
         if until.is_none() && state.sleeps_at_once() {
             state.ring().wait(None)?;
+            state.patience.waited(self.now());
             state.reap();
             if !state.ready.is_empty() {
                 return Ok(());
             }
         }
-        state.patience.worked(start);
         let end = self.wait_for_news(state, start, until)?;
         state.patience.waited(end);
         Ok(())
