@@ -162,7 +162,7 @@ impl Patience {
     /// It has waited since it worked, or slept, which costs all.
     fn waited(&mut self, now: Nanos) {
         let spun = now.since(self.until);
-        *self = Patience { earned: self.earned.since(spun), until: now, ..*self };
+        *self = Patience { earned: self.earned.since(spun), until: self.until.max(now), ..*self };
     }
 
     /// It has slept for so long until now.

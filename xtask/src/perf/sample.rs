@@ -150,6 +150,7 @@ mod test {
         let json = r#"{"totals": {"paced": {"service_ns": {"mean": 160000.0},
             "lag_ns": {"p99": 39000.0}}}}"#;
         assert_eq!(Sample::of_service(json).unwrap(), Sample::of(160.0));
+        assert_eq!(Sample::of_lag(json).unwrap(), Sample::of(39.0));
         assert!(Sample::of_drumfire("{}").is_err() && Sample::of_drumfire("IOPS").is_err());
     }
 
