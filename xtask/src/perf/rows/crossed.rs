@@ -1,9 +1,16 @@
 //! NVMe/TCP, each of our ends with SPDK's other end, beside both of SPDK's: what of the figures
 //! beside SPDK is the target's and what the initiator's. A core for each end.
+//!
+//! Before each run the host rests. The kernel's lists of free pages remember the run before: behind
+//! our target, `nvmf_tgt` is given pages for its sockets that lie in the other core's cache, and
+//! copies into them twice as long, whoever drives it. After some seconds the lists are as before.
+
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::Result;
 
-use super::super::programs::Call;
+use super::super::programs::{Call, Programs};
 use super::nvme::{SPDK, perf, spdk};
 use super::{Bench, Contender, INITIATOR_CORE, Row, Sample, TARGET_CORE, servers};
 
@@ -14,9 +21,9 @@ macro_rules! crossed {
             title: concat!("NVMe/TCP, ends crossed: ", $title),
             unit: "IOPS",
             contenders: &[
-                Contender { name: SPDK, run: |bench| spdk(bench, $perf) },
-                Contender { name: OUR_TARGET, run: |bench| our_target(bench, $perf) },
-                Contender { name: OUR_INITIATOR, run: |bench| our_initiator(bench, $run) },
+                Contender { name: SPDK, run: |bench| rested(bench, $perf, spdk) },
+                Contender { name: OUR_TARGET, run: |bench| rested(bench, $perf, our_target) },
+                Contender { name: OUR_INITIATOR, run: |bench| rested(bench, $run, our_initiator) },
             ],
         }
     };
@@ -24,6 +31,8 @@ macro_rules! crossed {
 
 const OUR_TARGET: &str = "drumfire serve, spdk_nvme_perf";
 const OUR_INITIATOR: &str = "nvmf_tgt, drumfire run";
+/// How long the host rests.
+const REST: Duration = Duration::from_secs(4);
 
 /// One connection, pages.
 pub const SESSION_PAGES: Row = crossed!(
@@ -80,6 +89,14 @@ pub const DEPTH_ONE: Row = crossed!(
     "-o 4096 -w randread -P 1 -q 1",
     "--size 4096 --outstanding 1"
 );
+
+/// Runs a contender after a rest.
+fn rested(bench: &Bench, shape: &str, run: fn(&Bench, &str) -> Result<Sample>) -> Result<Sample> {
+    if !matches!(bench.programs, Programs::Dry) {
+        sleep(REST);
+    }
+    run(bench, shape)
+}
 
 fn our_target(bench: &Bench, shape: &str) -> Result<Sample> {
     let (_target, address) = servers::drumfire_nvme(&bench.programs, "ram:64m", TARGET_CORE)?;
