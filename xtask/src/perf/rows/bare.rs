@@ -235,7 +235,7 @@ fn places(state: &mut u64, size: usize) -> impl Iterator<Item = u64> {
 }
 
 /// What a socket takes or gives without waiting.
-fn now(result: io::Result<usize>) -> io::Result<usize> {
+pub(super) fn now(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
         result => result,

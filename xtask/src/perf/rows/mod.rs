@@ -14,6 +14,7 @@ mod open_loop;
 mod predict;
 mod processes;
 mod race;
+mod ready_made;
 mod servers;
 mod target;
 
