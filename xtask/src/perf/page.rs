@@ -10,6 +10,9 @@ use super::probe::Placement;
 use super::sample::{Sample, figure};
 use crate::process::{self, Show};
 
+/// A file's name has 255 bytes at most, and a row's some thirty.
+const MANY: usize = 5;
+
 /// What a reader must know of the machine.
 pub struct Host {
     model: String,
@@ -61,10 +64,16 @@ fn version(release: &str) -> String {
 }
 
 /// Where today's page of this host and this `kind` goes; one of its own for `rows` that were asked
-/// for by name.
+/// for by name, or after the first of many.
 pub fn path(kind: &[String], rows: &[String]) -> PathBuf {
     let host = Host::read();
-    let parts = [&[host.date, slug(&host.model)], kind, rows].concat();
+    let named = match rows {
+        [first, more @ ..] if more.len() >= MANY => {
+            vec![first.clone(), format!("and-{}-more", more.len())]
+        }
+        few => few.to_vec(),
+    };
+    let parts = [&[host.date, slug(&host.model)], kind, &named].concat();
     let name = format!("{}.md", parts.join("-"));
     crate::root().join("docs/perf").join(name)
 }
@@ -191,6 +200,15 @@ mod test {
         let runs = Err("tgtd is not installed".into());
         let entry = Entry { row: &ROWS[0], contender: "tgt", runs };
         assert!(line(&entry).contains("not measured: tgtd is not installed"));
+    }
+
+    #[test]
+    fn a_page_of_many_rows_has_a_short_name() {
+        let rows = vec!["nvme-crossed-session-512".to_owned(); 30];
+        let name = |count: usize| path(&[], &rows[..count]).to_string_lossy().into_owned();
+        assert!(name(1).ends_with("-nvme-crossed-session-512.md"), "{}", name(1));
+        assert_eq!(name(5).matches("nvme").count(), 5);
+        assert!(name(30).ends_with("-nvme-crossed-session-512-and-29-more.md"), "{}", name(30));
     }
 
     #[test]
