@@ -24,6 +24,9 @@ const TOLERANCE: f64 = 1e-9;
 /// The same for the networks with a request less, round by round of Linearizer; its authors found
 /// that more than three rounds change nothing. Only differences of shares are used of them.
 const TOLERANCES_LESS: [f64; 3] = [1e-5, 1e-5, 1e-6];
+/// Iterations after which one that did not settle goes around its fixed point: from then on only
+/// part of each step is made, ever less of it.
+const CIRCLES: u32 = 1_000;
 /// By how much a station may seem to do more than it can.
 const USED_SLACK: f64 = 1e-7;
 /// Attempts to bring such a station down to what it can.
@@ -175,6 +178,13 @@ impl Leap {
     }
 }
 
+/// Makes so much of the step from `old` to `new`.
+fn shorten(old: &[f64], new: &mut [f64], part: f64) {
+    for (new, old) in new.iter_mut().zip(old) {
+        *new = old + part * (*new - old);
+    }
+}
+
 impl Problem {
     /// Every class spread evenly over what it visits.
     fn start(&self) -> Vec<f64> {
@@ -257,12 +267,15 @@ impl Problem {
         };
         let mut leap = Leap::new(queue.len());
         let mut old = queue.to_vec();
-        for _ in 0..ITERATIONS_MAX {
+        for iteration in 0..ITERATIONS_MAX {
             old.copy_from_slice(queue);
             if self.iterate(queue, drift, &mut found) < tolerance {
                 return Ok(found);
             }
-            leap.extrapolate(&old, queue);
+            match iteration / CIRCLES {
+                0 => leap.extrapolate(&old, queue),
+                circles => shorten(&old, queue, 1.0 / f64::from(1 + circles)),
+            }
         }
         let what = "approximate mean value analysis";
         Err(ModelError::Diverged { what, iterations: ITERATIONS_MAX })
@@ -391,6 +404,33 @@ mod test {
                 let off = (a.present - b.present) / (1.0 + b.present);
                 assert!(off.abs() < 1e-4, "{method:?}, station {station}: {off:e}");
             }
+        }
+    }
+
+    /// Two stations of several servers that are both nearly full: what those in service relieve
+    /// the others of changes with each step, and whole steps go around in a circle.
+    #[test]
+    fn what_goes_in_circles_settles() {
+        let mut network = Network::default();
+        let one = network.add_station(Station::servers("one", 5));
+        let two = network.add_station(Station::servers("two", 4));
+        let service = |mean_us: f64| Service::exponential(mean_us * 1e-6);
+        let class =
+            |name, population, think_us| Class::closed(name, population).think(service(think_us));
+        let first = class("a", 31, 45.65253).visit(one, service(9.938_668));
+        let second =
+            class("b", 27, 0.1).visit(two, service(4.993_747)).visit(one, service(17.24292));
+        let third = class("c", 19, 49.50984)
+            .visit(one, service(1.5496874987717403))
+            .visit(one, service(6.903_941))
+            .visit(one, service(19.11055))
+            .visit(two, service(83.80452));
+        for class in [first, second, third] {
+            network.add_class(class);
+        }
+        for method in [Method::Auto, Method::Linearizer, Method::Schweitzer] {
+            let found = solve(&network, method).unwrap();
+            assert!(found.stations.iter().all(|station| station.utilisation <= 1.0 + 1e-6));
         }
     }
 
