@@ -84,6 +84,28 @@ impl State {
         self.mark_ready(index);
     }
 
+    /// Whether a turn begins with the ring, not with the lone socket. That one goes first, as after
+    /// a rest the ring tells of its data, too, and takes an entry into the kernel for it. But what
+    /// is queued goes at once, and news of the ring wait for one turn at most.
+    #[inline]
+    pub(crate) fn is_turn_of_ring(&mut self) -> bool {
+        let after_direct = std::mem::take(&mut self.heard_direct);
+        after_direct || self.direct.is_none() || self.ring().has_submission()
+    }
+
+    /// Lets the acknowledgement of the next data go with what is sent next, or 40 ms later. After
+    /// a rest the kernel does not expect that there will be an answer, and acknowledges before
+    /// the data are handed over.
+    pub(crate) fn delay_acknowledgement(&mut self) {
+        let Some(index) = self.direct else { return };
+        let fd = self.socket(index).fd.as_raw_fd();
+        let (level, off) = (libc::IPPROTO_TCP, 0 as libc::c_int);
+        let (value, len) = ((&raw const off).cast(), size_of_val(&off) as libc::socklen_t);
+        // SAFETY: the kernel reads the number that we own, of the size that we name. If it
+        // refuses, the acknowledgement goes at once.
+        unsafe { libc::setsockopt(fd, level, libc::TCP_QUICKACK, value, len) };
+    }
+
     /// Asks the ring to tell when data come, because the core is about to sleep.
     pub(crate) fn watch_direct(&mut self) -> io::Result<()> {
         let Some(index) = self.direct else { return Ok(()) };
