@@ -119,7 +119,7 @@ impl Core {
         if !state.heard_direct {
             if state.in_flight > 0 && state.ring().needs_entry() {
                 state.ring().enter()?;
-                self.give_way_to_host(&mut state);
+                self.give_way_to_peer(&mut state);
             }
             state.reap();
             state.turn_beside_ring();

@@ -122,7 +122,7 @@ impl Socket {
             (false, false) => false,
         };
         if all_sent {
-            self.core.give_way_to_host(&mut state);
+            self.core.give_way_to_peer(&mut state);
             state.recycle_sent(self.index);
         } else {
             state.push_send(self.index);

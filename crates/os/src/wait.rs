@@ -113,10 +113,16 @@ impl Core {
         }
     }
 
-    /// Lets whoever was answered just now go on, if this core is a guest at that one's processor.
+    /// Lets whoever was answered just now go on, if that one may be on this processor: this core
+    /// is its guest, or was woken by it from a rest. Who asks looks for an answer before it yields.
     #[inline]
-    pub(crate) fn give_way_to_host(&self, state: &mut State) {
-        if state.is_guest() && !state.crowd.is_there(self.now()) {
+    pub(crate) fn give_way_to_peer(&self, state: &mut State) {
+        if !state.is_guest() && !state.patience.was_called {
+            return;
+        }
+        let now = self.now();
+        state.patience.was_called &= state.patience.has_rested(now);
+        if (state.is_guest() || state.patience.was_called) && !state.crowd.is_there(now) {
             self.give_way(state);
         }
     }
@@ -137,10 +143,11 @@ impl Core {
         state.ring().wait(span)?;
         let woken = self.now();
         state.slept(woken.since(now), woken);
-        state.patience.slept(woken.since(now), woken);
         state.wake_companion()?;
         state.reap();
-        if state.ready.is_empty() && state.patience.has_rested(woken) {
+        let news = !state.ready.is_empty();
+        state.patience.slept(woken.since(now), woken, news);
+        if !news && state.patience.has_rested(woken) {
             // Something is about to be asked.
             state.delay_acknowledgement();
         }
@@ -163,6 +170,8 @@ pub(crate) struct Patience {
     until: Nanos,
     /// When it last woke from a sleep of [`REST`] or more.
     rested: Nanos,
+    /// News ended that sleep, and it may be less than as much ago.
+    was_called: bool,
 }
 
 impl Patience {
@@ -178,10 +187,10 @@ impl Patience {
         *self = Patience { earned: self.earned.since(spun), until: self.until.max(now), ..*self };
     }
 
-    /// It has slept for so long until now.
-    fn slept(&mut self, span: Nanos, now: Nanos) {
+    /// It has slept for so long until now, when there was news or not.
+    fn slept(&mut self, span: Nanos, now: Nanos, news: bool) {
         if span >= REST {
-            self.rested = now;
+            (self.rested, self.was_called) = (now, news);
         }
     }
 
@@ -256,9 +265,9 @@ mod test {
     fn a_core_is_rested_for_a_moment_after_a_long_sleep() {
         let mut patience = Patience::default();
         assert!(!patience.has_rested(Nanos(1)));
-        patience.slept(Nanos(200_000), Nanos(5_000_000));
+        patience.slept(Nanos(200_000), Nanos(5_000_000), true);
         assert!(!patience.has_rested(Nanos(5_000_100)));
-        patience.slept(Nanos(9_000_000), Nanos(50_000_000));
+        patience.slept(Nanos(9_000_000), Nanos(50_000_000), true);
         assert!(patience.has_rested(Nanos(50_900_000)));
         assert!(!patience.has_rested(Nanos(51_100_000)));
     }
