@@ -20,26 +20,38 @@ pub const ROW: Row = Row {
     title: "NVMe/TCP: a 4 KiB read after 100 ms of idling, mean service time",
     unit: "µs",
     contenders: &[
-        Contender { name: OURS, run: ours },
+        Contender { name: OURS, run: one_queue },
+        Contender { name: OF_FIFTY, run: fifty_queues },
         Contender { name: "two blocking sockets, the same bytes", run: bare },
         Contender { name: "one sleeping thread woken, nothing sent", run: wake },
     ],
 };
 
 const OURS: &str = "drumfire race --rate 10";
+/// Each I/O goes to the next queue, which was idle for five seconds.
+const OF_FIFTY: &str = "drumfire race --rate 10, 50 queues in turn";
 const PAUSE: Duration = Duration::from_millis(100);
 /// A command capsule, and 4 KiB behind the header of a C2HData.
 const THERE: usize = 72;
 const BACK: usize = 4120;
 
-fn ours(bench: &Bench) -> Result<Sample> {
+fn one_queue(bench: &Bench) -> Result<Sample> {
+    ours(bench, 1, 1)
+}
+
+fn fifty_queues(bench: &Bench) -> Result<Sample> {
+    // Longer than each takes to have its first I/O ever.
+    ours(bench, 50, 6)
+}
+
+fn ours(bench: &Bench, targets: u32, ramp_seconds: u64) -> Result<Sample> {
     let args = format!(
-        "race --protocol nvme-tcp --targets 1 --volumes 1 --outstanding 1 --size 4096 --rate 10 \
-         --json --ramp 1 --seconds {}",
+        "race --protocol nvme-tcp --targets {targets} --volumes 1 --outstanding 1 --size 4096 \
+         --rate 10 --json --ramp {ramp_seconds} --seconds {}",
         bench.seconds
     );
     let call = Call { program: "drumfire", args, core: None };
-    Sample::of_service(&bench.programs.run(&call, bench.seconds)?)
+    Sample::of_service(&bench.programs.run(&call, ramp_seconds + bench.seconds)?)
 }
 
 fn bare(bench: &Bench) -> Result<Sample> {
