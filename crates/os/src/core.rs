@@ -104,9 +104,9 @@ impl Core {
     /// each socket, listener, file or waker with news, once.
     ///
     /// With nothing new it waits: it spins for 50 µs, or up to 400 µs if it worked as long before,
-    /// then sleeps, until there is news or `until` has come. A sleep of 10 ms or more ends 0.2 ms
-    /// before that, and the turn with it. `None` waits for news alone; a time that has passed does
-    /// not wait.
+    /// then sleeps, until there is news or `until` has come. A turn that sleeps with 10 ms or more
+    /// left ends without news, too, 0.2 ms before `until` or earlier: the caller looks again. `None`
+    /// waits for news alone; a time that has passed does not wait.
     pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         self.turn_companion(&mut state)?;

@@ -20,8 +20,9 @@ const REST: Nanos = Nanos(1_000_000);
 /// Before a time that it was asked for, a core spins: sleeps end late by a timer's and a virtual
 /// processor's slack.
 const PRECISION: Nanos = Nanos(100_000);
-/// A wait of this length ends early by a [`LONG_LEAD`], so that the owner of the core goes through
-/// its loop once: no cache holds that any more. First I/Os after 100 ms took 10 µs less so.
+/// A sleep with so much left ends by a [`LONG_LEAD`] before the time, and the wait with it, so that
+/// the owner of the core goes through its loop once: no cache holds that any more. First I/Os after
+/// 100 ms took 10 µs less so.
 const LONG: Nanos = Nanos::from_millis(10);
 const LONG_LEAD: Nanos = Nanos(200_000);
 /// While so many I/Os are under way with files behind a thread of the kernel (loop devices), the
@@ -35,7 +36,8 @@ const UNDER_WAY: usize = 40;
 const FEW_SOCKETS: usize = 4;
 
 impl Core {
-    /// Waits until there is something in [`State::ready`], or until then, or [`LONG_LEAD`] before.
+    /// Waits until there is something in [`State::ready`], or until then; what is [`LONG`] ends
+    /// before.
     pub(crate) fn wait(
         &self,
         state: &mut State,
