@@ -105,8 +105,8 @@ impl Core {
     ///
     /// With nothing new it waits: it spins for 50 µs, or up to 400 µs if it worked as long before,
     /// then sleeps, until there is news or `until` has come. A turn that sleeps with 10 ms or more
-    /// left ends without news, too, 0.2 ms before `until` or earlier: the caller looks again. `None`
-    /// waits for news alone; a time that has passed does not wait.
+    /// left ends without news, too, 0.2 ms before `until` or earlier: the caller looks again.
+    /// `None` waits for news alone; a time that has passed does not wait.
     pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         self.turn_companion(&mut state)?;
