@@ -96,8 +96,7 @@ impl State {
     /// Lets the acknowledgement of the next data go with what is sent next, or 40 ms later. After
     /// a rest the kernel does not expect that there will be an answer, and acknowledges before
     /// the data are handed over.
-    pub(crate) fn delay_acknowledgement(&mut self) {
-        let Some(index) = self.direct else { return };
+    pub(crate) fn delay_acknowledgement(&mut self, index: u32) {
         let fd = self.socket(index).fd.as_raw_fd();
         let (level, off) = (libc::IPPROTO_TCP, 0 as libc::c_int);
         let (value, len) = ((&raw const off).cast(), size_of_val(&off) as libc::socklen_t);

@@ -149,9 +149,12 @@ impl Core {
         state.reap();
         let news = !state.ready.is_empty();
         state.patience.slept(woken.since(now), woken, news);
-        if !news && state.patience.has_rested(woken) {
+        if !news
+            && state.patience.has_rested(woken)
+            && let Some(direct) = state.direct
+        {
             // Something is about to be asked.
-            state.delay_acknowledgement();
+            state.delay_acknowledgement(direct);
         }
         Ok(woken)
     }
@@ -197,7 +200,7 @@ impl Patience {
     }
 
     /// Whether it woke from a long sleep just now.
-    fn has_rested(&self, now: Nanos) -> bool {
+    pub(crate) fn has_rested(&self, now: Nanos) -> bool {
         self.rested > Nanos(0) && now.since(self.rested) < REST
     }
 

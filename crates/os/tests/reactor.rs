@@ -376,10 +376,8 @@ fn unacknowledged(socket: &TcpStream) -> libc::c_int {
     bytes
 }
 
-#[test]
-fn after_a_rest_an_acknowledgement_does_not_go_before_the_data_are_taken() {
-    let core = core();
-    let (socket, mut peer) = pair(&core);
+/// Asks after rests until the acknowledgement of an answer does not go before it is taken.
+fn asks_after_rests(core: &Core, socket: &Socket, mut peer: TcpStream) {
     peer.set_nodelay(true).unwrap();
     let mut bytes = Vec::new();
     let mut asked = 0;
@@ -387,13 +385,29 @@ fn after_a_rest_an_acknowledgement_does_not_go_before_the_data_are_taken() {
         bytes.clear();
         asked += 1;
         core.turn(Some(core.now() + Nanos::from_millis(100)), &mut Vec::new()).unwrap();
-        socket.send(&mut chain(&core, &[1; 72]));
+        socket.send(&mut chain(core, &[1; 72]));
+        core.turn(Some(Nanos(0)), &mut Vec::new()).unwrap();
         peer.read_exact(&mut [0; 72]).unwrap();
         peer.write_all(&[2; 4120]).unwrap();
-        turn_until(&core, || received(&socket, &mut bytes) == 4120);
+        turn_until(core, || received(socket, &mut bytes) == 4120);
         // At first the kernel has seen no rest.
         unacknowledged(&peer) == 4120 && asked > 1
     });
+}
+
+#[test]
+fn after_a_rest_an_acknowledgement_does_not_go_before_the_data_are_taken() {
+    let core = core();
+    let (socket, peer) = pair(&core);
+    asks_after_rests(&core, &socket, peer);
+}
+
+#[test]
+fn after_a_rest_one_of_many_sockets_acknowledges_no_sooner() {
+    let core = core();
+    let _others = [pair(&core), pair(&core)];
+    let (socket, peer) = pair(&core);
+    asks_after_rests(&core, &socket, peer);
 }
 
 #[test]
