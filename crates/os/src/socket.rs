@@ -125,7 +125,8 @@ impl Socket {
             self.core.give_way_to_peer(&mut state);
             state.recycle_sent(self.index);
         } else {
-            if state.patience.has_rested(self.core.now()) {
+            // A core that was woken by news answers, and expects no data.
+            if !state.patience.was_called && state.patience.has_rested(self.core.now()) {
                 state.delay_acknowledgement(self.index);
             }
             state.push_send(self.index);

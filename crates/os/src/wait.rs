@@ -176,7 +176,7 @@ pub(crate) struct Patience {
     /// When it last woke from a sleep of [`REST`] or more.
     rested: Nanos,
     /// News ended that sleep, and it may be less than as much ago.
-    was_called: bool,
+    pub(crate) was_called: bool,
 }
 
 impl Patience {
