@@ -18,6 +18,7 @@ use crate::listener::ListenerState;
 use crate::pipe::Pipe;
 use crate::polled::PolledRing;
 use crate::receive::ReceiveBuffers;
+use crate::refill::Refill;
 use crate::ring::{Features, OpenRingError, Ring};
 use crate::socket::SocketState;
 use crate::wait::Patience;
@@ -62,7 +63,7 @@ impl Core {
             aio: None,
             polled: Vec::new(),
             answers: Vec::with_capacity(1024),
-            starved: Vec::with_capacity(1024),
+            refill: Refill::new(),
             batch: Vec::with_capacity(4096),
             ready: Vec::with_capacity(1024),
             queued_files: 0,
@@ -110,6 +111,7 @@ impl Core {
     pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         self.turn_companion(&mut state)?;
+        state.receive.turn();
         state.refill();
         let ring_first = state.is_turn_of_ring();
         if !ring_first {
@@ -184,7 +186,7 @@ pub(crate) struct State {
     pub(crate) polled: Vec<PolledRing>,
     answers: Vec<(u64, i32)>,
     /// Sockets that wait for a receive buffer.
-    pub(crate) starved: Vec<u32>,
+    pub(crate) refill: Refill,
     pub(crate) batch: Vec<(u64, i32, u32)>,
     pub(crate) ready: Vec<u32>,
     /// I/Os of files that were queued since the kernel was last entered.
@@ -237,9 +239,10 @@ impl State {
         let slot = std::mem::replace(&mut self.slots[index as usize], Slot::Free);
         if let Slot::Socket(mut socket) = slot {
             socket.chain.recycle(&self.pool);
+            if socket.waits {
+                self.refill.forget(index);
+            }
         }
-        // Whoever gets the slot next waits for nothing yet.
-        self.starved.retain(|starved| *starved != index);
         self.free.push(index);
     }
 
@@ -286,13 +289,16 @@ impl State {
         self.ready.clear();
     }
 
-    /// Arms the receives that waited for buffers.
-    fn refill(&mut self) {
-        self.receive.turn();
-        // Those that find no buffer again are appended and wait for the next turn.
-        for _ in 0..self.starved.len() {
-            let index = self.starved.swap_remove(0);
-            self.arm_receive(index);
+    /// Arms receives that wait for buffers, as many as there are buffers.
+    pub(crate) fn refill(&mut self) {
+        if self.refill.is_empty() {
+            return;
+        }
+        let (arming, count) = self.refill.plan(self.receive.free());
+        for _ in 0..count {
+            let Some(index) = self.refill.next() else { return };
+            self.socket(index).waits = false;
+            self.arm_receive(index, arming);
         }
     }
 
@@ -315,7 +321,7 @@ impl State {
                 Kind::Accept => self.accepted(index, result),
                 Kind::File => self.file_done(index, part, result),
                 Kind::Wake => self.woken(index),
-                Kind::Watch => self.watched(index),
+                Kind::Watch => self.watched(index, result),
             }
         }
         self.batch = batch;

@@ -41,10 +41,10 @@ impl State {
     pub(crate) fn begin_receiving(&mut self, index: u32) {
         if let Some(other) = self.direct.take() {
             self.socket(other).mode = Mode::Ring;
-            self.arm_receive(other);
+            self.begin_on_ring(other);
         }
         if self.live_sockets > FEW {
-            return self.arm_receive(index);
+            return self.begin_on_ring(index);
         }
         self.socket(index).mode = Mode::Direct;
         self.direct = Some(index);
@@ -108,8 +108,13 @@ impl State {
     /// Asks the ring to tell when data come, because the core is about to sleep.
     pub(crate) fn watch_direct(&mut self) -> io::Result<()> {
         let Some(index) = self.direct else { return Ok(()) };
+        self.watch(index)
+    }
+
+    /// Asks the ring to tell when data come on a socket.
+    pub(crate) fn watch(&mut self, index: u32) -> io::Result<()> {
         let socket = self.socket(index);
-        if socket.watched || socket.ended.is_some() {
+        if socket.watched || socket.dropped || socket.ended.is_some() {
             return Ok(());
         }
         socket.watched = true;
@@ -119,9 +124,15 @@ impl State {
         unsafe { self.push(entry, Kind::Watch, index, 0) }
     }
 
-    pub(crate) fn watched(&mut self, index: u32) {
+    /// Data have come, or the poll failed.
+    pub(crate) fn watched(&mut self, index: u32, result: i32) {
         self.socket(index).watched = false;
-        self.receive_direct();
+        match self.socket(index).mode {
+            Mode::Direct => self.receive_direct(),
+            // What an error of the poll means, the receive finds out.
+            Mode::Ring if result != -libc::ECANCELED => self.wait_for_buffer(index),
+            Mode::Ring => {}
+        }
         self.free_socket(index);
     }
 

@@ -17,6 +17,11 @@ pub fn is_full(errno: i32) -> bool {
     [libc::ENOSPC, libc::EDQUOT].contains(&errno)
 }
 
+/// Whether an error says that no file can be opened, by this process or the host.
+pub fn is_out_of_files(error: &Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| [libc::EMFILE, libc::ENFILE].contains(&errno))
+}
+
 /// Those that I/O on files and devices ends in.
 const NAMES: [(i32, &str); 26] = [
     (libc::EPERM, "EPERM"),

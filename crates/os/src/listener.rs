@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use io_uring::opcode;
 use io_uring::types::Fd;
-use socket2::{Domain, Protocol, Type};
+use socket2::{Domain, Type};
 
 use crate::core::{Core, Kind, Slot, State, Token};
 use crate::socket::avoid_pacing;
@@ -21,37 +21,34 @@ pub struct Listener {
     address: SocketAddr,
 }
 
-/// Listens on `address` together with the listeners of the other cores.
+/// Listens on `address` with one socket for each of `cpus`, all on the same port.
 ///
-/// With `cpu`, connections whose packets arrive on that processor come to this one, so that both
-/// ends of a local connection, or the interrupt and the connection, share a core.
-pub fn listen(address: SocketAddr, cpu: Option<usize>) -> io::Result<TcpListener> {
-    let domain = Domain::for_address(address);
-    let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    avoid_pacing(&socket, address);
-    if let Some(cpu) = cpu {
-        socket.set_cpu_affinity(cpu)?;
+/// With a processor, connections whose packets arrive on it come to that socket, so that both ends
+/// of a local connection, or the interrupt and the connection, share a core.
+///
+/// # Errors
+///
+/// `AddrInUse` when anything listens there already, a server of the same kind too: the first socket
+/// is bound alone, and only then lets the others share its port.
+pub fn listen(address: SocketAddr, cpus: &[Option<usize>]) -> io::Result<Vec<TcpListener>> {
+    let mut listeners: Vec<TcpListener> = Vec::with_capacity(cpus.len());
+    let mut bound = address;
+    for cpu in cpus {
+        let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(!listeners.is_empty())?;
+        avoid_pacing(&socket, address);
+        if let Some(cpu) = cpu {
+            socket.set_cpu_affinity(*cpu)?;
+        }
+        socket.bind(&bound.into())?;
+        socket.listen(BACKLOG)?;
+        socket.set_reuse_port(cpus.len() > 1)?;
+        let listener = TcpListener::from(socket);
+        bound = listener.local_addr()?;
+        listeners.push(listener);
     }
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// Whether something listens on `address` already, on this machine. Listeners that share a port
-/// would not notice, so whoever calls [`listen`] for the first core asks this before.
-pub fn is_taken(address: SocketAddr) -> io::Result<bool> {
-    if address.port() == 0 {
-        return Ok(false);
-    }
-    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    match socket.bind(&address.into()) {
-        Ok(()) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(true),
-        Err(error) => Err(error),
-    }
+    Ok(listeners)
 }
 
 impl Listener {

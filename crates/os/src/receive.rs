@@ -69,6 +69,11 @@ impl ReceiveBuffers {
         if self.ring.is_some() { None } else { self.spare.pop() }
     }
 
+    /// How many buffers the next receives find.
+    pub(crate) fn free(&self) -> usize {
+        self.ring.as_ref().map_or(self.spare.len(), |ring| usize::from(ring.demand.offered))
+    }
+
     /// Notes that the kernel took a buffer out of the ring, if there is one.
     pub(crate) fn taken(&mut self) {
         if let Some(ring) = &mut self.ring {

@@ -16,6 +16,7 @@ use crate::core::{Core, Kind, Slot, State, Token};
 use crate::direct::{Arrival, Mode};
 use crate::receive::{BUFFER_BYTES, GROUP};
 use crate::reference;
+use crate::refill::Arming;
 
 /// One send takes at most so many pieces: the kernel's limit for a message.
 const PIECES_PER_SEND: usize = 1024;
@@ -43,6 +44,12 @@ impl std::fmt::Display for End {
                 write!(f, "the connection broke: {}", io::Error::from_raw_os_error(*errno))
             }
         }
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        End::Broken(error.raw_os_error().unwrap_or(libc::EIO))
     }
 }
 
@@ -209,6 +216,8 @@ pub(crate) struct SocketState {
     pub(crate) watched: bool,
     /// A receive is with the kernel.
     receiving: bool,
+    /// It stands on the list of those that wait for a buffer.
+    pub(crate) waits: bool,
     /// Filled buffers not yet received by the owner: (buffer, length).
     chunks: VecDeque<(u16, u32)>,
     /// What is being sent, or was sent last.
@@ -225,7 +234,7 @@ pub(crate) struct SocketState {
     pub(crate) parts: Vec<libc::iovec>,
     pub(crate) ended: Option<End>,
     /// The owner is gone: the slot is freed when the kernel has nothing of it any more.
-    dropped: bool,
+    pub(crate) dropped: bool,
     pub(crate) ready: bool,
 }
 
@@ -240,6 +249,7 @@ impl SocketState {
             arrived: None,
             watched: false,
             receiving: false,
+            waits: false,
             chunks: VecDeque::with_capacity(16),
             chain: Chain::default(),
             sent_bytes: 0,
@@ -264,35 +274,56 @@ impl State {
         }
     }
 
-    /// Gives the kernel a receive for this socket, or puts it on the list of those that wait.
-    pub(crate) fn arm_receive(&mut self, index: u32) {
+    /// Lets the ring tell of data on this socket, or receive them.
+    pub(crate) fn begin_on_ring(&mut self, index: u32) {
+        if self.ring().features.multishot_receive {
+            return self.arm_receive(index, Arming::Multishot);
+        }
+        // A receive would hold a buffer until there are data, and there are fewer than sockets.
+        if let Err(error) = self.watch(index) {
+            self.end_socket(index, End::from(error));
+        }
+    }
+
+    /// Puts a socket on the list of those that wait for a buffer.
+    pub(crate) fn wait_for_buffer(&mut self, index: u32) {
+        let socket = self.socket(index);
+        if socket.dropped || socket.receiving || socket.ended.is_some() {
+            return;
+        }
+        if !std::mem::replace(&mut socket.waits, true) {
+            self.refill.wait(index);
+        }
+    }
+
+    /// Gives the kernel a receive for this socket, for which there is a buffer.
+    pub(crate) fn arm_receive(&mut self, index: u32, arming: Arming) {
         let multishot = self.ring().features.multishot_receive;
         let socket = self.socket(index);
         if socket.dropped || socket.receiving || socket.ended.is_some() {
             return;
         }
-        let (fd, registered) = (socket.fd.as_raw_fd(), socket.registered);
+        let (fd, registered) = (Fd(socket.fd.as_raw_fd()), socket.registered);
         let (entry, part) = if multishot {
-            let entry = match registered {
-                true => opcode::RecvMulti::new(Fixed(index), GROUP).build(),
-                false => opcode::RecvMulti::new(Fd(fd), GROUP).build(),
-            };
-            (entry, 0)
+            (provided_receive(index, fd, registered, arming), 0)
         } else {
-            let Some(id) = self.receive.take() else { return self.starved.push(index) };
-            let address = self.receive.address(id);
-            let len = BUFFER_BYTES as u32;
+            let Some(id) = self.receive.take() else { return self.wait_for_buffer(index) };
+            let (address, len) = (self.receive.address(id), BUFFER_BYTES as u32);
             let entry = match registered {
-                true => opcode::Recv::new(Fixed(index), address, len).build(),
-                false => opcode::Recv::new(Fd(fd), address, len).build(),
+                true => opcode::Recv::new(Fixed(index), address, len).flags(libc::MSG_DONTWAIT),
+                false => opcode::Recv::new(fd, address, len).flags(libc::MSG_DONTWAIT),
             };
-            (entry, u32::from(id))
+            (entry.build(), u32::from(id))
         };
         self.socket(index).receiving = true;
         // SAFETY: the buffers belong to the core and are given to nobody else until the completion.
         let pushed = unsafe { self.push(entry, Kind::Receive, index, part) };
         if let Err(error) = pushed {
-            self.end_socket(index, End::Broken(error.raw_os_error().unwrap_or(libc::EIO)));
+            self.socket(index).receiving = false;
+            if !multishot {
+                self.receive.give(part as u16);
+            }
+            self.end_socket(index, End::from(error));
         }
     }
 
@@ -311,13 +342,16 @@ impl State {
         }
         match result {
             0 => self.end_socket(index, End::Closed),
-            1.. if !more => self.arm_receive(index),
+            // It has had its turn.
+            1.. if !more && multishot => self.wait_for_buffer(index),
+            1.. if !more && result as usize == BUFFER_BYTES => self.wait_for_buffer(index),
+            1.. if !more => self.begin_on_ring(index),
             // No free buffer: the data stay in the socket until one is.
             _ if result == -libc::ENOBUFS => {
                 self.receive.wanted();
-                self.starved.push(index);
+                self.wait_for_buffer(index);
             }
-            _ if result == -libc::EINTR || result == -libc::EAGAIN => self.arm_receive(index),
+            _ if result == -libc::EINTR || result == -libc::EAGAIN => self.begin_on_ring(index),
             ..0 => self.end_socket(index, End::Broken(-result)),
             1.. => {}
         }
@@ -338,7 +372,7 @@ impl State {
         let pushed = unsafe { self.push(entry, Kind::Send, index, 0) };
         if let Err(error) = pushed {
             self.socket(index).sending = false;
-            self.end_socket(index, End::Broken(error.raw_os_error().unwrap_or(libc::EIO)));
+            self.end_socket(index, End::from(error));
         }
     }
 
@@ -391,6 +425,21 @@ impl State {
             self.remove(index);
         }
     }
+}
+
+/// A receive into buffers that the kernel takes when there are data.
+fn provided_receive(index: u32, fd: Fd, registered: bool, arming: Arming) -> squeue::Entry {
+    let none = std::ptr::null_mut();
+    match (arming, registered) {
+        (Arming::Multishot, true) => opcode::RecvMulti::new(Fixed(index), GROUP).build(),
+        (Arming::Multishot, false) => opcode::RecvMulti::new(fd, GROUP).build(),
+        (Arming::Once, true) => once(opcode::Recv::new(Fixed(index), none, 0)),
+        (Arming::Once, false) => once(opcode::Recv::new(fd, none, 0)),
+    }
+}
+
+fn once(receive: opcode::Recv) -> squeue::Entry {
+    receive.buf_group(GROUP).build().flags(squeue::Flags::BUFFER_SELECT)
 }
 
 impl SocketState {

@@ -214,6 +214,8 @@ impl State {
     /// Looks everywhere once.
     #[inline]
     fn has_news(&mut self) -> io::Result<bool> {
+        // Sockets that were armed and had no data left their buffers to the next ones.
+        self.refill();
         self.receive_direct();
         if !self.ready.is_empty() {
             return Ok(true);

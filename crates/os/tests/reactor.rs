@@ -216,9 +216,10 @@ fn a_socket_that_waits_for_a_buffer_may_go() {
 #[test]
 fn accepts_and_notices_a_taken_port() {
     let core = core();
-    let socket = os::listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let socket = os::listen("127.0.0.1:0".parse().unwrap(), &[None]).unwrap().remove(0);
     let listener = Listener::new(&core, socket).unwrap();
-    assert!(os::is_taken(listener.address()).unwrap());
+    let taken = os::listen(listener.address(), &[None, None]).unwrap_err();
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
     let peers: Vec<_> = (0..5).map(|_| TcpStream::connect(listener.address()).unwrap()).collect();
     let mut accepted = Vec::new();
     turn_until(&core, || {
@@ -228,6 +229,70 @@ fn accepts_and_notices_a_taken_port() {
     let address = listener.address();
     drop((listener, accepted, peers));
     turn_until(&core, || TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_port_is_shared_by_the_sockets_of_one_call_and_by_no_others() {
+    for round in 0..20 {
+        let free = os::listen("127.0.0.1:0".parse().unwrap(), &[None]).unwrap().remove(0);
+        let address = free.local_addr().unwrap();
+        drop(free);
+        // Two servers that start at the same time.
+        let start = std::sync::Barrier::new(2);
+        let listen = || {
+            start.wait();
+            os::listen(address, &[None; 3]).ok()
+        };
+        let both = std::thread::scope(|scope| {
+            let other = scope.spawn(listen);
+            [listen(), other.join().unwrap()]
+        });
+        let sockets: Vec<_> = both.into_iter().flatten().collect();
+        assert!(sockets.len() < 2, "round {round}: both listen on {address}");
+    }
+    let sockets = os::listen("127.0.0.1:0".parse().unwrap(), &[None; 3]).unwrap();
+    let address = sockets[0].local_addr().unwrap();
+    sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
+    let _peers: Vec<_> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let accepted = |socket: &TcpListener| std::iter::from_fn(|| socket.accept().ok()).count();
+    let counts: Vec<_> = sockets.iter().map(accepted).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 60);
+    assert!(counts.iter().all(|count| *count > 0), "each has its share: {counts:?}");
+}
+
+/// Peers that all send more than the core has buffers for: how many bytes each socket had when the
+/// first had `enough`.
+fn race_of_floods(count: usize, enough: usize) -> Vec<usize> {
+    let core = core();
+    let mut pairs: Vec<_> = (0..count).map(|_| pair(&core)).collect();
+    std::thread::scope(|scope| {
+        let peers: Vec<TcpStream> =
+            pairs.iter_mut().map(|(_, peer)| peer.try_clone().unwrap()).collect();
+        for mut peer in peers {
+            scope.spawn(move || while peer.write_all(&[7; 64 << 10]).is_ok() {});
+        }
+        let mut had = vec![0; count];
+        turn_until(&core, || {
+            for ((socket, _), had) in pairs.iter().zip(&mut had) {
+                while let Some(chunk) = socket.receive() {
+                    *had += chunk.len();
+                }
+            }
+            had.iter().any(|had| *had >= enough)
+        });
+        for (_, peer) in &pairs {
+            peer.shutdown(std::net::Shutdown::Both).unwrap();
+        }
+        had
+    })
+}
+
+#[test]
+fn of_many_sockets_that_receive_each_gets_buffers_in_turn() {
+    // There are 64 buffers.
+    let had = race_of_floods(150, 4 << 20);
+    let starved = had.iter().filter(|had| **had == 0).count();
+    assert_eq!(starved, 0, "{starved} of {} sockets had nothing: {had:?}", had.len());
 }
 
 /// An empty file that goes with the last of its descriptors.

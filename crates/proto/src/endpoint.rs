@@ -72,6 +72,13 @@ pub trait Target: Endpoint {
     /// What waited in `out` is on its way: commands that wait for room there may go on.
     fn drained(&mut self, _out: &mut Outbox) {}
 
+    /// Whether commands wait for a buffer. They go on with the next word of the peer, the next
+    /// answer of a volume, or when [`drained`](Self::drained) is called after others have given
+    /// buffers back.
+    fn starves(&self) -> bool {
+        false
+    }
+
     /// Whether the peer has yet to say who it is: such connections are few and short-lived.
     fn half_open(&self) -> bool {
         false

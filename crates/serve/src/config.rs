@@ -54,6 +54,9 @@ pub struct Limits {
     pub commands: u16,
     /// Bytes that a peer may leave unread before it is cut off, beyond what its commands answer.
     pub unread_bytes: usize,
+    /// A connection that has sent so many bytes is served again when the others were. By default
+    /// two receive buffers of a core: what a peer with 64 writes of 4 KiB under way sends.
+    pub share_bytes: usize,
     /// How long a login may take.
     pub login_timeout: Nanos,
 }
@@ -65,6 +68,7 @@ impl Default for Limits {
             half_open: 256,
             commands: 128,
             unread_bytes: 64 << 20,
+            share_bytes: 256 << 10,
             login_timeout: Nanos::from_secs(15),
         }
     }

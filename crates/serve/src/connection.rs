@@ -1,24 +1,29 @@
 //! One connection: a socket, an end of a protocol, and what waits to be sent.
 
 use block::{Chain, Done, Nanos};
-use os::{End, Socket};
+use os::{End, ReactorSocket};
 use proto::{Ending, Outbox, Target};
 
 /// A peer that reads nothing is given so long to take our last words.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
 /// A connection of one core.
-pub(crate) struct Connection {
-    pub(crate) socket: Socket,
+pub(crate) struct Connection<S> {
+    pub(crate) socket: S,
     pub(crate) end: Box<dyn Target>,
     pub(crate) out: Outbox,
+    /// No other connection of the server has it.
+    pub(crate) number: u32,
     /// What was sent last; exchanged for what to send next.
     chain: Chain,
     /// I/Os that are with a volume.
     pub(crate) under_way: usize,
+    /// It stands on the list of those that are to be served in this turn.
+    pub(crate) is_queued: bool,
+    /// It stands on the list of those that wait for a buffer of the core.
+    pub(crate) is_hungry: bool,
     /// Who is there, for the log.
     pub(crate) peer: String,
-    pub(crate) since: Nanos,
     /// When the connection is over, whether the peer took our last words or not.
     farewell: Option<Nanos>,
     gone: bool,
@@ -34,34 +39,53 @@ pub(crate) enum Outcome {
     Over(Option<String>),
 }
 
-impl Connection {
+impl<S: ReactorSocket> Connection<S> {
     pub(crate) fn new(
-        socket: Socket,
+        socket: S,
         end: Box<dyn Target>,
         out: Outbox,
+        number: u32,
         peer: String,
-        since: Nanos,
-    ) -> Connection {
-        let chain = Chain::default();
-        let (under_way, farewell, gone) = (0, None, false);
-        Connection { socket, end, out, chain, under_way, peer, since, farewell, gone }
+    ) -> Connection<S> {
+        Connection {
+            socket,
+            end,
+            out,
+            number,
+            chain: Chain::default(),
+            under_way: 0,
+            is_queued: false,
+            is_hungry: false,
+            peer,
+            farewell: None,
+            gone: false,
+        }
     }
 
-    /// Hands what has come to the protocol and counts its bytes. An error ends the connection after
-    /// its last words.
-    pub(crate) fn receive(&mut self, now: Nanos, bytes: &mut usize) -> Result<(), Ending> {
+    /// Hands to the protocol what has come, until that were `most` bytes or more, and counts them.
+    /// Whether there may be more. An error ends the connection after its last words.
+    pub(crate) fn receive(
+        &mut self,
+        now: Nanos,
+        most: usize,
+        bytes: &mut usize,
+    ) -> Result<bool, Ending> {
         while let Some(chunk) = self.socket.receive() {
             *bytes += chunk.len();
             if self.farewell.is_none() {
                 self.end.receive(now, &chunk, &mut self.out)?;
             }
+            if *bytes >= most {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Answers a request.
+    #[inline]
     pub(crate) fn complete(&mut self, now: Nanos, done: Done) {
-        self.under_way -= 1;
+        self.under_way = self.under_way.checked_sub(1).expect("a request is answered once");
         self.end.complete(now, done, &mut self.out);
     }
 

@@ -8,6 +8,7 @@
 
 mod config;
 mod connection;
+mod connections;
 mod log;
 mod mailbox;
 mod portal;
@@ -15,7 +16,13 @@ mod protocol;
 mod server;
 mod shared;
 mod sweeps;
+mod thread;
+mod units;
 
 pub use crate::config::{Export, Limits, ServeConfig};
 pub use crate::log::Log;
+pub use crate::portal::Portal;
+pub use crate::protocol::{Protocol, Protocols};
 pub use crate::server::{ServeError, Server};
+pub use crate::shared::Shared;
+pub use crate::units::LaneSource;

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use os::Waker;
 use proto::Notice;
 
 /// Notices that wait for a core at most. A core looks once a turn, and each notice takes a login or
@@ -16,14 +15,17 @@ pub(crate) struct Mailbox {
     /// Looked at in every turn of the core's loop, so that it need not take the lock for nothing.
     full: AtomicBool,
     notices: Mutex<Vec<Notice>>,
-    waker: OnceLock<Waker>,
+    wake: OnceLock<Wake>,
 }
 
+/// Wakes a core, from any thread.
+struct Wake(Box<dyn Fn() + Send + Sync>);
+
 impl Mailbox {
-    /// Who is to be woken for what is put in here.
-    pub(crate) fn belongs_to(&self, waker: Waker) {
+    /// What wakes the core for what is put in here.
+    pub(crate) fn belongs_to(&self, wake: impl Fn() + Send + Sync + 'static) {
         // Set by the one thread that reads here.
-        let _ = self.waker.set(waker);
+        let _ = self.wake.set(Wake(Box::new(wake)));
     }
 
     /// Puts a notice in and wakes the core. False if there is no room.
@@ -37,8 +39,8 @@ impl Mailbox {
         }
         notices.push(notice.clone());
         self.full.store(true, Ordering::Release);
-        if let Some(waker) = self.waker.get() {
-            waker.wake();
+        if let Some(Wake(wake)) = self.wake.get() {
+            wake();
         }
         true
     }

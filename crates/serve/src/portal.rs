@@ -1,47 +1,44 @@
-//! One core of a server: its listeners, its connections, its lanes, and the loop over them.
+//! One core of a server: its listeners, its connections, its units, and the loop over them.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
 
-use block::{Done, Io, Lane, Nanos, Tag};
-use os::{Companion, Core, Job, Listener, Socket, Token, Turned};
+use block::{Cause, Done, Nanos, Plant, Tag, planted};
+use os::{Reactor, ReactorListener, ReactorStream, Token};
 use proto::{Notice, Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
+use crate::connections::Connections;
 use crate::protocol::Protocol;
 use crate::shared::Shared;
 use crate::sweeps::Sweeps;
+use crate::units::{LaneSource, Units};
 
-/// Beside another loop a turn ends after so many bytes: what it has moved is then still in the
-/// second level cache when the other loop takes it.
-const PART_BYTES: usize = 256 << 10;
+/// Where others than this core's volumes and peers may give buffers back, connections that wait
+/// for some try again so often.
+const FEEDING: Nanos = Nanos::from_millis(1);
 /// How long peers have to leave when the server ends.
 const LEAVING: Nanos = Nanos::from_secs(2);
 
 /// One core of a server.
-pub(crate) struct Portal {
-    core: Core,
+pub struct Portal<R: Reactor> {
+    core: R,
     /// Which of the server's cores it is.
     index: usize,
     shared: Arc<Shared>,
-    listeners: Vec<(Listener, Protocol)>,
-    connections: Vec<Option<Box<Connection>>>,
-    free: Vec<usize>,
-    /// By token of the socket: which connection it belongs to.
-    owners: Vec<Option<usize>>,
-    /// By unit: made when it is first asked for.
-    lanes: Vec<Option<Way>>,
-    /// Units whose lanes have something under way.
-    busy: Vec<usize>,
+    listeners: Vec<(R::Listener, Protocol)>,
+    /// An accept has failed: listeners are to accept again in the next sweep.
+    is_deaf: bool,
+    connections: Connections<R::Socket>,
+    units: Units<R>,
     /// Connections that something was written to and not yet flushed.
     unflushed: Vec<usize>,
-    done: Vec<Done>,
+    /// Connections whose commands wait for a buffer, by slot, the longest waiting first.
+    hungry: VecDeque<usize>,
+    /// When these are looked after next.
+    feed_at: Nanos,
     /// Sockets and listeners with news, in the order in which they came.
     ready: VecDeque<Token>,
     news: Vec<Token>,
@@ -50,34 +47,28 @@ pub(crate) struct Portal {
     end: Option<Nanos>,
 }
 
-/// This core's way to a volume, and what is to go there next.
-struct Way {
-    lane: Box<dyn Lane>,
-    batch: VecDeque<Io>,
-    under_way: usize,
-}
-
-impl Portal {
-    pub(crate) fn new(
-        core: Core,
+impl<R: Reactor> Portal<R> {
+    /// Core number `index` of a server, which serves on `listeners` from the lanes of `source`.
+    pub fn new(
+        core: R,
         index: usize,
         shared: Arc<Shared>,
-        listeners: Vec<(Listener, Protocol)>,
-    ) -> Portal {
-        let lanes = shared.volumes.iter().map(|_| None).collect();
+        listeners: Vec<(R::Listener, Protocol)>,
+        source: Box<dyn LaneSource<R>>,
+    ) -> Portal<R> {
+        let units = Units::new(shared.units.len(), source);
         let sweeps = Sweeps::new(core.now());
         Portal {
             core,
             index,
             shared,
             listeners,
-            connections: Vec::new(),
-            free: Vec::new(),
-            owners: Vec::new(),
-            lanes,
-            busy: Vec::with_capacity(64),
+            is_deaf: false,
+            connections: Connections::new(),
+            units,
             unflushed: Vec::with_capacity(1024),
-            done: Vec::with_capacity(1024),
+            hungry: VecDeque::new(),
+            feed_at: Nanos(0),
             ready: VecDeque::with_capacity(1024),
             news: Vec::with_capacity(1024),
             sweeps,
@@ -85,50 +76,53 @@ impl Portal {
         }
     }
 
-    /// Serves until the server is asked to stop, and a little longer: peers are asked to leave.
-    /// Runs the jobs that others have for this thread, and goes on beside them.
-    pub(crate) fn run(self, jobs: &Receiver<Job>) -> io::Result<()> {
-        let portal = Rc::new(RefCell::new(self));
-        loop {
-            if let Ok(job) = jobs.try_recv() {
-                job(portal.clone());
-            }
-            let mut portal = portal.borrow_mut();
-            if portal.has_ended() {
-                return Ok(());
-            }
-            let until = portal.wake();
-            portal.take_turn(until, usize::MAX)?;
-        }
+    /// The reactor.
+    pub fn core(&self) -> &R {
+        &self.core
     }
 
     /// Whether the server was asked to stop and all peers have left, or had time to.
-    fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         if !self.shared.stopping() {
             return false;
         }
         let end = self.end.unwrap_or_else(|| self.ask_to_leave());
         self.end = Some(end);
-        !self.has_connections() || self.core.now() >= end
+        self.connections.is_empty() || self.core.now() >= end
     }
 
-    /// When there is something to do if nothing comes before.
-    fn wake(&self) -> Option<Nanos> {
-        let sweep = self.has_connections().then_some(self.sweeps.due());
-        let wake = self.busy.iter().filter_map(|unit| self.lanes[*unit].as_ref()?.lane.wake());
-        wake.chain(sweep).min()
+    /// When there is something to do if nothing comes before: at once if something waits already.
+    pub fn wake(&self) -> Option<Nanos> {
+        if !self.ready.is_empty() {
+            return Some(Nanos(0));
+        }
+        let sweep = self.awaits_sweep().then_some(self.sweeps.due());
+        let feed = (!self.hungry.is_empty()).then_some(self.feed_at);
+        self.units.wake().into_iter().chain(sweep).chain(feed).min()
     }
 
-    /// Waits for news until then, and serves those that came first, until so many bytes were moved.
+    /// Waits for news until then, and serves those that came first, until `most_bytes` were moved.
     /// Whether there were any.
-    fn take_turn(&mut self, until: Option<Nanos>, most_bytes: usize) -> io::Result<bool> {
+    ///
+    /// # Errors
+    ///
+    /// Those of the core, which is of no more use.
+    pub fn take_turn(&mut self, until: Option<Nanos>, most_bytes: usize) -> io::Result<bool> {
         let until = if self.ready.is_empty() { until } else { Some(Nanos(0)) };
-        let awaits_sweep = self.has_connections();
+        let awaits_sweep = self.awaits_sweep();
         self.core.turn(until, &mut self.news)?;
-        self.ready.extend(self.news.drain(..));
+        for token in self.news.drain(..) {
+            let connection = self.connections.of(token).and_then(|slot| self.connections.get(slot));
+            if connection.is_none_or(|it| !std::mem::replace(&mut it.is_queued, true)) {
+                self.ready.push_back(token);
+            }
+        }
         let now = self.core.now();
         for notice in self.shared.mailboxes[self.index].take() {
             self.tell(&notice, None, now);
+        }
+        if !self.hungry.is_empty() {
+            self.feed(now);
         }
         let news = !self.ready.is_empty();
         let mut moved_bytes = 0;
@@ -137,7 +131,7 @@ impl Portal {
         {
             moved_bytes += self.serve(token, now);
         }
-        if !self.busy.is_empty() {
+        if self.units.has_busy() {
             self.poll_busy(now);
         }
         self.flush(now);
@@ -147,29 +141,29 @@ impl Portal {
         Ok(news)
     }
 
-    fn has_connections(&self) -> bool {
-        self.free.len() < self.connections.len()
+    fn awaits_sweep(&self) -> bool {
+        !self.connections.is_empty() || (self.is_deaf && !planted(Plant::StayDeaf))
     }
 
     /// Stops listening and asks every peer to leave; returns until when it may.
     fn ask_to_leave(&mut self) -> Nanos {
         let now = self.core.now();
         self.listeners.clear();
-        for index in 0..self.connections.len() {
-            if let Some(connection) = &mut self.connections[index] {
+        self.is_deaf = false;
+        for slot in 0..self.connections.slots() {
+            if let Some(connection) = self.connections.get(slot) {
                 connection.end.ask_to_leave(now, &mut connection.out);
-                self.unflushed.push(index);
+                self.unflushed.push(slot);
             }
         }
         self.flush(now);
         now + LEAVING
     }
 
-    /// Serves whoever has news; returns how many bytes that moved.
+    /// Serves a connection or listener with news; returns how many bytes that moved.
     fn serve(&mut self, token: Token, now: Nanos) -> usize {
-        if let Some(Some(index)) = self.owners.get(token.0 as usize) {
-            let index = *index;
-            return self.serve_connection(index, now);
+        if let Some(slot) = self.connections.of(token) {
+            return self.serve_connection(slot, token, now);
         }
         let listener = self.listeners.iter().position(|(listener, _)| listener.token() == token);
         while let Some(listener) = listener
@@ -177,16 +171,32 @@ impl Portal {
             && let Some(accepted) = listener.accept()
         {
             let protocol = *protocol;
-            match accepted.and_then(|stream| self.admit(stream, protocol, now)) {
-                Ok(()) => {}
-                Err(error) => self.shared.log.say(now, &format!("cannot accept: {error}")),
+            match accepted {
+                Ok(stream) => {
+                    if let Err(error) = self.admit(stream, protocol, now) {
+                        self.log_accept(&error, now);
+                    }
+                }
+                Err(error) => {
+                    self.is_deaf = true;
+                    self.log_accept(&error, now);
+                }
             }
         }
         0
     }
 
+    #[cold]
+    fn log_accept(&self, error: &io::Error, now: Nanos) {
+        let remedy = match os::is_out_of_files(error) {
+            true => ": raise the limit of open files (ulimit -n) of this server",
+            false => "",
+        };
+        self.shared.log.say(now, &format!("cannot accept: {error}{remedy}"));
+    }
+
     /// Takes a newcomer in, within the limits.
-    fn admit(&mut self, stream: TcpStream, protocol: Protocol, now: Nanos) -> io::Result<()> {
+    fn admit(&mut self, stream: R::Stream, protocol: Protocol, now: Nanos) -> io::Result<()> {
         let peer = stream.peer_addr().map_or_else(|_| "?".to_owned(), |peer| peer.to_string());
         let limits = self.shared.limits;
         if self.shared.connections.load(Ordering::Relaxed) >= limits.connections {
@@ -194,56 +204,43 @@ impl Portal {
             self.shared.log.say(now, &line);
             return Ok(());
         }
-        self.make_room_for_half_open(now);
-        let local = stream.local_addr()?;
-        let socket = Socket::new(&self.core, stream)?;
-        let end = self.shared.protocols.end(protocol, local, self.shared.connection_id(), now);
-        let out = Outbox::new(self.core.pool().clone());
-        let token = socket.token().0 as usize;
-        let connection = Box::new(Connection::new(socket, end, out, peer, now));
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.connections.push(None);
-            self.connections.len() - 1
-        });
-        self.connections[index] = Some(connection);
-        if self.owners.len() <= token {
-            self.owners.resize(token + 1, None);
+        if let Some(slot) = self.connections.oldest_half_open(limits.half_open) {
+            self.close(slot, Some("too many connections without a login".to_owned()), now);
         }
-        self.owners[token] = Some(index);
+        let local = stream.local_addr()?;
+        let socket = self.core.adopt(stream)?;
+        let number = self.shared.connection_id();
+        let end = self.shared.protocols.end(protocol, local, number, now);
+        let out = Outbox::new(self.core.pool().clone());
+        self.connections.insert(Connection::new(socket, end, out, number, peer));
         self.shared.connections.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Ends the oldest connection that has not said who it is, if there are too many of them.
-    fn make_room_for_half_open(&mut self, now: Nanos) {
-        let numbered = self.connections.iter().enumerate();
-        let open = numbered.filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
-        let half_open: Vec<_> = open.filter(|(_, connection)| connection.end.half_open()).collect();
-        if half_open.len() < self.shared.limits.half_open {
-            return;
-        }
-        let oldest = half_open.iter().min_by_key(|(_, connection)| connection.since);
-        if let Some(index) = oldest.map(|(index, _)| *index) {
-            self.close(index, Some("too many connections that say nothing".to_owned()), now);
-        }
-    }
-
-    /// Takes in what has come on a connection and carries its requests to the volumes; returns how
-    /// many bytes came and how many are to go.
-    fn serve_connection(&mut self, index: usize, now: Nanos) -> usize {
-        let Some(connection) = &mut self.connections[index] else { return 0 };
+    /// Takes in a share of what has come on a connection and carries its requests to the volumes;
+    /// returns how many bytes came and how many are to go.
+    fn serve_connection(&mut self, slot: usize, token: Token, now: Nanos) -> usize {
+        let Some(connection) = self.connections.get(slot) else { return 0 };
         let mut moved_bytes = 0;
-        if let Err(ending) = connection.receive(now, &mut moved_bytes) {
-            let line = format!("ended {}: {ending}", connection.peer);
-            self.shared.log.say(now, &line);
-            connection.say_farewell(now);
+        let share = self.shared.limits.share_bytes;
+        let share = if planted(Plant::ServeWhole) { usize::MAX } else { share };
+        match connection.receive(now, share, &mut moved_bytes) {
+            Ok(true) => self.ready.push_back(token),
+            Ok(false) => connection.is_queued = false,
+            Err(ending) => {
+                let line = format!("ended {}: {ending}", connection.peer);
+                self.shared.log.say(now, &line);
+                connection.say_farewell(now);
+                // What has come behind it gives its buffers back.
+                self.ready.push_back(token);
+            }
         }
         for notice in connection.end.take_notices() {
-            self.spread(&notice, index, now);
+            self.spread(&notice, slot, now);
         }
-        self.carry(index, now);
-        moved_bytes += self.connections[index].as_ref().map_or(0, |it| it.out.len_bytes());
-        self.unflushed.push(index);
+        self.carry(slot, now);
+        moved_bytes += self.connections.get(slot).map_or(0, |it| it.out.len_bytes());
+        self.unflushed.push(slot);
         // At once, while the lines that were asked for are on their way into the cache.
         self.flush(now);
         moved_bytes
@@ -265,9 +262,9 @@ impl Portal {
     /// Tells the connections of this core, except the one that it is about.
     #[cold]
     fn tell(&mut self, notice: &Notice, except: Option<usize>, now: Nanos) {
-        for index in 0..self.connections.len() {
-            let Some(connection) = &mut self.connections[index] else { continue };
-            if Some(index) == except || connection.end.finished() {
+        for slot in 0..self.connections.slots() {
+            let Some(connection) = self.connections.get(slot) else { continue };
+            if Some(slot) == except || connection.end.finished() {
                 continue;
             }
             connection.end.notice(notice, &mut connection.out);
@@ -275,105 +272,140 @@ impl Portal {
                 let line = format!("ended {}: its session was logged in anew", connection.peer);
                 self.shared.log.say(now, &line);
             }
-            self.unflushed.push(index);
+            self.unflushed.push(slot);
         }
     }
 
     /// Carries the requests of a connection to their volumes, in runs for the same one.
-    fn carry(&mut self, index: usize, now: Nanos) {
+    fn carry(&mut self, slot: usize, now: Nanos) {
         loop {
-            let Some(connection) = &mut self.connections[index] else { return };
+            let Some(connection) = self.connections.get(slot) else { return };
             let requests = connection.end.requests();
             let Some(unit) = requests.front().map(|request| request.unit) else { return };
-            let Some(way) = open_way(&mut self.lanes, unit, &self.shared, &self.core, now) else {
-                let request = requests.pop_front().expect("there is a front");
-                let Io { tag, buf, .. } = request.io;
-                let result = Err(block::Fault::Medium);
-                connection.under_way += 1;
-                connection.complete(now, Done { tag, result, cause: block::Cause::NONE, buf });
-                continue;
-            };
-            let before = way.batch.len();
+            let UnitId(index) = unit;
+            let before = requests.len();
             while requests.front().is_some_and(|request| request.unit == unit) {
                 let mut io = requests.pop_front().expect("there is a front").io;
-                io.tag = Tag(io.tag.0 | (index as u64) << 32);
-                way.batch.push_back(io);
+                io.tag = Tag(io.tag.0 | (slot as u64) << 32);
+                self.units.take(index as usize, io);
             }
-            let added = way.batch.len() - before;
+            let added = before - requests.len();
             connection.under_way += added;
-            way.under_way += added;
-            self.drive(unit.0 as usize, now);
+            self.drive(index as usize, now);
         }
     }
 
-    /// Gives a lane its batch and brings back what is finished.
+    /// Gives a unit what is to go there and brings back what is finished.
     fn drive(&mut self, unit: usize, now: Nanos) {
-        let Some(way) = &mut self.lanes[unit] else { return };
-        way.lane.submit(now, &mut way.batch);
-        way.lane.poll(now, &mut self.done);
-        way.under_way -= self.done.len();
+        self.units.drive(unit, &self.core, now);
+        let mut done = std::mem::take(&mut self.units.done);
         let mut last = usize::MAX;
-        for mut done in self.done.drain(..) {
-            let index = (done.tag.0 >> 32) as usize;
+        for mut done in done.drain(..) {
+            let slot = (done.tag.0 >> 32) as usize;
             done.tag.0 &= 0xffff_ffff;
-            let connection = self.connections[index].as_mut();
+            if done.result.is_err() {
+                self.log_fault(unit, &done, now);
+            }
+            let connection = self.connections.get(slot);
             connection.expect("it waits for its I/Os").complete(now, done);
-            if index != last {
-                self.unflushed.push(index);
-                last = index;
+            if slot != last {
+                self.unflushed.push(slot);
+                last = slot;
             }
         }
-        if way.under_way > 0 && !self.busy.contains(&unit) {
-            self.busy.push(unit);
+        self.units.done = done;
+        if !self.units.troubles.is_empty() {
+            self.log_troubles(now);
         }
     }
 
-    /// Polls the lanes that have something under way.
+    /// Says which volume cannot be used, and why.
+    #[cold]
+    fn log_troubles(&mut self, now: Nanos) {
+        for (unit, why) in std::mem::take(&mut self.units.troubles) {
+            self.shared.log.say(now, &format!("volume {}: {why}", self.shared.units[unit]));
+        }
+    }
+
+    /// Says what a volume could not do, and why.
+    #[cold]
+    fn log_fault(&mut self, unit: usize, done: &Done, now: Nanos) {
+        let Err(fault) = done.result else { return };
+        // That is said once, when the volume is given up.
+        if fault.is_lost() && done.cause == Cause::NONE {
+            return;
+        }
+        let words = self.units.words_of(unit, done.cause);
+        let words = words.map(|words| format!(" ({words})")).unwrap_or_default();
+        self.shared.log.say(now, &format!("volume {}: {fault}{words}", self.shared.units[unit]));
+    }
+
+    /// Polls the units that have something under way, each once.
     fn poll_busy(&mut self, now: Nanos) {
-        // Those that stay busy are appended again.
-        for _ in 0..self.busy.len() {
-            let unit = self.busy.swap_remove(0);
+        for _ in 0..self.units.busy_count() {
+            let Some(unit) = self.units.next_busy() else { return };
             self.drive(unit, now);
         }
+    }
+
+    /// Lets commands go on that wait for a buffer, before others take those that came back.
+    #[cold]
+    fn feed(&mut self, now: Nanos) {
+        self.feed_at = now + FEEDING;
+        for _ in 0..self.hungry.len() {
+            let Some(slot) = self.hungry.pop_front() else { return };
+            // It may be another connection now, which is as well.
+            let Some(connection) = self.connections.get(slot) else { continue };
+            connection.is_hungry = false;
+            connection.end.drained(&mut connection.out);
+            // Those that wait again are put on the list in the order in which they were.
+            self.unflushed.push(slot);
+        }
+        self.flush(now);
     }
 
     /// Sends what the connections have to say. A completion may have freed the way for more
     /// requests, which are carried first.
     fn flush(&mut self, now: Nanos) {
         let mut next = 0;
-        while let Some(index) = self.unflushed.get(next).copied() {
+        while let Some(slot) = self.unflushed.get(next).copied() {
             next += 1;
-            self.carry(index, now);
+            self.carry(slot, now);
             let limit = self.shared.limits.unread_bytes;
-            let Some(connection) = &mut self.connections[index] else { continue };
-            match connection.flush(now, limit) {
+            let Some(connection) = self.connections.get(slot) else { continue };
+            let outcome = connection.flush(now, limit);
+            let waits = connection.end.starves() && !planted(Plant::LeaveHungry);
+            if waits && !std::mem::replace(&mut connection.is_hungry, true) {
+                self.hungry.push_back(slot);
+            }
+            match outcome {
                 Outcome::Open => {}
-                Outcome::Again => self.unflushed.push(index),
-                Outcome::Over(why) => self.close(index, why, now),
+                Outcome::Again => self.unflushed.push(slot),
+                Outcome::Over(why) => self.close(slot, why, now),
             }
         }
         self.unflushed.clear();
     }
 
-    fn close(&mut self, index: usize, why: Option<String>, now: Nanos) {
-        let Some(connection) = self.connections[index].take() else { return };
+    fn close(&mut self, slot: usize, why: Option<String>, now: Nanos) {
+        let Some(connection) = self.connections.remove(slot) else { return };
         if let Some(why) = why {
             self.shared.log.say(now, &format!("ended {}: {why}", connection.peer));
         }
-        self.owners[connection.socket.token().0 as usize] = None;
-        self.free.push(index);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Looks at every deadline.
+    /// Looks at every deadline, and accepts again where that failed.
     fn sweep(&mut self, now: Nanos) {
+        self.is_deaf = false;
         for (listener, _) in &self.listeners {
             if let Err(error) = listener.resume() {
-                self.shared.log.say(now, &format!("cannot accept: {error}"));
+                self.is_deaf = true;
+                self.log_accept(&error, now);
             }
         }
-        for index in 0..self.connections.len() {
-            let Some(connection) = &mut self.connections[index] else { continue };
+        for slot in 0..self.connections.slots() {
+            let Some(connection) = self.connections.get(slot) else { continue };
             if connection.end.deadline().is_some_and(|deadline| deadline <= now)
                 && let Err(ending) = connection.end.tick(now, &mut connection.out)
             {
@@ -381,41 +413,8 @@ impl Portal {
                 self.shared.log.say(now, &line);
                 connection.say_farewell(now);
             }
-            self.unflushed.push(index);
+            self.unflushed.push(slot);
         }
         self.flush(now);
     }
-}
-
-impl Companion for Portal {
-    fn turn(&mut self) -> io::Result<Turned> {
-        let busy = self.take_turn(Some(Nanos(0)), PART_BYTES)?;
-        // The other loop of this thread is to find the answers while they are in the cache.
-        self.core.submit()?;
-        Ok(Turned { busy, wake: self.wake() })
-    }
-
-    fn core(&self) -> &Core {
-        &self.core
-    }
-}
-
-/// The core's way to a unit, opened when it is first asked for.
-fn open_way<'a>(
-    lanes: &'a mut [Option<Way>],
-    unit: UnitId,
-    shared: &Shared,
-    core: &Core,
-    now: Nanos,
-) -> Option<&'a mut Way> {
-    let slot = lanes.get_mut(unit.0 as usize)?;
-    if slot.is_none() {
-        match shared.volumes[unit.0 as usize].lane(core) {
-            Ok(lane) => {
-                *slot = Some(Way { lane, batch: VecDeque::with_capacity(1024), under_way: 0 });
-            }
-            Err(error) => shared.log.say(now, &format!("cannot open a volume: {error}")),
-        }
-    }
-    slot.as_mut()
 }

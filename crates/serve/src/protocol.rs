@@ -17,7 +17,7 @@ use crate::server::ServeError;
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub enum Protocol {
     /// iSCSI.
     Iscsi,
     /// NVMe over TCP.
@@ -25,7 +25,7 @@ pub(crate) enum Protocol {
 }
 
 /// What the ends of all protocols answer from.
-pub(crate) struct Protocols {
+pub struct Protocols {
     iscsi: Arc<TargetConfig>,
     directory: Arc<Directory>,
     nvme: Arc<NvmeTargetConfig>,
@@ -36,10 +36,11 @@ pub(crate) struct Protocols {
 impl Protocols {
     /// For the exports of `config`; a unit's id is its place in their list. `nvme_tcp` is where
     /// NVMe/TCP will be spoken, which its discovery tells.
-    pub(crate) fn new(
-        config: &ServeConfig,
-        nvme_tcp: &[SocketAddr],
-    ) -> Result<Protocols, ServeError> {
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the names and numbers of the exports.
+    pub fn new(config: &ServeConfig, nvme_tcp: &[SocketAddr]) -> Result<Protocols, ServeError> {
         let ServeConfig { exports, limits, nvme_hosts, .. } = config;
         let iscsi = TargetConfig {
             max_commands: limits.commands,

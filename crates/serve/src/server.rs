@@ -3,22 +3,16 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 
-use block::Pool;
-use os::{Core, Listener, OpenRingError, SharedThread, Waker};
+use os::{OpenRingError, SharedThread};
 use proto::iscsi::DirectoryError;
 use proto::nvme::{NqnError, SubsystemsError};
 
 use crate::config::ServeConfig;
 use crate::log::Log;
-use crate::portal::Portal;
 use crate::protocol::{Protocol, Protocols};
 use crate::shared::Shared;
-
-/// Small and large buffers that a core lends at most: 64 MiB and 64 MiB.
-const POOL: (usize, usize) = (4096, 256);
+use crate::thread::{self, Listeners, Thread};
 
 /// A running server. Dropping it stops it.
 pub struct Server {
@@ -26,13 +20,6 @@ pub struct Server {
     iscsi: Vec<SocketAddr>,
     nvme_tcp: Vec<SocketAddr>,
     threads: Vec<Thread>,
-}
-
-struct Thread {
-    id: i32,
-    shared: SharedThread,
-    waker: Waker,
-    handle: Option<JoinHandle<()>>,
 }
 
 /// Why a server could not be started.
@@ -81,15 +68,19 @@ impl Server {
         let iscsi = bind(&config.iscsi, Protocol::Iscsi)?;
         let nvme_tcp = bind(&config.nvme_tcp, Protocol::NvmeTcp)?;
         let protocols = Protocols::new(&config, &nvme_tcp)?;
-        let volumes = config.exports.iter().map(|export| Arc::clone(&export.volume)).collect();
-        let shared = Shared::new(protocols, volumes, config.limits, log, config.cores.len());
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared::new(protocols, &config, log));
         let mut server = Server { shared, iscsi, nvme_tcp, threads: Vec::new() };
         for (index, (cpu, listeners)) in config.cores.iter().zip(listeners).enumerate() {
             let cpus = (*cpu, config.idle_cores.clone());
-            server.threads.push(start_thread(&server.shared, index, cpus, listeners)?);
+            server.threads.push(thread::start(&server.shared, index, cpus, listeners)?);
         }
         Ok(server)
+    }
+
+    /// Calls `tell` with the reason as soon as a core cannot serve any more, on whatever thread. The
+    /// others go on until the server is dropped.
+    pub fn on_failure(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        self.shared.on_failure(Box::new(tell));
     }
 
     /// Where iSCSI is spoken, in the order of the configuration, with the ports that were picked.
@@ -126,9 +117,6 @@ impl Drop for Server {
     }
 }
 
-/// The listening sockets of a core and what is spoken on each.
-type Listeners = Vec<(TcpListener, Protocol)>;
-
 /// One listener per core on the same port; returns where they listen.
 fn listen(
     address: SocketAddr,
@@ -136,60 +124,14 @@ fn listen(
     cores: &[usize],
     listeners: &mut [Listeners],
 ) -> Result<SocketAddr, ServeError> {
-    let fail = |error: io::Error| match error.kind() {
+    let steer: Vec<_> = cores.iter().map(|cpu| (cores.len() > 1).then_some(*cpu)).collect();
+    let sockets = os::listen(address, &steer).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => ServeError::Taken(address),
         _ => ServeError::Listen(address, error),
-    };
-    if os::is_taken(address).map_err(fail)? {
-        return Err(ServeError::Taken(address));
-    }
-    let mut bound = address;
-    for (cpu, listeners) in cores.iter().zip(listeners) {
-        let steer = (cores.len() > 1).then_some(*cpu);
-        let listener = os::listen(bound, steer).map_err(fail)?;
-        bound = listener.local_addr()?;
-        listeners.push((listener, protocol));
+    })?;
+    let bound = sockets.first().map_or(Ok(address), TcpListener::local_addr)?;
+    for (socket, listeners) in sockets.into_iter().zip(listeners) {
+        listeners.push((socket, protocol));
     }
     Ok(bound)
-}
-
-fn start_thread(
-    shared: &Arc<Shared>,
-    index: usize,
-    (cpu, idle): (usize, Vec<usize>),
-    listeners: Listeners,
-) -> Result<Thread, ServeError> {
-    let shared = Arc::clone(shared);
-    let (started, wait) = mpsc::channel();
-    let (send, jobs) = mpsc::channel();
-    let body = move || {
-        let set_up = || -> Result<(Portal, Waker), ServeError> {
-            os::cpu::pin(cpu)?;
-            let core = Core::open(Pool::new(POOL.0, POOL.1))?;
-            core.follow_peers(cpu, &idle);
-            let (waker, _) = core.waker()?;
-            shared.mailboxes[index].belongs_to(waker.clone());
-            let listeners = listeners
-                .into_iter()
-                .map(|(listener, protocol)| Ok((Listener::new(&core, listener)?, protocol)))
-                .collect::<io::Result<Vec<_>>>()?;
-            Ok((Portal::new(core, index, Arc::clone(&shared), listeners), waker))
-        };
-        match set_up() {
-            Ok((portal, waker)) => {
-                let _ = started.send(Ok((os::sample::thread_id(), waker)));
-                if let Err(error) = portal.run(&jobs) {
-                    shared.log.say(os::Clock::get().now(), &format!("core {cpu} stops: {error}"));
-                }
-            }
-            Err(error) => {
-                let _ = started.send(Err(error));
-            }
-        }
-    };
-    let handle = std::thread::Builder::new().name(format!("target {cpu}")).spawn(body)?;
-    let died = |_| io::Error::other("the thread ended before it began");
-    let (id, waker) = wait.recv().map_err(died)??;
-    let shared = SharedThread::new(cpu, send, waker.clone());
-    Ok(Thread { id, shared, waker, handle: Some(handle) })
 }

@@ -1,20 +1,22 @@
 //! What the cores of a server have in common: what they answer from, the limits, their
 //! mailboxes, a few counters.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use volume::Volume;
 
-use crate::config::Limits;
+use crate::config::{Export, Limits, ServeConfig};
 use crate::log::Log;
 use crate::mailbox::Mailbox;
 use crate::protocol::Protocols;
 
 /// Shared by the threads of a server. No field is written on the I/O path.
-pub(crate) struct Shared {
+pub struct Shared {
     pub(crate) protocols: Protocols,
     pub(crate) volumes: Vec<Arc<dyn Volume>>,
+    /// By unit: what it is called in the log.
+    pub(crate) units: Vec<String>,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
     /// One for each core, in the order of the configuration.
@@ -22,31 +24,71 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     next_connection: AtomicU32,
     stop: AtomicBool,
+    failure: Mutex<Failure>,
+}
+
+/// Takes the reason why a server cannot go on.
+type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Why a core cannot serve any more, and who is to learn of it.
+#[derive(Default)]
+struct Failure {
+    why: Option<String>,
+    tell: Option<Tell>,
 }
 
 impl Shared {
-    pub(crate) fn new(
-        protocols: Protocols,
-        volumes: Vec<Arc<dyn Volume>>,
-        limits: Limits,
-        log: Log,
-        cores: usize,
-    ) -> Shared {
+    /// What the cores of a server with this configuration share.
+    pub fn new(protocols: Protocols, config: &ServeConfig, log: Log) -> Shared {
+        let exports = || config.exports.iter();
+        let name = |export: &Export| format!("{}/{}", export.target, export.lun);
         Shared {
             protocols,
-            volumes,
-            limits,
+            volumes: exports().map(|export| Arc::clone(&export.volume)).collect(),
+            units: exports().map(name).collect(),
+            limits: config.limits,
             log,
-            mailboxes: (0..cores).map(|_| Mailbox::default()).collect(),
+            mailboxes: config.cores.iter().map(|_| Mailbox::default()).collect(),
             connections: AtomicUsize::new(0),
             next_connection: AtomicU32::new(1),
             stop: AtomicBool::new(false),
+            failure: Mutex::default(),
         }
+    }
+
+    /// Has `wake` called when another core has news for core number `core`, on whatever thread.
+    pub fn wakes(&self, core: usize, wake: impl Fn() + Send + Sync + 'static) {
+        self.mailboxes[core].belongs_to(wake);
+    }
+
+    /// How many connections there are now.
+    pub fn connection_count(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// A number that no other connection of this server has.
     pub(crate) fn connection_id(&self) -> u32 {
         self.next_connection.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A core cannot serve any more: the first such reason is told.
+    pub(crate) fn fail(&self, why: String) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if failure.why.is_none() {
+            if let Some(tell) = &failure.tell {
+                tell(&why);
+            }
+            failure.why = Some(why);
+        }
+    }
+
+    /// Who is to learn of it; at once if it has happened.
+    pub(crate) fn on_failure(&self, tell: Tell) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = &failure.why {
+            tell(why);
+        }
+        failure.tell = Some(tell);
     }
 
     /// Asks all cores to end.

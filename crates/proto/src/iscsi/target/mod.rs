@@ -407,6 +407,10 @@ impl Target for IscsiTarget {
         self.feed(out);
     }
 
+    fn starves(&self) -> bool {
+        !self.starving.is_empty()
+    }
+
     fn half_open(&self) -> bool {
         self.stage == Stage::Login
     }

@@ -398,6 +398,10 @@ impl Target for NvmeTarget {
         self.feed(out);
     }
 
+    fn starves(&self) -> bool {
+        !self.starving.is_empty()
+    }
+
     fn half_open(&self) -> bool {
         matches!(self.stage, Stage::Fresh | Stage::Unconnected)
     }

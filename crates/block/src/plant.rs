@@ -1,0 +1,83 @@
+//! Faults that are planted on purpose, to prove that the simulation finds them.
+//!
+//! Each is a mistake that was once made. Without the feature `plant` the question is answered no
+//! at compile time, so the code of a mistake is in no program.
+
+/// A mistake that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// Of the units with I/Os under way only the first and the last are polled.
+    PollFirstAndLast,
+    /// Of the sockets that wait for a receive buffer the first and the last are served again and
+    /// again.
+    RefillLastFirst,
+    /// A core waits in its loop until a volume's other end has let it in.
+    OpenInLoop,
+    /// A volume that could not be opened is tried anew by each request.
+    ForgetFailure,
+    /// After an accept that failed the core does not wake to accept again.
+    StayDeaf,
+    /// A receive takes its buffer before there are data.
+    PinBuffers,
+    /// A connection is served until nothing more has come.
+    ServeWhole,
+    /// A command that waits for a buffer is forgotten until its peer speaks again.
+    LeaveHungry,
+    /// A lane whose way is lost is kept for ever.
+    KeepBroken,
+    /// The bytes that connections hold are not limited.
+    HoldAll,
+    /// One host may take all places.
+    OneHostTakesAll,
+}
+
+impl Plant {
+    /// All of them.
+    pub const ALL: [Plant; 11] = [
+        Plant::PollFirstAndLast,
+        Plant::RefillLastFirst,
+        Plant::OpenInLoop,
+        Plant::ForgetFailure,
+        Plant::StayDeaf,
+        Plant::PinBuffers,
+        Plant::ServeWhole,
+        Plant::LeaveHungry,
+        Plant::KeepBroken,
+        Plant::HoldAll,
+        Plant::OneHostTakesAll,
+    ];
+}
+
+#[cfg(feature = "plant")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Plant;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Plant>> = const { Cell::new(None) };
+    }
+
+    /// Plants a mistake in what this thread does from now on, or none.
+    pub fn plant(plant: Option<Plant>) {
+        PLANTED.set(plant);
+    }
+
+    /// Whether this mistake is planted.
+    pub fn planted(plant: Plant) -> bool {
+        PLANTED.get() == Some(plant)
+    }
+}
+
+#[cfg(not(feature = "plant"))]
+mod switch {
+    use super::Plant;
+
+    /// Whether this mistake is planted: never, in this build.
+    #[inline(always)]
+    pub const fn planted(_: Plant) -> bool {
+        false
+    }
+}
+
+pub use switch::*;

@@ -1,0 +1,203 @@
+//! What a loop asks of the core that it runs on: time, buffers, sockets with news.
+//!
+//! [`Core`] is the reactor with a kernel behind it. A simulation has one with a seeded network
+//! behind it, and runs the same loops in virtual time. Loops take the reactor as a type, so the
+//! real one costs no virtual call.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::ops::Deref;
+
+use block::{Chain, Nanos, Pool};
+
+use crate::core::{Core, Token};
+use crate::listener::Listener;
+use crate::socket::{Chunk, End, Socket};
+
+/// The reactor of one core. A handle: clones are the same reactor.
+pub trait Reactor: Clone {
+    /// A connected socket on this core.
+    type Socket: ReactorSocket;
+    /// A listening socket on this core.
+    type Listener: ReactorListener<Stream = Self::Stream>;
+    /// An accepted connection that is on no core yet.
+    type Stream: ReactorStream;
+
+    /// The time now.
+    fn now(&self) -> Nanos;
+
+    /// The buffers of this core.
+    fn pool(&self) -> &Pool;
+
+    /// Waits for news until then and appends each socket or listener that has some to `ready`,
+    /// once. `None` waits for news alone; a time that has passed does not wait.
+    ///
+    /// # Errors
+    ///
+    /// The core is of no more use.
+    fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()>;
+
+    /// Submits what is queued, without taking what has come.
+    ///
+    /// # Errors
+    ///
+    /// The core is of no more use.
+    fn submit(&self) -> io::Result<()>;
+
+    /// Takes over an accepted connection and starts to receive on it.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses: the connection is closed.
+    fn adopt(&self, stream: Self::Stream) -> io::Result<Self::Socket>;
+}
+
+/// A connected socket. Dropping it closes the connection at once.
+pub trait ReactorSocket {
+    /// Bytes that arrived; dropping them gives their buffer back to the core.
+    type Chunk: Deref<Target = [u8]>;
+
+    /// Its name in the list of [`Reactor::turn`].
+    fn token(&self) -> Token;
+
+    /// The next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
+    fn receive(&self) -> Option<Self::Chunk>;
+
+    /// Whether the stream has ended, after all that arrived was received.
+    fn ended(&self) -> Option<End>;
+
+    /// Whether [`send`](Self::send) may be called. If not, the owner is told when it may.
+    fn can_send(&self) -> bool;
+
+    /// Sends a chain with the next turn and gives back, in its place, the one sent before.
+    fn send(&self, chain: &mut Chain);
+
+    /// Length of the ring from which chains such as this one should be sent by reference.
+    fn lap_bytes(&self, chain: &Chain) -> Option<usize>;
+}
+
+/// A listening socket. Dropping it closes the port.
+pub trait ReactorListener {
+    /// What is accepted.
+    type Stream;
+
+    /// Its name in the list of [`Reactor::turn`].
+    fn token(&self) -> Token;
+
+    /// The next accepted connection, or why one could not be accepted; after that, none is until
+    /// [`resume`](Self::resume).
+    fn accept(&self) -> Option<io::Result<Self::Stream>>;
+
+    /// Accepts again after an error.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses, for now.
+    fn resume(&self) -> io::Result<()>;
+}
+
+/// An accepted connection.
+pub trait ReactorStream {
+    /// Our end of it.
+    ///
+    /// # Errors
+    ///
+    /// The connection is gone.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+
+    /// The other end.
+    ///
+    /// # Errors
+    ///
+    /// The connection is gone.
+    fn peer_addr(&self) -> io::Result<SocketAddr>;
+}
+
+impl Reactor for Core {
+    type Socket = Socket;
+    type Listener = Listener;
+    type Stream = TcpStream;
+
+    #[inline]
+    fn now(&self) -> Nanos {
+        Core::now(self)
+    }
+
+    #[inline]
+    fn pool(&self) -> &Pool {
+        Core::pool(self)
+    }
+
+    #[inline]
+    fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
+        Core::turn(self, until, ready)
+    }
+
+    fn submit(&self) -> io::Result<()> {
+        Core::submit(self)
+    }
+
+    fn adopt(&self, stream: TcpStream) -> io::Result<Socket> {
+        Socket::new(self, stream)
+    }
+}
+
+impl ReactorSocket for Socket {
+    type Chunk = Chunk;
+
+    #[inline]
+    fn token(&self) -> Token {
+        Socket::token(self)
+    }
+
+    #[inline]
+    fn receive(&self) -> Option<Chunk> {
+        Socket::receive(self)
+    }
+
+    #[inline]
+    fn ended(&self) -> Option<End> {
+        Socket::ended(self)
+    }
+
+    #[inline]
+    fn can_send(&self) -> bool {
+        Socket::can_send(self)
+    }
+
+    #[inline]
+    fn send(&self, chain: &mut Chain) {
+        Socket::send(self, chain);
+    }
+
+    #[inline]
+    fn lap_bytes(&self, chain: &Chain) -> Option<usize> {
+        Socket::lap_bytes(self, chain)
+    }
+}
+
+impl ReactorListener for Listener {
+    type Stream = TcpStream;
+
+    fn token(&self) -> Token {
+        Listener::token(self)
+    }
+
+    fn accept(&self) -> Option<io::Result<TcpStream>> {
+        Listener::accept(self)
+    }
+
+    fn resume(&self) -> io::Result<()> {
+        Listener::resume(self)
+    }
+}
+
+impl ReactorStream for TcpStream {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        TcpStream::local_addr(self)
+    }
+
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        TcpStream::peer_addr(self)
+    }
+}

@@ -1,0 +1,104 @@
+//! Which sockets wait for a receive buffer of their core, and which of them is next.
+//!
+//! Plain data, without the kernel: a core asks it, and so does the core of a simulation.
+
+use std::collections::VecDeque;
+
+/// How a socket that waited gets its next bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arming {
+    /// It receives until no buffer is left: there are enough for all.
+    Multishot,
+    /// It receives once, fills one buffer, and waits again behind the others.
+    Once,
+}
+
+/// The sockets that wait for a buffer, the longest waiting first.
+///
+/// While more sockets wait than buffers are free, each gets one buffer in turn: a socket that
+/// received until the buffers were gone would take those of all the others.
+#[derive(Debug, Default)]
+pub struct Refill {
+    waiting: VecDeque<u32>,
+}
+
+impl Refill {
+    /// No socket waits.
+    pub fn new() -> Refill {
+        Refill { waiting: VecDeque::with_capacity(1024) }
+    }
+
+    /// Whether no socket waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Puts a socket behind those that wait. The caller sees to it that it does not wait yet.
+    pub fn wait(&mut self, socket: u32) {
+        debug_assert!(!self.waiting.contains(&socket), "a socket waits once");
+        self.waiting.push_back(socket);
+    }
+
+    /// A socket that is gone waits no longer.
+    pub fn forget(&mut self, socket: u32) {
+        self.waiting.retain(|waiting| *waiting != socket);
+    }
+
+    /// How the sockets are armed that come next, and how many of them: as many as there are free
+    /// buffers.
+    pub fn plan(&self, free: usize) -> (Arming, usize) {
+        let arming = if self.waiting.len() > free { Arming::Once } else { Arming::Multishot };
+        (arming, self.waiting.len().min(free))
+    }
+
+    /// The socket that has waited longest.
+    pub fn next(&mut self) -> Option<u32> {
+        if block::planted(block::Plant::RefillLastFirst) {
+            return (!self.waiting.is_empty()).then(|| {
+                let first = self.waiting.swap_remove_back(0);
+                first.expect("one waits")
+            });
+        }
+        self.waiting.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn each_socket_is_served_once_in_a_round() {
+        let mut refill = Refill::new();
+        (0..100).for_each(|socket| refill.wait(socket));
+        let mut served = [0; 100];
+        for _ in 0..50 {
+            let (arming, count) = refill.plan(8);
+            assert_eq!((arming, count), (Arming::Once, 8));
+            let round: Vec<u32> = (0..count).map(|_| refill.next().unwrap()).collect();
+            // It has received, and wants more.
+            for socket in round {
+                served[socket as usize] += 1;
+                refill.wait(socket);
+            }
+        }
+        assert!(served.iter().all(|count| *count == 4), "{served:?}");
+    }
+
+    #[test]
+    fn with_buffers_for_all_each_receives_as_long_as_it_can() {
+        let mut refill = Refill::new();
+        assert_eq!(refill.plan(0), (Arming::Multishot, 0));
+        [5, 6, 7].into_iter().for_each(|socket| refill.wait(socket));
+        refill.forget(6);
+        assert_eq!(refill.plan(2), (Arming::Multishot, 2));
+        assert_eq!(refill.plan(0), (Arming::Once, 0), "they wait on");
+        assert_eq!([refill.next(), refill.next(), refill.next()], [Some(5), Some(7), None]);
+    }
+}

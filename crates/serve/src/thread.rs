@@ -1,0 +1,126 @@
+//! The thread of a core: it runs the core's loop, and other loops beside it.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::JoinHandle;
+
+use block::{Nanos, Pool};
+use os::{Companion, Core, Job, Listener, SharedThread, Turned, Waker};
+
+use crate::portal::Portal;
+use crate::protocol::Protocol;
+use crate::server::ServeError;
+use crate::shared::Shared;
+
+/// Small and large buffers that a core lends at most: 64 MiB and 64 MiB.
+const POOL: (usize, usize) = (4096, 256);
+/// A turn ends after so many bytes, and the next looks for news before it goes on with the rest:
+/// one millisecond of work, so that whoever has sent meanwhile does not wait for much longer.
+const TURN_BYTES: usize = 4 << 20;
+/// Beside another loop a turn ends after so many bytes: what it has moved is then still in the
+/// second level cache when the other loop takes it.
+const PART_BYTES: usize = 256 << 10;
+
+/// The listening sockets of a core and what is spoken on each.
+pub(crate) type Listeners = Vec<(TcpListener, Protocol)>;
+
+/// A thread that serves.
+pub(crate) struct Thread {
+    pub(crate) id: i32,
+    pub(crate) shared: SharedThread,
+    pub(crate) waker: Waker,
+    pub(crate) handle: Option<JoinHandle<()>>,
+}
+
+/// Starts the thread of core number `index` on processor `cpu`; it may sleep on those of `idle`.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    index: usize,
+    (cpu, idle): (usize, Vec<usize>),
+    listeners: Listeners,
+) -> Result<Thread, ServeError> {
+    let shared = Arc::clone(shared);
+    let (started, wait) = mpsc::channel();
+    let (send, jobs) = mpsc::channel();
+    let body = move || {
+        let set_up = || -> Result<(Portal<Core>, Waker), ServeError> {
+            os::cpu::pin(cpu)?;
+            let core = Core::open(Pool::new(POOL.0, POOL.1))?;
+            core.follow_peers(cpu, &idle);
+            let (waker, _) = core.waker()?;
+            let ring = waker.clone();
+            shared.wakes(index, move || ring.wake());
+            let listeners = listeners
+                .into_iter()
+                .map(|(listener, protocol)| Ok((Listener::new(&core, listener)?, protocol)))
+                .collect::<io::Result<Vec<_>>>()?;
+            let source = Box::new(shared.volumes.clone());
+            Ok((Portal::new(core, index, Arc::clone(&shared), listeners, source), waker))
+        };
+        match set_up() {
+            Ok((portal, waker)) => {
+                let _ = started.send(Ok((os::sample::thread_id(), waker)));
+                let watch = Watch { shared: &shared, cpu };
+                if let Err(error) = run(portal, &jobs) {
+                    watch.shared.fail(format!("core {cpu}: {error}"));
+                }
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    };
+    let handle = std::thread::Builder::new().name(format!("target {cpu}")).spawn(body)?;
+    let died = |_| io::Error::other("the thread ended before it began");
+    let (id, waker) = wait.recv().map_err(died)??;
+    let shared = SharedThread::new(cpu, send, waker.clone());
+    Ok(Thread { id, shared, waker, handle: Some(handle) })
+}
+
+/// Tells the server of a thread that panicked.
+struct Watch<'a> {
+    shared: &'a Shared,
+    cpu: usize,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.fail(format!("core {}: its thread panicked", self.cpu));
+        }
+    }
+}
+
+/// Serves until the server is asked to stop, and a little longer: peers are asked to leave.
+/// Runs the jobs that others have for this thread, and goes on beside them.
+fn run(portal: Portal<Core>, jobs: &Receiver<Job>) -> io::Result<()> {
+    let portal = Rc::new(RefCell::new(portal));
+    loop {
+        if let Ok(job) = jobs.try_recv() {
+            job(portal.clone());
+        }
+        let mut portal = portal.borrow_mut();
+        if portal.has_ended() {
+            return Ok(());
+        }
+        let until = portal.wake();
+        portal.take_turn(until, TURN_BYTES)?;
+    }
+}
+
+impl Companion for Portal<Core> {
+    fn turn(&mut self) -> io::Result<Turned> {
+        let busy = self.take_turn(Some(Nanos(0)), PART_BYTES)?;
+        // The other loop of this thread is to find the answers while they are in the cache.
+        self.core().submit()?;
+        Ok(Turned { busy, wake: self.wake() })
+    }
+
+    fn core(&self) -> &Core {
+        Portal::core(self)
+    }
+}

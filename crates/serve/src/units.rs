@@ -1,0 +1,230 @@
+//! The units of a core: its way to each volume, opened in the background, polled in turn.
+//!
+//! A volume elsewhere may take seconds to let a core in, refuse it, or vanish. None of this holds
+//! the core up: I/Os wait for their own unit only, and what failed is not tried anew by each of
+//! them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::{Cause, Done, Fault, Io, Lane, Nanos, Plant, planted};
+use volume::Volume;
+
+/// How long a volume has to let a core in.
+const OPENING: Nanos = Nanos::from_secs(20);
+/// After a failure I/Os fail at once for so long, then the next one makes another attempt. After
+/// each further failure it is twice as long.
+const FIRST_PAUSE: Nanos = Nanos::from_millis(250);
+const LONGEST_PAUSE: Nanos = Nanos::from_secs(8);
+
+/// Where a core gets its lanes from.
+pub trait LaneSource<R> {
+    /// Begins a lane to a unit, without waiting for anything: it is used when it is
+    /// [open](Lane::is_open).
+    ///
+    /// # Errors
+    ///
+    /// Why there can be none, in words for the user.
+    fn begin(&self, unit: usize, core: &R) -> Result<Box<dyn Lane>, String>;
+}
+
+impl LaneSource<os::Core> for Vec<Arc<dyn Volume>> {
+    fn begin(&self, unit: usize, core: &os::Core) -> Result<Box<dyn Lane>, String> {
+        self[unit].begin_lane(core).map_err(|error| error.to_string())
+    }
+}
+
+/// All units of a core.
+pub(crate) struct Units<R> {
+    source: Box<dyn LaneSource<R>>,
+    units: Vec<Unit>,
+    /// Units with I/Os under way, in the order in which they are polled next.
+    busy: VecDeque<usize>,
+    /// What is finished, until the caller has taken it.
+    pub(crate) done: Vec<Done>,
+    /// What went wrong with which unit, until the caller has logged it.
+    pub(crate) troubles: Vec<(usize, String)>,
+}
+
+/// A unit.
+#[derive(Default)]
+struct Unit {
+    way: Way,
+    /// I/Os that are to go to the volume.
+    batch: VecDeque<Io>,
+    /// I/Os that were taken and not answered, those of the batch too.
+    under_way: usize,
+    /// It stands on the list of busy ones.
+    is_busy: bool,
+    /// How long it is left alone after the next failure.
+    pause: Nanos,
+}
+
+/// This core's way to a volume.
+#[derive(Default)]
+enum Way {
+    /// Nothing was asked for yet.
+    #[default]
+    Closed,
+    /// The volume is to let the core in by then.
+    Opening(Box<dyn Lane>, Nanos),
+    Open(Box<dyn Lane>),
+    /// No attempt is made before then.
+    Failed(Nanos),
+}
+
+impl<R> Units<R> {
+    pub(crate) fn new(count: usize, source: Box<dyn LaneSource<R>>) -> Units<R> {
+        let unit = |_| Unit { pause: FIRST_PAUSE, ..Unit::default() };
+        Units {
+            source,
+            units: (0..count).map(unit).collect(),
+            busy: VecDeque::with_capacity(64),
+            done: Vec::with_capacity(1024),
+            troubles: Vec::new(),
+        }
+    }
+
+    /// Takes an I/O for a unit, which goes there when that is [driven](Self::drive) next.
+    #[inline]
+    pub(crate) fn take(&mut self, unit: usize, io: Io) {
+        let unit = &mut self.units[unit];
+        unit.batch.push_back(io);
+        unit.under_way += 1;
+    }
+
+    /// Whether a unit has I/Os under way.
+    pub(crate) fn has_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
+    /// How many units are to be polled in this turn.
+    pub(crate) fn busy_count(&self) -> usize {
+        self.busy.len()
+    }
+
+    /// The unit to be polled next, which comes after all others again if it stays busy.
+    pub(crate) fn next_busy(&mut self) -> Option<usize> {
+        let next = match planted(Plant::PollFirstAndLast) {
+            true => self.busy.swap_remove_back(0),
+            false => self.busy.pop_front(),
+        };
+        self.units[next?].is_busy = false;
+        next
+    }
+
+    /// When a unit wants to be polled without any event.
+    pub(crate) fn wake(&self) -> Option<Nanos> {
+        self.busy.iter().filter_map(|unit| self.units[*unit].way.wake()).min()
+    }
+
+    /// Gives a unit's lane its batch and collects what is finished in [`done`](Self::done).
+    #[inline]
+    pub(crate) fn drive(&mut self, index: usize, core: &R, now: Nanos) {
+        let unit = &mut self.units[index];
+        let before = self.done.len();
+        match &mut unit.way {
+            Way::Open(lane) => {
+                lane.submit(now, &mut unit.batch);
+                lane.poll(now, &mut self.done);
+            }
+            _ => self.drive_closed(index, core, now),
+        }
+        let unit = &mut self.units[index];
+        let answered = self.done.len() - before;
+        unit.under_way = unit.under_way.checked_sub(answered).expect("an I/O is answered once");
+        if unit.under_way > 0 {
+            if !std::mem::replace(&mut unit.is_busy, true) {
+                self.busy.push_back(index);
+            }
+        } else if let Way::Open(lane) = &unit.way
+            && lane.broken().is_some()
+        {
+            self.give_up_broken(index, now);
+        }
+    }
+
+    /// The same for a unit whose lane is not open.
+    #[cold]
+    fn drive_closed(&mut self, index: usize, core: &R, now: Nanos) {
+        let unit = &mut self.units[index];
+        let forgets = planted(Plant::ForgetFailure);
+        match &unit.way {
+            Way::Failed(until) if now < *until && !forgets => return self.answer_batch(index),
+            Way::Closed | Way::Failed(_) => match self.source.begin(index, core) {
+                Ok(lane) => unit.way = Way::Opening(lane, now + OPENING),
+                Err(why) => return self.fail(index, now, &why),
+            },
+            Way::Opening(..) | Way::Open(_) => {}
+        }
+        let Way::Opening(lane, give_up) = &mut unit.way else { return };
+        // Nothing can be finished yet; what the lane has to say goes out with an empty queue.
+        lane.poll(now, &mut self.done);
+        lane.submit(now, &mut VecDeque::new());
+        if let Some(why) = lane.broken() {
+            let why = why.to_owned();
+            return self.fail(index, now, &why);
+        }
+        if !lane.is_open() {
+            if now >= *give_up {
+                self.fail(index, now, "no answer in time");
+            }
+            return;
+        }
+        let Way::Opening(mut lane, _) = std::mem::take(&mut unit.way) else { return };
+        lane.submit(now, &mut unit.batch);
+        lane.poll(now, &mut self.done);
+        (unit.way, unit.pause) = (Way::Open(lane), FIRST_PAUSE);
+    }
+
+    /// The way to a unit was lost, and the lane has answered everything.
+    #[cold]
+    fn give_up_broken(&mut self, index: usize, now: Nanos) {
+        if planted(Plant::KeepBroken) {
+            return;
+        }
+        let Way::Open(lane) = std::mem::take(&mut self.units[index].way) else { return };
+        let why = lane.broken().unwrap_or("closed").to_owned();
+        self.fail(index, now, &why);
+    }
+
+    /// A unit cannot be used for a while.
+    #[cold]
+    fn fail(&mut self, index: usize, now: Nanos, why: &str) {
+        let unit = &mut self.units[index];
+        let pause = unit.pause;
+        unit.way = Way::Failed(now + pause);
+        unit.pause = Nanos(pause.0 * 2).min(LONGEST_PAUSE);
+        let line =
+            format!("{why}; I/Os fail for {} s, then it is tried again", pause.as_secs_f64());
+        self.troubles.push((index, line));
+        self.answer_batch(index);
+    }
+
+    /// Answers what waits for a unit that cannot be used.
+    fn answer_batch(&mut self, index: usize) {
+        let lost = |Io { tag, buf, .. }: Io| {
+            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
+            Done { tag, result, cause, buf }
+        };
+        self.done.extend(self.units[index].batch.drain(..).map(lost));
+    }
+
+    /// What the cause of a fault of this unit says, in the words of the system.
+    pub(crate) fn words_of(&self, unit: usize, cause: Cause) -> Option<String> {
+        match &self.units[unit].way {
+            Way::Open(lane) => lane.words_of(cause),
+            Way::Closed | Way::Opening(..) | Way::Failed(_) => None,
+        }
+    }
+}
+
+impl Way {
+    fn wake(&self) -> Option<Nanos> {
+        match self {
+            Way::Closed | Way::Failed(_) => None,
+            Way::Opening(lane, give_up) => lane.wake().into_iter().chain([*give_up]).min(),
+            Way::Open(lane) => lane.wake(),
+        }
+    }
+}

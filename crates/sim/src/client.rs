@@ -1,0 +1,436 @@
+//! Clients that mean well, and those that do not but speak the protocol.
+
+use block::{Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
+use proto::iscsi::{InitiatorConfig, IscsiInitiator};
+use proto::nvme::{NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
+use proto::{Initiator, Phase};
+use serve::Protocol;
+
+use crate::disk::BLOCK;
+use crate::link::Link;
+use crate::net::{Net, Side};
+use crate::region::{Region, WriteEnd};
+use crate::world::{Dialer, target_name};
+
+/// How long a client waits before it connects again, at least and at most.
+const BACK_OFF: (u64, u64) = (1_000_000, 300_000_000);
+
+/// What a client does that it should not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mischief {
+    /// Nothing.
+    None,
+    /// Flips bits after so many bytes.
+    Flip(u64),
+    /// Reads nothing after so many bytes.
+    Deaf(u64),
+    /// Sends nothing after so many bytes.
+    Mute(u64),
+    /// Has as much under way as it can.
+    Flood,
+}
+
+/// A client: one session or association with one unit.
+pub(crate) struct Client {
+    pub(crate) name: String,
+    pub(crate) protocol: Protocol,
+    pub(crate) unit: usize,
+    pub(crate) region: Region,
+    pub(crate) mischief: Mischief,
+    depth: usize,
+    blocks: u64,
+    digests: bool,
+    /// The time between two bursts; zero: as fast as it goes.
+    pace: Nanos,
+    /// I/Os in a burst.
+    burst: usize,
+    next_burst: Nanos,
+    state: State,
+    /// Something has happened to it or its connections.
+    pub(crate) disturbed: bool,
+    /// It stands still until then.
+    pub(crate) stopped: Nanos,
+    ios: Vec<Option<Pending>>,
+    pool: Pool,
+    rng: Rng,
+    sent_bytes: u64,
+    /// I/Os that were done since this was reset, and the longest wait among them.
+    pub(crate) completed: u64,
+    pub(crate) longest: Nanos,
+    /// Connections that were lost since then.
+    pub(crate) lost: u64,
+    pub(crate) last_loss: String,
+}
+
+enum State {
+    Away(Nanos),
+    Iscsi(Box<Link<IscsiInitiator>>),
+    Nvme(Box<Link<NvmeAdmin>>, Option<Box<Link<NvmeQueue>>>),
+}
+
+struct Pending {
+    op: Op,
+    at: usize,
+    count: usize,
+    /// The first value of a write.
+    first: Option<u64>,
+    since: Nanos,
+}
+
+/// What a client is.
+pub(crate) struct Shape {
+    pub(crate) name: String,
+    pub(crate) protocol: Protocol,
+    pub(crate) unit: usize,
+    pub(crate) mischief: Mischief,
+    pub(crate) depth: usize,
+    pub(crate) blocks: u64,
+    pub(crate) digests: bool,
+}
+
+impl Client {
+    pub(crate) fn new(shape: Shape, region: Region, pool: &Pool, mut rng: Rng) -> Client {
+        let begins = Nanos(rng.below(20_000_000));
+        Client {
+            name: shape.name,
+            protocol: shape.protocol,
+            unit: shape.unit,
+            region,
+            mischief: shape.mischief,
+            depth: shape.depth,
+            blocks: shape.blocks,
+            digests: shape.digests,
+            pace: Nanos(0),
+            burst: shape.depth,
+            next_burst: Nanos(0),
+            state: State::Away(begins),
+            disturbed: false,
+            stopped: Nanos(0),
+            ios: (0..shape.depth).map(|_| None).collect(),
+            pool: pool.clone(),
+            rng,
+            sent_bytes: 0,
+            completed: 0,
+            longest: Nanos(0),
+            lost: 0,
+            last_loss: String::new(),
+        }
+    }
+
+    /// Whether it has something to do.
+    pub(crate) fn is_due(&self, net: &mut Net) -> bool {
+        if net.now < self.stopped {
+            return false;
+        }
+        let comes = self.conns().into_iter().any(|conn| {
+            let reads = !self.is_deaf();
+            (reads && net.available(conn, Side::Client) > 0)
+                || net.ended(conn, Side::Client).is_some()
+        });
+        comes || self.wake().is_some_and(|wake| wake <= net.now)
+    }
+
+    /// When it wants to do something without news.
+    pub(crate) fn wake(&self) -> Option<Nanos> {
+        let ends = match &self.state {
+            State::Away(until) => return Some((*until).max(self.stopped)),
+            State::Iscsi(link) => link.wake(),
+            State::Nvme(admin, queue) => {
+                let queue = queue.as_ref().and_then(|queue| queue.wake());
+                admin.wake().into_iter().chain(queue).min()
+            }
+        };
+        let idle = self.ios.iter().all(Option::is_none);
+        let burst = (self.is_ready() && (idle || self.pace > Nanos(0))).then_some(self.next_burst);
+        let burst = burst.filter(|_| self.has_room());
+        let ends = ends.filter(|_| !self.is_deaf());
+        ends.into_iter().chain(burst).min().map(|wake| wake.max(self.stopped))
+    }
+
+    /// The connections that it has.
+    pub(crate) fn conns(&self) -> Vec<usize> {
+        match &self.state {
+            State::Away(_) => Vec::new(),
+            State::Iscsi(link) => vec![link.conn],
+            State::Nvme(admin, queue) => [Some(admin.conn), queue.as_ref().map(|queue| queue.conn)]
+                .into_iter()
+                .flatten()
+                .collect(),
+        }
+    }
+
+    /// Whether it means well and nothing has happened to it: it may ask for good service.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        self.mischief == Mischief::None && !self.disturbed
+    }
+
+    /// How long its oldest I/O has waited.
+    pub(crate) fn oldest(&self, now: Nanos) -> Nanos {
+        let waits = self.ios.iter().flatten().map(|pending| now.since(pending.since));
+        waits.max().unwrap_or_default()
+    }
+
+    /// Whether I/Os may flow.
+    pub(crate) fn is_ready(&self) -> bool {
+        match &self.state {
+            State::Away(_) => false,
+            State::Iscsi(link) => matches!(link.end.phase(), Phase::Ready(_)),
+            State::Nvme(_, queue) => {
+                queue.as_ref().is_some_and(|queue| matches!(queue.end.phase(), Phase::Ready(_)))
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.ios.iter().any(Option::is_none)
+    }
+
+    fn is_deaf(&self) -> bool {
+        matches!(self.mischief, Mischief::Deaf(after) if self.sent_bytes > after)
+    }
+
+    /// Does what is due. What was wrong with an answer, if anything was.
+    pub(crate) fn step(&mut self, dialer: &Dialer) -> Result<(), String> {
+        let now = dialer.machine.borrow().net.now;
+        if let State::Away(until) = self.state {
+            if now >= until {
+                self.begin(dialer, now);
+            }
+            return Ok(());
+        }
+        if let Err(why) = self.take(dialer) {
+            self.last_loss = why;
+            self.lost += 1;
+            return self.leave(&mut dialer.machine.borrow_mut().net, Nanos(0));
+        }
+        self.settle(now)?;
+        self.submit(now);
+        self.flush(&mut dialer.machine.borrow_mut().net);
+        self.settle(now)
+    }
+
+    fn begin(&mut self, dialer: &Dialer, now: Nanos) {
+        let Some(conn) = dialer.dial(self.protocol) else {
+            self.state = State::Away(now + Nanos(BACK_OFF.1));
+            return;
+        };
+        self.sent_bytes = 0;
+        self.next_burst = now;
+        self.state = match self.protocol {
+            Protocol::Iscsi => {
+                let end = IscsiInitiator::new(self.iscsi_config(), now);
+                State::Iscsi(Box::new(Link::new(end, &self.pool, conn)))
+            }
+            Protocol::NvmeTcp => {
+                let end = NvmeAdmin::new(&self.nvme_config(), now);
+                State::Nvme(Box::new(Link::new(end, &self.pool, conn)), None)
+            }
+        };
+    }
+
+    fn iscsi_config(&self) -> InitiatorConfig {
+        let name = format!("iqn.2026-01.org.drumfire:{}", self.name);
+        InitiatorConfig {
+            header_digest: self.digests,
+            data_digest: self.digests,
+            max_outstanding: self.depth as u16 + 1,
+            ..InitiatorConfig::new(&name, &format!("iqn.{}", target_name(self.unit)), 1)
+        }
+    }
+
+    fn nvme_config(&self) -> NvmeInitiatorConfig {
+        let name = format!("nqn.2026-01.org.drumfire:{}", self.name);
+        let mut id = [1; 16];
+        for (to, from) in id.iter_mut().zip(self.name.bytes()) {
+            *to = from;
+        }
+        let subsystem = format!("nqn.{}", target_name(self.unit));
+        NvmeInitiatorConfig {
+            header_digest: self.digests,
+            data_digest: self.digests,
+            queue_depth: self.depth as u16 + 1,
+            ..NvmeInitiatorConfig::new(&name, id, &subsystem, 1)
+        }
+    }
+
+    /// Takes what has come; why the connection is over, if it is.
+    fn take(&mut self, dialer: &Dialer) -> Result<(), String> {
+        if self.is_deaf() {
+            let net = &mut dialer.machine.borrow_mut().net;
+            let over = self.conns().into_iter().any(|it| net.ended(it, Side::Client).is_some());
+            return if over { Err("the server gave up".to_owned()) } else { Ok(()) };
+        }
+        let config = self.nvme_config();
+        match &mut self.state {
+            State::Away(_) => Ok(()),
+            State::Iscsi(link) => link.take(&mut dialer.machine.borrow_mut().net),
+            State::Nvme(admin, queue) => {
+                admin.take(&mut dialer.machine.borrow_mut().net)?;
+                if let Some(queue) = queue {
+                    return queue.take(&mut dialer.machine.borrow_mut().net);
+                }
+                let Some(association) = admin.end.ready() else { return Ok(()) };
+                let now = dialer.machine.borrow().net.now;
+                let conn = dialer.dial(Protocol::NvmeTcp).ok_or("nobody listens")?;
+                let end = NvmeQueue::new(&config, association, 1, now);
+                let mut link = Link::new(end, &self.pool, conn);
+                link.take(&mut dialer.machine.borrow_mut().net)?;
+                *queue = Some(Box::new(link));
+                Ok(())
+            }
+        }
+    }
+
+    /// The end that carries I/Os.
+    fn io_end(&mut self) -> Option<(&mut dyn Initiator, &mut proto::Outbox)> {
+        match &mut self.state {
+            State::Away(_) | State::Nvme(_, None) => None,
+            State::Iscsi(link) => Some((&mut link.end, &mut link.out)),
+            State::Nvme(_, Some(queue)) => Some((&mut queue.end, &mut queue.out)),
+        }
+    }
+
+    /// Begins new I/Os.
+    fn submit(&mut self, now: Nanos) {
+        if !self.is_ready() || now < self.next_burst {
+            return;
+        }
+        let burst = if self.pace == Nanos(0) { self.depth } else { self.burst };
+        for tag in 0..self.ios.len().min(burst) {
+            let room = self.io_end().map_or(0, |(end, _)| end.room());
+            if self.ios[tag].is_some() || room == 0 {
+                continue;
+            }
+            let Some((at, count)) = self.region.pick(&mut self.rng, self.blocks) else { continue };
+            let (mut op, mut buf, mut first) = (Op::Read, None, None);
+            let draw = self.rng.below(20);
+            if draw < 10 {
+                if let Some(mut taken) = self.pool.take(count * BLOCK as usize) {
+                    first = Some(self.region.fill(count, &mut taken));
+                    (op, buf) = (Op::Write, Some(taken));
+                }
+            } else if draw == 10 {
+                op = Op::WriteZeroes;
+            }
+            let offset = (self.region.first + at as u64) * u64::from(BLOCK);
+            let len = count as u32 * BLOCK;
+            let io = Io { tag: Tag(tag as u64), op, fua: draw == 1, len, offset, buf };
+            self.ios[tag] = Some(Pending { op, at, count, first, since: now });
+            if let Some((end, out)) = self.io_end() {
+                end.submit(now, io, out);
+            }
+        }
+        self.next_burst = now + self.pace;
+    }
+
+    /// Sends what is to be said, unless that is not to be.
+    fn flush(&mut self, net: &mut Net) {
+        let (mischief, sent) = (self.mischief, self.sent_bytes);
+        let rng = &mut self.rng;
+        let mut total = 0;
+        let mut change = |mut bytes: Vec<u8>| {
+            match mischief {
+                Mischief::Mute(after) if sent > after => bytes.clear(),
+                Mischief::Flip(after) if sent > after && rng.below(4) == 0 => {
+                    let at = rng.below(bytes.len() as u64) as usize;
+                    bytes[at] ^= 1 << rng.below(8);
+                }
+                _ => {}
+            }
+            total += bytes.len() as u64;
+            bytes
+        };
+        match &mut self.state {
+            State::Away(_) => {}
+            State::Iscsi(link) => link.flush(net, &mut change),
+            State::Nvme(admin, queue) => {
+                admin.flush(net, &mut change);
+                if let Some(queue) = queue {
+                    queue.flush(net, &mut change);
+                }
+            }
+        }
+        self.sent_bytes += total;
+    }
+
+    /// Looks at what is finished.
+    fn settle(&mut self, now: Nanos) -> Result<(), String> {
+        let Some((end, _)) = self.io_end() else { return Ok(()) };
+        let done: Vec<Done> = end.done().drain(..).collect();
+        done.into_iter().try_for_each(|done| self.finish(now, done))
+    }
+
+    fn finish(&mut self, now: Nanos, done: Done) -> Result<(), String> {
+        let tag = done.tag.0 as usize;
+        let pending = self.ios.get_mut(tag).and_then(Option::take);
+        let Some(Pending { op, at, count, first, since }) = pending else {
+            return Err(format!("{}: an answer to no I/O, or the second to one", self.name));
+        };
+        let checked = match op {
+            Op::Read => {
+                let bytes = done.result.is_ok().then_some(done.buf.as_deref()).flatten();
+                self.region.read(at, count, bytes)
+            }
+            _ => {
+                let end = match done.result {
+                    Ok(()) => WriteEnd::Done,
+                    Err(fault) if fault.is_lost() || fault == Fault::Aborted => WriteEnd::Lost,
+                    Err(_) => WriteEnd::Failed,
+                };
+                self.region.written(at, count, first, end);
+                Ok(())
+            }
+        };
+        if let Some(buf) = done.buf {
+            self.pool.give(buf);
+        }
+        if done.result.is_ok() {
+            self.completed += 1;
+            self.longest = self.longest.max(now.since(since));
+        }
+        // On the unit of those that do not mean well anybody may write anywhere.
+        if self.mischief != Mischief::None {
+            return Ok(());
+        }
+        checked.map_err(|why| format!("{}: {op:?} of unit {}: {why}", self.name, self.unit))
+    }
+
+    /// Gives the connection up, and connects again after `away` and a little more.
+    pub(crate) fn leave(&mut self, net: &mut Net, away: Nanos) -> Result<(), String> {
+        self.conns().into_iter().for_each(|conn| net.close(conn, Side::Client));
+        self.drop_state(net.now, away)
+    }
+
+    /// Vanishes from the network.
+    pub(crate) fn vanish(&mut self, net: &mut Net, away: Nanos) -> Result<(), String> {
+        self.conns().into_iter().for_each(|conn| net.vanish(conn, Side::Client));
+        self.drop_state(net.now, away)
+    }
+
+    fn drop_state(&mut self, now: Nanos, away: Nanos) -> Result<(), String> {
+        if let Some((end, _)) = self.io_end() {
+            end.abandon();
+        }
+        self.settle(now)?;
+        if let Some(lost) = self.ios.iter().flatten().next() {
+            return Err(format!(
+                "{}: {:?} was not answered when its connection went",
+                self.name, lost.op
+            ));
+        }
+        let (least, most) = BACK_OFF;
+        let pause = Nanos(least + self.rng.below(most - least));
+        self.state = State::Away(now + away + pause);
+        Ok(())
+    }
+
+    /// Begins to measure.
+    pub(crate) fn reset(&mut self) {
+        (self.completed, self.longest, self.lost) = (0, Nanos(0), 0);
+    }
+
+    /// Begins bursts of so many I/Os, one each `pace`; with none, it goes as fast as it can.
+    pub(crate) fn set_pace(&mut self, pace: Nanos, burst: usize) {
+        (self.pace, self.burst, self.next_burst) = (pace, burst, Nanos(0));
+    }
+}

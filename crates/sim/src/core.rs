@@ -1,0 +1,539 @@
+//! A core of the server: the reactor of a simulation.
+//!
+//! Receives are armed, take buffers and run out of them as the kernel's do. Which of the sockets
+//! that wait gets a buffer next is decided by the code that decides it in the real core
+//! ([`os::Refill`]).
+
+use std::cell::{RefCell, RefMut};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use block::{Chain, Nanos, Plant, Pool, planted};
+use os::{Arming, End, Reactor, ReactorListener, ReactorSocket, ReactorStream, Refill, Token};
+
+use crate::net::{Net, Side, bytes_of};
+
+/// What one receive buffer holds: little, so that there are many of them.
+pub(crate) const BUFFER_BYTES: usize = 4 << 10;
+/// The kernel goes on to another socket after so many buffers.
+const IN_A_ROW: usize = 32;
+/// Files are short: this process has no more.
+const EMFILE: i32 = 24;
+
+/// What all cores of a world share.
+pub(crate) type Shared = Rc<RefCell<Machine>>;
+
+/// The network and the cores on it.
+pub(crate) struct Machine {
+    pub(crate) net: Net,
+    pub(crate) cores: Vec<CoreState>,
+    /// What went wrong, first things first.
+    pub(crate) violations: Vec<String>,
+    /// A connection that has sent much is to be served so much at a time.
+    pub(crate) share_bytes: usize,
+}
+
+/// One core.
+pub(crate) struct CoreState {
+    slots: Vec<Option<Slot>>,
+    refill: Refill,
+    free_buffers: usize,
+    /// Slots that have news.
+    marked: Vec<u32>,
+    /// Somebody else woke it.
+    pub(crate) is_woken: bool,
+    /// No file can be opened until then.
+    pub(crate) out_of_files: Nanos,
+    /// Which socket was served last, and how many bytes it had while others waited.
+    served: (u32, usize),
+    /// Bytes that went through it in this turn.
+    pub(crate) moved_bytes: usize,
+}
+
+enum Slot {
+    Socket(SocketState),
+    Listener(ListenerState),
+}
+
+struct SocketState {
+    conn: usize,
+    armed: Option<Arming>,
+    waits: bool,
+    /// It holds a buffer for data that have not come.
+    pinned: bool,
+    chunks: VecDeque<Vec<u8>>,
+    sending: bool,
+    wants_send: bool,
+    ended: Option<End>,
+    marked: bool,
+}
+
+#[derive(Default)]
+struct ListenerState {
+    backlog: VecDeque<Stream>,
+    accepted: VecDeque<io::Result<Stream>>,
+    accepting: bool,
+}
+
+impl CoreState {
+    pub(crate) fn new(buffers: usize) -> CoreState {
+        CoreState {
+            slots: Vec::new(),
+            refill: Refill::new(),
+            free_buffers: buffers,
+            marked: Vec::new(),
+            is_woken: false,
+            out_of_files: Nanos(0),
+            served: (0, 0),
+            moved_bytes: 0,
+        }
+    }
+
+    fn insert(&mut self, slot: Slot) -> u32 {
+        let free = self.slots.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[index] = Some(slot);
+        index as u32
+    }
+
+    fn socket(&mut self, token: u32) -> &mut SocketState {
+        match &mut self.slots[token as usize] {
+            Some(Slot::Socket(socket)) => socket,
+            _ => panic!("token {token} is no socket"),
+        }
+    }
+
+    fn listener(&mut self, token: u32) -> &mut ListenerState {
+        match &mut self.slots[token as usize] {
+            Some(Slot::Listener(listener)) => listener,
+            _ => panic!("token {token} is no listener"),
+        }
+    }
+
+    fn mark(&mut self, token: u32) {
+        match &mut self.slots[token as usize] {
+            Some(Slot::Socket(socket)) => {
+                if !std::mem::replace(&mut socket.marked, true) {
+                    self.marked.push(token);
+                }
+            }
+            Some(Slot::Listener(_)) => self.marked.push(token),
+            None => {}
+        }
+    }
+
+    fn wait(&mut self, token: u32) {
+        let socket = self.socket(token);
+        if socket.ended.is_none() && !std::mem::replace(&mut socket.waits, true) {
+            self.refill.wait(token);
+        }
+    }
+}
+
+impl Machine {
+    /// Puts a new connection before a listener; false if there is none.
+    pub(crate) fn knock(&mut self, core: usize, token: u32, stream: Stream) -> bool {
+        match self.cores[core].slots.get_mut(token as usize) {
+            Some(Some(Slot::Listener(listener))) => listener.backlog.push_back(stream),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether a core has something to do.
+    pub(crate) fn has_news(&mut self, index: usize) -> bool {
+        let (net, core) = (&mut self.net, &mut self.cores[index]);
+        if core.is_woken || !core.marked.is_empty() {
+            return true;
+        }
+        if !core.refill.is_empty() && core.free_buffers > 0 {
+            return true;
+        }
+        core.slots.iter().flatten().any(|slot| match slot {
+            Slot::Listener(listener) => listener.accepting && !listener.backlog.is_empty(),
+            Slot::Socket(socket) => {
+                let comes = net.available(socket.conn, Side::Server) > 0;
+                let ends = socket.ended.is_none() && net.ended(socket.conn, Side::Server).is_some();
+                let sent = socket.sending && net.all_sent(socket.conn, Side::Server);
+                socket.armed.is_some() && (comes || ends) || sent && socket.wants_send
+            }
+        })
+    }
+
+    /// One entry into the kernel.
+    fn turn(&mut self, index: usize, ready: &mut Vec<Token>) {
+        self.cores[index].is_woken = false;
+        self.cores[index].moved_bytes = 0;
+        self.cores[index].served = (u32::MAX, 0);
+        self.finish_sends(index);
+        self.accept(index);
+        // A core that finds nothing looks again, as long as sockets wait for buffers.
+        loop {
+            let armed = self.arm(index);
+            for token in 0..self.cores[index].slots.len() as u32 {
+                if matches!(self.cores[index].slots[token as usize], Some(Slot::Socket(_))) {
+                    self.receive(index, token);
+                }
+            }
+            if !armed || !self.cores[index].marked.is_empty() {
+                break;
+            }
+        }
+        let core = &mut self.cores[index];
+        for token in std::mem::take(&mut core.marked) {
+            if let Some(Slot::Socket(socket)) = &mut core.slots[token as usize] {
+                socket.marked = false;
+            }
+            if core.slots[token as usize].is_some() {
+                ready.push(Token(token));
+            }
+        }
+    }
+
+    /// Arms sockets that wait; the first of them find the buffers. Whether there were any.
+    fn arm(&mut self, index: usize) -> bool {
+        let core = &mut self.cores[index];
+        let (arming, count) = core.refill.plan(core.free_buffers);
+        for _ in 0..count {
+            let Some(token) = self.cores[index].refill.next() else { break };
+            let core = &mut self.cores[index];
+            let socket = core.socket(token);
+            (socket.waits, socket.armed) = (false, Some(arming));
+            if planted(Plant::PinBuffers) {
+                socket.pinned = true;
+                core.free_buffers -= 1;
+            }
+            self.receive(index, token);
+        }
+        count > 0
+    }
+
+    /// What the kernel does for a socket that is armed.
+    fn receive(&mut self, index: usize, token: u32) {
+        let (net, core) = (&mut self.net, &mut self.cores[index]);
+        let conn = core.socket(token).conn;
+        for _ in 0..IN_A_ROW {
+            let Some(arming) = core.socket(token).armed else { return };
+            if net.available(conn, Side::Server) == 0 {
+                if let Some(end) = net.ended(conn, Side::Server) {
+                    let socket = core.socket(token);
+                    (socket.ended, socket.armed) = (Some(end), None);
+                    if std::mem::take(&mut socket.pinned) {
+                        core.free_buffers += 1;
+                    }
+                    core.mark(token);
+                }
+                return;
+            }
+            if std::mem::take(&mut core.socket(token).pinned) {
+                core.free_buffers += 1;
+            }
+            if core.free_buffers == 0 {
+                core.socket(token).armed = None;
+                core.wait(token);
+                return core.mark(token);
+            }
+            core.free_buffers -= 1;
+            let chunk = net.take(conn, Side::Server, BUFFER_BYTES);
+            core.socket(token).chunks.push_back(chunk);
+            core.mark(token);
+            if arming == Arming::Once || planted(Plant::PinBuffers) {
+                core.socket(token).armed = None;
+                return core.wait(token);
+            }
+        }
+    }
+
+    fn finish_sends(&mut self, index: usize) {
+        for token in 0..self.cores[index].slots.len() as u32 {
+            let Some(Slot::Socket(socket)) = &mut self.cores[index].slots[token as usize] else {
+                continue;
+            };
+            let gone = self.net.ended(socket.conn, Side::Server).is_some_and(|e| e != End::Closed);
+            if socket.sending && (gone || self.net.all_sent(socket.conn, Side::Server)) {
+                socket.sending = false;
+                if std::mem::take(&mut socket.wants_send) {
+                    self.cores[index].mark(token);
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, index: usize) {
+        let core = &mut self.cores[index];
+        let short = core.out_of_files > self.net.now;
+        for token in 0..core.slots.len() as u32 {
+            let Some(Slot::Listener(listener)) = &mut core.slots[token as usize] else { continue };
+            let mut any = false;
+            while listener.accepting && !listener.backlog.is_empty() {
+                any = true;
+                let accepted = if short {
+                    listener.accepting = false;
+                    Err(io::Error::from_raw_os_error(EMFILE))
+                } else {
+                    Ok(listener.backlog.pop_front().expect("there is a front"))
+                };
+                listener.accepted.push_back(accepted);
+            }
+            if any {
+                core.mark(token);
+            }
+        }
+    }
+
+    /// A connection is to be served a share at a time while others have something, too.
+    fn note_served(&mut self, index: usize, token: u32, bytes: usize) {
+        let core = &mut self.cores[index];
+        core.moved_bytes += bytes;
+        let others = core.slots.iter().enumerate().any(|(other, slot)| match slot {
+            Some(Slot::Socket(socket)) => other as u32 != token && !socket.chunks.is_empty(),
+            _ => false,
+        });
+        let before = if core.served.0 == token && others { core.served.1 } else { 0 };
+        core.served = (token, before + bytes);
+        if before + bytes > self.share_bytes + BUFFER_BYTES {
+            let line = format!("one connection was served {} bytes in a row", before + bytes);
+            self.violations.push(line);
+        }
+    }
+}
+
+/// A handle to a core.
+#[derive(Clone)]
+pub(crate) struct SimCore {
+    machine: Shared,
+    index: usize,
+    pool: Pool,
+}
+
+impl SimCore {
+    pub(crate) fn new(machine: &Shared, index: usize, pool: Pool) -> SimCore {
+        SimCore { machine: Rc::clone(machine), index, pool }
+    }
+
+    /// Begins to listen.
+    pub(crate) fn listen(&self) -> SimListener {
+        let listener = ListenerState { accepting: true, ..ListenerState::default() };
+        let token = self.state().cores[self.index].insert(Slot::Listener(listener));
+        SimListener { core: self.clone(), token }
+    }
+
+    fn state(&self) -> RefMut<'_, Machine> {
+        self.machine.borrow_mut()
+    }
+}
+
+impl Reactor for SimCore {
+    type Socket = SimSocket;
+    type Listener = SimListener;
+    type Stream = Stream;
+
+    fn now(&self) -> Nanos {
+        self.state().net.now
+    }
+
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn turn(&self, _until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
+        self.state().turn(self.index, ready);
+        Ok(())
+    }
+
+    fn submit(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn adopt(&self, stream: Stream) -> io::Result<SimSocket> {
+        let mut state = self.state();
+        let socket = SocketState {
+            conn: stream.take(),
+            armed: None,
+            waits: false,
+            pinned: false,
+            chunks: VecDeque::new(),
+            sending: false,
+            wants_send: false,
+            ended: None,
+            marked: false,
+        };
+        let core = &mut state.cores[self.index];
+        let token = core.insert(Slot::Socket(socket));
+        if planted(Plant::PinBuffers) {
+            core.wait(token);
+        } else {
+            core.socket(token).armed = Some(Arming::Multishot);
+        }
+        Ok(SimSocket { core: self.clone(), token })
+    }
+}
+
+/// A socket on a simulated core.
+pub(crate) struct SimSocket {
+    core: SimCore,
+    token: u32,
+}
+
+impl ReactorSocket for SimSocket {
+    type Chunk = SimChunk;
+
+    fn token(&self) -> Token {
+        Token(self.token)
+    }
+
+    fn receive(&self) -> Option<SimChunk> {
+        let mut state = self.core.state();
+        let bytes = state.cores[self.core.index].socket(self.token).chunks.pop_front()?;
+        state.note_served(self.core.index, self.token, bytes.len());
+        Some(SimChunk { core: self.core.clone(), bytes })
+    }
+
+    fn ended(&self) -> Option<End> {
+        let mut state = self.core.state();
+        let socket = state.cores[self.core.index].socket(self.token);
+        socket.ended.filter(|_| socket.chunks.is_empty())
+    }
+
+    fn can_send(&self) -> bool {
+        let mut state = self.core.state();
+        let socket = state.cores[self.core.index].socket(self.token);
+        socket.wants_send = socket.sending;
+        !socket.sending
+    }
+
+    fn send(&self, chain: &mut Chain) {
+        let bytes = bytes_of(chain);
+        chain.recycle_sent(&self.core.pool);
+        let mut state = self.core.state();
+        let core = &mut state.cores[self.core.index];
+        core.moved_bytes += bytes.len();
+        let socket = core.socket(self.token);
+        assert!(!socket.sending, "one send at a time");
+        let conn = socket.conn;
+        state.net.send(conn, Side::Server, &bytes);
+        let all = state.net.all_sent(conn, Side::Server);
+        state.cores[self.core.index].socket(self.token).sending = !all;
+    }
+
+    fn lap_bytes(&self, _: &Chain) -> Option<usize> {
+        None
+    }
+}
+
+impl Drop for SimSocket {
+    fn drop(&mut self) {
+        let mut state = self.core.state();
+        let core = &mut state.cores[self.core.index];
+        let slot = core.slots[self.token as usize].take();
+        let Some(Slot::Socket(socket)) = slot else { return };
+        core.free_buffers += socket.chunks.len() + usize::from(socket.pinned);
+        if socket.waits {
+            core.refill.forget(self.token);
+        }
+        core.marked.retain(|marked| *marked != self.token);
+        state.net.close(socket.conn, Side::Server);
+    }
+}
+
+/// Bytes that a socket received.
+pub(crate) struct SimChunk {
+    core: SimCore,
+    bytes: Vec<u8>,
+}
+
+impl Deref for SimChunk {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for SimChunk {
+    fn drop(&mut self) {
+        self.core.state().cores[self.core.index].free_buffers += 1;
+    }
+}
+
+/// A listener on a simulated core.
+pub(crate) struct SimListener {
+    core: SimCore,
+    token: u32,
+}
+
+impl ReactorListener for SimListener {
+    type Stream = Stream;
+
+    fn token(&self) -> Token {
+        Token(self.token)
+    }
+
+    fn accept(&self) -> Option<io::Result<Stream>> {
+        let mut state = self.core.state();
+        state.cores[self.core.index].listener(self.token).accepted.pop_front()
+    }
+
+    fn resume(&self) -> io::Result<()> {
+        self.core.state().cores[self.core.index].listener(self.token).accepting = true;
+        Ok(())
+    }
+}
+
+impl Drop for SimListener {
+    fn drop(&mut self) {
+        let slot = self.core.state().cores[self.core.index].slots[self.token as usize].take();
+        drop(slot);
+    }
+}
+
+/// A connection that was accepted. Dropped before a core took it over, it is closed.
+pub(crate) struct Stream {
+    conn: usize,
+    /// Closes it; empty once a core has it.
+    machine: Option<Shared>,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        conn: usize,
+        machine: &Shared,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> Stream {
+        Stream { conn, machine: Some(Rc::clone(machine)), local, peer }
+    }
+
+    fn take(mut self) -> usize {
+        self.machine = None;
+        self.conn
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // Within a call of the machine it is only forgotten: its peer sees nothing.
+        if let Some(machine) = &self.machine
+            && let Ok(mut machine) = machine.try_borrow_mut()
+        {
+            machine.net.close(self.conn, Side::Server);
+        }
+    }
+}
+
+impl ReactorStream for Stream {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.peer)
+    }
+}

@@ -1,0 +1,234 @@
+//! Volumes of a simulation: they answer late, out of order, wrongly, or never.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use block::{Buf, Cause, Done, Fault, Geometry, Io, Lane, Memory, Nanos, Op, Plant, Rng, planted};
+use serve::LaneSource;
+use volume::{Ground, OpenError, Volume};
+
+use crate::core::SimCore;
+
+/// Bytes of a block.
+pub(crate) const BLOCK: u32 = 512;
+
+/// What lies behind a unit.
+pub(crate) struct Disk {
+    pub(crate) bytes: Memory,
+    /// How long an I/O takes, at least and at most.
+    pub(crate) latency: (Nanos, Nanos),
+    /// Nothing is answered before then.
+    pub(crate) stalled: Nanos,
+    /// Of so many I/Os about one fails, until then.
+    pub(crate) faulty: (u64, Nanos),
+    /// How long a lane takes to open, and until when that fails.
+    pub(crate) opening: Nanos,
+    pub(crate) refuses: Nanos,
+    /// All lanes that were opened before then are broken.
+    pub(crate) broken: Nanos,
+    /// Lanes that were begun: by which core, when, and whether that was refused.
+    pub(crate) begun: Vec<(usize, Nanos, bool)>,
+    /// I/Os that were taken and not answered.
+    pub(crate) under_way: usize,
+    pub(crate) rng: Rng,
+}
+
+/// A disk that all cores share.
+pub(crate) type SharedDisk = Rc<RefCell<Disk>>;
+
+impl Disk {
+    pub(crate) fn new(bytes: u64, rng: Rng) -> SharedDisk {
+        Rc::new(RefCell::new(Disk {
+            bytes: Memory::new(bytes).expect("memory for a disk"),
+            latency: (Nanos(1000), Nanos(1000)),
+            stalled: Nanos(0),
+            faulty: (0, Nanos(0)),
+            opening: Nanos(0),
+            refuses: Nanos(0),
+            broken: Nanos(0),
+            begun: Vec::new(),
+            under_way: 0,
+            rng,
+        }))
+    }
+
+    /// Does an I/O.
+    fn execute(&mut self, io: &mut Io) {
+        let (offset, len) = (io.offset, io.len as usize);
+        match io.op {
+            Op::Read => self.bytes.read(offset, &mut buf(io)[..len]),
+            Op::Write => self.bytes.write(offset, &buf(io)[..len]),
+            Op::Flush => {}
+            Op::Trim | Op::WriteZeroes => self.bytes.zero(offset, len as u64),
+        }
+    }
+}
+
+fn buf(io: &mut Io) -> &mut Buf {
+    io.buf.as_mut().expect("reads and writes carry a buffer")
+}
+
+/// A core's way to a disk.
+struct SimLane {
+    disk: SharedDisk,
+    geometry: Geometry,
+    opened: Nanos,
+    /// When it is open; it never is if the disk refuses.
+    opens: Nanos,
+    refused: bool,
+    is_open: bool,
+    broken: Option<String>,
+    /// I/Os with the time at which they are done.
+    flying: VecDeque<(Nanos, Io)>,
+}
+
+impl SimLane {
+    fn answer(&mut self, at: usize, result: Result<(), Fault>, done: &mut Vec<Done>) {
+        let Some((_, Io { tag, buf, .. })) = self.flying.remove(at) else { return };
+        self.disk.borrow_mut().under_way -= 1;
+        done.push(Done { tag, result, cause: Cause::NONE, buf });
+    }
+}
+
+impl Lane for SimLane {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        let mut disk = self.disk.borrow_mut();
+        for io in ios.drain(..) {
+            assert!(self.is_open, "an I/O for a lane that is not open");
+            let (least, most) = disk.latency;
+            let span = least + Nanos(disk.rng.below(most.0 - least.0 + 1));
+            disk.under_way += 1;
+            self.flying.push_back((now + span, io));
+        }
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
+        if !self.is_open && self.broken.is_none() && now >= self.opens {
+            match self.refused {
+                true => self.broken = Some("refused".to_owned()),
+                false => self.is_open = true,
+            }
+        }
+        if self.disk.borrow().broken > self.opened {
+            self.broken.get_or_insert("connection lost".to_owned());
+            while !self.flying.is_empty() {
+                self.answer(0, Err(Fault::Disconnected), done);
+            }
+            return;
+        }
+        if now < self.disk.borrow().stalled {
+            return;
+        }
+        while let Some(at) = self.flying.iter().position(|(due, _)| *due <= now) {
+            let mut disk = self.disk.borrow_mut();
+            let (one_of, until) = disk.faulty;
+            let fails = one_of > 0 && now < until && disk.rng.below(one_of) == 0;
+            let io = &mut self.flying[at].1;
+            let checked = self.geometry.check(io);
+            // What fails may have been done, or not.
+            if checked.is_ok() && (!fails || disk.rng.below(2) == 0) {
+                disk.execute(io);
+            }
+            drop(disk);
+            let result = if fails { Err(Fault::Medium) } else { checked };
+            self.answer(at, result, done);
+        }
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        if !self.is_open {
+            return self.broken.is_none().then_some(self.opens);
+        }
+        let disk = self.disk.borrow();
+        if disk.broken > self.opened && !self.flying.is_empty() {
+            return Some(Nanos(0));
+        }
+        self.flying.iter().map(|(due, _)| (*due).max(disk.stalled)).min()
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open && self.broken.is_none()
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+}
+
+/// Gives the cores of a world their lanes.
+#[derive(Clone)]
+pub(crate) struct Disks {
+    pub(crate) disks: Vec<SharedDisk>,
+    pub(crate) geometry: Geometry,
+    /// A core that waits in its loop stands still until then.
+    pub(crate) stands: Rc<RefCell<Vec<Nanos>>>,
+    pub(crate) core: usize,
+}
+
+impl LaneSource<SimCore> for Disks {
+    fn begin(&self, unit: usize, core: &SimCore) -> Result<Box<dyn Lane>, String> {
+        use os::Reactor;
+        let now = core.now();
+        let disk = &self.disks[unit];
+        let (opening, refused) = (disk.borrow().opening, now < disk.borrow().refuses);
+        disk.borrow_mut().begun.push((self.core, now, refused));
+        let waits = planted(Plant::OpenInLoop);
+        if waits {
+            let mut stands = self.stands.borrow_mut();
+            stands[self.core] = stands[self.core].max(now) + opening;
+        }
+        if waits && refused {
+            return Err("refused".to_owned());
+        }
+        Ok(Box::new(SimLane {
+            disk: Rc::clone(disk),
+            geometry: self.geometry,
+            opened: now,
+            opens: if waits { now } else { now + opening },
+            refused,
+            is_open: opening == Nanos(0) && !refused,
+            broken: None,
+            flying: VecDeque::new(),
+        }))
+    }
+}
+
+/// What a server is told of a disk.
+pub(crate) struct SimVolume {
+    pub(crate) geometry: Geometry,
+    /// It is memory of the server.
+    pub(crate) memory: Option<Memory>,
+}
+
+impl Volume for SimVolume {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn lane(&self, _: &os::Core) -> Result<Box<dyn Lane>, OpenError> {
+        unreachable!("the cores of a simulation get their lanes from its disks")
+    }
+
+    fn kind(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn ground(&self) -> Ground {
+        Ground::Nothing
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.memory.clone()
+    }
+}
+
+/// A volume for the server's directory.
+pub(crate) fn volume(geometry: Geometry, memory: Option<Memory>) -> Arc<dyn Volume> {
+    Arc::new(SimVolume { geometry, memory })
+}

@@ -1,0 +1,55 @@
+//! A client's end of a connection.
+
+use block::{Chain, Nanos, Pool};
+use proto::{Endpoint, Outbox};
+
+use crate::net::{Net, Side, bytes_of};
+
+/// An end of a protocol on a connection of the network.
+pub(crate) struct Link<E> {
+    pub(crate) end: E,
+    pub(crate) out: Outbox,
+    pub(crate) conn: usize,
+    /// Bytes that were received: the client is served.
+    pub(crate) received_bytes: u64,
+}
+
+impl<E: Endpoint> Link<E> {
+    pub(crate) fn new(end: E, pool: &Pool, conn: usize) -> Link<E> {
+        Link { end, out: Outbox::new(pool.clone()), conn, received_bytes: 0 }
+    }
+
+    /// Takes what came and does what is due. An error ends the connection.
+    pub(crate) fn take(&mut self, net: &mut Net) -> Result<(), String> {
+        let now = net.now;
+        let bytes = net.take(self.conn, Side::Client, usize::MAX);
+        self.received_bytes += bytes.len() as u64;
+        if !bytes.is_empty() {
+            self.end.receive(now, &bytes, &mut self.out).map_err(|error| error.to_string())?;
+        }
+        if self.end.deadline().is_some_and(|deadline| deadline <= now) {
+            self.end.tick(now, &mut self.out).map_err(|error| error.to_string())?;
+        }
+        match net.ended(self.conn, Side::Client) {
+            Some(end) => Err(end.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends what the end has to say, changed on its way by `change`.
+    pub(crate) fn flush(&mut self, net: &mut Net, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
+        if self.out.is_empty() {
+            return;
+        }
+        let mut chain = Chain::default();
+        self.out.exchange(&mut chain);
+        let bytes = bytes_of(&chain);
+        chain.recycle(self.out.pool());
+        net.send(self.conn, Side::Client, &change(bytes));
+    }
+
+    /// When it wants to be looked after without news.
+    pub(crate) fn wake(&self) -> Option<Nanos> {
+        self.end.deadline()
+    }
+}

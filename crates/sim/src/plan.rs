@@ -1,0 +1,202 @@
+//! What a world is made of: drawn from a seed, printed as one line, and read from it again.
+
+use std::fmt;
+use std::str::FromStr;
+
+use block::Rng;
+
+/// The world of a seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Decides everything that does not stand below.
+    pub seed: u64,
+    /// Cores of the server, 1 to 3.
+    pub cores: u64,
+    /// Units whose I/Os go through lanes, and units that are memory of the server.
+    pub disks: u64,
+    /// See `disks`.
+    pub memories: u64,
+    /// Clients over iSCSI, and over NVMe/TCP.
+    pub iscsi: u64,
+    /// See `iscsi`.
+    pub nvme: u64,
+    /// Peers that do not mean well.
+    pub hostile: u64,
+    /// I/Os that a client keeps under way.
+    pub depth: u64,
+    /// Blocks of 512 bytes in the longest I/O.
+    pub blocks: u64,
+    /// Receive buffers of a core.
+    pub buffers: u64,
+    /// Small and large buffers that a core lends.
+    pub pool: u64,
+    /// Pieces of the stream have at most so many bytes; 0: as they come.
+    pub cut: u64,
+    /// Headers and data carry digests.
+    pub digests: bool,
+    /// What happens, and nothing else.
+    pub faults: Vec<Fault>,
+}
+
+/// What happens to a world before its quiet period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Connections break.
+    Reset,
+    /// Peers vanish without a word.
+    Vanish,
+    /// Clients stand still for a while.
+    Stop,
+    /// Volumes do not answer for a while.
+    Stall,
+    /// I/Os fail.
+    Medium,
+    /// The ways to volumes break.
+    Break,
+    /// Volumes refuse new lanes for a while.
+    Refuse,
+    /// Volumes take long to let a core in.
+    SlowOpen,
+    /// The server has no files left for a while.
+    NoFiles,
+    /// The whole host stands still for a while.
+    Pause,
+    /// All clients leave at once.
+    Leave,
+}
+
+impl Fault {
+    /// All of them, with the words for them.
+    pub const ALL: [(Fault, &str); 11] = [
+        (Fault::Reset, "reset"),
+        (Fault::Vanish, "vanish"),
+        (Fault::Stop, "stop"),
+        (Fault::Stall, "stall"),
+        (Fault::Medium, "medium"),
+        (Fault::Break, "break"),
+        (Fault::Refuse, "refuse"),
+        (Fault::SlowOpen, "slow-open"),
+        (Fault::NoFiles, "no-files"),
+        (Fault::Pause, "pause"),
+        (Fault::Leave, "leave"),
+    ];
+}
+
+impl Plan {
+    /// Draws a world. Each seed has some kinds of faults only, so that rare ones meet.
+    pub fn of_seed(seed: u64) -> Plan {
+        let mut rng = Rng::new(seed, 0);
+        let mut draw = |least: u64, most: u64| least + rng.below(most - least + 1);
+        let crowd = draw(0, 3) == 0;
+        let (least, most) = if crowd { (2, 10) } else { (0, 3) };
+        let kinds = draw(0, 4);
+        Plan {
+            seed,
+            cores: if crowd { draw(1, 2) } else { [1, 1, 2, 3][draw(0, 3) as usize] },
+            disks: draw(0, 5),
+            memories: draw(0, 2),
+            iscsi: draw(least, most),
+            nvme: draw(least, most),
+            hostile: if draw(0, 1) == 0 { 0 } else { draw(1, 4) },
+            depth: if crowd { [2, 4, 16, 16] } else { [1, 2, 4, 16] }[draw(0, 3) as usize],
+            blocks: if crowd { [1, 8, 32, 32] } else { [1, 8, 32, 128] }[draw(0, 3) as usize],
+            buffers: if crowd { [2, 2, 4, 64] } else { [2, 4, 8, 64] }[draw(0, 3) as usize],
+            pool: [4, 16, 64, 256][draw(0, 3) as usize],
+            cut: [0, 0, 7, 100, 3000][draw(0, 4) as usize],
+            digests: draw(0, 3) == 0,
+            faults: (0..kinds).map(|_| Fault::ALL[draw(0, 10) as usize].0).collect(),
+        }
+        .made_valid()
+    }
+
+    /// Without duplicates, with a unit and a client.
+    pub(crate) fn made_valid(mut self) -> Plan {
+        if self.disks + self.memories == 0 {
+            self.disks = 1;
+        }
+        if self.iscsi + self.nvme == 0 {
+            self.iscsi = 1;
+        }
+        let mut once = Vec::new();
+        for fault in self.faults.drain(..) {
+            if !once.contains(&fault) {
+                once.push(fault);
+            }
+        }
+        self.faults = once;
+        self
+    }
+
+    /// Whether a kind of fault happens.
+    pub(crate) fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+
+    /// The numbers with their names, in the order in which they are printed.
+    pub(crate) fn numbers(&mut self) -> [(&'static str, &mut u64); 12] {
+        [
+            ("seed", &mut self.seed),
+            ("cores", &mut self.cores),
+            ("disks", &mut self.disks),
+            ("memories", &mut self.memories),
+            ("iscsi", &mut self.iscsi),
+            ("nvme", &mut self.nvme),
+            ("hostile", &mut self.hostile),
+            ("depth", &mut self.depth),
+            ("blocks", &mut self.blocks),
+            ("buffers", &mut self.buffers),
+            ("pool", &mut self.pool),
+            ("cut", &mut self.cut),
+        ]
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, number) in self.clone().numbers() {
+            write!(f, "{name}={number} ")?;
+        }
+        let word = |fault: &Fault| Fault::ALL.iter().find(|(known, _)| known == fault).unwrap().1;
+        let faults: Vec<&str> = self.faults.iter().map(word).collect();
+        write!(f, "digests={} faults={}", u8::from(self.digests), faults.join(","))
+    }
+}
+
+impl FromStr for Plan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Plan, String> {
+        let mut plan = Plan::of_seed(0);
+        for word in text.split_whitespace() {
+            let (name, value) =
+                word.split_once('=').ok_or(format!("'{word}' is not NAME=VALUE"))?;
+            let number = || value.parse::<u64>().map_err(|_| format!("'{value}' is not a number"));
+            if name == "faults" {
+                let known = |word: &str| Fault::ALL.iter().find(|(_, known)| *known == word);
+                let fault = |word| known(word).map(|(fault, _)| *fault).ok_or(format!("no {word}"));
+                let words = value.split(',').filter(|word| !word.is_empty());
+                plan.faults = words.map(fault).collect::<Result<_, _>>()?;
+            } else if name == "digests" {
+                plan.digests = number()? != 0;
+            } else {
+                let mut numbers = plan.numbers();
+                let place = numbers.iter_mut().find(|(known, _)| *known == name);
+                *place.ok_or(format!("no setting is called '{name}'"))?.1 = number()?;
+            }
+        }
+        Ok(plan.made_valid())
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_read_as_it_is_printed() {
+        for seed in 0..1000 {
+            let plan = Plan::of_seed(seed);
+            assert_eq!(plan.to_string().parse::<Plan>().unwrap(), plan);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Peers that speak no protocol: they say nothing, or anything.
+
+use block::{Nanos, Rng};
+use serve::Protocol;
+
+use crate::net::Side;
+use crate::world::Dialer;
+
+/// A peer that opens connections and does not log in.
+pub(crate) struct Raw {
+    protocol: Protocol,
+    /// It says something.
+    speaks: bool,
+    conns: Vec<usize>,
+    next: Nanos,
+    rng: Rng,
+}
+
+impl Raw {
+    pub(crate) fn new(protocol: Protocol, speaks: bool, rng: Rng) -> Raw {
+        Raw { protocol, speaks, conns: Vec::new(), next: Nanos(0), rng }
+    }
+
+    pub(crate) fn wake(&self) -> Nanos {
+        self.next
+    }
+
+    /// Opens connections, and says something on some of them.
+    pub(crate) fn step(&mut self, dialer: &Dialer) {
+        let now = dialer.machine.borrow().net.now;
+        if now < self.next {
+            return;
+        }
+        self.next = now + Nanos(1_000_000 + self.rng.below(200_000_000));
+        if self.conns.len() < 12
+            && let Some(conn) = dialer.dial(self.protocol)
+        {
+            self.conns.push(conn);
+        }
+        let mut machine = dialer.machine.borrow_mut();
+        let rng = &mut self.rng;
+        for conn in &self.conns {
+            if self.speaks && rng.below(4) == 0 {
+                let len = 1 + rng.below(300);
+                let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8 & 0x87).collect();
+                machine.net.send(*conn, Side::Client, &bytes);
+            }
+        }
+        self.conns.retain(|conn| {
+            let over = machine.net.ended(*conn, Side::Client).is_some();
+            if over {
+                machine.net.close(*conn, Side::Client);
+            }
+            !over
+        });
+    }
+
+    /// Goes, and does not come again.
+    pub(crate) fn leave(&mut self, dialer: &Dialer) {
+        let mut machine = dialer.machine.borrow_mut();
+        self.conns.drain(..).for_each(|conn| machine.net.close(conn, Side::Client));
+        self.next = Nanos(u64::MAX);
+    }
+}

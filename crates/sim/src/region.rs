@@ -1,0 +1,117 @@
+//! What the blocks of a client may hold: a model of storage that every read is held to.
+
+use block::Rng;
+
+use crate::disk::BLOCK;
+
+/// Blocks that one client alone reads and writes.
+pub(crate) struct Region {
+    pub(crate) first: u64,
+    blocks: Vec<Block>,
+    /// The next value, which no other write has.
+    next: u64,
+}
+
+#[derive(Clone, Default)]
+struct Block {
+    /// What was written and acknowledged last.
+    last: u64,
+    /// Written later, but failed: it may be there, until the next that succeeds.
+    maybe: Vec<u64>,
+    /// Its connection was lost: it may come at any time.
+    floating: Vec<u64>,
+    busy: bool,
+}
+
+impl Region {
+    /// `count` blocks from `first` on, of a client whose values begin at `values`.
+    pub(crate) fn new(first: u64, count: u64, values: u64) -> Region {
+        Region { first, blocks: vec![Block::default(); count as usize], next: values }
+    }
+
+    /// A run of at most `most` blocks that no I/O is under way with: place and length, or nothing.
+    pub(crate) fn pick(&mut self, rng: &mut Rng, most: u64) -> Option<(usize, usize)> {
+        let at = rng.below(self.blocks.len() as u64) as usize;
+        let want = 1 + rng.below(most) as usize;
+        let free = self.blocks[at..].iter().take(want).take_while(|block| !block.busy).count();
+        (free > 0).then(|| {
+            self.blocks[at..at + free].iter_mut().for_each(|block| block.busy = true);
+            (at, free)
+        })
+    }
+
+    /// Fills a buffer with new values; the first of them.
+    pub(crate) fn fill(&mut self, count: usize, bytes: &mut [u8]) -> u64 {
+        let first = self.next;
+        self.next += count as u64;
+        for (value, block) in (first..).zip(bytes[..count * BLOCK as usize].chunks_mut(512)) {
+            block.chunks_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
+        }
+        first
+    }
+
+    /// How a write of values from `first` on, or of zeroes, has ended.
+    pub(crate) fn written(&mut self, at: usize, count: usize, first: Option<u64>, end: WriteEnd) {
+        for (index, block) in self.blocks[at..at + count].iter_mut().enumerate() {
+            let value = first.map_or(0, |first| first + index as u64);
+            block.busy = false;
+            match end {
+                WriteEnd::Done => {
+                    block.last = value;
+                    block.maybe.clear();
+                }
+                WriteEnd::Failed => block.maybe.push(value),
+                WriteEnd::Lost => block.floating.push(value),
+            }
+        }
+    }
+
+    /// A read has ended, with these bytes or without.
+    pub(crate) fn read(
+        &mut self,
+        at: usize,
+        count: usize,
+        bytes: Option<&[u8]>,
+    ) -> Result<(), String> {
+        for (index, block) in self.blocks[at..at + count].iter_mut().enumerate() {
+            block.busy = false;
+            let Some(bytes) = bytes else { continue };
+            let part = &bytes[index * BLOCK as usize..(index + 1) * BLOCK as usize];
+            block.check(self.first + (at + index) as u64, part)?;
+        }
+        Ok(())
+    }
+
+    /// All blocks as the disk has them.
+    pub(crate) fn check_all(&self, disk: &[u8]) -> Result<(), String> {
+        let from = self.first as usize * BLOCK as usize;
+        for (index, block) in self.blocks.iter().enumerate().filter(|(_, block)| !block.busy) {
+            let at = from + index * BLOCK as usize;
+            block.check(self.first + index as u64, &disk[at..at + BLOCK as usize])?;
+        }
+        Ok(())
+    }
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteEnd {
+    Done,
+    Failed,
+    Lost,
+}
+
+impl Block {
+    fn check(&self, place: u64, bytes: &[u8]) -> Result<(), String> {
+        let mut words = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        let value = words.next().unwrap_or_default();
+        if !words.all(|word| word == value) {
+            return Err(format!("block {place} holds parts of several writes"));
+        }
+        let known = value == self.last || self.maybe.contains(&value);
+        if !known && !self.floating.contains(&value) {
+            return Err(format!("block {place} holds {value:x}, written was {:x}", self.last));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! Takes away from a world what its failure does not need.
+
+use crate::{Plan, Report};
+
+/// The smallest plan that was found to fail as `plan` does, in whatever way, if `run` runs it.
+pub fn shrink(plan: &Plan, run: impl Fn(&Plan) -> Result<Report, String>) -> Plan {
+    let mut best = plan.clone();
+    loop {
+        let smaller = smaller(&best).into_iter().find(|plan| run(plan).is_err());
+        match smaller {
+            Some(plan) => best = plan,
+            None => return best,
+        }
+    }
+}
+
+/// Plans that are a little smaller, the boldest first.
+fn smaller(plan: &Plan) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for at in 0..plan.faults.len() {
+        let mut less = plan.clone();
+        less.faults.remove(at);
+        plans.push(less);
+    }
+    if plan.digests {
+        plans.push(Plan { digests: false, ..plan.clone() });
+    }
+    let least = |name: &str| match name {
+        "seed" => u64::MAX,
+        "cores" | "depth" | "blocks" => 1,
+        "buffers" => 2,
+        "pool" => 4,
+        _ => 0,
+    };
+    for index in 0..plan.clone().numbers().len() {
+        let mut less = plan.clone();
+        let (name, number) = &mut less.numbers()[index];
+        let least = least(name);
+        for next in [least, (**number).saturating_sub(1).max(least)] {
+            if next < **number {
+                let mut less = plan.clone();
+                *less.numbers()[index].1 = next;
+                plans.push(less.made_valid());
+            }
+        }
+    }
+    plans.retain(|less| less != plan);
+    plans
+}

@@ -1,0 +1,609 @@
+//! A world: a server, its volumes, its peers, what happens to them, and what must hold.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use block::{Geometry, Memory, Nanos, Pool, Rng};
+use serve::{Export, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared};
+
+use crate::client::{Client, Mischief, Shape};
+use crate::core::{CoreState, Machine, SimCore, Stream};
+use crate::disk::{BLOCK, Disk, Disks, SharedDisk, volume};
+use crate::net::Net;
+use crate::plan::{Fault, Plan};
+use crate::raw::Raw;
+use crate::region::Region;
+
+/// Blocks that a client has for itself.
+const REGION_BLOCKS: u64 = 512;
+/// When the last fault begins.
+const FAULTS: Nanos = Nanos::from_millis(600);
+/// Then nothing happens for so long: what was lost is found to be, logins time out.
+const SETTLE: Nanos = Nanos::from_secs(45);
+/// What a connection that has sent much is served at a time.
+const SHARE_BYTES: usize = 16 << 10;
+/// A unit that could not be opened is left alone for so long, at least.
+const PAUSE: Nanos = Nanos::from_millis(250);
+/// No I/O of a healthy unit takes longer, whatever others do.
+const LONGEST: Nanos = Nanos::from_millis(100);
+/// More steps at one instant are no progress.
+const STEPS_MAX: u32 = 20_000;
+
+/// The unit that faults of volumes strike, if it is not memory.
+const SICK: usize = 0;
+
+/// Names that no flipped bit makes of each other.
+const NAMES: [&str; 9] =
+    ["ash", "birch", "cedar", "dogwood", "elderberry", "fir", "ginkgo-tree", "hazel", "ironwood"];
+
+/// What a target is called behind `iqn.` or `nqn.`.
+pub(crate) fn target_name(unit: usize) -> String {
+    format!("2026-11.io.sim:{}", NAMES[unit])
+}
+
+/// What came of a world in which nothing went wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// I/Os that clients finished.
+    pub ios: u64,
+    /// Virtual time that passed.
+    pub spent: Nanos,
+    /// Turns of the server's cores.
+    pub turns: u64,
+}
+
+/// Where clients find the server.
+pub(crate) struct Dialer {
+    pub(crate) machine: Rc<RefCell<Machine>>,
+    /// By core: its listeners.
+    listeners: Vec<[u32; 2]>,
+    rng: RefCell<Rng>,
+}
+
+impl Dialer {
+    /// A new connection to a core by chance.
+    pub(crate) fn dial(&self, protocol: Protocol) -> Option<usize> {
+        let core = self.rng.borrow_mut().below(self.listeners.len() as u64) as usize;
+        let conn = self.machine.borrow_mut().net.connect();
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let (token, local) = match protocol {
+            Protocol::Iscsi => (self.listeners[core][0], address(3260)),
+            Protocol::NvmeTcp => (self.listeners[core][1], address(4420)),
+        };
+        let peer = address(10_000 + (conn % 50_000) as u16);
+        let stream = Stream::new(conn, &self.machine, local, peer);
+        self.machine.borrow_mut().knock(core, token, stream).then_some(conn)
+    }
+}
+
+/// Something that happens at a time.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Reset(usize),
+    Vanish(usize),
+    Stop(usize, Nanos),
+    Stall(Nanos),
+    Medium(Nanos),
+    Break,
+    Refuse(Nanos),
+    SlowOpen(Nanos),
+    EndSlowOpen,
+    NoFiles(usize, Nanos),
+    Pause(Nanos),
+    Leave(Nanos),
+}
+
+/// A world of one seed.
+pub struct World {
+    plan: Plan,
+    dialer: Dialer,
+    shared: Arc<Shared>,
+    portals: Vec<Portal<SimCore>>,
+    pools: Vec<Pool>,
+    /// When each core has finished its turn.
+    free_at: Rc<RefCell<Vec<Nanos>>>,
+    woken: Vec<Arc<AtomicBool>>,
+    disks: Vec<SharedDisk>,
+    clients: Vec<Client>,
+    raws: Vec<Raw>,
+    /// What is to happen, the last first.
+    events: Vec<(Nanos, Event)>,
+    report: Report,
+    /// No I/O of a healthy unit may take long at any time.
+    strict: bool,
+}
+
+impl World {
+    /// Builds the world of a plan.
+    pub fn new(plan: &Plan) -> World {
+        let mut rng = Rng::new(plan.seed, 1);
+        let units = (plan.disks + plan.memories + 1).min(NAMES.len() as u64) as usize;
+        let crowd = (plan.iscsi + plan.nvme).div_ceil(units as u64 - 1).max(plan.hostile).max(1);
+        let bytes = crowd * REGION_BLOCKS * u64::from(BLOCK);
+        let geometry = Geometry::new(bytes, BLOCK);
+        let mut net = Net::new(Rng::new(plan.seed, 2));
+        net.cut_bytes = plan.cut;
+        let cores = (0..plan.cores).map(|_| CoreState::new(plan.buffers as usize)).collect();
+        let machine = Machine { net, cores, violations: Vec::new(), share_bytes: SHARE_BYTES };
+        let machine = Rc::new(RefCell::new(machine));
+        // The last unit is for peers that do not mean well.
+        let is_memory = |unit: usize| {
+            unit >= plan.disks as usize && unit < (plan.disks + plan.memories) as usize
+        };
+        let disks: Vec<SharedDisk> = (0..units)
+            .map(|unit| Disk::new(bytes, Rng::new(plan.seed, 100 + unit as u64)))
+            .collect();
+        let memory = |unit: usize| is_memory(unit).then(|| disks[unit].borrow().bytes.clone());
+        let memories: Vec<Option<Memory>> = (0..units).map(memory).collect();
+        let config = config(plan, geometry, &memories);
+        let protocols = Protocols::new(&config, &config.nvme_tcp).expect("names are good");
+        let shared = Arc::new(Shared::new(protocols, &config, Log::new(|_| {})));
+        let free_at = Rc::new(RefCell::new(vec![Nanos(0); plan.cores as usize]));
+        let mut world = World {
+            plan: plan.clone(),
+            dialer: Dialer {
+                machine: Rc::clone(&machine),
+                listeners: Vec::new(),
+                rng: RefCell::new(Rng::new(plan.seed, 3)),
+            },
+            shared,
+            portals: Vec::new(),
+            pools: Vec::new(),
+            free_at,
+            woken: Vec::new(),
+            disks,
+            clients: Vec::new(),
+            raws: Vec::new(),
+            events: Vec::new(),
+            report: Report::default(),
+            strict: false,
+        };
+        (0..plan.cores as usize).for_each(|core| world.add_core(core, geometry));
+        world.add_clients(units, &mut rng);
+        world.draw_events(&mut rng);
+        let general = [Fault::NoFiles, Fault::Pause, Fault::Leave];
+        world.strict = !general.iter().any(|fault| plan.has(*fault)) && plan.pool >= 16;
+        world
+    }
+
+    fn add_core(&mut self, index: usize, geometry: Geometry) {
+        let small = self.plan.pool as usize;
+        let pool = Pool::new(small, (small / 4).max(2));
+        let core = SimCore::new(&self.dialer.machine, index, pool.clone());
+        let listeners = vec![(core.listen(), Protocol::Iscsi), (core.listen(), Protocol::NvmeTcp)];
+        use os::ReactorListener;
+        let tokens = [listeners[0].0.token().0, listeners[1].0.token().0];
+        let woken = Arc::new(AtomicBool::new(false));
+        let wake = Arc::clone(&woken);
+        self.shared.wakes(index, move || wake.store(true, Ordering::Relaxed));
+        let disks = Disks {
+            disks: self.disks.clone(),
+            geometry,
+            stands: Rc::clone(&self.free_at),
+            core: index,
+        };
+        let portal = Portal::new(core, index, Arc::clone(&self.shared), listeners, Box::new(disks));
+        self.portals.push(portal);
+        self.pools.push(pool);
+        self.woken.push(woken);
+        self.dialer.listeners.push(tokens);
+    }
+
+    fn add_clients(&mut self, units: usize, rng: &mut Rng) {
+        let plan = self.plan.clone();
+        let pool = Pool::new(4096, 256);
+        let last = units - 1;
+        let mut used = vec![0; units];
+        let protocols = (0..plan.iscsi + plan.nvme)
+            .map(|index| if index < plan.iscsi { Protocol::Iscsi } else { Protocol::NvmeTcp });
+        let good = protocols.enumerate().map(|(index, protocol)| {
+            let name = format!("good-{index}");
+            (name, protocol, index % last, Mischief::None, plan.depth, plan.blocks)
+        });
+        let mut shapes: Vec<_> = good.collect();
+        for index in 0..plan.hostile {
+            let name = format!("bad-{index}");
+            let after = 2000 + rng.below(100_000);
+            let protocol = [Protocol::Iscsi, Protocol::NvmeTcp][rng.below(2) as usize];
+            let mischief = match rng.below(6) {
+                0 => Mischief::Flip(after),
+                1 => Mischief::Deaf(after),
+                2 => Mischief::Mute(after),
+                3 => Mischief::Flood,
+                speaks => {
+                    let rng = Rng::new(plan.seed, 500 + index);
+                    self.raws.push(Raw::new(protocol, speaks == 4, rng));
+                    continue;
+                }
+            };
+            shapes.push((name, protocol, last, mischief, 16, 128));
+        }
+        for (index, (name, protocol, unit, mischief, depth, blocks)) in
+            shapes.into_iter().enumerate()
+        {
+            let first = used[unit] * REGION_BLOCKS;
+            used[unit] += 1;
+            let region = Region::new(first, REGION_BLOCKS, (index as u64 + 1) << 40);
+            let blocks = blocks.min(256 / depth);
+            let (depth, digests) = (depth as usize, plan.digests);
+            let shape = Shape { name, protocol, unit, mischief, depth, blocks, digests };
+            let rng = Rng::new(plan.seed, 1000 + index as u64);
+            let mut client = Client::new(shape, region, &pool, rng);
+            client.set_pace(Nanos::from_millis(20), depth);
+            self.clients.push(client);
+        }
+    }
+
+    fn draw_events(&mut self, rng: &mut Rng) {
+        let clients = self.plan.iscsi + self.plan.nvme;
+        for fault in self.plan.faults.clone() {
+            for _ in 0..1 + rng.below(3) {
+                let at = Nanos(rng.below(FAULTS.0));
+                let span =
+                    |rng: &mut Rng, most_ms: u64| Nanos(1_000_000 + rng.below(most_ms * 1_000_000));
+                let client = rng.below(clients) as usize;
+                let event = match fault {
+                    Fault::Reset => Event::Reset(client),
+                    Fault::Vanish => Event::Vanish(client),
+                    Fault::Stop => Event::Stop(client, span(rng, 25_000)),
+                    Fault::Stall => Event::Stall(span(rng, 3000)),
+                    Fault::Medium => Event::Medium(span(rng, 300)),
+                    Fault::Break => Event::Break,
+                    Fault::Refuse => Event::Refuse(span(rng, 3000)),
+                    Fault::SlowOpen => {
+                        let until = at + span(rng, 2000);
+                        self.events.push((until, Event::EndSlowOpen));
+                        Event::SlowOpen(span(rng, 5000))
+                    }
+                    Fault::NoFiles => {
+                        Event::NoFiles(rng.below(self.plan.cores) as usize, span(rng, 1500))
+                    }
+                    Fault::Pause => Event::Pause(span(rng, 30_000)),
+                    Fault::Leave => Event::Leave(span(rng, 3000)),
+                };
+                self.events.push((at, event));
+                // What refuses or opens slowly is asked to open.
+                if matches!(fault, Fault::Refuse | Fault::SlowOpen) {
+                    self.events.push((at + Nanos(1), Event::Break));
+                }
+            }
+        }
+        self.events.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    }
+
+    /// Runs it; what went wrong, if anything did.
+    pub fn run(mut self) -> Result<Report, String> {
+        self.latencies(Nanos(200_000), Nanos(3_000_000));
+        self.run_until(FAULTS + Nanos::from_millis(50))?;
+        // A pause may have ended much later.
+        self.set_pace(Nanos::from_millis(200), 1);
+        let mut quiet = self.now();
+        while let Some((at, _)) = self.events.last().copied() {
+            quiet = quiet.max(at + Nanos(1));
+            self.run_until(quiet)?;
+        }
+        self.set_pace(Nanos::from_millis(700), 1);
+        self.latencies(Nanos(900_000), Nanos(1_100_000));
+        let settled = self.now() + SETTLE;
+        self.run_until(settled)?;
+        self.check_served()?;
+        self.measure()?;
+        self.finish()?;
+        self.report.spent = self.now();
+        Ok(self.report)
+    }
+
+    fn now(&self) -> Nanos {
+        self.dialer.machine.borrow().net.now
+    }
+
+    fn latencies(&self, least: Nanos, most: Nanos) {
+        self.disks.iter().for_each(|disk| disk.borrow_mut().latency = (least, most));
+    }
+
+    fn set_pace(&mut self, pace: Nanos, burst: usize) {
+        self.clients.iter_mut().for_each(|client| client.set_pace(pace, burst));
+    }
+
+    /// Every good client is let in, whatever has happened before.
+    fn check_served(&mut self) -> Result<(), String> {
+        for client in self.good() {
+            if !client.is_ready() {
+                let why = &client.last_loss;
+                return Err(format!(
+                    "{} is not let in after all faults ended ({why})",
+                    client.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn good(&self) -> impl Iterator<Item = &Client> {
+        self.clients.iter().filter(|client| client.mischief == Mischief::None)
+    }
+
+    /// All clients go as fast as they can: each has its share, and nobody waits for long.
+    fn measure(&mut self) -> Result<(), String> {
+        let span = Nanos::from_millis(120 / self.plan.depth.clamp(1, 6));
+        self.set_pace(Nanos(0), 0);
+        let begin = self.now() + Nanos::from_millis(5);
+        self.run_until(begin)?;
+        self.clients.iter_mut().for_each(Client::reset);
+        let end = begin + span;
+        self.run_until(end)?;
+        let mut groups: BTreeMap<(bool, bool), Vec<(u64, String)>> = BTreeMap::new();
+        let memories = self.plan.disks as usize;
+        for client in self.good() {
+            let waited = client.longest.max(client.oldest(end));
+            if client.lost > 0 {
+                let why = &client.last_loss;
+                return Err(format!("{} lost its connection in quiet times: {why}", client.name));
+            }
+            if waited > LONGEST.min(Nanos(span.0 * 3 / 4)) {
+                let ms = waited.0 / 1_000_000;
+                return Err(format!("{} waited {ms} ms for an I/O in quiet times", client.name));
+            }
+            let kind = (client.protocol == Protocol::Iscsi, client.unit >= memories);
+            groups.entry(kind).or_default().push((client.completed, client.name.clone()));
+        }
+        for mut group in groups.into_values() {
+            group.sort();
+            let (least, name) = group[0].clone();
+            let median = group[group.len() / 2].0;
+            if least * 2 < median || least == 0 {
+                return Err(format!("{name} got {least} I/Os where the median got {median}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everybody leaves: nothing stays behind, and what was acknowledged is there.
+    fn finish(&mut self) -> Result<(), String> {
+        let forever = Nanos::from_secs(1 << 30);
+        // What is under way comes back first.
+        self.set_pace(forever, 0);
+        let quiet = self.now() + Nanos::from_millis(200);
+        self.run_until(quiet)?;
+        for client in &mut self.clients {
+            client.leave(&mut self.dialer.machine.borrow_mut().net, forever)?;
+            self.report.ios += client.completed;
+        }
+        self.raws.iter_mut().for_each(|raw| raw.leave(&self.dialer));
+        let gone = self.now() + Nanos::from_secs(30);
+        self.run_until(gone)?;
+        let left = self.shared.connection_count();
+        if left > 0 {
+            return Err(format!("{left} connections stay behind"));
+        }
+        for (core, pool) in self.pools.iter().enumerate() {
+            if pool.lent() != [0, 0] {
+                return Err(format!("core {core} lacks buffers: {:?}", pool.lent()));
+            }
+        }
+        for (unit, disk) in self.disks.iter().enumerate() {
+            let under_way = disk.borrow().under_way;
+            if under_way > 0 {
+                return Err(format!("{under_way} I/Os of unit {unit} were never answered"));
+            }
+        }
+        self.check_attempts()?;
+        self.check_blocks()
+    }
+
+    fn check_blocks(&self) -> Result<(), String> {
+        for client in self.good() {
+            let memory = &self.disks[client.unit].borrow().bytes;
+            let mut bytes = vec![0; memory.len_bytes() as usize];
+            memory.read(0, &mut bytes);
+            let checked = client.region.check_all(&bytes);
+            checked.map_err(|why| format!("{}: unit {}: {why}", client.name, client.unit))?;
+        }
+        Ok(())
+    }
+
+    fn run_until(&mut self, end: Nanos) -> Result<(), String> {
+        let (mut at, mut steps) = (self.now(), 0);
+        loop {
+            let busy = self.step()?;
+            let now = self.now();
+            steps = if now == at { steps + 1 } else { 0 };
+            at = now;
+            if steps > STEPS_MAX {
+                return Err(format!("time stands still: {}", self.who_is_due()));
+            }
+            if busy {
+                continue;
+            }
+            let next = self.next_time().filter(|next| *next < end);
+            let mut machine = self.dialer.machine.borrow_mut();
+            match next {
+                Some(next) => machine.net.now = next.max(now),
+                None => {
+                    machine.net.now = end.max(now);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Who has something to do at this instant.
+    fn who_is_due(&self) -> String {
+        let machine = &self.dialer.machine;
+        let clients = self.clients.iter().filter(|it| it.is_due(&mut machine.borrow_mut().net));
+        let clients = clients.map(|client| format!("{} ({:?})", client.name, client.mischief));
+        let cores = (0..self.portals.len()).filter(|core| machine.borrow_mut().has_news(*core));
+        let cores = cores.map(|core| format!("news of core {core}"));
+        let now = self.now();
+        let wakes = self.portals.iter().filter_map(|portal| portal.wake());
+        let wakes = wakes.filter(|wake| *wake <= now).map(|wake| format!("wake at {wake:?}"));
+        clients.chain(cores).chain(wakes).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Does all that is due now, once. Whether there was anything.
+    fn step(&mut self) -> Result<bool, String> {
+        let now = self.now();
+        let mut busy = false;
+        while let Some((at, event)) = self.events.last().copied()
+            && at <= now
+        {
+            self.events.pop();
+            self.happen(event)?;
+            busy = true;
+        }
+        let now = self.now();
+        self.dialer.machine.borrow_mut().net.deliver();
+        for client in &mut self.clients {
+            if client.is_due(&mut self.dialer.machine.borrow_mut().net) {
+                client.step(&self.dialer)?;
+                busy = true;
+            }
+            if self.strict && client.unit != SICK && client.is_undisturbed() {
+                let waited = client.oldest(now).max(client.longest);
+                if waited > LONGEST {
+                    let ms = waited.0 / 1_000_000;
+                    return Err(format!("{} waited {ms} ms, though its unit is well", client.name));
+                }
+            }
+        }
+        for raw in self.raws.iter_mut().filter(|raw| raw.wake() <= now) {
+            raw.step(&self.dialer);
+            busy = true;
+        }
+        for core in 0..self.portals.len() {
+            busy |= self.turn(core)?;
+        }
+        let violation = self.dialer.machine.borrow_mut().violations.drain(..).next();
+        violation.map_or(Ok(busy), Err)
+    }
+
+    /// A core's turn, if it has something to do and has finished the one before.
+    fn turn(&mut self, core: usize) -> Result<bool, String> {
+        let now = self.now();
+        if self.free_at.borrow()[core] > now {
+            return Ok(false);
+        }
+        if self.woken[core].swap(false, Ordering::Relaxed) {
+            self.dialer.machine.borrow_mut().cores[core].is_woken = true;
+        }
+        let news = self.dialer.machine.borrow_mut().has_news(core);
+        if !news && self.portals[core].wake().is_none_or(|wake| wake > now) {
+            return Ok(false);
+        }
+        let turned = self.portals[core].take_turn(Some(Nanos(0)), usize::MAX);
+        turned.map_err(|error| error.to_string())?;
+        self.report.turns += 1;
+        let moved = self.dialer.machine.borrow().cores[core].moved_bytes as u64;
+        let mut free_at = self.free_at.borrow_mut();
+        free_at[core] = free_at[core].max(now + Nanos(1000 + moved));
+        Ok(true)
+    }
+
+    /// When something is due next.
+    fn next_time(&self) -> Option<Nanos> {
+        let now = self.now();
+        let mut next = self.dialer.machine.borrow().net.next_arrival();
+        let mut note = |at: Nanos| next = Some(next.map_or(at, |next| next.min(at)));
+        self.clients.iter().filter_map(Client::wake).for_each(&mut note);
+        self.raws.iter().for_each(|raw| note(raw.wake()));
+        if let Some((at, _)) = self.events.last() {
+            note(*at);
+        }
+        for (core, portal) in self.portals.iter().enumerate() {
+            let free = self.free_at.borrow()[core];
+            let news = self.dialer.machine.borrow_mut().has_news(core);
+            if news || self.woken[core].load(Ordering::Relaxed) {
+                note(free.max(now));
+            }
+            if let Some(wake) = portal.wake() {
+                note(wake.max(free));
+            }
+        }
+        next
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), String> {
+        let now = self.now();
+        let dialer = &self.dialer;
+        let sick = |change: &dyn Fn(&mut Disk)| {
+            if self.plan.disks > 0 {
+                change(&mut self.disks[SICK].borrow_mut());
+            }
+        };
+        match event {
+            Event::Reset(client) => {
+                self.clients[client].disturbed = true;
+                let conns = self.clients[client].conns();
+                let mut machine = dialer.machine.borrow_mut();
+                conns.into_iter().for_each(|conn| machine.net.reset(conn));
+            }
+            Event::Vanish(client) => {
+                self.clients[client].disturbed = true;
+                let net = &mut dialer.machine.borrow_mut().net;
+                self.clients[client].vanish(net, Nanos(0))?;
+            }
+            Event::Stop(client, span) => {
+                self.clients[client].disturbed = true;
+                self.clients[client].stopped = now + span;
+            }
+            Event::Stall(span) => sick(&|disk| disk.stalled = now + span),
+            Event::Medium(span) => sick(&|disk| disk.faulty = (3, now + span)),
+            Event::Break => sick(&|disk| disk.broken = now),
+            Event::Refuse(span) => sick(&|disk| disk.refuses = now + span),
+            Event::SlowOpen(span) => sick(&|disk| disk.opening = span),
+            Event::EndSlowOpen => sick(&|disk| disk.opening = Nanos(0)),
+            Event::NoFiles(core, span) => {
+                dialer.machine.borrow_mut().cores[core].out_of_files = now + span;
+            }
+            Event::Pause(span) => dialer.machine.borrow_mut().net.now = now + span,
+            Event::Leave(span) => {
+                for client in &mut self.clients {
+                    client.leave(&mut dialer.machine.borrow_mut().net, span)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing that could not be opened was tried again at once.
+    fn check_attempts(&self) -> Result<(), String> {
+        for (unit, disk) in self.disks.iter().enumerate() {
+            let disk = disk.borrow();
+            for (index, (core, at, refused)) in disk.begun.iter().enumerate() {
+                let later = &disk.begun[index + 1..];
+                let next = later.iter().find(|(other, ..)| other == core);
+                if let Some((_, next, _)) =
+                    next.filter(|(_, next, _)| *refused && *next < *at + PAUSE)
+                {
+                    let ms = next.since(*at).0 / 1_000_000;
+                    return Err(format!("unit {unit} was tried again {ms} ms after it refused"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The server's settings.
+fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> ServeConfig {
+    let exports = memories.iter().enumerate().map(|(unit, memory)| Export {
+        target: format!("iqn.{}", target_name(unit)),
+        subsystem: format!("nqn.{}", target_name(unit)),
+        lun: 1,
+        volume: volume(geometry, memory.clone()),
+        serial: format!("{unit}"),
+    });
+    ServeConfig {
+        iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 3260))],
+        nvme_tcp: vec![SocketAddr::from(([127, 0, 0, 1], 4420))],
+        exports: exports.collect(),
+        nvme_hosts: BTreeMap::new(),
+        cores: (0..plan.cores as usize).collect(),
+        idle_cores: Vec::new(),
+        limits: Limits { half_open: 8, share_bytes: SHARE_BYTES, ..Limits::default() },
+    }
+}
