@@ -19,3 +19,4 @@ mod sweeps;
 pub use crate::config::{Export, Limits, ServeConfig};
 pub use crate::log::Log;
 pub use crate::server::{ServeError, Server};
+pub use proto::DiskId;
