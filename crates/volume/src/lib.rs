@@ -11,6 +11,7 @@ mod guard;
 mod link;
 mod many;
 mod null;
+mod origin;
 mod ram;
 mod remote;
 mod striped;
@@ -28,6 +29,7 @@ pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::ground::{FileGround, Ground, SAMPLES};
 pub use crate::guard::may_destroy;
 pub use crate::many::{await_open, open_all};
+pub use crate::origin::{Origin, Place};
 pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Session, Uri, UriError};
 
 /// Something that stores.
