@@ -8,10 +8,10 @@ mod dial;
 mod file;
 mod ground;
 mod guard;
+mod lifetime;
 mod link;
 mod many;
 mod null;
-mod origin;
 mod ram;
 mod remote;
 mod striped;
@@ -28,8 +28,8 @@ use os::Core;
 pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::ground::{FileGround, Ground, SAMPLES};
 pub use crate::guard::may_destroy;
+pub use crate::lifetime::{Lifetime, Place};
 pub use crate::many::{await_open, open_all};
-pub use crate::origin::{Origin, Place};
 pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Session, Uri, UriError};
 
 /// Something that stores.

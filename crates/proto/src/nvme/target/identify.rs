@@ -109,7 +109,9 @@ impl NvmeTarget {
             cns::CONTROLLER_OF_SET => Ok(Page::new().0),
             cns::NAMESPACE_OF_ANY_SET => self.about_namespace(id, |page, namespace| {
                 //= NVMe base §I/O Command Set Independent Identify Namespace: NMIC, NSATTR, NSTAT.
-                page.put(1, [u8::from(self.subsystem.shared)]).put(8, [protected(&namespace.geometry)]).put(14, [1]);
+                page.put(1, [u8::from(self.subsystem.shared)])
+                    .put(8, [protected(&namespace.geometry)])
+                    .put(14, [1]);
             }),
             _ => Err(Status::INVALID_FIELD),
         }

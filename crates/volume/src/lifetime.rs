@@ -11,20 +11,20 @@ use crate::{Ground, Uri, Volume};
 
 /// How long a volume's data live, and by what they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum Lifetime {
     /// No longer than this process: whoever opens the same URI again gets other data.
     Process,
     /// Longer, under a name that stays the same on this host.
     Lasting(Vec<u8>),
 }
 
-impl Origin {
+impl Lifetime {
     /// Of the volume that was opened by `uri`. A file or device is looked at once more, and one
     /// that is gone meanwhile counts by the path that was given.
-    pub fn of(uri: &Uri, volume: &dyn Volume) -> Origin {
+    pub fn of(uri: &Uri, volume: &dyn Volume) -> Lifetime {
         let name = match uri {
-            Uri::Null { .. } | Uri::Ram { .. } => return Origin::Process,
-            Uri::Delay { inner, .. } => return Origin::of(inner, volume),
+            Uri::Null { .. } | Uri::Ram { .. } => return Lifetime::Process,
+            Uri::Delay { inner, .. } => return Lifetime::of(inner, volume),
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
             Uri::Nvme(far) => format!("nvme {} {} {}", far.address, far.subsystem, far.nsid).into(),
@@ -33,9 +33,9 @@ impl Origin {
             // Memory of the kernel is another after each start of the system.
             Ground::File(ground) if ground.memory().is_some() => {
                 let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-                Origin::Lasting([name, boot].concat())
+                Lifetime::Lasting([name, boot].concat())
             }
-            _ => Origin::Lasting(name),
+            _ => Lifetime::Lasting(name),
         }
     }
 }
@@ -128,8 +128,7 @@ mod test {
 
     impl Scratch {
         fn new(name: &str) -> Scratch {
-            let path =
-                std::env::temp_dir().join(format!("drumfire-{name}-{}", std::process::id()));
+            let path = std::env::temp_dir().join(format!("drumfire-{name}-{}", std::process::id()));
             fs::create_dir_all(&path).unwrap();
             Scratch(path)
         }
@@ -145,24 +144,24 @@ mod test {
         }
     }
 
-    fn origin(uri: &Uri) -> Origin {
-        Origin::of(uri, &*open(uri, Purpose::Store).unwrap())
+    fn lifetime(uri: &Uri) -> Lifetime {
+        Lifetime::of(uri, &*open(uri, Purpose::Store).unwrap())
     }
 
     #[test]
     fn files_are_known_by_their_path_whatever_leads_there() {
-        let folder = Scratch::new("origin");
+        let folder = Scratch::new("lifetime");
         let (a, b) = (folder.uri("a.img?size=1m"), folder.uri("b.img?size=1m"));
         std::os::unix::fs::symlink("a.img", folder.0.join("link")).unwrap();
-        let known = origin(&a);
-        assert_ne!(known, origin(&b));
+        let known = lifetime(&a);
+        assert_ne!(known, lifetime(&b));
         for same in ["a.img", "./a.img", "a.img?block=4k", "link"] {
-            assert_eq!(origin(&folder.uri(same)), known, "{same}");
+            assert_eq!(lifetime(&folder.uri(same)), known, "{same}");
         }
         let delayed = format!("delay:x25-m({})", folder.uri("a.img")).parse().unwrap();
-        assert_eq!((origin(&delayed), Place::of(&delayed)), (known, Place::of(&a)));
+        assert_eq!((lifetime(&delayed), Place::of(&delayed)), (known, Place::of(&a)));
         for uri in ["ram:1m", "null:1m"] {
-            assert_eq!(origin(&uri.parse().unwrap()), Origin::Process);
+            assert_eq!(lifetime(&uri.parse().unwrap()), Lifetime::Process);
         }
     }
 
