@@ -36,7 +36,7 @@ const TAIL_LINES: usize = 80;
 const PREFIX: &str = "drumfire: ";
 
 /// What the guest checks once.
-const ONCE: [&str; 21] = [
+const ONCE: [&str; 26] = [
     "sets-up",
     "disk-has-poll-queues",
     "disk-is-polled-and-verified",
@@ -58,6 +58,11 @@ const ONCE: [&str; 21] = [
     "iscsi-logs-in-whole",
     "iscsi-lost-nothing",
     "iscsi-logs-out-whole",
+    "network-is-local",
+    "strangers-are-two-disks",
+    "strangers-with-several-ways-stay-apart",
+    "one-id-is-one-disk",
+    "one-id-survives-either-server",
 ];
 /// What the guest checks without digests and with them.
 const TWICE: [&str; 17] = [
