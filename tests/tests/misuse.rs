@@ -78,7 +78,8 @@ misuses! {
     stdout_wanted_twice "run null:1t --json --json-lines -" => USAGE "name a file"
     a_missing_file "run file:no-such-file --seconds 1" => FAILED "no-such-file"
     a_missing_file_to_serve "serve --iscsi 127.0.0.1:0 --volume a=file:none" => FAILED "none"
-    an_address_without_its_end "run iscsi://[::1/iqn.2026-11.org.example:x/1" => USAGE "']' is missing"
+    an_address_without_its_end "run iscsi://[::1/iqn.2026-11.org.example:x/1"
+        => USAGE "']' is missing"
     nobody_listens "run iscsi://127.0.0.1:1/iqn.2026-11.org.example:x/1 --seconds 1"
         => FAILED "refused"
 }

@@ -11,9 +11,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DiskId([u8; 16]);
 
-/// The first octet of an OUI that no IEEE registry gave: a local address, not a group's, in the
-/// quadrant that administrators assign from.
-//= IEEE 802c §8.4.4.2: AAI has X = 1, Y = Z = 0 in the first octet.
+/// The low half of the first octet of an OUI that no registry gave: a local address, not a group's,
+/// in the quadrant of IEEE 802c that administrators assign from (X is 1, Y and Z are 0).
 const LOCAL: u8 = 0x02;
 
 impl DiskId {

@@ -74,8 +74,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Of the volume that `uri` names; `None` for memory of this process, and for a file that is not
-    /// there.
+    /// Of the volume that `uri` names; `None` for memory of this process, and for a file that is
+    /// not there.
     pub fn of(uri: &Uri) -> Option<Place> {
         let path = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return None,

@@ -280,11 +280,11 @@ mod test {
         let [service, user, home] = [
             ("STATE_DIRECTORY", "/var/lib/a:/var/lib/b"),
             ("XDG_STATE_HOME", "/state"),
-            ("HOME", "/home/x"),
+            ("HOME", "/users/x"),
         ];
         assert_eq!(folder(&[service, user, home]), Path::new("/var/lib/a"));
         assert_eq!(folder(&[user, home]), Path::new("/state/drumfire"));
-        assert_eq!(folder(&[home]), Path::new("/home/x/.local/state/drumfire"));
+        assert_eq!(folder(&[home]), Path::new("/users/x/.local/state/drumfire"));
         assert_eq!(folder(&[]), Path::new("/var/lib/drumfire"));
         // What is no path counts as not there.
         let odd = [("XDG_STATE_HOME", "relative"), ("HOME", "")];
