@@ -114,7 +114,7 @@ fn hash(parts: &[&[u8]]) -> [u8; 16] {
 
 #[cfg(test)]
 mod test {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -157,6 +157,35 @@ mod test {
         let count = seen.len();
         assert_eq!(seen.iter().map(|disk| disk.serial()).collect::<BTreeSet<_>>().len(), count);
         assert_eq!(seen.iter().map(|disk| disk.naa()).collect::<BTreeSet<_>>().len(), count);
+    }
+
+    #[test]
+    fn whatever_differs_has_another_identity() {
+        // Few letters and short words, so that one is often a piece of another.
+        let mut state = 1_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let mut word = |most: u64| -> String {
+            (0..draw(most + 1)).map(|_| char::from(b'a' + draw(2) as u8)).collect()
+        };
+        let mut seen: BTreeMap<DiskId, (String, String, u8, String)> = BTreeMap::new();
+        for lun in (0..20_000).map(|round: u32| (round % 3) as u8) {
+            let (server, target, data) = (word(2), word(4), word(4));
+            let identity = match server.is_empty() {
+                true => own(7),
+                false => Identity::given(&server).unwrap(),
+            };
+            let disk = identity.disk(&target, lun, &lasting(&data));
+            // What was given goes for any data.
+            let data = if server.is_empty() { data } else { String::new() };
+            let what = (server, target, lun, data);
+            assert_eq!(*seen.entry(disk).or_insert(what.clone()), what);
+        }
+        let whats: BTreeSet<_> = seen.values().collect();
+        assert_eq!(whats.len(), seen.len());
+        assert!(seen.len() > 2_000, "{}", seen.len());
     }
 
     #[test]

@@ -183,10 +183,13 @@ fn put<T: Clone>(list: &mut Vec<Option<T>>, index: usize, unit: T) -> bool {
 
 #[cfg(test)]
 mod test {
+    use std::collections::BTreeMap;
+
     use proto::DiskId;
     use volume::Purpose;
 
     use super::*;
+    use crate::Limits;
 
     fn export(lun: u8, disk: u8) -> Export {
         Export {
@@ -196,6 +199,30 @@ mod test {
             volume: volume::open(&"null:1m".parse().unwrap(), Purpose::Store).unwrap(),
             disk: DiskId::new([disk; 16]),
         }
+    }
+
+    #[test]
+    fn several_ways_are_several_addresses_or_servers() {
+        let shared = |addresses: &[&str], shared| {
+            let config = ServeConfig {
+                iscsi: Vec::new(),
+                nvme_tcp: Vec::new(),
+                exports: vec![export(1, 1)],
+                nvme_hosts: BTreeMap::new(),
+                shared,
+                first_controller: 1,
+                cores: Vec::new(),
+                idle_cores: Vec::new(),
+                limits: Limits::default(),
+            };
+            let addresses: Vec<SocketAddr> =
+                addresses.iter().map(|address| address.parse().unwrap()).collect();
+            let protocols = Protocols::new(&config, &addresses).unwrap();
+            protocols.subsystems.list()[0].shared
+        };
+        assert!(!shared(&["192.0.2.1:4420"], false));
+        assert!(shared(&["192.0.2.1:4420"], true));
+        assert!(shared(&["192.0.2.1:4420", "192.0.2.2:4420"], false));
     }
 
     #[test]
