@@ -281,6 +281,7 @@ fresh() {
     end_here a
     end_here b
     rm -f /tmp/*.img /tmp/enough
+    true
 } >/dev/null 2>&1
 
 connect_here() {
@@ -390,6 +391,20 @@ one_id_survives_either_server() {
 }
 
 # Nobody here is asked over a network: a minute in which the host stands still, and some.
+# restart COMMAND…: what is written to its disk, by a server that is then killed and started again.
+restart() {
+    fresh
+    "$@" && connect_here 4421 && await counts 1 disks && write_random /dev/"$(disks)" &&
+        end_here a && "$@" && await live
+}
+
+# The host goes on with what it wrote; memory, which has lost it, is no longer the same disk.
+a_restart_keeps_files_and_drops_memory() {
+    restart serve_here a 4421 --volume disk=file:/tmp/a.img?size=16m && counts 1 disks &&
+        [ "$(sum /dev/"$(disks)")" = "$(sum /tmp/random)" ] &&
+        restart serve_here a 4421 --volume disk=ram:16m && await none disks && fresh
+}
+
 two_servers() {
     LIMIT=150
     check network-is-local local_network
@@ -397,6 +412,7 @@ two_servers() {
     check strangers-with-several-ways-stay-apart strangers_with_several_ways_stay_apart
     check one-id-is-one-disk one_id_is_one_disk
     check one-id-survives-either-server one_id_survives_either_server
+    check a-restart-keeps-files-and-drops-memory a_restart_keeps_files_and_drops_memory
 }
 
 # --- The order of things

@@ -36,7 +36,7 @@ const TAIL_LINES: usize = 80;
 const PREFIX: &str = "drumfire: ";
 
 /// What the guest checks once.
-const ONCE: [&str; 26] = [
+const ONCE: [&str; 27] = [
     "sets-up",
     "disk-has-poll-queues",
     "disk-is-polled-and-verified",
@@ -63,6 +63,7 @@ const ONCE: [&str; 26] = [
     "strangers-with-several-ways-stay-apart",
     "one-id-is-one-disk",
     "one-id-survives-either-server",
+    "a-restart-keeps-files-and-drops-memory",
 ];
 /// What the guest checks without digests and with them.
 const TWICE: [&str; 17] = [
