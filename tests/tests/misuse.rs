@@ -80,6 +80,7 @@ misuses! {
     a_missing_file_to_serve "serve --iscsi 127.0.0.1:0 --volume a=file:none" => FAILED "none"
     an_address_without_its_end "run iscsi://[::1/iqn.2026-11.org.example:x/1"
         => USAGE "']' is missing"
+    a_portal_without_its_end "discover [::1" => USAGE "']' is missing"
     nobody_listens "run iscsi://127.0.0.1:1/iqn.2026-11.org.example:x/1 --seconds 1"
         => FAILED "refused"
 }
