@@ -9,7 +9,7 @@ use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
 use proto::scsi::{Identity, Unit};
-use proto::{Outbox, Request, Target, UnitId};
+use proto::{DiskId, Outbox, Request, Target, UnitId};
 
 use crate::{SUBSYSTEM_NAME, TARGET_NAME, VOLUME_BYTES, take};
 
@@ -30,6 +30,11 @@ fn memory() -> Memory {
     Memory::new(VOLUME_BYTES).expect("a megabyte")
 }
 
+/// Which of them it is.
+fn disk(id: u32) -> DiskId {
+    DiskId::new([id as u8; 16])
+}
+
 /// Shape of both volumes.
 fn geometry() -> Geometry {
     Geometry::new(VOLUME_BYTES, 512)
@@ -43,7 +48,7 @@ impl Serving<IscsiTarget> {
             id: UnitId(id),
             geometry: geometry(),
             memory: (id == 0).then(|| memory.clone()),
-            identity: Identity { serial: format!("fuzz-{id}"), product: "ram".into() },
+            identity: Identity { disk: disk(id), product: "ram".into() },
         };
         let entry = TargetEntry {
             name: TARGET_NAME.into(),
@@ -76,12 +81,14 @@ impl Default for NvmeServer {
             id: UnitId(id),
             geometry: geometry(),
             memory: (id == 0).then(|| memory.clone()),
+            disk: disk(id),
         };
         let subsystem = Subsystem {
             nqn: SUBSYSTEM_NAME.into(),
             namespaces: vec![Some(namespace(0)), Some(namespace(1))],
             serial: "fuzz".into(),
             model: "ram".into(),
+            shared: false,
         };
         let subsystems = Subsystems::new(vec![subsystem]).expect("a good name");
         NvmeServer {

@@ -43,6 +43,8 @@ impl Drumfire {
     pub fn command(&self, folder: &Path, args: &str) -> Command {
         let mut command = Command::new(&self.0);
         command.args(args.split_whitespace()).current_dir(folder);
+        // Not among what the user keeps.
+        command.env("XDG_STATE_HOME", std::env::temp_dir().join("drumfire-test-state"));
         command
     }
 

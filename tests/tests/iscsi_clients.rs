@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Finished, IQN, Running, require, run};
+use drumfire_tests::{Drumfire, Finished, Folder, IQN, Running, require, run};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -65,8 +65,11 @@ fn serial_numbers_differ_between_units_and_stay_between_starts() {
     let Some(iscsi_inq) = require("iscsi-inq") else { return };
     let Some(drumfire) = Drumfire::find() else { return };
     let serial = |uri: String| tool(&iscsi_inq, &format!("-e 1 -c 128 {uri}")).stdout;
+    let folder = Folder::new();
+    let volumes = ["a", "b"]
+        .map(|name| format!("{name}=file:{}", folder.file(name, &[0; 1 << 20]).display()));
     let serials = || {
-        let served = drumfire.serve(&["a=ram:1m", "b=ram:1m"]);
+        let served = drumfire.serve(&[&volumes[0], &volumes[1]]);
         [serial(served.uri("a")), serial(served.uri("b"))]
     };
     let first = serials();

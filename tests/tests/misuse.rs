@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use drumfire_tests::{Client, Drumfire, Finished, Folder, IQN, require, run};
+use drumfire_tests::{Client, Drumfire, Finished, Folder, IQN, NQN, require, run};
 
 const LIMIT: Duration = Duration::from_secs(300);
 /// The run failed.
@@ -78,8 +78,27 @@ misuses! {
     stdout_wanted_twice "run null:1t --json --json-lines -" => USAGE "name a file"
     a_missing_file "run file:no-such-file --seconds 1" => FAILED "no-such-file"
     a_missing_file_to_serve "serve --iscsi 127.0.0.1:0 --volume a=file:none" => FAILED "none"
+    an_address_without_its_end "run iscsi://[::1/iqn.2026-11.org.example:x/1"
+        => USAGE "']' is missing"
+    a_portal_without_its_end "discover [::1" => USAGE "']' is missing"
     nobody_listens "run iscsi://127.0.0.1:1/iqn.2026-11.org.example:x/1 --seconds 1"
         => FAILED "refused"
+}
+
+#[test]
+fn a_port_of_another_protocol() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let (folder, served) = (Folder::new(), drumfire.serve(&["disk=ram:1m"]));
+    let (iscsi, nvme) = (served.port, served.nvme_port);
+    for args in [
+        format!("discover 127.0.0.1:{nvme}"),
+        format!("discover nvme+tcp://127.0.0.1:{iscsi}"),
+        format!("run iscsi://127.0.0.1:{nvme}/{IQN}:disk/1 --seconds 1"),
+        format!("run nvme+tcp://127.0.0.1:{iscsi}/{NQN}:disk/1 --seconds 1"),
+    ] {
+        let finished = drumfire.run(folder.path(), &args, LIMIT);
+        refused(&finished, FAILED, "another protocol's port?");
+    }
 }
 
 #[test]

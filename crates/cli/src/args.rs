@@ -273,6 +273,10 @@ pub struct Serve {
     /// A volume: NAME=URI makes a target with this one at LUN 1, NAME/LUN=URI adds to it.
     #[arg(long, value_name = "NAME=URI")]
     pub volume: Vec<String>,
+    /// Be one server with others of this text: hosts take their volumes of one name and LUN for
+    /// one disk, and join the ways to it [default: an identity of its own, which is kept].
+    #[arg(long, value_name = "TEXT")]
+    pub id: Option<String>,
     /// Processors to serve on [default: all].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,

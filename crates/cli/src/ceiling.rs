@@ -16,8 +16,9 @@ use load::{Engine, RunSpec, StandIn};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::verdict::Ceiling;
 use stats::{Origin, RunResult};
-use volume::{IscsiUri, NvmeUri, Purpose, Uri, Volume};
+use volume::{IscsiUri, Lifetime, NvmeUri, Purpose, Uri, Volume};
 
+use crate::identity::{self, Identity};
 use crate::{output, race};
 
 /// Measures the ceiling of what ran as `spec`, and judges `result` by it. A result that is not that
@@ -70,10 +71,10 @@ fn open(spec: &RunSpec, wanted: Vec<StandIn>) -> Result<Opened> {
         |stand_in: &StandIn| job.steps.first().and_then(|step| step.groups.get(stand_in.group));
     let parts: Vec<Vec<StandIn>> =
         wanted.iter().map(|stand_in| parts(stand_in, group(stand_in))).collect();
-    let mut exports = Vec::new();
+    let (identity, mut exports) = (Identity::of_process(), Vec::new());
     for (index, part) in parts.iter().flatten().enumerate() {
         if remote(&part.uri.parse()?).is_some() {
-            exports.push(export(index, local(part)?));
+            exports.push(export(&identity, index, local(part)?));
         }
     }
     let server = if exports.is_empty() { None } else { Some(serve(spec, exports)?) };
@@ -135,14 +136,10 @@ fn local(stand_in: &StandIn) -> Result<Arc<dyn Volume>> {
     Ok(volume::open(&uri, Purpose::Store)?)
 }
 
-fn export(index: usize, volume: Arc<dyn Volume>) -> Export {
-    Export {
-        target: format!("iqn.{}", name(index)),
-        subsystem: format!("nqn.{}", name(index)),
-        lun: 1,
-        volume,
-        serial: format!("ceiling-{index}"),
-    }
+fn export(identity: &Identity, index: usize, volume: Arc<dyn Volume>) -> Export {
+    let target = format!("iqn.{}", name(index));
+    let disk = identity.disk(&target, 1, &Lifetime::Process);
+    Export { target, subsystem: format!("nqn.{}", name(index)), lun: 1, volume, disk }
 }
 
 fn name(index: usize) -> String {
@@ -167,6 +164,8 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
         },
         exports,
         nvme_hosts: BTreeMap::new(),
+        shared: false,
+        first_controller: identity::first_controller(),
         idle_cores: allowed.clone(),
         cores: if free.is_empty() { allowed } else { free },
     };

@@ -16,6 +16,9 @@ pub fn main(discover: &Discover) -> Result<Exit> {
         let message = format!("'{}' is not a portal: write HOST or HOST:PORT", discover.portal);
         return Err(UsageError(message).into());
     }
+    if portal.starts_with('[') && !portal.contains(']') {
+        return Err(UsageError(format!("']' is missing behind the address {portal}")).into());
+    }
     let port = portal.rsplit(']').next().unwrap_or_default().split_once(':');
     if let Some((_, port)) = port
         && port.parse::<u16>().is_err()

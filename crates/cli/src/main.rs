@@ -15,6 +15,7 @@ mod exit;
 mod explain;
 mod folder;
 mod foreign;
+mod identity;
 mod job;
 mod layout;
 mod logs;

@@ -11,11 +11,12 @@ use clap::ValueEnum;
 use load::spec::{Group, JobSpec, MADE, MAKER, Range, Step};
 use load::{RunSpec, TargetThreads};
 use serve::{Export, Limits, Log, ServeConfig, Server};
-use volume::{Purpose, Uri, Volume};
+use volume::{Lifetime, Purpose, Uri, Volume};
 
 use crate::args::{Color, Protocol, Race};
 use crate::bench::{self, Allowed, CORES, Maker};
 use crate::exit::{Exit, UsageError};
+use crate::identity::{self, Identity};
 use crate::run::{self, Named};
 use crate::{job, output, placement};
 
@@ -197,10 +198,11 @@ fn start_targets(
         .flat_map(|target| (1..=race.volumes as u8).map(move |lun| (target_name(target), lun)))
         .collect();
     let volumes = filled_volumes(race, seed, names.len())?;
+    let identity = Identity::of_process();
     let exports = names.iter().zip(volumes).map(|((target, lun), volume)| {
-        let serial = format!("{}-{lun}", target.rsplit(':').next().unwrap_or_default());
+        let disk = identity.disk(target, *lun, &Lifetime::Process);
         let subsystem = subsystem_name(target);
-        Export { target: target.clone(), subsystem, lun: *lun, volume, serial }
+        Export { target: target.clone(), subsystem, lun: *lun, volume, disk }
     });
     let any_port = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     let (iscsi, nvme_tcp) = match race.protocol {
@@ -212,6 +214,8 @@ fn start_targets(
         nvme_tcp,
         exports: exports.collect(),
         nvme_hosts: BTreeMap::new(),
+        shared: false,
+        first_controller: identity::first_controller(),
         cores: cores.to_vec(),
         idle_cores: os::cpu::allowed(),
         limits: Limits {

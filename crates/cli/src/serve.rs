@@ -7,10 +7,11 @@ use std::sync::Arc;
 use ::serve::{Export, Limits, Log, ServeConfig, Server};
 use anyhow::Result;
 use serde::Deserialize;
-use volume::{Purpose, Uri};
+use volume::{Lifetime, Place, Purpose, Uri, Volume};
 
 use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
+use crate::identity::{self, Identity};
 use crate::output::{note, print};
 use crate::{placement, settings, signal};
 
@@ -27,6 +28,7 @@ struct Config {
     iscsi: Vec<SocketAddr>,
     nvme_tcp: Vec<SocketAddr>,
     volume: Vec<String>,
+    id: Option<String>,
     cores: Vec<usize>,
     /// By the NAME of a volume: NQNs of the only hosts that may use it over NVMe/TCP.
     nvme_hosts: BTreeMap<String, Vec<String>>,
@@ -51,14 +53,29 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     }
     let cores = if serve.cores.is_empty() { &file.cores } else { &serve.cores };
     let cores = placement::chosen(cores, usize::MAX)?;
-    let exports = volumes.into_iter().map(|text| export(text)).collect::<Result<Vec<_>>>()?;
+    let given = serve.id.as_ref().or(file.id.as_ref());
+    let given = given.map(|text| Identity::given(text)).transpose()?;
+    let volumes = open(&volumes)?;
+    let identity = given.unwrap_or_else(|| own(&volumes));
+    warn_of_memory(&identity, &volumes);
+    let exports = volumes.into_iter().map(|volume| export(&identity, volume)).collect();
     let signals = signal::on_signal()?;
     let by_name = file.nvme_hosts.into_iter();
-    let nvme_hosts = by_name.map(|(name, hosts)| (subsystem_of(&name), hosts)).collect();
+    let nvme_hosts = by_name.map(|(name, hosts)| (Names::of(&name).subsystem, hosts)).collect();
     let limits = Limits::default();
     // Where the user wants it, and nowhere else.
     let idle_cores = cores.clone();
-    let config = ServeConfig { iscsi, nvme_tcp, exports, nvme_hosts, cores, idle_cores, limits };
+    let config = ServeConfig {
+        iscsi,
+        nvme_tcp,
+        exports,
+        nvme_hosts,
+        shared: identity.is_given(),
+        first_controller: identity::first_controller(),
+        cores,
+        idle_cores,
+        limits,
+    };
     let server = Server::start(config, Log::new(|line| note(format_args!("drumfire: {line}"))))?;
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
@@ -69,8 +86,50 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
+/// A volume that is served.
+struct Opened<'a> {
+    /// As the user wrote it.
+    text: &'a str,
+    names: Names,
+    lun: u8,
+    volume: Arc<dyn Volume>,
+    lifetime: Lifetime,
+    /// Where its data are, if anybody else could name them.
+    place: Option<Place>,
+}
+
+/// Opens all volumes. No data may have two names: hosts would take them for two disks, and each
+/// would write over what the other wrote.
+fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
+    let mut opened: Vec<Opened<'a>> = Vec::new();
+    for text in texts {
+        let (names, lun, uri) = parse(text)?;
+        // Before it is opened, for that alone claims a device.
+        let place = Place::of(&uri);
+        let taken = |other: &&Opened<'a>| match (&place, &other.place) {
+            (Some(place), Some(other)) => place.overlaps(other),
+            _ => false,
+        };
+        if let Some(other) = opened.iter().find(taken) {
+            let message = format!(
+                "--volume {text}: that is the data of --volume {}, and hosts would take it for \
+                 another disk: serve it once; for several ways to it give --iscsi or --nvme-tcp \
+                 several times",
+                other.text
+            );
+            return Err(UsageError(message).into());
+        }
+        let volume = volume::open(&uri, Purpose::Store)?;
+        let lifetime = Lifetime::of(&uri, &*volume);
+        // It may have been made just now.
+        let place = place.or_else(|| Place::of(&uri));
+        opened.push(Opened { text, names, lun, volume, lifetime, place });
+    }
+    Ok(opened)
+}
+
 /// `NAME=URI` or `NAME/LUN=URI`.
-fn export(text: &str) -> Result<Export> {
+fn parse(text: &str) -> Result<(Names, u8, Uri)> {
     let wrong = |why: &str| UsageError(format!("--volume {text}: {why}"));
     let (place, uri) = text.split_once('=').ok_or_else(|| wrong("write NAME=URI"))?;
     let (name, lun) = match place.split_once('/') {
@@ -80,22 +139,80 @@ fn export(text: &str) -> Result<Export> {
     if name.is_empty() {
         return Err(wrong("the name is missing").into());
     }
-    let uri: Uri = uri.parse()?;
-    let volume = volume::open(&uri, Purpose::Store)?;
-    // A full name stands for itself.
-    let full = ["iqn.", "eui.", "naa."].iter().any(|prefix| name.starts_with(prefix));
-    let target = if full { name.to_owned() } else { format!("iqn.{NAMING_AUTHORITY}:{name}") };
-    let subsystem = subsystem_of(name);
-    let serial = format!("{}-{lun}", short(name));
-    Ok(Export { target, subsystem, lun, volume: Arc::clone(&volume), serial })
+    Ok((Names::of(name), lun, uri.parse()?))
 }
 
-/// The subsystem of volumes of this name.
-fn subsystem_of(name: &str) -> String {
-    format!("nqn.{NAMING_AUTHORITY}:{}", short(name))
+/// The identity of this server. Where all volumes end with the process, nothing is kept for them.
+fn own(volumes: &[Opened<'_>]) -> Identity {
+    let ends = |volume: &Opened<'_>| volume.lifetime == Lifetime::Process;
+    match volumes.iter().all(ends) {
+        true => Identity::of_process(),
+        false => Identity::kept(|line| note(format_args!("drumfire: {line}"))),
+    }
 }
 
-/// A name without its naming authority.
-fn short(name: &str) -> &str {
-    name.rsplit(':').next().unwrap_or(name)
+/// Two processes never have the same memory, whatever they are called.
+fn warn_of_memory(identity: &Identity, volumes: &[Opened<'_>]) {
+    let ends = |volume: &&Opened<'_>| volume.lifetime == Lifetime::Process;
+    if let Some(volume) = volumes.iter().find(ends).filter(|_| identity.is_given()) {
+        note(format_args!(
+            "drumfire: --volume {}: its data are this process's alone, and with --id hosts take it \
+             for one disk with those of other servers",
+            volume.text
+        ));
+    }
+}
+
+fn export(identity: &Identity, opened: Opened<'_>) -> Export {
+    let Opened { names: Names { target, subsystem }, lun, volume, lifetime, .. } = opened;
+    let disk = identity.disk(&target, lun, &lifetime);
+    Export { target, subsystem, lun, volume, disk }
+}
+
+/// What volumes of one NAME are called by each protocol.
+#[derive(Debug, PartialEq, Eq)]
+struct Names {
+    target: String,
+    subsystem: String,
+}
+
+impl Names {
+    /// A full name stands for itself, and for the other protocol's with the same ending.
+    fn of(name: &str) -> Names {
+        let own = |kind: &str| format!("{kind}.{NAMING_AUTHORITY}:{name}");
+        if let Some(rest) = name.strip_prefix("nqn.") {
+            return Names { target: format!("iqn.{rest}"), subsystem: name.to_owned() };
+        }
+        let subsystem = match name.strip_prefix("iqn.") {
+            // Without it there is no NQN of that form.
+            Some(rest) if rest.contains(':') => format!("nqn.{rest}"),
+            _ => own("nqn"),
+        };
+        let full = ["iqn.", "eui.", "naa."].iter().any(|prefix| name.starts_with(prefix));
+        Names { target: if full { name.to_owned() } else { own("iqn") }, subsystem }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_of_ours_or_stands_for_itself() {
+        for (name, target, subsystem) in [
+            ("disk", "iqn.2026-11.io.drumfire:disk", "nqn.2026-11.io.drumfire:disk"),
+            ("a:b", "iqn.2026-11.io.drumfire:a:b", "nqn.2026-11.io.drumfire:a:b"),
+            ("iqn.2001-04.org.x:a:b", "iqn.2001-04.org.x:a:b", "nqn.2001-04.org.x:a:b"),
+            ("nqn.2001-04.org.x:a", "iqn.2001-04.org.x:a", "nqn.2001-04.org.x:a"),
+            ("iqn.2001-04.org.x", "iqn.2001-04.org.x", "nqn.2026-11.io.drumfire:iqn.2001-04.org.x"),
+            (
+                "naa.3000000000000001",
+                "naa.3000000000000001",
+                "nqn.2026-11.io.drumfire:naa.3000000000000001",
+            ),
+        ] {
+            let names = Names { target: target.to_owned(), subsystem: subsystem.to_owned() };
+            assert_eq!(Names::of(name), names);
+        }
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use load::spec::{Access, Part, Workload};
 use load::{Engine, RunSpec, TargetThreads, WorkerSpec};
-use serve::{Export, Limits, Log, ServeConfig, Server};
+use serve::{DiskId, Export, Limits, Log, ServeConfig, Server};
 use stats::Job;
 use stats::live::{About, Action, Live, Phase, Snapshot};
 use volume::Purpose;
@@ -86,7 +86,7 @@ fn run(size_bytes: u32, read_percent: f64) {
         subsystem: format!("nqn.2026-11.io.drumfire:t{}", index % 2),
         lun: index / 2,
         volume: volume::open(&"ram:8m?fill=1".parse().unwrap(), Purpose::Store).unwrap(),
-        serial: format!("s{index}"),
+        disk: DiskId::new([index; 16]),
     };
     let exports: Vec<Export> = (0..targets).map(export).collect();
     let cores = os::cpu::allowed();
@@ -96,6 +96,8 @@ fn run(size_bytes: u32, read_percent: f64) {
             nvme_tcp: Vec::new(),
             exports: exports.clone(),
             nvme_hosts: BTreeMap::new(),
+            shared: false,
+            first_controller: 1,
             cores: cores.clone(),
             idle_cores: cores.clone(),
             limits: Limits::default(),

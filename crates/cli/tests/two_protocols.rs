@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use block::{Done, Io, Lane, Nanos, Op, Pool, Tag};
 use os::Core;
-use serve::{Export, Limits, Log, ServeConfig, Server};
+use serve::{DiskId, Export, Limits, Log, ServeConfig, Server};
 use volume::Purpose;
 
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
@@ -17,13 +17,15 @@ fn server(volume: &str) -> Server {
         subsystem: "nqn.2026-11.io.drumfire:both".to_owned(),
         lun: 1,
         volume: volume::open(&volume.parse().unwrap(), Purpose::Store).unwrap(),
-        serial: "both-1".to_owned(),
+        disk: DiskId::new([1; 16]),
     };
     let config = ServeConfig {
         iscsi: any_port.clone(),
         nvme_tcp: any_port,
         exports: vec![export],
         nvme_hosts: BTreeMap::new(),
+        shared: false,
+        first_controller: 1,
         cores: os::cpu::allowed(),
         idle_cores: os::cpu::allowed(),
         limits: Limits::default(),

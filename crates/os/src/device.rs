@@ -139,6 +139,25 @@ impl Device {
         Some(text.trim().to_owned()).filter(|serial| !serial.is_empty())
     }
 
+    /// A name that it keeps when the system starts again and finds its disks in another order, with
+    /// the number of the partition behind it; `None` where nothing on the disk tells one.
+    pub fn lasting_name(&self) -> Option<String> {
+        let read = |file: &str| fs::read_to_string(self.whole().join(file)).ok();
+        let whole = ["wwid", "device/wwid", "dm/uuid", "md/uuid", "loop/backing_file"];
+        let text = whole.into_iter().find_map(|file| read(file).filter(|it| !it.trim().is_empty()));
+        let disk = text.map(|text| text.trim().to_owned()).or_else(|| self.serial())?;
+        match fs::read_to_string(self.folder.join("partition")) {
+            Ok(number) => Some(format!("{disk} partition {}", number.trim())),
+            Err(_) => Some(disk),
+        }
+    }
+
+    /// The file that its disk is made of: that of a loop device.
+    pub fn backing_file(&self) -> Option<PathBuf> {
+        let path = fs::read_to_string(self.whole().join("loop/backing_file")).ok()?;
+        Some(PathBuf::from(path.trim_end_matches('\n')))
+    }
+
     /// Who else has it: mounts of it or its partitions, and devices that are made of it.
     pub fn users(&self) -> Vec<String> {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -295,6 +314,33 @@ mod test {
             [false; 4]
         );
         assert!(!disk("loop0").is_cached());
+    }
+
+    #[test]
+    fn disks_and_partitions_have_names_that_last() {
+        let root = std::env::temp_dir().join(format!("drumfire-device-{}", std::process::id()));
+        let file = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        file("sda/device/wwid", "naa.5000c500a1b2c3d4\n");
+        file("sda/sda2/partition", "2\n");
+        file("vda/serial", "root-disk");
+        file("vdb/serial", "\n");
+        file("dm-3/dm/uuid", "LVM-abc\n");
+        file("loop0/loop/backing_file", "/a file\n");
+        let device = |path: &str| Device::of_folder(root.join(path)).unwrap();
+        let name = |path: &str| device(path).lasting_name();
+        assert_eq!(name("sda").as_deref(), Some("naa.5000c500a1b2c3d4"));
+        assert_eq!(name("sda/sda2").as_deref(), Some("naa.5000c500a1b2c3d4 partition 2"));
+        assert_eq!(name("vda").as_deref(), Some("root-disk"));
+        assert_eq!(name("vdb"), None);
+        assert_eq!(name("dm-3").as_deref(), Some("LVM-abc"));
+        assert_eq!(name("loop0").as_deref(), Some("/a file"));
+        assert_eq!(device("loop0").backing_file(), Some(PathBuf::from("/a file")));
+        assert_eq!(device("sda").backing_file(), None);
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -16,7 +16,7 @@ use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue,
     NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
-use proto::{Initiator, Outbox, Phase, Request, Target, UnitId};
+use proto::{DiskId, Initiator, Outbox, Phase, Request, Target, UnitId};
 
 const VOLUME_BYTES: u64 = 64 << 20;
 const OUTSTANDING: usize = 32;
@@ -136,12 +136,14 @@ fn ends(digests: bool) -> (Ends<NvmeQueue>, Ends<NvmeAdmin>) {
     let geometry = Geometry::new(VOLUME_BYTES, 512);
     let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");
     memory.zero(0, VOLUME_BYTES);
-    let namespace = Namespace { id: UnitId(0), geometry, memory: Some(memory.clone()) };
+    let (memory_of, disk) = (Some(memory.clone()), DiskId::new([1; 16]));
+    let namespace = Namespace { id: UnitId(0), geometry, memory: memory_of, disk };
     let subsystem = Subsystem {
         nqn: NQN.to_owned(),
         namespaces: vec![Some(namespace)],
         serial: "1".to_owned(),
         model: "ram".to_owned(),
+        shared: false,
     };
     let subsystems = Arc::new(Subsystems::new(vec![subsystem]).expect("one valid name"));
     let controllers = Arc::new(Controllers::new(ControllerLimits::default()));

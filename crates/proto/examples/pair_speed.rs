@@ -16,7 +16,7 @@ use proto::iscsi::{
     Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry,
 };
 use proto::scsi::{Identity, Unit};
-use proto::{Endpoint, Initiator, Outbox, Phase, Request, Target, UnitId};
+use proto::{DiskId, Endpoint, Initiator, Outbox, Phase, Request, Target, UnitId};
 
 const VOLUME_BYTES: u64 = 64 << 20;
 const OUTSTANDING: usize = 32;
@@ -37,7 +37,7 @@ struct Ends {
 }
 
 fn ends(digests: bool) -> Ends {
-    let identity = Identity { serial: "1".to_owned(), product: "ram".to_owned() };
+    let identity = Identity { disk: DiskId::new([1; 16]), product: "ram".to_owned() };
     let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");
     let geometry = Geometry::new(VOLUME_BYTES, 512);
     let unit = Unit::new(UnitId(0), geometry, Some(memory.clone()), identity);

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod crc32c;
+mod disk_id;
 mod endpoint;
 pub mod iscsi;
 mod looks;
@@ -14,6 +15,7 @@ pub mod nvme;
 mod outbox;
 pub mod scsi;
 
+pub use disk_id::DiskId;
 pub use endpoint::{
     Ending, Endpoint, Initiator, Notice, Phase, Request, SessionName, Target, Unanswered, UnitId,
     Violation,

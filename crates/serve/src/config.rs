@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use block::Nanos;
+use proto::DiskId;
 use volume::Volume;
 
 /// What a server does.
@@ -18,6 +19,14 @@ pub struct ServeConfig {
     /// Who may use a subsystem: NQNs of hosts, by the name of the subsystem. One that is not named
     /// here is open to every host. iSCSI has no such list: its targets are open to every initiator.
     pub nvme_hosts: BTreeMap<String, Vec<String>>,
+    /// Other servers may be ways to the same disks: they give them the same names and identities.
+    /// Hosts are then told to join them. A server with several addresses for NVMe/TCP says so
+    /// anyway.
+    pub shared: bool,
+    /// Identifier of the first NVMe controller; those after it count on. A host takes no two
+    /// controllers of one identifier from servers that share a subsystem's name, so let it be
+    /// chance. 0 and what NVMe reserves count as 1.
+    pub first_controller: u16,
     /// Processors that serve, one thread on each.
     pub cores: Vec<usize>,
     /// Processors on which idle cores may sleep, beside their own: where the peers are, if those
@@ -39,8 +48,9 @@ pub struct Export {
     pub lun: u8,
     /// The volume.
     pub volume: Arc<dyn Volume>,
-    /// Serial number that the unit shows: printable ASCII, at most 36 characters.
-    pub serial: String,
+    /// Which disk it is, to hosts that find it on several ways: serial numbers and all worldwide
+    /// names are made of it. No two volumes may have the same, of whichever server.
+    pub disk: DiskId,
 }
 
 /// Most of everything. Exceeding one refuses the newcomer or ends the offender, and says so.

@@ -26,3 +26,4 @@ pub use crate::protocol::{Protocol, Protocols};
 pub use crate::server::{ServeError, Server};
 pub use crate::shared::Shared;
 pub use crate::units::LaneSource;
+pub use proto::DiskId;

@@ -57,15 +57,19 @@ impl Protocols {
             address: address.ip().to_string(),
             port: address.port().to_string(),
         });
-        let subsystems = if with_nvme { subsystems(exports)? } else { Vec::new() };
+        // Several addresses are several ways to each disk.
+        let shared = config.shared || nvme_tcp.len() > 1;
+        let subsystems = if with_nvme { subsystems(exports, shared)? } else { Vec::new() };
         let subsystems = Subsystems::new(subsystems)?.with_portals(portals.collect());
         let subsystems = nvme_hosts.iter().try_fold(subsystems, restrict)?;
+        let controllers = Controllers::new(ControllerLimits::default());
+        let controllers = controllers.beginning_at(config.first_controller);
         Ok(Protocols {
             iscsi: Arc::new(iscsi),
             directory: Arc::new(directory(exports)?),
             nvme: Arc::new(nvme),
             subsystems: Arc::new(subsystems),
-            controllers: Arc::new(Controllers::new(ControllerLimits::default())),
+            controllers: Arc::new(controllers),
         })
     }
 
@@ -124,7 +128,7 @@ fn directory(exports: &[Export]) -> Result<Directory, ServeError> {
             targets.len() - 1
         });
         let product = export.volume.kind().to_uppercase();
-        let identity = Identity { serial: export.serial.clone(), product };
+        let identity = Identity { disk: export.disk, product };
         let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
         let unit = Unit::new(UnitId(index as u32), geometry, memory, identity);
         if put(&mut targets[at].units, usize::from(export.lun), unit) {
@@ -135,7 +139,7 @@ fn directory(exports: &[Export]) -> Result<Directory, ServeError> {
 }
 
 /// The NVMe subsystems that `exports` name.
-fn subsystems(exports: &[Export]) -> Result<Vec<Subsystem>, ServeError> {
+fn subsystems(exports: &[Export], shared: bool) -> Result<Vec<Subsystem>, ServeError> {
     let mut list: Vec<Subsystem> = Vec::new();
     for (index, export) in exports.iter().enumerate() {
         let known = list.iter().position(|subsystem| subsystem.nqn == export.subsystem);
@@ -143,26 +147,31 @@ fn subsystems(exports: &[Export]) -> Result<Vec<Subsystem>, ServeError> {
             list.push(Subsystem {
                 nqn: export.subsystem.clone(),
                 namespaces: Vec::new(),
-                serial: serial(&export.serial),
+                serial: String::new(),
                 model: "Drumfire".to_owned(),
+                shared,
             });
             list.len() - 1
         });
         let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
-        let namespace = Namespace { id: UnitId(index as u32), geometry, memory };
+        let namespace = Namespace { id: UnitId(index as u32), geometry, memory, disk: export.disk };
         let place = usize::from(export.lun).checked_sub(1);
         let place = place.ok_or_else(|| ServeError::NamespaceZero(export.subsystem.clone()))?;
         if put(&mut list[at].namespaces, place, namespace) {
             return Err(ServeError::DoubleLun(export.target.clone(), export.lun));
         }
     }
+    for subsystem in &mut list {
+        subsystem.serial = serial(subsystem);
+    }
     Ok(list)
 }
 
-/// The last 20 characters, which tell apart what has a common beginning.
-fn serial(text: &str) -> String {
-    let skip = text.chars().count().saturating_sub(20);
-    text.chars().skip(skip).collect()
+/// A subsystem's serial number: that of its first namespace, which is another for strangers of the
+/// same name and stays when namespaces are added behind.
+fn serial(subsystem: &Subsystem) -> String {
+    let first = subsystem.namespaces.iter().flatten().next();
+    first.map(|namespace| namespace.disk.serial()).unwrap_or_default()
 }
 
 /// Puts `unit` at `index` of a list with holes; true if one was there.
@@ -171,4 +180,58 @@ fn put<T: Clone>(list: &mut Vec<Option<T>>, index: usize, unit: T) -> bool {
         list.resize(index + 1, None);
     }
     list[index].replace(unit).is_some()
+}
+
+#[cfg(test)]
+mod test {
+    use std::collections::BTreeMap;
+
+    use proto::DiskId;
+    use volume::Purpose;
+
+    use super::*;
+    use crate::Limits;
+
+    fn export(lun: u8, disk: u8) -> Export {
+        Export {
+            target: "iqn.2026-11.io.drumfire:disk".to_owned(),
+            subsystem: "nqn.2026-11.io.drumfire:disk".to_owned(),
+            lun,
+            volume: volume::open(&"null:1m".parse().unwrap(), Purpose::Store).unwrap(),
+            disk: DiskId::new([disk; 16]),
+        }
+    }
+
+    #[test]
+    fn several_ways_are_several_addresses_or_servers() {
+        let shared = |addresses: &[&str], shared| {
+            let config = ServeConfig {
+                iscsi: Vec::new(),
+                nvme_tcp: Vec::new(),
+                exports: vec![export(1, 1)],
+                nvme_hosts: BTreeMap::new(),
+                shared,
+                first_controller: 1,
+                cores: Vec::new(),
+                idle_cores: Vec::new(),
+                limits: Limits::default(),
+            };
+            let addresses: Vec<SocketAddr> =
+                addresses.iter().map(|address| address.parse().unwrap()).collect();
+            let protocols = Protocols::new(&config, &addresses).unwrap();
+            protocols.subsystems.list()[0].shared
+        };
+        assert!(!shared(&["192.0.2.1:4420"], false));
+        assert!(shared(&["192.0.2.1:4420"], true));
+        assert!(shared(&["192.0.2.1:4420", "192.0.2.2:4420"], false));
+    }
+
+    #[test]
+    fn subsystems_have_the_serial_number_of_their_first_namespace() {
+        let serial = |exports: &[Export]| subsystems(exports, false).unwrap()[0].serial.clone();
+        let first = DiskId::new([1; 16]).serial();
+        assert_eq!(serial(&[export(3, 1)]), first);
+        assert_eq!(serial(&[export(9, 2), export(3, 1)]), first, "in whichever order");
+        assert_ne!(serial(&[export(3, 2), export(9, 1)]), first);
+    }
 }

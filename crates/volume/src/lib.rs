@@ -8,6 +8,7 @@ mod dial;
 mod file;
 mod ground;
 mod guard;
+mod lifetime;
 mod link;
 mod many;
 mod null;
@@ -27,6 +28,7 @@ use os::Core;
 pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::ground::{FileGround, Ground, SAMPLES};
 pub use crate::guard::may_destroy;
+pub use crate::lifetime::{Lifetime, Place};
 pub use crate::many::{await_open, open_all};
 pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Session, Uri, UriError};
 

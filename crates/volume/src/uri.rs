@@ -279,7 +279,12 @@ mod test {
             ("iscsi:///iqn.2026-11.x:d/1", "host is missing"),
             ("iscsi://h:x/iqn.2026-11.x:d/1", "not a port"),
             ("nvme+tcp://h/nqn.2026-11.x:d/0", "1 or more"),
-            ("nvme+tcp://h/d/1", "subsystem name"),
+            (&format!("nvme+tcp://h/{}/1", "x".repeat(224)), "subsystem name"),
+            ("nvme+tcp://h//1", "subsystem name"),
+            ("iscsi://[::1/iqn.2026-11.x:d/1", "']' is missing"),
+            ("nvme+tcp://[::1/nqn.2026-11.x:d/1", "']' is missing"),
+            ("iscsi://::1]/iqn.2026-11.x:d/1", "'[' is missing"),
+            ("iscsi://[h]:1/iqn.2026-11.x:d/1", "'h' is not an IPv6 address"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1?initiator=", "1 to 223 bytes"),
             ("iscsi://h/iqn.2026-11.x:d/1?initiator=me", "initiator= me"),
             ("delay:x25-m", "delay:PROFILE(URI)"),
@@ -294,6 +299,13 @@ mod test {
         ] {
             let error = text.parse::<Uri>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
+        }
+        for plain in [
+            "nvme+tcp://h/plain-name/1",
+            "nvme+tcp://h/nqn.test:disk/1",
+            "iscsi://[fe80::1%eth0]:3260/iqn.2026-11.x:d/1",
+        ] {
+            assert!(plain.parse::<Uri>().is_ok(), "{plain}");
         }
         let deep = "delay:a(".repeat(100_000) + "ram:1g" + &")".repeat(100_000);
         assert!(deep.parse::<Uri>().unwrap_err().to_string().contains("more than 8"));

@@ -260,6 +260,161 @@ polls() {
     check disk-goes rmmod nvme
 }
 
+# --- Two servers of one name, both in the guest
+
+# serve_here NAME PORT ARGUMENT…: starts our target, and waits until it listens.
+serve_here() {
+    local name=$1 port=$2
+    shift 2
+    rm -f /tmp/$name.said
+    /host/lib/ld-linux-x86-64.so.2 --library-path /host/lib /host/drumfire serve \
+        --nvme-tcp $here:$port "$@" >/tmp/$name.said 2>&1 &
+    echo $! >/tmp/$name.pid
+    await grep ^ready /tmp/$name.said
+}
+
+end_here() { kill -9 "$(cat /tmp/$1.pid)"; }
+
+# Takes away what a check left behind that failed.
+fresh() {
+    [ -z "$(disks)$(ways)" ] || bounded nvme disconnect -n $nqn
+    end_here a
+    end_here b
+    rm -f /tmp/*.img /tmp/enough
+    true
+} >/dev/null 2>&1
+
+connect_here() {
+    bounded nvme connect -t tcp -a $here -s $1 -n $nqn --keep-alive-tmo=$LIMIT --reconnect-delay=1
+}
+
+# disconnect_here COUNT: gives up all controllers and disks, and ends the servers.
+disconnect_here() {
+    bounded nvme disconnect -n $nqn | grep "disconnected $1 " && await none disks &&
+        end_here a && end_here b
+}
+
+# Disks that the kernel made, and the ways to them where it made a disk of several.
+disks() { ls /sys/block | grep -E '^nvme[0-9]+n[0-9]+$'; }
+ways() { ls /sys/block | grep -E '^nvme[0-9]+c[0-9]+n[0-9]+$'; }
+live() { grep -l ^live /sys/class/nvme/nvme*/state; }
+
+# counts NUMBER COMMAND…: whether it says so many lines. none COMMAND…: that it says nothing.
+counts() {
+    local number=$1
+    shift
+    [ "$("$@" | wc -l)" = "$number" ] && echo "$number"
+}
+none() { [ -z "$("$@")" ] && echo none; }
+
+# sum FILE: of the first megabyte; that of a disk around the cache.
+sum() {
+    case $1 in
+        /dev/*) dd if="$1" bs=64k count=16 iflag=direct ;;
+        *) dd if="$1" bs=64k count=16 ;;
+    esac | sha256sum
+}
+write_random() {
+    head -c 1048576 /dev/urandom >/tmp/random && dd if=/tmp/random of="$1" bs=64k oflag=direct
+}
+
+local_network() {
+    here=10.0.2.15
+    # The host's loopback is reached as before.
+    ip link set lo up && ip addr del 127.0.0.1/8 dev lo
+}
+
+# What is written to one of two strangers is not in the other.
+strangers_are_two_disks() {
+    fresh
+    serve_here a 4421 --volume disk=ram:16m && serve_here b 4422 --volume disk=ram:16m &&
+        connect_here 4421 && await counts 1 disks && connect_here 4422 &&
+        await counts 2 disks || return 1
+    set -- $(disks)
+    echo "uuids: $(cat /sys/block/$1/uuid) $(cat /sys/block/$2/uuid)"
+    [ "$(cat /sys/block/$1/uuid)" != "$(cat /sys/block/$2/uuid)" ] || return 1
+    local empty
+    empty=$(sum /dev/$2)
+    write_random /dev/$1 && [ "$(sum /dev/$1)" = "$(sum /tmp/random)" ] &&
+        [ "$(sum /dev/$2)" = "$empty" ] && disconnect_here 2
+}
+
+# Where each has several addresses the kernel joins those of one, and leaves the other out.
+strangers_with_several_ways_stay_apart() {
+    fresh
+    serve_here a 4421 --nvme-tcp $here:4431 --volume disk=file:/tmp/a.img?size=16m &&
+        serve_here b 4422 --nvme-tcp $here:4432 --volume disk=file:/tmp/b.img?size=16m ||
+        return 1
+    connect_here 4421 && connect_here 4431 && await counts 2 ways &&
+        connect_here 4422 && connect_here 4432 && await counts 4 live || return 1
+    write_random /dev/"$(disks)" || return 1
+    counts 1 disks && counts 2 ways && [ "$(sum /tmp/a.img)" = "$(sum /tmp/random)" ] &&
+        [ "$(sum /tmp/b.img)" != "$(sum /tmp/random)" ] && disconnect_here 4
+}
+
+serve_one() { serve_here $1 $2 --id both --volume disk=file:/tmp/one.img?size=16m; }
+
+one_id_is_one_disk() {
+    fresh
+    serve_one a 4421 && serve_one b 4422 && connect_here 4421 && connect_here 4422 &&
+        await counts 2 ways && counts 1 disks && write_random /dev/"$(disks)" &&
+        [ "$(sum /tmp/one.img)" = "$(sum /tmp/random)" ]
+}
+
+# Writes and reads until it shall end, or fails.
+write_on() {
+    while [ ! -e /tmp/enough ]; do
+        write_random $1 && [ "$(sum $1)" = "$(sum /tmp/random)" ] || return 1
+        echo >>/tmp/rounds
+    done
+}
+
+# Waits until three more rounds were written; not longer than the writer lives.
+more_rounds() {
+    local want=$(($(wc -l </tmp/rounds) + 3))
+    while [ "$(wc -l </tmp/rounds)" -lt $want ]; do
+        kill -0 $1 || return 1
+        sleep 0.2
+    done
+}
+
+# Either server may go, as long as the other is there.
+one_id_survives_either_server() {
+    : >/tmp/rounds
+    write_on /dev/"$(disks)" &
+    local writer=$!
+    more_rounds $writer && end_here a && more_rounds $writer && serve_one a 4421 &&
+        await counts 2 live && end_here b && more_rounds $writer && serve_one b 4422 &&
+        await counts 2 live && touch /tmp/enough && wait $writer || return 1
+    echo "noted: $(wc -l </tmp/rounds) rounds"
+    disconnect_here 2
+}
+
+# Nobody here is asked over a network: a minute in which the host stands still, and some.
+# restart COMMAND…: what is written to its disk, by a server that is then killed and started again.
+restart() {
+    fresh
+    "$@" && connect_here 4421 && await counts 1 disks && write_random /dev/"$(disks)" &&
+        end_here a && "$@" && await live
+}
+
+# The host goes on with what it wrote; memory, which has lost it, is no longer the same disk.
+a_restart_keeps_files_and_drops_memory() {
+    restart serve_here a 4421 --volume disk=file:/tmp/a.img?size=16m && counts 1 disks &&
+        [ "$(sum /dev/"$(disks)")" = "$(sum /tmp/random)" ] &&
+        restart serve_here a 4421 --volume disk=ram:16m && await none disks && fresh
+}
+
+two_servers() {
+    LIMIT=150
+    check network-is-local local_network
+    check strangers-are-two-disks strangers_are_two_disks
+    check strangers-with-several-ways-stay-apart strangers_with_several_ways_stay_apart
+    check one-id-is-one-disk one_id_is_one_disk
+    check one-id-survives-either-server one_id_survives_either_server
+    check a-restart-keeps-files-and-drops-memory a_restart_keeps_files_and_drops_memory
+}
+
 # --- The order of things
 
 # both_protocols NAME: each makes a file system, and reads it after it came back and as the other.
@@ -319,5 +474,6 @@ check kernel-is-content kernel_is_content
 # From here on they shall; what is not said here is the initiator's own default.
 silence=2 login=15 answer=30 nvme_flags="$digests --keep-alive-tmo=4 --reconnect-delay=1"
 breaks
+two_servers
 say ended
 poweroff -f

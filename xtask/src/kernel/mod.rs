@@ -36,7 +36,7 @@ const TAIL_LINES: usize = 80;
 const PREFIX: &str = "drumfire: ";
 
 /// What the guest checks once.
-const ONCE: [&str; 21] = [
+const ONCE: [&str; 27] = [
     "sets-up",
     "disk-has-poll-queues",
     "disk-is-polled-and-verified",
@@ -58,6 +58,12 @@ const ONCE: [&str; 21] = [
     "iscsi-logs-in-whole",
     "iscsi-lost-nothing",
     "iscsi-logs-out-whole",
+    "network-is-local",
+    "strangers-are-two-disks",
+    "strangers-with-several-ways-stay-apart",
+    "one-id-is-one-disk",
+    "one-id-survives-either-server",
+    "a-restart-keeps-files-and-drops-memory",
 ];
 /// What the guest checks without digests and with them.
 const TWICE: [&str; 17] = [

@@ -98,6 +98,14 @@ impl Controllers {
         Controllers { limits, registry: Mutex::default() }
     }
 
+    /// Gives `id` to the first controller and goes on from there. A host takes no two controllers
+    /// of one identifier below one subsystem's name, and several servers may have that name in
+    /// common: each begins somewhere else.
+    pub fn beginning_at(self, id: u16) -> Controllers {
+        self.lock().last = id.wrapping_sub(1);
+        self
+    }
+
     /// How many there are now.
     pub fn count(&self) -> usize {
         self.lock().entries.len()
@@ -275,16 +283,18 @@ mod test {
 
     use super::super::directory::{Namespace, Subsystems};
     use super::*;
-    use crate::UnitId;
+    use crate::{DiskId, UnitId};
 
     fn subsystem() -> Arc<Subsystem> {
         let geometry = Geometry::new(1 << 20, 512);
-        let namespace = Namespace { id: UnitId(0), geometry, memory: None };
+        let disk = DiskId::new([0; 16]);
+        let namespace = Namespace { id: UnitId(0), geometry, memory: None, disk };
         let subsystem = Subsystem {
             nqn: "nqn.2026-01.io.drumfire:a".to_owned(),
             namespaces: vec![Some(namespace)],
             serial: "S".to_owned(),
             model: "M".to_owned(),
+            shared: false,
         };
         Arc::clone(&Subsystems::new(vec![subsystem]).unwrap().list()[0])
     }
@@ -371,5 +381,12 @@ mod test {
         assert_eq!([begin(), begin()].map(|one| one.controller().id), [2, 3]);
         all.lock().last = IDS_END - 2;
         assert_eq!([begin(), begin()].map(|one| one.controller().id), [IDS_END - 1, 2]);
+        for (first, ids) in [(500, [500, 501]), (0, [1, 2]), (u16::MAX, [1, 2]), (IDS_END, [1, 2])]
+        {
+            let all = Controllers::new(ControllerLimits::default()).beginning_at(first);
+            let all = Arc::new(all);
+            let begin = || all.begin(Some(Arc::clone(&a)), host("h"), 0).unwrap();
+            assert_eq!([begin(), begin()].map(|one| one.controller().id), ids, "{first}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::{Geometry, Memory};
 
-use crate::UnitId;
+use crate::{DiskId, UnitId};
 
 use super::name::{DISCOVERY_NQN, NqnError, check_nqn};
 
@@ -20,6 +20,10 @@ pub struct Subsystem {
     pub serial: String,
     /// Model number: 1 to 40 printable ASCII characters.
     pub model: String,
+    /// There are several ways to it: several addresses, or several servers that give it the same
+    /// name and its namespaces the same identities. Only then are hosts told to join what they
+    /// find under one name.
+    pub shared: bool,
 }
 
 /// A volume as hosts see it.
@@ -32,6 +36,8 @@ pub struct Namespace {
     /// The volume's bytes, if they are memory of this process: reads and writes happen there and
     /// then, and are never requested. As long as the volume.
     pub memory: Option<Memory>,
+    /// Which disk it is.
+    pub disk: DiskId,
 }
 
 /// An address at which the subsystems can be reached.
@@ -157,13 +163,14 @@ impl Subsystem {
     /// One without a name and without namespaces: what a host has before it connects.
     pub(super) fn empty() -> Subsystem {
         let (nqn, serial, model) = (String::new(), String::new(), String::new());
-        Subsystem { nqn, namespaces: Vec::new(), serial, model }
+        Subsystem { nqn, namespaces: Vec::new(), serial, model, shared: false }
     }
 
     /// What hosts of the discovery service are connected to.
     pub(super) fn discovery() -> Subsystem {
         let (nqn, serial) = (DISCOVERY_NQN.to_owned(), "discovery".to_owned());
-        Subsystem { nqn, namespaces: Vec::new(), serial, model: "Drumfire discovery".to_owned() }
+        let model = "Drumfire discovery".to_owned();
+        Subsystem { nqn, namespaces: Vec::new(), serial, model, shared: false }
     }
 
     /// The namespace of that identifier.
@@ -183,21 +190,6 @@ impl Subsystem {
         let numbered = (1..).zip(&self.namespaces);
         numbered.filter(|(_, namespace)| namespace.is_some()).map(|(id, _)| id)
     }
-
-    /// The name of a namespace that stays the same over restarts: 128 bits made of the names and
-    /// numbers around it.
-    pub(super) fn unique_id(&self, namespace: u32) -> [u8; 16] {
-        let mut id = [0; 16];
-        for (half, seed) in id.chunks_mut(8).zip([0xcbf2_9ce4_8422_2325_u64, 0x9e37_79b9_7f4a_7c15])
-        {
-            let text = self.nqn.bytes().chain([0]).chain(self.serial.bytes()).chain([0]);
-            let hash = text.chain(namespace.to_le_bytes()).fold(seed, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
-            });
-            half.copy_from_slice(&hash.wrapping_mul(0x9fb2_1c65_1e98_df25).to_be_bytes());
-        }
-        id
-    }
 }
 
 #[cfg(test)]
@@ -206,12 +198,14 @@ mod test {
 
     fn subsystem(nqn: &str) -> Subsystem {
         let geometry = Geometry::new(1 << 20, 512);
-        let namespace = Namespace { id: UnitId(0), geometry, memory: None };
+        let disk = DiskId::new([0; 16]);
+        let namespace = Namespace { id: UnitId(0), geometry, memory: None, disk };
         Subsystem {
             nqn: nqn.to_owned(),
             namespaces: vec![Some(namespace.clone()), None, Some(namespace)],
             serial: "S1".to_owned(),
             model: "M".to_owned(),
+            shared: false,
         }
     }
 
@@ -243,16 +237,5 @@ mod test {
             assert_eq!(subsystem.namespace(id).is_some(), there, "{id}");
         }
         assert!(subsystem.namespace(u32::MAX).is_none());
-    }
-
-    #[test]
-    fn names_namespaces_apart_and_forever() {
-        let [a, b] = ["nqn.2026-01.io.drumfire:a", "nqn.2026-01.io.drumfire:b"].map(subsystem);
-        assert_eq!(a.unique_id(1), a.clone().unique_id(1));
-        let other = Subsystem { serial: "S2".to_owned(), ..a.clone() };
-        let ids = [a.unique_id(1), a.unique_id(2), b.unique_id(1), other.unique_id(1)];
-        for (i, id) in ids.iter().enumerate() {
-            assert!(!ids[..i].contains(id));
-        }
     }
 }

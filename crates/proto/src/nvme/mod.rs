@@ -24,5 +24,5 @@ pub use initiator::{
     Association, DiscoveryEntry, NvmeAdmin, NvmeDiscovery, NvmeInitiatorConfig, NvmeQueue,
     SubsystemKind,
 };
-pub use name::{DISCOVERY_NQN, NQN_MAX_BYTES, NqnError, check_nqn};
+pub use name::{DISCOVERY_NQN, NQN_MAX_BYTES, NqnError, check_nqn, check_peer_nqn};
 pub use target::{NvmeTarget, NvmeTargetConfig};

@@ -28,17 +28,21 @@ pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
 /// What stands before a UUID in a name of the second form.
 const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
-/// Checks that `name` may name a subsystem or a host.
+/// Checks that somebody else's subsystem may be asked for by `name`. Targets take any text for a
+/// name, and so people have given them any: what is asked for is compared, not understood.
+pub fn check_peer_nqn(name: &str) -> Result<(), NqnError> {
+    if name.is_empty() || name.len() > NQN_MAX_BYTES {
+        return Err(NqnError::Length);
+    }
+    if name.chars().any(char::is_control) { Err(NqnError::Character) } else { Ok(()) }
+}
+
+/// Checks that `name` may name a subsystem or a host of ours.
 ///
 /// The well-known [`DISCOVERY_NQN`] passes, though it has no colon.
 //= NVMe base §4.7: a date, a reversed domain and a string after a colon; or a UUID.
 pub fn check_nqn(name: &str) -> Result<(), NqnError> {
-    if name.is_empty() || name.len() > NQN_MAX_BYTES {
-        return Err(NqnError::Length);
-    }
-    if name.chars().any(char::is_control) {
-        return Err(NqnError::Character);
-    }
+    check_peer_nqn(name)?;
     if name == DISCOVERY_NQN {
         return Ok(());
     }
@@ -86,6 +90,18 @@ mod test {
         ] {
             assert_eq!(check_nqn(name), Ok(()), "{name}");
         }
+    }
+
+    #[test]
+    fn peers_may_be_called_anything() {
+        for name in ["plain-name", "nqn.test:disk", "nqn.2014-13.com.example:a", "ü", "a b"] {
+            assert_eq!(check_peer_nqn(name), Ok(()), "{name}");
+        }
+        let long = "x".repeat(NQN_MAX_BYTES + 1);
+        assert_eq!(check_peer_nqn(&long), Err(NqnError::Length));
+        assert_eq!(check_peer_nqn(&long[1..]), Ok(()));
+        assert_eq!(check_peer_nqn(""), Err(NqnError::Length));
+        assert_eq!(check_peer_nqn("a\0"), Err(NqnError::Character));
     }
 
     #[test]

@@ -12,8 +12,6 @@ const REVISION: &str =
     concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 /// Peripheral qualifier 011b, device type 1Fh: no such logical unit.
 pub(super) const NO_UNIT: u8 = 0x7f;
-/// Longest unit serial number in characters.
-const SERIAL_MAX: usize = 36;
 
 const ENABLE_VITAL_PRODUCT_DATA: u8 = 0x01;
 const COMMAND_SUPPORT_DATA: u8 = 0x02;
@@ -98,9 +96,7 @@ fn supported_pages(_: &Unit, bytes: &mut Vec<u8>) {
 
 //= SPC-4 §Unit Serial Number VPD page
 fn serial_number(unit: &Unit, bytes: &mut Vec<u8>) {
-    let (at, len) = (bytes.len(), unit.identity.serial.len().min(SERIAL_MAX));
-    bytes.resize(at + len, 0);
-    put_ascii(bytes, at, len, &unit.identity.serial);
+    bytes.extend(unit.identity.disk.serial().bytes());
 }
 
 //= SPC-4 §Device Identification VPD page
@@ -113,20 +109,7 @@ fn device_identification(unit: &Unit, bytes: &mut Vec<u8>) {
     bytes.extend(&serial);
     // Binary, of the logical unit, NAA.
     bytes.extend([0x01, 0x03, 0, 8]);
-    bytes.extend(locally_assigned_name(&serial).to_be_bytes());
-}
-
-/// A name of 60 bits that follows from the serial number, so it survives a restart and is the
-/// same over every path.
-//= SPC-4 §NAA Locally Assigned designator format: NAA 3h.
-fn locally_assigned_name(serial: &[u8]) -> u64 {
-    // FNV-1a, and the finalizer of MurmurHash3 to spread short serials over all bits.
-    let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    let mut hash = serial.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
-    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash = hash ^ hash >> 33;
-    0x3 << 60 | hash >> 4
+    bytes.extend(unit.identity.disk.naa().to_be_bytes());
 }
 
 //= SPC-4 §Extended INQUIRY Data VPD page: PAGE LENGTH 3Ch.
@@ -168,6 +151,7 @@ mod test {
     use super::super::cdb as build;
     use super::super::test::{answer, cdb, refusal, unit};
     use super::*;
+    use crate::DiskId;
 
     fn page(unit: &Unit, code: u8) -> Vec<u8> {
         answer(unit, &build::inquiry(Some(code), 512))
@@ -188,13 +172,10 @@ mod test {
     }
 
     #[test]
-    fn names_are_cut_and_printable() {
+    fn a_product_is_cut_and_printable() {
         let mut unit = unit(1 << 30, 512);
         unit.identity.product = "a product with\na name that is too long".to_owned();
-        unit.identity.serial = "é".repeat(40);
         assert_eq!(&answer(&unit, &build::inquiry(None, 36))[16..32], b"a product with.a");
-        assert_eq!(page(&unit, 0x80)[..5], [0, 0x80, 0, 36, b'.']);
-        assert_eq!(page(&unit, 0x83).len(), 4 + 4 + 8 + 36 + 4 + 8);
     }
 
     #[test]
@@ -202,9 +183,10 @@ mod test {
         let unit = unit(1 << 30, 512);
         let supported = [0, 0, 0, 7, 0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2];
         assert_eq!(page(&unit, 0x00), supported);
-        assert_eq!(page(&unit, 0x80), *b"\x00\x80\x00\x0a0123456789");
-        let mut expect = b"\x00\x83\x00\x22\x02\x01\x00\x12DRUMFIRE0123456789".to_vec();
-        expect.extend([0x01, 0x03, 0, 8, 0x31, 0x9b, 0x10, 0x6f, 0xc9, 0x33, 0x1c, 0xdf]);
+        assert_eq!(page(&unit, 0x80), *b"\x00\x80\x00\x143031323334358637b839");
+        let mut expect = b"\x00\x83\x00\x2c\x02\x01\x00\x1cDRUMFIRE".to_vec();
+        expect.extend(b"3031323334358637b839");
+        expect.extend([0x01, 0x03, 0, 8, 0x33, 0x03, 0x13, 0x23, 0x33, 0x43, 0x58, 0x63]);
         assert_eq!(page(&unit, 0x83), expect);
         let mut expect = [0; 64];
         expect[..8].copy_from_slice(&[0, 0x86, 0, 0x3c, 0, 1, 0, 0]);
@@ -263,11 +245,16 @@ mod test {
     }
 
     #[test]
-    fn serials_make_names() {
-        let name = |serial: &str| locally_assigned_name(serial.as_bytes());
-        assert_eq!(name("a"), name("a"));
-        assert_ne!(name("a"), name("b"));
-        assert!(["", "a", "0123456789"].iter().all(|serial| name(serial) >> 60 == 3));
+    fn another_disk_has_other_names() {
+        let [mut a, mut b] = [unit(1 << 30, 512), unit(1 << 30, 512)];
+        a.identity.disk = DiskId::new([1; 16]);
+        b.identity.disk = DiskId::new([2; 16]);
+        for code in [0x80, 0x83] {
+            assert_eq!(page(&a, code), page(&a, code));
+            assert_ne!(page(&a, code), page(&b, code));
+        }
+        let naa = |unit: &Unit| page(unit, 0x83).split_off(4 + 4 + 8 + 20 + 4);
+        assert_ne!(naa(&a), naa(&b));
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod words;
 
 use block::{Geometry, Memory, Op};
 
-use crate::UnitId;
+use crate::{DiskId, UnitId};
 
 pub(crate) use answer::{
     Capacity, ModeFlags, parse_mode_sense6, parse_read_capacity10, parse_read_capacity16,
@@ -51,8 +51,8 @@ pub struct Unit {
 /// Names of a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Unit serial number, printable ASCII, at most 36 characters.
-    pub serial: String,
+    /// Which disk it is: serial number and designators are made of it.
+    pub disk: DiskId,
     /// What the product identification shows, at most 16 characters: the kind of volume.
     pub product: String,
 }
@@ -198,7 +198,8 @@ mod test {
 
     /// A unit as the tests of all families use it.
     pub(super) fn unit(bytes: u64, block_bytes: u32) -> Unit {
-        let identity = Identity { serial: "0123456789".to_owned(), product: "ram".to_owned() };
+        let disk = DiskId::new(*b"0123456789abcdef");
+        let identity = Identity { disk, product: "ram".to_owned() };
         Unit::new(UnitId(7), Geometry::new(bytes, block_bytes), None, identity)
     }
 
@@ -254,7 +255,7 @@ mod test {
     #[should_panic(expected = "bytes")]
     fn a_capacity_beyond_64_bits_is_no_unit() {
         let geometry = Geometry { blocks: 1 << 55, ..Geometry::new(0, 512) };
-        let identity = Identity { serial: String::new(), product: String::new() };
+        let identity = Identity { disk: DiskId::new([0; 16]), product: String::new() };
         Unit::new(UnitId(0), geometry, None, identity);
     }
 

@@ -8,7 +8,7 @@ use proto::iscsi::{
     Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry,
 };
 use proto::scsi::{Identity, Unit};
-use proto::{Ending, Endpoint, Initiator, Outbox, Phase, Target, UnitId};
+use proto::{DiskId, Ending, Endpoint, Initiator, Outbox, Phase, Target, UnitId};
 
 pub const TARGET: &str = "iqn.2026-01.org.drumfire:disk";
 pub const OTHER_TARGET: &str = "iqn.2026-01.org.drumfire:other";
@@ -67,7 +67,7 @@ impl Setup {
 
     fn directory(&self, disk: &Memory) -> Arc<Directory> {
         let unit = || {
-            let identity = Identity { serial: "1".to_owned(), product: "ram".to_owned() };
+            let identity = Identity { disk: DiskId::new([1; 16]), product: "ram".to_owned() };
             let memory = self.in_place.then(|| disk.clone());
             Some(Unit::new(UnitId(0), self.geometry(), memory, identity))
         };

@@ -59,7 +59,7 @@ fn a_controller_tells_what_it_is() {
     assert_eq!(page[4..24], *b"SER1                ");
     assert_eq!(page[24..64], *b"Drumfire RAM                            ");
     assert_eq!(page[64..72], *b"0.1.0   ");
-    assert_eq!((page[76], page[77]), (3, 8), "CMIC, MDTS: 1 MiB");
+    assert_eq!((page[76], page[77]), (2, 8), "CMIC: several controllers; MDTS: 1 MiB");
     assert_eq!((u16_at(&page, 78), u32_at(&page, 80)), (1, 0x0001_0400), "CNTLID, VER");
     assert_eq!((u32_at(&page, 92), u32_at(&page, 96)), (0, 1), "OAES, CTRATT");
     assert_eq!(page[111], 1, "CNTRLTYPE");
@@ -101,7 +101,7 @@ fn a_namespace_tells_what_it_is() {
         assert_eq!(page.len(), 4096);
         assert_eq!([0, 8, 16].map(|at| u64_at(&page, at)), [blocks; 3], "NSZE, NCAP, NUSE");
         assert_eq!(page[24..30], [0; 6], "NSFEAT, NLBAF, FLBAS, MC, DPC, DPS");
-        assert_eq!((page[30], page[33]), (1, 9), "NMIC, DLFEAT");
+        assert_eq!((page[30], page[33]), (0, 9), "NMIC, DLFEAT");
         assert_eq!(u64_at(&page, 48), 4 << 20, "NVMCAP");
         assert_eq!(page[99], protected, "NSATTR");
         assert!(page[104..128].iter().any(|byte| *byte != 0), "NGUID, EUI64");
@@ -109,7 +109,7 @@ fn a_namespace_tells_what_it_is() {
         let same = raw.ask_data(identify(5, id));
         assert_eq!(same, [0; 4096]);
         let independent = raw.ask_data(identify(8, id));
-        assert_eq!((independent[1], independent[8], independent[14]), (1, protected, 1));
+        assert_eq!((independent[1], independent[8], independent[14]), (0, protected, 1));
     }
     for cns in [0, 5, 8] {
         // Not in use, but might be.
@@ -119,6 +119,18 @@ fn a_namespace_tells_what_it_is() {
             assert_eq!(status, Status::INVALID_NAMESPACE, "cns {cns} namespace {id}");
         }
     }
+}
+
+#[test]
+fn what_has_several_ways_says_so() {
+    let mut server = server();
+    let mut subsystem = proto::nvme::Subsystem::clone(&server.subsystems.list()[0]);
+    subsystem.shared = true;
+    server.subsystems = proto::nvme::Subsystems::new(vec![subsystem]).unwrap().into();
+    let mut raw = Raw::admin(server);
+    assert_eq!(raw.ask_data(identify(1, 0))[76], 3, "CMIC: several ports and controllers");
+    assert_eq!(raw.ask_data(identify(0, 1))[30], 1, "NMIC: shared");
+    assert_eq!(raw.ask_data(identify(8, 1))[1], 1, "NMIC: shared");
 }
 
 #[test]
@@ -139,11 +151,13 @@ fn namespaces_are_listed_behind_the_given_one() {
 
 #[test]
 fn namespaces_have_names_that_agree() {
-    let mut raw = Raw::admin(server());
+    let server = server();
+    let disk = server.subsystems.list()[0].namespaces[0].as_ref().unwrap().disk;
+    let mut raw = Raw::admin(server);
     let page = raw.ask_data(identify(3, 1));
     let namespace = raw.ask_data(identify(0, 1));
     assert_eq!(page[..4], [3, 16, 0, 0], "UUID");
-    assert_eq!((page[10] >> 4, page[12] >> 6), (8, 2), "version 8, variant 10b");
+    assert_eq!(page[4..20], disk.uuid());
     assert_eq!(page[20..24], [2, 16, 0, 0], "NGUID");
     assert_eq!(page[24..40], namespace[104..120]);
     assert_eq!(page[40..44], [1, 8, 0, 0], "EUI64");

@@ -25,6 +25,7 @@ fn server(count: usize) -> Server {
         namespaces: vec![],
         serial: "S".to_owned(),
         model: "M".to_owned(),
+        shared: false,
     };
     server.subsystems = Arc::new(Subsystems::new((0..count).map(subsystem).collect()).unwrap());
     server

@@ -6,7 +6,7 @@ use block::{Cause, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, P
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
-use proto::{Ending, Endpoint, Outbox, Target, UnitId};
+use proto::{DiskId, Ending, Endpoint, Outbox, Target, UnitId};
 
 pub const NQN: &str = "nqn.2026-11.io.drumfire:disk";
 pub const OTHER_NQN: &str = "nqn.2026-11.io.drumfire:other";
@@ -83,7 +83,8 @@ impl Server {
         let namespace = |(index, store): (usize, &Store)| {
             let id = UnitId(index as u32);
             let memory = store.in_place.then(|| store.memory.clone());
-            Some(Namespace { id, geometry: store.geometry, memory })
+            let disk = DiskId::new([index as u8; 16]);
+            Some(Namespace { id, geometry: store.geometry, memory, disk })
         };
         let namespaces = stores.iter().enumerate().map(namespace).collect();
         let subsystem = |nqn: &str, namespaces| Subsystem {
@@ -91,6 +92,7 @@ impl Server {
             namespaces,
             serial: "SER1".to_owned(),
             model: "Drumfire RAM".to_owned(),
+            shared: false,
         };
         let list = vec![subsystem(NQN, namespaces), subsystem(OTHER_NQN, vec![])];
         Server {

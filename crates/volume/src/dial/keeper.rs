@@ -287,8 +287,14 @@ impl<E: Errand> Call<E> {
         taken.map_err(|ending| ending.to_string())?;
         match self.link.socket.ended() {
             _ if self.link.end.has_left() => Err("the other end let us go".to_owned()),
-            Some(End::Closed) if self.link.heard => {
+            Some(End::Closed) if self.link.heard && self.asked.is_none() => {
                 Err("the other end closed the connection".to_owned())
+            }
+            // Some say in their own protocol what they think of ours.
+            Some(End::Closed) if self.link.heard => {
+                Err("the other end closed the connection before it had answered: is it another \
+                     protocol's port?"
+                    .to_owned())
             }
             Some(End::Closed) => Err("the other end closed the connection without a word: is it \
                                       another protocol's port?"

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use block::Nanos;
 use proto::Outbox;
-use proto::nvme::{DiscoveryEntry, NvmeDiscovery, SubsystemKind, check_nqn};
+use proto::nvme::{DiscoveryEntry, NvmeDiscovery, SubsystemKind, check_peer_nqn};
 
 use super::keeper::Errand;
 use super::learn;
@@ -61,7 +61,8 @@ fn choose(
             return Err(format!("the portal has {count} subsystems, name one: {names}{more}"));
         }
     };
-    check_nqn(name).map_err(|error| format!("the portal names a subsystem {name}: {error}"))?;
+    check_peer_nqn(name)
+        .map_err(|error| format!("the portal names a subsystem {name}: {error}"))?;
     let at: Vec<SocketAddr> = found.iter().filter_map(socket_address).collect();
     let here = at.is_empty() || at.iter().any(|address| asked.contains(address));
     Ok((name.to_owned(), if here { None } else { at.first().copied() }))

@@ -103,7 +103,7 @@ fn parse_iscsi(rest: &str) -> Result<Uri, String> {
 
 fn parse_nvme(rest: &str) -> Result<Uri, String> {
     let far = Far::parse(rest, "write nvme+tcp://HOST[:PORT]/NQN/NSID", NVME_PORT)?;
-    proto::nvme::check_nqn(far.name).map_err(|error| format!("subsystem name: {error}"))?;
+    proto::nvme::check_peer_nqn(far.name).map_err(|error| format!("subsystem name: {error}"))?;
     let nsid = far.number.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
     let nsid = nsid.ok_or("a namespace identifier is 1 or more")?;
     // Targets take hosts by any name, and so people have given them any.
@@ -156,6 +156,17 @@ impl<'a> Far<'a> {
 /// `host`, `host:port`, `[v6]` or `[v6]:port`, with the port filled in.
 fn with_port(host: &str, default: u16) -> Result<String, String> {
     let after_v6 = host.rfind(']').map_or(0, |at| at + 1);
+    if host.starts_with('[') && after_v6 == 0 {
+        return Err(format!("']' is missing behind the address {host}"));
+    }
+    if let Some(inside) = host[..after_v6].strip_suffix(']') {
+        let inside = inside.strip_prefix('[').ok_or_else(|| format!("'[' is missing in {host}"))?;
+        // A zone, as in fe80::1%eth0, is the resolver's business.
+        let address = inside.split('%').next().unwrap_or_default();
+        if address.parse::<std::net::Ipv6Addr>().is_err() {
+            return Err(format!("'{inside}' is not an IPv6 address"));
+        }
+    }
     match host[after_v6..].rsplit_once(':') {
         Some((name, port)) if after_v6 + name.len() > 0 => {
             port.parse::<u16>().map_err(|_| format!("'{port}' is not a port"))?;

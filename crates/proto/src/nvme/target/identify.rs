@@ -96,9 +96,10 @@ impl NvmeTarget {
             return Err(Status::INVALID_FIELD);
         }
         match what {
-            cns::NAMESPACE => self.about_namespace(id, |page, namespace| {
-                describe(page, namespace, self.subsystem.unique_id(id));
-            }),
+            cns::NAMESPACE => {
+                let shared = self.subsystem.shared;
+                self.about_namespace(id, |page, namespace| describe(page, namespace, shared))
+            }
             cns::CONTROLLER => Ok(self.identify_controller(discovery)),
             cns::NAMESPACE_LIST | cns::NAMESPACE_LIST_OF_SET => self.namespace_list(id),
             cns::DESCRIPTORS => self.descriptors(id),
@@ -108,7 +109,9 @@ impl NvmeTarget {
             cns::CONTROLLER_OF_SET => Ok(Page::new().0),
             cns::NAMESPACE_OF_ANY_SET => self.about_namespace(id, |page, namespace| {
                 //= NVMe base §I/O Command Set Independent Identify Namespace: NMIC, NSATTR, NSTAT.
-                page.put(1, [SHARED]).put(8, [protected(&namespace.geometry)]).put(14, [1]);
+                page.put(1, [u8::from(self.subsystem.shared)])
+                    .put(8, [protected(&namespace.geometry)])
+                    .put(14, [1]);
             }),
             _ => Err(Status::INVALID_FIELD),
         }
@@ -144,16 +147,16 @@ impl NvmeTarget {
 
     //= NVMe base §Namespace Identification Descriptor: type, length, two reserved bytes, value.
     fn descriptors(&self, id: u32) -> Result<Vec<u8>, Status> {
-        self.subsystem.namespace(id).ok_or(Status::INVALID_NAMESPACE)?;
+        let namespace = self.subsystem.namespace(id).ok_or(Status::INVALID_NAMESPACE)?;
         const EUI64: u8 = 1;
         const NGUID: u8 = 2;
         const UUID: u8 = 3;
         const COMMAND_SET: u8 = 4;
-        let unique = self.subsystem.unique_id(id);
+        let disk = namespace.disk;
         let mut page = Page::new();
-        page.put(0, [UUID, 16]).put(4, uuid(unique));
-        page.put(20, [NGUID, 16]).put(24, nguid(unique));
-        page.put(40, [EUI64, 8]).put(44, eui64(unique));
+        page.put(0, [UUID, 16]).put(4, disk.uuid());
+        page.put(20, [NGUID, 16]).put(24, disk.nguid());
+        page.put(40, [EUI64, 8]).put(44, disk.eui64());
         page.put(52, [COMMAND_SET, 1]).put(56, [0]);
         Ok(page.0)
     }
@@ -184,8 +187,8 @@ impl NvmeTarget {
             page.put(261, [1 << 2]);
             return page.0;
         }
-        //= NVMe base §CMIC: several ports and several controllers, bits 0 and 1.
-        page.put(76, [3]);
+        //= NVMe base §CMIC: several ports, bit 0, and several controllers, bit 1.
+        page.put(76, [CONTROLLERS | u8::from(subsystem.shared)]);
         page.put(258, [3]).put(260, [FIRMWARE_SLOTS]).put(261, [LOG_PAGES]);
         //= NVMe base §SQES, CQES: entries of 2⁶ and 2⁴ bytes, least and most.
         page.put(512, [0x66, 0x44]);
@@ -203,9 +206,9 @@ impl NvmeTarget {
     }
 }
 
-/// Several controllers may use a namespace at once.
-//= NVMe base §NMIC: bit 0.
-const SHARED: u8 = 1;
+/// Several hosts, and several controllers of one, may use a subsystem at once.
+//= NVMe base §CMIC: bit 1.
+const CONTROLLERS: u8 = 1 << 1;
 
 //= NVMe base §NSATTR: bit 0, write protected.
 fn protected(geometry: &Geometry) -> u8 {
@@ -214,44 +217,19 @@ fn protected(geometry: &Geometry) -> u8 {
 
 /// What is told of a namespace.
 //= NVMe base §Identify Namespace data structure
-fn describe(page: &mut Page, namespace: &Namespace, unique: [u8; 16]) {
+fn describe(page: &mut Page, namespace: &Namespace, shared: bool) {
     let geometry = &namespace.geometry;
     page.put64(0, geometry.blocks).put64(8, geometry.blocks).put64(16, geometry.blocks);
-    page.put(30, [SHARED]);
+    // Hosts join namespaces of one number below one subsystem's name only if both say that they are
+    // shared. Those of strangers would be refused then, for their identities differ; so they become
+    // disks of their own.
+    //= NVMe base §NMIC: bit 0, several controllers may be attached at once.
+    page.put(30, [u8::from(shared)]);
     //= NVMe base §DLFEAT: deallocated blocks read as zeroes; Write Zeroes may deallocate.
     page.put(33, [1 | 1 << 3]);
     page.put(48, u128::from(geometry.bytes()).to_le_bytes());
     page.put(99, [protected(geometry)]);
-    page.put(104, nguid(unique)).put(120, eui64(unique));
+    page.put(104, namespace.disk.nguid()).put(120, namespace.disk.eui64());
     //= NVMe base §LBAF: no metadata, LBADS is the logarithm of the block size.
     page.put(130, [geometry.block_bytes.trailing_zeros() as u8]);
-}
-
-/// An NGUID that says that it was not given by the IEEE.
-//= NVMe base §NGUID: big-endian, with an OUI in bytes 8 to 10.
-fn nguid(unique: [u8; 16]) -> [u8; 16] {
-    let mut id = unique;
-    id[8] = id[8] & !1 | LOCAL;
-    id
-}
-
-/// The same, shorter.
-//= NVMe base §EUI64: big-endian, begins with an OUI.
-fn eui64(unique: [u8; 16]) -> [u8; 8] {
-    let mut id = [0; 8];
-    id.copy_from_slice(&unique[..8]);
-    id[0] = id[0] & !1 | LOCAL;
-    id
-}
-
-/// The bit of an OUI that says that it was given by whoever uses it.
-const LOCAL: u8 = 2;
-
-/// A UUID of our own making.
-//= RFC 9562 §5.8: version 8, variant 10b.
-fn uuid(unique: [u8; 16]) -> [u8; 16] {
-    let mut id = unique;
-    id[6] = id[6] & 0x0f | 0x80;
-    id[8] = id[8] & 0x3f | 0x80;
-    id
 }

@@ -1,0 +1,218 @@
+//! Whose disks a server's volumes are: what serial numbers and worldwide names are made of.
+//!
+//! A host that finds one identity on two ways takes it for one disk and writes to either. So
+//! volumes have the same identity only if they are the same data, of the same server, under the
+//! same name, or if the user said that two servers are one. See decision 0015.
+
+mod state;
+
+use std::env;
+
+use ::serve::DiskId;
+use sha2::{Digest, Sha256};
+use volume::Lifetime;
+
+use crate::exit::UsageError;
+
+/// What tells a server from all others.
+pub struct Identity {
+    source: Source,
+    /// Chance, for what ends with this process.
+    process: [u8; 16],
+}
+
+enum Source {
+    /// The user's word: servers that are given the same are one.
+    Given([u8; 16]),
+    /// Kept by this machine, or nothing but chance.
+    Own([u8; 16]),
+}
+
+impl Identity {
+    /// That of all servers that are given this text.
+    pub fn given(text: &str) -> Result<Identity, UsageError> {
+        if text.is_empty() {
+            let message = "--id wants a text, the same for all servers that are ways to one disk";
+            return Err(UsageError(message.to_owned()));
+        }
+        Ok(Identity {
+            source: Source::Given(hash(&[b"given", text.as_bytes()])),
+            process: chance(),
+        })
+    }
+
+    /// One that nobody has had or will have.
+    pub fn of_process() -> Identity {
+        Identity { source: Source::Own(chance()), process: chance() }
+    }
+
+    /// That of the servers of this machine and user, made at the first start. Where it cannot be
+    /// kept it is of this process, and `note` says why.
+    pub fn kept(note: impl FnOnce(String)) -> Identity {
+        let folder = state::folder(|name| env::var_os(name));
+        let machine = state::Machine::this();
+        match state::server_id(&folder, &machine, chance) {
+            Ok(kept) => {
+                if kept.copied {
+                    note(format!(
+                        "{} is of another machine, or all network cards are new: this one has got \
+                         an identity of its own, so its volumes are other disks to hosts",
+                        folder.display()
+                    ));
+                }
+                Identity { source: Source::Own(kept.id), process: chance() }
+            }
+            Err(error) => {
+                note(format!(
+                    "the server's identity cannot be kept in {}: {error}: after a restart its \
+                     volumes will be other disks to hosts; set XDG_STATE_HOME to a folder that can \
+                     be written, or give --id TEXT",
+                    folder.display()
+                ));
+                Identity::of_process()
+            }
+        }
+    }
+
+    /// Whether the user has said that other servers may have it, too.
+    pub fn is_given(&self) -> bool {
+        matches!(self.source, Source::Given(_))
+    }
+
+    /// That of the volume at this LUN of a target.
+    pub fn disk(&self, target: &str, lun: u8, lifetime: &Lifetime) -> DiskId {
+        let (target, lun) = (target.as_bytes(), &[lun][..]);
+        DiskId::new(match (&self.source, lifetime) {
+            // Each server may have its own path to the data.
+            (Source::Given(id), _) => hash(&[b"disk of given", id, target, lun]),
+            (Source::Own(_), Lifetime::Process) => {
+                hash(&[b"disk of process", &self.process, target, lun])
+            }
+            (Source::Own(id), Lifetime::Lasting(name)) => hash(&[b"disk", id, target, lun, name]),
+        })
+    }
+}
+
+/// Where NVMe controllers begin to count.
+pub fn first_controller() -> u16 {
+    os::random() as u16
+}
+
+fn chance() -> [u8; 16] {
+    (u128::from(os::random()) << 64 | u128::from(os::random())).to_ne_bytes()
+}
+
+/// 128 bits of SHA-256 over parts, none of which can be taken for a piece of its neighbour.
+fn hash(parts: &[&[u8]]) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    *hash.finalize().first_chunk().expect("32 bytes have 16")
+}
+
+#[cfg(test)]
+mod test {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    const TARGET: &str = "iqn.2026-11.io.drumfire:disk";
+
+    fn lasting(name: &str) -> Lifetime {
+        Lifetime::Lasting(name.into())
+    }
+
+    fn own(id: u8) -> Identity {
+        Identity { source: Source::Own([id; 16]), process: chance() }
+    }
+
+    #[test]
+    fn identities_golden() {
+        // They must never change: hosts know their disks by them.
+        let given = Identity::given("rack 7").unwrap().disk(TARGET, 1, &Lifetime::Process);
+        assert_eq!(given.to_string(), "93af3888-58c2-84cb-a8ab-13aae023fafc");
+        let kept = own(7).disk(TARGET, 1, &lasting("file /srv/disk.img"));
+        assert_eq!(kept.to_string(), "14639a35-2e62-8bce-a5f4-a32264609c15");
+    }
+
+    #[test]
+    fn disks_differ_by_server_name_number_and_data() {
+        let lifetimes = [lasting("file /a"), lasting("file /b"), Lifetime::Process];
+        let targets = [TARGET, "iqn.2026-11.io.drumfire:disk1", "iqn.2026-11.io.drumfire:dis"];
+        let mut seen = BTreeSet::new();
+        for server in [own(1), own(2), Identity::of_process()] {
+            for target in targets {
+                for lun in [0, 1, 11, 255] {
+                    for lifetime in &lifetimes {
+                        let disk = server.disk(target, lun, lifetime);
+                        assert_eq!(disk, server.disk(target, lun, lifetime));
+                        assert!(seen.insert(disk), "{target} {lun} {lifetime:?}");
+                    }
+                }
+            }
+        }
+        // Serial numbers and NAA names are shorter, and differ as well.
+        let count = seen.len();
+        assert_eq!(seen.iter().map(|disk| disk.serial()).collect::<BTreeSet<_>>().len(), count);
+        assert_eq!(seen.iter().map(|disk| disk.naa()).collect::<BTreeSet<_>>().len(), count);
+    }
+
+    #[test]
+    fn whatever_differs_has_another_identity() {
+        // Few letters and short words, so that one is often a piece of another.
+        let mut state = 1_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let mut word = |most: u64| -> String {
+            (0..draw(most + 1)).map(|_| char::from(b'a' + draw(2) as u8)).collect()
+        };
+        let mut seen: BTreeMap<DiskId, (String, String, u8, String)> = BTreeMap::new();
+        for lun in (0..20_000).map(|round: u32| (round % 3) as u8) {
+            let (server, target, data) = (word(2), word(4), word(4));
+            let identity = match server.is_empty() {
+                true => own(7),
+                false => Identity::given(&server).unwrap(),
+            };
+            let disk = identity.disk(&target, lun, &lasting(&data));
+            // What was given goes for any data.
+            let data = if server.is_empty() { data } else { String::new() };
+            let what = (server, target, lun, data);
+            assert_eq!(*seen.entry(disk).or_insert(what.clone()), what);
+        }
+        let whats: BTreeSet<_> = seen.values().collect();
+        assert_eq!(whats.len(), seen.len());
+        assert!(seen.len() > 2_000, "{}", seen.len());
+    }
+
+    #[test]
+    fn what_survives_a_restart_keeps_its_identity_and_memory_does_not() {
+        let [before, after] = [own(1), own(1)];
+        let file = lasting("file /a");
+        assert_eq!(before.disk(TARGET, 1, &file), after.disk(TARGET, 1, &file));
+        let ram = Lifetime::Process;
+        assert_ne!(before.disk(TARGET, 1, &ram), after.disk(TARGET, 1, &ram));
+    }
+
+    #[test]
+    fn servers_that_are_given_one_text_are_one() {
+        let given = |text| Identity::given(text).unwrap();
+        let [a, b, other] = ["rack 7", "rack 7", "rack 8"].map(given);
+        for lifetime in [lasting("file /a"), Lifetime::Process] {
+            assert_eq!(a.disk(TARGET, 1, &lifetime), b.disk(TARGET, 1, &lasting("file /b")));
+            assert_ne!(a.disk(TARGET, 1, &lifetime), a.disk(TARGET, 2, &lifetime));
+            assert_ne!(a.disk(TARGET, 1, &lifetime), other.disk(TARGET, 1, &lifetime));
+        }
+        assert!(a.is_given() && !own(1).is_given());
+        assert!(Identity::given("").is_err());
+    }
+
+    #[test]
+    fn parts_are_kept_apart() {
+        assert_ne!(hash(&[b"ab", b"c"]), hash(&[b"a", b"bc"]));
+        assert_ne!(hash(&[b"a", b""]), hash(&[b"a"]));
+    }
+}

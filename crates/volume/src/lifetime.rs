@@ -1,0 +1,209 @@
+//! What a volume's data are: what tells them from those of other volumes, today and after a
+//! restart. `serve` names disks by it, and refuses to serve the same data under two names.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use os::Device;
+
+use crate::{Ground, Uri, Volume};
+
+/// How long a volume's data live, and by what they are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// No longer than this process: whoever opens the same URI again gets other data.
+    Process,
+    /// Longer, under a name that stays the same on this host.
+    Lasting(Vec<u8>),
+}
+
+impl Lifetime {
+    /// Of the volume that was opened by `uri`. A file or device is looked at once more, and one
+    /// that is gone meanwhile counts by the path that was given.
+    pub fn of(uri: &Uri, volume: &dyn Volume) -> Lifetime {
+        let name = match uri {
+            Uri::Null { .. } | Uri::Ram { .. } => return Lifetime::Process,
+            Uri::Delay { inner, .. } => return Lifetime::of(inner, volume),
+            Uri::File(file) => name_of(&file.path),
+            Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
+            Uri::Nvme(far) => format!("nvme {} {} {}", far.address, far.subsystem, far.nsid).into(),
+        };
+        match volume.ground() {
+            // Memory of the kernel is another after each start of the system.
+            Ground::File(ground) if ground.memory().is_some() => {
+                let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+                Lifetime::Lasting([name, boot].concat())
+            }
+            _ => Lifetime::Lasting(name),
+        }
+    }
+}
+
+/// A device is known by what it says of itself, for its path may be another disk's after the next
+/// start of the system; a file by its path, whatever its links are called.
+fn name_of(path: &Path) -> Vec<u8> {
+    let device = block_device(path).and_then(|device| device.lasting_name());
+    match device {
+        Some(name) => format!("device {name}").into(),
+        None => {
+            let real = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+            let real = real.unwrap_or_else(|_| path.to_owned());
+            [b"file ", real.as_os_str().as_encoded_bytes()].concat()
+        }
+    }
+}
+
+fn block_device(path: &Path) -> Option<Device> {
+    let is_device = fs::metadata(path).ok()?.file_type().is_block_device();
+    if is_device { Device::under(&File::open(path).ok()?) } else { None }
+}
+
+/// Where a volume's data lie, to find out whether two volumes have the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a file of this device and number, or on a device, or both: a loop device is its file.
+    Here {
+        /// Numbers of file system and file.
+        file: Option<(u64, u64)>,
+        /// The kernel's names of the device and of its whole disk.
+        device: Option<(String, String)>,
+    },
+    /// On another host, by how it is reached.
+    There(String),
+}
+
+impl Place {
+    /// Of the volume that `uri` names; `None` for memory of this process, and for a file that is
+    /// not there.
+    pub fn of(uri: &Uri) -> Option<Place> {
+        let path = match uri {
+            Uri::Null { .. } | Uri::Ram { .. } => return None,
+            Uri::Delay { inner, .. } => return Place::of(inner),
+            Uri::File(file) => &file.path,
+            Uri::Iscsi(far) => {
+                return Some(Place::There(format!("{}/{}/{}", far.address, far.target, far.lun)));
+            }
+            Uri::Nvme(far) => {
+                let name = format!("{}/{}/{}", far.address, far.subsystem, far.nsid);
+                return Some(Place::There(name));
+            }
+        };
+        let about = fs::metadata(path).ok()?;
+        if !about.file_type().is_block_device() {
+            return Some(Place::Here { file: Some((about.dev(), about.ino())), device: None });
+        }
+        let found = block_device(path);
+        let backing = found.as_ref().and_then(Device::backing_file);
+        let file = backing.and_then(|path| fs::metadata(path).ok());
+        let number = about.rdev().to_string();
+        let device = found.map_or((number.clone(), number), |found| (found.name, found.disk));
+        let file = file.map(|about| (about.dev(), about.ino()));
+        Some(Place::Here { file, device: Some(device) })
+    }
+
+    /// Whether what is written to one of them is, or may be, in the other.
+    pub fn overlaps(&self, other: &Place) -> bool {
+        let (Place::Here { file, device }, Place::Here { file: other_file, device: other_device }) =
+            (self, other)
+        else {
+            return self == other;
+        };
+        if let (Some((name, disk)), Some((other, other_disk))) = (device, other_device)
+            && disk == other_disk
+        {
+            // Two partitions lie side by side; the disk holds both.
+            return name == other || name == disk || other == other_disk;
+        }
+        file.is_some() && file == other_file
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::{Purpose, open};
+
+    struct Scratch(std::path::PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("drumfire-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Scratch(path)
+        }
+
+        fn uri(&self, rest: &str) -> Uri {
+            format!("file:{}/{rest}", self.0.display()).parse().unwrap()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn lifetime(uri: &Uri) -> Lifetime {
+        Lifetime::of(uri, &*open(uri, Purpose::Store).unwrap())
+    }
+
+    #[test]
+    fn files_are_known_by_their_path_whatever_leads_there() {
+        let folder = Scratch::new("lifetime");
+        let (a, b) = (folder.uri("a.img?size=1m"), folder.uri("b.img?size=1m"));
+        std::os::unix::fs::symlink("a.img", folder.0.join("link")).unwrap();
+        let known = lifetime(&a);
+        assert_ne!(known, lifetime(&b));
+        for same in ["a.img", "./a.img", "a.img?block=4k", "link"] {
+            assert_eq!(lifetime(&folder.uri(same)), known, "{same}");
+        }
+        let delayed = format!("delay:x25-m({})", folder.uri("a.img")).parse().unwrap();
+        assert_eq!((lifetime(&delayed), Place::of(&delayed)), (known, Place::of(&a)));
+        for uri in ["ram:1m", "null:1m"] {
+            assert_eq!(lifetime(&uri.parse().unwrap()), Lifetime::Process);
+        }
+    }
+
+    #[test]
+    fn the_same_data_are_found_by_any_name() {
+        let folder = Scratch::new("place");
+        assert_eq!(Place::of(&folder.uri("a.img?size=1m")), None, "not made yet");
+        for name in ["a.img", "b.img"] {
+            fs::write(folder.0.join(name), [0; 512]).unwrap();
+        }
+        fs::hard_link(folder.0.join("a.img"), folder.0.join("hard")).unwrap();
+        std::os::unix::fs::symlink("hard", folder.0.join("soft")).unwrap();
+        let place = |name: &str| Place::of(&folder.uri(name)).unwrap();
+        for same in ["a.img", "hard", "soft", "./soft", "x/../a.img"] {
+            fs::create_dir_all(folder.0.join("x")).unwrap();
+            assert!(place("a.img").overlaps(&place(same)), "{same}");
+        }
+        assert!(!place("a.img").overlaps(&place("b.img")));
+        let far = |uri: &str| Place::of(&uri.parse().unwrap()).unwrap();
+        let there = far("iscsi://h/iqn.2026-11.io.drumfire:a/1");
+        assert!(there.overlaps(&far("iscsi://h:3260/iqn.2026-11.io.drumfire:a/1?reconnect=3s")));
+        assert!(!there.overlaps(&far("iscsi://h/iqn.2026-11.io.drumfire:a/2")));
+        assert!(!there.overlaps(&place("a.img")));
+    }
+
+    #[test]
+    fn partitions_lie_side_by_side_on_their_disk() {
+        let device = |name: &str, disk: &str, file: Option<(u64, u64)>| Place::Here {
+            file,
+            device: Some((name.to_owned(), disk.to_owned())),
+        };
+        let (disk, one, two) =
+            (device("sda", "sda", None), device("sda1", "sda", None), device("sda2", "sda", None));
+        assert!(disk.overlaps(&disk) && disk.overlaps(&one) && one.overlaps(&disk));
+        assert!(one.overlaps(&one) && !one.overlaps(&two));
+        assert!(!disk.overlaps(&device("sdb", "sdb", None)));
+        // Loop devices are their files; partitions of one still lie side by side.
+        let file = Some((1, 2));
+        let image = Place::Here { file, device: None };
+        let (loop0, loop1) = (device("loop0", "loop0", file), device("loop1", "loop1", file));
+        assert!(loop0.overlaps(&image) && image.overlaps(&loop1) && loop0.overlaps(&loop1));
+        let parts = ["loop0p1", "loop0p2"].map(|name| device(name, "loop0", file));
+        assert!(!parts[0].overlaps(&parts[1]) && parts[0].overlaps(&image));
+    }
+}
