@@ -10,6 +10,7 @@ mod cached;
 mod calls;
 mod clock;
 mod companion;
+mod connecting;
 mod core;
 pub mod counters;
 pub mod cpu;
@@ -36,6 +37,7 @@ mod words;
 
 pub use crate::clock::Clock;
 pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, Turned};
+pub use crate::connecting::Connecting;
 pub use crate::core::{Core, Token};
 pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};
 pub use crate::errno::{errno_words, is_full};

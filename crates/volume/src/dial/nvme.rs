@@ -113,12 +113,15 @@ impl Dial for NvmeDial {
         Ok((end, QueueNumber { open, number }))
     }
 
+    fn is_stale(&self) -> bool {
+        self.0.open().admin.ended().is_some()
+    }
+
     /// Opens a new association if the old one has ended. The lanes of a volume break together:
     /// the first that comes here does it, the others wait for it.
     fn renew(&self) -> Result<(), OpenError> {
         let _renewing = self.0.renewing.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = self.0.open().admin.ended().is_some();
-        if ended {
+        if self.is_stale() {
             let fresh = Arc::new(Open::new(&self.0.uri, &self.0.config)?);
             let stale = std::mem::replace(&mut *self.0.open(), fresh);
             // Ended here, not under the lock.
