@@ -38,7 +38,7 @@ impl Attempt {
     /// Begins to connect, and returns at once.
     pub(crate) fn begin<D: Dial>(dial: &D, now: Nanos) -> Attempt {
         let numbers = dial.address().parse::<SocketAddr>().ok();
-        let (way, most) = match numbers.filter(|_| !dial.is_stale()) {
+        let (way, most) = match numbers.filter(|_| dial.stale().is_none()) {
             Some(address) => (Connecting::begin(address).map(Way::Kernel), ANSWERING),
             None => (in_thread(dial.clone()).map(Way::Thread), FINDING),
         };

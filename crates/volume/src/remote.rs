@@ -50,6 +50,7 @@ impl<D: Dial> Volume for Remote<D> {
             geometry: self.geometry,
             finished: Vec::new(),
             closing: false,
+            look: core.now(),
             broken: None,
             again: None,
         }))
@@ -97,6 +98,8 @@ struct RemoteLane<D: Dial> {
     opening: Option<Opening>,
     /// The end was asked for from here.
     closing: bool,
+    /// When to ask whether a connection without I/Os is still good for any.
+    look: Nanos,
     broken: Option<String>,
     /// For lanes that come back when their connection breaks, once they were open.
     again: Option<Box<Again>>,
@@ -193,6 +196,18 @@ impl<D: Dial> RemoteLane<D> {
             }
         } else if let Some(end) = link.socket.ended() {
             self.lose(now, end.to_string());
+        } else if link.under_way == 0 && now >= self.look {
+            self.look(now);
+        }
+    }
+
+    /// Where nothing is under way, no time-out of an I/O tells that the other end is gone.
+    #[cold]
+    fn look(&mut self, now: Nanos) {
+        self.look = now + LOOK;
+        let ready = self.is_let_in() == Ok(true);
+        if let Some(why) = self.dial.stale().filter(|_| ready && !self.closing) {
+            self.lose(now, why);
         }
     }
 
@@ -223,6 +238,9 @@ impl<D: Dial> RemoteLane<D> {
         self.again.as_ref().is_none_or(|again| again.is_up() || again.is_opening())
     }
 }
+
+/// Lanes without I/Os are looked at so often.
+const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Reconnecting helps no more.
 const CHANGED: &str = "the volume has changed its shape";
@@ -291,7 +309,9 @@ impl<D: Dial> Lane for RemoteLane<D> {
             Some(Opening::Connecting(attempt)) => Some(attempt.wake()),
             Some(Opening::Joining) | None => None,
         };
-        [deadline, again, attempt].into_iter().flatten().min()
+        let idle = line.filter(|line| line.link.under_way == 0 && self.opening.is_none());
+        let look = idle.map(|_| self.look);
+        [deadline, again, attempt, look].into_iter().flatten().min()
     }
 
     fn lends(&self) -> bool {

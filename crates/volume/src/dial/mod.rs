@@ -37,9 +37,10 @@ pub(crate) trait Dial: Clone + Send + Sync + 'static {
     /// A fresh end. An error in words for the user if the other end allows no more.
     fn initiator(&self, now: Nanos) -> Result<(Self::End, Self::Place), String>;
 
-    /// Whether no connection can be made before [`renew`](Self::renew).
-    fn is_stale(&self) -> bool {
-        false
+    /// Why no connection is of use before [`renew`](Self::renew), if that is so: it is told here,
+    /// not on the connections, where they have nothing to carry.
+    fn stale(&self) -> Option<String> {
+        None
     }
 
     /// Gets ready for a new connection after one broke. May take seconds.
