@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::TcpStream;
 
-use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos};
+use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos};
 use os::Core;
 use proto::{Endpoint, Initiator, Phase};
 
@@ -52,6 +52,8 @@ impl<D: Dial> Volume for Remote<D> {
             closing: false,
             look: core.now(),
             broken: None,
+            counted: Connection::default(),
+            lost: None,
             again: None,
         }))
     }
@@ -101,6 +103,9 @@ struct RemoteLane<D: Dial> {
     /// When to ask whether a connection without I/Os is still good for any.
     look: Nanos,
     broken: Option<String>,
+    /// What became of the connection, but for the time since it was last lost, if it is.
+    counted: Connection,
+    lost: Option<Nanos>,
     /// For lanes that come back when their connection breaks, once they were open.
     again: Option<Box<Again>>,
 }
@@ -145,9 +150,30 @@ impl<D: Dial> RemoteLane<D> {
     #[cold]
     fn lose(&mut self, now: Nanos, why: String) {
         self.abandon();
+        self.count_loss(now);
         let closing = self.closing;
         let goes_on = self.again.as_mut().is_some_and(|again| !closing && again.failed(now));
         if goes_on { self.collect() } else { self.break_off(why) }
+    }
+
+    /// The connection broke, or an attempt to make it again did.
+    fn count_loss(&mut self, now: Nanos) {
+        match self.lost {
+            Some(_) => self.counted.failed_attempts += 1,
+            // One that was never open, or was to end, is not lost.
+            None if self.opening.is_some() || self.closing => {}
+            None => {
+                self.counted.lost += 1;
+                self.lost = Some(now);
+            }
+        }
+    }
+
+    /// There is a connection again.
+    fn count_return(&mut self, now: Nanos) {
+        let since = self.lost.take().unwrap_or(now);
+        self.counted.reconnects += 1;
+        self.counted.disconnected = self.counted.disconnected + now.since(since);
     }
 
     #[cold]
@@ -225,7 +251,10 @@ impl<D: Dial> RemoteLane<D> {
             },
             Step::None if opening => match let_in {
                 Ok(false) => {}
-                Ok(true) => again.opened(),
+                Ok(true) => {
+                    again.opened();
+                    self.count_return(now);
+                }
                 Err(why) if why == CHANGED => self.break_off(why),
                 Err(why) => self.lose(now, why),
             },
@@ -328,6 +357,11 @@ impl<D: Dial> Lane for RemoteLane<D> {
 
     fn words_of(&self, cause: Cause) -> Option<String> {
         self.line.as_ref()?.link.end.words_of(cause)
+    }
+
+    fn connection(&self, now: Nanos) -> Connection {
+        let since = self.lost.map_or(Nanos(0), |lost| now.since(lost));
+        Connection { disconnected: self.counted.disconnected + since, ..self.counted }
     }
 
     fn close(&mut self, now: Nanos) -> bool {

@@ -9,6 +9,7 @@ use super::*;
 use crate::ledger::FindingKind;
 use crate::spec::{Access, Arrivals, Line, Pacing, Places, Verify, data_pattern};
 
+mod connections;
 mod replay;
 
 const BYTES: u64 = 1 << 20;

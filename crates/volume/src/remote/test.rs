@@ -1,3 +1,5 @@
+mod again;
+
 use std::net::{SocketAddr, TcpListener};
 
 use block::Pool;
