@@ -52,12 +52,6 @@ pub trait Lane {
         None
     }
 
-    /// Whether the [`Cause`] of a [`Done`] of this lane says that the storage has no room left.
-    /// Only asked after a fault.
-    fn is_full(&self, _cause: Cause) -> bool {
-        false
-    }
-
     /// What became of its connection by `now`, where it has one that is made again when it breaks
     /// or could be. A lane around others passes theirs on, or their sum.
     fn connection(&self, _now: Nanos) -> Connection {

@@ -40,11 +40,11 @@ pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, Turned
 pub use crate::connecting::Connecting;
 pub use crate::core::{Core, Token};
 pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};
-pub use crate::errno::{errno_words, is_full};
+pub use crate::errno::{errno_words, is_full, is_protected};
 pub use crate::extents::{Extents, cached_bytes};
 pub use crate::file::{File, FileDone, FileOp, FileOpKind};
 pub use crate::listener::{Listener, is_taken, listen};
-pub use crate::open::{O_DIRECT, OpenFile};
+pub use crate::open::{FileState, O_DIRECT, OpenFile};
 pub use crate::polled::{Polling, io_workers, poll_threads};
 pub use crate::random::random;
 pub use crate::ring::{Features, OpenRingError};

@@ -297,10 +297,6 @@ impl Lane for StripedLane {
         self.lanes.iter().find_map(|lane| lane.words_of(cause))
     }
 
-    fn is_full(&self, cause: Cause) -> bool {
-        self.lanes.iter().any(|lane| lane.is_full(cause))
-    }
-
     fn connection(&self, now: Nanos) -> Connection {
         let each = self.lanes.iter().map(|lane| lane.connection(now));
         each.fold(Connection::default(), |sum, one| sum + one)

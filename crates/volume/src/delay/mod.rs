@@ -306,10 +306,6 @@ impl Lane for DelayLane {
         self.inner.words_of(cause)
     }
 
-    fn is_full(&self, cause: Cause) -> bool {
-        self.inner.is_full(cause)
-    }
-
     fn connection(&self, now: Nanos) -> Connection {
         self.inner.connection(now)
     }
