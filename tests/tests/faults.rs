@@ -104,6 +104,18 @@ fn a_run_comes_back(way: Way) {
     // Those under way waited for the target: what they took is not hidden.
     let longest = result["totals"]["latency_ns"]["max"].as_u64().unwrap_or(0);
     assert!(u128::from(longest) >= AWAY.as_nanos(), "{longest} ns");
+    // Nor that the connection was lost, for how long, and when.
+    for place in [&result["totals"], &result["workers"][0]] {
+        assert_eq!((&place["connections_lost"], &place["reconnects"]), (&1.into(), &1.into()));
+        assert!(place["disconnected_seconds"].as_f64().unwrap() >= AWAY.as_secs_f64(), "{place}");
+    }
+    let seconds = result["intervals"].as_array().unwrap().iter();
+    assert_eq!(seconds.map(|second| second["reconnects"].as_u64().unwrap()).sum::<u64>(), 1);
+    let runs = folder.path().join("drumfire-runs");
+    let run = std::fs::read_dir(runs).unwrap().next().expect("a run is kept").unwrap().path();
+    let report = format!("report {}", run.display());
+    let report = drumfire.run(folder.path(), &report, LIMIT).ok().stdout;
+    assert!(report.contains("1 reconnect") && report.contains(" s disconnected"), "{report}");
 }
 
 #[test]
@@ -128,6 +140,9 @@ fn a_run_gives_up_when_nobody_comes_back() {
     let finished = running.finish(LIMIT);
     assert_eq!(finished.code, Some(PARTIAL), "{finished:?}");
     result_is_kept(&folder);
+    let totals = &folder.result().expect("a result is kept")["totals"];
+    assert_eq!((&totals["connections_lost"], &totals["reconnects"]), (&1.into(), &0.into()));
+    assert!(totals["failed_attempts"].as_u64().unwrap() > 1, "{totals}");
 }
 
 fn an_interrupt_stops_drains_and_keeps(way: Way) {

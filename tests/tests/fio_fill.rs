@@ -1,32 +1,11 @@
 //! Jobs of fio's that write until no room is left, beside the real fio where it is installed.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, require, run, skip};
+use drumfire_tests::{Drumfire, Folder, in_small_file_system, require, run};
 
 const LIMIT: Duration = Duration::from_secs(300);
-
-/// Does something in a file system of 4 MiB; nothing where this user may mount none.
-fn in_small_file_system(act: impl FnOnce(&Path)) {
-    let (Some(mount), Some(umount)) = (require("mount"), require("umount")) else { return };
-    let folder = Folder::new();
-    let mut command = Command::new(mount);
-    command.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(folder.path());
-    let mounted = run(&mut command, LIMIT);
-    if mounted.code != Some(0) {
-        return skip(&format!("cannot mount: {}", mounted.stderr.trim()));
-    }
-    struct Mounted<'a>(&'a Path, &'a Path);
-    impl Drop for Mounted<'_> {
-        fn drop(&mut self) {
-            let _ = Command::new(self.0).arg("-l").arg(self.1).status();
-        }
-    }
-    let _mounted = Mounted(&umount, folder.path());
-    act(folder.path());
-}
 
 #[test]
 fn a_full_file_system_ends_the_job_and_is_no_failure() {

@@ -76,6 +76,8 @@ pub enum Fault {
     OutOfRange,
     /// The volume is write-protected.
     ReadOnly,
+    /// The storage below has no room left, or not for this user: what was written is not there.
+    NoSpace,
     /// The volume cannot do this operation.
     Unsupported,
     /// A compare found other data.
@@ -114,6 +116,7 @@ impl std::fmt::Display for Fault {
             Fault::Medium => "medium error",
             Fault::OutOfRange => "outside the volume or not on whole blocks",
             Fault::ReadOnly => "volume is write-protected",
+            Fault::NoSpace => "no space left",
             Fault::Unsupported => "operation not supported by the volume",
             Fault::Miscompare => "data differs",
             Fault::Disconnected => "connection lost",

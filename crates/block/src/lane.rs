@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Cause, Done, Geometry, Io, Nanos};
+use crate::{Cause, Connection, Done, Geometry, Io, Nanos};
 
 /// One core's way to a volume.
 ///
@@ -52,10 +52,10 @@ pub trait Lane {
         None
     }
 
-    /// Whether the [`Cause`] of a [`Done`] of this lane says that the storage has no room left.
-    /// Only asked after a fault.
-    fn is_full(&self, _cause: Cause) -> bool {
-        false
+    /// What became of its connection by `now`, where it has one that is made again when it breaks
+    /// or could be. A lane around others passes theirs on, or their sum.
+    fn connection(&self, _now: Nanos) -> Connection {
+        Connection::default()
     }
 
     /// Asks for an orderly end of the way, if there is such a thing. True when it has ended.

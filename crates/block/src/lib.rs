@@ -6,6 +6,7 @@
 
 mod buf;
 mod chain;
+mod connection;
 mod geometry;
 mod io;
 mod landing;
@@ -20,6 +21,7 @@ mod time;
 
 pub use buf::{Arena, ArenaHold, Buf, Pool};
 pub use chain::{Chain, Piece};
+pub use connection::Connection;
 pub use geometry::Geometry;
 pub use io::{Cause, Done, Fault, Io, Op, Tag};
 pub use landing::{Landing, Memories};

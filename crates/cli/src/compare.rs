@@ -103,3 +103,69 @@ fn sides(path: &Path) -> Result<Vec<Side>> {
     }
     Ok(sides)
 }
+
+#[cfg(test)]
+mod test {
+    use load::spec::JobSpec;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// What two runs of the same job may differ in.
+    const LEFT_OUT: [&str; 6] = ["command", "name", "seed", "volumes", "reported", "figures"];
+
+    /// A job with something at this place.
+    fn job(place: &str, name: &str, value: &Value) -> Value {
+        let mut job = json!({ "steps": [{ "seconds": 10, "groups": [{
+            "volumes": ["null:1g"],
+            "workload": { "access": { "lines": [{ "size_bytes": 4096 }] } },
+        }] }] });
+        job.pointer_mut(place).unwrap()[name] = value.clone();
+        job
+    }
+
+    /// All options that a job may have at this place, by what is said of one that is none.
+    fn options(place: &str) -> Vec<String> {
+        let odd = job(place, "no such option", &json!(1));
+        let why = serde_json::from_value::<JobSpec>(odd).unwrap_err().to_string();
+        let (_, known) = why.split_once("expected one of ").expect("all are listed");
+        let quoted = known.split('`').skip(1).step_by(2);
+        quoted.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_option_of_a_job_is_compared() {
+        let places = [
+            ("", ""),
+            ("/steps/0", ""),
+            ("/steps/0/groups/0", ""),
+            ("/steps/0/groups/0/workload", ""),
+            ("/steps/0/groups/0/workload/access", "access."),
+        ];
+        let mut count = 0;
+        for (place, prefix) in places {
+            for name in options(place) {
+                let run = |value: Value| RunResult {
+                    spec: job(place, &name, &value),
+                    ..RunResult::default()
+                };
+                // These hold what is looked into.
+                let whole = ["steps", "groups", "workload", "access"];
+                if whole.contains(&name.as_str()) {
+                    continue;
+                }
+                let compared = compare("", &[run(json!(1))], &[run(json!(2))]);
+                let told: Vec<&str> =
+                    compared.differences.iter().map(|found| &*found.what).collect();
+                let wanted = format!("{prefix}{name}");
+                match LEFT_OUT.contains(&name.as_str()) {
+                    true => assert_eq!(told, [""; 0], "{place}/{name}"),
+                    false => assert_eq!(told, [wanted], "{place}/{name}"),
+                }
+                count += 1;
+            }
+        }
+        // As many as there were when this was written, at least.
+        assert!(count >= 45, "{count} options");
+    }
+}

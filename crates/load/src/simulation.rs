@@ -195,6 +195,8 @@ impl Run<'_> {
                 targets: self.collected.target_rates(),
                 cpu: LiveCpu::default(),
                 errors: self.errors,
+                connections_lost: 0,
+                reconnects: 0,
                 outstanding: second.mean_outstanding,
                 history: self.collected.history(),
             };

@@ -12,7 +12,7 @@ mod verify;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Arena, Buf, Cause, Done, Fault, Io, Lane, Nanos, Op, Pool, Rng, Tag};
+use block::{Arena, Buf, Cause, Connection, Done, Fault, Io, Lane, Nanos, Op, Pool, Rng, Tag};
 use stats::{Failed, Interval};
 
 use crate::content::Writer;
@@ -50,6 +50,8 @@ pub(crate) struct Worker {
     interval: Box<Interval>,
     /// Until when outstanding I/Os are counted.
     counted: Nanos,
+    /// What was already said of the connection.
+    connection: Connection,
     writer: Writer,
     /// Reads go without a buffer; the lane lends one of this pool's.
     lent: Option<Pool>,
@@ -198,6 +200,7 @@ impl Worker {
             done: Vec::with_capacity(slots.len()),
             interval: Box::new(Interval::new()),
             counted: Nanos(0),
+            connection: Connection::default(),
             writer,
             lent: lends.then(|| pool.clone()),
             trouble: None,
@@ -265,6 +268,7 @@ impl Worker {
     /// Exchanges the interval that was recorded for an empty one.
     pub(crate) fn take_interval(&mut self, now: Nanos, empty: Box<Interval>) -> Box<Interval> {
         self.count_outstanding(now);
+        self.count_connection(now);
         let mut full = std::mem::replace(&mut self.interval, empty);
         full.end = self.plan.ended.unwrap_or(now).max(full.start);
         let unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
@@ -282,6 +286,12 @@ impl Worker {
             full.clear();
         }
         full
+    }
+
+    /// Counts what became of the connection since this was last asked.
+    fn count_connection(&mut self, now: Nanos) {
+        let counted = self.lane.connection(now);
+        self.interval.connection += counted - std::mem::replace(&mut self.connection, counted);
     }
 
     /// For how long the I/Os under way are under way by now, all together.
@@ -379,6 +389,7 @@ impl Worker {
             let failed = slot.failed(Fault::Unanswered, Cause::NONE, now);
             self.interval.record_failure(failed, now.since(slot.start), || None);
         }
+        self.count_connection(now);
         (self.under_way(), std::mem::take(&mut self.interval))
     }
 

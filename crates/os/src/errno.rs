@@ -22,6 +22,11 @@ pub fn is_out_of_files(error: &Error) -> bool {
     error.raw_os_error().is_some_and(|errno| [libc::EMFILE, libc::ENFILE].contains(&errno))
 }
 
+/// Whether an errno says that a file system or device is not to be written.
+pub fn is_protected(errno: i32) -> bool {
+    [libc::EROFS, libc::EPERM].contains(&errno)
+}
+
 /// Those that I/O on files and devices ends in.
 const NAMES: [(i32, &str); 26] = [
     (libc::EPERM, "EPERM"),
@@ -61,6 +66,7 @@ mod test {
         assert_eq!(errno_words(libc::EIO), "EIO (5): Input/output error");
         assert_eq!(errno_words(libc::ENOSPC), "ENOSPC (28): No space left on device");
         assert!(is_full(libc::EDQUOT) && !is_full(libc::EIO));
+        assert!(is_protected(libc::EROFS) && !is_protected(libc::ENOSPC));
         assert_eq!(errno_words(libc::EXFULL), "errno (54): Exchange full");
     }
 }

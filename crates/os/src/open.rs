@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -69,6 +70,12 @@ impl OpenFile {
         Ok(OpenFile { file, bytes, block_bytes, direct, device })
     }
 
+    /// Opens what `file` is once more, whatever its path leads to by now.
+    pub fn again(&self, write: bool) -> io::Result<OpenFile> {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        OpenFile::open(Path::new(&path), write, Some(self.direct))
+    }
+
     /// Opens a block device so that nobody else can mount it or claim it meanwhile.
     ///
     /// # Errors
@@ -81,6 +88,34 @@ impl OpenFile {
     /// Whether overwriting it could lose something: a device always, a file with any data.
     pub fn holds_data(&self) -> io::Result<bool> {
         Ok(self.device || self.file.metadata()?.blocks() > 0)
+    }
+}
+
+/// What an open file is at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileState {
+    /// Its length in bytes; 0 for a device.
+    pub bytes: u64,
+    /// Names that it has: 0 when it was removed.
+    pub links: u32,
+}
+
+impl FileState {
+    /// Of `file`, as far as this host knows without asking another one: it takes one system call of
+    /// some hundred nanoseconds, also on a file system of the network.
+    pub fn of(file: &fs::File) -> io::Result<FileState> {
+        // SAFETY: a structure of numbers, for which zeroes are values.
+        let mut found: libc::statx = unsafe { std::mem::zeroed() };
+        let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+        let mask = libc::STATX_SIZE | libc::STATX_NLINK;
+        // SAFETY: the descriptor is open, the path is an empty string, and the kernel fills the
+        // structure that we own.
+        let failed =
+            unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, mask, &mut found) };
+        if failed != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(FileState { bytes: found.stx_size, links: found.stx_nlink })
     }
 }
 
@@ -98,12 +133,27 @@ fn logical_block(device: u64) -> u32 {
 #[cfg(test)]
 mod test {
     use super::*;
-    use std::os::fd::AsRawFd;
 
     fn keeps_no_time(path: &Path) -> bool {
         let file = OpenFile::open(path, false, Some(false)).unwrap().file;
         // SAFETY: a call with numbers on an open file.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) & libc::O_NOATIME != 0 }
+    }
+
+    #[test]
+    fn a_file_is_followed_whatever_becomes_of_its_name() {
+        let path = std::env::temp_dir().join(format!("drumfire-again-{}", std::process::id()));
+        OpenFile::create(&path, 4096).unwrap();
+        let first = OpenFile::open(&path, true, Some(false)).unwrap();
+        let state = |of: &OpenFile| FileState::of(&of.file).unwrap();
+        assert_eq!(state(&first), FileState { bytes: 4096, links: 1 });
+        fs::remove_file(&path).unwrap();
+        OpenFile::create(&path, 512).unwrap();
+        let again = first.again(true).unwrap();
+        again.file.set_len(1024).unwrap();
+        assert_eq!(state(&first), FileState { bytes: 1024, links: 0 });
+        assert_eq!((again.bytes, again.direct), (4096, false));
+        fs::remove_file(path).unwrap();
     }
 
     #[test]

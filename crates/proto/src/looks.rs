@@ -12,8 +12,12 @@ use block::Nanos;
 pub const IO_TIMEOUT: Nanos = Nanos::from_secs(30);
 /// The least time between two looks.
 const LEAST_PAUSE: Nanos = Nanos::from_millis(500);
-/// A limit is looked after so often, so a command is given up when it is over by as much at most.
+/// A limit is looked after so often: a command is given up when it is over by two pauses at most.
 const PAUSES: u64 = 8;
+/// Whoever looks so late stood still, or was kept from its processor.
+const STOOD_STILL: Nanos = Nanos::from_secs(1);
+/// So long it then waits for what may lie in a queue before it.
+const GRACE: Nanos = Nanos::from_secs(1);
 
 /// Whether a command is under way, and how many looks it has seen: all that the time-out takes of
 /// its slot.
@@ -51,7 +55,7 @@ pub(crate) struct Looks {
 impl Looks {
     /// For commands that may take as long as `limit`; zero: for ever.
     pub(crate) fn new(limit: Nanos, now: Nanos) -> Looks {
-        let pause = Nanos(limit.0 / PAUSES).max(LEAST_PAUSE);
+        let pause = pause(limit);
         // One look more than there are pauses, of which there are nine at most.
         let late = Age(Age::NEW.0 + limit.0.div_ceil(pause.0) as u8 + 1);
         let never = limit == Nanos(0);
@@ -85,9 +89,74 @@ impl Looks {
     }
 }
 
+fn pause(limit: Nanos) -> Nanos {
+    Nanos(limit.0 / PAUSES).max(LEAST_PAUSE)
+}
+
+/// How long a peer may leave a ping unanswered, `least` at least: as long as a command that may
+/// take `limit` can be under way, so that no ping decides sooner than a command would. Without a
+/// limit, `least`.
+pub(crate) fn ping_limit(limit: Nanos, least: Nanos) -> Nanos {
+    if limit == Nanos(0) {
+        return least;
+    }
+    Nanos(limit.0.saturating_add(3 * pause(limit).0)).max(least)
+}
+
+/// The wait for the answer to a ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    until: Nanos,
+    put_off: bool,
+}
+
+impl Wait {
+    /// From `now` on for so long.
+    pub(crate) fn new(now: Nanos, span: Nanos) -> Wait {
+        Wait { until: Nanos(now.0.saturating_add(span.0)), put_off: false }
+    }
+
+    /// When to look whether it is over.
+    pub(crate) fn until(&self) -> Nanos {
+        self.until
+    }
+
+    /// Whether it is over. It lasts a little longer for those who stood still when it ended: the
+    /// answer may have come meanwhile.
+    pub(crate) fn is_over(&mut self, now: Nanos) -> bool {
+        if now < self.until {
+            return false;
+        }
+        let stood_still = now.since(self.until) >= STOOD_STILL;
+        if stood_still && !self.put_off {
+            (self.until, self.put_off) = (now + GRACE, true);
+            return false;
+        }
+        true
+    }
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn who_stood_still_waits_a_little_longer_and_once() {
+        let seconds = Nanos::from_secs;
+        let mut wait = Wait::new(seconds(5), seconds(10));
+        assert!(!wait.is_over(seconds(14)) && { wait }.is_over(seconds(15)));
+        assert!(!wait.is_over(seconds(40)) && wait.until() == seconds(41));
+        assert!(!wait.is_over(seconds(40)) && wait.is_over(seconds(60)));
+    }
+
+    #[test]
+    fn no_ping_decides_sooner_than_a_command() {
+        for limit in [1, 5, 30, 86_400].map(Nanos::from_secs) {
+            let most = lasts(limit, Nanos(0));
+            assert!(ping_limit(limit, Nanos(0)) >= most && ping_limit(limit, most) >= most);
+        }
+        assert_eq!(ping_limit(Nanos(0), Nanos(7)), Nanos(7));
+    }
 
     /// How long a command is under way that begins `after` a look, until it is late.
     fn lasts(limit: Nanos, after: Nanos) -> Nanos {

@@ -1,6 +1,8 @@
 //! Two sides: what changed, whether that is more than their spread, and whether they may stand
 //! side by side at all.
 
+mod options;
+
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -26,8 +28,8 @@ pub struct Comparison {
 /// Something that differs beside the figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What, as "size" or "host".
-    pub what: &'static str,
+    /// What, as "size" or "host"; an option of a job by its name.
+    pub what: String,
     /// On the first side.
     pub a: String,
     /// On the second side.
@@ -191,7 +193,6 @@ fn differences(a: &RunResult, b: &RunResult) -> Vec<Difference> {
             ("transport", job.transport.clone()),
             ("loopback", job.loopback.to_string()),
             ("storage", job.storage.clone()),
-            ("access", access(run)),
             ("seconds", figure::seconds(job.seconds)),
             ("host", host.name.clone()),
             ("processor", format!("{}, {} cores", host.cpu, host.cores)),
@@ -201,42 +202,27 @@ fn differences(a: &RunResult, b: &RunResult) -> Vec<Difference> {
             ("cores of workers", format!("{:?}", run.placement.initiator)),
             ("version", format!("{} {}", run.tool.version, run.tool.git.as_deref().unwrap_or(""))),
             ("failed I/Os", run.totals.errors.to_string()),
+            ("reconnects", run.totals.connections.reconnects.to_string()),
+            ("connections lost", run.totals.connections.connections_lost.to_string()),
             ("whole run", run.partial.clone().unwrap_or_else(|| "yes".to_owned())),
         ]
     };
     let both = facts(a).into_iter().zip(facts(b));
-    both.filter(|((_, a), (_, b))| a != b)
+    let mut found: Vec<Difference> = both
+        .filter(|((_, a), (_, b))| a != b)
         .map(|((what, a), (_, b))| Difference {
-            what,
+            what: what.to_owned(),
             a: a.trim().to_owned(),
             b: b.trim().to_owned(),
         })
-        .collect()
-}
-
-/// The access specifications of the job's document, where they say more than its shares.
-fn access(run: &RunResult) -> String {
-    let groups = run.spec.pointer("/steps/0/groups").and_then(|groups| groups.as_array());
-    let of = |group: &serde_json::Value| {
-        let workload = group.get("workload")?;
-        let keys = [
-            "access",
-            "refill_at",
-            "range",
-            "content",
-            "verify",
-            "limit_bytes",
-            "limit_ios",
-            "end_flush",
-            "think",
-            "demands",
-            "depth_search",
-            "flow",
-        ];
-        let said = keys.iter().filter_map(|key| Some(format!("{key} {}", workload.get(key)?)));
-        Some(said.collect::<Vec<_>>().join(", "))
-    };
-    groups.into_iter().flatten().filter_map(of).collect::<Vec<_>>().join("; ")
+        .collect();
+    for option in options::differences(&a.spec, &b.spec) {
+        // Some stand among the facts, in better words.
+        if found.iter().all(|known| known.what != option.what) {
+            found.push(option);
+        }
+    }
+    found
 }
 
 /// Writes a comparison: first what forbids it, then the figures.
@@ -384,7 +370,7 @@ mod test {
         b[0].job.size_bytes = Some(8192);
         b[0].host.name = "elsewhere".to_owned();
         let comparison = compare("", &a, &b);
-        let what: Vec<&str> = comparison.differences.iter().map(|d| d.what).collect();
+        let what: Vec<&str> = comparison.differences.iter().map(|d| &*d.what).collect();
         assert_eq!(what, ["origin", "size", "host"]);
         assert!(!comparison.comparable);
     }

@@ -69,6 +69,8 @@ fn second(snapshot: &Snapshot) -> Value {
         "bytes_per_second": snapshot.bytes_per_second,
         "outstanding": snapshot.outstanding,
         "errors": snapshot.errors,
+        "connections_lost": snapshot.connections_lost,
+        "reconnects": snapshot.reconnects,
         "latency_ns": snapshot.latency_ns,
         "targets": targets,
         "cpu": {

@@ -9,6 +9,7 @@
 mod asked;
 pub mod chart;
 pub mod compare;
+mod connections;
 mod digits;
 pub mod failures;
 mod figure;

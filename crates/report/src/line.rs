@@ -4,6 +4,7 @@ use std::io::Write;
 
 use stats::live::{About, Action, Live, Phase, Snapshot};
 
+use crate::connections;
 use crate::figure;
 use crate::job;
 
@@ -78,6 +79,9 @@ pub fn line(snapshot: &Snapshot, cores: u32) -> String {
     if snapshot.errors > 0 {
         line += &format!("  {} so far", figure::plural(snapshot.errors, "error"));
     }
+    if let Some(words) = connections::so_far(snapshot) {
+        line += &format!("  {words} so far");
+    }
     if snapshot.phase != Phase::Run {
         line += &format!("  ({})", snapshot.phase.word());
     }
@@ -97,6 +101,11 @@ mod test {
         let ramp = Snapshot { t_s: 1.0, phase: Phase::Ramp, errors: 2, ..Snapshot::default() };
         assert_eq!(lines.update(&ramp), Action::Continue);
         lines.update(&sample::snapshot());
+        let mut again = Snapshot { t_s: 2.0, connections_lost: 3, ..Snapshot::default() };
+        again.phase = Phase::Run;
+        lines.update(&again);
+        again.reconnects = 2;
+        lines.update(&again);
         lines.end();
         assert_eq!(String::from_utf8(out).unwrap(), GOLDEN);
     }
@@ -105,5 +114,7 @@ mod test {
 race: 512 B · 100 % read · random · iSCSI on loopback · RAM · measured · 10 s after 2 s of ramp
   1s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  2 errors so far  (ramp)
   3s  3.41M IOPS  1.75 GB/s  p50 412 µs p99 690 µs  CPU 1.98 of 2
+  2s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  3 connections lost so far
+  2s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  2 reconnects, 1 connection lost so far
 ";
 }

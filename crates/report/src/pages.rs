@@ -5,6 +5,7 @@ use stats::sweep::{Cell, SweepResult};
 use stats::{Check, Class, Latency, RunResult, Second};
 
 use crate::chart::{Bar, Chart};
+use crate::connections;
 use crate::failures;
 use crate::figure;
 use crate::job;
@@ -37,9 +38,11 @@ pub fn runs(results: &[RunResult]) -> Page {
 
 fn lead(result: &RunResult) -> String {
     let totals = &result.totals;
+    let lost = connections::words(&totals.connections, result.workers.len());
+    let lost = lost.map(|words| format!(", {words}"));
     let partial = result.partial.as_ref().map(|why| format!(" Partial result: {why}."));
     format!(
-        "{} {}, {}: {}. {} I/Os in {}, {}.{}",
+        "{} {}, {}: {}. {} I/Os in {}, {}{}.{}",
         figure::iops(totals.iops),
         result.origin.with(result.kind),
         result.class.word(),
@@ -51,6 +54,7 @@ fn lead(result: &RunResult) -> String {
         } else {
             figure::plural(totals.errors, "error")
         },
+        lost.unwrap_or_default(),
         partial.unwrap_or_default(),
     )
 }

@@ -231,6 +231,8 @@ pub fn snapshot() -> Snapshot {
             per_core_percent: vec![98.0, 100.0],
         },
         errors: 0,
+        connections_lost: 0,
+        reconnects: 0,
         outstanding: 1599.25,
         history: vec![1_000_000.0, 2_500_000.0, 3_412_345.6],
     }

@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 use stats::live::{About, HISTORY_SECONDS, LiveCpu, Phase, Snapshot, TargetRate};
 
+use crate::connections;
 use crate::digits;
 use crate::figure;
 use crate::job;
@@ -105,9 +106,11 @@ fn draw_rate(frame: &mut Frame, area: Rect, scene: &Scene) {
         0 => Line::styled("no errors", scene.label()),
         n => Line::styled(figure::plural(n, "error"), scene.color(Color::Red)),
     };
+    let lost = connections::so_far(snapshot);
+    let lost = lost.map(|words| Line::styled(words, scene.color(Color::Yellow)));
     let lines = vec![
         Line::styled(format!("IOPS, {}", scene.about.origin.with(scene.about.kind)), scene.bold()),
-        Line::raw(""),
+        lost.unwrap_or_default(),
         Line::raw(figure::bytes_per_second(snapshot.bytes_per_second)),
         Line::raw(format!("{:.0} outstanding", snapshot.outstanding)),
         errors,

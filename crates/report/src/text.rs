@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use stats::{Check, Class, Cpu, Latency, Placement, RunResult, Verdict};
 
 use crate::asked;
+use crate::connections;
 use crate::failures;
 use crate::figure;
 use crate::job;
@@ -26,6 +27,7 @@ pub fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Resu
     write_latencies(result, paint, out)?;
     asked::write(result, paint, out)?;
     failures::write(result, paint, out)?;
+    connections::write(result, paint, out)?;
     write_cpu(&result.cpu, result.host.cores, out)?;
     write_placement(&result.placement, out)?;
     targets::write(&result.workers, paint, out)?;

@@ -9,6 +9,7 @@
 mod config;
 mod connection;
 mod connections;
+mod faults;
 mod log;
 mod mailbox;
 mod portal;

@@ -5,12 +5,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use block::{Cause, Done, Nanos, Plant, Tag, planted};
+use block::{Done, Nanos, Plant, Tag, planted};
 use os::{Reactor, ReactorListener, ReactorStream, Token};
 use proto::{Notice, Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
 use crate::connections::Connections;
+use crate::faults::Faults;
 use crate::protocol::Protocol;
 use crate::shared::Shared;
 use crate::sweeps::Sweeps;
@@ -33,6 +34,7 @@ pub struct Portal<R: Reactor> {
     is_deaf: bool,
     connections: Connections<R::Socket>,
     units: Units<R>,
+    faults: Faults,
     /// Connections that something was written to and not yet flushed.
     unflushed: Vec<usize>,
     /// Connections whose commands wait for a buffer, by slot, the longest waiting first.
@@ -57,6 +59,7 @@ impl<R: Reactor> Portal<R> {
         source: Box<dyn LaneSource<R>>,
     ) -> Portal<R> {
         let units = Units::new(shared.units.len(), source);
+        let faults = Faults::new(shared.units.iter().cloned());
         let sweeps = Sweeps::new(core.now());
         Portal {
             core,
@@ -66,6 +69,7 @@ impl<R: Reactor> Portal<R> {
             is_deaf: false,
             connections: Connections::new(),
             units,
+            faults,
             unflushed: Vec::with_capacity(1024),
             hungry: VecDeque::new(),
             feed_at: Nanos(0),
@@ -304,7 +308,7 @@ impl<R: Reactor> Portal<R> {
             let slot = (done.tag.0 >> 32) as usize;
             done.tag.0 &= 0xffff_ffff;
             if done.result.is_err() {
-                self.log_fault(unit, &done, now);
+                self.note_fault(unit, &done, now);
             }
             let connection = self.connections.get(slot);
             connection.expect("it waits for its I/Os").complete(now, done);
@@ -329,15 +333,10 @@ impl<R: Reactor> Portal<R> {
 
     /// Says what a volume could not do, and why.
     #[cold]
-    fn log_fault(&mut self, unit: usize, done: &Done, now: Nanos) {
+    fn note_fault(&mut self, unit: usize, done: &Done, now: Nanos) {
         let Err(fault) = done.result else { return };
-        // That is said once, when the volume is given up.
-        if fault.is_lost() && done.cause == Cause::NONE {
-            return;
-        }
-        let words = self.units.words_of(unit, done.cause);
-        let words = words.map(|words| format!(" ({words})")).unwrap_or_default();
-        self.shared.log.say(now, &format!("volume {}: {fault}{words}", self.shared.units[unit]));
+        let words = || self.units.words_of(unit, done.cause);
+        self.faults.note(now, &self.shared.log, unit, (fault, done.cause), words);
     }
 
     /// Polls the units that have something under way, each once.
@@ -397,6 +396,7 @@ impl<R: Reactor> Portal<R> {
 
     /// Looks at every deadline, and accepts again where that failed.
     fn sweep(&mut self, now: Nanos) {
+        self.faults.tell(now, &self.shared.log);
         self.is_deaf = false;
         for (listener, _) in &self.listeners {
             if let Err(error) = listener.resume() {

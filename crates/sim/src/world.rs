@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Geometry, Memory, Nanos, Pool, Rng};
-use serve::{Export, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared};
+use serve::{DiskId, Export, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared};
 
 use crate::client::{Client, Mischief, Shape};
 use crate::core::{CoreState, Machine, SimCore, Stream};
@@ -595,13 +595,15 @@ fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> Serve
         subsystem: format!("nqn.{}", target_name(unit)),
         lun: 1,
         volume: volume(geometry, memory.clone()),
-        serial: format!("{unit}"),
+        disk: DiskId::new([unit as u8; 16]),
     });
     ServeConfig {
         iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 3260))],
         nvme_tcp: vec![SocketAddr::from(([127, 0, 0, 1], 4420))],
         exports: exports.collect(),
         nvme_hosts: BTreeMap::new(),
+        shared: false,
+        first_controller: 1,
         cores: (0..plan.cores as usize).collect(),
         idle_cores: Vec::new(),
         limits: Limits { half_open: 8, share_bytes: SHARE_BYTES, ..Limits::default() },

@@ -179,6 +179,7 @@ pub(crate) fn totals(all: &Interval) -> Totals {
         write: direction(&all.write, seconds),
         other: direction(&all.other, seconds),
         latency_ns: all.latencies().summary(),
+        connections: all.connection.into(),
         paced: all.paced.as_ref().map(|paced| PacedTotals {
             service_ns: paced.service.summary(),
             lag_ns: paced.lag.summary(),
@@ -223,6 +224,7 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
         write: direction(&done.write, seconds),
         other: direction(&done.other, seconds),
         histograms: histograms(done),
+        connections: done.connection.into(),
         searched: done.searched,
         missed: None,
     }

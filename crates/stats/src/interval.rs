@@ -2,7 +2,7 @@
 //!
 //! A worker owns one interval and records into it; a collector takes it every second.
 
-use block::{Nanos, Op};
+use block::{Connection, Nanos, Op};
 
 use crate::failures::{Failed, Failures};
 use crate::histogram::Latencies;
@@ -101,6 +101,8 @@ pub struct Interval {
     pub displaced: u64,
     /// Which I/Os ended in a fault, and why.
     pub failures: Failures,
+    /// What became of the connection; of several workers in all.
+    pub connection: Connection,
     /// The depth at its end, where it is searched; of several workers the latest.
     pub searched: Option<SearchedDepth>,
 }
@@ -126,6 +128,7 @@ impl Interval {
             paced: None,
             displaced: 0,
             failures: Failures::default(),
+            connection: Connection::default(),
             searched: None,
         }
     }
@@ -182,18 +185,21 @@ impl Interval {
         self.unsettled_ns += other.unsettled_ns;
         self.displaced += other.displaced;
         self.failures.merge(&other.failures);
+        self.connection += other.connection;
         self.searched = other.searched.or(self.searched);
         if let Some(theirs) = &other.paced {
             self.paced.get_or_insert_default().merge(theirs);
         }
     }
 
-    /// Adds what failed in `other` and nothing else: what came of I/Os of this span after its end.
+    /// Adds what failed in `other` and which connections were lost, and nothing else: what came of
+    /// I/Os of this span after its end.
     pub fn merge_failures(&mut self, other: &Interval) {
         self.read.errors += other.read.errors;
         self.write.errors += other.write.errors;
         self.other.errors += other.other.errors;
         self.failures.merge(&other.failures);
+        self.connection += other.connection;
     }
 
     /// Forgets everything, keeps the memory.
@@ -205,6 +211,7 @@ impl Interval {
         (self.outstanding_ns, self.unsettled_ns) = (0, 0);
         self.displaced = 0;
         self.failures.clear();
+        self.connection = Connection::default();
         self.searched = None;
         if let Some(paced) = &mut self.paced {
             paced.clear();

@@ -107,6 +107,10 @@ pub struct Snapshot {
     pub cpu: LiveCpu,
     /// I/Os that ended in a fault since the run began.
     pub errors: u64,
+    /// Connections that were lost since the run began.
+    pub connections_lost: u64,
+    /// Connections that were made again since the run began.
+    pub reconnects: u64,
     /// Mean number of I/Os under way.
     pub outstanding: f64,
     /// I/Os per second of up to [`HISTORY_SECONDS`] past seconds, the oldest first.

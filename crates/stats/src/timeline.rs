@@ -4,7 +4,7 @@
 //! Neighbours become one by adding what they counted. Percentiles are those of both histograms
 //! together: nothing is averaged.
 
-use block::Nanos;
+use block::{Connection, Nanos};
 
 use crate::buckets::Span;
 use crate::histogram::{Latencies, supports};
@@ -164,6 +164,7 @@ struct Row {
     written_bytes: u64,
     bytes: u64,
     errors: u64,
+    connection: Connection,
     outstanding_ns: u128,
     latency_ns: u128,
     /// p50, p99 and p99.9.
@@ -187,6 +188,7 @@ impl Row {
             written_bytes: done.write.bytes,
             bytes: done.bytes(),
             errors: done.errors(),
+            connection: done.connection,
             outstanding_ns: done.outstanding_ns,
             latency_ns: latencies.sum(),
             percentiles: [None; 3],
@@ -212,6 +214,7 @@ impl Row {
         self.written_bytes += next.written_bytes;
         self.bytes += next.bytes;
         self.errors += next.errors;
+        self.connection += next.connection;
         self.outstanding_ns += next.outstanding_ns;
         self.latency_ns += next.latency_ns;
         self.max_ns = self.max_ns.max(next.max_ns);
@@ -240,6 +243,8 @@ impl Row {
             read_bytes_per_second: rate(self.read_bytes),
             write_bytes_per_second: rate(self.written_bytes),
             errors: self.errors,
+            connections_lost: self.connection.lost,
+            reconnects: self.connection.reconnects,
             mean_outstanding: per(self.outstanding_ns as f64, span_ns),
             mean_ns: (ios > 0).then(|| self.latency_ns as f64 / ios as f64),
             p50_ns,

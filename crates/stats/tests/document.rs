@@ -1,10 +1,11 @@
 //! The result document keeps its names: users script against them.
 
-use block::{Nanos, Op};
+use block::{Connection, Nanos, Op};
 use serde_json::Value;
 use stats::verdict::{littles_law, percentiles_supported};
 use stats::{
-    Class, Collector, Cpu, Interval, Job, Latency, RunResult, SCHEMA_VERSION, Tool, WorkerName,
+    Class, Collector, Connections, Cpu, Interval, Job, Latency, RunResult, SCHEMA_VERSION, Tool,
+    WorkerName,
 };
 
 /// The names that were promised, with values of the promised types.
@@ -18,6 +19,8 @@ fn result() -> RunResult {
         done.record(Op::Read, 512, Nanos(200_000 + i % 1000));
     }
     done.record_outstanding(200, Nanos::from_secs(1));
+    let disconnected = Nanos::from_millis(1300);
+    done.connection = Connection { lost: 3, reconnects: 2, failed_attempts: 7, disconnected };
     let name = WorkerName {
         name: "manager 1 worker 1".into(),
         volume: "iscsi://[::1]:3260/iqn/1".into(),
@@ -84,6 +87,14 @@ fn the_document_keeps_every_promised_name() {
     assert_eq!(document["checks"][0]["verdict"], "pass");
     assert_eq!(document["totals"]["latency_ns"]["mean"], 200_499.5);
     assert_eq!(document["cpu"]["core_us_per_io"], 2.0);
+    for place in ["totals", "workers/0"].map(|place| format!("/{place}")) {
+        let place = document.pointer(&place).unwrap();
+        let counted = ["connections_lost", "reconnects", "failed_attempts"];
+        assert_eq!(counted.map(|name| &place[name]), [3, 2, 7]);
+        assert_eq!(place["disconnected_seconds"], 1.3);
+    }
+    let second = &document["intervals"][0];
+    assert_eq!((&second["connections_lost"], &second["reconnects"]), (&3.into(), &2.into()));
     assert_eq!(document["cpu"]["iops_per_core"], 500_000.0);
 }
 
@@ -91,6 +102,9 @@ fn the_document_keeps_every_promised_name() {
 fn the_promised_document_can_be_read() {
     let read: RunResult = serde_json::from_str(CONTRACT).unwrap();
     assert_eq!(read.workers[0].latency_ns, Latency::default());
+    // Documents of earlier versions do not count connections.
+    assert_eq!(read.workers[0].connections, Connections::default());
+    assert_eq!(read.totals.connections, Connections::default());
     assert_eq!((read.seed, read.cpu.host_percent, read.partial), (1, Some(0.0), None));
 }
 

@@ -2,17 +2,15 @@
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use block::{Cause, Done, Fault, Io, Nanos, Op, Tag};
 
-use crate::dial::{self, Dial};
+use crate::attempt::Attempt;
+use crate::dial::Dial;
 
 /// The pause before the second attempt; each is twice as long as the one before.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(50);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
-/// How often a thread that connects is looked after.
-const LOOK: Nanos = Nanos::from_millis(10);
 /// How long the other end has to let us in.
 const OPENING: Nanos = Nanos::from_secs(20);
 
@@ -22,8 +20,8 @@ enum State {
     Up,
     /// The next attempt is due then.
     Pausing(Nanos),
-    /// A thread connects.
-    Dialling(Receiver<Result<TcpStream, String>>, Nanos),
+    /// A connection is being made.
+    Dialling(Attempt),
     /// The other end is to let us in by then.
     Opening(Nanos),
 }
@@ -39,8 +37,7 @@ pub(crate) enum Step {
 }
 
 /// Keeps I/Os for the next connection, and makes it.
-pub(crate) struct Again<D> {
-    pub(crate) dial: D,
+pub(crate) struct Again {
     /// After so long the lane gives up.
     patience: Nanos,
     state: State,
@@ -52,10 +49,10 @@ pub(crate) struct Again<D> {
     pub(crate) waiting: VecDeque<Io>,
 }
 
-impl<D: Dial> Again<D> {
-    pub(crate) fn new(dial: D, patience: Nanos) -> Again<D> {
+impl Again {
+    pub(crate) fn new(patience: Nanos) -> Again {
         let (state, ledger, waiting) = (State::Up, Ledger::default(), VecDeque::new());
-        Again { dial, patience, state, since: Nanos(0), pause: FIRST_PAUSE, ledger, waiting }
+        Again { patience, state, since: Nanos(0), pause: FIRST_PAUSE, ledger, waiting }
     }
 
     /// Whether I/Os flow.
@@ -104,26 +101,19 @@ impl<D: Dial> Again<D> {
     }
 
     /// Does what is due.
-    pub(crate) fn step(&mut self, now: Nanos) -> Step {
+    pub(crate) fn step<D: Dial>(&mut self, now: Nanos, dial: &D) -> Step {
         match &mut self.state {
-            State::Pausing(until) if now >= *until => match self.connect() {
-                Ok(receiver) => {
-                    self.state = State::Dialling(receiver, now + LOOK);
-                    Step::None
-                }
-                Err(error) => Step::Failed(error),
-            },
-            State::Dialling(receiver, look) => match receiver.try_recv() {
-                Ok(Ok(stream)) => {
+            State::Pausing(until) if now >= *until => {
+                self.state = State::Dialling(Attempt::begin(dial, now));
+                Step::None
+            }
+            State::Dialling(attempt) => match attempt.look(now, dial) {
+                Some(Ok(stream)) => {
                     self.state = State::Opening(now + OPENING);
                     Step::Begin(stream)
                 }
-                Ok(Err(error)) => Step::Failed(error),
-                Err(TryRecvError::Empty) => {
-                    *look = now + LOOK;
-                    Step::None
-                }
-                Err(TryRecvError::Disconnected) => Step::Failed("no connection".to_owned()),
+                Some(Err(error)) => Step::Failed(error),
+                None => Step::None,
             },
             State::Opening(until) if now >= *until => Step::Failed("no answer in time".to_owned()),
             State::Up | State::Pausing(_) | State::Opening(_) => Step::None,
@@ -132,11 +122,10 @@ impl<D: Dial> Again<D> {
 
     /// When [`step`](Self::step) has something to do.
     pub(crate) fn wake(&self) -> Option<Nanos> {
-        match self.state {
+        match &self.state {
             State::Up => None,
-            State::Pausing(until) | State::Dialling(_, until) | State::Opening(until) => {
-                Some(until)
-            }
+            State::Pausing(until) | State::Opening(until) => Some(*until),
+            State::Dialling(attempt) => Some(attempt.wake()),
         }
     }
 
@@ -147,19 +136,6 @@ impl<D: Dial> Again<D> {
             Done { tag, result, cause, buf }
         };
         self.waiting.drain(..).map(|io| self.ledger.leave(lost(io))).collect()
-    }
-
-    /// Connects in a thread of its own: that may take seconds, and the core has other lanes.
-    fn connect(&self) -> Result<Receiver<Result<TcpStream, String>>, String> {
-        let (sender, receiver) = channel();
-        let dial = self.dial.clone();
-        let body = move || {
-            let stream = dial.renew().and_then(|()| dial::connect(dial.address()));
-            // The lane may be gone.
-            let _ = sender.send(stream.map_err(|error| error.to_string()));
-        };
-        let thread = std::thread::Builder::new().name("reconnect".to_owned()).spawn(body);
-        thread.map(|_| receiver).map_err(|error| error.to_string())
     }
 }
 

@@ -1,11 +1,13 @@
 //! A volume in a file or on a block device.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
-use os::{Core, Device, File, FileDone, FileOp, FileOpKind, OpenFile, Polling};
+use os::{Core, Device, File, FileDone, FileOp, FileOpKind, FileState, OpenFile, Polling};
 
 use crate::uri::FileUri;
 use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard};
@@ -19,6 +21,10 @@ pub(crate) struct FileVolume {
     geometry: Geometry,
     purpose: Purpose,
     direct: bool,
+    /// As it was opened: all lanes are ways to this file, whatever its path leads to later.
+    opened: Arc<OpenFile>,
+    /// It had a name then, on a file system that counts them.
+    named: bool,
     /// It is a device, and nobody was promised that trimmed blocks read as zeroes.
     discards: bool,
     /// Keeps others from a device that is written.
@@ -54,7 +60,9 @@ impl FileVolume {
             ..Geometry::new(found.bytes, block_bytes)
         };
         let direct = found.direct;
-        Ok(FileVolume { uri: uri.clone(), geometry, purpose, direct, discards, _claim: claim })
+        let named = FileState::of(&found.file).map_err(fail)?.links > 0;
+        let (uri, opened) = (uri.clone(), Arc::new(found));
+        Ok(FileVolume { uri, geometry, purpose, direct, opened, named, discards, _claim: claim })
     }
 
     fn path(&self) -> &Path {
@@ -73,7 +81,14 @@ impl Volume for FileVolume {
 
     fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
         let fail = |error| OpenError::File { path: self.path().to_owned(), error };
-        let opened = OpenFile::open(self.path(), self.purpose.writes(), Some(self.direct));
+        let writes = self.purpose.writes();
+        let opened = match self.opened.again(writes) {
+            // Without /proc only the path leads there.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                OpenFile::open(self.path(), writes, Some(self.direct))
+            }
+            opened => opened,
+        };
         let opened = opened.map_err(fail)?;
         if hints.drop_cached && !self.direct {
             opened.drop_cached().map_err(fail)?;
@@ -91,6 +106,7 @@ impl Volume for FileVolume {
         Ok(Box::new(FileLane {
             geometry: self.geometry,
             file,
+            watch: Watch::new(self),
             trim: match self.discards && core.features().discards {
                 true => FileOpKind::Discard,
                 false => FileOpKind::Punch,
@@ -146,6 +162,7 @@ fn check_polls(uri: &FileUri, found: &OpenFile) -> Result<(), OpenError> {
 struct FileLane {
     geometry: Geometry,
     file: File,
+    watch: Watch,
     /// How ranges are freed.
     trim: FileOpKind,
     in_flight: usize,
@@ -159,12 +176,21 @@ impl Lane for FileLane {
         self.geometry
     }
 
-    fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+    fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        if now >= self.watch.look && !ios.is_empty() {
+            self.watch.look(now);
+        }
         while self.in_flight < MAX_IN_FLIGHT {
             let Some(io) = ios.pop_front() else { return };
             if let Err(fault) = self.geometry.check(&io) {
                 let Io { tag, buf, .. } = io;
                 self.refused.push(Done { tag, result: Err(fault), cause: Cause::NONE, buf });
+                continue;
+            }
+            if io.op != Op::Read && io.offset + u64::from(io.len) > self.watch.end {
+                let Io { tag, buf, .. } = io;
+                let cause = self.watch.cause;
+                self.refused.push(Done { tag, result: Err(Fault::Medium), cause, buf });
                 continue;
             }
             let kind = match io.op {
@@ -200,12 +226,9 @@ impl Lane for FileLane {
         match cause {
             Cause::NONE => None,
             END => Some("end of file: no data there".to_owned()),
+            REMOVED => Some("the file was removed: what is written would be lost".to_owned()),
             Cause(errno) => Some(os::errno_words(errno as i32)),
         }
-    }
-
-    fn is_full(&self, cause: Cause) -> bool {
-        i32::try_from(cause.0).is_ok_and(os::is_full)
     }
 
     fn wake(&self) -> Option<Nanos> {
@@ -213,14 +236,56 @@ impl Lane for FileLane {
     }
 }
 
-/// The file ended before the data did; every other cause is an errno.
+/// The file ended before the data did.
 const END: Cause = Cause(u32::MAX);
+/// The file has no name any more. Every other cause is an errno.
+const REMOVED: Cause = Cause(u32::MAX - 1);
+
+/// How long a lane believes what it knows of its file.
+const BELIEVED: Nanos = Nanos::from_millis(1);
+
+/// Up to where a file may be written.
+///
+/// A write behind the end of a file makes it longer. Of one that was cut short that would hide the
+/// loss: what was there would read as zeroes. So a file is looked at before it is written, unless
+/// that was less than a millisecond ago: 0.3 µs each time, however fast it is written.
+struct Watch {
+    /// `None` for a device, which cannot grow.
+    file: Option<Arc<OpenFile>>,
+    named: bool,
+    look: Nanos,
+    /// No write may go beyond, and why.
+    end: u64,
+    cause: Cause,
+}
+
+impl Watch {
+    fn new(volume: &FileVolume) -> Watch {
+        let grows = volume.purpose.writes() && !volume.opened.device;
+        let (file, look) = match grows {
+            true => (Some(Arc::clone(&volume.opened)), Nanos(0)),
+            false => (None, Nanos(u64::MAX)),
+        };
+        Watch { file, named: volume.named, look, end: u64::MAX, cause: Cause::NONE }
+    }
+
+    #[cold]
+    fn look(&mut self, now: Nanos) {
+        self.look = now + BELIEVED;
+        let Some(opened) = &self.file else { return };
+        (self.end, self.cause) = match FileState::of(&opened.file) {
+            Ok(FileState { links: 0, .. }) if self.named => (0, REMOVED),
+            Ok(FileState { bytes, .. }) => (bytes, END),
+            Err(error) => (0, cause_of(&error)),
+        };
+    }
+}
 
 #[cold]
 fn cause_of(error: &std::io::Error) -> Cause {
     match error.raw_os_error() {
         Some(errno) => Cause(errno as u32),
-        None if error.kind() == std::io::ErrorKind::UnexpectedEof => END,
+        None if error.kind() == ErrorKind::UnexpectedEof => END,
         None => Cause::NONE,
     }
 }
@@ -228,8 +293,13 @@ fn cause_of(error: &std::io::Error) -> Cause {
 #[cold]
 fn fault_of(error: &std::io::Error) -> Fault {
     match error.kind() {
-        std::io::ErrorKind::Unsupported => Fault::Unsupported,
-        std::io::ErrorKind::ReadOnlyFilesystem => Fault::ReadOnly,
+        ErrorKind::Unsupported => Fault::Unsupported,
+        // A device that was set read-only under us says EPERM.
+        _ if error.raw_os_error().is_some_and(os::is_protected) => Fault::ReadOnly,
+        _ if error.raw_os_error().is_some_and(os::is_full) => Fault::NoSpace,
         _ => Fault::Medium,
     }
 }
+
+#[cfg(test)]
+mod test;

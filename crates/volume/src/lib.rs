@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod again;
+mod attempt;
 pub mod delay;
 mod dial;
 mod file;
@@ -40,8 +41,10 @@ pub trait Volume: Send + Sync {
     /// A core's way to it. May wait, for a login at most as long as its time-out.
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError>;
 
-    /// Begins such a way without waiting for the other end: it may be used when it is
-    /// [open](Lane::is_open). [`await_open`] waits for many together.
+    /// Begins such a way without waiting for anything elsewhere, not for names nor connections: it
+    /// may be used when it is [open](Lane::is_open), and is [broken](Lane::broken) if it will never
+    /// be. Until then it is to be polled when it [wakes](Lane::wake). [`await_open`] waits for many
+    /// together.
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         self.lane(core)
     }

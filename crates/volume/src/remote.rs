@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::net::TcpStream;
 
-use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos};
+use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos};
 use os::Core;
 use proto::{Endpoint, Initiator, Phase};
 
 use crate::again::{Again, Step};
-use crate::dial::{self, Dial};
+use crate::attempt::Attempt;
+use crate::dial::Dial;
 use crate::link::Link;
 use crate::{OpenError, Volume, await_open};
 
@@ -39,20 +40,20 @@ impl<D: Dial> Volume for Remote<D> {
         Ok(lane)
     }
 
+    /// Connects while the lane is polled; whatever goes wrong breaks the lane.
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
-        let stream = dial::connect(self.dial.address())?;
-        let refused = |ending| OpenError::Refused { uri: self.dial.uri(), ending };
-        let (link, place) = join(core, &self.dial, stream).map_err(refused)?;
-        let again = |patience| Box::new(Again::new(self.dial.clone(), patience));
         Ok(Box::new(RemoteLane {
-            link,
-            place,
+            opening: Some(Opening::Connecting(Attempt::begin(&self.dial, core.now()))),
+            dial: self.dial.clone(),
+            line: None,
             core: core.clone(),
             geometry: self.geometry,
             finished: Vec::new(),
-            opening: Some(self.dial.patience().map(again)),
             closing: false,
+            look: core.now(),
             broken: None,
+            counted: Connection::default(),
+            lost: None,
             again: None,
         }))
     }
@@ -66,47 +67,78 @@ impl<D: Dial> Volume for Remote<D> {
     }
 }
 
-/// Our end of a new connection, and what it takes up.
-fn join<D: Dial>(
-    core: &Core,
-    dial: &D,
-    stream: TcpStream,
-) -> Result<(Link<D::End>, D::Place), String> {
-    let (end, place) = dial.initiator(core.now())?;
-    Ok((Link::new(core, end, stream)?, place))
+/// A connection and our end of it.
+struct Line<D: Dial> {
+    link: Link<D::End>,
+    /// Given back behind the link, when the connection is closed.
+    _place: D::Place,
+}
+
+impl<D: Dial> Line<D> {
+    fn new(core: &Core, dial: &D, stream: TcpStream) -> Result<Line<D>, String> {
+        let (end, place) = dial.initiator(core.now())?;
+        Ok(Line { link: Link::new(core, end, stream)?, _place: place })
+    }
+}
+
+/// How far a lane is that has not been open yet.
+enum Opening {
+    Connecting(Attempt),
+    /// The other end is to let us in.
+    Joining,
 }
 
 struct RemoteLane<D: Dial> {
-    link: Link<D::End>,
-    /// Given back behind the link, when the connection is closed.
-    place: D::Place,
+    dial: D,
+    /// `None` until there is a first connection.
+    line: Option<Line<D>>,
     core: Core,
     geometry: Geometry,
     /// Answers that no peer gave: the connection is gone.
     finished: Vec<Done>,
-    /// The other end has not let us in yet; once it has, this is what brings the lane back.
-    opening: Option<Option<Box<Again<D>>>>,
+    /// The other end has not let us in yet.
+    opening: Option<Opening>,
     /// The end was asked for from here.
     closing: bool,
+    /// When to ask whether a connection without I/Os is still good for any.
+    look: Nanos,
     broken: Option<String>,
-    /// For lanes that come back when their connection breaks.
-    again: Option<Box<Again<D>>>,
+    /// What became of the connection, but for the time since it was last lost, if it is.
+    counted: Connection,
+    lost: Option<Nanos>,
+    /// For lanes that come back when their connection breaks, once they were open.
+    again: Option<Box<Again>>,
 }
 
 impl<D: Dial> RemoteLane<D> {
-    /// Looks whether the other end has let us in.
+    /// Goes on with the first connection.
     #[cold]
-    fn open(&mut self) {
-        match self.is_let_in() {
-            Ok(false) => {}
-            Ok(true) => self.again = self.opening.take().flatten(),
-            Err(why) => self.break_off(why),
+    fn open(&mut self, now: Nanos) {
+        match &mut self.opening {
+            Some(Opening::Connecting(attempt)) => {
+                let Some(made) = attempt.look(now, &self.dial) else { return };
+                self.opening = Some(Opening::Joining);
+                match made.and_then(|stream| Line::new(&self.core, &self.dial, stream)) {
+                    Ok(line) => self.line = Some(line),
+                    Err(why) => self.break_off(why),
+                }
+            }
+            Some(Opening::Joining) => match self.is_let_in() {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.opening = None;
+                    self.again = self.dial.patience().map(|time| Box::new(Again::new(time)));
+                }
+                Err(why) => self.break_off(why),
+            },
+            None => {}
         }
     }
 
     /// Whether the other end is ready for I/Os, and why it will never be.
     fn is_let_in(&self) -> Result<bool, String> {
-        match self.link.end.phase() {
+        let Some(line) = &self.line else { return Ok(false) };
+        match line.link.end.phase() {
             Phase::Ready(geometry) if geometry == self.geometry => Ok(true),
             Phase::Ready(_) => Err(CHANGED.to_owned()),
             Phase::Closing | Phase::Closed => Err("closed by the other end".to_owned()),
@@ -117,15 +149,36 @@ impl<D: Dial> RemoteLane<D> {
     /// The connection is of no more use.
     #[cold]
     fn lose(&mut self, now: Nanos, why: String) {
-        self.link.end.abandon();
+        self.abandon();
+        self.count_loss(now);
         let closing = self.closing;
         let goes_on = self.again.as_mut().is_some_and(|again| !closing && again.failed(now));
         if goes_on { self.collect() } else { self.break_off(why) }
     }
 
+    /// The connection broke, or an attempt to make it again did.
+    fn count_loss(&mut self, now: Nanos) {
+        match self.lost {
+            Some(_) => self.counted.failed_attempts += 1,
+            // One that was never open, or was to end, is not lost.
+            None if self.opening.is_some() || self.closing => {}
+            None => {
+                self.counted.lost += 1;
+                self.lost = Some(now);
+            }
+        }
+    }
+
+    /// There is a connection again.
+    fn count_return(&mut self, now: Nanos) {
+        let since = self.lost.take().unwrap_or(now);
+        self.counted.reconnects += 1;
+        self.counted.disconnected = self.counted.disconnected + now.since(since);
+    }
+
     #[cold]
     fn break_off(&mut self, why: String) {
-        self.link.end.abandon();
+        self.abandon();
         self.collect();
         if let Some(again) = &mut self.again {
             self.finished.append(&mut again.give_up());
@@ -133,16 +186,54 @@ impl<D: Dial> RemoteLane<D> {
         self.broken.get_or_insert(why);
     }
 
+    fn abandon(&mut self) {
+        if let Some(line) = &mut self.line {
+            line.link.end.abandon();
+        }
+    }
+
     /// Takes what is finished from our end of the connection.
     #[inline]
     fn collect(&mut self) {
-        self.link.under_way = self.link.under_way.saturating_sub(self.link.end.done().len());
+        let Some(Line { link, .. }) = &mut self.line else { return };
+        link.under_way = link.under_way.saturating_sub(link.end.done().len());
         match &mut self.again {
-            None => self.finished.append(self.link.end.done()),
+            None => self.finished.append(link.end.done()),
             Some(again) => {
-                let done = self.link.end.done().drain(..);
+                let done = link.end.done().drain(..);
                 self.finished.extend(done.filter_map(|done| again.settle(done)));
             }
+        }
+    }
+
+    /// Takes what came on the connection, if there is one to be worked on.
+    #[inline]
+    fn take(&mut self, now: Nanos) {
+        if !self.is_linked() {
+            return;
+        }
+        let Some(Line { link, .. }) = &mut self.line else { return };
+        if let Err(ending) = link.take(now) {
+            link.flush();
+            self.lose(now, ending.to_string());
+        } else if link.end.phase() == Phase::Closed {
+            if !self.closing {
+                self.lose(now, "the other end asked us to leave".to_owned());
+            }
+        } else if let Some(end) = link.socket.ended() {
+            self.lose(now, end.to_string());
+        } else if link.under_way == 0 && now >= self.look {
+            self.look(now);
+        }
+    }
+
+    /// Where nothing is under way, no time-out of an I/O tells that the other end is gone.
+    #[cold]
+    fn look(&mut self, now: Nanos) {
+        self.look = now + LOOK;
+        let ready = self.is_let_in() == Ok(true);
+        if let Some(why) = self.dial.stale().filter(|_| ready && !self.closing) {
+            self.lose(now, why);
         }
     }
 
@@ -152,15 +243,18 @@ impl<D: Dial> RemoteLane<D> {
         let let_in = self.is_let_in();
         let Some(again) = &mut self.again else { return };
         let opening = again.is_opening();
-        match again.step(now) {
+        match again.step(now, &self.dial) {
             Step::Failed(why) => self.lose(now, why),
-            Step::Begin(stream) => match join(&self.core, &again.dial, stream) {
-                Ok((link, place)) => (self.link, self.place) = (link, place),
+            Step::Begin(stream) => match Line::new(&self.core, &self.dial, stream) {
+                Ok(line) => self.line = Some(line),
                 Err(why) => self.lose(now, why),
             },
             Step::None if opening => match let_in {
                 Ok(false) => {}
-                Ok(true) => again.opened(),
+                Ok(true) => {
+                    again.opened();
+                    self.count_return(now);
+                }
                 Err(why) if why == CHANGED => self.break_off(why),
                 Err(why) => self.lose(now, why),
             },
@@ -173,6 +267,9 @@ impl<D: Dial> RemoteLane<D> {
         self.again.as_ref().is_none_or(|again| again.is_up() || again.is_opening())
     }
 }
+
+/// Lanes without I/Os are looked at so often.
+const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Reconnecting helps no more.
 const CHANGED: &str = "the volume has changed its shape";
@@ -191,6 +288,8 @@ impl<D: Dial> Lane for RemoteLane<D> {
             self.finished.extend(ios.drain(..).map(lost));
             return;
         }
+        // Those of a lane that is not open yet wait where they are.
+        let Some(Line { link, .. }) = &mut self.line else { return };
         let queue = match &mut self.again {
             None => ios,
             Some(again) => {
@@ -198,38 +297,27 @@ impl<D: Dial> Lane for RemoteLane<D> {
                 if !again.is_up() {
                     // A login has words to send, too.
                     if again.is_opening() {
-                        self.link.flush();
+                        link.flush();
                     }
                     return;
                 }
                 &mut again.waiting
             }
         };
-        let room = self.link.end.room().min(queue.len());
-        self.link.submit(now, queue.drain(..room));
+        let room = link.end.room().min(queue.len());
+        link.submit(now, queue.drain(..room));
         // What was refused at once must not wait for an event.
         self.collect();
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
         if self.broken.is_none() {
-            if self.is_linked() {
-                if let Err(ending) = self.link.take(now) {
-                    self.link.flush();
-                    self.lose(now, ending.to_string());
-                } else if self.link.end.phase() == Phase::Closed {
-                    if !self.closing {
-                        self.lose(now, "the other end asked us to leave".to_owned());
-                    }
-                } else if let Some(end) = self.link.socket.ended() {
-                    self.lose(now, end.to_string());
-                }
-            }
+            self.take(now);
             if self.again.as_ref().is_some_and(|again| !again.is_up()) {
                 self.come_back(now);
             }
             if self.opening.is_some() && self.broken.is_none() {
-                self.open();
+                self.open(now);
             }
         }
         self.collect();
@@ -243,9 +331,16 @@ impl<D: Dial> Lane for RemoteLane<D> {
         if self.broken.is_some() {
             return None;
         }
-        let deadline = self.is_linked().then(|| self.link.end.deadline()).flatten();
+        let line = self.line.as_ref().filter(|_| self.is_linked());
+        let deadline = line.and_then(|line| line.link.end.deadline());
         let again = self.again.as_ref().and_then(|again| again.wake());
-        deadline.into_iter().chain(again).min()
+        let attempt = match &self.opening {
+            Some(Opening::Connecting(attempt)) => Some(attempt.wake()),
+            Some(Opening::Joining) | None => None,
+        };
+        let idle = line.filter(|line| line.link.under_way == 0 && self.opening.is_none());
+        let look = idle.map(|_| self.look);
+        [deadline, again, attempt, look].into_iter().flatten().min()
     }
 
     fn lends(&self) -> bool {
@@ -261,19 +356,29 @@ impl<D: Dial> Lane for RemoteLane<D> {
     }
 
     fn words_of(&self, cause: Cause) -> Option<String> {
-        self.link.end.words_of(cause)
+        self.line.as_ref()?.link.end.words_of(cause)
+    }
+
+    fn connection(&self, now: Nanos) -> Connection {
+        let since = self.lost.map_or(Nanos(0), |lost| now.since(lost));
+        Connection { disconnected: self.counted.disconnected + since, ..self.counted }
     }
 
     fn close(&mut self, now: Nanos) -> bool {
         let up = self.again.as_ref().is_none_or(|again| again.is_up());
-        if self.broken.is_some() || !up || self.link.end.phase() == Phase::Closed {
+        let line = self.line.as_mut().filter(|_| up && self.broken.is_none());
+        let Some(Line { link, .. }) = line.filter(|line| line.link.end.phase() != Phase::Closed)
+        else {
             return true;
-        }
+        };
         self.closing = true;
-        if self.link.end.phase() != Phase::Closing {
-            self.link.end.close(now, &mut self.link.out);
-            self.link.flush();
+        if link.end.phase() != Phase::Closing {
+            link.end.close(now, &mut link.out);
+            link.flush();
         }
         false
     }
 }
+
+#[cfg(test)]
+mod test;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use os::Core;
 
 use crate::{Ground, Hints, OpenError, Volume};
@@ -297,8 +297,9 @@ impl Lane for StripedLane {
         self.lanes.iter().find_map(|lane| lane.words_of(cause))
     }
 
-    fn is_full(&self, cause: Cause) -> bool {
-        self.lanes.iter().any(|lane| lane.is_full(cause))
+    fn connection(&self, now: Nanos) -> Connection {
+        let each = self.lanes.iter().map(|lane| lane.connection(now));
+        each.fold(Connection::default(), |sum, one| sum + one)
     }
 
     fn close(&mut self, now: Nanos) -> bool {

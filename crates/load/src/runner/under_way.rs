@@ -48,6 +48,8 @@ pub(super) struct Run<'a> {
     pub(super) collected: Collector,
     meter: Meter,
     errors: u64,
+    connections_lost: u64,
+    reconnects: u64,
     pub(super) trouble: Option<String>,
     pub(super) mismatch: bool,
     pub(super) missed: MissedDemands,
@@ -87,6 +89,8 @@ impl<'a> Run<'a> {
             collected: Collector::new(names.collect()),
             meter: Meter::new(threads),
             errors: 0,
+            connections_lost: 0,
+            reconnects: 0,
             trouble: None,
             mismatch: false,
             missed: MissedDemands::default(),
@@ -227,6 +231,8 @@ impl<'a> Run<'a> {
             let cpu = reading.live_since(&before, &reading.since(&before, 0));
             before = reading;
             self.errors += second.errors;
+            self.connections_lost += second.connections_lost;
+            self.reconnects += second.reconnects;
             let snapshot = Snapshot {
                 t_s,
                 phase: if opening.is_some() { Phase::Run } else { Phase::Ramp },
@@ -237,6 +243,8 @@ impl<'a> Run<'a> {
                 targets: self.collected.target_rates(),
                 cpu,
                 errors: self.errors,
+                connections_lost: self.connections_lost,
+                reconnects: self.reconnects,
                 outstanding: second.mean_outstanding,
                 history: self.collected.history(),
             };

@@ -1,7 +1,7 @@
 //! The long way of a worker: what begins by the clock, by turns or with conditions, and what is
 //! compared, steered or written down.
 
-use block::{Io, Nanos, Op, Tag};
+use block::{Fault, Io, Nanos, Op, Tag};
 
 use super::control::{Back, Gate};
 use super::verify::{Fill, changes};
@@ -51,7 +51,7 @@ impl Worker {
                         recorder.done(now, now.since(slot.start), slot.op, place);
                     }
                 }
-                Err(_) if self.plan.until_full && self.lane.is_full(done.cause) => {
+                Err(Fault::NoSpace) if self.plan.until_full => {
                     // Its end, and none of its figures.
                     self.plan.full = true;
                     self.interval.unsettled_ns += i128::from(now.since(slot.start).0);

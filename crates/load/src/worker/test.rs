@@ -9,6 +9,7 @@ use super::*;
 use crate::ledger::FindingKind;
 use crate::spec::{Access, Arrivals, Line, Pacing, Places, Verify, data_pattern};
 
+mod connections;
 mod replay;
 
 const BYTES: u64 = 1 << 20;
@@ -111,9 +112,6 @@ impl Lane {
     }
 }
 
-/// What a lane says where no room is left.
-const FULL: Cause = Cause(28);
-
 impl block::Lane for Lane {
     fn geometry(&self) -> Geometry {
         Geometry { trim_zeroes: self.trim_zeroes, ..Geometry::new(BYTES, 512) }
@@ -142,16 +140,9 @@ impl block::Lane for Lane {
                 (Op::Trim | Op::WriteZeroes, _) => self.erase(io.op, range),
                 _ => {}
             }
-            let (result, cause) = match full {
-                true => (Err(Fault::Medium), FULL),
-                false => (Ok(()), Cause::NONE),
-            };
-            done.push(Done { tag: io.tag, result, cause, buf: io.buf });
+            let result = if full { Err(Fault::NoSpace) } else { Ok(()) };
+            done.push(Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf });
         }
-    }
-
-    fn is_full(&self, cause: Cause) -> bool {
-        cause == FULL
     }
 
     fn wake(&self) -> Option<Nanos> {

@@ -73,6 +73,7 @@ impl Sense {
     pub const LUN_RESET: Sense = Sense::new(Key::UnitAttention, 0x29, 0x03);
     pub const CAPACITY_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x09);
     pub const WRITE_PROTECTED: Sense = Sense::new(Key::DataProtect, 0x27, 0x00);
+    pub const SPACE_ALLOCATION_FAILED: Sense = Sense::new(Key::DataProtect, 0x27, 0x07);
     pub const ABORTED_COMMAND: Sense = Sense::new(Key::AbortedCommand, 0x00, 0x00);
     pub const COMMUNICATION_FAILURE: Sense = Sense::new(Key::AbortedCommand, 0x08, 0x00);
     pub const DATA_OUT_CRC_ERROR: Sense = Sense::new(Key::AbortedCommand, 0x47, 0x05);
@@ -122,6 +123,9 @@ impl Sense {
             Fault::Medium => Sense::WRITE_ERROR,
             Fault::OutOfRange => Sense::LBA_OUT_OF_RANGE,
             Fault::ReadOnly => Sense::WRITE_PROTECTED,
+            //= SBC-4 §Thin provisioned logical units: a write that finds no room ends in DATA
+            // PROTECT, SPACE ALLOCATION FAILED WRITE PROTECT.
+            Fault::NoSpace => Sense::SPACE_ALLOCATION_FAILED,
             Fault::Unsupported => Sense::INVALID_OPCODE,
             Fault::Miscompare => Sense::MISCOMPARE,
             // Initiators retry ABORTED COMMAND, and the way to the volume may be back by then.
@@ -323,6 +327,8 @@ mod test {
             (Medium, Op::Flush, Sense::WRITE_ERROR),
             (OutOfRange, Op::Read, Sense::LBA_OUT_OF_RANGE),
             (ReadOnly, Op::Trim, Sense::WRITE_PROTECTED),
+            (NoSpace, Op::Write, Sense::SPACE_ALLOCATION_FAILED),
+            (NoSpace, Op::Flush, Sense::SPACE_ALLOCATION_FAILED),
             (Unsupported, Op::Trim, Sense::INVALID_OPCODE),
             (Miscompare, Op::Write, Sense::MISCOMPARE),
             (Disconnected, Op::Read, Sense::COMMUNICATION_FAILURE),

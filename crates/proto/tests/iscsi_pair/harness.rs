@@ -40,6 +40,7 @@ pub struct Setup {
     pub header_digest: bool,
     pub data_digest: bool,
     pub max_outstanding: u16,
+    pub io_timeout: Nanos,
     pub target: TargetConfig,
     /// Small and large buffers of the target.
     pub pool: [usize; 2],
@@ -54,6 +55,7 @@ impl Default for Setup {
             header_digest: false,
             data_digest: false,
             max_outstanding: 64,
+            io_timeout: proto::IO_TIMEOUT,
             target: TargetConfig::default(),
             pool: [256, 64],
         }
@@ -90,6 +92,7 @@ impl Setup {
             header_digest: self.header_digest,
             data_digest: self.data_digest,
             max_outstanding: self.max_outstanding,
+            io_timeout: self.io_timeout,
             ..InitiatorConfig::new(INITIATOR, TARGET, 1)
         };
         IscsiInitiator::new(config, Nanos(0))

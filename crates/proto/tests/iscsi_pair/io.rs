@@ -229,6 +229,7 @@ fn faults_come_back_as_faults() {
         for (fault, expect) in [
             (Fault::Medium, Fault::Medium),
             (Fault::ReadOnly, Fault::ReadOnly),
+            (Fault::NoSpace, Fault::NoSpace),
             (Fault::OutOfRange, Fault::OutOfRange),
             (Fault::Unsupported, Fault::Unsupported),
             (Fault::Miscompare, Fault::Miscompare),

@@ -14,4 +14,5 @@ mod opening;
 mod played;
 mod random;
 mod raw;
+mod stops;
 mod unanswered;

@@ -130,6 +130,7 @@ fn faults_come_back_as_themselves() {
         Fault::Medium,
         Fault::OutOfRange,
         Fault::ReadOnly,
+        Fault::NoSpace,
         Fault::Unsupported,
         Fault::Disconnected,
         Fault::Aborted,

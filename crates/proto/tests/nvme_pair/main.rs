@@ -15,5 +15,6 @@ mod joined;
 mod random;
 mod raw;
 mod server;
+mod stops;
 mod target_io;
 mod unanswered;

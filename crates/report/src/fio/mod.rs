@@ -17,6 +17,7 @@ mod trace;
 
 use std::io::{self, Write};
 
+use block::Fault;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
@@ -157,11 +158,14 @@ fn differs(result: &RunResult, group: &Group<'_>) -> bool {
 /// has it for devices on networks.
 fn first_error(result: &RunResult, group: &Group<'_>) -> u32 {
     const EIO: u32 = 5;
+    const ENOSPC: u32 = 28;
     let ours = |failure: &&Failure| group.workers.iter().any(|w| w.name == failure.first.worker);
-    let status = result.failures.iter().find(ours).and_then(|failure| failure.status.as_deref());
+    let first = result.failures.iter().find(ours);
+    let status = first.and_then(|failure| failure.status.as_deref());
+    let full = first.is_some_and(|failure| failure.fault == Fault::NoSpace.to_string());
     // "EIO (5): Input/output error"
     let number = status.and_then(|status| status.split_once("): ")?.0.split_once(" ("));
-    number.and_then(|(_, number)| number.parse().ok()).unwrap_or(EIO)
+    number.and_then(|(_, number)| number.parse().ok()).unwrap_or(if full { ENOSPC } else { EIO })
 }
 
 const NANOS: [&str; 10] = ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000"];
@@ -370,6 +374,10 @@ mod test {
         result.failures = vec![failure];
         assert_eq!(errors(&result), [Some(5), Some(5), Some(3)]);
         result.failures[0].status = Some("ENOSPC (28): No space left on device".into());
+        assert_eq!(errors(&result), [Some(28), Some(28), Some(3)]);
+        // The same, told by a target.
+        result.failures[0].status = Some("capacity exceeded (SCT 0h, SC 81h)".into());
+        result.failures[0].fault = "no space left".into();
         assert_eq!(errors(&result), [Some(28), Some(28), Some(3)]);
     }
 

@@ -1,9 +1,35 @@
 //! What was counted: in all, by each worker, in each second.
 
+use block::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::buckets::Histograms;
 use crate::histogram::Latency;
+
+/// What became of the connections with targets. All zero for local storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Connections {
+    /// Connections that were made again after they had been lost.
+    pub reconnects: u64,
+    /// Connections that were lost: reset or closed by the target, or given up by a time-out.
+    pub connections_lost: u64,
+    /// Attempts to make one again that failed.
+    pub failed_attempts: u64,
+    /// How long there was none, in seconds; of several workers in all.
+    pub disconnected_seconds: f64,
+}
+
+impl From<Connection> for Connections {
+    fn from(counted: Connection) -> Connections {
+        Connections {
+            reconnects: counted.reconnects,
+            connections_lost: counted.lost,
+            failed_attempts: counted.failed_attempts,
+            disconnected_seconds: counted.disconnected.as_secs_f64(),
+        }
+    }
+}
 
 /// Everything together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +55,9 @@ pub struct Totals {
     pub other: Direction,
     /// Latencies of all directions in nanoseconds.
     pub latency_ns: Latency,
+    /// Connections lost and made again.
+    #[serde(flatten)]
+    pub connections: Connections,
     /// Of an open loop, whose latencies count from the planned starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paced: Option<PacedTotals>,
@@ -102,6 +131,9 @@ pub struct WorkerResult {
     /// Flushes and trims.
     #[serde(default)]
     pub other: Direction,
+    /// Connections lost and made again.
+    #[serde(flatten)]
+    pub connections: Connections,
     /// Every latency, in buckets.
     #[serde(default, skip_serializing_if = "Histograms::is_empty")]
     pub histograms: Histograms,
@@ -158,6 +190,12 @@ pub struct Second {
     /// I/Os that ended in a fault.
     #[serde(default)]
     pub errors: u64,
+    /// Connections that were lost.
+    #[serde(default)]
+    pub connections_lost: u64,
+    /// Connections that were made again.
+    #[serde(default)]
+    pub reconnects: u64,
     /// Mean number of I/Os under way.
     #[serde(default)]
     pub mean_outstanding: f64,

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Tag};
+use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Tag};
 use os::Core;
 
 pub use machine::{Machine, Way, Ways};
@@ -306,8 +306,8 @@ impl Lane for DelayLane {
         self.inner.words_of(cause)
     }
 
-    fn is_full(&self, cause: Cause) -> bool {
-        self.inner.is_full(cause)
+    fn connection(&self, now: Nanos) -> Connection {
+        self.inner.connection(now)
     }
 
     fn close(&mut self, now: Nanos) -> bool {

@@ -20,7 +20,8 @@ pub use iscsi::discover_iscsi;
 pub(crate) use nvme::NvmeDial;
 pub use subsystems::discover_nvme;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an address has to answer.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A protocol and an address in it.
 pub(crate) trait Dial: Clone + Send + Sync + 'static {
@@ -35,6 +36,12 @@ pub(crate) trait Dial: Clone + Send + Sync + 'static {
 
     /// A fresh end. An error in words for the user if the other end allows no more.
     fn initiator(&self, now: Nanos) -> Result<(Self::End, Self::Place), String>;
+
+    /// Why no connection is of use before [`renew`](Self::renew), if that is so: it is told here,
+    /// not on the connections, where they have nothing to carry.
+    fn stale(&self) -> Option<String> {
+        None
+    }
 
     /// Gets ready for a new connection after one broke. May take seconds.
     fn renew(&self) -> Result<(), OpenError>;
@@ -78,6 +85,7 @@ fn learn<E: Errand>(
     found.map_err(|ending| OpenError::Refused { uri: name(), ending })
 }
 
-fn connect_error(address: &str, error: io::Error) -> OpenError {
+/// Why there is no connection with `address`.
+pub(crate) fn connect_error(address: &str, error: io::Error) -> OpenError {
     OpenError::Connect { address: address.to_owned(), error }
 }

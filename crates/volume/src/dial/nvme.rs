@@ -113,12 +113,15 @@ impl Dial for NvmeDial {
         Ok((end, QueueNumber { open, number }))
     }
 
+    fn stale(&self) -> Option<String> {
+        self.0.open().admin.ended()
+    }
+
     /// Opens a new association if the old one has ended. The lanes of a volume break together:
     /// the first that comes here does it, the others wait for it.
     fn renew(&self) -> Result<(), OpenError> {
         let _renewing = self.0.renewing.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = self.0.open().admin.ended().is_some();
-        if ended {
+        if self.stale().is_some() {
             let fresh = Arc::new(Open::new(&self.0.uri, &self.0.config)?);
             let stale = std::mem::replace(&mut *self.0.open(), fresh);
             // Ended here, not under the lock.

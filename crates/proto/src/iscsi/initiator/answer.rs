@@ -250,10 +250,18 @@ pub(super) fn sense_of(data: &[u8]) -> Option<Sense> {
     decode_sense(&rest[..len])
 }
 
+/// Whether the storage behind a unit has no room left.
+//= SPC-4 §ASC and ASCQ assignments: 27/07 is of units whose space is allocated as it is written.
+fn is_full(sense: Sense) -> bool {
+    let full = Sense::SPACE_ALLOCATION_FAILED;
+    (sense.asc, sense.ascq) == (full.asc, full.ascq)
+}
+
 /// What a reason means for an I/O; `None` if it succeeded nevertheless.
 fn fault(sense: Sense) -> Option<Fault> {
     Some(match sense.key {
         Key::NoSense | Key::RecoveredError | Key::Completed => return None,
+        Key::DataProtect if is_full(sense) => Fault::NoSpace,
         Key::DataProtect => Fault::ReadOnly,
         Key::Miscompare => Fault::Miscompare,
         Key::AbortedCommand | Key::CopyAborted => Fault::Aborted,

@@ -2,6 +2,7 @@
 
 use block::Nanos;
 
+use crate::looks::{Wait, ping_limit};
 use crate::{Ending, Outbox, Unanswered};
 
 use super::super::pdu::{
@@ -15,6 +16,8 @@ use super::{IscsiInitiator, Stage, violation};
 /// Task tags of pings and of the logout end like this, as no slot's do.
 const PING: u32 = 0xfffd;
 const LOGOUT: u32 = 0xfffc;
+
+const SILENT: &str = "the target does not answer pings";
 
 //= RFC 7143 §11.9.1: asynchronous events.
 mod event {
@@ -199,7 +202,8 @@ impl IscsiInitiator {
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         let later = |at: Nanos, span: Nanos| Nanos(at.0.saturating_add(span.0));
         let alive = match self.ping {
-            Some(at) if at >= self.heard => Some(later(at, self.config.nop_timeout)),
+            Some((at, _)) if at >= self.heard && self.slots.used() != 0 => None,
+            Some((at, wait)) if at >= self.heard => Some(wait.until()),
             _ if self.config.nop_interval == Nanos(0) => None,
             _ => Some(later(self.heard, self.config.nop_interval)),
         };
@@ -271,17 +275,20 @@ impl IscsiInitiator {
         late.map_or(Ok(()), |late| Err(Ending::Unanswered(late)))
     }
 
+    /// Pings a silent target, whose answer shows that it lives. One that does not answer is given
+    /// up while nothing is under way; otherwise the time-out of the I/Os decides, and nothing else.
     fn keep_pinging(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
-        let over = |from: Nanos, span: Nanos| now >= Nanos(from.0.saturating_add(span.0));
-        let unanswered = self.ping.filter(|at| *at >= self.heard);
-        if unanswered.is_some_and(|at| over(at, self.config.nop_timeout)) {
-            return Err(Ending::TimedOut("the target does not answer pings"));
+        let idle = self.slots.used() == 0;
+        if let Some((_, wait)) = self.ping.as_mut().filter(|(at, _)| *at >= self.heard) {
+            let silent = idle && wait.is_over(now);
+            return if silent { Err(Ending::TimedOut(SILENT)) } else { Ok(()) };
         }
-        let silent = over(self.heard, self.config.nop_interval);
-        if unanswered.is_some() || !silent || self.config.nop_interval == Nanos(0) {
+        let due = self.heard.0.saturating_add(self.config.nop_interval.0);
+        if now.0 < due || self.config.nop_interval == Nanos(0) {
             return Ok(());
         }
-        self.ping = Some(now);
+        let limit = ping_limit(self.config.io_timeout, self.config.nop_timeout);
+        self.ping = Some((now, Wait::new(now, limit)));
         let ping = NopOut {
             immediate: true,
             data_len: 0,

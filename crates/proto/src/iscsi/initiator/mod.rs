@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use block::{Cause, Done, Geometry, Io, Nanos};
 
-use crate::looks::Looks;
+use crate::looks::{Looks, Wait};
 use crate::scsi::encode_lun;
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase, Violation};
 
@@ -48,10 +48,11 @@ pub struct InitiatorConfig {
     pub login_timeout: Nanos,
     /// A target that was silent for so long is pinged. Zero: never.
     pub nop_interval: Nanos,
-    /// A ping unanswered for so long ends the connection.
+    /// A ping unanswered for so long ends a session on which no I/O is under way, or one that is
+    /// logging out. It may take as long as an I/O, if that is longer.
     pub nop_timeout: Nanos,
-    /// How long an I/O may take. A session with one that takes longer ends, by an eighth of this
-    /// later, or half a second. Zero: never.
+    /// How long an I/O may take, whatever pings say. A session with one that takes longer ends, by
+    /// a quarter of this later, or a second. Zero: never.
     pub io_timeout: Nanos,
 }
 
@@ -106,8 +107,8 @@ pub struct IscsiInitiator {
     retries: VecDeque<(Nanos, u16)>,
     began: Nanos,
     heard: Nanos,
-    /// When the ping was sent that waits for an answer.
-    ping: Option<Nanos>,
+    /// When the ping was sent that waits for an answer, and until when it does.
+    ping: Option<(Nanos, Wait)>,
     /// When to log out even though I/Os are under way.
     logout_at: Option<Nanos>,
     looks: Looks,

@@ -6,7 +6,7 @@ use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
 
 use super::super::pdu::{CommandBuilder, Completion, admin};
 use super::connect::{ANY_CONTROLLER, Connect};
-use super::control::{Control, Reply};
+use super::control::{Control, Reply, Rhythm};
 use super::link::Link;
 use super::{Association, NvmeInitiatorConfig};
 
@@ -74,7 +74,7 @@ impl NvmeAdmin {
         let link = Link::new(config.header_digest, config.data_digest);
         let (wait, patience) = (config.connect_timeout, config.admin_timeout);
         NvmeAdmin {
-            control: Control::new(connect, link, config.keep_alive, wait, patience, now),
+            control: Control::new(connect, link, Rhythm::new(config), wait, patience, now),
             namespace: config.nsid,
             queues: config.queues.max(1),
             question: Question::Queues,

@@ -5,12 +5,14 @@ mod life;
 
 use block::Nanos;
 
+use crate::looks::{Wait, ping_limit};
 use crate::{Ending, Outbox};
 
 use self::life::{STATUS, Step, property_get};
 
 use super::super::frame::{DataEnd, Fatal, Next};
 use super::super::pdu::{CommandBuilder, Completion, Data, Status, admin, fatal, kind};
+use super::NvmeInitiatorConfig;
 use super::connect::Connect;
 use super::link::{Link, terminated};
 
@@ -31,10 +33,10 @@ pub(super) struct Control {
     success: bool,
     awaits_events: bool,
     facts: Facts,
-    keep_alive: Nanos,
-    /// When the next keep-alive is due, and since when one is unanswered.
+    rhythm: Rhythm,
+    /// When the next keep-alive is due, unless one is unanswered, and until when that may be.
     next_beat: Option<Nanos>,
-    beat: Option<Nanos>,
+    beat: Option<Wait>,
     closing: bool,
     /// When whatever is awaited is late, and how long that may take.
     until: Nanos,
@@ -42,6 +44,25 @@ pub(super) struct Control {
     /// When to ask again whether the controller is ready, or shut down.
     ask_again: Option<Nanos>,
     give_up_waiting: Nanos,
+}
+
+/// How an association is kept alive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rhythm {
+    /// A sign of life is due so often; zero: never.
+    interval: Nanos,
+    /// How long one may be unanswered.
+    limit: Nanos,
+}
+
+impl Rhythm {
+    /// Without signs of life.
+    pub(super) const NONE: Rhythm = Rhythm { interval: Nanos(0), limit: Nanos(0) };
+
+    pub(super) fn new(config: &NvmeInitiatorConfig) -> Rhythm {
+        let interval = config.beat_interval.min(Nanos(config.keep_alive.0 / 2));
+        Rhythm { interval, limit: ping_limit(config.io_timeout, config.beat_timeout) }
+    }
 }
 
 /// What the controller said of itself.
@@ -74,7 +95,7 @@ impl Control {
     pub(super) fn new(
         connect: Connect,
         link: Link,
-        keep_alive: Nanos,
+        rhythm: Rhythm,
         connect_timeout: Nanos,
         patience: Nanos,
         now: Nanos,
@@ -91,7 +112,7 @@ impl Control {
             success: false,
             awaits_events: false,
             facts: Facts::default(),
-            keep_alive,
+            rhythm,
             next_beat: None,
             beat: None,
             closing: false,
@@ -217,7 +238,10 @@ impl Control {
                     id if self.asking && id == self.id => {
                         return self.answered(now, completion, out);
                     }
-                    BEAT_ID if self.beat.take().is_some() => return Ok(None),
+                    BEAT_ID if self.beat.take().is_some() => {
+                        self.plan_beat(now);
+                        return Ok(None);
+                    }
                     EVENT_ID if self.awaits_events => {
                         self.event(&completion, out);
                         return Ok(None);
@@ -285,8 +309,10 @@ impl Control {
         self.step(now, &completion, out)
     }
 
-    fn half_beat(&self) -> Nanos {
-        Nanos(self.keep_alive.0 / 2)
+    /// A sign of life is due after a pause.
+    fn plan_beat(&mut self, now: Nanos) {
+        let due = later(now, self.rhythm.interval);
+        self.next_beat = (self.rhythm.interval != Nanos(0)).then_some(due);
     }
 
     /// When [`tick`](Self::tick) wants to be called next.
@@ -296,7 +322,7 @@ impl Control {
         }
         let waits = self.asking || self.step < Step::Capabilities;
         let until = waits.then_some(self.until);
-        let dead = self.beat.map(|since| later(since, self.keep_alive));
+        let dead = self.beat.map(|beat| beat.until());
         [until, self.ask_again, self.next_beat, dead].into_iter().flatten().min()
     }
 
@@ -312,7 +338,7 @@ impl Control {
         if now >= self.until && (self.asking || self.step < Step::Capabilities) {
             return self.late("the target does not answer");
         }
-        if self.beat.is_some_and(|since| now >= later(since, self.keep_alive)) {
+        if self.beat.as_mut().is_some_and(|beat| beat.is_over(now)) {
             return self.late("the target does not answer keep-alives");
         }
         if self.ask_again.is_some_and(|at| now >= at) && !self.asking {
@@ -323,8 +349,9 @@ impl Control {
             self.ask(now, |id| property_get(id, STATUS, 0), 0, out);
         }
         if self.next_beat.is_some_and(|at| now >= at) {
-            self.next_beat = Some(later(now, self.half_beat()));
-            self.beat.get_or_insert(now);
+            // One at a time: they share an identifier.
+            self.next_beat = None;
+            self.beat = Some(Wait::new(now, self.rhythm.limit));
             self.link.command(CommandBuilder::new(admin::KEEP_ALIVE, BEAT_ID, 0), out);
         }
         Ok(())

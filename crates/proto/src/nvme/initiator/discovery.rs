@@ -7,7 +7,7 @@ use crate::{Ending, Endpoint, Outbox};
 use super::super::name::DISCOVERY_NQN;
 use super::super::pdu::{CommandBuilder, Completion, admin};
 use super::connect::{ANY_CONTROLLER, Connect};
-use super::control::{Control, Reply};
+use super::control::{Control, Reply, Rhythm};
 use super::link::Link;
 
 /// What a portal tells of one subsystem at one address.
@@ -76,7 +76,7 @@ impl NvmeDiscovery {
         };
         let link = Link::new(false, false);
         NvmeDiscovery {
-            control: Control::new(connect, link, Nanos(0), PATIENCE, PATIENCE, now),
+            control: Control::new(connect, link, Rhythm::NONE, PATIENCE, PATIENCE, now),
             log: Vec::new(),
             whole: 0,
             checking: false,

@@ -351,6 +351,7 @@ fn fault_of(status: Status) -> Fault {
         (Status::LBA_OUT_OF_RANGE, Fault::OutOfRange),
         (Status::WRITE_PROTECTED, Fault::ReadOnly),
         (Status::ATTEMPTED_WRITE_TO_READ_ONLY, Fault::ReadOnly),
+        (Status::CAPACITY_EXCEEDED, Fault::NoSpace),
         (Status::INVALID_OPCODE, Fault::Unsupported),
         (Status::INVALID_FIELD, Fault::Unsupported),
         (Status::COMPARE_FAILURE, Fault::Miscompare),
@@ -370,6 +371,7 @@ mod test {
         assert_eq!(fault_of(Status::WRITE_FAULT), Fault::Medium);
         assert_eq!(fault_of(Status::from_wire(0x0100)), Fault::OutOfRange);
         assert_eq!(fault_of(Status::INVALID_OPCODE), Fault::Unsupported);
+        assert_eq!(fault_of(Status::from_wire(0x81 << 1)), Fault::NoSpace);
         // Success without data.
         assert_eq!(fault_of(Status::SUCCESS), Fault::Medium);
     }

@@ -40,20 +40,26 @@ pub struct NvmeInitiatorConfig {
     pub data_digest: bool,
     /// I/Os under way on one queue, 1 to 1023. The target may allow less.
     pub queue_depth: u16,
-    /// Without a sign of life for so long, the target ends the association. Zero: never.
+    /// Without a sign of life of ours for so long, the target ends the association. Zero: never,
+    /// and there are no signs of life.
     pub keep_alive: Nanos,
+    /// A sign of life is sent so often, and twice in the time above at least.
+    pub beat_interval: Nanos,
+    /// A sign of life unanswered for so long ends the association. It may take as long as a
+    /// command, if that is longer.
+    pub beat_timeout: Nanos,
     /// How long it may take until a queue is ready.
     pub connect_timeout: Nanos,
     /// How long an admin command may take.
     pub admin_timeout: Nanos,
-    /// How long a command may take. A queue with one that takes longer ends, by an eighth of this
-    /// later, or half a second. Zero: never.
+    /// How long a command may take. A queue with one that takes longer ends, by a quarter of this
+    /// later, or a second. Zero: never.
     pub io_timeout: Nanos,
 }
 
 impl NvmeInitiatorConfig {
-    /// The usual settings: one I/O queue of 128, no digests, 15 s to connect, 10 s to live, 30 s
-    /// for a command.
+    /// The usual settings: one I/O queue of 128, no digests, 15 s to connect, 30 s for a command;
+    /// signs of life every 5 s, without which the target waits for 30 s.
     pub fn new(
         host_nqn: &str,
         host_id: [u8; 16],
@@ -69,7 +75,9 @@ impl NvmeInitiatorConfig {
             header_digest: false,
             data_digest: false,
             queue_depth: 128,
-            keep_alive: Nanos::from_secs(10),
+            keep_alive: Nanos::from_secs(30),
+            beat_interval: Nanos::from_secs(5),
+            beat_timeout: Nanos::from_secs(10),
             connect_timeout: Nanos::from_secs(15),
             admin_timeout: Nanos::from_secs(10),
             io_timeout: crate::IO_TIMEOUT,

@@ -62,6 +62,7 @@ impl Status {
     pub const WRITE_PROTECTED: Status = Status::lasting(0, 0x20);
     pub const TRANSIENT_TRANSPORT_ERROR: Status = Status::passing(0, 0x22);
     pub const LBA_OUT_OF_RANGE: Status = Status::lasting(0, 0x80);
+    pub const CAPACITY_EXCEEDED: Status = Status::lasting(0, 0x81);
     //= NVMe base §3.3.3.2.1.2: Command Specific Status.
     pub const ASYNC_LIMIT_EXCEEDED: Status = Status::lasting(1, 0x05);
     pub const INVALID_LOG_PAGE: Status = Status::lasting(1, 0x09);
@@ -141,7 +142,7 @@ impl std::fmt::Display for Status {
             (Status::WRITE_PROTECTED, "namespace is write protected"),
             (Status::TRANSIENT_TRANSPORT_ERROR, "transient transport error"),
             (Status::LBA_OUT_OF_RANGE, "LBA out of range"),
-            (Status::passing(0, 0x81), "capacity exceeded"),
+            (Status::CAPACITY_EXCEEDED, "capacity exceeded"),
             (Status::passing(0, 0x82), "namespace not ready"),
             (Status::passing(0, 0x83), "reservation conflict"),
             (Status::ATTEMPTED_WRITE_TO_READ_ONLY, "attempted write to read only range"),

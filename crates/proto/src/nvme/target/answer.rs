@@ -245,6 +245,7 @@ pub(super) fn status_of(fault: Fault, op: Op) -> Status {
         },
         Fault::OutOfRange => Status::LBA_OUT_OF_RANGE,
         Fault::ReadOnly => Status::WRITE_PROTECTED,
+        Fault::NoSpace => Status::CAPACITY_EXCEEDED,
         Fault::Unsupported => Status::INVALID_OPCODE,
         Fault::Miscompare => Status::COMPARE_FAILURE,
         Fault::Disconnected | Fault::Unanswered => Status::INTERNAL_PATH_ERROR,

@@ -51,7 +51,7 @@ impl Control {
     ) -> Result<Option<Reply>, Ending> {
         if self.step == Step::Connecting {
             self.facts.cntlid = self.connect.connected(completion)?;
-            self.next_beat = (self.keep_alive != Nanos(0)).then(|| later(now, self.half_beat()));
+            self.plan_beat(now);
         } else if !completion.status.is_success() && self.closing {
             // However the controller puts it, we are done with it.
             self.step = Step::Closed;

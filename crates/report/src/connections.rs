@@ -1,0 +1,95 @@
+//! How often connections were lost and made again, in words.
+
+use std::io::{self, Write};
+
+use stats::live::Snapshot;
+use stats::{Connections, RunResult};
+
+use crate::figure;
+use crate::style::Paint;
+
+/// Width of a label at the beginning of a line.
+const LABEL: usize = 9;
+
+/// What became of the connections, if any was lost: "2 reconnects, 1.3 s disconnected".
+pub(crate) fn words(of: &Connections, workers: usize) -> Option<String> {
+    let Connections { reconnects, connections_lost, failed_attempts, .. } = *of;
+    if connections_lost == 0 && reconnects == 0 && of.disconnected_seconds == 0.0 {
+        return None;
+    }
+    let mut words = lost_and_made(connections_lost, reconnects);
+    if failed_attempts > 0 {
+        words += &format!(" ({} failed)", figure::plural(failed_attempts, "attempt"));
+    }
+    words += &format!(", {:.1} s disconnected", of.disconnected_seconds);
+    if workers > 1 {
+        words += " in all";
+    }
+    Some(words)
+}
+
+/// The same while a run is under way, as far as it is known then.
+pub(crate) fn so_far(snapshot: &Snapshot) -> Option<String> {
+    let Snapshot { connections_lost, reconnects, .. } = *snapshot;
+    (connections_lost > 0).then(|| lost_and_made(connections_lost, reconnects))
+}
+
+fn lost_and_made(lost: u64, reconnects: u64) -> String {
+    let made = figure::plural(reconnects, "reconnect");
+    match lost.saturating_sub(reconnects) {
+        0 => made,
+        gone if reconnects == 0 => format!("{} lost", figure::plural(gone, "connection")),
+        gone => format!("{made}, {} lost", figure::plural(gone, "connection")),
+    }
+}
+
+/// Writes a line, if any connection was lost.
+pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
+    match words(&result.totals.connections, result.workers.len()) {
+        Some(words) => writeln!(out, "\n{:LABEL$}{}", "lost", paint.yellow(&words)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    fn counted(lost: u64, reconnects: u64, failed_attempts: u64, seconds: f64) -> Connections {
+        Connections {
+            reconnects,
+            connections_lost: lost,
+            failed_attempts,
+            disconnected_seconds: seconds,
+        }
+    }
+
+    #[test]
+    fn says_what_became_of_connections() {
+        let said = |lost, made, failed, seconds| words(&counted(lost, made, failed, seconds), 1);
+        assert_eq!(said(0, 0, 0, 0.0), None);
+        assert_eq!(said(2, 2, 0, 1.26).unwrap(), "2 reconnects, 1.3 s disconnected");
+        let some = "1 reconnect, 2 connections lost (7 attempts failed), 61.0 s disconnected";
+        assert_eq!(said(3, 1, 7, 61.0).unwrap(), some);
+        assert_eq!(said(1, 0, 0, 0.25).unwrap(), "1 connection lost, 0.2 s disconnected");
+        assert!(words(&counted(2, 2, 0, 1.0), 4).unwrap().ends_with("1.0 s disconnected in all"));
+        // Lost in the ramp, made again in the measured window.
+        assert_eq!(said(0, 1, 0, 0.5).unwrap(), "1 reconnect, 0.5 s disconnected");
+    }
+
+    #[test]
+    fn a_table_says_it_and_a_run_without_losses_says_nothing() {
+        let mut result = sample::race();
+        let table = |result: &RunResult| {
+            let mut out = Vec::new();
+            crate::text::write(result, Paint::PLAIN, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(!table(&result).contains("disconnected"));
+        result.totals.connections = counted(6, 6, 12, 3.5);
+        let line = "lost     6 reconnects (12 attempts failed), 3.5 s disconnected in all\n";
+        assert!(table(&result).contains(line), "{}", table(&result));
+        assert!(crate::pages::runs(&[result]).html().contains("6 reconnects (12 attempts failed)"));
+    }
+}

@@ -1,0 +1,224 @@
+//! What goes wrong on the volumes of a core, for whoever runs the server: an initiator is told by
+//! the codes of its protocol, which say little, and often on another host.
+//!
+//! The first failure of a kind is told at once, those that follow are counted and told now and
+//! then: a volume that fails fails a hundred thousand times a second.
+
+use block::{Cause, Fault, Nanos};
+
+use crate::log::Log;
+
+/// Failures of a kind that was told are counted for so long before they are told again.
+const PAUSE: Nanos = Nanos::from_secs(10);
+/// Kinds of failures of a volume that are told apart.
+const KINDS_MAX: usize = 8;
+
+/// The failures of a core's lanes.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    /// By unit.
+    units: Vec<Unit>,
+    /// When there is something to be told.
+    due: Option<Nanos>,
+}
+
+#[derive(Debug)]
+struct Unit {
+    name: String,
+    kinds: Vec<Kind>,
+    /// Of kinds beyond the most.
+    others: u64,
+}
+
+#[derive(Debug)]
+struct Kind {
+    fault: Fault,
+    cause: Cause,
+    words: String,
+    /// Since it was last told.
+    count: u64,
+    told: Nanos,
+}
+
+impl Faults {
+    /// For volumes of these names.
+    pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Faults {
+        let unit = |name| Unit { name, kinds: Vec::new(), others: 0 };
+        Faults { units: names.into_iter().map(unit).collect(), due: None }
+    }
+
+    /// An I/O of `unit` ended in `fault`. `words` says what its cause means, as
+    /// [`Lane::words_of`](block::Lane::words_of) does.
+    #[cold]
+    pub(crate) fn note(
+        &mut self,
+        now: Nanos,
+        log: &Log,
+        unit: usize,
+        (fault, cause): (Fault, Cause),
+        words: impl FnOnce() -> Option<String>,
+    ) {
+        let Some(unit) = self.units.get_mut(unit) else { return };
+        if !concerns_the_server(fault, cause) {
+            return;
+        }
+        let known = |kind: &&mut Kind| (kind.fault, kind.cause) == (fault, cause);
+        let full = unit.kinds.len() == KINDS_MAX;
+        match unit.kinds.iter_mut().find(known) {
+            // A second time soon after the first is counted.
+            Some(kind) => {
+                kind.count += 1;
+                let due = kind.told + PAUSE;
+                self.due = Some(self.due.map_or(due, |at| at.min(due)));
+            }
+            None if full => {
+                unit.others += 1;
+                self.due.get_or_insert(now + PAUSE);
+            }
+            None => {
+                let words = match words() {
+                    Some(words) => format!("{fault}: {words}"),
+                    None => fault.to_string(),
+                };
+                log.say(now, &first(&unit.name, &words));
+                unit.kinds.push(Kind { fault, cause, words, count: 0, told: now });
+            }
+        }
+    }
+
+    /// Tells what was only counted, if that is due. To be called now and then.
+    pub(crate) fn tell(&mut self, now: Nanos, log: &Log) {
+        if self.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.due = None;
+        for unit in &mut self.units {
+            for kind in unit.kinds.iter_mut().filter(|kind| kind.count > 0) {
+                let due = kind.told + PAUSE;
+                if now < due {
+                    self.due = Some(self.due.map_or(due, |at| at.min(due)));
+                    continue;
+                }
+                log.say(now, &more(&unit.name, kind.count, &kind.words));
+                (kind.count, kind.told) = (0, now);
+            }
+            match std::mem::take(&mut unit.others) {
+                0 => {}
+                others => log.say(now, &more(&unit.name, others, "for other reasons")),
+            }
+            // What has not come again for long is new when it comes.
+            unit.kinds.retain(|kind| kind.count > 0 || now < kind.told + PAUSE);
+        }
+    }
+}
+
+/// Whether a failure is a matter of the server, and not of what was asked for.
+fn concerns_the_server(fault: Fault, cause: Cause) -> bool {
+    match fault {
+        Fault::Medium | Fault::NoSpace | Fault::Disconnected | Fault::Unanswered => true,
+        // Without a cause the server itself has refused it, as a volume that is read-only.
+        Fault::ReadOnly | Fault::Unsupported | Fault::OutOfRange => cause != Cause::NONE,
+        Fault::Miscompare | Fault::Aborted => false,
+    }
+}
+
+fn first(name: &str, words: &str) -> String {
+    format!("volume {name}: an I/O failed: {words}")
+}
+
+fn more(name: &str, count: u64, words: &str) -> String {
+    format!("volume {name}: {count} more I/Os failed: {words}")
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    struct Bench {
+        faults: Faults,
+        log: Log,
+        lines: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let lines = Arc::new(Mutex::new(Vec::new()));
+            let kept = Arc::clone(&lines);
+            let log = Log::new(move |line| kept.lock().unwrap().push(line.to_owned()));
+            let faults = Faults::new(["a", "b"].map(str::to_owned));
+            Bench { faults, log, lines }
+        }
+
+        fn note(&mut self, ms: u64, unit: usize, fault: Fault, cause: u32) {
+            let now = Nanos::from_millis(ms);
+            let words = || (cause == 28).then(|| "ENOSPC (28)".to_owned());
+            self.faults.note(now, &self.log, unit, (fault, Cause(cause)), words);
+        }
+
+        fn told(&mut self, ms: u64) -> Vec<String> {
+            self.faults.tell(Nanos::from_millis(ms), &self.log);
+            std::mem::take(&mut *self.lines.lock().unwrap())
+        }
+    }
+
+    const FULL: &str = "volume a: an I/O failed: no space left: \
+                        ENOSPC (28)";
+
+    #[test]
+    fn the_first_is_told_at_once_and_the_rest_is_counted() {
+        let mut bench = Bench::new();
+        bench.note(0, 0, Fault::NoSpace, 28);
+        assert_eq!(bench.told(0), [FULL]);
+        for ms in 1..=1000 {
+            bench.note(ms, 0, Fault::NoSpace, 28);
+        }
+        bench.note(1000, 1, Fault::Medium, 0);
+        let other = "volume b: an I/O failed: medium error";
+        assert_eq!(bench.told(9_999), [other]);
+        let rest = "volume a: 1000 more I/Os failed: no space left: ENOSPC (28)";
+        assert_eq!(bench.told(10_000), [rest]);
+        assert_eq!(bench.told(19_000), [""; 0]);
+        // It goes on: counted until the next line is due.
+        bench.note(19_500, 0, Fault::NoSpace, 28);
+        assert_eq!(bench.told(19_999), [""; 0]);
+        assert_eq!(bench.told(20_000), [rest.replace("1000", "1")]);
+    }
+
+    #[test]
+    fn what_comes_again_after_a_while_is_told_at_once() {
+        let mut bench = Bench::new();
+        bench.note(0, 0, Fault::NoSpace, 28);
+        bench.note(1, 0, Fault::NoSpace, 28);
+        assert_eq!(bench.told(11_000).len(), 2);
+        bench.note(12_000, 1, Fault::Medium, 1);
+        bench.note(12_001, 1, Fault::Medium, 1);
+        bench.told(23_000);
+        bench.note(24_000, 0, Fault::NoSpace, 28);
+        assert_eq!(bench.told(24_000), [FULL]);
+    }
+
+    #[test]
+    fn what_initiators_ask_for_wrongly_is_their_own() {
+        let mut bench = Bench::new();
+        for fault in [Fault::OutOfRange, Fault::ReadOnly, Fault::Unsupported, Fault::Aborted] {
+            bench.note(0, 0, fault, 0);
+        }
+        bench.note(0, 7, Fault::Medium, 5);
+        assert_eq!(bench.told(60_000), [""; 0]);
+        // The file system below became read-only.
+        bench.note(60_000, 0, Fault::ReadOnly, 30);
+        assert_eq!(bench.told(60_000).len(), 1);
+    }
+
+    #[test]
+    fn many_kinds_take_no_memory() {
+        let mut bench = Bench::new();
+        for cause in 0..10_000 {
+            bench.note(0, 0, Fault::Medium, cause);
+        }
+        assert_eq!(bench.faults.units[0].kinds.len(), KINDS_MAX);
+        assert_eq!(bench.told(0).len(), KINDS_MAX);
+        assert_eq!(bench.told(10_000), ["volume a: 9992 more I/Os failed: for other reasons"]);
+    }
+}

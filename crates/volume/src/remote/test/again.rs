@@ -1,0 +1,166 @@
+//! A lane that comes back to a target that hangs up: what it counts, and that nothing is lost.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use block::{Chain, Memory, Op, Piece, Rng, Tag};
+use proto::iscsi::{Directory, IscsiTarget, TargetConfig, TargetEntry};
+use proto::scsi::{Identity, Unit};
+use proto::{Endpoint, Outbox, UnitId};
+
+use super::*;
+
+/// What a server does with its connections, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It answers what so many receives bring, and hangs up.
+    Cut(u64),
+    /// It hangs up at once.
+    Refuse,
+    /// It goes on for as long as its peer does.
+    Keep,
+}
+
+/// Serves a disk of 1 MiB.
+fn serve(listener: TcpListener, fates: Vec<Fate>) -> JoinHandle<()> {
+    let disk = Memory::new(1 << 20).unwrap();
+    let identity = Identity { serial: "1".to_owned(), product: "ram".to_owned() };
+    let unit = Unit::new(UnitId(0), Geometry::new(1 << 20, 512), Some(disk), identity);
+    let (name, alias) = ("iqn.2026-11.x:a".to_owned(), String::new());
+    let entry = TargetEntry { name, units: vec![None, Some(unit)], alias };
+    let directory = Arc::new(Directory::new(vec![entry]).unwrap());
+    std::thread::spawn(move || {
+        for fate in fates {
+            let (stream, _) = listener.accept().unwrap();
+            let most = match fate {
+                Fate::Cut(receives) => receives,
+                Fate::Refuse => 0,
+                Fate::Keep => u64::MAX,
+            };
+            answer(stream, directory.clone(), most);
+        }
+    })
+}
+
+/// Answers what so many receives bring.
+fn answer(mut stream: TcpStream, directory: Arc<Directory>, most: u64) {
+    let config = Arc::new(TargetConfig::default());
+    let mut end = IscsiTarget::new(config, directory, "127.0.0.1:1,1", 1, Nanos(0));
+    let (mut out, mut bytes) = (Outbox::new(Pool::new(64, 16)), vec![0; 64 << 10]);
+    for _ in 0..most {
+        let len = match stream.read(&mut bytes) {
+            Ok(len) if len > 0 => len,
+            _ => return,
+        };
+        end.receive(Nanos(0), &bytes[..len], &mut out).unwrap();
+        let mut chain = Chain::default();
+        out.exchange(&mut chain);
+        let answer: Vec<u8> = chain.pieces().iter().flat_map(Piece::to_vec).collect();
+        chain.recycle(out.pool());
+        if stream.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// Does reads until so many are done and the connection is there; what came of them.
+fn read(core: &Core, lane: &mut dyn Lane, reads: usize) -> Vec<Result<(), Fault>> {
+    let (mut done, mut ready) = (Vec::new(), Vec::new());
+    let read = |tag| {
+        let (tag, op, offset) = (Tag(tag), Op::Read, tag % 2048 * 512);
+        Io { tag, op, offset, len: 512, fua: false, buf: None }
+    };
+    let (mut next, mut results) = (0, Vec::new());
+    while results.len() < reads {
+        lane.poll(core.now(), &mut done);
+        for one in done.drain(..) {
+            one.buf.into_iter().for_each(|buf| core.pool().give(buf));
+            results.push(one.result);
+        }
+        let mut ios: VecDeque<Io> =
+            (next..(results.len() + 4).min(reads) as u64).map(read).collect();
+        next += ios.len() as u64;
+        lane.submit(core.now(), &mut ios);
+        next -= ios.len() as u64;
+        let soon = core.now() + Nanos::from_millis(100);
+        core.turn(Some(lane.wake().map_or(soon, |at| at.min(soon))), &mut ready).unwrap();
+    }
+    results
+}
+
+fn lane(core: &Core, address: &str, option: &str) -> Box<dyn Lane> {
+    let uri = format!("iscsi://{address}/iqn.2026-11.x:a/1{option}");
+    let Uri::Iscsi(dial) = uri.parse().unwrap() else { panic!("{uri} is iSCSI") };
+    // As the initiator learns it.
+    let geometry = Geometry { trim_zeroes: true, volatile: false, ..Geometry::new(1 << 20, 512) };
+    Remote { dial, geometry }.lane(core).unwrap()
+}
+
+#[test]
+fn every_loss_is_counted_and_every_io_is_done() {
+    for seed in 0..8 {
+        let core = core();
+        let mut rng = Rng::new(seed, 7);
+        let mut fates = Vec::new();
+        for _ in 0..=rng.below(3) {
+            // A login and the first questions take five.
+            fates.push(Fate::Cut(8 + rng.below(40)));
+            fates.extend(vec![Fate::Refuse; rng.below(2) as usize]);
+        }
+        fates.push(Fate::Keep);
+        let count = |of: fn(&Fate) -> bool| fates.iter().filter(|fate| of(fate)).count() as u64;
+        let (cut, refused) =
+            (count(|fate| matches!(fate, Fate::Cut(_))), count(|fate| *fate == Fate::Refuse));
+        let (listener, address) = local();
+        let server = serve(listener, fates.clone());
+        let mut lane = lane(&core, &address, "?reconnect=30s");
+        assert_eq!(lane.connection(core.now()), Connection::default(), "seed {seed}");
+        let before = core.now();
+        let results = read(&core, &mut *lane, 1000);
+        assert!(results.iter().all(Result::is_ok), "seed {seed}: {fates:?}");
+        let now = core.now();
+        let counted = lane.connection(now);
+        assert_eq!((counted.lost, counted.reconnects), (cut, cut), "seed {seed}: {fates:?}");
+        assert_eq!(counted.failed_attempts, refused, "seed {seed}: {fates:?}");
+        let gone = counted.disconnected;
+        assert!(gone > Nanos(0) && gone <= now.since(before), "seed {seed}: {gone:?}");
+        assert_eq!(lane.connection(now + Nanos::from_secs(9)), counted, "it is there");
+        drop(lane);
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn a_lane_that_does_not_come_back_has_lost_its_connection() {
+    let core = core();
+    let (listener, address) = local();
+    let server = serve(listener, vec![Fate::Cut(20)]);
+    let mut lane = lane(&core, &address, "");
+    let results = read(&core, &mut *lane, 100);
+    assert!(results.contains(&Err(Fault::Disconnected)) && lane.broken().is_some());
+    let now = core.now();
+    let counted = lane.connection(now);
+    assert_eq!((counted.lost, counted.reconnects, counted.failed_attempts), (1, 0, 0));
+    let later = lane.connection(now + Nanos::from_secs(9)).disconnected;
+    assert_eq!(later.since(counted.disconnected), Nanos::from_secs(9), "it stays away");
+    server.join().unwrap();
+}
+
+#[test]
+fn a_connection_that_ends_in_order_is_not_lost() {
+    let core = core();
+    let (listener, address) = local();
+    let server = serve(listener, vec![Fate::Keep]);
+    let mut lane = lane(&core, &address, "?reconnect=30s");
+    assert!(read(&core, &mut *lane, 10).iter().all(Result::is_ok));
+    let (mut done, mut ready) = (Vec::new(), Vec::new());
+    while !lane.close(core.now()) {
+        lane.poll(core.now(), &mut done);
+        core.turn(Some(core.now() + Nanos::from_millis(5)), &mut ready).unwrap();
+    }
+    assert_eq!(lane.connection(core.now()), Connection::default());
+    drop(lane);
+    server.join().unwrap();
+}
