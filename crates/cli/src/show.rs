@@ -13,7 +13,7 @@ use stats::{Failure, RunResult, Tool};
 
 use crate::args::{Color, Drive};
 use crate::exit::UsageError;
-use crate::{folder, output};
+use crate::{folder, output, signal};
 
 /// Refuses what wants stdout twice.
 pub fn check(drive: &Drive) -> Result<(), UsageError> {
@@ -81,9 +81,10 @@ fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
         return Box::new(report::Silent);
     }
     let draws = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-    let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    let is_terminal =
+        io::stdout().is_terminal() && io::stdin().is_terminal() && io::stderr().is_terminal();
     if is_terminal && draws && !lines_on_stdout(drive) {
-        match report::FullScreen::open(paint(color)) {
+        match report::FullScreen::open(paint(color), signal::heed) {
             Ok(screen) => return Box::new(screen),
             Err(error) => output::note(format_args!("drumfire: no full screen: {error}")),
         }
