@@ -144,6 +144,9 @@ pub struct Drive {
     /// Folder for the result [default: drumfire-runs/TIME-NAME].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Overwrite the result that the folder of --out holds; a sweep begins anew.
+    #[arg(long, requires = "out")]
+    pub replace: bool,
     /// Exit with 3 if an honesty check fails.
     #[arg(long)]
     pub strict: bool,

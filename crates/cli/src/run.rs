@@ -14,7 +14,7 @@ use crate::args::{Color, Run};
 use crate::bench::{self, Allowed, Bench, CORES};
 use crate::exit::{Exit, UsageError};
 use crate::job::Asked;
-use crate::{foreign, job, layout, output, placement, recheck, show, signal};
+use crate::{folder, foreign, job, layout, output, placement, recheck, show, signal};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
@@ -25,6 +25,9 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
         let as_fio = foreign::Format::of(&run.volumes[0]) == Some(foreign::Format::Fio);
         if as_fio || !job.laid_out.is_empty() {
             show::check(&run.drive)?;
+            if let Some(out) = &run.drive.out {
+                folder::refuse_kept(out, run.drive.replace)?;
+            }
             let stop = load::Stop::default();
             signal::stop_on_signal(&stop)?;
             layout::folders(&job)?;

@@ -9,13 +9,14 @@ use std::io;
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use load::Stop;
 use report::{Wish, give_terminal_back};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 /// How long a result that need not wait for anything may take to be kept.
@@ -65,6 +66,8 @@ fn tell(listener: Listener) -> io::Result<()> {
         let heeded =
             if ignores_hang_up() { &[SIGINT, SIGTERM][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
         let mut signals = Signals::new(heeded)?;
+        // A limit of the length of files (`ulimit -f`) is an error where a file is written.
+        flag::register(SIGXFSZ, Arc::default())?;
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
                 if signal == SIGHUP { hang_up() } else { interrupt() }

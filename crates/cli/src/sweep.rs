@@ -171,6 +171,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         _ => Failed(format!("{error:#}; to go on: drumfire sweep {}", folder.display())).into(),
     })?;
     print(sweep.document(), drive, color, &folder)?;
+    runs.bench.lost.check(drive)?;
     let missed = sweep.document().found.iter().any(|found| found.rate_per_s.is_none());
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
 }
@@ -217,8 +218,10 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
                 return Err(UsageError(why).into());
             }
             if is_one(first) {
-                let plan =
-                    ["axis", "repeats", "ladder", "p99", "preset", "seconds", "out", "verify"];
+                let plan = [
+                    "axis", "repeats", "ladder", "p99", "preset", "seconds", "out", "replace",
+                    "verify",
+                ];
                 let decided = plan.into_iter().chain(job::DECIDED);
                 job::refuse_beside(&first.display().to_string(), decided)?;
                 if args.run.volumes.len() > 1 {
@@ -239,14 +242,20 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     let there = drive.out.as_deref().filter(|out| is_one(out));
     let Some(there) = there else {
         let bench = bench_of(&new, allowed)?;
-        let folder = Folder::new(drive.out.as_deref(), "sweep")?;
+        let folder = Folder::new(drive.out.as_deref(), "sweep", drive.replace)?;
         let lock = lock(&folder)?;
         return Ok(Begun { sweep: new, folder, bench, lock });
     };
     let lock = lock(there)?;
+    if drive.replace {
+        let bench = bench_of(&new, allowed)?;
+        folder::clear(there, 0)?;
+        return Ok(Begun { sweep: new, folder: Folder::at(there)?, bench, lock });
+    }
     let sweep = resume(there)?;
     if !sweep.has_plan_of(&new) {
-        let why = format!("{} holds another sweep: give another --out", there.display());
+        let there = there.display();
+        let why = format!("{there} holds another sweep: give another --out, or --replace");
         return Err(UsageError(why).into());
     }
     let bench = bench_of(&sweep, allowed)?;
