@@ -16,11 +16,11 @@ use plan::system::PlanError;
 use volume::delay::Profile;
 use volume::{Purpose, Uri};
 
-use crate::args::{self, Color, Drive, Run};
+use crate::args::{Color, Drive, Run};
 use crate::bench::{self, Allowed, Maker};
 use crate::exit::{Exit, UsageError};
 use crate::run::{self, Named};
-use crate::{catalogue, job, output};
+use crate::{catalogue, job, output, typed};
 
 /// Shape of every simulated volume.
 const VOLUME: Uri = Uri::Null { bytes: 1 << 40, block_bytes: 512 };
@@ -384,7 +384,7 @@ pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(Run
 
 /// What is not given by a flag is the work of the bill.
 fn work_of(bill: &Bill, drive: &mut Drive) {
-    let typed = args::typed();
+    let typed = typed::typed();
     let defaulted = |flag: &str| !typed.iter().any(|name| name == flag);
     if defaulted("size") {
         drive.size = bill.work.size_bytes as u32;

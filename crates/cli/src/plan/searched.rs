@@ -12,7 +12,12 @@ use crate::exit::{Exit, UsageError};
 use crate::output::print;
 
 /// Looks through all drives.
-pub fn searched(args: &Args, iops: f64, catalogue: Catalogue) -> Result<Exit> {
+pub fn searched(
+    args: &Args,
+    iops: f64,
+    (price_max, power_max): (Option<f64>, Option<f64>),
+    catalogue: Catalogue,
+) -> Result<Exit> {
     let bill = bill(&args.system, catalogue)?;
     let goal = Goal {
         iops,
@@ -25,8 +30,8 @@ pub fn searched(args: &Args, iops: f64, catalogue: Catalogue) -> Result<Exit> {
             .as_ref()
             .map(|_| adapter_id(args, &bill.catalogue))
             .transpose()?,
-        price_max: args.price_max,
-        power_max: args.power_max,
+        price_max,
+        power_max,
     };
     let found = search(&goal, &bill.catalogue);
     let text = match args.json {
