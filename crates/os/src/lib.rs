@@ -35,7 +35,7 @@ mod waker;
 mod words;
 
 pub use crate::clock::Clock;
-pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, Turned};
+pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, SharedTime, Turned};
 pub use crate::core::{Core, Token};
 pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};
 pub use crate::errno::{errno_words, is_full};
