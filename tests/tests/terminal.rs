@@ -83,6 +83,22 @@ fn a_race_ends_with_its_window() {
     ends_with_its_window("race --targets 2 --volumes 2 --volume-size 1m --rate 1000", true);
 }
 
+/// Gigabytes take seconds to fill: something is seen meanwhile, before the first picture.
+#[test]
+fn a_race_says_at_once_what_it_prepares() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "race --targets 2 --volumes 5 --volume-size 32m --seconds 1 --ramp 0";
+    let terminal = Terminal::open();
+    let mut race = terminal.start(&drumfire.command(folder.path(), args));
+    race.await_that(LIMIT, |race| !race.seen().is_empty());
+    let seen = race.seen();
+    assert!(seen.starts_with("drumfire: prepares 10 volumes of 32m …"), "{seen}");
+    assert_eq!(race.finish(LIMIT), Some(0), "{}", race.seen());
+    let seen = race.seen();
+    assert!(seen.find("prepares") < seen.find("\x1b[?1049h"), "{seen}");
+}
+
 #[test]
 fn a_simulation_ends_with_its_window() {
     let Some(drumfire) = Drumfire::find() else { return };
