@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use load::formats::read_text;
 use plan::bill::{Bill, Group, Work, shipped, shipped_names};
@@ -15,7 +15,7 @@ use plan::system::PlanError;
 use plan::unit::{Amount, Dimension};
 
 use crate::catalogue::read;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, UsageError, of_file};
 use crate::folder;
 use crate::simulate::{self, System};
 
@@ -174,6 +174,11 @@ pub fn main(args: &Args) -> Result<Exit> {
     }
 }
 
+/// A share in percent as it was asked for, with as many digits as say something.
+pub fn percent(share: f64) -> f64 {
+    (share * 1e4).round() / 1e2
+}
+
 /// An amount of a flag: bare, or with the unit that belongs there.
 fn amount(
     flag: &str,
@@ -224,8 +229,9 @@ fn read_bill(file: &Path, catalogue: &Catalogue) -> Result<Bill> {
     let name = file.display().to_string();
     let text = match (read_text(file), shipped(&name)) {
         (Err(_), Some(text)) => text.to_owned(),
-        (text, _) => text.with_context(|| {
-            format!("cannot read {name}; name a file, or one of {}", shipped_names())
+        (text, _) => text.map_err(|error| {
+            let known = format!("{name}; name a file, or one of {}", shipped_names());
+            of_file(known, error)
         })?,
     };
     let bill = Bill::read(&name, &text, catalogue);

@@ -22,7 +22,7 @@ use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker};
 use crate::exit::{self, Exit, UsageError};
 use crate::folder::Folder;
-use crate::{folder, job, logs, output, race, show, signal, simulate};
+use crate::{folder, job, logs, output, race, run, show, signal, simulate};
 
 /// `drumfire sweep`.
 #[derive(Flags, Clone, Debug)]
@@ -179,6 +179,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
 /// What makes the runs of a sweep, if all its cells can be run.
 fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
     let jobs: Vec<JobSpec> = sweep.jobs().collect();
+    run::refuse_strangers(&allowed.destroy, jobs.iter().flat_map(|job| &job.steps))?;
     let mut bench = Bench::new(allowed, jobs.iter().flat_map(|job| &job.steps));
     bench.logged = true;
     jobs.iter().try_for_each(|job| bench.check(job))?;

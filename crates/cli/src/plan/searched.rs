@@ -7,7 +7,7 @@ use block::Rate;
 use plan::catalogue::{Catalogue, Kind};
 use plan::search::{Found, Goal, Refused, search};
 
-use super::{Args, bill};
+use super::{Args, bill, percent};
 use crate::exit::{Exit, UsageError};
 use crate::output::print;
 
@@ -50,11 +50,11 @@ fn adapter_id(args: &Args, catalogue: &Catalogue) -> Result<String> {
 
 fn listing(goal: &Goal, found: &Found) -> Result<String> {
     let mut text = String::new();
-    let reads = goal.work.read_share * 100.0;
+    let reads = percent(goal.work.read_share);
     let size = goal.work.size_bytes;
     writeln!(
         text,
-        "{} IOPS of {size} B, {reads:.0} % reads; predicted, in brackets the least sure figure \
+        "{} IOPS of {size} B, {reads} % reads; predicted, in brackets the least sure figure \
          that a number rests on; * is beaten by none",
         Rate(goal.iops)
     )?;
