@@ -73,7 +73,7 @@ misuses! {
     a_claim_below_zero "audit --iops -1" => USAGE "--iops -1: must be a rate above 0"
     money_below_zero "plan --compare sas-16 intel-ssd --money=-5" => USAGE "--money -5: must be an"
     a_time_of_no_unit "run null:1g --seconds 10x" => USAGE "'10x' is not a time: write 10, 500ms"
-    a_power_in_dollars "plan --goal 1M --power-max 300USD" => USAGE "--power-max: usd where w belongs"
+    a_power_in_dollars "plan --goal 1M --power-max 300USD" => USAGE "usd where w belongs"
     a_time_before_now "run ram:1m --seconds -1" => USAGE "must be above 0"
     a_file_without_its_kind "run disk.img" => USAGE "file:disk.img"
     a_portal_with_a_path "discover file:x/y" => USAGE "host:port"

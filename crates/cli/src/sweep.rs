@@ -219,20 +219,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
                 return Err(UsageError(why).into());
             }
             if is_one(first) {
-                let plan = [
-                    "axis", "repeats", "ladder", "p99", "preset", "seconds", "out", "replace",
-                    "verify",
-                ];
-                let decided = plan.into_iter().chain(job::DECIDED);
-                job::refuse_beside(&first.display().to_string(), decided)?;
-                if args.run.volumes.len() > 1 {
-                    let why = format!("{} names its volumes by itself", first.display());
-                    return Err(UsageError(why).into());
-                }
-                let lock = lock(first)?;
-                let sweep = resume(first)?;
-                let bench = bench_of(&sweep, allowed(args.run.cores.clone()))?;
-                return Ok(Begun { sweep, folder: Folder::at(first)?, bench, lock });
+                return taken_up(first, &args.run, allowed(args.run.cores.clone()));
             }
             let asked = job::of(&Run { drive: drive.clone(), ..args.run.clone() })?;
             (asked.job, allowed(asked.cores))
@@ -261,6 +248,22 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     }
     let bench = bench_of(&sweep, allowed)?;
     Ok(Begun { sweep, folder: Folder::at(there)?, bench, lock })
+}
+
+/// The sweep in a folder, which decides all that flags could.
+fn taken_up(folder: &Path, run: &Run, allowed: Allowed) -> Result<Begun> {
+    let plan =
+        ["axis", "repeats", "ladder", "p99", "preset", "seconds", "out", "replace", "verify"];
+    let decided = plan.into_iter().chain(job::DECIDED);
+    job::refuse_beside(&folder.display().to_string(), decided)?;
+    if run.volumes.len() > 1 {
+        let why = format!("{} names its volumes by itself", folder.display());
+        return Err(UsageError(why).into());
+    }
+    let lock = lock(folder)?;
+    let sweep = resume(folder)?;
+    let bench = bench_of(&sweep, allowed)?;
+    Ok(Begun { sweep, folder: Folder::at(folder)?, bench, lock })
 }
 
 /// What the runs of a sweep share.
