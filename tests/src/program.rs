@@ -174,7 +174,7 @@ impl Drop for Running {
 
 /// The same call, made so that the kernel ends the program when this test ends without a chance to
 /// do so itself, such as by an interrupt. The process id is the program's own.
-fn leashed(command: &Command) -> Command {
+pub(crate) fn leashed(command: &Command) -> Command {
     let program = command.get_program();
     let mut leashed = match find("setpriv") {
         Some(setpriv) => {

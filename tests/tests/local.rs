@@ -103,7 +103,8 @@ fn trims_are_verified() {
              trim_percent = 15, zero_percent = 5 }}]\n"
         );
         folder.file("job.toml", job.as_bytes());
-        let finished = drumfire.run(folder.path(), "run job.toml --json --out kept", LIMIT);
+        let finished =
+            drumfire.run(folder.path(), "run job.toml --json --out kept --replace", LIMIT);
         let result = finished.ok().json();
         assert_eq!(result["totals"]["errors"], 0, "{volume}");
         if volume.starts_with("file:") {

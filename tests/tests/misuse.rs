@@ -66,6 +66,14 @@ misuses! {
     two_volumes_of_one_name "serve --iscsi 127.0.0.1:0 --volume a=ram:1m --volume a=ram:2m"
         => USAGE "lun 1"
     a_share_that_is_no_number "run ram:1m --read most" => USAGE "'most' is not a number"
+    a_seed_below_zero "run null:1g --seed -1" => USAGE "--seed -1: must be a whole number"
+    a_size_below_zero "race --size -4k" => USAGE "--size -4k: must be a size above 0"
+    a_rate_below_zero "sweep race --rate -5" => USAGE "--rate -5: must be a rate above 0"
+    drives_below_zero "simulate x25-m --drives -1" => USAGE "--drives -1: must be a whole number"
+    a_claim_below_zero "audit --iops -1" => USAGE "--iops -1: must be a rate above 0"
+    money_below_zero "plan --compare sas-16 intel-ssd --money=-5" => USAGE "--money -5: must be an"
+    a_time_of_no_unit "run null:1g --seconds 10x" => USAGE "'10x' is not a time: write 10, 500ms"
+    a_power_in_dollars "plan --goal 1M --power-max 300USD" => USAGE "usd where w belongs"
     a_time_before_now "run ram:1m --seconds -1" => USAGE "must be above 0"
     a_file_without_its_kind "run disk.img" => USAGE "file:disk.img"
     a_portal_with_a_path "discover file:x/y" => USAGE "host:port"
@@ -73,11 +81,25 @@ misuses! {
     a_sweep_of_nothing "sweep no-such-folder" => USAGE "no-such-folder"
     a_sweep_in_a_plain_folder "sweep ." => USAGE "holds no sweep"
     an_axis_that_is_none "sweep race --axis no=1" => USAGE "volumes, size, read"
-    missing_parts "simulate x25-m --parts none" => FAILED "cannot read none"
+    missing_parts "simulate x25-m --parts none" => USAGE "cannot read none"
     a_simulation_beyond_its_clock "simulate x25-m --seconds 20000000" => USAGE "200 days"
     stdout_wanted_twice "run null:1t --json --json-lines -" => USAGE "name a file"
-    a_missing_file "run file:no-such-file --seconds 1" => FAILED "no-such-file"
-    a_missing_file_to_serve "serve --iscsi 127.0.0.1:0 --volume a=file:none" => FAILED "none"
+    a_missing_file "run file:no-such-file --seconds 1" => USAGE "no-such-file"
+    a_missing_file_to_serve "serve --iscsi 127.0.0.1:0 --volume a=file:none" => USAGE "none"
+    a_missing_job "run none.toml" => USAGE "cannot read none.toml: no such file"
+    a_missing_job_of_fio "run none.fio" => USAGE "cannot read none.fio: no such file"
+    a_missing_configuration "serve none.toml" => USAGE "cannot read none.toml"
+    a_missing_profile "run delay:none(ram:1m) --seconds 1" => USAGE "none"
+    a_missing_bill "plan none.toml" => USAGE "cannot read none.toml"
+    a_missing_claim "audit none.toml" => USAGE "cannot read none.toml"
+    a_missing_run "report none" => USAGE "none holds no result.json"
+    a_folder_as_a_volume "run file:. --seconds 1" => USAGE "neither a file nor a block device"
+    a_doctor_of_a_folder "doctor file:." => USAGE "neither a file nor a block device"
+    a_part_to_simulate "simulate cd6" => USAGE "drumfire plan --drive cd6"
+    a_link_of_no_mtu "audit --mtu 1 --iops 1M --link 10gbe --size 4k" => USAGE "mtu: a link has one"
+    a_stranger_to_destroy "run null:1g --destroy=/dev/sdzz --seconds 1" => USAGE
+        "--destroy=/dev/sdzz: the job drives no such volume"
+    a_stranger_to_sweep "sweep null:1g --destroy=/dev/sdzz --seconds 1" => USAGE "/dev/sdzz"
     an_address_without_its_end "run iscsi://[::1/iqn.2026-11.org.example:x/1"
         => USAGE "']' is missing"
     a_portal_without_its_end "discover [::1" => USAGE "']' is missing"
@@ -109,6 +131,55 @@ fn a_file_of_settings_with_a_mistake() {
     let finished = drumfire.run(folder.path(), "serve serve.toml", LIMIT);
     refused(&finished, USAGE, "serve.toml:3: unknown field `volumes`");
     assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
+}
+
+/// Documents of others, and files that hold no text: what they are is said in words.
+#[test]
+fn documents_that_are_none_of_ours() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    folder.file("list.json", b"[1, 2]");
+    folder.file("object.json", b"{\"a\": 1}");
+    folder.file("half.json", b"{\"a\":");
+    folder.file("old.json", b"{\"schema_version\": 1}");
+    folder.file("bytes.fio", b"[a]\nrw=\xff\xfe\n");
+    folder.file("bytes.toml", b"\xff\xfe");
+    for (args, word) in [
+        ("report list.json", "it holds something else than the result of a run"),
+        ("compare object.json object.json", "something else than the result of a run"),
+        ("report half.json", "it is no json"),
+        ("report old.json", "missing field"),
+        ("run bytes.fio", "cannot read bytes.fio: "),
+        ("run bytes.toml", "cannot read bytes.toml: "),
+    ] {
+        let finished = drumfire.run(folder.path(), args, LIMIT);
+        refused(&finished, USAGE, word);
+        assert!(!finished.stderr.contains("struct"), "{finished:?}");
+    }
+}
+
+/// A file that is laid out needs room, and a folder.
+#[test]
+fn files_that_cannot_be_laid_out() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let job = |path: &str, size: &str| {
+        format!(
+            "laid_out = [{{ path = \"{path}\", size_bytes = \"{size}\", written = true }}]\n\
+             [[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [\"file:{path}\"]\n\
+             workload.access.lines = [{{ size_bytes = \"4k\" }}]\n"
+        )
+    };
+    folder.file("large.toml", job("big.x", "4096t").as_bytes());
+    folder.file("nowhere.toml", job("no/such/x", "1m").as_bytes());
+    folder.file("large.fio", b"[a]\nfilename=no/big.x\nsize=4096t\nrw=read\n");
+    let sized = drumfire.run(folder.path(), "run large.toml", LIMIT);
+    refused(&sized, FAILED, "are to be written first, and");
+    refused(&drumfire.run(folder.path(), "run large.fio", LIMIT), FAILED, "free there");
+    let nowhere = drumfire.run(folder.path(), "run nowhere.toml", LIMIT);
+    refused(&nowhere, USAGE, "no/such is missing: make it first");
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 3, "nothing is made");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn plans_answer_the_same_each_time_and_refuse_what_cannot_be_built() {
         ("plan --drive x25-m --drives 0", "0 drives"),
         ("plan --drive x25-m --draws 0", "--draws: 10 to 10000"),
         ("plan --drive x25-m --read nan", "--read: 0 to 100"),
-        ("plan --goal 1M --price-max nan", "--price-max: a number"),
+        ("plan --goal 1M --price-max nan", "--price-max: 'nan' is no amount"),
         ("plan --goal 4GB/s", "GB/s where IOPS belongs"),
         ("plan --goal 1M --html page.html", "--html: give a bill"),
         ("plan --drive x25-m --money 20K", "--money"),

@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use block::parse_size;
-use clap::parser::ValueSource;
-use clap::{Args as Flags, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
 use load::spec::{Access, Arrivals, Line, Pacing, Places, Rate, Workload};
 
 use crate::exit::UsageError;
@@ -22,20 +21,6 @@ pub struct Args {
     /// When to use colour.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, display_order = 1000)]
     pub color: Color,
-}
-
-/// What was typed on this process's command line, by names as `size` and `json_lines`: a flag that
-/// repeats its default is among them.
-pub fn typed() -> Vec<String> {
-    let Ok(matches) = Args::command().try_get_matches() else { return Vec::new() };
-    let (mut given, mut all) = (&matches, Vec::new());
-    while let Some((_, flags)) = given.subcommand() {
-        given = flags;
-        let typed =
-            |id: &&clap::Id| flags.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-        all.extend(flags.ids().filter(typed).map(ToString::to_string));
-    }
-    all
 }
 
 /// The sub-commands.
@@ -99,10 +84,9 @@ pub struct Drive {
     pub size: u32,
     /// Percentage of reads; the rest are writes [default: 100].
     #[arg(long, alias = "rwmixread", value_name = "PERCENT", value_parser = number)]
-    #[arg(allow_negative_numbers = true)]
     pub read: Option<f64>,
     /// Percentage of accesses at a random place; the rest are sequential [default: 100].
-    #[arg(long, value_name = "PERCENT", value_parser = number, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = number)]
     pub random: Option<f64>,
     /// Both in one of fio's words.
     #[arg(long, value_enum, value_name = "WORD", conflicts_with = "random")]
@@ -124,12 +108,13 @@ pub struct Drive {
     /// How the planned starts of --rate are spread.
     #[arg(long, alias = "rate_process", value_enum, default_value_t = Spread::Constant)]
     pub arrivals: Spread,
-    /// Length of the measured window [default: 10, or what a job file says].
-    #[arg(long, alias = "runtime", value_parser = number, allow_negative_numbers = true)]
+    /// Length of the measured window, also as 500ms, 10s, 2m, 1h [default: 10, or what a job file
+    /// says].
+    #[arg(long, alias = "runtime", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Time before it, not measured.
     #[arg(long, alias = "ramp_time", default_value = "2", value_name = "SECONDS")]
-    #[arg(value_parser = number, allow_negative_numbers = true)]
+    #[arg(value_parser = seconds)]
     pub ramp: f64,
     /// Decides every random choice.
     #[arg(long, default_value_t = 1)]
@@ -144,6 +129,9 @@ pub struct Drive {
     /// Folder for the result [default: drumfire-runs/TIME-NAME].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Overwrite the result that the folder of --out holds; a sweep begins anew.
+    #[arg(long, requires = "out")]
+    pub replace: bool,
     /// Exit with 3 if an honesty check fails.
     #[arg(long)]
     pub strict: bool,
@@ -336,6 +324,21 @@ fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("'{text}' is not a number"))
 }
 
+/// A time in seconds, or with a unit as fio has them.
+fn seconds(text: &str) -> Result<f64, String> {
+    let digits = text.trim_end_matches(|last: char| last.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(format!("'{text}' is not a time: write 10, 500ms, 10s, 2m or 1h")),
+    };
+    Ok(number(digits).map_err(|_| format!("'{text}' is not a number of seconds"))? * unit)
+}
+
 fn address(text: &str) -> Result<SocketAddr, String> {
     let why = || format!("'{text}' is not an address with a port: write 127.0.0.1:3260");
     text.parse().map_err(|_| why())
@@ -355,6 +358,23 @@ mod test {
         let args = Args::try_parse_from(words).map_err(|error| error.to_string())?;
         let Command::Run(run) = args.command else { panic!("another command") };
         run.drive.access().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn times_may_have_units() {
+        for (text, right) in [
+            ("10", 10.0),
+            ("10s", 10.0),
+            ("1.5m", 90.0),
+            ("500ms", 0.5),
+            ("1h", 3600.0),
+            ("1d", 86_400.0),
+        ] {
+            assert_eq!(seconds(text), Ok(right), "{text}");
+        }
+        for text in ["", "s", "most", "10x", "1 s s", "ms"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -389,6 +409,6 @@ mod test {
 
     #[test]
     fn the_definition_holds_together() {
-        Args::command().debug_assert();
+        <Args as clap::CommandFactory>::command().debug_assert();
     }
 }

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args as Flags;
 use load::formats::read_text;
 use plan::audit::{Finding, Verdict, audit, audit_all};
 use plan::claim::{Claim, ClaimText, Document, FOUNDING};
 use serde_json::{Value, json};
 
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, UsageError, of_file};
 use crate::{catalogue, output};
 
 /// `drumfire audit`.
@@ -173,7 +173,7 @@ fn documents(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit
             continue;
         }
         let name = file.display().to_string();
-        let text = read_text(file).with_context(|| format!("cannot read {name}"))?;
+        let text = read_text(file).map_err(|error| of_file(&name, error))?;
         texts.push((name, text));
     }
     let usage = |error: plan::claim::ClaimError| UsageError(error.to_string());

@@ -90,6 +90,8 @@ pub struct Bench {
     pub stop: Stop,
     /// The logs that jobs want are written, but for those of a model, which has no single I/Os.
     pub logged: bool,
+    /// JSON Lines of all runs that could not be written.
+    pub lost: show::Lost,
     volumes: Volumes,
     systems: Systems,
 }
@@ -101,6 +103,7 @@ pub struct Ready {
     runner: Box<dyn Runner>,
     /// Ends it early.
     stop: Stop,
+    lost: show::Lost,
     /// Targets that are there for the run.
     server: Option<serve::Server>,
 }
@@ -113,6 +116,7 @@ impl Bench {
             allowed,
             stop: Stop::default(),
             logged: false,
+            lost: show::Lost::default(),
             volumes,
             systems: Systems::default(),
         }
@@ -142,14 +146,14 @@ impl Bench {
 
     /// Opens or makes what a step drives.
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
-        let stop = self.stop.clone();
+        let (stop, lost) = (self.stop.clone(), self.lost.clone());
         let engine = || Engine { stop: self.stop.clone(), scribe: None };
         match Maker::of(job)? {
             Maker::Nobody => {
                 let spec = self.volumes.spec(job, step, &self.allowed)?;
                 let scribe = self.logged.then(|| logs::scribe(step, &spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { spec, runner, stop, server: None })
+                Ok(Ready { spec, runner, stop, lost, server: None })
             }
             Maker::Race => {
                 race::check(job)?;
@@ -157,12 +161,12 @@ impl Bench {
                 let (spec, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
                 let scribe = self.logged.then(|| logs::scribe(step, &spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { spec, runner, stop, server: Some(server) })
+                Ok(Ready { spec, runner, stop, lost, server: Some(server) })
             }
             Maker::Simulate => {
                 let (spec, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
                 simulator.stop = self.stop.clone();
-                Ok(Ready { spec, runner: Box::new(simulator), stop, server: None })
+                Ok(Ready { spec, runner: Box::new(simulator), stop, lost, server: None })
             }
         }
     }
@@ -196,13 +200,17 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     if bench.logged {
         logs::check(job)?;
     }
+    let word = Maker::of(job)?.word();
+    let new = |out: Option<&Path>| Folder::new(out, word, drive.replace);
+    // Whether it is ours is known before anything is made or measured.
+    let named = drive.out.as_deref().map(|out| new(Some(out))).transpose()?;
     let many = job.steps.len() > 1;
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
     let steps = steps.collect::<Result<Vec<Ready>>>()?;
     if bench.logged {
         logs::begin(job)?;
     }
-    let folder = Folder::new(drive.out.as_deref(), Maker::of(job)?.word())?;
+    let folder = named.map_or_else(|| new(None), Ok)?;
     signal::stop_on_signal(&bench.stop)?;
     let mut results: Vec<RunResult> = Vec::new();
     let mut right = true;
@@ -225,6 +233,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     if many && drive.json {
         show::print_steps(&results)?;
     }
+    bench.lost.check(drive)?;
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, drive.strict));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
@@ -250,7 +259,8 @@ pub fn one(
     if spec.workers.iter().any(|worker| worker.shift.cache.read) {
         output::note("drumfire: reads files into the page cache first");
     }
-    let mut live = show::Keeping::new(show::view(drive, color)?, &folder, &name);
+    let lost = ready.lost.clone();
+    let mut live = show::Keeping::new(show::view(drive, color, &lost)?, &folder, &name);
     let again = drive
         .ceiling
         .then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone(), scribe: None }));

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use load::formats::read_text;
 use plan::catalogue::{Catalogue, Class, Figure, Part, QUANTITIES, pretty, quantity_named};
 use serde_json::json;
 
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, UsageError, of_file};
 use crate::output::print;
 
 /// `drumfire catalogue`.
@@ -67,7 +67,7 @@ pub fn read(files: &[PathBuf]) -> Result<Catalogue> {
 }
 
 fn add(catalogue: &mut Catalogue, file: &Path) -> Result<()> {
-    let text = read_text(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = read_text(file).map_err(|error| of_file(file.display(), error))?;
     let added = catalogue.add(&file.display().to_string(), &text);
     added.map_err(|error| UsageError(error.to_string()).into())
 }

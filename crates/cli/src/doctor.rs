@@ -12,7 +12,7 @@ use stats::verdict::{self, Wire};
 use stats::{Check, Verdict};
 use volume::{Purpose, Uri, Volume};
 
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::output;
 
 /// `drumfire doctor`.
@@ -32,7 +32,8 @@ pub struct Args {
 /// How long the host is watched.
 const WATCHED: Duration = Duration::from_secs(1);
 
-/// Prints what it finds; fails if nothing can run here, or a volume cannot be opened.
+/// Prints what it finds; fails if nothing can run here, or a volume cannot be opened. What is no
+/// volume at all is said before anything is looked at.
 pub fn main(args: &Args) -> Result<Exit> {
     let features = Features::probe()?;
     let mut opened: Vec<(String, Arc<dyn Volume>)> = Vec::new();
@@ -42,6 +43,10 @@ pub fn main(args: &Args) -> Result<Exit> {
         let volume = match volume::open(&uri, Purpose::Read) {
             Ok(volume) => volume,
             Err(error) => {
+                let error = anyhow::Error::new(error);
+                if exit::of_error(&error) == Exit::Usage {
+                    return Err(error);
+                }
                 output::note(format_args!("drumfire: {error}"));
                 closed += 1;
                 continue;

@@ -1,5 +1,7 @@
 //! How the program ends: numbers that scripts rely on.
 
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use stats::{RunResult, Verdict};
@@ -83,7 +85,27 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// What an error comes to: wrong arguments, or a failure.
+/// An error of a file that the user names. That there is none of this name, or one of another kind,
+/// is a wrong argument, as is a file without sense; a disk that does not read is a failure.
+pub fn of_file(name: impl Display, error: io::Error) -> anyhow::Error {
+    let words = format!("cannot read {name}");
+    match is_named_wrongly(&error) {
+        true => UsageError(format!("{words}: {error}")).into(),
+        false => anyhow::Error::new(error).context(words),
+    }
+}
+
+/// Whether a name is to blame: nothing is there, or what keeps no bytes, or no text.
+fn is_named_wrongly(error: &io::Error) -> bool {
+    use ErrorKind::{
+        InvalidData, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
+    };
+    [NotFound, IsADirectory, NotADirectory, InvalidData, InvalidInput, InvalidFilename]
+        .contains(&error.kind())
+}
+
+/// What an error comes to: wrong arguments, or a failure. Wrong is whatever was typed, or stands in
+/// a file that was named, and can be mended there; all else is the world's failure.
 pub fn of_error(error: &anyhow::Error) -> Exit {
     let usage = error.chain().any(|cause| {
         cause.is::<UsageError>()
@@ -114,7 +136,12 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
                         | volume::OpenError::Precious { .. }
                         | volume::OpenError::InUse { .. }
                         | volume::OpenError::TooSmall(..)
+                        | volume::OpenError::Profile(_)
                 )
+            )
+            || matches!(
+                cause.downcast_ref::<volume::OpenError>(),
+                Some(volume::OpenError::File { error, .. }) if is_named_wrongly(error)
             )
     });
     if usage { Exit::Usage } else { Exit::Failed }

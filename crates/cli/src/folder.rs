@@ -1,12 +1,17 @@
 //! The folder of a run: the result first, then its renderings.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use stats::RunResult;
+
+use crate::exit::UsageError;
+
+/// What a folder with a result holds, and one whose run was cut before its first result.
+const KEPT: [&str; 4] = ["sweep.json", "result.json", "job.toml", "step-1"];
 
 /// The folder of a run, made before the run so that no result is lost for want of one. If nothing
 /// came into it, it goes again, and so do those above that were made for it.
@@ -15,29 +20,97 @@ pub struct Folder {
     path: PathBuf,
     /// Those that were not there before, from the inside.
     made: Vec<PathBuf>,
+    /// Keeps other runs out as long as it is open.
+    _lock: Option<File>,
 }
 
 impl Folder {
-    /// In a place that the user names, or one of its own that tells `name` and time.
-    pub fn new(out: Option<&Path>, name: &str) -> Result<Folder> {
-        match out {
-            Some(path) => Folder::at(path),
-            None => {
-                let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
-                Folder::at(&unused(Path::new("drumfire-runs"), &format!("{time}-{name}")))
-            }
+    /// In a place that the user names, or one of its own that tells `name` and time. Nobody else
+    /// has it at the same time, and one with a result is taken only to `replace` that.
+    pub fn new(out: Option<&Path>, name: &str, replace: bool) -> Result<Folder> {
+        let Some(path) = out else {
+            let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
+            return unused(Path::new("drumfire-runs"), &format!("{time}-{name}"));
+        };
+        refuse_kept(path, replace)?;
+        let mut folder = Folder::at(path)?;
+        folder._lock = lock(path)?;
+        // Who had it until now has left a result.
+        refuse_kept(path, replace)?;
+        if replace {
+            clear(path, 0)?;
         }
+        Ok(folder)
     }
 
     /// In a certain place.
     pub fn at(path: &Path) -> Result<Folder> {
         let made = path.ancestors().take_while(|above| !above.exists()).map(Path::to_owned);
-        let folder = Folder { path: path.to_owned(), made: made.collect() };
+        let folder = Folder { path: path.to_owned(), made: made.collect(), _lock: None };
         fs::create_dir_all(path)
             .with_context(|| format!("cannot make the run's folder {}", path.display()))?;
         Ok(folder)
     }
 }
+
+/// Refuses a folder that holds a result, unless that is to be replaced; one of a sweep is not
+/// replaced by anything else.
+pub fn refuse_kept(folder: &Path, replace: bool) -> Result<(), UsageError> {
+    let kept = KEPT.into_iter().find(|name| folder.join(name).exists());
+    let folder = folder.display();
+    match kept {
+        Some("sweep.json") => {
+            Err(UsageError(format!("{folder} holds a sweep: give another --out")))
+        }
+        Some(name) if !replace => {
+            let why = format!("{folder} holds a run, {name}: give another --out, or --replace");
+            Err(UsageError(why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keeps other runs out of a folder. Where folders cannot be locked, as on some file systems of
+/// other hosts, nobody is.
+fn lock(folder: &Path) -> Result<Option<File>> {
+    let file = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            let why = format!("{}: another run writes there: give another --out", folder.display());
+            Err(UsageError(why).into())
+        }
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// Removes the results in a folder and in those of its steps or cells: what is left by a run that
+/// is cut must not be taken for its own. A job that may be what is run stays.
+pub fn clear(folder: &Path, depth: usize) -> Result<()> {
+    let told = || format!("cannot replace what {} holds", folder.display());
+    for name in ["sweep.json", "result.json", "report.txt"] {
+        match fs::remove_file(folder.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(told);
+            }
+            _ => {}
+        }
+    }
+    if depth == DEPTH {
+        return Ok(());
+    }
+    for inside in fs::read_dir(folder).with_context(told)?.flatten() {
+        if inside.file_type().is_ok_and(|kind| kind.is_dir())
+            && KEPT.iter().any(|name| inside.path().join(name).exists())
+        {
+            clear(&inside.path(), depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Folders with results stand at most so deep in that of a sweep: a cell, its runs, their steps.
+const DEPTH: usize = 3;
 
 impl Deref for Folder {
     type Target = Path;
@@ -54,11 +127,26 @@ impl Drop for Folder {
     }
 }
 
-/// A name that no other run of the same second has.
-fn unused(parent: &Path, name: &str) -> PathBuf {
+/// A folder that no other run of the same second has.
+fn unused(parent: &Path, name: &str) -> Result<Folder> {
+    let mut above = Folder::at(parent)?;
     let numbered = (2..).map(|n| parent.join(format!("{name}-{n}")));
-    let mut names = std::iter::once(parent.join(name)).chain(numbered);
-    names.find(|path| !path.exists()).expect("numbers do not end")
+    for path in std::iter::once(parent.join(name)).chain(numbered) {
+        match fs::create_dir(&path) {
+            // It is there, and another's.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                let told = || format!("cannot make the run's folder {}", path.display());
+                return Err(error).with_context(told);
+            }
+            Ok(()) => {
+                let mut made = vec![path.clone()];
+                made.append(&mut above.made);
+                return Ok(Folder { path, made, _lock: None });
+            }
+        }
+    }
+    unreachable!("numbers do not end")
 }
 
 /// Writes `result.json`, then `report.txt` and `job.toml`.

@@ -3,11 +3,11 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use load::formats::{Reading, Remote, Storage, Surroundings, fio, icf, read_old_text};
 use volume::{FileUri, NvmeUri, Purpose, Session, Uri};
 
-use crate::exit::UsageError;
+use crate::exit::{UsageError, of_file};
 use crate::output;
 
 /// What a job file is written in.
@@ -51,7 +51,7 @@ pub fn read(
         Format::Toml => false,
     };
     let text = read_old_text(Path::new(name), only_words);
-    let text = text.with_context(|| format!("cannot read {name}"))?;
+    let text = text.map_err(|error| of_file(name, error))?;
     read_as(format, name, &text, volumes, seconds)
 }
 

@@ -7,10 +7,10 @@ use load::formats::{Note, Treatment};
 use load::presets;
 use load::spec::{Group, JobSpec, MAKER, open_trace};
 
-use crate::args::{self, Run};
+use crate::args::Run;
 use crate::exit::UsageError;
 use crate::foreign::{self, Format};
-use crate::{output, settings};
+use crate::{output, settings, typed};
 
 /// What the command line asks for.
 pub struct Asked {
@@ -126,7 +126,7 @@ pub const DECIDED: [&str; 12] = [
 /// Refuses the first of these flags that was typed: nothing that is asked for is left aside in
 /// silence. `what` decides it instead.
 pub fn refuse_beside<'a>(what: &str, flags: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    let typed = args::typed();
+    let typed = typed::typed();
     match flags.into_iter().find(|flag| typed.iter().any(|name| name == flag)) {
         None => Ok(()),
         Some(flag) => {
@@ -151,7 +151,7 @@ fn of_preset(run: &Run) -> Result<JobSpec> {
     let drive = &run.drive;
     let shape = DECIDED.into_iter().filter(|flag| !AMOUNTS.contains(flag));
     refuse_beside(&format!("--preset {name}"), shape)?;
-    let typed = args::typed();
+    let typed = typed::typed();
     let typed = |flag: &str| typed.iter().any(|name| name == flag);
     let mut job: JobSpec = toml::from_str(preset.job).context("the preset")?;
     let workers = (run.volumes.len() as u32).saturating_mul(run.workers);

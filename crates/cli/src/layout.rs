@@ -10,10 +10,11 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use block::print_size;
 use load::spec::{Content, Group, JobSpec, LaidOut};
 use load::{FirstContent, Stop};
+use rustix::fs::statvfs;
 use volume::{FileUri, OpenError, Uri};
 
 use crate::exit::UsageError;
@@ -163,6 +164,32 @@ pub fn make(
     Ok(Some(names))
 }
 
+/// Refuses to write more than there is room for on any of the file systems.
+pub fn has_room(job: &JobSpec, as_fio: bool) -> Result<()> {
+    // By the number of each: what is to be written, what is free, and a file there.
+    let mut wanted: BTreeMap<u64, (u64, u64, &Path)> = BTreeMap::new();
+    let missing = missing(job, as_fio);
+    for (path, making) in missing.iter().filter(|(_, making)| making.written) {
+        // Its folder, or where that will be made.
+        let folder = path.ancestors().skip(1).find(|above| above.exists());
+        let folder = folder.unwrap_or(Path::new("."));
+        let (Ok(about), Ok(system)) = (fs::metadata(folder), statvfs(folder)) else { continue };
+        let free = system.f_bavail.saturating_mul(system.f_frsize);
+        let (sum, ..) = wanted.entry(about.dev()).or_insert((0, free, path));
+        *sum = sum.saturating_add(making.size_bytes);
+    }
+    for (sum, free, path) in wanted.into_values() {
+        ensure!(
+            sum <= free,
+            "{}: {} are to be written first, and {} are free there",
+            path.display(),
+            print_size(sum),
+            print_size(free >> 20 << 20),
+        );
+    }
+    Ok(())
+}
+
 /// Files that hold something and are made longer, with the length that each is to have.
 pub fn longer(job: &JobSpec) -> Vec<(PathBuf, u64)> {
     let grows = job.laid_out.iter().filter(|file| file.grows && short(file).is_some());
@@ -190,14 +217,24 @@ fn fits(file: &LaidOut) -> Result<()> {
     }
 }
 
-/// Makes the folders of the files of a job that are made when they are missing, as fio does.
-pub fn folders(job: &JobSpec) -> Result<()> {
+/// Makes the folders of the files of a job of fio's that are made when they are missing, as fio
+/// does, and says so. Where a job of our own lays files out, their folders are there.
+pub fn folders(job: &JobSpec, as_fio: bool) -> Result<()> {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     let laid_out = job.laid_out.iter().map(|file| PathBuf::from(&file.path));
     for path in groups.flat_map(files).map(|(path, _)| path).chain(laid_out) {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+            let name = folder.display();
+            if folder.exists() {
+                continue;
+            }
+            if !as_fio {
+                let file = path.display();
+                let why = format!("{file} is to be laid out, and {name} is missing: make it first");
+                return Err(UsageError(why).into());
+            }
+            output::note(format_args!("drumfire: makes the folder {name} first, as fio does"));
+            fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {name}"))?;
         }
     }
     Ok(())

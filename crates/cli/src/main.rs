@@ -32,14 +32,22 @@ mod show;
 mod signal;
 mod simulate;
 mod sweep;
-
-use clap::Parser;
+mod typed;
 
 use crate::args::{Args, Command};
 
 fn main() -> std::process::ExitCode {
-    let args = Args::parse();
-    let outcome = match args.command {
+    match typed::parse().map_err(anyhow::Error::from).and_then(run) {
+        Ok(exit) => exit.code(),
+        Err(error) => {
+            output::note(format_args!("drumfire: {error:#}"));
+            exit::of_error(&error).code()
+        }
+    }
+}
+
+fn run(args: Args) -> anyhow::Result<exit::Exit> {
+    match args.command {
         Command::Race(race) => race::main(&race, args.color),
         Command::Serve(serve) => serve::main(&serve),
         Command::Run(run) => run::main(&run, args.color),
@@ -54,12 +62,5 @@ fn main() -> std::process::ExitCode {
         Command::Simulate(of) => simulate::main(&of, args.color),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Plan(args) => plan::main(&args),
-    };
-    match outcome {
-        Ok(exit) => exit.code(),
-        Err(error) => {
-            output::note(format_args!("drumfire: {error:#}"));
-            exit::of_error(&error).code()
-        }
     }
 }

@@ -2,9 +2,13 @@
 //! nothing, and it ends neither a run nor a target.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, StdoutLock, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 
 use anyhow::{Context, Result};
+use rustix::io::Errno;
 
 /// Prints a text to standard output, [`plain`].
 pub fn print(text: &str) -> Result<()> {
@@ -15,9 +19,20 @@ pub fn print(text: &str) -> Result<()> {
 pub fn write(fill: impl FnOnce(&mut StdoutLock<'static>) -> io::Result<()>) -> Result<()> {
     let mut out = io::stdout().lock();
     match fill(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if is_unread(&error, &out) => Ok(()),
         written => written.context("cannot print"),
     }
+}
+
+/// Whether an error of `out` only says that nobody reads there: a pipe without a reader, or a
+/// terminal that went away, which is "input/output error". Of a file that one is of the disk.
+pub fn is_unread(error: &io::Error, out: &impl AsFd) -> bool {
+    let is_device = || {
+        let file = out.as_fd().try_clone_to_owned().map(File::from);
+        file.and_then(|file| file.metadata()).is_ok_and(|of| of.file_type().is_char_device())
+    };
+    let is_gone = error.raw_os_error() == Some(Errno::IO.raw_os_error());
+    error.kind() == io::ErrorKind::BrokenPipe || is_gone && is_device()
 }
 
 /// A line of diagnostics on standard error. `eprintln` panics where nobody reads it.

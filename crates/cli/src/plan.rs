@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use load::formats::read_text;
 use plan::bill::{Bill, Group, Work, shipped, shipped_names};
@@ -15,7 +15,7 @@ use plan::system::PlanError;
 use plan::unit::{Amount, Dimension};
 
 use crate::catalogue::read;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, UsageError, of_file};
 use crate::folder;
 use crate::simulate::{self, System};
 
@@ -62,10 +62,10 @@ pub struct Args {
     pub system: Flagged,
     /// Most dollars for drives and adapters of a search.
     #[arg(long, value_name = "DOLLARS", requires = "goal", conflicts_with_all = GIVEN)]
-    pub price_max: Option<f64>,
+    pub price_max: Option<String>,
     /// Most watts of drives and adapters of a search.
     #[arg(long, value_name = "WATTS", requires = "goal", conflicts_with_all = GIVEN)]
-    pub power_max: Option<f64>,
+    pub power_max: Option<String>,
     /// How often the figures are drawn from their intervals.
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub draws: u32,
@@ -159,7 +159,11 @@ pub fn main(args: &Args) -> Result<Exit> {
         return Err(UsageError(format!("{flag}: {file} says that; change it there")).into());
     }
     match (&args.bill, &args.system.drive, goal) {
-        (None, None, Some(goal)) => searched::searched(args, goal, catalogue),
+        (None, None, Some(goal)) => {
+            let price = amount("--price-max", &args.price_max, Dimension::MONEY, (1e-3, 1e15))?;
+            let power = amount("--power-max", &args.power_max, Dimension::POWER, (1e-3, 1e15))?;
+            searched::searched(args, goal, (price, power), catalogue)
+        }
         (None, None, None) => {
             let wants = "a bill, --compare with bills, --drive for a prediction, or --goal for a \
                 search";
@@ -168,6 +172,11 @@ pub fn main(args: &Args) -> Result<Exit> {
         (Some(file), ..) => predicted::predicted(args, goal, &read_bill(file, &catalogue)?),
         _ => predicted::predicted(args, goal, &bill(&args.system, catalogue)?),
     }
+}
+
+/// A share in percent as it was asked for, with as many digits as say something.
+pub fn percent(share: f64) -> f64 {
+    (share * 1e4).round() / 1e2
 }
 
 /// An amount of a flag: bare, or with the unit that belongs there.
@@ -190,11 +199,6 @@ fn amount(
 
 /// What flags allow beyond their types.
 fn check(args: &Args) -> Result<(), UsageError> {
-    for (flag, given) in [("--price-max", args.price_max), ("--power-max", args.power_max)] {
-        if given.is_some_and(|most| !(most > 0.0 && most.is_finite())) {
-            return Err(UsageError(format!("{flag}: a number above nought")));
-        }
-    }
     if !(10..=DRAWS_MAX).contains(&args.draws) {
         return Err(UsageError(format!("--draws: 10 to {DRAWS_MAX}")));
     }
@@ -225,8 +229,9 @@ fn read_bill(file: &Path, catalogue: &Catalogue) -> Result<Bill> {
     let name = file.display().to_string();
     let text = match (read_text(file), shipped(&name)) {
         (Err(_), Some(text)) => text.to_owned(),
-        (text, _) => text.with_context(|| {
-            format!("cannot read {name}; name a file, or one of {}", shipped_names())
+        (text, _) => text.map_err(|error| {
+            let known = format!("{name}; name a file, or one of {}", shipped_names());
+            of_file(known, error)
         })?,
     };
     let bill = Bill::read(&name, &text, catalogue);

@@ -25,6 +25,9 @@ const MANAGERS: usize = 2;
 /// Most volumes of a race, and most workers.
 const MOST: u64 = 4096;
 
+/// To fill so much takes a moment in which nothing else is seen.
+const SEEN_BYTES: u64 = 256 << 20;
+
 /// Runs the race.
 pub fn main(race: &Race, color: Color) -> Result<Exit> {
     bench::go(&job(race)?, Allowed::default(), &race.drive, color)
@@ -197,6 +200,10 @@ fn start_targets(
     let names: Vec<(String, u8)> = (1..=race.targets)
         .flat_map(|target| (1..=race.volumes as u8).map(move |lun| (target_name(target), lun)))
         .collect();
+    if race.volume_size.saturating_mul(names.len() as u64) >= SEEN_BYTES {
+        let (count, size) = (names.len(), print_size(race.volume_size));
+        output::note(format_args!("drumfire: prepares {count} volumes of {size} …"));
+    }
     let volumes = filled_volumes(race, seed, names.len())?;
     let identity = Identity::of_process();
     let exports = names.iter().zip(volumes).map(|((target, lun), volume)| {

@@ -1,15 +1,17 @@
 //! `drumfire report`: a result again, in another form.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::{Args as Flags, ValueEnum};
+use serde_json::error::Category;
 use stats::RunResult;
 use stats::sweep::{CellRun, SweepResult};
 
 use crate::args::Color;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, UsageError, of_file};
 use crate::{output, show, sweep};
 
 /// `drumfire report`.
@@ -141,7 +143,9 @@ pub fn read(run: &Path) -> Result<Vec<RunResult>> {
             true => " (one that is killed in its first seconds has none)",
             false => "",
         };
-        bail!("{} holds no result.json: name the folder of a run{early}", run.display());
+        let run = run.display();
+        let why = format!("{run} holds no result.json: name the folder of a run{early}");
+        return Err(UsageError(why).into());
     }
     Ok(results)
 }
@@ -149,11 +153,23 @@ pub fn read(run: &Path) -> Result<Vec<RunResult>> {
 /// Reads one `result.json`.
 pub fn read_document(path: &Path) -> Result<RunResult> {
     use std::io::Read;
-    let read = || -> Result<RunResult> {
-        let mut text = Vec::new();
-        let file = std::fs::File::open(path)?;
-        file.take(DOCUMENT_MAX_BYTES).read_to_end(&mut text)?;
-        Ok(report::json::read(&text)?)
-    };
-    read().with_context(|| format!("cannot read {}", path.display()))
+    let name = path.display();
+    let mut text = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(DOCUMENT_MAX_BYTES).read_to_end(&mut text))
+        .map_err(|error| of_file(&name, error))?;
+    report::json::read(&text).map_err(|error| {
+        let why = match (error.classify(), is_document(&text)) {
+            (Category::Syntax | Category::Eof, _) => format!("it is no JSON: {error}"),
+            // It is one of ours, of another version or spoilt.
+            (_, true) => error.to_string(),
+            (_, false) => "it holds something else than the result of a run".to_owned(),
+        };
+        UsageError(format!("cannot read {name}: {why}")).into()
+    })
+}
+
+/// Whether a text is a document of ours, be it a spoilt one.
+fn is_document(text: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(text).is_ok_and(|it| it["schema_version"].is_u64())
 }

@@ -14,20 +14,25 @@ use crate::args::{Color, Run};
 use crate::bench::{self, Allowed, Bench, CORES};
 use crate::exit::{Exit, UsageError};
 use crate::job::Asked;
-use crate::{foreign, job, layout, output, placement, recheck, show, signal};
+use crate::{folder, foreign, job, layout, output, placement, recheck, show, signal};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let Asked { job, cores } = job::of(run)?;
+    refuse_strangers(&run.destroy, job.steps.iter())?;
     let destroy = run.destroy.clone();
     let mut allowed = Allowed { cores, destroy, only_looks: run.verify_only };
     if !run.verify_only {
         let as_fio = foreign::Format::of(&run.volumes[0]) == Some(foreign::Format::Fio);
         if as_fio || !job.laid_out.is_empty() {
             show::check(&run.drive)?;
+            if let Some(out) = &run.drive.out {
+                folder::refuse_kept(out, run.drive.replace)?;
+            }
             let stop = load::Stop::default();
             signal::stop_on_signal(&stop)?;
-            layout::folders(&job)?;
+            layout::has_room(&job, as_fio)?;
+            layout::folders(&job, as_fio)?;
             let Some(made) = layout::make(&job, as_fio, &run.destroy, &stop)? else {
                 return Ok(Exit::Interrupted);
             };
@@ -43,6 +48,22 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let mut bench = Bench::new(allowed, job.steps.iter());
     let specs = job.steps.iter().map(|step| Ok(bench.prepare(&job, step)?.spec));
     recheck::main(run, &specs.collect::<Result<Vec<_>>>()?)
+}
+
+/// Refuses to destroy what no step drives: whoever names the wrong device means another.
+pub fn refuse_strangers<'a>(
+    destroy: &[String],
+    steps: impl Iterator<Item = &'a Step> + Clone,
+) -> Result<(), UsageError> {
+    for what in destroy.iter().filter(|what| !what.is_empty()) {
+        let volumes = steps.clone().flat_map(|step| &step.groups).flat_map(|group| &group.volumes);
+        let mut uris = volumes.filter_map(|text| text.parse::<Uri>().ok());
+        if !uris.any(|uri| volume::is_named(&uri, what)) {
+            let why = format!("--destroy={what}: the job drives no such volume");
+            return Err(UsageError(why));
+        }
+    }
+    Ok(())
 }
 
 /// Volumes that are open: workers, steps and runs that name the same one share it.

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
 
-use crate::exit::UsageError;
+use crate::exit::{UsageError, of_file};
 
 /// Reads a file of TOML. What is wrong with it is said in one line, with file and line.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    let text = std::fs::read_to_string(path).map_err(|error| of_file(&name, error))?;
     toml::from_str(&text).map_err(|error| {
         let line = line_at(&text, error.span().map_or(0, |span| span.start));
         let reason = error.message().lines().collect::<Vec<_>>().join("; ");

@@ -1,8 +1,11 @@
 //! Views and the final word, the same for everything that drives.
 
-use std::fs::OpenOptions;
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use block::Nanos;
@@ -13,7 +16,8 @@ use stats::{Failure, RunResult, Tool};
 
 use crate::args::{Color, Drive};
 use crate::exit::UsageError;
-use crate::{folder, output};
+use crate::folder::Folder;
+use crate::{folder, output, signal};
 
 /// Refuses what wants stdout twice.
 pub fn check(drive: &Drive) -> Result<(), UsageError> {
@@ -24,18 +28,71 @@ pub fn check(drive: &Drive) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// The view while it runs, and JSON Lines beside it if they are wanted.
-pub fn view(drive: &Drive, color: Color) -> Result<Box<dyn Live>> {
+/// The view while it runs, and JSON Lines beside it if they are wanted. Lines that could not be
+/// written are `lost`.
+pub fn view(drive: &Drive, color: Color, lost: &Lost) -> Result<Box<dyn Live>> {
     let Some(path) = &drive.json_lines else { return Ok(view_alone(drive, color)) };
     let out: Box<dyn Write> = match path.to_str() {
-        Some("-") => Box::new(io::stdout()),
+        Some("-") => Box::new(LinesOut { out: io::stdout(), lost: lost.clone() }),
         // The steps of a job follow each other in one file.
         _ => {
             let file = OpenOptions::new().create(true).append(true).open(path);
-            Box::new(file.with_context(|| format!("cannot write {}", path.display()))?)
+            let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+            Box::new(LinesOut { out: file, lost: lost.clone() })
         }
     };
     Ok(Box::new(Beside { view: view_alone(drive, color), lines: JsonLines::new(out) }))
+}
+
+/// JSON Lines that could not be written: how many, and why the first.
+#[derive(Clone, Debug, Default)]
+pub struct Lost(Rc<RefCell<Option<(u64, io::Error)>>>);
+
+impl Lost {
+    /// Whether all lines are where they belong. It is told at the end: no run ends for a line.
+    pub fn check(&self, drive: &Drive) -> Result<()> {
+        let (Some((count, error)), Some(path)) = (self.0.take(), &drive.json_lines) else {
+            return Ok(());
+        };
+        let path = path.display();
+        Err(error).with_context(|| format!("--json-lines {path}: {count} lines are missing"))
+    }
+
+    fn note(&self, error: io::Error) {
+        let mut lost = self.0.borrow_mut();
+        *lost = match lost.take() {
+            Some((count, first)) => Some((count + 1, first)),
+            None => Some((1, error)),
+        };
+    }
+}
+
+/// Where JSON Lines go, each in one piece.
+struct LinesOut<W> {
+    out: W,
+    lost: Lost,
+}
+
+impl<W: Write + AsFd> Write for LinesOut<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let file = self.out.as_fd().try_clone_to_owned().map(File::from);
+        let file = file.ok().filter(|file| file.metadata().is_ok_and(|of| of.is_file()));
+        let before = file.as_ref().and_then(|file| file.metadata().ok()).map(|of| of.len());
+        if let Err(error) = self.out.write_all(line).and_then(|()| self.out.flush()) {
+            if let (Some(file), Some(before)) = (file, before) {
+                // What is left of half a line would spoil the next.
+                let _ = file.set_len(before);
+            }
+            if !output::is_unread(&error, &self.out) {
+                self.lost.note(error);
+            }
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A view, and JSON Lines of the same.
@@ -81,9 +138,10 @@ fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
         return Box::new(report::Silent);
     }
     let draws = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-    let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    let is_terminal =
+        io::stdout().is_terminal() && io::stdin().is_terminal() && io::stderr().is_terminal();
     if is_terminal && draws && !lines_on_stdout(drive) {
-        match report::FullScreen::open(paint(color)) {
+        match report::FullScreen::open(paint(color), signal::heed) {
             Ok(screen) => return Box::new(screen),
             Err(error) => output::note(format_args!("drumfire: no full screen: {error}")),
         }
@@ -199,14 +257,18 @@ pub fn finish(
 ) -> Result<()> {
     result.tool = tool();
     result.job.name = name.to_owned();
+    let print = print && !lines_on_stdout(drive);
     let kept = folder::write(folder, result);
+    if kept.is_err() {
+        keep_elsewhere(result, folder, print);
+    }
     if let Some(partial) = &result.partial {
         output::note(format_args!("drumfire: partial result: {partial}"));
     }
     if let Some(failed) = report::failures::line(result) {
         output::note(format_args!("drumfire: {failed}"));
     }
-    if !print || lines_on_stdout(drive) {
+    if !print {
         return kept;
     }
     let printed = output::write(|out| match drive.json {
@@ -220,6 +282,32 @@ pub fn finish(
         }
     });
     printed.and(kept)
+}
+
+/// Keeps a result that its folder does not take where there may be room, and says where. If there
+/// is none, what is printed is all, and that is done here unless it is `printed` anyway.
+fn keep_elsewhere(result: &RunResult, folder: &Path, printed: bool) {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
+    let places = [Some(std::env::temp_dir()), state, home];
+    let name = format!("drumfire-{}-{}", result.started.replace(':', "-"), std::process::id());
+    for place in places.into_iter().flatten() {
+        let place = place.join(&name);
+        let Ok(elsewhere) = Folder::at(&place) else { continue };
+        if folder::write(&elsewhere, result).is_ok() {
+            let (folder, place) = (folder.display(), place.display());
+            output::note(format_args!("drumfire: {folder} takes no result: it is in {place}"));
+            return;
+        }
+    }
+    let folder = folder.display();
+    output::note(format_args!(
+        "drumfire: {folder} takes no result, nor do other places: what is printed is all of it"
+    ));
+    let mut text = Vec::new();
+    if !printed && report::text::write(result, Paint::PLAIN, &mut text).is_ok() {
+        output::note(String::from_utf8_lossy(&text).trim_end());
+    }
 }
 
 /// Colour for stdout.

@@ -1,42 +1,139 @@
 //! Ctrl-C, termination, and a terminal that goes away.
+//!
+//! The first SIGINT or SIGTERM asks for an end in order: what is under way is completed, and the
+//! result is kept. The second one ends the program within [`LAST_WORDS`], whatever else hangs, and
+//! the third one now. SIGHUP asks for an end in order, however often it comes: the kernel and a
+//! shell both send it.
 
 use std::io;
-use std::sync::mpsc::{self, Receiver};
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use load::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use report::{Wish, give_terminal_back};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
-/// SIGINT, SIGTERM and SIGHUP ask for an end in order; asked twice, the end comes at once.
+/// How long a result that need not wait for anything may take to be kept.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a terminal may take to be given back before the program ends.
+const GIVING_BACK: Duration = Duration::from_millis(200);
+/// What the program ends with.
+const INTERRUPTED: i32 = 130;
+
+/// Those that are told.
+static LISTENERS: Mutex<Vec<Listener>> = Mutex::new(Vec::new());
+/// How often the user asked for an end.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+enum Listener {
+    Run(Stop),
+    Server(Sender<()>),
+}
+
+/// SIGINT, SIGTERM and SIGHUP ask for an end in order.
 pub fn stop_on_signal(stop: &Stop) -> io::Result<()> {
-    let mut signals = Signals::new(heeded())?;
-    let stop = stop.clone();
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        signals.forever().for_each(|_| stop.ask());
-    })?;
-    Ok(())
+    tell(Listener::Run(stop.clone()))
 }
 
 /// Receives one word when SIGINT, SIGTERM or SIGHUP comes.
 pub fn on_signal() -> io::Result<Receiver<()>> {
-    let mut signals = Signals::new(heeded())?;
     let (send, receive) = mpsc::channel();
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for _ in signals.forever() {
-            if send.send(()).is_err() {
-                return;
-            }
-        }
-    })?;
+    tell(Listener::Server(send))?;
     Ok(receive)
 }
 
-/// Signals that ask for an end. Who began us by `nohup` wants no end when the terminal goes.
-fn heeded() -> Vec<i32> {
-    let ignored = std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+/// What the user of a full screen wants, as if a signal had said it.
+pub fn heed(wish: Wish) {
+    match wish {
+        Wish::Stop => interrupt(),
+        Wish::Gone if !ignores_hang_up() => hang_up(),
+        Wish::Gone => {}
+    }
+}
+
+/// Tells a new listener; the first one has signals heeded.
+fn tell(listener: Listener) -> io::Result<()> {
+    let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if listeners.is_empty() {
+        // Who began us by `nohup` wants no end when the terminal goes.
+        let heeded =
+            if ignores_hang_up() { &[SIGINT, SIGTERM][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
+        let mut signals = Signals::new(heeded)?;
+        // A limit of the length of files (`ulimit -f`) is an error where a file is written.
+        flag::register(SIGXFSZ, Arc::default())?;
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for signal in signals.forever() {
+                if signal == SIGHUP { hang_up() } else { interrupt() }
+            }
+        })?;
+    }
+    listeners.push(listener);
+    Ok(())
+}
+
+/// The user asks for an end.
+fn interrupt() {
+    match ASKED.fetch_add(1, Ordering::SeqCst) {
+        0 => ask(),
+        1 => {
+            // Nothing is waited for any more. Who waits all the same does not keep us.
+            let last = thread::Builder::new().name("last words".to_owned());
+            let begun = last.spawn(|| {
+                thread::sleep(LAST_WORDS);
+                leave();
+            });
+            if begun.is_err() {
+                leave();
+            }
+            ask();
+        }
+        _ => leave(),
+    }
+}
+
+/// The terminal is gone.
+fn hang_up() {
+    if !HUNG_UP.swap(true, Ordering::SeqCst) {
+        ask();
+    }
+}
+
+fn ask() {
+    for listener in LISTENERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        match listener {
+            Listener::Run(stop) => stop.ask(),
+            // One that is gone has ended already.
+            Listener::Server(words) => drop(words.send(())),
+        }
+    }
+}
+
+/// Ends the program, whatever its threads are about. A terminal that takes no more bytes is left
+/// as it is.
+fn leave() -> ! {
+    let (done, given_back) = mpsc::channel();
+    let begun = thread::Builder::new().spawn(move || {
+        give_terminal_back();
+        let _ = done.send(());
+    });
+    if begun.is_ok() {
+        let _ = given_back.recv_timeout(GIVING_BACK);
+    }
+    process::exit(INTERRUPTED)
+}
+
+/// Whether whoever began this program has SIGHUP ignored.
+fn ignores_hang_up() -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         mask.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
-    });
-    if ignored { vec![SIGINT, SIGTERM] } else { vec![SIGINT, SIGTERM, SIGHUP] }
+    })
 }

@@ -16,11 +16,12 @@ use plan::system::PlanError;
 use volume::delay::Profile;
 use volume::{Purpose, Uri};
 
-use crate::args::{self, Color, Drive, Run};
+use crate::args::{Color, Drive, Run};
 use crate::bench::{self, Allowed, Maker};
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, UsageError, of_file};
+use crate::plan::percent;
 use crate::run::{self, Named};
-use crate::{catalogue, job, output};
+use crate::{catalogue, job, output, typed};
 
 /// Shape of every simulated volume.
 const VOLUME: Uri = Uri::Null { bytes: 1 << 40, block_bytes: 512 };
@@ -178,7 +179,7 @@ pub fn keep_files<'a>(
 }
 
 fn keep_file(job: &mut JobSpec, name: &str) -> Result<()> {
-    let text = read_text(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
+    let text = read_text(Path::new(name)).map_err(|error| of_file(name, error))?;
     job.files.insert(name.to_owned(), text);
     Ok(())
 }
@@ -227,7 +228,7 @@ pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
         Ok(text) => Some(text),
         // Perhaps it is one that comes along.
         Err(_) if !name.contains(['/', '.']) => None,
-        Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
+        Err(error) => return Err(of_file(name, error)),
     };
     of_text(name, text.as_deref(), &catalogue::read(parts)?)
 }
@@ -235,8 +236,13 @@ pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
 /// A system by its text, or one that comes along.
 fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<System> {
     let Some(text) = text.or_else(|| shipped(name)) else {
-        let profile = Profile::load(name)
-            .map_err(|why| UsageError(format!("{why}, or of the bills {}", shipped_names())))?;
+        let profile = Profile::load(name).map_err(|why| match catalogue.part(name) {
+            Ok(_) => UsageError(format!(
+                "{name} is a part of the catalogue, of which no profile is known: drumfire plan \
+                 --drive {name} predicts it, and drumfire calibrate makes a profile of runs"
+            )),
+            Err(_) => UsageError(format!("{why}, or of the bills {}", shipped_names())),
+        })?;
         return Ok(System::Profile(profile));
     };
     let is_profile = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("stage"));
@@ -267,11 +273,11 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
         return Ok(Exit::Good);
     }
     let mut text = format!(
-        "{drives} x {}: {} B, {:.0} % reads, {} under way on each; predicted ({})\n  \
+        "{drives} x {}: {} B, {} % reads, {} under way on each; predicted ({})\n  \
          IOPS       {}\n  bandwidth  {}B/s\n  latency    {:.1} us on average\n",
         profile.name,
         work.size_bytes,
-        work.read_share * 100.0,
+        percent(work.read_share),
         work.outstanding,
         kind.word(),
         Rate(found.iops),
@@ -384,7 +390,7 @@ pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(Run
 
 /// What is not given by a flag is the work of the bill.
 fn work_of(bill: &Bill, drive: &mut Drive) {
-    let typed = args::typed();
+    let typed = typed::typed();
     let defaulted = |flag: &str| !typed.iter().any(|name| name == flag);
     if defaulted("size") {
         drive.size = bill.work.size_bytes as u32;

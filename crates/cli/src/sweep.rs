@@ -22,7 +22,7 @@ use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker};
 use crate::exit::{self, Exit, UsageError};
 use crate::folder::Folder;
-use crate::{folder, job, logs, output, race, show, signal, simulate};
+use crate::{folder, job, logs, output, race, run, show, signal, simulate};
 
 /// `drumfire sweep`.
 #[derive(Flags, Clone, Debug)]
@@ -171,6 +171,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         _ => Failed(format!("{error:#}; to go on: drumfire sweep {}", folder.display())).into(),
     })?;
     print(sweep.document(), drive, color, &folder)?;
+    runs.bench.lost.check(drive)?;
     let missed = sweep.document().found.iter().any(|found| found.rate_per_s.is_none());
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
 }
@@ -178,6 +179,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
 /// What makes the runs of a sweep, if all its cells can be run.
 fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
     let jobs: Vec<JobSpec> = sweep.jobs().collect();
+    run::refuse_strangers(&allowed.destroy, jobs.iter().flat_map(|job| &job.steps))?;
     let mut bench = Bench::new(allowed, jobs.iter().flat_map(|job| &job.steps));
     bench.logged = true;
     jobs.iter().try_for_each(|job| bench.check(job))?;
@@ -217,18 +219,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
                 return Err(UsageError(why).into());
             }
             if is_one(first) {
-                let plan =
-                    ["axis", "repeats", "ladder", "p99", "preset", "seconds", "out", "verify"];
-                let decided = plan.into_iter().chain(job::DECIDED);
-                job::refuse_beside(&first.display().to_string(), decided)?;
-                if args.run.volumes.len() > 1 {
-                    let why = format!("{} names its volumes by itself", first.display());
-                    return Err(UsageError(why).into());
-                }
-                let lock = lock(first)?;
-                let sweep = resume(first)?;
-                let bench = bench_of(&sweep, allowed(args.run.cores.clone()))?;
-                return Ok(Begun { sweep, folder: Folder::at(first)?, bench, lock });
+                return taken_up(first, &args.run, allowed(args.run.cores.clone()));
             }
             let asked = job::of(&Run { drive: drive.clone(), ..args.run.clone() })?;
             (asked.job, allowed(asked.cores))
@@ -239,18 +230,40 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     let there = drive.out.as_deref().filter(|out| is_one(out));
     let Some(there) = there else {
         let bench = bench_of(&new, allowed)?;
-        let folder = Folder::new(drive.out.as_deref(), "sweep")?;
+        let folder = Folder::new(drive.out.as_deref(), "sweep", drive.replace)?;
         let lock = lock(&folder)?;
         return Ok(Begun { sweep: new, folder, bench, lock });
     };
     let lock = lock(there)?;
+    if drive.replace {
+        let bench = bench_of(&new, allowed)?;
+        folder::clear(there, 0)?;
+        return Ok(Begun { sweep: new, folder: Folder::at(there)?, bench, lock });
+    }
     let sweep = resume(there)?;
     if !sweep.has_plan_of(&new) {
-        let why = format!("{} holds another sweep: give another --out", there.display());
+        let there = there.display();
+        let why = format!("{there} holds another sweep: give another --out, or --replace");
         return Err(UsageError(why).into());
     }
     let bench = bench_of(&sweep, allowed)?;
     Ok(Begun { sweep, folder: Folder::at(there)?, bench, lock })
+}
+
+/// The sweep in a folder, which decides all that flags could.
+fn taken_up(folder: &Path, run: &Run, allowed: Allowed) -> Result<Begun> {
+    let plan =
+        ["axis", "repeats", "ladder", "p99", "preset", "seconds", "out", "replace", "verify"];
+    let decided = plan.into_iter().chain(job::DECIDED);
+    job::refuse_beside(&folder.display().to_string(), decided)?;
+    if run.volumes.len() > 1 {
+        let why = format!("{} names its volumes by itself", folder.display());
+        return Err(UsageError(why).into());
+    }
+    let lock = lock(folder)?;
+    let sweep = resume(folder)?;
+    let bench = bench_of(&sweep, allowed)?;
+    Ok(Begun { sweep, folder: Folder::at(folder)?, bench, lock })
 }
 
 /// What the runs of a sweep share.

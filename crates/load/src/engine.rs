@@ -1,12 +1,12 @@
 //! The threads that drive: one core, one reactor, some workers each.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
 use block::{Lane, Nanos, Pool};
-use os::{Core, SharedCompanion, SharedThread, Waker};
+use os::{Core, SharedCompanion, SharedThread, SharedTime, Waker};
 use stats::Interval;
 
 use crate::handover::{Command, Handover, Rest};
@@ -73,8 +73,8 @@ pub(crate) struct Seat {
     pub(crate) handover: Arc<Handover>,
     /// The thread of another loop on this processor, to run beside it.
     pub(crate) shared: Option<SharedThread>,
-    /// Nanoseconds that the other loop takes.
-    pub(crate) companion_ns: Arc<AtomicU64>,
+    /// How the thread's time is split between the loops.
+    pub(crate) shared_time: Arc<SharedTime>,
 }
 
 /// A seat's loop under way.
@@ -141,8 +141,8 @@ fn drive(
     let core = Core::open(Pool::new(POOL.0, POOL.1)).map_err(|error| error.to_string())?;
     let (waker, _) = core.waker().map_err(|error| error.to_string())?;
     if let Some(companion) = companion {
-        let used = Arc::clone(&seat.companion_ns);
-        core.share(companion, used).map_err(|error| error.to_string())?;
+        let time = Arc::clone(&seat.shared_time);
+        core.share(companion, time).map_err(|error| error.to_string())?;
     }
     let lanes = open_lanes(seat, spec, &core)?;
     let mut workers = Vec::new();

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::Nanos;
+use os::SharedTime;
 use os::sample::{self, HostCpu, ThreadUse};
 use stats::live::LiveCpu;
 use stats::{Cpu, Processor};
@@ -17,8 +17,8 @@ pub(crate) struct Threads {
     pub(crate) pollers: Vec<i32>,
     /// Those of the targets, if they are in this process; some may be workers' as well.
     pub(crate) targets: Option<Vec<i32>>,
-    /// What targets took of the time of workers' threads, in nanoseconds.
-    pub(crate) companions_ns: Vec<Arc<AtomicU64>>,
+    /// How the time of workers' threads is split with targets, by the clock.
+    pub(crate) shared_time: Vec<Arc<SharedTime>>,
 }
 
 /// Reads the counters of a run's threads and of the host.
@@ -45,8 +45,10 @@ pub(crate) struct Reading {
     io_workers: Nanos,
     used: ThreadUse,
     target: Option<Nanos>,
-    /// Of the time of the workers' threads that of the targets, by the clock.
+    /// Processor time of the threads that workers and targets share.
     shared: Nanos,
+    /// Time of the same by the clock: that of the targets, and of both.
+    split: [Nanos; 2],
     host: HostCpu,
     each: Vec<HostCpu>,
 }
@@ -61,11 +63,14 @@ impl Meter {
     /// them; they live for seconds, so reading every second sees all.
     pub(crate) fn read(&mut self, now: Nanos) -> Reading {
         let [io_workers, target_helpers] = self.read_helpers();
-        let Threads { initiators, pollers, targets, companions_ns } = &self.threads;
+        let Threads { initiators, pollers, targets, shared_time } = &self.threads;
         let poll = sum(pollers);
         let mut used = used(initiators.iter().chain(pollers));
         used.system_s += io_workers.as_secs_f64();
-        let shared = companions_ns.iter().map(|used| used.load(Ordering::Relaxed)).sum();
+        let add = |of: fn(&SharedTime) -> Nanos| {
+            shared_time.iter().fold(Nanos(0), |sum, time| sum + of(time))
+        };
+        let both = targets.iter().flatten().filter(|thread| initiators.contains(thread));
         let own = |targets: &Vec<i32>| {
             let apart = targets.iter().filter(|thread| !initiators.contains(thread));
             sum(apart) + target_helpers
@@ -77,7 +82,8 @@ impl Meter {
             io_workers,
             used,
             target: targets.as_ref().map(own),
-            shared: Nanos(shared),
+            shared: sum(both),
+            split: [add(SharedTime::companion), add(SharedTime::awake)],
             host: HostCpu::now(),
             each: HostCpu::each_now(),
         }
@@ -136,8 +142,8 @@ impl Reading {
         let cores = |now: Nanos, then: Nanos| now.since(then).as_secs_f64() / seconds;
         let host = self.host.since(&earlier.host);
         let share = |part: f64| (host.total() > 0.0).then(|| part / host.total() * 100.0);
-        let (whole, shared) =
-            (self.initiator.since(earlier.initiator), self.shared.since(earlier.shared));
+        let whole = self.initiator.since(earlier.initiator);
+        let shared = self.targets_part_since(earlier);
         let initiator = whole.since(shared);
         // What a thread of both ends spent in the kernel is split as its whole time is.
         let own = if shared == Nanos(0) { 1.0 } else { initiator.0 as f64 / whole.0.max(1) as f64 };
@@ -169,6 +175,16 @@ impl Reading {
 }
 
 impl Reading {
+    /// What targets used of the processor time of threads that are workers' as well. The clock goes
+    /// on while such a thread is kept from running, in the turns of the targets as in those of the
+    /// workers: theirs is as much of the processor time as of the other.
+    fn targets_part_since(&self, earlier: &Reading) -> Nanos {
+        let used = self.shared.since(earlier.shared);
+        let [targets, both] = [0, 1].map(|part| self.split[part].since(earlier.split[part]));
+        let stretched = both.0 as f64 / used.0.max(1) as f64;
+        Nanos((targets.0 as f64 / stretched.max(1.0)) as u64)
+    }
+
     /// What each processor did between `earlier` and here.
     pub(crate) fn processors_since(&self, earlier: &Reading) -> Vec<Processor> {
         let used = self.each.iter().zip(&earlier.each).map(|(now, then)| now.since(then));
@@ -218,29 +234,33 @@ mod test {
 
     #[test]
     fn what_targets_take_of_a_shared_thread_is_theirs() {
-        let reading = |ms: u64, shared_ms: u64| Reading {
+        let reading = |ms: u64, shared_ms: [u64; 2]| Reading {
             at: Nanos::from_millis(10 * ms),
             initiator: Nanos::from_millis(ms),
             poll: Nanos(0),
             io_workers: Nanos(0),
             used: ThreadUse { system_s: ms as f64 / 2e3, ..ThreadUse::default() },
             target: Some(Nanos::from_millis(ms / 10)),
-            shared: Nanos::from_millis(shared_ms),
+            shared: Nanos::from_millis(ms),
+            split: shared_ms.map(Nanos::from_millis),
             host: HostCpu::default(),
             each: Vec::new(),
         };
         let near = |a: Option<f64>, b: f64| assert!((a.unwrap() - b).abs() < 1e-9, "{a:?}, {b}");
-        let cpu = reading(1000, 600).since(&reading(0, 0), 10);
+        let cpu = reading(1000, [600, 1000]).since(&reading(0, [0, 0]), 10);
         near(cpu.core_us_per_io, 110_000.0);
         near(cpu.initiator_cores, 0.04);
         near(cpu.target_cores, 0.07);
         near(cpu.initiator_system_cores, 0.02);
-        // The clock goes on while a thread is kept from running: there is no more than its time.
-        let cpu = reading(1000, 1100).since(&reading(0, 0), 10);
-        near(cpu.initiator_cores, 0.0);
-        near(cpu.target_cores, 0.11);
+        // The clock goes on while a thread is kept from running, at both ends.
+        let cpu = reading(1000, [6000, 10_000]).since(&reading(0, [0, 0]), 10);
+        near(cpu.initiator_cores, 0.04);
+        near(cpu.target_cores, 0.07);
+        // What is counted of it may lack a little.
+        let cpu = reading(1000, [600, 990]).since(&reading(0, [0, 0]), 10);
+        near(cpu.initiator_cores, 0.04);
         // Without shared threads nothing is split.
-        let cpu = reading(1000, 0).since(&reading(0, 0), 10);
+        let cpu = reading(1000, [0, 0]).since(&reading(0, [0, 0]), 10);
         near(cpu.initiator_cores, 0.1);
         near(cpu.initiator_system_cores, 0.05);
     }

@@ -67,22 +67,53 @@ impl SharedThread {
     }
 }
 
+/// How a thread with a companion spends its time, by the clock. The clock goes on while others have
+/// the processor: of the thread's processor time the companion has the share that it has of this.
+#[derive(Debug, Default)]
+pub struct SharedTime {
+    companion_ns: AtomicU64,
+    awake_ns: AtomicU64,
+}
+
+impl SharedTime {
+    /// Busy turns of the companion.
+    pub fn companion(&self) -> Nanos {
+        Nanos(self.companion_ns.load(Ordering::Relaxed))
+    }
+
+    /// All time but that of sleeping and giving way.
+    pub fn awake(&self) -> Nanos {
+        Nanos(self.awake_ns.load(Ordering::Relaxed))
+    }
+
+    /// Counts a turn. One thread counts.
+    fn add(&self, companion: Nanos, awake: Nanos) {
+        for (sum, part) in [(&self.companion_ns, companion), (&self.awake_ns, awake)] {
+            sum.store(sum.load(Ordering::Relaxed) + part.0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A companion of a core.
 pub(crate) struct Company {
     companion: SharedCompanion,
-    /// Time that it took, in nanoseconds.
-    used: Arc<AtomicU64>,
+    time: Arc<SharedTime>,
+    /// Until when that is counted.
+    counted: Nanos,
+    /// Of the time since then that in which the thread slept or gave way.
+    away: Nanos,
     wake: Option<Nanos>,
     /// Ends a sleep of the core.
     bell: Waker,
 }
 
 impl Core {
-    /// Gives `companion` a turn in each turn of this core from now on, and counts in `used` the
-    /// nanoseconds that its busy ones take.
-    pub fn share(&self, companion: SharedCompanion, used: Arc<AtomicU64>) -> io::Result<()> {
+    /// Gives `companion` a turn in each turn of this core from now on, and counts in `time` what
+    /// both take.
+    pub fn share(&self, companion: SharedCompanion, time: Arc<SharedTime>) -> io::Result<()> {
         let (bell, _) = self.waker()?;
-        let company = Company { companion, used, wake: None, bell };
+        let (counted, away) = (self.now(), Nanos(0));
+        let company = Company { companion, time, counted, away, wake: None, bell };
         self.state.borrow_mut().company = Some(company);
         Ok(())
     }
@@ -100,14 +131,23 @@ impl Core {
         let start = self.now();
         let turned = company.companion.borrow_mut().turn()?;
         company.wake = turned.wake;
-        if turned.busy {
-            company.used.fetch_add(self.now().since(start).0, Ordering::Relaxed);
-        }
+        let end = if turned.busy { self.now() } else { start };
+        let awake = end.since(company.counted).since(company.away);
+        company.time.add(end.since(start), awake);
+        (company.counted, company.away) = (end, Nanos(0));
         Ok(turned.busy)
     }
 }
 
 impl State {
+    /// The thread slept or gave way for so long.
+    #[inline]
+    pub(crate) fn was_away(&mut self, span: Nanos) {
+        if let Some(company) = &mut self.company {
+            company.away = company.away + span;
+        }
+    }
+
     /// When the companion wants its next turn.
     pub(crate) fn companion_wake(&self) -> Option<Nanos> {
         self.company.as_ref()?.wake

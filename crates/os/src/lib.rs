@@ -38,7 +38,7 @@ mod waker;
 mod words;
 
 pub use crate::clock::Clock;
-pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, Turned};
+pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, SharedTime, Turned};
 pub use crate::connecting::Connecting;
 pub use crate::core::{Core, Token};
 pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};

@@ -135,6 +135,7 @@ impl Core {
         std::thread::yield_now();
         let now = self.now();
         state.crowd.yielded(from, now);
+        state.was_away(now.since(from));
         now
     }
 
@@ -145,6 +146,7 @@ impl Core {
         state.ring().wait(span)?;
         let woken = self.now();
         state.slept(woken.since(now), woken);
+        state.was_away(woken.since(now));
         state.wake_companion()?;
         state.reap();
         let news = !state.ready.is_empty();

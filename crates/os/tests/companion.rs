@@ -5,13 +5,13 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use block::{Chain, Nanos, Piece, Pool};
 use os::sample::{thread_cpu, thread_id};
-use os::{Companion, Core, SharedThread, Socket, Token, Turned, Waker};
+use os::{Companion, Core, SharedThread, SharedTime, Socket, Token, Turned, Waker};
 
 /// What must happen does so sooner, on any host.
 const LONG: Nanos = Nanos::from_secs(300);
@@ -83,11 +83,11 @@ impl Companion for Echo {
 fn both_ends_of_a_connection_live_on_one_thread() {
     let (echo, peer) = Echo::new();
     let core = core();
-    let used = Arc::new(AtomicU64::new(0));
-    core.share(echo.clone(), used.clone()).unwrap();
+    let time = Arc::new(SharedTime::default());
+    let start = core.now();
+    core.share(echo.clone(), time.clone()).unwrap();
     let socket = Socket::new(&core, peer).unwrap();
     let (mut ready, mut chain) = (Vec::new(), Chain::default());
-    let start = core.now();
     for round in 0..1000_u32 {
         let mut buf = core.pool().take(4).unwrap();
         buf[..4].copy_from_slice(&round.to_ne_bytes());
@@ -104,8 +104,68 @@ fn both_ends_of_a_connection_live_on_one_thread() {
         }
         assert_eq!(back, round.to_ne_bytes());
     }
-    let (used, whole) = (used.load(Ordering::Relaxed), core.now().since(start).0);
-    assert!(used > 0 && used < whole, "{used} of {whole} ns");
+    let whole = core.now().since(start);
+    assert!(time.companion() > Nanos(0) && time.companion() < time.awake(), "{time:?}");
+    assert!(time.awake() < whole, "{time:?} of {whole:?}");
+}
+
+/// Computes in each turn.
+struct Busy {
+    core: Core,
+    work: u32,
+}
+
+fn compute(rounds: u32) {
+    (0..rounds).for_each(|round| _ = std::hint::black_box(round));
+}
+
+impl Companion for Busy {
+    fn turn(&mut self) -> io::Result<Turned> {
+        compute(self.work);
+        Ok(Turned { busy: true, wake: None })
+    }
+
+    fn core(&self) -> &Core {
+        &self.core
+    }
+}
+
+/// A thread that is kept from running has its processor time split as it would be without the
+/// others: each turn takes longer by the clock, and so does what is between them.
+#[test]
+fn time_is_split_rightly_on_a_busy_processor() {
+    let core = core();
+    let time = Arc::new(SharedTime::default());
+    let cpu = os::cpu::allowed()[0];
+    os::cpu::pin(cpu).unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let others: Vec<_> = (0..6)
+        .map(|_| {
+            let over = Arc::clone(&over);
+            std::thread::spawn(move || {
+                os::cpu::pin(cpu).unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    compute(1000);
+                }
+            })
+        })
+        .collect();
+    let busy = Rc::new(RefCell::new(Busy { core: self::core(), work: 60_000 }));
+    core.share(busy, time.clone()).unwrap();
+    let before = thread_cpu(thread_id()).unwrap();
+    let mut ready = Vec::new();
+    // No system call of ours: where one ends, a thread has to leave its processor.
+    for _ in 0..250 {
+        core.turn(Some(Nanos(0)), &mut ready).unwrap();
+        compute(40_000);
+    }
+    let spent = thread_cpu(thread_id()).unwrap().since(before);
+    over.store(true, Ordering::Relaxed);
+    others.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(time.awake() > spent, "nobody kept it from running: {time:?} in {spent:?}");
+    // A turn of its own is two thirds of one of its companion, which has one or two.
+    let share = time.companion().0 as f64 / time.awake().0 as f64;
+    assert!((0.4..0.85).contains(&share), "{share}: {time:?} in {spent:?}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! A claim is read loosely, because the texts are: an amount without its unit is a finding of the
 //! audit, not an error. Errors are for what nobody could have meant.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
@@ -279,6 +281,10 @@ fn wrong(field: &'static str, reason: impl std::fmt::Display) -> ClaimError {
     ClaimError::Field { field, reason: reason.to_string() }
 }
 
+/// Least and largest MTU of a link that carries IP: every host takes the one, a length is at most
+/// the other.
+const MTU_BYTES: RangeInclusive<f64> = 576.0..=65535.0;
+
 fn amounts(text: &ClaimText) -> Result<Vec<(&'static str, Dimension, Amount)>, ClaimError> {
     let fields = [
         ("iops", Dimension::RATE, &text.iops),
@@ -303,6 +309,9 @@ fn amounts(text: &ClaimText) -> Result<Vec<(&'static str, Dimension, Amount)>, C
         let amount = Amount::parse(given).map_err(|error| wrong(field, error))?;
         if amount.value == 0.0 && field != "read" && field != "cpu_percent" {
             return Err(wrong(field, "nought makes no claim"));
+        }
+        if field == "mtu" && !MTU_BYTES.contains(&amount.value) {
+            return Err(wrong(field, "a link has one of 576 to 65535 bytes"));
         }
         amounts.push((field, dimension, amount));
     }

@@ -13,17 +13,23 @@ pub fn kind(job: &Job) -> String {
     let order = match job.random_percent {
         p if p >= 100.0 => "random".to_owned(),
         p if p <= 0.0 => "sequential".to_owned(),
-        p => format!("{p:.0} % random"),
+        p => format!("{} % random", percent(p)),
     };
     let place = if job.loopback { " on loopback" } else { "" };
     let parts = [
         size,
-        format!("{:.0} % read", job.read_percent),
+        format!("{} % read", percent(job.read_percent)),
         order,
         format!("{}{place}", job.transport),
         job.storage.clone(),
     ];
     join(parts)
+}
+
+/// A percentage as it was asked for, with as many digits as say something.
+fn percent(share: f64) -> String {
+    let text = format!("{share:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// How much of it there was: `10 targets · 50 volumes · 50 workers · 1,600 outstanding`.
@@ -67,6 +73,17 @@ mod test {
         };
         assert_eq!(kind(&job), "4 KiB · 70 % read · 50 % random · NVMe/TCP");
         assert_eq!(extent(&job), "1 worker");
+        for (share, text) in [
+            (50.5, "50.5 %"),
+            (33.333, "33.33 %"),
+            (100.0, "100 %"),
+            (99.9, "99.9 %"),
+            (0.0, "0 %"),
+        ] {
+            job.read_percent = share;
+            assert!(kind(&job).contains(&format!(" {text} read")), "{}", kind(&job));
+        }
+        job.read_percent = 70.0;
         job.rate_per_s = Some(1e6);
         assert_eq!(extent(&job), "1 worker · open loop at 1.00M IOPS");
         assert_eq!(kind(&Job::default()), "mixed sizes · 0 % read · sequential");

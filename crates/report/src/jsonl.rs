@@ -20,8 +20,9 @@ impl<W: Write> JsonLines<W> {
     }
 
     fn write(&mut self, line: &Value) {
-        // A reader that went away must not end the run.
-        let _ = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
+        // A reader that went away must not end the run. One piece, so that no half of it is left.
+        let line = format!("{line}\n");
+        let _ = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
     }
 }
 

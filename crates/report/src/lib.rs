@@ -20,6 +20,7 @@ pub mod iometer;
 mod job;
 pub mod json;
 mod jsonl;
+mod keys;
 pub mod line;
 mod live;
 pub mod page;
@@ -36,6 +37,6 @@ pub mod text;
 
 pub use crate::jsonl::JsonLines;
 pub use crate::line::Lines;
-pub use crate::live::FullScreen;
+pub use crate::live::{FullScreen, Wish, give_terminal_back};
 pub use crate::silent::Silent;
 pub use crate::style::{Color, Paint};

@@ -1,23 +1,26 @@
 //! The full-screen view on a terminal.
 //!
 //! It takes the terminal over and gives it back: at the end, on drop, and on panic. Whoever opens
-//! it makes sure that stderr is a terminal; stdout stays free for the result.
+//! it makes sure that stdin and stderr are terminals; stdout stays free for the result.
+//!
+//! A thread of its own draws and reads keys. A terminal that takes nothing more, as that of a
+//! broken connection, stops the thread in the middle of a write, and the run goes on without it.
 
 use std::io::{self, Stderr};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use stats::live::{About, Action, Live, Snapshot};
 
+use crate::keys::{Gone, Key, Keys};
 use crate::screen::{self, Scene};
 use crate::style::Paint;
 
@@ -25,154 +28,249 @@ use crate::style::Paint;
 /// give it back.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
+/// How often keys and what is new are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a terminal may take to be given back. Nobody sees what one that takes longer shows.
+const GIVING_BACK: Duration = Duration::from_secs(1);
+
+/// What the user wants of the whole program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// An end: `q` or Ctrl-C, each time that it is pressed.
+    Stop,
+    /// The terminal is gone. Said once.
+    Gone,
+}
 
 /// The full-screen view. Keys: `q` or Ctrl-C stop the run, `p` holds the picture.
 pub struct FullScreen {
-    terminal: Terminal<CrosstermBackend<Stderr>>,
+    desk: Arc<Desk>,
+}
+
+/// Where the thread that draws finds what it draws.
+#[derive(Default)]
+struct Desk {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
     about: About,
     snapshot: Snapshot,
     paused: bool,
-    paint: Paint,
+    /// The picture is not that of this state.
+    stale: bool,
+    /// What is to be done with the terminal; none when that is done.
+    order: Option<Order>,
+    /// An order was not carried out in time: nothing more is waited for.
+    stuck: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Take,
+    GiveBack,
+    /// Gives it back and ends.
+    End,
 }
 
 impl FullScreen {
-    /// Takes the terminal of stderr over. Errors when it is none.
-    pub fn open(paint: Paint) -> io::Result<FullScreen> {
+    /// Takes the terminal of stderr over; `tell` hears what the user wants, from another thread.
+    /// Errors when there is no terminal.
+    pub fn open(paint: Paint, tell: impl Fn(Wish) + Send + 'static) -> io::Result<FullScreen> {
         HOOK.call_once(|| {
             let previous = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
-                give_back();
+                give_terminal_back();
                 previous(info);
             }));
         });
         take()?;
-        let terminal = Terminal::new(CrosstermBackend::new(io::stderr()));
-        let terminal = terminal.inspect_err(|_| give_back())?;
-        let (about, snapshot) = (About::default(), Snapshot::default());
-        Ok(FullScreen { terminal, about, snapshot, paused: false, paint })
+        let desk = Arc::new(Desk::default());
+        let shared = Arc::clone(&desk);
+        let thread = std::thread::Builder::new().name("screen".to_owned());
+        let begun = Terminal::new(CrosstermBackend::new(io::stderr())).and_then(|terminal| {
+            let mut painter =
+                Painter { terminal, paint, desk: shared, keys: Keys::default(), gone: false };
+            thread.spawn(move || painter.go(&tell))
+        });
+        begun.inspect_err(|_| give_terminal_back())?;
+        Ok(FullScreen { desk })
     }
 
-    fn draw(&mut self) {
-        if !TAKEN.load(Ordering::SeqCst) {
+    /// Has the thread do something with the terminal, and waits until it is done.
+    fn order(&self, order: Order) {
+        let mut state = self.desk.state();
+        state.order = Some(order);
+        self.desk.changed.notify_all();
+        if state.stuck {
             return;
         }
-        let FullScreen { terminal, about, snapshot, paused, paint } = self;
-        let scene = Scene { about, snapshot, paused: *paused, paint: *paint };
-        // A terminal that went away must not end the run.
-        let _ = terminal.draw(|frame| screen::draw(frame, &scene));
-    }
-
-    /// Answers the keys that were pressed since the last call.
-    fn answer_keys(&mut self) -> Action {
-        while TAKEN.load(Ordering::SeqCst) && event::poll(Duration::ZERO).unwrap_or(false) {
-            let Ok(event) = event::read() else { break };
-            match Wish::of(&event) {
-                Wish::Stop => return Action::Stop,
-                Wish::Hold => {
-                    self.paused = !self.paused;
-                    self.draw();
-                }
-                Wish::Redraw => self.draw(),
-                Wish::Nothing => {}
-            }
-        }
-        Action::Continue
+        let waits = |state: &mut State| state.order.is_some();
+        let waited = self.desk.changed.wait_timeout_while(state, GIVING_BACK, waits);
+        let (mut state, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.stuck = outcome.timed_out();
     }
 }
 
 impl Live for FullScreen {
     fn start(&mut self, about: &About) {
-        self.about = about.clone();
-        self.snapshot = Snapshot::default();
+        let mut state = self.desk.state();
+        state.about = about.clone();
+        state.snapshot = Snapshot::default();
+        state.stale = true;
         // One view may show several runs, one after the other.
-        if !TAKEN.load(Ordering::SeqCst) && take().is_ok() {
-            let _ = self.terminal.clear();
-        }
-        self.draw();
+        state.order = Some(Order::Take);
+        self.desk.changed.notify_all();
     }
 
     fn update(&mut self, snapshot: &Snapshot) -> Action {
-        if !self.paused {
-            self.snapshot.clone_from(snapshot);
-            self.draw();
+        let mut state = self.desk.state();
+        if !state.paused {
+            state.snapshot.clone_from(snapshot);
+            state.stale = true;
         }
-        self.answer_keys()
-    }
-
-    fn poll(&mut self) -> Action {
-        self.answer_keys()
+        // What the user wants was told when it was said.
+        Action::Continue
     }
 
     fn end(&mut self) {
-        give_back();
+        self.order(Order::GiveBack);
     }
 }
 
 impl Drop for FullScreen {
     fn drop(&mut self) {
-        give_back();
+        self.order(Order::End);
     }
 }
 
 impl std::fmt::Debug for FullScreen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FullScreen of {}", self.about.job.name)
+        write!(f, "FullScreen of {}", self.desk.state().about.job.name)
     }
+}
+
+impl Desk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that an order is carried out.
+    fn done(&self, order: Order) {
+        let mut state = self.state();
+        if state.order == Some(order) {
+            state.order = None;
+            state.stuck = false;
+        }
+        self.changed.notify_all();
+    }
+}
+
+/// The thread that draws.
+struct Painter {
+    terminal: Terminal<CrosstermBackend<Stderr>>,
+    paint: Paint,
+    desk: Arc<Desk>,
+    keys: Keys,
+    /// The terminal is: nothing is drawn any more.
+    gone: bool,
+}
+
+impl Painter {
+    fn go(&mut self, tell: &dyn Fn(Wish)) {
+        let mut size = size();
+        loop {
+            let order = self.desk.state().order;
+            match order {
+                Some(Order::Take) if !self.gone && !TAKEN.load(Ordering::SeqCst) => {
+                    if take().is_ok()
+                        && let Ok(new) = Terminal::new(CrosstermBackend::new(io::stderr()))
+                    {
+                        self.terminal = new;
+                    }
+                }
+                Some(Order::GiveBack | Order::End) => give_terminal_back(),
+                Some(Order::Take) | None => {}
+            }
+            if let Some(order) = order {
+                self.desk.done(order);
+            }
+            if order == Some(Order::End) {
+                return;
+            }
+            if self.gone || !TAKEN.load(Ordering::SeqCst) {
+                self.rest();
+                continue;
+            }
+            let before = std::mem::replace(&mut size, self::size());
+            self.draw(before != size);
+            self.heed_keys(tell);
+        }
+    }
+
+    /// Waits until there is something to do, without the terminal.
+    fn rest(&self) {
+        let state = self.desk.state();
+        let idle = |state: &mut State| state.order.is_none();
+        drop(self.desk.changed.wait_while(state, idle));
+    }
+
+    fn draw(&mut self, resized: bool) {
+        let mut state = self.desk.state();
+        if !std::mem::take(&mut state.stale) && !resized {
+            return;
+        }
+        let (about, snapshot, paused) = (state.about.clone(), state.snapshot.clone(), state.paused);
+        // A run does not wait for its picture.
+        drop(state);
+        let scene = Scene { about: &about, snapshot: &snapshot, paused, paint: self.paint };
+        // A terminal that went away is noticed where keys are read.
+        let _ = self.terminal.draw(|frame| screen::draw(frame, &scene));
+    }
+
+    fn heed_keys(&mut self, tell: &dyn Fn(Wish)) {
+        match self.keys.listen(LOOK) {
+            Err(Gone) => {
+                self.gone = true;
+                give_terminal_back();
+                tell(Wish::Gone);
+            }
+            Ok(keys) => {
+                for key in keys {
+                    match key {
+                        Key::Stop => tell(Wish::Stop),
+                        Key::Hold => {
+                            let mut state = self.desk.state();
+                            state.paused = !state.paused;
+                            state.stale = true;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Columns and rows of the terminal.
+fn size() -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+    Some((size.ws_col, size.ws_row))
 }
 
 /// Takes the terminal, or leaves it as it was.
 fn take() -> io::Result<()> {
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
-    execute!(io::stderr(), EnterAlternateScreen).inspect_err(|_| give_back())
+    execute!(io::stderr(), EnterAlternateScreen).inspect_err(|_| give_terminal_back())
 }
 
-/// Gives the terminal back, once. Nothing can be done about errors here.
-fn give_back() {
+/// Gives the terminal back, once, for whoever ends the program without an end of the view.
+/// Nothing can be done about errors here.
+pub fn give_terminal_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
-    }
-}
-
-/// What a key or a change of the terminal asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
-    Stop,
-    Hold,
-    Redraw,
-    Nothing,
-}
-
-impl Wish {
-    fn of(event: &Event) -> Wish {
-        match event {
-            Event::Key(KeyEvent { kind: KeyEventKind::Release, .. }) => Wish::Nothing,
-            Event::Key(KeyEvent { code: KeyCode::Char('q'), .. }) => Wish::Stop,
-            // The terminal is raw, so Ctrl-C arrives as a key and not as a signal.
-            Event::Key(KeyEvent { code: KeyCode::Char('c'), modifiers, .. })
-                if modifiers.contains(KeyModifiers::CONTROL) =>
-            {
-                Wish::Stop
-            }
-            Event::Key(KeyEvent { code: KeyCode::Char('p'), .. }) => Wish::Hold,
-            Event::Resize(..) => Wish::Redraw,
-            _ => Wish::Nothing,
-        }
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn keys_mean_what_the_footer_says() {
-        let key = |c, modifiers| Wish::of(&Event::Key(KeyEvent::new(KeyCode::Char(c), modifiers)));
-        assert_eq!(key('q', KeyModifiers::NONE), Wish::Stop);
-        assert_eq!(key('c', KeyModifiers::CONTROL), Wish::Stop);
-        assert_eq!(key('c', KeyModifiers::NONE), Wish::Nothing);
-        assert_eq!(key('p', KeyModifiers::NONE), Wish::Hold);
-        assert_eq!(Wish::of(&Event::Resize(1, 1)), Wish::Redraw);
+        let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
     }
 }

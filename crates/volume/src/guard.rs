@@ -68,6 +68,16 @@ pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
     names.any(|name| Some(name) == serial.as_ref() || same(Path::new(name), path))
 }
 
+/// Whether a name is that of a volume: the path or the serial number of a file or device, the URI
+/// of anything else.
+pub fn is_named(uri: &Uri, name: &str) -> bool {
+    match uri {
+        Uri::Delay { inner, .. } => is_named(inner, name),
+        Uri::File(_) => may_destroy(uri, &[name.to_owned()]),
+        other => other.to_string() == name,
+    }
+}
+
 fn same(one: &Path, other: &Path) -> bool {
     let real = |path| std::fs::canonicalize(path).ok();
     one == other || real(one).is_some_and(|one| Some(one) == real(other))

@@ -28,7 +28,7 @@ use os::Core;
 
 pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::ground::{FileGround, Ground, SAMPLES};
-pub use crate::guard::may_destroy;
+pub use crate::guard::{is_named, may_destroy};
 pub use crate::lifetime::{Lifetime, Place};
 pub use crate::many::{await_open, open_all};
 pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Session, Uri, UriError};

@@ -12,7 +12,7 @@ use report::chart::Chart;
 use serde_json::json;
 
 use super::predicted::total;
-use super::{Args, blame, charts, page, write_page};
+use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::{Exit, UsageError};
 use crate::output::print;
 
@@ -53,9 +53,9 @@ pub fn lead(found: &Comparison) -> String {
         Equal::Money(sum) => format!("as many whole systems as ${sum:.0} buys"),
         Equal::Iops(goal) => format!("as many whole systems as {} IOPS take", Rate(goal)),
     };
-    let reads = found.work.read_share * 100.0;
+    let reads = percent(found.work.read_share);
     let size = found.work.size_bytes;
-    format!("{count} alternatives, {size} B, {reads:.0} % reads: {how}; predicted")
+    format!("{count} alternatives, {size} B, {reads} % reads: {how}; predicted")
 }
 
 /// All charts that something is known for.

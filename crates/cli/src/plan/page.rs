@@ -7,9 +7,9 @@ use plan::compare::Comparison;
 use plan::predict::Prediction;
 use report::page::{Content, Page, Section, Table};
 
-use super::charts;
 use super::compared::{all_charts, lead, lines};
 use super::predicted::{Answer, total};
+use super::{charts, percent};
 
 /// Who made it.
 const FOOT: &str = concat!(
@@ -54,9 +54,9 @@ pub fn prediction(answer: &Answer) -> Page {
 fn asked(bill: &Bill) -> Section {
     let work = bill.work;
     let asked = format!(
-        "I/Os of {} B, {:.0} % reads, {} under way on each drive or port.",
+        "I/Os of {} B, {} % reads, {} under way on each drive or port.",
         work.size_bytes,
-        work.read_share * 100.0,
+        percent(work.read_share),
         work.outstanding
     );
     Section { title: "what is asked".to_owned(), content: vec![Content::Text(asked)] }

@@ -11,7 +11,7 @@ use plan::predict::{Fall, Prediction, WhatIf, bound, predict, waterfall, what_if
 use plan::system::{Tweak, rests_on};
 use serde_json::json;
 
-use super::{Args, blame, charts, page, write_page};
+use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::Exit;
 use crate::output::print;
 
@@ -98,10 +98,10 @@ fn summary(
     goal: Option<f64>,
 ) -> Result<()> {
     let Work { size_bytes, read_share, outstanding } = bill.work;
-    let reads = read_share * 100.0;
+    let reads = percent(read_share);
     writeln!(
         text,
-        "{}: {size_bytes} B, {reads:.0} % reads, {outstanding} under way on each; predicted",
+        "{}: {size_bytes} B, {reads} % reads, {outstanding} under way on each; predicted",
         bill.name
     )?;
     let (low, high) = (Rate(sure.iops.p10), Rate(sure.iops.p90));

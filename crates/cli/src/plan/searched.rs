@@ -7,12 +7,17 @@ use block::Rate;
 use plan::catalogue::{Catalogue, Kind};
 use plan::search::{Found, Goal, Refused, search};
 
-use super::{Args, bill};
+use super::{Args, bill, percent};
 use crate::exit::{Exit, UsageError};
 use crate::output::print;
 
 /// Looks through all drives.
-pub fn searched(args: &Args, iops: f64, catalogue: Catalogue) -> Result<Exit> {
+pub fn searched(
+    args: &Args,
+    iops: f64,
+    (price_max, power_max): (Option<f64>, Option<f64>),
+    catalogue: Catalogue,
+) -> Result<Exit> {
     let bill = bill(&args.system, catalogue)?;
     let goal = Goal {
         iops,
@@ -25,8 +30,8 @@ pub fn searched(args: &Args, iops: f64, catalogue: Catalogue) -> Result<Exit> {
             .as_ref()
             .map(|_| adapter_id(args, &bill.catalogue))
             .transpose()?,
-        price_max: args.price_max,
-        power_max: args.power_max,
+        price_max,
+        power_max,
     };
     let found = search(&goal, &bill.catalogue);
     let text = match args.json {
@@ -45,11 +50,11 @@ fn adapter_id(args: &Args, catalogue: &Catalogue) -> Result<String> {
 
 fn listing(goal: &Goal, found: &Found) -> Result<String> {
     let mut text = String::new();
-    let reads = goal.work.read_share * 100.0;
+    let reads = percent(goal.work.read_share);
     let size = goal.work.size_bytes;
     writeln!(
         text,
-        "{} IOPS of {size} B, {reads:.0} % reads; predicted, in brackets the least sure figure \
+        "{} IOPS of {size} B, {reads} % reads; predicted, in brackets the least sure figure \
          that a number rests on; * is beaten by none",
         Rate(goal.iops)
     )?;

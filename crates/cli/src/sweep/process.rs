@@ -71,6 +71,8 @@ fn command(folder: &Path, allowed: &Allowed, drive: &Drive) -> Result<Command> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut command = Command::new(program);
     command.arg("run").arg(folder.join("job.toml")).arg("--out").arg(folder);
+    // Its job is there already.
+    command.arg("--replace");
     if !allowed.cores.is_empty() {
         let cores: Vec<String> = allowed.cores.iter().map(usize::to_string).collect();
         command.args(["--cores", &cores.join(",")]);

@@ -1,11 +1,10 @@
 //! The threads of a run: which worker sits on which processor, how they start and how they end.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 
 use block::Nanos;
-use os::{Clock, Waker};
+use os::{Clock, SharedTime, Waker};
 
 use super::under_way::POLL;
 use super::{RunError, ledger_path, volumes};
@@ -26,8 +25,8 @@ pub(super) struct Crew {
     pub(super) ids: Vec<i32>,
     /// Threads of the kernel that poll for them.
     pub(super) pollers: Vec<i32>,
-    /// What the loops beside theirs take, where threads are shared: in nanoseconds.
-    pub(super) companions_ns: Vec<Arc<AtomicU64>>,
+    /// How time is split with the loops beside theirs, where threads are shared.
+    pub(super) shared_time: Vec<Arc<SharedTime>>,
     threads: Vec<Running>,
     news: Receiver<News>,
 }
@@ -46,7 +45,7 @@ impl Crew {
             wakers: Vec::new(),
             ids: vec![0; count],
             pollers: Vec::new(),
-            companions_ns: Vec::new(),
+            shared_time: Vec::new(),
             threads: Vec::new(),
             news,
         };
@@ -58,9 +57,9 @@ impl Crew {
             let handover = Arc::new(Handover::new(workers.len(), paced));
             crew.handovers.push(Arc::clone(&handover));
             let shared = spec.targets.as_ref().and_then(|targets| targets.shared_on(cpu));
-            let companion_ns = Arc::new(AtomicU64::new(0));
+            let shared_time = Arc::new(SharedTime::default());
             if shared.is_some() {
-                crew.companions_ns.push(Arc::clone(&companion_ns));
+                crew.shared_time.push(Arc::clone(&shared_time));
             }
             let seat = Seat {
                 thread,
@@ -71,7 +70,7 @@ impl Crew {
                 recorders,
                 handover,
                 shared,
-                companion_ns,
+                shared_time,
             };
             crew.threads.push(engine::start(seat, Arc::clone(spec), send.clone())?);
         }

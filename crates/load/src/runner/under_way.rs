@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
             initiators: crew.ids.clone(),
             pollers: crew.pollers.clone(),
             targets,
-            companions_ns: crew.companions_ns.clone(),
+            shared_time: crew.shared_time.clone(),
         };
         Run {
             spec,

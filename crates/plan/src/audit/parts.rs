@@ -177,7 +177,7 @@ fn ceiling(claim: &Claim, part: &Part, lanes: u32, size: f64) -> Option<(f64, St
             Some("nvme-tcp") => ("NVMe/TCP", Tcp::NVME),
             _ => ("the leanest block protocol", Tcp::LEAST),
         };
-        tcp.mtu = claim.count("mtu").unwrap_or(tcp.mtu).clamp(576.0, 65535.0);
+        tcp.mtu = claim.count("mtu").unwrap_or(tcp.mtu);
         let wire = tcp.wire_bytes(size);
         let how = format!("{name}, MTU {}, {} B on the wire", round(tcp.mtu), round(wire));
         return Some((bytes * size / wire, how));

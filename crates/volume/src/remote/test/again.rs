@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use block::{Chain, Memory, Op, Piece, Rng, Tag};
 use proto::iscsi::{Directory, IscsiTarget, TargetConfig, TargetEntry};
 use proto::scsi::{Identity, Unit};
-use proto::{Endpoint, Outbox, UnitId};
+use proto::{DiskId, Endpoint, Outbox, UnitId};
 
 use super::*;
 
@@ -26,7 +26,7 @@ enum Fate {
 /// Serves a disk of 1 MiB.
 fn serve(listener: TcpListener, fates: Vec<Fate>) -> JoinHandle<()> {
     let disk = Memory::new(1 << 20).unwrap();
-    let identity = Identity { serial: "1".to_owned(), product: "ram".to_owned() };
+    let identity = Identity { disk: DiskId::new([1; 16]), product: "ram".to_owned() };
     let unit = Unit::new(UnitId(0), Geometry::new(1 << 20, 512), Some(disk), identity);
     let (name, alias) = ("iqn.2026-11.x:a".to_owned(), String::new());
     let entry = TargetEntry { name, units: vec![None, Some(unit)], alias };

@@ -1,0 +1,183 @@
+//! The command line as it was typed.
+//!
+//! A negative number behind an option looks like a flag to the parser, which then advises to pass
+//! it as something else. Here it is the value of the option, and refused with the option's own
+//! words: none of those that take numbers takes one below zero.
+
+use std::ffi::OsString;
+
+use clap::builder::Str;
+use clap::parser::ValueSource;
+use clap::{Arg, Command as Parsed, CommandFactory, Parser};
+
+use crate::args::Args;
+use crate::exit::UsageError;
+
+/// What was typed, or what is wrong with it. For mistakes that the parser finds, and for help, it
+/// ends the program.
+pub fn parse() -> Result<Args, UsageError> {
+    refuse_negative(&Args::command(), std::env::args_os().skip(1))?;
+    Ok(Args::parse())
+}
+
+/// What was typed on this process's command line, by names as `size` and `json_lines`: a flag that
+/// repeats its default is among them.
+pub fn typed() -> Vec<String> {
+    let Ok(matches) = Args::command().try_get_matches() else { return Vec::new() };
+    let (mut given, mut all) = (&matches, Vec::new());
+    while let Some((_, flags)) = given.subcommand() {
+        given = flags;
+        let typed =
+            |id: &&clap::Id| flags.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        all.extend(flags.ids().filter(typed).map(ToString::to_string));
+    }
+    all
+}
+
+/// Refuses an option that takes numbers and is given one below zero.
+fn refuse_negative(
+    program: &Parsed,
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<(), UsageError> {
+    let mut command = program;
+    let mut option: Option<(String, String)> = None;
+    for word in words {
+        let word = word.to_string_lossy().into_owned();
+        if word == "--" {
+            return Ok(());
+        }
+        let (name, value) = match (option.take(), word.strip_prefix("--")) {
+            (_, Some(long)) => match long.split_once('=') {
+                Some((name, value)) => (name.to_owned(), value.to_owned()),
+                None => {
+                    option = must(command, long).map(|must| (long.to_owned(), must));
+                    continue;
+                }
+            },
+            (Some((name, _)), None) => (name, word),
+            (None, None) => {
+                command = command.find_subcommand(&word).unwrap_or(command);
+                continue;
+            }
+        };
+        let digits = value.strip_prefix('-').unwrap_or_default();
+        let is_negative = digits.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+        if let Some(must) = must(command, &name).filter(|_| is_negative) {
+            return Err(UsageError(format!("--{name} {value}: must be {must}")));
+        }
+    }
+    Ok(())
+}
+
+/// What the value of an option must be, if that is a number.
+fn must(command: &Parsed, long: &str) -> Option<String> {
+    let is_it = |arg: &&Arg| {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long() == Some(long) || aliases.contains(&long)
+    };
+    let arg = command.get_arguments().find(is_it)?;
+    let kind = arg.get_value_names().and_then(<[Str]>::first)?;
+    let must = match (kind.as_str(), arg.get_id().as_str()) {
+        ("N", _) => "a whole number above 0",
+        ("SEED", _) => "a whole number, 0 or more",
+        ("PERCENT", _) => "0 to 100",
+        ("SECONDS", "ramp") => "0 or more, in seconds",
+        ("SECONDS", _) => "above 0, in seconds",
+        ("TIME", _) => "a time above 0, such as 800us",
+        ("SIZE" | "BYTES", _) => "a size above 0, such as 4k",
+        ("RATE", _) => "a rate above 0, such as 50k",
+        ("DOLLARS", _) => "an amount above 0, such as 20K",
+        ("WATTS", _) => "a power above 0, such as 300W",
+        ("CPU,…" | "CPU-CPU", _) => "processors by their numbers, from 0",
+        _ => return None,
+    };
+    Some(must.to_owned())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn refused(words: &str) -> Option<String> {
+        let words = words.split_whitespace().map(OsString::from);
+        refuse_negative(&Args::command(), words).err().map(|error| error.0)
+    }
+
+    /// Value names of options that take no number.
+    const WORDS: [&str; 22] = [
+        "ADDRESS:PORT",
+        "ARRIVALS",
+        "BILL.toml",
+        "COLOR",
+        "DIR",
+        "FILE",
+        "FORM",
+        "FORMAT",
+        "LAW",
+        "LINK",
+        "NAME",
+        "NAME=URI",
+        "PART",
+        "PROFILE.toml",
+        "PROTOCOL",
+        "REPEAT_AS",
+        "TEXT",
+        "WHAT",
+        "WORD",
+        "WORD=VALUE,…",
+        "HOST",
+        "URI",
+    ];
+
+    /// Looks at every option of a command and of those below it; returns how many take numbers.
+    fn look(command: &Parsed, path: &str) -> usize {
+        let mut count = 0;
+        for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+            let Some(long) = arg.get_long() else { continue };
+            let kind = arg.get_value_names().and_then(<[Str]>::first).expect("it takes a value");
+            let names = arg.get_all_aliases().unwrap_or_default();
+            for name in names.into_iter().chain([long]) {
+                for value in ["-1", "-4k", "-5", "-0.5", "-.5M"] {
+                    for joint in [" ", "="] {
+                        let said = refused(&format!("{path} --{name}{joint}{value}"));
+                        if WORDS.contains(&kind.as_str()) {
+                            assert_eq!(said, None, "{path} --{name}");
+                            continue;
+                        }
+                        let said = said.unwrap_or_else(|| panic!("{path} --{name} <{kind}>"));
+                        assert!(said.starts_with(&format!("--{name} {value}: must be ")), "{said}");
+                        count += 1;
+                    }
+                }
+            }
+        }
+        for below in command.get_subcommands() {
+            count += look(below, &format!("{path} {}", below.get_name()));
+        }
+        count
+    }
+
+    /// An option of a new kind is put into one of the two lists.
+    #[test]
+    fn every_option_with_numbers_refuses_those_below_zero() {
+        let mut program = Args::command();
+        program.build();
+        assert!(look(&program, "") > 500);
+    }
+
+    #[test]
+    fn what_is_no_value_of_a_number_stays() {
+        for words in [
+            "run null:1g --size 4k",
+            "run null:1g --json -1",
+            "run null:1g --size --seed 1",
+            "run null:1g --out -1",
+            "run -- --size -1",
+            "run null:1g --axis size=-1",
+            "run null:1g -1",
+            "run null:1g --size -k",
+        ] {
+            assert_eq!(refused(words), None, "{words}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A terminal, a program on it, and a user who looks at it or does not.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::Patience;
+use crate::program::leashed;
+
+/// How often somebody looks whether the terminal is to be closed.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// The user's end of a terminal.
+#[derive(Debug)]
+pub struct Terminal {
+    user: Arc<Mutex<Option<OwnedFd>>>,
+    /// The program's end, by its name.
+    name: String,
+    seen: Arc<Mutex<String>>,
+}
+
+/// A program whose terminal this is. It is ended, by its id, when this is dropped.
+#[derive(Debug)]
+pub struct OnTerminal {
+    child: Child,
+    seen: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    /// One of 100 columns whose user reads all that comes.
+    pub fn open() -> Terminal {
+        let terminal = Terminal::unread();
+        let (user, seen) = (Arc::clone(&terminal.user), Arc::clone(&terminal.seen));
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            loop {
+                let user = user.lock().expect("nobody panics with it");
+                let Some(user) = user.as_ref() else { return };
+                let mut news = [PollFd::new(user, PollFlags::IN)];
+                if poll(&mut news, Some(&LOOK)) != Ok(1) {
+                    continue;
+                }
+                match rustix::io::read(user, &mut bytes) {
+                    Ok(len @ 1..) => {
+                        let text = String::from_utf8_lossy(&bytes[..len]);
+                        seen.lock().expect("nobody panics with it").push_str(&text);
+                    }
+                    // The program is gone.
+                    _ => return,
+                }
+            }
+        });
+        terminal
+    }
+
+    /// One whose user reads nothing, as behind a connection that is broken.
+    pub fn unread() -> Terminal {
+        // No program may hold the user's end open.
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let user = openpt(flags).expect("there are terminals");
+        grantpt(&user).and_then(|()| unlockpt(&user)).expect("it is ours");
+        let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&user, size).expect("it is a terminal");
+        let name = ptsname(&user, Vec::new()).expect("it has a name");
+        Terminal {
+            user: Arc::new(Mutex::new(Some(user))),
+            name: name.into_string().expect("a name of letters"),
+            seen: Arc::default(),
+        }
+    }
+
+    /// Starts a program on it.
+    pub fn start(&self, command: &Command) -> OnTerminal {
+        let end = File::options().read(true).write(true).open(&self.name).expect("it is there");
+        let mut command = leashed(command);
+        let copy = || end.try_clone().expect("there are numbers left");
+        command.stdin(copy()).stdout(copy()).stderr(copy()).env("TERM", "xterm");
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        OnTerminal { child, seen: Arc::clone(&self.seen) }
+    }
+
+    /// Presses keys.
+    pub fn press(&self, keys: &str) {
+        let user = self.user.lock().expect("nobody panics with it");
+        let user = user.as_ref().expect("it is open").try_clone().expect("a number is left");
+        File::from(user).write_all(keys.as_bytes()).expect("it takes a key");
+    }
+
+    /// Closes the window.
+    pub fn close(&self) {
+        *self.user.lock().expect("nobody panics with it") = None;
+    }
+}
+
+impl OnTerminal {
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What the user has seen so far.
+    pub fn seen(&self) -> String {
+        self.seen.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(id.expect("a child has an id"), signal).expect("it is not waited for yet");
+    }
+
+    /// Waits until `ready`. Fails the test after `limit`, or when the program ended before.
+    pub fn await_that(&mut self, limit: Duration, ready: impl Fn(&OnTerminal) -> bool) {
+        let mut patience = Patience::new(limit);
+        while !ready(self) {
+            let ended = self.child.try_wait().expect("it is our child");
+            assert!(ended.is_none() && patience.wait(), "{ended:?}: {}", self.seen());
+        }
+    }
+
+    /// Waits for its end and returns its exit code; `None` when a signal ended it. Fails the test
+    /// when that takes longer than `limit`.
+    pub fn finish(&mut self, limit: Duration) -> Option<i32> {
+        let mut patience = Patience::new(limit);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                return status.code();
+            }
+            assert!(patience.wait(), "it did not end in {limit:?}: {}", self.seen());
+        }
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}

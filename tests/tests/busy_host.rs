@@ -1,0 +1,41 @@
+//! A host whose processors others want as well: who used how much is still told rightly.
+
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, Running, require};
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// One thread serves both ends of a race. What it is kept from running is nobody's.
+#[test]
+fn a_race_beside_others_tells_what_each_end_used() {
+    let (Some(drumfire), Some(taskset), Some(shell)) =
+        (Drumfire::find(), require("taskset"), require("sh"))
+    else {
+        return;
+    };
+    let folder = Folder::new();
+    let race = |out: &str| {
+        let args = format!(
+            "race --cores 0 --targets 2 --volumes 5 --volume-size 1m --seconds 3 --ramp 0.5 \
+             --json --out {out}"
+        );
+        let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+        let used = |end: &str| result["cpu"][end].as_f64().unwrap();
+        (used("initiator_cores"), used("target_cores"))
+    };
+    let quiet = race("quiet");
+    let spin = || {
+        let mut command = Command::new(&taskset);
+        command.args(["-c", "0"]).arg(&shell).args(["-c", "while :; do :; done"]);
+        Running::start(&mut command)
+    };
+    let others: Vec<Running> = (0..5).map(|_| spin()).collect();
+    let busy = race("busy");
+    drop(others);
+    let share = |(initiator, target): (f64, f64)| initiator / (initiator + target);
+    let (quiet_share, busy_share) = (share(quiet), share(busy));
+    assert!((0.2..0.8).contains(&quiet_share), "{quiet:?}");
+    assert!((busy_share / quiet_share - 1.0).abs() < 0.4, "{quiet:?}, {busy:?}");
+}

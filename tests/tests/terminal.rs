@@ -1,0 +1,266 @@
+//! Terminals that go away or take no more: the run ends, and keeps what it measured.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, OnTerminal, Running, Terminal, require};
+use rustix::process::Signal;
+
+const LIMIT: Duration = Duration::from_secs(300);
+/// Longer than any end in order takes, and shorter than any run here.
+const SOON: Duration = Duration::from_secs(60);
+/// It was interrupted; the result up to then is kept.
+const INTERRUPTED: Option<i32> = Some(130);
+
+/// The same call in a session whose terminal is its standard input, as a shell makes them.
+fn in_session(command: &Command) -> Option<Command> {
+    let env = require("env")?;
+    let setsid = require("setsid")?;
+    let mut inside = Command::new(env);
+    inside.arg("--default-signal=HUP").arg(setsid).arg("-c");
+    inside.arg(command.get_program()).args(command.get_args());
+    inside.current_dir(command.get_current_dir().expect("it has a folder"));
+    Some(inside)
+}
+
+/// Whether a run in `folder` has measured a second.
+fn measures(folder: &Path) -> bool {
+    let text = std::fs::read_to_string(folder.join("seconds.jsonl")).unwrap_or_default();
+    text.contains(r#""phase":"run""#)
+}
+
+/// Drives for longer than any test waits, in a full screen.
+fn long(drumfire: &Drumfire, folder: &Folder, args: &str) -> Command {
+    let args = format!("{args} --seconds 3000 --ramp 0 --json-lines seconds.jsonl --out kept");
+    drumfire.command(folder.path(), &args)
+}
+
+fn is_drawn(program: &OnTerminal) -> bool {
+    // The alternate screen, and the words of the view's last line.
+    program.seen().contains("\x1b[?1049h") && program.seen().contains("IOPS")
+}
+
+fn result(folder: &Folder, name: &str) -> serde_json::Value {
+    let text = std::fs::read_to_string(folder.path().join(name)).expect("a result is kept");
+    serde_json::from_str(&text).unwrap()
+}
+
+fn ends_with_its_window(args: &str, session: bool) {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let mut command = long(&drumfire, &folder, args);
+    if session {
+        let Some(inside) = in_session(&command) else { return };
+        command = inside;
+    }
+    let terminal = Terminal::open();
+    let mut run = terminal.start(&command);
+    run.await_that(LIMIT, |run| is_drawn(run) && measures(folder.path()));
+    terminal.close();
+    assert_eq!(run.finish(SOON), INTERRUPTED, "{}", run.seen());
+    let result = result(&folder, "kept/result.json");
+    let partial = result["partial"].as_str().unwrap_or_default();
+    assert!(partial.contains("3000"), "{result}");
+    assert!(result["totals"]["ios"].as_f64().unwrap() > 0.0, "{result}");
+    // It drained: one wish of a user who is gone is no second one.
+    assert_eq!(result["totals"]["errors"], 0, "{result}");
+}
+
+#[test]
+fn a_run_ends_with_its_window() {
+    ends_with_its_window("run null:1g --rate 1000", true);
+}
+
+/// The kernel tells only a session of its terminal's end.
+#[test]
+fn a_run_ends_with_a_terminal_that_is_not_its_sessions() {
+    ends_with_its_window("run null:1g --rate 1000", false);
+}
+
+#[test]
+fn a_race_ends_with_its_window() {
+    ends_with_its_window("race --targets 2 --volumes 2 --volume-size 1m --rate 1000", true);
+}
+
+/// Gigabytes take seconds to fill: something is seen meanwhile, before the first picture.
+#[test]
+fn a_race_says_at_once_what_it_prepares() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "race --targets 2 --volumes 5 --volume-size 32m --seconds 1 --ramp 0";
+    let terminal = Terminal::open();
+    let mut race = terminal.start(&drumfire.command(folder.path(), args));
+    race.await_that(LIMIT, |race| !race.seen().is_empty());
+    let seen = race.seen();
+    assert!(seen.starts_with("drumfire: prepares 10 volumes of 32m …"), "{seen}");
+    assert_eq!(race.finish(LIMIT), Some(0), "{}", race.seen());
+    let seen = race.seen();
+    assert!(seen.find("prepares") < seen.find("\x1b[?1049h"), "{seen}");
+}
+
+#[test]
+fn a_simulation_ends_with_its_window() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "simulate x25-m --seconds 10000000 --ramp 0 --out kept";
+    let Some(command) = in_session(&drumfire.command(folder.path(), args)) else { return };
+    let terminal = Terminal::open();
+    let mut run = terminal.start(&command);
+    run.await_that(LIMIT, is_drawn);
+    terminal.close();
+    assert_eq!(run.finish(SOON), INTERRUPTED, "{}", run.seen());
+    result(&folder, "kept/result.json");
+}
+
+#[test]
+fn a_sweep_ends_with_its_window_and_goes_on_later() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let command = long(&drumfire, &folder, "sweep null:1g --rate 1000 --repeats 2");
+    let Some(command) = in_session(&command) else { return };
+    let terminal = Terminal::open();
+    let mut run = terminal.start(&command);
+    run.await_that(LIMIT, |run| is_drawn(run) && measures(folder.path()));
+    terminal.close();
+    assert_eq!(run.finish(SOON), INTERRUPTED, "{}", run.seen());
+    assert!(result(&folder, "kept/sweep.json")["cells"].is_array());
+}
+
+/// A volume is written once before anything is measured.
+#[test]
+fn filling_ends_with_its_window() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    // A minute of it.
+    let command = long(&drumfire, &folder, "run delay:x25-m(null:4g) --verify --rw rw");
+    let Some(command) = in_session(&command) else { return };
+    let terminal = Terminal::open();
+    let mut run = terminal.start(&command);
+    run.await_that(LIMIT, is_drawn);
+    terminal.close();
+    assert_eq!(run.finish(SOON), INTERRUPTED, "{}", run.seen());
+}
+
+#[test]
+fn a_target_ends_with_its_window() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "serve --iscsi 127.0.0.1:0 --volume disk=ram:1m";
+    let Some(command) = in_session(&drumfire.command(folder.path(), args)) else { return };
+    let terminal = Terminal::open();
+    let mut target = terminal.start(&command);
+    target.await_that(LIMIT, |target| target.seen().contains("ready "));
+    terminal.close();
+    assert_eq!(target.finish(SOON), Some(0), "{}", target.seen());
+}
+
+/// Who has hang-ups ignored wants the whole run, also one that began in a full screen.
+#[test]
+fn a_run_that_ignores_hang_ups_outlives_its_window() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(env) = require("env") else { return };
+    let folder = Folder::new();
+    let args = "run null:1g --rate 1000 --seconds 4 --ramp 0 --json-lines seconds.jsonl --out kept";
+    let plain = drumfire.command(folder.path(), args);
+    let mut command = Command::new(env);
+    command.arg("--ignore-signal=HUP").arg(plain.get_program()).args(plain.get_args());
+    let terminal = Terminal::open();
+    let mut run = terminal.start(command.current_dir(folder.path()));
+    run.await_that(LIMIT, |run| is_drawn(run) && measures(folder.path()));
+    terminal.close();
+    assert_eq!(run.finish(LIMIT), Some(0));
+    assert!(result(&folder, "kept/result.json")["partial"].is_null());
+}
+
+/// A connection that broke takes some kilobytes, then nothing: the run goes on as planned and
+/// keeps its result.
+#[test]
+fn a_terminal_that_takes_no_more_does_not_hold_the_run_up() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "race --targets 20 --volumes 1 --volume-size 1m --rate 2000 --seconds 3 --ramp 0 \
+                --out kept";
+    let Some(command) = in_session(&drumfire.command(folder.path(), args)) else { return };
+    let terminal = Terminal::unread();
+    // Full as after some minutes of pictures, but for a few bytes.
+    let mut filler = terminal.start(&Command::new("yes"));
+    std::thread::sleep(Duration::from_millis(500));
+    filler.signal(Signal::KILL);
+    let _ = filler.finish(SOON);
+    let mut run = terminal.start(&command);
+    let kept = folder.path().join("kept/report.txt");
+    run.await_that(SOON, |_| kept.is_file());
+    assert!(result(&folder, "kept/result.json")["partial"].is_null());
+    // It would print now. Who waits no longer ends it.
+    run.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(200));
+    run.signal(Signal::TERM);
+    assert_eq!(run.finish(SOON), INTERRUPTED);
+}
+
+#[test]
+fn keys_end_a_run_in_order() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    for keys in ["q", "\x03"] {
+        let folder = Folder::new();
+        let terminal = Terminal::open();
+        let mut run = terminal.start(&long(&drumfire, &folder, "run null:1g --rate 1000"));
+        run.await_that(LIMIT, |run| is_drawn(run) && measures(folder.path()));
+        // Neither an arrow nor Alt-q is one of them.
+        terminal.press("\x1b[A\x1bqx");
+        std::thread::sleep(Duration::from_millis(300));
+        terminal.press(keys);
+        assert_eq!(run.finish(SOON), INTERRUPTED, "{}", run.seen());
+        result(&folder, "kept/result.json");
+        // The terminal is given back, then the result is printed there.
+        run.await_that(SOON, |run| run.seen().contains("kept in kept"));
+        let seen = run.seen();
+        assert!(seen.rfind("\x1b[?1049l") < seen.rfind("kept in"), "{seen}");
+    }
+}
+
+/// The second signal ends it, whatever else hangs: here the printing, as nobody reads.
+#[test]
+fn the_second_signal_ends_a_program_that_hangs() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    for signal in [Signal::INT, Signal::TERM] {
+        let folder = Folder::new();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut full = writer.try_clone().unwrap();
+        std::thread::spawn(move || std::io::Write::write_all(&mut full, &[b' '; 1 << 20]));
+        let args = "run null:1g --rate 1000 --seconds 1 --ramp 0 --out kept";
+        let mut command = drumfire.command(folder.path(), args);
+        let mut run = command.stdout(writer).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let kept = folder.path().join("kept/report.txt");
+        let mut patience = drumfire_tests::Patience::new(SOON);
+        while !kept.is_file() {
+            assert!(patience.wait(), "nothing is kept");
+        }
+        let id = rustix::process::Pid::from_child(&run);
+        for _ in 0..2 {
+            std::thread::sleep(Duration::from_millis(300));
+            rustix::process::kill_process(id, signal).unwrap();
+        }
+        let mut patience = drumfire_tests::Patience::new(Duration::from_secs(20));
+        while run.try_wait().unwrap().is_none() && patience.wait() {}
+        let ended = run.try_wait().unwrap();
+        let _ = run.kill().and_then(|()| run.wait());
+        drop(reader);
+        assert_eq!(ended.and_then(|status| status.code()), INTERRUPTED, "{signal:?}");
+    }
+}
+
+#[test]
+fn a_signal_ends_what_lays_files_out() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    folder.file("job.fio", b"[global]\nrw=randread\nsize=400g\nfilename=big.img\n[a]\n");
+    let mut run = Running::start(&mut drumfire.command(folder.path(), "run job.fio"));
+    let part = folder.path().join("big.img.part");
+    run.await_that(LIMIT, |_| part.is_file().then_some(()));
+    run.signal(Signal::TERM);
+    let finished = run.finish(SOON);
+    assert_eq!(finished.code, INTERRUPTED, "{finished:?}");
+    assert!(!part.exists(), "half a file stays");
+}
