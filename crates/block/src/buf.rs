@@ -87,6 +87,14 @@ impl ArenaHold {
 }
 
 impl Buf {
+    /// Its first byte, for the kernel to write to or read from. Unlike the pointer of a slice of it,
+    /// this one may be written through while the buffer is only borrowed; whoever does so sees to it
+    /// that no slice is in use meanwhile.
+    #[inline]
+    pub fn address(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
     /// A hold on the arena that this is part of, for those who tell the kernel of it once.
     pub fn arena(&self) -> ArenaHold {
         ArenaHold(Arc::clone(&self.pages))
