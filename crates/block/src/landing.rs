@@ -1,9 +1,7 @@
 //! Data that has arrived and goes into memory.
 
-use std::sync::Arc;
-
-use crate::Memory;
-use crate::memory::{EARLY_LINES, LINE, end_stream};
+use crate::copy::{EARLY_LINES, LINE, end_stream};
+use crate::{Memories, Memory};
 
 /// Copies into memory, done many at a time: the counterpart of [`CopyAhead`](crate::CopyAhead).
 ///
@@ -22,10 +20,6 @@ pub struct Landing<'a> {
     memories: Memories,
 }
 
-/// The memories that were ever named, so that those of waiting copies need not be counted anew. A
-/// connection names the few volumes that it uses.
-pub type Memories = Vec<Memory>;
-
 /// Copies that wait at most.
 const WAITING: usize = 32;
 /// Longer data go past the cache.
@@ -41,7 +35,7 @@ struct Copy<'a> {
 
 impl<'a> Landing<'a> {
     /// Nothing waits yet. `memories` is what [`finish`](Self::finish) of the one before returned,
-    /// or an empty list.
+    /// or none.
     #[inline]
     pub fn new(memories: Memories) -> Landing<'a> {
         let none = Copy { from: &[], memory: 0, offset: 0 };
@@ -52,14 +46,10 @@ impl<'a> Landing<'a> {
     /// Panics, now or later, when the range lies outside.
     #[inline]
     pub fn push(&mut self, memory: &Memory, offset: u64, from: &'a [u8]) {
-        let same = |kept: &Memory| Arc::ptr_eq(&kept.pages, &memory.pages);
-        let memory = self.memories.iter().position(same).unwrap_or_else(|| {
-            self.memories.push(memory.clone());
-            self.memories.len() - 1
-        });
         if self.count == WAITING {
             self.copy();
         }
+        let memory = self.memories.keep(memory);
         self.copies[self.count] = Copy { from, memory, offset };
         self.count += 1;
     }
@@ -77,17 +67,18 @@ impl<'a> Landing<'a> {
     fn copy(&mut self) {
         let copies = &self.copies[..std::mem::take(&mut self.count)];
         for Copy { from, memory, offset } in copies.iter().filter(|copy| copy.is_short()) {
-            self.memories[*memory].prefetch(*offset, from.len());
+            self.memories.get(*memory).prefetch(*offset, from.len());
         }
         for copy in copies {
             let Copy { from, memory, offset } = *copy;
             if copy.is_short() {
-                self.memories[memory].write(offset, from);
+                self.memories.get(memory).write(offset, from);
             } else {
-                self.memories[memory].write_past_cache(offset, from);
+                self.memories.get(memory).write_past_cache(offset, from);
             }
         }
         end_stream();
+        self.memories.rest();
     }
 }
 
@@ -123,7 +114,7 @@ mod test {
                 assert!(back == *expect, "round {round}");
             }
         }
-        assert_eq!(kept.len(), 2);
+        assert_eq!(kept.count(), 2);
     }
 
     #[test]

@@ -6,8 +6,10 @@
 
 mod buf;
 mod chain;
+mod copy;
 mod geometry;
 mod io;
+mod kept;
 mod landing;
 mod lane;
 mod lap;
@@ -21,7 +23,8 @@ pub use buf::{Arena, ArenaHold, Buf, Pool};
 pub use chain::{Chain, Piece};
 pub use geometry::Geometry;
 pub use io::{Cause, Done, Fault, Io, Op, Tag};
-pub use landing::{Landing, Memories};
+pub use kept::Memories;
+pub use landing::Landing;
 pub use lane::Lane;
 pub use lap::Lap;
 pub use memory::{CopyAhead, Memory};
