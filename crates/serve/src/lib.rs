@@ -10,11 +10,14 @@ mod config;
 mod connection;
 mod log;
 mod mailbox;
+#[cfg(test)]
+mod mailbox_test;
 mod portal;
 mod protocol;
 mod server;
 mod shared;
 mod sweeps;
+mod sync;
 
 pub use crate::config::{Export, Limits, ServeConfig};
 pub use crate::log::Log;
