@@ -7,6 +7,7 @@
 mod buf;
 mod chain;
 mod copy;
+mod count;
 mod geometry;
 mod io;
 mod kept;
@@ -21,6 +22,7 @@ mod time;
 
 pub use buf::{Arena, ArenaHold, Buf, Pool};
 pub use chain::{Chain, Piece};
+pub use count::Count;
 pub use geometry::Geometry;
 pub use io::{Cause, Done, Fault, Io, Op, Tag};
 pub use kept::Memories;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use block::{Arena, Buf};
+use block::{Arena, Buf, Count};
 use io_uring::types::BufRingEntry;
 
 use crate::ring::Ring;
@@ -153,7 +153,7 @@ impl Demand {
     }
 
     fn taken(&mut self) {
-        self.offered -= 1;
+        self.offered.lower(1);
         self.least = self.least.min(self.offered);
     }
 

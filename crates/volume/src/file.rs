@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 
-use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use os::{Core, Device, File, FileDone, FileOp, FileOpKind, OpenFile, Polling};
 
 use crate::uri::FileUri;
@@ -186,7 +186,7 @@ impl Lane for FileLane {
             return;
         }
         self.file.take_done(&mut self.done);
-        self.in_flight -= self.done.len();
+        self.in_flight.lower(self.done.len());
         done.extend(self.done.drain(..).map(|FileDone { tag, result, buf }| {
             let (result, cause) = match result {
                 Ok(()) => (Ok(()), Cause::NONE),

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 
 use super::slots::{Flush, Slot, Slots};
 use super::written::Written;
@@ -126,7 +126,7 @@ impl StripedLane {
             Slot::Read(tag) => Some(Done { tag, ..one }),
             Slot::Change { tag, durable } => {
                 let part = &mut self.parts[index];
-                part.changes = part.changes.checked_sub(1).expect("a change is answered once");
+                part.changes.lower(1);
                 // One that failed may have been done in part.
                 if !durable || one.result.is_err() {
                     self.written[index].write_done();
@@ -188,8 +188,7 @@ impl Lane for StripedLane {
             let mut answers = std::mem::take(&mut self.done);
             self.lanes[index].poll(now, &mut answers);
             let part = &mut self.parts[index];
-            let left = part.under_way.checked_sub(answers.len() as u32);
-            part.under_way = left.expect("a lane answers what it took");
+            part.under_way.lower(answers.len() as u32);
             part.busy = part.under_way > 0
                 || !part.waiting.is_empty()
                 || self.closing

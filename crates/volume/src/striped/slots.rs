@@ -1,6 +1,6 @@
 //! The I/Os of a striped lane that are under way: the parts' lanes know them by their slots.
 
-use block::{Cause, Fault, Tag};
+use block::{Cause, Count, Fault, Tag};
 
 /// What is under way in a slot.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ impl Flush {
     /// One part has answered. Of several faults the first is told; but one that may be gone on
     /// another connection gives way to one that stays, or whoever tries again loses the latter.
     pub(super) fn answered(&mut self, result: Result<(), Fault>, cause: Cause) {
-        self.left = self.left.checked_sub(1).expect("each part answers a flush once");
+        self.left.lower(1);
         let tells = match (self.result, result) {
             (_, Ok(())) => false,
             (Ok(()), Err(_)) => true,
@@ -101,7 +101,7 @@ mod test {
     }
 
     #[test]
-    #[should_panic(expected = "once")]
+    #[should_panic(expected = "answered twice")]
     fn nobody_answers_twice() {
         let mut flush = Flush { tag: Tag(0), left: 0, result: Ok(()), cause: Cause::NONE };
         flush.answered(Ok(()), Cause::NONE);
