@@ -87,9 +87,9 @@ impl ArenaHold {
 }
 
 impl Buf {
-    /// Its first byte, for the kernel to write to or read from. Unlike the pointer of a slice of it,
-    /// this one may be written through while the buffer is only borrowed; whoever does so sees to it
-    /// that no slice is in use meanwhile.
+    /// Its first byte, for the kernel to write to or read from. Unlike the pointer of a slice of
+    /// it, this one may be written through while the buffer is only borrowed; whoever does so sees
+    /// to it that no slice is in use meanwhile.
     #[inline]
     pub fn address(&self) -> NonNull<u8> {
         self.ptr

@@ -2,10 +2,11 @@
 //!
 //! Two cores may touch the same shared bytes at the same time. For plain accesses that is a data
 //! race, which is undefined behaviour whether it goes by references or by raw pointers. So nothing
-//! here is a plain access on the shared side: on x86-64 it is machine code, which the compiler takes
-//! for accesses of single bytes that it may not reason about, as relaxed atomic ones are; elsewhere,
-//! and under Miri, it is relaxed atomic words. Either way each byte that is read is one of those
-//! written, and nothing more is promised: order comes from whatever says that an I/O is done.
+//! here is a plain access on the shared side: on x86-64 it is machine code, which the compiler
+//! takes for accesses of single bytes that it may not reason about, as relaxed atomic ones are;
+//! elsewhere, and under Miri, it is relaxed atomic words. Either way each byte that is read is one
+//! of those written, and nothing more is promised: order comes from whatever says that an I/O is
+//! done.
 //!
 //! `out` is from shared memory, `in` is to it. Ranges never overlap: the other side is exclusive.
 

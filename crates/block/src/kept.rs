@@ -7,9 +7,9 @@ use crate::Memory;
 /// Keeps memories mapped while copies into or out of them wait, and finds each again at once.
 ///
 /// A connection uses a few volumes again and again, so the last few stay: counting their references
-/// anew for each batch would pull a line from core to core. One that was not named for a while goes,
-/// so a volume that is gone is unmapped although a connection that used it lives on. Only one that
-/// does nothing any more holds its last few until its end.
+/// anew for each batch would pull a line from core to core. One that was not named for a while
+/// goes, so a volume that is gone is unmapped although a connection that used it lives on. Only one
+/// that does nothing any more holds its last few until its end.
 #[derive(Debug, Default)]
 pub struct Memories {
     list: Vec<Memory>,

@@ -9,9 +9,9 @@ use crate::pages::Pages;
 
 /// Shared volatile bytes: the store of a RAM volume.
 ///
-/// Reads and writes are copies in and out, by accesses that may race; no reference to the bytes ever
-/// exists. Overlapping accesses from two cores may see each other half done, exactly as overlapping
-/// I/Os on a disk may; each byte is one of those written.
+/// Reads and writes are copies in and out, by accesses that may race; no reference to the bytes
+/// ever exists. Overlapping accesses from two cores may see each other half done, exactly as
+/// overlapping I/Os on a disk may; each byte is one of those written.
 #[derive(Clone, Debug)]
 pub struct Memory {
     pub(crate) pages: Arc<Pages>,

@@ -131,9 +131,9 @@ impl Handover {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// Hands over a worker's trouble, if it has some; before its interval, so that whoever takes the
-    /// latter finds the former. Where the collector is late, the worker keeps it for the next time.
-    /// Called by the one thread of the workers.
+    /// Hands over a worker's trouble, if it has some; before its interval, so that whoever takes
+    /// the latter finds the former. Where the collector is late, the worker keeps it for the next
+    /// time. Called by the one thread of the workers.
     pub(crate) fn put_trouble(&self, worker: usize, take: impl FnOnce() -> Option<Trouble>) {
         if !self.troubles.is_full()
             && let Some(trouble) = take()
@@ -143,8 +143,8 @@ impl Handover {
         }
     }
 
-    /// Hands over a worker's interval in exchange for an empty one. Where the collector is late, the
-    /// worker goes on with the one that it has.
+    /// Hands over a worker's interval in exchange for an empty one. Where the collector is late,
+    /// the worker goes on with the one that it has.
     pub(crate) fn put_full(
         &self,
         worker: usize,

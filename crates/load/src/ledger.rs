@@ -31,9 +31,10 @@ use crate::sync::{AtomicU64, Ordering};
 
 pub use self::finding::{Finding, FindingKind};
 
-/// The ledger of one volume: a [word](word) for each block. Behind all of them, where blocks are erased: the trim that was begun last (31 bits), the zeroing (31 bits), and
-/// whether the block was ever written. The last word is a number of this run alone: what an earlier
-/// run of the same seed left on a volume must not pass for what this one wrote.
+/// The ledger of one volume: a [word](word) for each block. Behind all of them, where blocks are
+/// erased: the trim that was begun last (31 bits), the zeroing (31 bits), and whether the block was
+/// ever written. The last word is a number of this run alone: what an earlier run of the same seed
+/// left on a volume must not pass for what this one wrote.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     words: Words,

@@ -20,8 +20,8 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     /// Who is to be woken for what is put in here.
     pub(crate) fn belongs_to(&self, waker: Waker) {
-        // Whoever puts something in holds the lock, too: either it sees the waker, or what it put is
-        // seen by the look that follows. Set by the one thread that reads here.
+        // Whoever puts something in holds the lock, too: either it sees the waker, or what it put
+        // is seen by the look that follows. Set by the one thread that reads here.
         let _notices = self.lock();
         let _ = self.waker.set(waker);
     }

@@ -26,8 +26,8 @@ fn words(at: *const u8, len: usize) -> impl Iterator<Item = (*const u8, Range<us
 /// Copies `len` bytes out.
 ///
 /// # Safety
-/// `from` lies in a mapping that begins and ends at multiples of eight, and `len` bytes from it, too;
-/// `to` is exclusive and valid for `len` bytes.
+/// `from` lies in a mapping that begins and ends at multiples of eight, and `len` bytes from it,
+/// too; `to` is exclusive and valid for `len` bytes.
 pub(crate) unsafe fn copy_out(from: *const u8, to: *mut u8, len: usize) {
     for (word, bytes, before) in words(from, len) {
         // SAFETY: the word lies in the mapping and is aligned; all accesses to it are such.

@@ -126,8 +126,8 @@ pub(crate) fn prefetch(line: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
 }
 
-/// Whether a copy by `rep movsb` is fast: not where both sides lie differently in their lines, which
-/// some processors copy byte by byte, 25 times as slowly.
+/// Whether a copy by `rep movsb` is fast: not where both sides lie differently in their lines,
+/// which some processors copy byte by byte, 25 times as slowly.
 #[inline]
 fn suits_string(from: *const u8, to: *mut u8) -> bool {
     (to.addr() ^ from.addr()).is_multiple_of(LINE) && has(STRING)
@@ -144,15 +144,18 @@ unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// A function that copies with four registers of 32 bytes, `step` bytes at a time, and does something
+/// A function that copies with registers of 32 bytes, `step` bytes at a time, and does something
 /// beside.
 macro_rules! wide {
-    ($name:ident($($next:ident)?), $step:literal, $([$register:literal $place:literal])*, $($beside:literal)?) => {
+    (
+        $name:ident($($next:ident)?), $step:literal, $([$register:literal $place:literal])*,
+        $($beside:literal)?
+    ) => {
         /// # Safety
         /// As for [`copy`]; `len` is more than two lines, and the processor has AVX.
         #[inline(always)]
         unsafe fn $name(from: *const u8, to: *mut u8, len: usize, $($next: *const u8)?) {
-            // SAFETY: the caller's promise: `at` goes up to `end`, which is a step before `len`.
+            // SAFETY: the caller's promise; `at` goes up to `end`, a step before `len`.
             unsafe {
                 asm!(
                     "2:",

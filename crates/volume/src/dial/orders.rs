@@ -38,7 +38,8 @@ impl<T> Taker<T> {
         Taker(Arc::new(Queue(Mutex::new(waiting))))
     }
 
-    /// The other side, which wakes the thread by `waker` for each order and for the end. There is one.
+    /// The other side, which wakes the thread by `waker` for each order and for the end. There is
+    /// one.
     pub(super) fn giver(&self) -> impl FnOnce(Waker) -> Giver<T> + use<T> {
         let queue = Arc::clone(&self.0);
         move |waker| Giver { queue, waker }

@@ -1,5 +1,5 @@
-//! One core's way to several volumes as one. Only the lanes with I/Os under way are looked after, or
-//! that are about to open or to close.
+//! One core's way to several volumes as one. Only the lanes with I/Os under way are looked after,
+//! or that are about to open or to close.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
