@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod kernel;
+mod miri;
 mod perf;
 mod prepush;
 mod process;
@@ -23,6 +24,7 @@ usage: cargo xtask COMMAND
               --no-install       do not install missing programs, even as root
   kernel    let the Linux kernel of a virtual machine use our target over both protocols
               --no-install       as above
+  miri      let Miri run what is unsafe and makes no system calls, where it is installed
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
   perf      measure beside the peers and write a page to docs/perf
               [ROW…]             rows to measure (default all; `--list` names them)
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::main(rest),
         "test" => test::main(rest),
         "kernel" => kernel::main(rest),
+        "miri" => miri::main(rest),
         "prepush" => prepush::main(rest),
         "perf" => perf::main(rest),
         _ => {

@@ -87,6 +87,14 @@ impl ArenaHold {
 }
 
 impl Buf {
+    /// Its first byte, for the kernel to write to or read from. Unlike the pointer of a slice of
+    /// it, this one may be written through while the buffer is only borrowed; whoever does so sees
+    /// to it that no slice is in use meanwhile.
+    #[inline]
+    pub fn address(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
     /// A hold on the arena that this is part of, for those who tell the kernel of it once.
     pub fn arena(&self) -> ArenaHold {
         ArenaHold(Arc::clone(&self.pages))
@@ -205,6 +213,17 @@ mod test {
         for (i, buf) in bufs.iter().enumerate() {
             assert!(buf.iter().all(|byte| *byte == i as u8 + 1));
         }
+    }
+
+    /// Miri takes a write through the pointer of a shared slice for what it is: undefined.
+    #[test]
+    fn the_kernel_may_write_where_a_buffer_is_only_borrowed() {
+        let buf = Buf::new(4096).unwrap();
+        let borrowed = &buf;
+        assert_eq!(borrowed[7], 0);
+        // SAFETY: no slice of it is in use, and it is that long.
+        unsafe { borrowed.address().add(7).write(1) };
+        assert_eq!(borrowed[7], 1);
     }
 
     #[test]

@@ -29,8 +29,11 @@ impl Piece {
     /// Address and length, valid as long as the piece is kept.
     pub fn as_raw(&self) -> (*const u8, usize) {
         match self {
-            Piece::Owned { buf, len } => (buf[..*len].as_ptr(), *len),
-            Piece::Lent(buf) => (buf.as_ptr(), buf.len()),
+            Piece::Owned { buf, len } => {
+                assert!(*len <= buf.len(), "a piece lies in its buffer");
+                (buf.address().as_ptr().cast_const(), *len)
+            }
+            Piece::Lent(buf) => (buf.address().as_ptr().cast_const(), buf.len()),
             Piece::Shared { memory, offset, len } => (memory.at(*offset, *len).cast_const(), *len),
         }
     }

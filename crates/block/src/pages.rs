@@ -34,29 +34,12 @@ impl Pages {
             .checked_next_multiple_of(align)
             .and_then(|l| l.checked_add(align))
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        // SAFETY: a fresh private anonymous mapping at an address of the kernel's choice touches
-        // no memory of ours; the result is checked.
-        let map = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                map_len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if map == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let map = NonNull::new(map.cast::<u8>()).expect("mmap never returns null");
+        let map = map(map_len)?;
         let shift = map.align_offset(align);
         // SAFETY: `shift` < `align` and `map_len` >= `len` + `align`, so this stays in the mapping.
         let base = unsafe { map.add(shift) };
         if align == ALIGN {
-            // SAFETY: the range lies in the mapping made above; huge pages are advice only, so
-            // the result does not matter.
-            unsafe { libc::madvise(base.as_ptr().cast(), map_len - align, libc::MADV_HUGEPAGE) };
+            advise_huge(base, map_len - align);
         }
         Ok(Pages { base, len, map, map_len })
     }
@@ -75,6 +58,75 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: exactly the mapping made in `new`; whoever points into it holds an `Arc` of it.
-        unsafe { libc::munmap(self.map.as_ptr().cast(), self.map_len) };
+        unsafe { unmap(self.map, self.map_len) };
+    }
+}
+
+#[cfg(not(miri))]
+use self::kernel::{advise_huge, map, unmap};
+#[cfg(miri)]
+use self::miri::{advise_huge, map, unmap};
+
+#[cfg(not(miri))]
+mod kernel {
+    use super::*;
+
+    /// `len` zeroed bytes from a page on.
+    pub(super) fn map(len: usize) -> io::Result<NonNull<u8>> {
+        // SAFETY: a fresh private anonymous mapping at an address of the kernel's choice touches
+        // no memory of ours; the result is checked.
+        let map = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if map == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(NonNull::new(map.cast::<u8>()).expect("mmap never returns null"))
+    }
+
+    pub(super) fn advise_huge(base: NonNull<u8>, len: usize) {
+        // SAFETY: the range lies in a mapping of ours; huge pages are advice only, so the result
+        // does not matter.
+        unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+    }
+
+    /// # Safety
+    /// `map` made it, with this length, and nobody uses it any more.
+    pub(super) unsafe fn unmap(base: NonNull<u8>, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { libc::munmap(base.as_ptr().cast(), len) };
+    }
+}
+
+/// Miri knows no flags of mappings and no advice, so it gets the same from the allocator.
+#[cfg(miri)]
+mod miri {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+    use super::*;
+
+    fn layout(len: usize) -> Layout {
+        Layout::from_size_align(len, SMALL_ALIGN).expect("a length that fits")
+    }
+
+    pub(super) fn map(len: usize) -> io::Result<NonNull<u8>> {
+        // SAFETY: the length is not zero.
+        NonNull::new(unsafe { alloc_zeroed(layout(len)) }).ok_or(io::ErrorKind::OutOfMemory.into())
+    }
+
+    pub(super) fn advise_huge(_: NonNull<u8>, _: usize) {}
+
+    /// # Safety
+    /// As for the kernel's.
+    pub(super) unsafe fn unmap(base: NonNull<u8>, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { dealloc(base.as_ptr(), layout(len)) };
     }
 }

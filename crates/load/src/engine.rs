@@ -263,12 +263,8 @@ fn step_all(core: &Core, workers: &mut [Worker], order: Order) -> Option<Nanos> 
 #[cold]
 fn hand_over(seat: &Seat, core: &Core, workers: &mut [Worker]) {
     for (worker, index) in workers.iter_mut().zip(&seat.workers) {
-        if let Some(trouble) = worker.take_trouble() {
-            let _ = seat.handover.troubles.push((*index, trouble));
-        }
-        if let Some(empty) = seat.handover.take_empty() {
-            seat.handover.put_full(*index, worker.take_interval(core.now(), empty));
-        }
+        seat.handover.put_trouble(*index, || worker.take_trouble());
+        seat.handover.put_full(*index, |empty| worker.take_interval(core.now(), empty));
     }
 }
 

@@ -1,11 +1,8 @@
 //! How a worker's numbers get from its core to the collector without a lock or an allocation.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-use crossbeam_queue::ArrayQueue;
 use stats::Interval;
 
+use crate::sync::{ArrayQueue, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, PoisonError};
 use crate::worker::Trouble;
 
 /// What the runner wants of all threads.
@@ -51,7 +48,7 @@ pub(crate) struct Handover {
     rests: Mutex<Vec<Rest>>,
     full: ArrayQueue<(usize, Box<Interval>)>,
     empty: ArrayQueue<Box<Interval>>,
-    pub(crate) troubles: ArrayQueue<(usize, Trouble)>,
+    troubles: ArrayQueue<(usize, Trouble)>,
 }
 
 impl Handover {
@@ -134,14 +131,34 @@ impl Handover {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// An empty interval for a worker to go on with. `None` only if the collector is late.
-    pub(crate) fn take_empty(&self) -> Option<Box<Interval>> {
-        self.empty.pop()
+    /// Hands over a worker's trouble, if it has some; before its interval, so that whoever takes
+    /// the latter finds the former. Where the collector is late, the worker keeps it for the next
+    /// time. Called by the one thread of the workers.
+    pub(crate) fn put_trouble(&self, worker: usize, take: impl FnOnce() -> Option<Trouble>) {
+        if !self.troubles.is_full()
+            && let Some(trouble) = take()
+        {
+            // Nobody else puts any in, so there still is room.
+            let _ = self.troubles.push((worker, trouble));
+        }
     }
 
-    /// Hands a full interval over. There is room: there are as many places as workers.
-    pub(crate) fn put_full(&self, worker: usize, interval: Box<Interval>) {
-        let _ = self.full.push((worker, interval));
+    /// Hands over a worker's interval in exchange for an empty one. Where the collector is late,
+    /// the worker goes on with the one that it has.
+    pub(crate) fn put_full(
+        &self,
+        worker: usize,
+        exchange: impl FnOnce(Box<Interval>) -> Box<Interval>,
+    ) {
+        if let Some(empty) = self.empty.pop() {
+            // There is room: there are as many places as workers.
+            let _ = self.full.push((worker, exchange(empty)));
+        }
+    }
+
+    /// The next trouble and its worker. Those of a worker whose interval was taken are there.
+    pub(crate) fn take_trouble(&self) -> Option<(usize, Trouble)> {
+        self.troubles.pop()
     }
 
     /// The next full interval and its worker.

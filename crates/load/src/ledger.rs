@@ -13,10 +13,10 @@ mod finding;
 mod frame;
 mod judge;
 mod patterned;
+mod word;
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::{Geometry, Op};
 use os::Words;
@@ -24,16 +24,17 @@ use os::Words;
 pub(crate) use self::earlier::Earlier;
 use self::frame::Frame;
 pub(crate) use self::patterned::Patterned;
+use self::word::{GENERATION, acknowledged, begun};
 use crate::spec::Workload;
 use crate::stamp::{self, SECTOR};
+use crate::sync::{AtomicU64, Ordering};
 
 pub use self::finding::{Finding, FindingKind};
 
-/// The ledger of one volume. In each word: the change that was acknowledged last (31 bits), the
-/// one that was begun last (31 bits), and whether that is still under way. Behind all of them,
-/// where blocks are erased: the trim that was begun last (31 bits), the zeroing (31 bits), and
-/// whether the block was ever written. The last word is a number of this run alone: what an earlier
-/// run of the same seed left on a volume must not pass for what this one wrote.
+/// The ledger of one volume: a [word](word) for each block. Behind all of them, where blocks are
+/// erased: the trim that was begun last (31 bits), the zeroing (31 bits), and whether the block was
+/// ever written. The last word is a number of this run alone: what an earlier run of the same seed
+/// left on a volume must not pass for what this one wrote.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     words: Words,
@@ -44,8 +45,6 @@ pub(crate) struct Ledger {
     patterned: Option<Patterned>,
 }
 
-const GENERATION: u64 = (1 << 31) - 1;
-const BUSY: u64 = 1 << 63;
 /// In a word of erasures.
 const WRITTEN: u64 = 1 << 63;
 
@@ -58,14 +57,6 @@ struct Erased {
     zeroed: u32,
     /// It was written, too.
     written: bool,
-}
-
-fn acknowledged(word: u64) -> u32 {
-    (word & GENERATION) as u32
-}
-
-fn begun(word: u64) -> u32 {
-    (word >> 31 & GENERATION) as u32
 }
 
 impl Ledger {
@@ -131,22 +122,15 @@ impl Ledger {
 
     /// Claims a range for a write, a trim or a zeroing; false when a change is under way there.
     pub(crate) fn claim(&self, op: Op, offset: u64, len: u32) -> bool {
-        let blocks = self.blocks(offset, len);
-        for (index, block) in blocks.iter().enumerate() {
-            let claimed = block.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                let begun = (u64::from(begun(word)) + 1) & GENERATION;
-                (word & BUSY == 0).then_some(word & GENERATION | begun << 31 | BUSY)
-            });
-            if claimed.is_err() {
-                blocks[..index].iter().for_each(give_back);
-                return false;
-            }
+        if !word::claim(self.blocks(offset, len)) {
+            return false;
         }
         if self.frame.erases {
             (offset..offset + u64::from(len))
                 .step_by(self.frame.unit as usize)
                 .for_each(|place| self.remember(op, place));
         }
+        word::before_write();
         true
     }
 
@@ -175,12 +159,7 @@ impl Ledger {
 
     /// Ends a change: what was claimed is acknowledged if it was `done`.
     pub(crate) fn release(&self, offset: u64, len: u32, done: bool) {
-        for block in self.blocks(offset, len) {
-            // Nobody else changes a word that is claimed.
-            let word = block.load(Ordering::Acquire);
-            let acknowledged = if done { word >> 31 } else { word } & GENERATION;
-            block.store(word & GENERATION << 31 | acknowledged, Ordering::Release);
-        }
+        word::release(self.blocks(offset, len), done);
     }
 
     /// Writes the stamps of a write that was claimed, or its pattern.
@@ -204,6 +183,7 @@ impl Ledger {
     /// Compares what a read brought with what it noted when it began and with what was begun
     /// since. Blocks that were never written are not compared.
     pub(crate) fn check(&self, data: &[u8], offset: u64, notes: &[u32]) -> Option<Finding> {
+        word::after_read();
         let unit = self.frame.unit as usize;
         let places = (offset - (offset - self.frame.start) % self.frame.unit..).step_by(unit);
         let mut data = data;
@@ -256,13 +236,6 @@ impl Ledger {
         let last = (offset - self.frame.start + u64::from(len)).div_ceil(self.frame.unit);
         &self.words[first as usize..last as usize]
     }
-}
-
-/// Takes back a claim of which nothing came. Nobody else changes a word that is claimed.
-fn give_back(block: &AtomicU64) {
-    let word = block.load(Ordering::Acquire);
-    let before = u64::from(begun(word)).wrapping_sub(1) & GENERATION;
-    block.store(word & GENERATION | before << 31, Ordering::Release);
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod simulation;
 pub mod spec;
 mod stamp;
 pub mod sweep;
+mod sync;
 pub mod trace;
 mod witness;
 mod worker;

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use block::Buf;
+use block::{Buf, Count};
 
 /// I/Os that a core has under way in this manner; others wait in a queue.
 const LIMIT: usize = 1024;
@@ -143,7 +143,7 @@ impl Aio {
                 )
             };
             let count = usize::try_from(count).unwrap_or(0);
-            self.in_flight -= count;
+            self.in_flight.lower(count);
             let taken = self.events[..count].iter();
             answers.extend(taken.map(|event| (event.data, event.result as i32)));
             if count < self.events.len() {
@@ -169,7 +169,7 @@ impl Aio {
             // tail are complete.
             let event = unsafe { (at as *const Event).read() };
             answers.push((event.data, event.result as i32));
-            self.in_flight -= 1;
+            self.in_flight.lower(1);
             head = (head + 1) % ring.events;
         }
         ring.head.store(head, Ordering::Release);

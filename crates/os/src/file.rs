@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 
-use block::Buf;
+use block::{Buf, Count};
 use io_uring::types::{Fd, Fixed, FsyncFlags};
 use io_uring::{opcode, squeue};
 
@@ -362,7 +362,8 @@ impl State {
     }
 
     pub(crate) fn file_done(&mut self, index: u32, part: u32, result: i32) {
-        self.behind_threads -= usize::from(self.file(index).behind_thread);
+        let behind_thread = self.file(index).behind_thread;
+        self.behind_threads.lower(usize::from(behind_thread));
         let file = self.file(index);
         let (op, sofar) = file.ops[part as usize].as_mut().expect("an operation under way");
         let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });

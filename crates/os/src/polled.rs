@@ -3,7 +3,7 @@
 //! The kernel polls either the device for completions (IOPOLL), and then a ring takes nothing but
 //! such reads and writes, or the ring for submissions (SQPOLL), with a thread of its own.
 
-use block::Nanos;
+use block::{Count, Nanos};
 
 use crate::clock::Clock;
 use crate::core::State;
@@ -61,7 +61,7 @@ impl PolledRing {
         // within the call; where a thread polls for submissions it polls the device, too.
         let _ = if self.polling.submissions { self.ring.submit() } else { self.ring.enter() };
         self.ring.take_completions(batch);
-        self.in_flight -= batch.len();
+        self.in_flight.lower(batch.len());
     }
 }
 

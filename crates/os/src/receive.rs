@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use block::{Arena, Buf};
+use block::{Arena, Buf, Count};
 use io_uring::types::BufRingEntry;
 
 use crate::ring::Ring;
@@ -44,7 +44,7 @@ impl ReceiveBuffers {
         let mut buffers = ReceiveBuffers { bufs, spare: (0..BUFFERS).collect(), ring: None };
         if ring.features.multishot_receive {
             let entries = Buf::new(usize::from(BUFFERS) * size_of::<BufRingEntry>())?;
-            let address = entries.as_ptr() as u64;
+            let address = entries.address().as_ptr() as u64;
             // SAFETY: `entries` is page-aligned, of the right length, and lives as long as the
             // ring, because `State` drops the ring before the buffers.
             let registered = unsafe {
@@ -108,13 +108,13 @@ impl ReceiveBuffers {
             && let Some(id) = self.spare.pop()
         {
             ring.demand.offered += 1;
-            ring.put(id, self.bufs[usize::from(id)].as_ptr() as u64);
+            ring.put(id, self.bufs[usize::from(id)].address().as_ptr() as u64);
         }
     }
 
     /// Where a buffer lies.
     pub(crate) fn address(&self, id: u16) -> *mut u8 {
-        self.bufs[usize::from(id)].as_ptr().cast_mut()
+        self.bufs[usize::from(id)].address().as_ptr()
     }
 }
 
@@ -158,7 +158,7 @@ impl Demand {
     }
 
     fn taken(&mut self) {
-        self.offered -= 1;
+        self.offered.lower(1);
         self.least = self.least.min(self.offered);
     }
 

@@ -12,11 +12,14 @@ mod connections;
 mod faults;
 mod log;
 mod mailbox;
+#[cfg(test)]
+mod mailbox_test;
 mod portal;
 mod protocol;
 mod server;
 mod shared;
 mod sweeps;
+mod sync;
 mod thread;
 mod units;
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use os::{Core, Device, File, FileDone, FileOp, FileOpKind, FileState, OpenFile, Polling};
 
 use crate::uri::FileUri;
@@ -212,7 +212,7 @@ impl Lane for FileLane {
             return;
         }
         self.file.take_done(&mut self.done);
-        self.in_flight -= self.done.len();
+        self.in_flight.lower(self.done.len());
         done.extend(self.done.drain(..).map(|FileDone { tag, result, buf }| {
             let (result, cause) = match result {
                 Ok(()) => (Ok(()), Cause::NONE),

@@ -16,6 +16,7 @@ mod null;
 mod ram;
 mod remote;
 mod striped;
+mod sync;
 mod uri;
 
 use std::io;

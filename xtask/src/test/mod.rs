@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::kernel;
 use crate::process::{self, Outcome, Show};
 use crate::target_folder;
+use crate::{kernel, miri};
 use tally::Tally;
 
 /// A fresh machine compiles all dependencies in a few minutes, one that others keep busy in several
@@ -54,6 +54,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     step("programs", &|| packages::provide(options.install));
     let built = step("build", &build);
     step("unit", &unit);
+    step("miri", &miri::test);
     step("system", &|| if built { system() } else { Ok(no_binary()) });
     step("kernel", &|| if built { kernel::test(options.install) } else { Ok(no_binary()) });
     step("fuzz", &|| fuzz::smoke(options.fuzz_seconds));

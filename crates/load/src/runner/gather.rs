@@ -22,7 +22,7 @@ impl Run<'_> {
                     handover.put_empty(interval);
                     *missing = missing.saturating_sub(1);
                 }
-                while let Some((worker, trouble)) = handover.troubles.pop() {
+                while let Some((worker, trouble)) = handover.take_trouble() {
                     self.note(worker, trouble);
                 }
             }

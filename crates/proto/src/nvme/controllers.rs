@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use block::Count;
+
 use super::directory::Subsystem;
 
 /// How much of everything.
@@ -261,7 +263,7 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         let mut registry = self.controllers.lock();
-        registry.memory_bytes -= self.memory_bytes;
+        registry.memory_bytes.lower(self.memory_bytes);
         let id = self.controller.id;
         if self.queue == 0 {
             registry.entries.remove(&id);

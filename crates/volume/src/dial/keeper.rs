@@ -9,14 +9,15 @@ use std::collections::HashMap;
 use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use block::{Nanos, Pool};
-use os::{Core, End, Token, Waker};
+use os::{Core, End, Token};
 use proto::{Endpoint, Outbox};
 
+use super::orders::{Giver, Next, Taker};
 use crate::link::Link;
 
 /// How long an orderly end may take.
@@ -69,8 +70,7 @@ impl Drop for Kept {
 
 /// The thread.
 pub(super) struct Keeper {
-    orders: Option<Sender<Order>>,
-    waker: Waker,
+    orders: Option<Giver<Order>>,
     next: AtomicU32,
     thread: Option<JoinHandle<()>>,
 }
@@ -98,7 +98,8 @@ impl Keeper {
     }
 
     fn start() -> io::Result<Keeper> {
-        let (orders, received) = mpsc::channel();
+        let orders = Taker::new();
+        let giver = orders.giver();
         let (started, wait) = mpsc::channel();
         let body = move || {
             let opened = || {
@@ -110,7 +111,7 @@ impl Keeper {
             match opened() {
                 Ok((core, waker)) => {
                     let _ = started.send(Ok(waker));
-                    Table::new(core).keep(&received);
+                    Table::new(core).keep(&orders);
                 }
                 Err(error) => drop(started.send(Err(error))),
             }
@@ -119,7 +120,7 @@ impl Keeper {
         let died = |_| io::Error::other("the thread ended before it began");
         let waker = wait.recv().map_err(died)??;
         let next = AtomicU32::new(0);
-        Ok(Keeper { orders: Some(orders), waker, next, thread: Some(thread) })
+        Ok(Keeper { orders: Some(giver(waker)), next, thread: Some(thread) })
     }
 
     /// Carries on with `end` on a connection that was just made, and waits until it has learned
@@ -151,8 +152,7 @@ impl Keeper {
     fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
             // A thread that is gone has told all of its connections.
-            let _ = orders.send(order);
-            self.waker.wake();
+            orders.give(order);
         }
     }
 }
@@ -160,7 +160,6 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.orders = None;
-        self.waker.wake();
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has said so itself.
             let _ = thread.join();
@@ -184,7 +183,7 @@ impl Table {
     }
 
     /// Works until there are neither orders to come nor calls.
-    fn keep(mut self, orders: &Receiver<Order>) {
+    fn keep(mut self, orders: &Taker<Order>) {
         let mut ready = Vec::new();
         let mut over = false;
         while !over || !self.calls.is_empty() {
@@ -207,19 +206,19 @@ impl Table {
     }
 
     /// Takes all orders; true when there will be no more.
-    fn obey(&mut self, orders: &Receiver<Order>) -> bool {
+    fn obey(&mut self, orders: &Taker<Order>) -> bool {
         loop {
-            match orders.try_recv() {
-                Ok(Order::Begin(number, begin)) => {
+            match orders.next() {
+                Next::Order(Order::Begin(number, begin)) => {
                     if let Some(call) = begin(&self.core) {
                         self.by_token.insert(call.token(), number);
                         self.calls.insert(number, call);
                         self.visit(number, Visiting::News);
                     }
                 }
-                Ok(Order::Leave(number)) => self.visit(number, Visiting::Leave),
-                Err(TryRecvError::Empty) => return false,
-                Err(TryRecvError::Disconnected) => return true,
+                Next::Order(Order::Leave(number)) => self.visit(number, Visiting::Leave),
+                Next::Nothing => return false,
+                Next::Over => return true,
             }
         }
     }

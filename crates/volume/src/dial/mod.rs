@@ -3,6 +3,7 @@
 mod iscsi;
 mod keeper;
 mod nvme;
+mod orders;
 mod subsystems;
 
 use std::io;

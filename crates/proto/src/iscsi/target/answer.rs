@@ -1,6 +1,6 @@
 //! What goes back: data of reads, status, and what happens when a volume has done an I/O.
 
-use block::{Buf, Done, Pool};
+use block::{Buf, Count, Done, Pool};
 
 use crate::Outbox;
 use crate::crc32c::crc32c;
@@ -36,12 +36,12 @@ impl IscsiTarget {
         };
         debug_assert!(task.flying != 0, "an I/O comes back once");
         if task.reads {
-            self.reading_bytes -= task.part_len((done.tag.0 >> 16) as u16) as usize;
+            self.reading_bytes.lower(task.part_len((done.tag.0 >> 16) as u16) as usize);
         }
         if task.state == State::Reading {
             return self.read_came(slot, done, out);
         }
-        task.flying -= 1;
+        task.flying.lower(1);
         done.buf.into_iter().for_each(|buf| out.pool().give(buf));
         if let Err(fault) = done.result {
             let op = task.job.as_ref().map_or(block::Op::Write, |job| job.op);
@@ -80,7 +80,7 @@ impl IscsiTarget {
         let Some(buf) = done.buf else {
             return debug_assert!(false, "a read comes back with its buffer");
         };
-        task.flying -= 1;
+        task.flying.lower(1);
         let len = (task.flow.len - sent).min(Pool::LARGE_BYTES as u32);
         let mut flow = task.flow;
         let whole = sent + len == flow.len;
@@ -109,7 +109,7 @@ impl IscsiTarget {
         if task.sense.is_none() {
             return self.held.push(done);
         }
-        task.flying -= 1;
+        task.flying.lower(1);
         done.buf.into_iter().for_each(|buf| out.pool().give(buf));
         // What is held of this task will not be sent any more.
         self.drop_held(slot, out.pool());
@@ -125,7 +125,7 @@ impl IscsiTarget {
                 continue;
             }
             self.held.swap_remove(at).buf.into_iter().for_each(|buf| pool.give(buf));
-            self.tasks[slot].flying -= 1;
+            self.tasks[slot].flying.lower(1);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Task management: aborting commands, and answering only when nothing of them is left.
 
-use block::Pool;
+use block::{Count, Pool};
 
 use crate::scsi::{Sense, decode_lun, encode_lun};
 use crate::{Notice, Outbox, UnitId};
@@ -186,10 +186,10 @@ impl IscsiTarget {
             let Some(request) = self.requests.pop_front() else { break };
             if request.io.tag.0 as u16 == slot {
                 let task = &mut self.tasks[slot];
-                task.flying -= 1;
+                task.flying.lower(1);
                 if task.reads {
                     let part = (request.io.tag.0 >> 16) as u16;
-                    self.reading_bytes -= task.part_len(part) as usize;
+                    self.reading_bytes.lower(task.part_len(part) as usize);
                 }
                 request.io.buf.into_iter().for_each(|buf| pool.give(buf));
             } else {

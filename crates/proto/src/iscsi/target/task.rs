@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use block::{Buf, Op, Pool};
+use block::{Buf, Count, Op, Pool};
 
 use crate::UnitId;
 use crate::scsi::Sense;
@@ -158,7 +158,7 @@ impl Tasks {
         task.state = State::Free;
         task.burst = Burst::None;
         task.generation = task.generation.wrapping_add(1);
-        self.counted -= u16::from(task.counted);
+        self.counted.lower(u16::from(task.counted));
         self.free.push(slot);
     }
 

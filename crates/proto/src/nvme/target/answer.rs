@@ -1,6 +1,6 @@
 //! What goes back: data of reads, completions, and what happens when a volume has done an I/O.
 
-use block::{Buf, Done, Fault, Op, Pool};
+use block::{Buf, Count, Done, Fault, Op, Pool};
 
 use crate::Outbox;
 use crate::crc32c::crc32c;
@@ -28,7 +28,7 @@ impl NvmeTarget {
         match command.state {
             State::Reading => self.read_came(slot, done, out),
             State::Writing => {
-                command.flying -= 1;
+                command.flying.lower(1);
                 done.buf.into_iter().for_each(|buf| out.pool().give(buf));
                 if let Err(fault) = done.result {
                     command.spoil(status_of(fault, Op::Write));
@@ -74,10 +74,10 @@ impl NvmeTarget {
         let Some(buf) = done.buf else {
             return debug_assert!(false, "a read comes back with its buffer");
         };
-        read.flying -= 1;
+        read.flying.lower(1);
         let len = (read.len - sent).min(Pool::LARGE_BYTES as u32);
         read.moved += len;
-        self.reading_bytes -= len as usize;
+        self.reading_bytes.lower(len as usize);
         let (id, whole) = (read.id, read.moved == read.len);
         if whole {
             // The entry of the queue is free before the host learns that the command is done.
@@ -209,9 +209,9 @@ impl NvmeTarget {
     /// A part of a read that fails is of no use.
     fn drop_part(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let read = &mut self.slots[slot];
-        read.flying -= 1;
+        read.flying.lower(1);
         let begin = (done.tag.0 >> 16) as u32 * Pool::LARGE_BYTES as u32;
-        self.reading_bytes -= (read.len - begin).min(Pool::LARGE_BYTES as u32) as usize;
+        self.reading_bytes.lower((read.len - begin).min(Pool::LARGE_BYTES as u32) as usize);
         done.buf.into_iter().for_each(|buf| out.pool().give(buf));
     }
 

@@ -1,6 +1,6 @@
 //! Commands on an I/O queue that are neither reads nor writes, and those that wait for a buffer.
 
-use block::{Done, Io, Op, Tag};
+use block::{Count, Done, Io, Op, Tag};
 
 use crate::{Ending, Outbox, Request};
 
@@ -285,7 +285,7 @@ impl NvmeTarget {
             _ => {}
         }
         let work = &mut self.slots[slot];
-        work.flying -= 1;
+        work.flying.lower(1);
         if let Err(fault) = done.result {
             let op = work.job.as_ref().map_or(Op::Flush, |job| job.op);
             work.spoil(status_of(fault, op));

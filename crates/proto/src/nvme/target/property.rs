@@ -1,6 +1,6 @@
 //! Properties of a controller: what PCIe has as registers. Enabling, reset, shutdown.
 
-use block::{Fault, Io, Op, Tag};
+use block::{Count, Fault, Io, Op, Tag};
 
 use crate::Request;
 
@@ -159,7 +159,7 @@ impl NvmeTarget {
     /// A volume is durable, or cannot be made so.
     pub(super) fn flushed_for_shutdown(&mut self, slot: u16, result: Result<(), Fault>) {
         let flush = &mut self.slots[slot];
-        flush.flying -= 1;
+        flush.flying.lower(1);
         if result.is_err() {
             flush.spoil(Status::INTERNAL_ERROR);
         }

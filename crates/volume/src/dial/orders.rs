@@ -1,0 +1,104 @@
+//! Orders to a thread that sleeps while there are none.
+//!
+//! Each order is either taken or dropped, also where the thread ends before its time, so whoever
+//! waits for what comes of one hears of it by what the order holds.
+
+use std::collections::VecDeque;
+
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError, Waker};
+
+/// The orders that wait.
+struct Queue<T>(Mutex<Waiting<T>>);
+
+struct Waiting<T> {
+    orders: VecDeque<T>,
+    /// There will be no more.
+    over: bool,
+    /// Nobody takes them any more.
+    left: bool,
+}
+
+/// Where the thread takes its orders. When it is dropped, those that wait are dropped, and so is
+/// each that comes later.
+pub(super) struct Taker<T>(Arc<Queue<T>>);
+
+/// What the thread is to do.
+pub(super) enum Next<T> {
+    /// Carry this out.
+    Order(T),
+    /// Nothing now. There will be a wake-up for what comes.
+    Nothing,
+    /// Nothing any more.
+    Over,
+}
+
+impl<T> Taker<T> {
+    pub(super) fn new() -> Taker<T> {
+        let waiting = Waiting { orders: VecDeque::new(), over: false, left: false };
+        Taker(Arc::new(Queue(Mutex::new(waiting))))
+    }
+
+    /// The other side, which wakes the thread by `waker` for each order and for the end. There is
+    /// one.
+    pub(super) fn giver(&self) -> impl FnOnce(Waker) -> Giver<T> + use<T> {
+        let queue = Arc::clone(&self.0);
+        move |waker| Giver { queue, waker }
+    }
+
+    pub(super) fn next(&self) -> Next<T> {
+        let mut waiting = self.0.lock();
+        match waiting.orders.pop_front() {
+            Some(order) => Next::Order(order),
+            None if waiting.over => Next::Over,
+            None => Next::Nothing,
+        }
+    }
+}
+
+impl<T> Drop for Taker<T> {
+    fn drop(&mut self) {
+        let orders = {
+            let mut waiting = self.0.lock();
+            waiting.left = true;
+            std::mem::take(&mut waiting.orders)
+        };
+        // Not under the lock: an order may hold anything.
+        drop(orders);
+    }
+}
+
+/// Gives orders. When it is dropped, there will be no more.
+pub(super) struct Giver<T> {
+    queue: Arc<Queue<T>>,
+    waker: Waker,
+}
+
+impl<T> Giver<T> {
+    /// Gives an order to the thread, or drops it if the thread has ended.
+    pub(super) fn give(&self, order: T) {
+        let refused = {
+            let mut waiting = self.queue.lock();
+            if waiting.left {
+                Some(order)
+            } else {
+                waiting.orders.push_back(order);
+                None
+            }
+        };
+        drop(refused);
+        self.waker.wake();
+    }
+}
+
+impl<T> Drop for Giver<T> {
+    fn drop(&mut self) {
+        self.queue.lock().over = true;
+        self.waker.wake();
+    }
+}
+
+impl<T> Queue<T> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,109 @@
+//! The I/Os of a striped lane that are under way: the parts' lanes know them by their slots.
+
+use block::{Cause, Count, Fault, Tag};
+
+/// What is under way in a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Slot {
+    /// Something that changes nothing.
+    Read(Tag),
+    /// Something that changes a part. Whether it is durable as soon as it is done.
+    Change { tag: Tag, durable: bool },
+    /// A flush of the whole, on some of the parts.
+    Flush(Flush),
+    /// Its share on one part: the slot of the whole, and the flush's number on that part.
+    Share { whole: u32, number: u64 },
+}
+
+/// A flush of the whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flush {
+    pub(super) tag: Tag,
+    /// On how many parts it is under way.
+    pub(super) left: u32,
+    pub(super) result: Result<(), Fault>,
+    pub(super) cause: Cause,
+}
+
+impl Flush {
+    /// One part has answered. Of several faults the first is told; but one that may be gone on
+    /// another connection gives way to one that stays, or whoever tries again loses the latter.
+    pub(super) fn answered(&mut self, result: Result<(), Fault>, cause: Cause) {
+        self.left.lower(1);
+        let tells = match (self.result, result) {
+            (_, Ok(())) => false,
+            (Ok(()), Err(_)) => true,
+            (Err(known), Err(fault)) => known.is_lost() && !fault.is_lost(),
+        };
+        if tells {
+            (self.result, self.cause) = (result, cause);
+        }
+    }
+}
+
+/// All of them. It grows to the number that is ever under way at once.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    pub(super) fn new() -> Slots {
+        Slots { slots: Vec::with_capacity(1024), free: Vec::with_capacity(1024) }
+    }
+
+    /// Takes a slot; its index is the tag for the part.
+    pub(super) fn enter(&mut self, slot: Slot) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = slot;
+            return index;
+        }
+        self.slots.push(slot);
+        (self.slots.len() - 1) as u32
+    }
+
+    /// Frees the slot of what was answered.
+    pub(super) fn leave(&mut self, tag: Tag) -> Slot {
+        self.free.push(tag.0 as u32);
+        self.slots[tag.0 as usize]
+    }
+
+    /// The flush in a slot.
+    pub(super) fn flush(&mut self, index: u32) -> &mut Flush {
+        match &mut self.slots[index as usize] {
+            Slot::Flush(flush) => flush,
+            other => unreachable!("a share of a flush belongs to {other:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_fault_that_stays_is_told() {
+        let (lost, bad) = (Err(Fault::Disconnected), Err(Fault::Medium));
+        let (gone, other) = (Err(Fault::Unanswered), Err(Fault::Unsupported));
+        let told = |answers: &[Result<(), Fault>]| {
+            let left = answers.len() as u32;
+            let mut flush = Flush { tag: Tag(0), left, result: Ok(()), cause: Cause::NONE };
+            for (number, answer) in (1..).zip(answers) {
+                flush.answered(*answer, Cause(number));
+            }
+            (flush.left, flush.result, flush.cause.0)
+        };
+        assert_eq!(told(&[Ok(()), Ok(())]), (0, Ok(()), 0));
+        assert_eq!(told(&[Ok(()), bad, Ok(()), other]), (0, bad, 2));
+        assert_eq!(told(&[lost, gone]), (0, lost, 1));
+        assert_eq!(told(&[lost, Ok(()), bad, gone, other]), (0, bad, 3));
+    }
+
+    #[test]
+    #[should_panic(expected = "answered twice")]
+    fn nobody_answers_twice() {
+        let mut flush = Flush { tag: Tag(0), left: 0, result: Ok(()), cause: Cause::NONE };
+        flush.answered(Ok(()), Cause::NONE);
+    }
+}

@@ -1,0 +1,6 @@
+//! What threads share things with. `tests/interleavings.rs` compiles the same files with loom's in
+//! their place.
+
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(crate) use os::Waker;

@@ -1,0 +1,113 @@
+//! How threads may meet at the orders to another: every order, with loads that see older stores.
+#![forbid(unsafe_code)]
+
+#[path = "../src/dial/orders.rs"]
+mod orders;
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+use crate::orders::{Next, Taker};
+use crate::sync::Waker;
+
+/// Loom's in place of those of the standard library and of `os`.
+mod sync {
+    pub(crate) use std::sync::PoisonError;
+
+    pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+    /// Ends the current or the next wait of a thread.
+    #[derive(Clone, Default)]
+    pub(crate) struct Waker(Arc<(Mutex<bool>, Condvar)>);
+
+    impl Waker {
+        pub(crate) fn wake(&self) {
+            *self.0.0.lock().expect("no thread panics") = true;
+            self.0.1.notify_one();
+        }
+
+        pub(crate) fn wait(&self) {
+            let mut woken = self.0.0.lock().expect("no thread panics");
+            while !std::mem::take(&mut *woken) {
+                woken = self.0.1.wait(woken).expect("no thread panics");
+            }
+        }
+    }
+}
+
+/// Tries every order with at most so many changes of thread that no thread asked for.
+fn model(changes: usize, test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(changes);
+    builder.check(test);
+}
+
+/// An order, and the number of those that are neither carried out nor dropped.
+struct Errand(usize, Arc<AtomicUsize>);
+
+impl Errand {
+    fn new(number: usize, open: &Arc<AtomicUsize>) -> Errand {
+        open.fetch_add(1, Ordering::Relaxed);
+        Errand(number, Arc::clone(open))
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What the thread does: it waits, and takes all that is there. It ends after `most` orders.
+/// Where a wake-up is lost, it waits for ever, and loom says so.
+fn obey(taker: Taker<Errand>, waker: &Waker, most: usize) -> Vec<usize> {
+    let mut taken = Vec::new();
+    loop {
+        waker.wait();
+        loop {
+            match taker.next() {
+                Next::Order(errand) => taken.push(errand.0),
+                Next::Nothing => break,
+                Next::Over => return taken,
+            }
+            if taken.len() == most {
+                return taken;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_order_is_carried_out_before_the_thread_ends() {
+    model(2, || {
+        let (taker, waker, open) = (Taker::new(), Waker::default(), Arc::new(AtomicUsize::new(0)));
+        let giver = Arc::new(taker.giver()(waker.clone()));
+        let thread = thread::spawn(move || obey(taker, &waker, usize::MAX));
+        let other = {
+            let (giver, open) = (Arc::clone(&giver), Arc::clone(&open));
+            thread::spawn(move || (1..3).for_each(|number| giver.give(Errand::new(number, &open))))
+        };
+        giver.give(Errand::new(3, &open));
+        drop(giver);
+        other.join().expect("it has given them");
+        let taken = thread.join().expect("it ends");
+        let place = |number| taken.iter().position(|one| *one == number);
+        assert!(taken.len() == 3 && place(3).is_some() && place(1) < place(2), "{taken:?}");
+        assert_eq!(open.load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_thread_that_ended_before_its_time() {
+    model(3, || {
+        let (taker, waker, open) = (Taker::new(), Waker::default(), Arc::new(AtomicUsize::new(0)));
+        let giver = taker.giver()(waker.clone());
+        let thread = thread::spawn(move || obey(taker, &waker, 1));
+        (0..3).for_each(|number| giver.give(Errand::new(number, &open)));
+        assert_eq!(thread.join().expect("it ends"), [0]);
+        // What it did not carry out was dropped, although the giver is still there.
+        assert_eq!(open.load(Ordering::Relaxed), 0);
+        drop(giver);
+    });
+}

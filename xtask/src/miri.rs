@@ -1,0 +1,115 @@
+//! Miri runs what is unsafe and makes no system calls: `cargo xtask miri`.
+//!
+//! It interprets the tests and stops at what the compiler need not let pass: a data race, a write
+//! through a pointer that may only read, a byte out of bounds. It comes with nightly compilers
+//! only; where it is missing, its tests are skipped, and nothing is installed for them.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::process::{self, Show};
+use crate::test::tally::Tally;
+
+/// A minute on two cores; most of an hour where others keep them busy.
+const LIMIT: Duration = Duration::from_secs(40 * 60);
+const LOOK_LIMIT: Duration = Duration::from_secs(60);
+
+const REMEDY: &str = "miri is not installed: rustup toolchain install nightly \
+                      --component miri --component rust-src";
+
+/// Packages, and the tests of each that need no system.
+const TESTS: &[(&str, &[&str])] = &[
+    (
+        "drumfire-block",
+        &[
+            "--lib",
+            "--",
+            "buf::",
+            "chain::",
+            "copy::",
+            "count::",
+            "kept::",
+            "landing::",
+            "lap::",
+            "memory::",
+        ],
+    ),
+    ("drumfire-block", &["--test", "races"]),
+    ("drumfire-os", &["--lib", "--", "receive::"]),
+];
+
+/// Runs them and says how it went. True when none failed.
+pub fn main(args: &[String]) -> Result<bool> {
+    if let Some(arg) = args.first() {
+        bail!("miri takes no arguments, not `{arg}`");
+    }
+    let tally = test()?;
+    for (name, reason) in &tally.skipped {
+        println!("skipped: {name}: {reason}");
+    }
+    for name in &tally.failed {
+        println!("FAILED: {name}");
+    }
+    let [passed, failed, skipped] = tally.counts();
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    Ok(failed == 0)
+}
+
+/// Runs them.
+pub fn test() -> Result<Tally> {
+    let mut tally = Tally::default();
+    if !is_there()? {
+        for (package, _) in TESTS {
+            tally.skip(format!("miri {package}"), REMEDY);
+        }
+        return Ok(tally);
+    }
+    for (package, tests) in TESTS {
+        let mut args = vec!["miri", "test", "-p", *package];
+        args.extend(*tests);
+        println!("cargo {}", args.join(" "));
+        // Addresses that were made of numbers are none: what the tests run needs no such.
+        let mut command = nightly(&args);
+        command.env("MIRIFLAGS", "-Zmiri-strict-provenance");
+        let outcome = process::run(&mut command, LIMIT, Show::Lines)?;
+        let found = Tally::of_cargo_test(&format!("miri {package}"), &outcome);
+        if found.counts() == [0, 0, 0] {
+            tally.failed.push(format!("miri {package}: no test ran of {}", tests.join(" ")));
+        }
+        tally.passed += found.passed;
+        tally.failed.extend(found.failed);
+        tally.skipped.extend(found.skipped);
+    }
+    Ok(tally)
+}
+
+/// Whether there is a nightly compiler with Miri, and with the source of the library, which Miri
+/// builds for itself.
+fn is_there() -> Result<bool> {
+    if process::find("rustup").is_none() {
+        return Ok(false);
+    }
+    let miri = nightly(&["miri", "--version"]);
+    let mut sysroot = Command::new("rustup");
+    sysroot.args(["run", "nightly", "rustc", "--print", "sysroot"]);
+    for (number, mut command) in [miri, sysroot].into_iter().enumerate() {
+        let outcome = process::run(&mut command, LOOK_LIMIT, Show::Nothing)?;
+        let source = std::path::Path::new(outcome.stdout.trim()).join("lib/rustlib/src/rust");
+        if !outcome.success() || number == 1 && !source.is_dir() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn nightly(args: &[&str]) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo"]).args(args).current_dir(crate::root());
+    // Those of the cargo that runs this would be taken for the nightly's.
+    for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
+        command.env_remove(name);
+    }
+    command
+}
