@@ -294,7 +294,7 @@ mod test {
             }))
         };
         for (target, initiator, part) in [
-            ("disk", "me", "subsystem name"),
+            (&*"x".repeat(224), "me", "subsystem name"),
             ("nqn.2026-11.x:a/b", "me", "nvme+tcp://"),
             ("nqn.2026-11.x:a?reconnect=9s", "me", "not a volume"),
             ("nqn.2026-11.x:a", "me&reconnect=9s", "can stand in a name"),
