@@ -4,6 +4,8 @@
 //! buffer, and exactly one [`Done`] comes back with it. Nothing here does I/O, reads a clock or
 //! knows a protocol.
 
+mod account;
+mod budget;
 mod buf;
 mod chain;
 mod geometry;
@@ -13,11 +15,14 @@ mod lane;
 mod lap;
 mod memory;
 mod pages;
+mod pool;
 mod random;
 mod size;
 mod time;
 
-pub use buf::{Arena, ArenaHold, Buf, Pool};
+pub use account::Account;
+pub use budget::Budget;
+pub use buf::{Arena, ArenaHold, Buf};
 pub use chain::{Chain, Piece};
 pub use geometry::Geometry;
 pub use io::{Cause, Done, Fault, Io, Op, Tag};
@@ -25,6 +30,7 @@ pub use landing::{Landing, Memories};
 pub use lane::Lane;
 pub use lap::Lap;
 pub use memory::{CopyAhead, Memory};
+pub use pool::Pool;
 pub use random::{Rng, splitmix};
 pub use size::{Rate, SizeError, parse_size, print_size};
 pub use time::Nanos;

@@ -1,0 +1,257 @@
+//! What each connection holds of its core's pool.
+
+use crate::{Buf, Pool};
+
+/// What one connection holds of a [`Pool`]. Buffers remember it, so it does not matter which way
+/// they come back.
+///
+/// A fair account may hold a part of what is left for others. However many accounts take all that
+/// they can get, each has what is [promised](Account::PROMISED_BYTES): one medium buffer and one
+/// small one for data, and rows of a chain in small buffers.
+#[derive(Debug)]
+pub struct Account {
+    pool: Pool,
+    index: u32,
+}
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Data of an I/O, which can wait.
+    Data,
+    /// A row of what is to be sent, which cannot.
+    Row,
+}
+
+/// All accounts of a pool.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    entries: Vec<Entry>,
+    unused: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    held_bytes: usize,
+    /// How many are held of each kind of which some are promised.
+    counts: [u32; KINDS],
+    open: bool,
+    fair: bool,
+    charged_bytes: u64,
+}
+
+/// Kinds of buffers of which some are promised: the shelf, what for, and how many.
+const PROMISES: [(usize, Claim, u32); KINDS] =
+    [(0, Claim::Data, 1), (1, Claim::Data, 1), (0, Claim::Row, 3)];
+const KINDS: usize = 3;
+
+/// Bits of a lender beside the number of its account.
+const BEYOND: u32 = 1 << 31;
+const ROW: u32 = 1 << 30;
+
+/// The number of the account, whether the buffer is none of the stock, and what it is for.
+#[inline]
+pub(crate) fn of_lender(lender: u32) -> (u32, bool, Claim) {
+    let claim = if lender & ROW == 0 { Claim::Data } else { Claim::Row };
+    (lender & !(BEYOND | ROW), lender & BEYOND != 0, claim)
+}
+
+/// Which kind of promise a buffer falls under.
+#[inline]
+fn kind(at: usize, claim: Claim) -> Option<usize> {
+    match (at, claim) {
+        (0 | 1, Claim::Data) => Some(at),
+        (0, Claim::Row) => Some(2),
+        _ => None,
+    }
+}
+
+impl Account {
+    /// What a fair account can always hold.
+    pub const PROMISED_BYTES: usize = 4 * Pool::SMALL_BYTES + Pool::MEDIUM_BYTES;
+    /// Rows of a chain are to be had beyond the fair share as long as an account holds no more
+    /// than this and there is any memory: what answers them was promised already.
+    pub const ROWS_BYTES: usize = Account::PROMISED_BYTES + Pool::LARGE_BYTES;
+
+    pub(crate) fn new(pool: Pool, index: u32) -> Account {
+        Account { pool, index }
+    }
+
+    /// Takes a buffer for data of at least `len_bytes`; `None` when it is not to be had now.
+    #[inline]
+    pub fn take(&self, len_bytes: usize) -> Option<Buf> {
+        self.pool.0.borrow_mut().take(self.index, len_bytes, Claim::Data)
+    }
+
+    /// The same, but one of another length where that is not to be had and the account would
+    /// otherwise get nowhere.
+    #[inline]
+    pub fn take_part(&self, len_bytes: usize) -> Option<Buf> {
+        self.take(len_bytes).or_else(|| self.take_what_is_promised())
+    }
+
+    #[cold]
+    fn take_what_is_promised(&self) -> Option<Buf> {
+        let mut stock = self.pool.0.borrow_mut();
+        if !stock.ledger.is_fair(self.index)
+            || stock.ledger.held_bytes(self.index) >= Account::PROMISED_BYTES
+        {
+            return None;
+        }
+        // Where small ones are lent, the promised medium one serves as well.
+        let mut take = |len| stock.take(self.index, len, Claim::Data);
+        take(Pool::MEDIUM_BYTES).or_else(|| take(Pool::SMALL_BYTES))
+    }
+
+    /// Takes a buffer for bytes to be sent.
+    #[inline]
+    pub fn take_row(&self, len_bytes: usize) -> Option<Buf> {
+        self.pool.0.borrow_mut().take_beyond(self.index, len_bytes, Claim::Row)
+    }
+
+    /// Whether `bytes` more are within the account's share.
+    pub fn has_share(&self, bytes: usize) -> bool {
+        let stock = self.pool.0.borrow();
+        let held = stock.ledger.held_bytes(self.index) as u64;
+        !stock.ledger.is_fair(self.index) || held + bytes as u64 <= stock.share_bytes()
+    }
+
+    /// How many small rows it is still promised.
+    pub fn promised_rows(&self) -> usize {
+        let stock = self.pool.0.borrow();
+        stock.ledger.promised(self.index, 2) as usize
+    }
+
+    /// Bytes of buffers that are held.
+    pub fn held_bytes(&self) -> usize {
+        self.pool.0.borrow().ledger.held_bytes(self.index)
+    }
+
+    /// Counts bytes that the account holds beside buffers, until it ends. False where they are
+    /// beyond its share or the budget.
+    pub fn charge(&self, bytes: u64) -> bool {
+        let mut stock = self.pool.0.borrow_mut();
+        let fair = !stock.ledger.is_fair(self.index) || bytes <= stock.share_bytes();
+        let charged = fair && stock.charge(bytes);
+        if charged {
+            stock.ledger.charge(self.index, bytes);
+        }
+        charged
+    }
+
+    /// The pool that it is an account of.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.pool.0.borrow_mut().close(self.index);
+    }
+}
+
+impl Ledger {
+    /// The account of the core itself.
+    pub(crate) const CORE: u32 = 0;
+
+    pub(crate) fn new() -> Ledger {
+        let core = Entry { open: true, ..Entry::default() };
+        Ledger { entries: vec![core], unused: Vec::new() }
+    }
+
+    /// What a fair account is promised: how many of which shelf.
+    pub(crate) fn promises() -> impl Iterator<Item = (usize, usize)> {
+        [(0, 4), (1, 1)].into_iter()
+    }
+
+    pub(crate) fn open(&mut self, fair: bool, charged_bytes: u64) -> u32 {
+        let entry = Entry { open: true, fair, charged_bytes, ..Entry::default() };
+        if let Some(index) = self.unused.pop() {
+            self.entries[index as usize] = entry;
+            return index;
+        }
+        self.entries.push(entry);
+        self.entries.len() as u32 - 1
+    }
+
+    #[inline]
+    pub(crate) fn is_fair(&self, account: u32) -> bool {
+        self.entries[account as usize].fair
+    }
+
+    #[inline]
+    pub(crate) fn held_bytes(&self, account: u32) -> usize {
+        self.entries[account as usize].held_bytes
+    }
+
+    /// How many more of this kind are promised.
+    pub(crate) fn promised(&self, account: u32, kind: usize) -> u32 {
+        let entry = &self.entries[account as usize];
+        if entry.fair { PROMISES[kind].2.saturating_sub(entry.counts[kind]) } else { 0 }
+    }
+
+    #[inline]
+    pub(crate) fn is_promised(&self, account: u32, at: usize, claim: Claim) -> bool {
+        kind(at, claim).is_some_and(|kind| self.promised(account, kind) != 0)
+    }
+
+    /// Notes that a buffer of a shelf is lent. Whether that keeps a promise.
+    #[inline]
+    pub(crate) fn lend(&mut self, account: u32, at: usize, buf: &mut Buf, claim: Claim) -> bool {
+        let promised = self.is_promised(account, at, claim);
+        let entry = &mut self.entries[account as usize];
+        entry.held_bytes += buf.len();
+        if let Some(kind) = kind(at, claim) {
+            entry.counts[kind] += 1;
+        }
+        buf.lend(account | if claim == Claim::Row { ROW } else { 0 });
+        promised
+    }
+
+    /// Notes that a buffer is lent that is none of the stock.
+    pub(crate) fn lend_beyond(&mut self, account: u32, buf: &mut Buf) {
+        self.entries[account as usize].held_bytes += buf.len();
+        buf.lend(account | BEYOND);
+    }
+
+    /// Notes that a buffer came back. Whether it is promised again.
+    #[inline]
+    pub(crate) fn give(&mut self, buf: &Buf, at: usize) -> bool {
+        let (account, beyond, claim) = of_lender(buf.lender());
+        let entry = &mut self.entries[account as usize];
+        let held = entry.held_bytes.checked_sub(buf.len());
+        entry.held_bytes = held.expect("no account holds less than nothing");
+        if !entry.open && entry.held_bytes == 0 {
+            self.unused.push(account);
+        }
+        let Some(kind) = kind(at, claim).filter(|_| !beyond) else { return false };
+        let entry = &mut self.entries[account as usize];
+        let count = entry.counts[kind].checked_sub(1);
+        entry.counts[kind] = count.expect("no account holds fewer than none");
+        entry.fair && entry.counts[kind] < PROMISES[kind].2
+    }
+
+    pub(crate) fn charge(&mut self, account: u32, bytes: u64) {
+        self.entries[account as usize].charged_bytes += bytes;
+    }
+
+    /// What an account was promised and does not hold: how many of which shelf.
+    pub(crate) fn unkept_promises(&self, account: u32) -> [(usize, usize); KINDS] {
+        let mut unkept = [(0, 0); KINDS];
+        for (kind, (at, ..)) in PROMISES.iter().enumerate() {
+            unkept[kind] = (*at, self.promised(account, kind) as usize);
+        }
+        unkept
+    }
+
+    /// Ends an account, and returns what it was charged. Its number is free when it holds nothing.
+    pub(crate) fn close(&mut self, account: u32) -> u64 {
+        let entry = &mut self.entries[account as usize];
+        (entry.open, entry.fair) = (false, false);
+        if entry.held_bytes == 0 {
+            self.unused.push(account);
+        }
+        std::mem::take(&mut entry.charged_bytes)
+    }
+}
