@@ -90,6 +90,18 @@ impl Account {
         self.take(len_bytes).or_else(|| self.take_what_is_promised())
     }
 
+    /// The same for data that came unasked and so cannot wait. An account that is bounded elsewhere
+    /// gets a buffer of its own where all are lent.
+    #[inline]
+    pub fn take_unasked(&self, len_bytes: usize) -> Option<Buf> {
+        self.take_part(len_bytes).or_else(|| self.take_beyond(len_bytes))
+    }
+
+    #[cold]
+    fn take_beyond(&self, len_bytes: usize) -> Option<Buf> {
+        self.pool.0.borrow_mut().take_beyond(self.index, len_bytes, Claim::Data)
+    }
+
     #[cold]
     fn take_what_is_promised(&self) -> Option<Buf> {
         let mut stock = self.pool.0.borrow_mut();

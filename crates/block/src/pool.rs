@@ -27,7 +27,7 @@ pub(crate) struct Stock {
     next_review: Nanos,
     /// Those of the budget when it was last looked at.
     refusals: u32,
-    /// What was covered at the last review, and how many ago that began to be so.
+    /// What was lent and covered at the last review, and how many ago that began to be so.
     reviewed_buffers: usize,
     quiet_reviews: u32,
 }
@@ -281,7 +281,8 @@ impl Stock {
             self.next_review = now + QUIET;
             let budget = &self.budget;
             self.shelves.iter_mut().for_each(|shelf| shelf.release(wanted, budget));
-            let buffers = self.shelves.iter().map(|shelf| shelf.made + shelf.covered).sum();
+            let count = |shelf: &Shelf| shelf.made + shelf.covered + shelf.lent();
+            let buffers = self.shelves.iter().map(count).sum();
             let same = std::mem::replace(&mut self.reviewed_buffers, buffers) == buffers;
             self.quiet_reviews = if same { self.quiet_reviews + 1 } else { 0 };
         }

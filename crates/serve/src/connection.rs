@@ -4,6 +4,8 @@ use block::{Chain, Done, Nanos};
 use os::{End, Socket};
 use proto::{Ending, Outbox, Target};
 
+use crate::hosts::Seat;
+
 /// A peer that reads nothing is given so long to take our last words.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
@@ -19,6 +21,8 @@ pub(crate) struct Connection {
     /// Who is there, for the log.
     pub(crate) peer: String,
     pub(crate) since: Nanos,
+    /// Its place among the connections of the server.
+    _seat: Seat,
     /// When the connection is over, whether the peer took our last words or not.
     farewell: Option<Nanos>,
     gone: bool,
@@ -41,10 +45,11 @@ impl Connection {
         out: Outbox,
         peer: String,
         since: Nanos,
+        seat: Seat,
     ) -> Connection {
         let chain = Chain::default();
         let (under_way, farewell, gone) = (0, None, false);
-        Connection { socket, end, out, chain, under_way, peer, since, farewell, gone }
+        Connection { socket, end, out, chain, under_way, peer, since, _seat: seat, farewell, gone }
     }
 
     /// Hands what has come to the protocol and counts its bytes. An error ends the connection after
@@ -90,7 +95,7 @@ impl Connection {
             self.end.drained(&mut self.out);
             again = !self.out.is_empty() || !self.end.requests().is_empty();
         }
-        if self.out.len_bytes() > unread_limit {
+        if self.out.len_bytes() > unread_limit || self.out.failed() {
             self.leave();
             return self.over(Some("it does not read its answers".to_owned()));
         }

@@ -8,8 +8,10 @@
 
 mod config;
 mod connection;
+mod hosts;
 mod log;
 mod mailbox;
+mod memory;
 mod portal;
 mod protocol;
 mod server;

@@ -3,17 +3,17 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
-use block::{Done, Io, Lane, Nanos, Tag};
+use block::{Done, Io, Lane, Nanos, Tag, print_size};
 use os::{Companion, Core, Job, Listener, Socket, Token, Turned};
 use proto::{Notice, Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
+use crate::memory;
 use crate::protocol::Protocol;
 use crate::shared::Shared;
 use crate::sweeps::Sweeps;
@@ -46,6 +46,8 @@ pub(crate) struct Portal {
     ready: VecDeque<Token>,
     news: Vec<Token>,
     sweeps: Sweeps,
+    /// There is memory to be given back.
+    has_spare: bool,
     /// Until when peers may leave, once the server is to stop.
     end: Option<Nanos>,
 }
@@ -81,6 +83,7 @@ impl Portal {
             ready: VecDeque::with_capacity(1024),
             news: Vec::with_capacity(1024),
             sweeps,
+            has_spare: false,
             end: None,
         }
     }
@@ -114,7 +117,7 @@ impl Portal {
 
     /// When there is something to do if nothing comes before.
     fn wake(&self) -> Option<Nanos> {
-        let sweep = self.has_connections().then_some(self.sweeps.due());
+        let sweep = (self.has_connections() || self.has_spare).then_some(self.sweeps.due());
         let wake = self.busy.iter().filter_map(|unit| self.lanes[*unit].as_ref()?.lane.wake());
         wake.chain(sweep).min()
     }
@@ -123,7 +126,7 @@ impl Portal {
     /// Whether there were any.
     fn take_turn(&mut self, until: Option<Nanos>, most_bytes: usize) -> io::Result<bool> {
         let until = if self.ready.is_empty() { until } else { Some(Nanos(0)) };
-        let awaits_sweep = self.has_connections();
+        let awaits_sweep = self.has_connections() || self.has_spare;
         self.core.turn(until, &mut self.news)?;
         self.ready.extend(self.news.drain(..));
         let now = self.core.now();
@@ -188,19 +191,26 @@ impl Portal {
     /// Takes a newcomer in, within the limits.
     fn admit(&mut self, stream: TcpStream, protocol: Protocol, now: Nanos) -> io::Result<()> {
         let peer = stream.peer_addr().map_or_else(|_| "?".to_owned(), |peer| peer.to_string());
-        let limits = self.shared.limits;
-        if self.shared.connections.load(Ordering::Relaxed) >= limits.connections {
-            let line = format!("refused {peer}: {} connections already", limits.connections);
-            self.shared.log.say(now, &line);
-            return Ok(());
-        }
+        let address = stream.peer_addr().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
+        let refuse = |why: &dyn std::fmt::Display| {
+            self.shared.log.say(now, &format!("refused {peer}: {why}"));
+            Ok(())
+        };
+        let seat = match self.shared.hosts.admit(address) {
+            Ok(seat) => seat,
+            Err(full) => return refuse(&full),
+        };
+        let Some(account) = memory::account(self.core.pool()) else {
+            let limit = print_size(self.shared.budget.limit_bytes());
+            return refuse(&format!("the {limit} of memory that connections may have are used up"));
+        };
         self.make_room_for_half_open(now);
         let local = stream.local_addr()?;
         let socket = Socket::new(&self.core, stream)?;
         let end = self.shared.protocols.end(protocol, local, self.shared.connection_id(), now);
-        let out = Outbox::new(self.core.pool().clone());
+        let out = Outbox::of(account);
         let token = socket.token().0 as usize;
-        let connection = Box::new(Connection::new(socket, end, out, peer, now));
+        let connection = Box::new(Connection::new(socket, end, out, peer, now, seat));
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
@@ -210,7 +220,6 @@ impl Portal {
             self.owners.resize(token + 1, None);
         }
         self.owners[token] = Some(index);
-        self.shared.connections.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -362,11 +371,12 @@ impl Portal {
         }
         self.owners[connection.socket.token().0 as usize] = None;
         self.free.push(index);
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.has_spare = true;
     }
 
     /// Looks at every deadline.
     fn sweep(&mut self, now: Nanos) {
+        self.has_spare = self.core.pool().review(now);
         for (listener, _) in &self.listeners {
             if let Err(error) = listener.resume() {
                 self.shared.log.say(now, &format!("cannot accept: {error}"));

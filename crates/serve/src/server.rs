@@ -6,19 +6,17 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use block::Pool;
+use block::{Pool, print_size};
 use os::{Core, Listener, OpenRingError, SharedThread, Waker};
 use proto::iscsi::DirectoryError;
 use proto::nvme::{NqnError, SubsystemsError};
 
 use crate::config::ServeConfig;
 use crate::log::Log;
+use crate::memory;
 use crate::portal::Portal;
 use crate::protocol::{Protocol, Protocols};
 use crate::shared::Shared;
-
-/// Small and large buffers that a core lends at most: 64 MiB and 64 MiB.
-const POOL: (usize, usize) = (4096, 256);
 
 /// A running server. Dropping it stops it.
 pub struct Server {
@@ -62,6 +60,19 @@ pub enum ServeError {
     /// A LUN was given twice.
     #[error("LUN {1} of target '{0}' was given twice")]
     DoubleLun(String, u8),
+    /// The budget is too small to begin with.
+    #[error(
+        "{bytes} of memory are too little for a server on this many cores: give it {least} at \
+         least",
+        bytes = print_size(*bytes),
+        least = print_size(*least)
+    )]
+    LittleMemory {
+        /// What there is to be.
+        bytes: u64,
+        /// What is needed.
+        least: u64,
+    },
     /// A core's reactor.
     #[error(transparent)]
     Ring(#[from] OpenRingError),
@@ -82,7 +93,9 @@ impl Server {
         let nvme_tcp = bind(&config.nvme_tcp, Protocol::NvmeTcp)?;
         let protocols = Protocols::new(&config, &nvme_tcp)?;
         let volumes = config.exports.iter().map(|export| Arc::clone(&export.volume)).collect();
-        let shared = Shared::new(protocols, volumes, config.limits, log, config.cores.len());
+        let cores = config.cores.len();
+        let budget = memory::budget(&config.limits, cores)?;
+        let shared = Shared::new(protocols, volumes, config.limits, log, cores, budget);
         let shared = Arc::new(shared);
         let mut server = Server { shared, iscsi, nvme_tcp, threads: Vec::new() };
         for (index, (cpu, listeners)) in config.cores.iter().zip(listeners).enumerate() {
@@ -165,7 +178,7 @@ fn start_thread(
     let body = move || {
         let set_up = || -> Result<(Portal, Waker), ServeError> {
             os::cpu::pin(cpu)?;
-            let core = Core::open(Pool::new(POOL.0, POOL.1))?;
+            let core = Core::open(Pool::within(shared.budget.clone()))?;
             core.follow_peers(cpu, &idle);
             let (waker, _) = core.waker()?;
             shared.mailboxes[index].belongs_to(waker.clone());

@@ -2,11 +2,13 @@
 //! mailboxes, a few counters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use block::Budget;
 use volume::Volume;
 
 use crate::config::Limits;
+use crate::hosts::Hosts;
 use crate::log::Log;
 use crate::mailbox::Mailbox;
 use crate::protocol::Protocols;
@@ -19,7 +21,9 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     /// One for each core, in the order of the configuration.
     pub(crate) mailboxes: Vec<Mailbox>,
-    pub(crate) connections: AtomicUsize,
+    /// Memory for connections, and places for them by host.
+    pub(crate) budget: Budget,
+    pub(crate) hosts: Arc<Hosts>,
     next_connection: AtomicU32,
     stop: AtomicBool,
 }
@@ -31,6 +35,7 @@ impl Shared {
         limits: Limits,
         log: Log,
         cores: usize,
+        budget: Budget,
     ) -> Shared {
         Shared {
             protocols,
@@ -38,7 +43,8 @@ impl Shared {
             limits,
             log,
             mailboxes: (0..cores).map(|_| Mailbox::default()).collect(),
-            connections: AtomicUsize::new(0),
+            budget,
+            hosts: Hosts::new(limits.connections),
             next_connection: AtomicU32::new(1),
             stop: AtomicBool::new(false),
         }

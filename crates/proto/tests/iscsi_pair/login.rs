@@ -95,7 +95,7 @@ fn the_usual_two_steps() {
         ("InitialR2T", "No"),
         ("ImmediateData", "Yes"),
         ("MaxBurstLength", "1048576"),
-        ("FirstBurstLength", "262144"),
+        ("FirstBurstLength", "65536"),
         ("MaxRecvDataSegmentLength", "262144"),
         ("DataPDUInOrder", "Yes"),
         ("DefaultTime2Wait", "2"),

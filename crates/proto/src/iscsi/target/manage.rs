@@ -189,7 +189,7 @@ impl IscsiTarget {
                 task.flying -= 1;
                 if task.reads {
                     let part = (request.io.tag.0 >> 16) as u16;
-                    self.reading_bytes -= task.part_len(part) as usize;
+                    self.reading_bytes -= task.part_len(part, request.io.buf.as_ref()) as usize;
                 }
                 request.io.buf.into_iter().for_each(|buf| pool.give(buf));
             } else {

@@ -1,6 +1,5 @@
 //! Connect, which makes a connection a queue, and Disconnect.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::Nanos;
@@ -228,10 +227,7 @@ impl NvmeTarget {
             in_capsule_max,
             transfer_max: self.max_transfer(),
         };
-        let count = usize::from(entries);
         self.slots = Slots::new(entries);
-        self.requests = VecDeque::with_capacity(count + 8);
-        self.starving = VecDeque::with_capacity(count);
     }
 
     /// Ends an I/O queue in order.

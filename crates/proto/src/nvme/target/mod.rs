@@ -313,7 +313,7 @@ impl NvmeTarget {
                 self.land(slot, part, landing, out);
                 return Ok(());
             }
-            self.place(slot, part, out.pool());
+            self.place(slot, part, out);
         }
         self.incoming.have += part.len() as u32;
         if end == DataEnd::Open {
