@@ -7,7 +7,7 @@ use crate::{Buf, Pool};
 ///
 /// A fair account may hold a part of what is left for others. However many accounts take all that
 /// they can get, each has what is [promised](Account::PROMISED_BYTES): one medium buffer and one
-/// small one for data, and rows of a chain in small buffers.
+/// small one for data, and small ones for rows of a chain.
 #[derive(Debug)]
 pub struct Account {
     pool: Pool,
@@ -33,6 +33,9 @@ pub(crate) struct Ledger {
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     held_bytes: usize,
+    /// Buffers for data, and their bytes.
+    data_count: u32,
+    data_bytes: usize,
     /// How many are held of each kind of which some are promised.
     counts: [u32; KINDS],
     open: bool,
@@ -40,10 +43,13 @@ struct Entry {
     charged_bytes: u64,
 }
 
-/// Kinds of buffers of which some are promised: the shelf, what for, and how many.
-const PROMISES: [(usize, Claim, u32); KINDS] =
-    [(0, Claim::Data, 1), (1, Claim::Data, 1), (0, Claim::Row, 3)];
+/// Kinds of buffers of which some are promised: the shelf and how many.
+const PROMISES: [(usize, u32); KINDS] = [(0, 1), (1, 1), (0, 3 + PREPAID_ROWS)];
 const KINDS: usize = 3;
+/// The kind of small rows. When data is sent from its buffer, its header takes a row: so many are
+/// promised for the data that is promised, and one more for each further buffer with data.
+const ROWS: usize = 2;
+const PREPAID_ROWS: u32 = 2;
 
 /// Bits of a lender beside the number of its account.
 const BEYOND: u32 = 1 << 31;
@@ -61,17 +67,17 @@ pub(crate) fn of_lender(lender: u32) -> (u32, bool, Claim) {
 fn kind(at: usize, claim: Claim) -> Option<usize> {
     match (at, claim) {
         (0 | 1, Claim::Data) => Some(at),
-        (0, Claim::Row) => Some(2),
+        (0, Claim::Row) => Some(ROWS),
         _ => None,
     }
 }
 
 impl Account {
     /// What a fair account can always hold.
-    pub const PROMISED_BYTES: usize = 4 * Pool::SMALL_BYTES + Pool::MEDIUM_BYTES;
-    /// Rows of a chain are to be had beyond the fair share as long as an account holds no more
-    /// than this and there is any memory: what answers them was promised already.
-    pub const ROWS_BYTES: usize = Account::PROMISED_BYTES + Pool::LARGE_BYTES;
+    pub const PROMISED_BYTES: usize = 6 * Pool::SMALL_BYTES + Pool::MEDIUM_BYTES;
+    /// Rows of a chain are to be had beyond the fair share, if there is any memory, as long as
+    /// they are no more than this and the data that may have to be copied into them.
+    pub const ROWS_BYTES: usize = 2 * Pool::LARGE_BYTES;
 
     pub(crate) fn new(pool: Pool, index: u32) -> Account {
         Account { pool, index }
@@ -128,10 +134,19 @@ impl Account {
         !stock.ledger.is_fair(self.index) || held + bytes as u64 <= stock.share_bytes()
     }
 
+    /// How many buffers for data of `len_bytes` it could have now.
+    pub fn affordable(&self, len_bytes: usize) -> u32 {
+        let stock = self.pool.0.borrow();
+        let held = stock.ledger.held_bytes(self.index) as u64;
+        let shared = stock.share_bytes().saturating_sub(held) / len_bytes.max(1) as u64;
+        let medium = stock.ledger.promised(self.index, 1);
+        u32::try_from(shared).unwrap_or(u32::MAX).saturating_add(medium)
+    }
+
     /// How many small rows it is still promised.
     pub fn promised_rows(&self) -> usize {
         let stock = self.pool.0.borrow();
-        stock.ledger.promised(self.index, 2) as usize
+        stock.ledger.promised(self.index, ROWS) as usize
     }
 
     /// Bytes of buffers that are held.
@@ -163,6 +178,15 @@ impl Drop for Account {
     }
 }
 
+impl Entry {
+    /// How many of this kind are promised to it.
+    #[inline]
+    fn promise(&self, kind: usize) -> u32 {
+        let more = if kind == ROWS { self.data_count.saturating_sub(PREPAID_ROWS) } else { 0 };
+        PROMISES[kind].1 + more
+    }
+}
+
 impl Ledger {
     /// The account of the core itself.
     pub(crate) const CORE: u32 = 0;
@@ -173,8 +197,25 @@ impl Ledger {
     }
 
     /// What a fair account is promised: how many of which shelf.
-    pub(crate) fn promises() -> impl Iterator<Item = (usize, usize)> {
-        [(0, 4), (1, 1)].into_iter()
+    pub(crate) fn promises() -> [(usize, usize); 2] {
+        [0, 1].map(|at| {
+            let of_shelf = PROMISES.iter().filter(|(shelf, _)| *shelf == at);
+            (at, of_shelf.map(|(_, count)| *count as usize).sum())
+        })
+    }
+
+    /// Bytes of rows that an account holds beyond those of its data.
+    pub(crate) fn excess_row_bytes(&self, account: u32) -> usize {
+        let entry = &self.entries[account as usize];
+        entry.held_bytes.saturating_sub(2 * entry.data_bytes)
+    }
+
+    /// Whether one more buffer with data has a row promised with it.
+    #[inline]
+    pub(crate) fn prepays(&self, account: u32, claim: Claim) -> bool {
+        let entry = &self.entries[account as usize];
+        let more = entry.data_count >= PREPAID_ROWS && entry.promise(ROWS) >= entry.counts[ROWS];
+        entry.fair && claim == Claim::Data && more
     }
 
     pub(crate) fn open(&mut self, fair: bool, charged_bytes: u64) -> u32 {
@@ -200,7 +241,7 @@ impl Ledger {
     /// How many more of this kind are promised.
     pub(crate) fn promised(&self, account: u32, kind: usize) -> u32 {
         let entry = &self.entries[account as usize];
-        if entry.fair { PROMISES[kind].2.saturating_sub(entry.counts[kind]) } else { 0 }
+        if entry.fair { entry.promise(kind).saturating_sub(entry.counts[kind]) } else { 0 }
     }
 
     #[inline]
@@ -217,6 +258,10 @@ impl Ledger {
         if let Some(kind) = kind(at, claim) {
             entry.counts[kind] += 1;
         }
+        if claim == Claim::Data {
+            entry.data_count += 1;
+            entry.data_bytes += buf.len();
+        }
         buf.lend(account | if claim == Claim::Row { ROW } else { 0 });
         promised
     }
@@ -227,9 +272,10 @@ impl Ledger {
         buf.lend(account | BEYOND);
     }
 
-    /// Notes that a buffer came back. Whether it is promised again.
+    /// Notes that a buffer came back. Whether it is promised again, and whether a row that was
+    /// promised with it is no longer.
     #[inline]
-    pub(crate) fn give(&mut self, buf: &Buf, at: usize) -> bool {
+    pub(crate) fn give(&mut self, buf: &Buf, at: usize) -> (bool, bool) {
         let (account, beyond, claim) = of_lender(buf.lender());
         let entry = &mut self.entries[account as usize];
         let held = entry.held_bytes.checked_sub(buf.len());
@@ -237,11 +283,23 @@ impl Ledger {
         if !entry.open && entry.held_bytes == 0 {
             self.unused.push(account);
         }
-        let Some(kind) = kind(at, claim).filter(|_| !beyond) else { return false };
+        if beyond {
+            return (false, false);
+        }
+        let mut fewer = false;
+        if claim == Claim::Data {
+            let unkept = self.promised(account, ROWS) != 0;
+            let entry = &mut self.entries[account as usize];
+            let count = entry.data_count.checked_sub(1);
+            entry.data_count = count.expect("no account holds fewer than none");
+            entry.data_bytes -= buf.len();
+            fewer = unkept && entry.data_count >= PREPAID_ROWS;
+        }
+        let Some(kind) = kind(at, claim) else { return (false, fewer) };
         let entry = &mut self.entries[account as usize];
         let count = entry.counts[kind].checked_sub(1);
         entry.counts[kind] = count.expect("no account holds fewer than none");
-        entry.fair && entry.counts[kind] < PROMISES[kind].2
+        (self.is_promised(account, at, claim), fewer)
     }
 
     pub(crate) fn charge(&mut self, account: u32, bytes: u64) {
@@ -251,7 +309,7 @@ impl Ledger {
     /// What an account was promised and does not hold: how many of which shelf.
     pub(crate) fn unkept_promises(&self, account: u32) -> [(usize, usize); KINDS] {
         let mut unkept = [(0, 0); KINDS];
-        for (kind, (at, ..)) in PROMISES.iter().enumerate() {
+        for (kind, (at, _)) in PROMISES.iter().enumerate() {
             unkept[kind] = (*at, self.promised(account, kind) as usize);
         }
         unkept
@@ -265,5 +323,13 @@ impl Ledger {
             self.unused.push(account);
         }
         std::mem::take(&mut entry.charged_bytes)
+    }
+
+    /// What all accounts are promised and do not hold, of a shelf.
+    #[cfg(test)]
+    pub(crate) fn unkept_in_all(&self, at: usize) -> usize {
+        let accounts = 0..self.entries.len() as u32;
+        let unkept = accounts.flat_map(|account| self.unkept_promises(account));
+        unkept.filter(|(shelf, _)| *shelf == at).map(|(_, count)| count).sum()
     }
 }

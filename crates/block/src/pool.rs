@@ -170,12 +170,24 @@ impl Stock {
                 return None;
             }
         }
+        let prepays = self.ledger.prepays(account, claim);
+        if prepays && !self.prepay(at, self.ledger.is_promised(account, at, claim)) {
+            return None;
+        }
         let shelf = &mut self.shelves[at];
         let mut buf = shelf.pop()?;
         if self.ledger.lend(account, at, &mut buf, claim) {
             shelf.promised = less(shelf.promised, 1);
         }
+        self.shelves[0].promised += usize::from(prepays);
         Some(buf)
+    }
+
+    /// Sees to it that a row can be promised beside a buffer of a shelf. False where it cannot.
+    #[inline]
+    fn prepay(&mut self, at: usize, promised: bool) -> bool {
+        let wanted = 1 + usize::from(at == 0 && !promised);
+        self.shelves[0].room() >= wanted || self.shelves[0].grow(&self.budget)
     }
 
     pub(crate) fn take_beyond(
@@ -197,7 +209,8 @@ impl Stock {
     /// Whether an account may hold so many bytes more.
     fn is_within_share(&self, account: u32, bytes: usize, claim: Claim) -> bool {
         let held = self.ledger.held_bytes(account) + bytes;
-        held as u64 <= self.share_bytes() || claim == Claim::Row && held <= Account::ROWS_BYTES
+        let rows = || self.ledger.excess_row_bytes(account) + bytes <= Account::ROWS_BYTES;
+        held as u64 <= self.share_bytes() || claim == Claim::Row && rows()
     }
 
     /// What a fair account may hold: a part of what is free now.
@@ -219,11 +232,13 @@ impl Stock {
         let at = self.shelves.iter().position(|shelf| buf.len() == shelf.len_bytes);
         let shelf = &mut self.shelves[at.expect("a buffer returns to a pool of its size")];
         let (_, beyond, _) = of_lender(buf.lender());
-        let promised = self.ledger.give(&buf, at.unwrap_or(0));
+        let (promised, fewer_rows) = self.ledger.give(&buf, at.unwrap_or(0));
         if !beyond {
             shelf.promised += usize::from(promised);
             shelf.free.push(buf);
         }
+        let rows = &mut self.shelves[0];
+        rows.promised = less(rows.promised, usize::from(fewer_rows));
     }
 
     fn open_fair(&mut self, fixed_bytes: u64) -> Option<u32> {

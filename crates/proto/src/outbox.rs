@@ -146,7 +146,13 @@ impl Outbox {
         self.account.has_share(Pool::LARGE_BYTES) || short && self.account.promised_rows() > 1
     }
 
-    /// Whether so little memory is left that the peer should be asked for less.
+    /// For how many buffers of `len_bytes` there is memory now.
+    pub fn affordable(&self, len_bytes: usize) -> u32 {
+        self.account.affordable(len_bytes)
+    }
+
+    /// Whether there is no memory for so much more.
+    #[inline]
     pub fn is_short(&self, wanted_bytes: usize) -> bool {
         !self.account.has_share(wanted_bytes)
     }

@@ -88,7 +88,7 @@ fn however_many_take_all_they_can_each_has_what_is_promised() {
         let mut mine = vec![good.take_part(Pool::LARGE_BYTES).unwrap()];
         assert_eq!(mine[0].len(), Pool::MEDIUM_BYTES);
         mine.push(good.take_part(1).unwrap());
-        mine.extend((0..3).map(|_| good.take_row(512).unwrap()));
+        mine.extend((0..5).map(|_| good.take_row(512).unwrap()));
         assert_eq!(good.held_bytes(), Account::PROMISED_BYTES);
         assert!(good.take_part(512).is_none() && good.take_row(512).is_none());
         mine.into_iter().for_each(|buf| pool.give(buf));
@@ -203,7 +203,17 @@ impl Chance {
             stock.shelves.iter().map(|shelf| shelf.lent() * shelf.len_bytes).sum::<usize>()
         };
         assert_eq!(self.pools.iter().map(shelves).sum::<usize>(), lent);
+        for pool in &self.pools {
+            let stock = pool.0.borrow();
+            for (at, shelf) in stock.shelves.iter().enumerate() {
+                assert_eq!(shelf.promised, stock.ledger.unkept_in_all(at), "size {at}");
+            }
+        }
         for (_, account) in &self.accounts {
+            // Whoever has data in buffers has rows for their headers.
+            let rows: Vec<_> =
+                (0..account.promised_rows()).map(|_| account.take_row(9).unwrap()).collect();
+            rows.into_iter().for_each(|buf| account.pool().give(buf));
             // Only its own holdings keep anybody from what is promised.
             if account.held_bytes() == 0 {
                 let taken = [
@@ -212,6 +222,8 @@ impl Chance {
                     account.take_row(9).expect("a row"),
                     account.take_row(9).expect("a second row"),
                     account.take_row(9).expect("a third row"),
+                    account.take_row(9).expect("a fourth row"),
+                    account.take_row(9).expect("a fifth row"),
                 ];
                 taken.into_iter().for_each(|buf| account.pool().give(buf));
             }

@@ -268,7 +268,9 @@ impl IscsiTarget {
             return;
         }
         let len = task.chunk_end() - task.asked;
-        task.buf = out.take(len as usize);
+        if self.affordable == u32::MAX {
+            task.buf = out.take(len as usize);
+        }
         if task.buf.is_none() {
             self.ready_for_burst(slot, out);
         }

@@ -109,8 +109,8 @@ pub struct IscsiTarget {
     expected: u32,
     /// The last CmdSN that may come, as the initiator was told.
     told: u32,
-    /// There is memory for few commands only.
-    is_short: bool,
+    /// There is memory for the unasked data of so many commands more.
+    affordable: u32,
     tasks: Tasks,
     requests: VecDeque<Request>,
     /// Those that data landed in.
@@ -159,10 +159,8 @@ enum Sink {
 //= RFC 7143 §13.12: the default of MaxRecvDataSegmentLength is 8192.
 const LOGIN_DATA_BYTES: u32 = 8192;
 
-/// So many commands may be under way when memory is short, and it is short when there is none for
-/// as many of them with unasked data.
-const SHORT_WINDOW: u32 = 8;
-const SHORT_BYTES: usize = SHORT_WINDOW as usize * Pool::LARGE_BYTES;
+/// Where there is no memory for so much, the window for commands is no wider than what there is.
+const PLENTY_BYTES: usize = 8 << 20;
 
 /// Of the data of a PDU that is not I/O so much is kept: enough for any ping, and more than any
 /// text that makes sense.
@@ -199,7 +197,7 @@ impl IscsiTarget {
             known: 0,
             expected: 0,
             told: 0,
-            is_short: false,
+            affordable: 0,
             tasks,
             requests: VecDeque::new(),
             memories: Memories::new(),
@@ -254,8 +252,10 @@ impl IscsiTarget {
     /// The counters, without a status.
     #[inline(always)]
     fn numbers(&mut self) -> Numbers {
-        let most = if self.is_short { SHORT_WINDOW } else { u32::MAX };
-        let max = self.expected.wrapping_add(self.tasks.room().min(most)).wrapping_sub(1);
+        // Where nothing is under way, no answer would open the window again.
+        let least = u32::from(self.tasks.are_free());
+        let window = self.tasks.room().min(self.affordable.max(least));
+        let max = self.expected.wrapping_add(window).wrapping_sub(1);
         //= RFC 7143 §4.2.2.1: MaxCmdSN never goes back.
         if max.wrapping_sub(self.told) as i32 > 0 {
             self.told = max;
@@ -269,6 +269,13 @@ impl IscsiTarget {
         let numbers = self.numbers();
         self.status = self.status.wrapping_add(1);
         numbers
+    }
+
+    /// Looks how many commands there is memory for.
+    #[inline(always)]
+    fn reckon(&mut self, out: &Outbox) {
+        let plenty = !out.is_short(PLENTY_BYTES);
+        self.affordable = if plenty { u32::MAX } else { out.affordable(Pool::MEDIUM_BYTES) };
     }
 
     /// Frees the slot of a task that has ended.
@@ -380,7 +387,7 @@ impl Endpoint for IscsiTarget {
         if self.stage == Stage::Login {
             self.check_first(bytes)?;
         }
-        self.is_short = out.is_short(SHORT_BYTES);
+        self.reckon(out);
         let mut landing = Landing::new(std::mem::take(&mut self.memories));
         let before = self.status;
         let result = self.take(now, bytes, &mut landing, out);
@@ -414,6 +421,7 @@ impl Target for IscsiTarget {
 
     fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
         let before = self.status;
+        self.reckon(out);
         self.completed(done, out);
         if self.status != before {
             out.stamp(self.status.wrapping_sub(1));

@@ -148,6 +148,12 @@ impl Tasks {
         u32::from(self.limit - self.counted)
     }
 
+    /// Whether no command is under way.
+    #[inline(always)]
+    pub(super) fn are_free(&self) -> bool {
+        self.counted == 0
+    }
+
     /// Takes a slot. One for a command in the window is always there while there is room; one for
     /// an immediate command may not be.
     #[inline(always)]
