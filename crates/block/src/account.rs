@@ -17,8 +17,10 @@ pub struct Account {
 /// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Data of an I/O, which can wait.
-    Data,
+    /// Data that comes in.
+    Receive,
+    /// Data that will be sent: its header takes a row then.
+    Send,
     /// A row of what is to be sent, which cannot.
     Row,
 }
@@ -33,9 +35,11 @@ pub(crate) struct Ledger {
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     held_bytes: usize,
-    /// Buffers for data, and their bytes.
-    data_count: u32,
-    data_bytes: usize,
+    /// Buffers for data to be sent, and their bytes.
+    send_count: u32,
+    send_bytes: usize,
+    /// Small buffers for data that are promised beyond the usual.
+    more: u32,
     /// How many are held of each kind of which some are promised.
     counts: [u32; KINDS],
     open: bool,
@@ -54,19 +58,24 @@ const PREPAID_ROWS: u32 = 2;
 /// Bits of a lender beside the number of its account.
 const BEYOND: u32 = 1 << 31;
 const ROW: u32 = 1 << 30;
+const SEND: u32 = 1 << 29;
 
 /// The number of the account, whether the buffer is none of the stock, and what it is for.
 #[inline]
 pub(crate) fn of_lender(lender: u32) -> (u32, bool, Claim) {
-    let claim = if lender & ROW == 0 { Claim::Data } else { Claim::Row };
-    (lender & !(BEYOND | ROW), lender & BEYOND != 0, claim)
+    let claim = match (lender & ROW != 0, lender & SEND != 0) {
+        (true, _) => Claim::Row,
+        (false, true) => Claim::Send,
+        (false, false) => Claim::Receive,
+    };
+    (lender & !(BEYOND | ROW | SEND), lender & BEYOND != 0, claim)
 }
 
 /// Which kind of promise a buffer falls under.
 #[inline]
 fn kind(at: usize, claim: Claim) -> Option<usize> {
     match (at, claim) {
-        (0 | 1, Claim::Data) => Some(at),
+        (0 | 1, Claim::Receive | Claim::Send) => Some(at),
         (0, Claim::Row) => Some(ROWS),
         _ => None,
     }
@@ -83,10 +92,17 @@ impl Account {
         Account { pool, index }
     }
 
-    /// Takes a buffer for data of at least `len_bytes`; `None` when it is not to be had now.
+    /// Takes a buffer for data of at least `len_bytes` that come in; `None` when it is not to be
+    /// had now.
     #[inline]
     pub fn take(&self, len_bytes: usize) -> Option<Buf> {
-        self.pool.0.borrow_mut().take(self.index, len_bytes, Claim::Data)
+        self.pool.0.borrow_mut().take(self.index, len_bytes, Claim::Receive)
+    }
+
+    /// The same for data that will be sent.
+    #[inline]
+    pub fn take_to_send(&self, len_bytes: usize) -> Option<Buf> {
+        self.pool.0.borrow_mut().take(self.index, len_bytes, Claim::Send)
     }
 
     /// The same, but one of another length where that is not to be had and the account would
@@ -105,19 +121,17 @@ impl Account {
 
     #[cold]
     fn take_beyond(&self, len_bytes: usize) -> Option<Buf> {
-        self.pool.0.borrow_mut().take_beyond(self.index, len_bytes, Claim::Data)
+        self.pool.0.borrow_mut().take_beyond(self.index, len_bytes, Claim::Receive)
     }
 
     #[cold]
     fn take_what_is_promised(&self) -> Option<Buf> {
-        let mut stock = self.pool.0.borrow_mut();
-        if !stock.ledger.is_fair(self.index)
-            || stock.ledger.held_bytes(self.index) >= Account::PROMISED_BYTES
-        {
+        if !self.is_in_need() {
             return None;
         }
+        let mut stock = self.pool.0.borrow_mut();
         // Where small ones are lent, the promised medium one serves as well.
-        let mut take = |len| stock.take(self.index, len, Claim::Data);
+        let mut take = |len| stock.take(self.index, len, Claim::Receive);
         take(Pool::MEDIUM_BYTES).or_else(|| take(Pool::SMALL_BYTES))
     }
 
@@ -129,9 +143,15 @@ impl Account {
 
     /// Whether `bytes` more are within the account's share.
     pub fn has_share(&self, bytes: usize) -> bool {
+        self.pool.0.borrow().has_share(self.index, bytes)
+    }
+
+    /// Whether it holds less than it is promised, so that nothing of its own will come back that
+    /// it could wait for.
+    pub fn is_in_need(&self) -> bool {
         let stock = self.pool.0.borrow();
-        let held = stock.ledger.held_bytes(self.index) as u64;
-        !stock.ledger.is_fair(self.index) || held + bytes as u64 <= stock.share_bytes()
+        let held = stock.ledger.held_bytes(self.index);
+        stock.ledger.is_fair(self.index) && held < Account::PROMISED_BYTES
     }
 
     /// How many buffers for data of `len_bytes` it could have now.
@@ -154,12 +174,18 @@ impl Account {
         self.pool.0.borrow().ledger.held_bytes(self.index)
     }
 
+    /// Promises the account so many small buffers more for data that come unasked, or as many of
+    /// them as are within its share. Returns how many.
+    pub fn promise_more(&self, count: u32) -> u32 {
+        self.pool.0.borrow_mut().promise_more(self.index, count)
+    }
+
     /// Counts bytes that the account holds beside buffers, until it ends. False where they are
     /// beyond its share or the budget.
     pub fn charge(&self, bytes: u64) -> bool {
         let mut stock = self.pool.0.borrow_mut();
         let fair = !stock.ledger.is_fair(self.index) || bytes <= stock.share_bytes();
-        let charged = fair && stock.charge(bytes);
+        let charged = fair && stock.charge(bytes, false);
         if charged {
             stock.ledger.charge(self.index, bytes);
         }
@@ -182,7 +208,11 @@ impl Entry {
     /// How many of this kind are promised to it.
     #[inline]
     fn promise(&self, kind: usize) -> u32 {
-        let more = if kind == ROWS { self.data_count.saturating_sub(PREPAID_ROWS) } else { 0 };
+        let more = match kind {
+            0 => self.more,
+            ROWS => self.send_count.saturating_sub(PREPAID_ROWS),
+            _ => 0,
+        };
         PROMISES[kind].1 + more
     }
 }
@@ -207,15 +237,15 @@ impl Ledger {
     /// Bytes of rows that an account holds beyond those of its data.
     pub(crate) fn excess_row_bytes(&self, account: u32) -> usize {
         let entry = &self.entries[account as usize];
-        entry.held_bytes.saturating_sub(2 * entry.data_bytes)
+        entry.held_bytes.saturating_sub(2 * entry.send_bytes)
     }
 
     /// Whether one more buffer with data has a row promised with it.
     #[inline]
     pub(crate) fn prepays(&self, account: u32, claim: Claim) -> bool {
         let entry = &self.entries[account as usize];
-        let more = entry.data_count >= PREPAID_ROWS && entry.promise(ROWS) >= entry.counts[ROWS];
-        entry.fair && claim == Claim::Data && more
+        let more = entry.send_count >= PREPAID_ROWS && entry.promise(ROWS) >= entry.counts[ROWS];
+        entry.fair && claim == Claim::Send && more
     }
 
     pub(crate) fn open(&mut self, fair: bool, charged_bytes: u64) -> u32 {
@@ -258,11 +288,16 @@ impl Ledger {
         if let Some(kind) = kind(at, claim) {
             entry.counts[kind] += 1;
         }
-        if claim == Claim::Data {
-            entry.data_count += 1;
-            entry.data_bytes += buf.len();
-        }
-        buf.lend(account | if claim == Claim::Row { ROW } else { 0 });
+        let claimed = match claim {
+            Claim::Receive => 0,
+            Claim::Send => {
+                entry.send_count += 1;
+                entry.send_bytes += buf.len();
+                SEND
+            }
+            Claim::Row => ROW,
+        };
+        buf.lend(account | claimed);
         promised
     }
 
@@ -287,19 +322,26 @@ impl Ledger {
             return (false, false);
         }
         let mut fewer = false;
-        if claim == Claim::Data {
+        if claim == Claim::Send {
             let unkept = self.promised(account, ROWS) != 0;
             let entry = &mut self.entries[account as usize];
-            let count = entry.data_count.checked_sub(1);
-            entry.data_count = count.expect("no account holds fewer than none");
-            entry.data_bytes -= buf.len();
-            fewer = unkept && entry.data_count >= PREPAID_ROWS;
+            let count = entry.send_count.checked_sub(1);
+            entry.send_count = count.expect("no account holds fewer than none");
+            entry.send_bytes -= buf.len();
+            fewer = unkept && entry.send_count >= PREPAID_ROWS;
         }
         let Some(kind) = kind(at, claim) else { return (false, fewer) };
         let entry = &mut self.entries[account as usize];
         let count = entry.counts[kind].checked_sub(1);
         entry.counts[kind] = count.expect("no account holds fewer than none");
         (self.is_promised(account, at, claim), fewer)
+    }
+
+    /// Promises so many small buffers more. How many of them are not held already.
+    pub(crate) fn promise_more(&mut self, account: u32, count: u32) -> usize {
+        let before = self.promised(account, 0);
+        self.entries[account as usize].more += count;
+        (self.promised(account, 0) - before) as usize
     }
 
     pub(crate) fn charge(&mut self, account: u32, bytes: u64) {

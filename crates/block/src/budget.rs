@@ -36,7 +36,20 @@ impl Budget {
 
     /// Takes `bytes`. False, and nothing taken, where fewer are left.
     pub fn take(&self, bytes: u64) -> bool {
-        let limit = self.0.limit_bytes;
+        self.take_up_to(self.0.limit_bytes, bytes)
+    }
+
+    /// The same for more than what newcomers are promised: a quarter of the limit is left to them,
+    /// so that those who are there do not keep them out.
+    pub fn take_shared(&self, bytes: u64) -> bool {
+        self.take_up_to(self.shared_limit_bytes(), bytes)
+    }
+
+    fn shared_limit_bytes(&self) -> u64 {
+        self.0.limit_bytes - self.0.limit_bytes / 4
+    }
+
+    fn take_up_to(&self, limit: u64, bytes: u64) -> bool {
         let more = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= limit);
         let order = Ordering::Relaxed;
         let taken = self.0.held_bytes.fetch_update(order, order, more).is_ok();
@@ -67,6 +80,13 @@ impl Budget {
     #[inline]
     pub fn left_bytes(&self) -> u64 {
         self.0.limit_bytes - self.held_bytes()
+    }
+
+    /// Bytes that may still be taken beyond what newcomers are promised, in whole steps.
+    #[inline]
+    pub fn shared_left_bytes(&self) -> u64 {
+        let left = self.shared_limit_bytes().saturating_sub(self.held_bytes());
+        left / Budget::STEP_BYTES * Budget::STEP_BYTES
     }
 
     /// A number that changes when somebody was refused: time for others to give back what they

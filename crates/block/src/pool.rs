@@ -99,14 +99,14 @@ impl Pool {
     ///
     /// What a buffer held before is still in it.
     pub fn take(&self, len_bytes: usize) -> Option<Buf> {
-        self.0.borrow_mut().take(Ledger::CORE, len_bytes, Claim::Data)
+        self.0.borrow_mut().take(Ledger::CORE, len_bytes, Claim::Receive)
     }
 
     /// Takes a buffer as [`take`](Self::take) does, but makes a new one where all are lent: for
     /// callers whose number is bounded elsewhere and who cannot wait. It is freed when it comes
     /// back. `None` when the system has no memory or more than the longest is asked for.
     pub fn take_beyond(&self, len_bytes: usize) -> Option<Buf> {
-        self.0.borrow_mut().take_beyond(Ledger::CORE, len_bytes, Claim::Data)
+        self.0.borrow_mut().take_beyond(Ledger::CORE, len_bytes, Claim::Receive)
     }
 
     /// Gives a buffer back. One that is not of this pool's stock is freed.
@@ -166,7 +166,7 @@ impl Stock {
             if self.ledger.is_fair(account) && !self.is_within_share(account, bytes, claim) {
                 return None;
             }
-            if self.shelves[at].room() == 0 && !self.shelves[at].grow(&self.budget) {
+            if self.shelves[at].room() == 0 && !self.shelves[at].grow(&self.budget, false) {
                 return None;
             }
         }
@@ -187,7 +187,7 @@ impl Stock {
     #[inline]
     fn prepay(&mut self, at: usize, promised: bool) -> bool {
         let wanted = 1 + usize::from(at == 0 && !promised);
-        self.shelves[0].room() >= wanted || self.shelves[0].grow(&self.budget)
+        self.shelves[0].room() >= wanted || self.shelves[0].grow(&self.budget, false)
     }
 
     pub(crate) fn take_beyond(
@@ -206,6 +206,12 @@ impl Stock {
         Some(buf)
     }
 
+    /// Whether an account may hold one more buffer for `len_bytes`.
+    pub(crate) fn has_share(&self, account: u32, len_bytes: usize) -> bool {
+        let bytes = self.shelf_for(len_bytes).map_or(len_bytes, |at| self.shelves[at].len_bytes);
+        !self.ledger.is_fair(account) || self.is_within_share(account, bytes, Claim::Receive)
+    }
+
     /// Whether an account may hold so many bytes more.
     fn is_within_share(&self, account: u32, bytes: usize, claim: Claim) -> bool {
         let held = self.ledger.held_bytes(account) + bytes;
@@ -222,7 +228,7 @@ impl Stock {
     /// What is neither lent nor promised, and what the budget has left.
     fn free_bytes(&self) -> u64 {
         let shelves = self.shelves.iter().map(|shelf| (shelf.room() * shelf.len_bytes) as u64);
-        self.budget.left_bytes().saturating_add(shelves.sum())
+        self.budget.shared_left_bytes().saturating_add(shelves.sum())
     }
 
     pub(crate) fn give(&mut self, buf: Buf) {
@@ -245,18 +251,31 @@ impl Stock {
         for (at, count) in Ledger::promises() {
             let shelf = &mut self.shelves[at];
             while shelf.room() < count {
-                if !shelf.grow(&self.budget) {
+                if !shelf.grow(&self.budget, true) {
                     return None;
                 }
             }
         }
-        if !self.charge(fixed_bytes) {
+        if !self.charge(fixed_bytes, true) {
             return None;
         }
         for (at, count) in Ledger::promises() {
             self.shelves[at].promised += count;
         }
         Some(self.ledger.open(true, fixed_bytes))
+    }
+
+    pub(crate) fn promise_more(&mut self, account: u32, count: u32) -> u32 {
+        if !self.ledger.is_fair(account) {
+            return count;
+        }
+        let affordable = self.share_bytes() / Pool::SMALL_BYTES as u64;
+        let count = count.min(u32::try_from(affordable).unwrap_or(u32::MAX));
+        let small = &mut self.shelves[0];
+        while small.room() < count as usize && small.grow(&self.budget, false) {}
+        let count = count.min(small.room() as u32);
+        small.promised += self.ledger.promise_more(account, count);
+        count
     }
 
     /// Ends an account. What it holds comes back later.
@@ -269,11 +288,13 @@ impl Stock {
     }
 
     /// Counts bytes that are no buffers of this pool. False where the budget has no room for them.
-    pub(crate) fn charge(&mut self, bytes: u64) -> bool {
+    pub(crate) fn charge(&mut self, bytes: u64, newcomer: bool) -> bool {
         let Some(sum) = self.charged_bytes.checked_add(bytes) else { return false };
         let more = sum.saturating_sub(self.charge_covered_bytes);
         let steps = more.div_ceil(Budget::STEP_BYTES).saturating_mul(Budget::STEP_BYTES);
-        if steps != 0 && !self.budget.take(steps) {
+        let budget = &self.budget;
+        let take = || if newcomer { budget.take(steps) } else { budget.take_shared(steps) };
+        if steps != 0 && !take() {
             return false;
         }
         self.charge_covered_bytes += steps;
@@ -332,11 +353,15 @@ impl Shelf {
         STEP_BYTES / self.len_bytes
     }
 
-    /// Takes a step of the budget. False where that is not to be had.
+    /// Takes a step of the budget, for a newcomer or to share. False where that is not to be had.
     #[cold]
-    fn grow(&mut self, budget: &Budget) -> bool {
+    fn grow(&mut self, budget: &Budget, newcomer: bool) -> bool {
         let count = self.step().min(self.limit - self.covered);
-        let grown = count != 0 && budget.take(Budget::STEP_BYTES);
+        let grown = count != 0
+            && match newcomer {
+                true => budget.take(Budget::STEP_BYTES),
+                false => budget.take_shared(Budget::STEP_BYTES),
+            };
         self.covered += if grown { count } else { 0 };
         grown
     }

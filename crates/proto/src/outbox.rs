@@ -127,6 +127,23 @@ impl Outbox {
         self.account.take_unasked(len_bytes)
     }
 
+    /// The same for data that will be sent, and so may have to be copied: of `len_bytes`, or where
+    /// that is not to be had, of `least_bytes`, which is promised if it is no more than small.
+    #[inline]
+    pub fn take_to_send(&self, len_bytes: usize, least_bytes: usize) -> Option<Buf> {
+        let whole = self.account.take_to_send(len_bytes);
+        if whole.is_some() || !self.account.is_in_need() {
+            return whole;
+        }
+        self.account.take_to_send(least_bytes.min(len_bytes))
+    }
+
+    /// Sees to it, as far as memory goes, that there will be `count` small buffers for data that
+    /// come unasked.
+    pub fn promise_unasked(&self, count: u16) {
+        self.account.promise_more(count.into());
+    }
+
     /// Gives a buffer back.
     #[inline]
     pub fn give(&self, buf: Buf) {
@@ -142,8 +159,9 @@ impl Outbox {
     }
 
     fn can_grow(&self, len: usize) -> bool {
-        let short = len + SPARE_BYTES <= Pool::SMALL_BYTES;
-        self.account.has_share(Pool::LARGE_BYTES) || short && self.account.promised_rows() > 1
+        // One row is for answers. What is copied may fill no more than half of each other.
+        let rows = 2 + len / (Pool::SMALL_BYTES / 2);
+        self.account.has_share(Pool::LARGE_BYTES) || self.account.promised_rows() >= rows
     }
 
     /// For how many buffers of `len_bytes` there is memory now.
@@ -278,8 +296,9 @@ impl Outbox {
         // What waits here is bounded by the commands that the peer may have under way, and a
         // PDU must not stay half written.
         self.current = lent.or_else(|| self.account.take_row(row));
-        if self.current.is_none() && row != len {
-            self.current = self.account.take_row(len);
+        if self.current.is_none() {
+            let others = [len, Pool::MEDIUM_BYTES.max(len), Pool::LARGE_BYTES];
+            self.current = others.into_iter().find_map(|len| self.account.take_row(len));
         }
         // A peer that has us say more than it reads, or a system without memory.
         self.failed |= self.current.is_none();

@@ -16,13 +16,16 @@ const CORE_BYTES: u64 = 10 << 20;
 /// What a connection costs beside its buffers: its socket, its state, slots for its commands.
 pub(crate) const CONNECTION_BYTES: u64 = 32 << 10;
 
+/// What the process takes by itself: its code, its threads.
+const PROCESS_BYTES: u64 = 8 << 20;
+
 /// So much is left for connections on each core at least: a step for buffers of each size, and one
 /// for what is no buffer.
 const LEAST_LEFT_BYTES: u64 = 4 * Budget::STEP_BYTES;
 
 /// The budget of a server with so many cores, which are paid for already.
 pub(crate) fn budget(limits: &Limits, cores: usize) -> Result<Budget, ServeError> {
-    let fixed = CORE_BYTES * cores as u64;
+    let fixed = PROCESS_BYTES + CORE_BYTES * cores as u64;
     let least = fixed + LEAST_LEFT_BYTES * cores as u64;
     let bytes = match limits.memory_bytes {
         Some(bytes) if bytes < least => return Err(ServeError::LittleMemory { bytes, least }),
@@ -50,18 +53,18 @@ mod test {
     #[test]
     fn a_budget_has_room_for_its_cores() {
         let with = |memory_bytes| Limits { memory_bytes, ..Limits::default() };
-        let error = budget(&with(Some(30 << 20)), 2).unwrap_err();
+        let error = budget(&with(Some(40 << 20)), 2).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "30m of memory are too little for a server on this many cores: give it 36m at least"
+            "40m of memory are too little for a server on this many cores: give it 44m at least"
         );
-        let small = budget(&with(Some(36 << 20)), 2).unwrap();
-        assert_eq!((small.held_bytes(), small.left_bytes()), (20 << 20, 16 << 20));
+        let small = budget(&with(Some(44 << 20)), 2).unwrap();
+        assert_eq!((small.held_bytes(), small.left_bytes()), (28 << 20, 16 << 20));
         // Connections get in even then.
         let pools = [(); 2].map(|()| Pool::within(small.clone()));
         let accounts = pools.each_ref().map(|pool| account(pool).unwrap());
         assert!(accounts.iter().all(|account| account.held_bytes() == 0));
         let usual = budget(&with(None), 2).unwrap();
-        assert!((36 << 20..=2 << 30).contains(&usual.limit_bytes()));
+        assert!((44 << 20..=2 << 30).contains(&usual.limit_bytes()));
     }
 }

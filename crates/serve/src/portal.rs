@@ -207,7 +207,8 @@ impl Portal {
         self.make_room_for_half_open(now);
         let local = stream.local_addr()?;
         let socket = Socket::new(&self.core, stream)?;
-        let end = self.shared.protocols.end(protocol, local, self.shared.connection_id(), now);
+        let end =
+            self.shared.protocols.end(protocol, local, address, self.shared.connection_id(), now);
         let out = Outbox::of(account);
         let token = socket.token().0 as usize;
         let connection = Box::new(Connection::new(socket, end, out, peer, now, seat));

@@ -1,6 +1,6 @@
 //! What is spoken on a port: the only place here that knows protocols.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use block::Nanos;
@@ -73,6 +73,7 @@ impl Protocols {
         &self,
         protocol: Protocol,
         local: SocketAddr,
+        peer: IpAddr,
         connection: u32,
         now: Nanos,
     ) -> Box<dyn Target> {
@@ -85,15 +86,18 @@ impl Protocols {
                 connection,
                 now,
             )),
-            Protocol::NvmeTcp => Box::new(NvmeTarget::new(
-                Arc::clone(&self.nvme),
-                Arc::clone(&self.subsystems),
-                Arc::clone(&self.controllers),
-                &local.ip().to_string(),
-                &local.port().to_string(),
-                connection,
-                now,
-            )),
+            Protocol::NvmeTcp => Box::new(
+                NvmeTarget::new(
+                    Arc::clone(&self.nvme),
+                    Arc::clone(&self.subsystems),
+                    Arc::clone(&self.controllers),
+                    &local.ip().to_string(),
+                    &local.port().to_string(),
+                    connection,
+                    now,
+                )
+                .from_peer(peer),
+            ),
         }
     }
 }

@@ -36,10 +36,10 @@ fn what_is_taken_beyond_is_freed_and_not_kept() {
 fn an_exhausted_pool_asks_the_system_for_nothing() {
     let budget = Budget::new(0);
     let mut shelf = Shelf::new(Pool::SMALL_BYTES, 3);
-    assert!(!shelf.grow(&budget) && shelf.map().is_none());
+    assert!(!shelf.grow(&budget, false) && shelf.map().is_none());
     // A limit that is reached is not the budget's affair: nobody else has to give anything back.
     let mut shelf = Shelf { limit: 0, ..shelf };
-    assert!(!shelf.grow(&Budget::unlimited()) && shelf.map().is_none());
+    assert!(!shelf.grow(&Budget::unlimited(), true) && shelf.map().is_none());
     assert_eq!((budget.refusals(), shelf.made), (1, 0));
 }
 
@@ -53,11 +53,11 @@ fn a_share_leaves_as_much_for_others() {
     let accounts = [(); 8].map(|()| pool.fair_account(0).unwrap());
     let held: Vec<_> = accounts.iter().map(take_all).collect();
     let left = pool.0.borrow().free_bytes() as usize;
-    // Eight who take all that they can get leave more than a third, and a share is an eighth of
+    // Eight who take all that they can get leave a third of what is shared, and a share is an eighth of
     // what is left.
-    assert!((6 << 20..=8 << 20).contains(&held[0]), "{held:?}");
+    assert!((4 << 20..=6 << 20).contains(&held[0]), "{held:?}");
     assert!(held.is_sorted_by(|one, next| next <= one), "{held:?}");
-    assert!(left > (64 << 20) / 3 && held[7] * 8 > left - (8 << 20), "{held:?} {left}");
+    assert!(left > (48 << 20) / 4 && held[7] * 8 > left - (8 << 20), "{held:?} {left}");
 }
 
 #[test]
@@ -71,7 +71,6 @@ fn however_many_take_all_they_can_each_has_what_is_promised() {
             break;
         }
     }
-    let good = pool.fair_account(32 << 10).unwrap();
     let mut all = Vec::new();
     for len in [Pool::LARGE_BYTES, Pool::MEDIUM_BYTES, Pool::SMALL_BYTES].repeat(3) {
         for hog in &hogs {
@@ -83,14 +82,15 @@ fn however_many_take_all_they_can_each_has_what_is_promised() {
     all.extend(std::iter::from_fn(|| pool.take(512)));
     all.extend(std::iter::from_fn(|| pool.take(Pool::MEDIUM_BYTES)));
     all.extend(std::iter::from_fn(|| pool.take(Pool::LARGE_BYTES)));
-    assert!(budget.left_bytes() < STEP && pool.fair_account(0).is_none());
+    assert_eq!(budget.shared_left_bytes(), 0);
+    // There is room for a newcomer nevertheless.
+    let good = pool.fair_account(32 << 10).unwrap();
     for _ in 0..10 {
         let mut mine = vec![good.take_part(Pool::LARGE_BYTES).unwrap()];
         assert_eq!(mine[0].len(), Pool::MEDIUM_BYTES);
         mine.push(good.take_part(1).unwrap());
         mine.extend((0..5).map(|_| good.take_row(512).unwrap()));
         assert_eq!(good.held_bytes(), Account::PROMISED_BYTES);
-        assert!(good.take_part(512).is_none() && good.take_row(512).is_none());
         mine.into_iter().for_each(|buf| pool.give(buf));
     }
     assert!(pool.mapped_bytes() as u64 <= budget.held_bytes());
@@ -98,7 +98,7 @@ fn however_many_take_all_they_can_each_has_what_is_promised() {
 
 #[test]
 fn memory_goes_back_when_it_was_not_used_for_a_while() {
-    let budget = Budget::new(1 << 30);
+    let budget = Budget::new(2 << 30);
     let pool = Pool::within(budget.clone());
     let account = pool.fair_account(0).unwrap();
     let all: Vec<_> = std::iter::from_fn(|| account.take(Pool::LARGE_BYTES)).collect();
@@ -176,9 +176,10 @@ impl Chance {
                 let taken = match way {
                     0 => account.take(len),
                     1 => account.take_part(len),
-                    2 => account.take_row(len),
+                    2 => account.take_row(len).or_else(|| account.take_to_send(len)),
                     _ => {
                         account.charge(len as u64);
+                        account.promise_more(len as u32 % 9);
                         None
                     }
                 };

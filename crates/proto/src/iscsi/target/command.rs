@@ -189,8 +189,10 @@ impl IscsiTarget {
             let mut chunk = task.chunk_end() - task.asked;
             // Whole blocks are read even where the initiator wants less than the command says.
             let mut len = (chunk + task.block_mask) & !task.block_mask;
-            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES;
-            let buf = if ready { buf_for_read(len, task.block_mask, out) } else { None };
+            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES
+                && out.has_room(read_row_bytes(len, self.reading_bytes));
+            let copied = chunk > self.params.send_max.min(self.params.max_burst);
+            let buf = if ready { buf_for_read(len, task.block_mask, copied, out) } else { None };
             let Some(buf) = buf else { return self.starve(slot) };
             if buf.len() < len as usize {
                 (chunk, len) = (buf.len() as u32, buf.len() as u32);
@@ -342,11 +344,18 @@ fn tag(slot: u16, asked: u32) -> Tag {
 
 /// A buffer for a read of `len` bytes, whole blocks; where little memory is left for a shorter one.
 #[inline(always)]
-fn buf_for_read(len: u32, block_mask: u32, out: &Outbox) -> Option<Buf> {
-    if !out.is_short(len as usize) {
-        return out.take(len as usize);
-    }
-    // What is sent may have to be copied: no more than the rows of the outbox that are promised.
+fn buf_for_read(len: u32, block_mask: u32, copied: bool, out: &Outbox) -> Option<Buf> {
     let least = Pool::SMALL_BYTES.max(block_mask as usize + 1);
-    out.take(least.min(len as usize))
+    // What goes in several PDUs is copied when it comes back: there is to be room then, too.
+    let short = copied && out.is_short(4 * Pool::LARGE_BYTES);
+    let len = if short { least.min(len as usize) } else { len as usize };
+    out.take_to_send(len, least)
+}
+
+/// How much of the outbox the data of a read may take, beside those that are with volumes. Long
+/// data goes by reference, or in parts as short as that.
+#[inline(always)]
+fn read_row_bytes(len: u32, reading_bytes: usize) -> usize {
+    let longest = Outbox::BY_REFERENCE_BYTES;
+    (len as usize).min(longest) + reading_bytes.min(longest) + HEADERS_BYTES
 }

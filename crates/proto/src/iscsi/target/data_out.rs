@@ -176,6 +176,10 @@ impl IscsiTarget {
         if task.flying >= IOS_PER_COMMAND || task.burst != Burst::None || task.sense.is_some() {
             return;
         }
+        // Whoever waited may have been served in between.
+        if task.received >= task.flow.len {
+            return;
+        }
         if task.buf.is_none() {
             let len = (task.chunk_end() - task.asked) as usize;
             // What is collected is needed as a whole; a block is not cut.

@@ -179,19 +179,20 @@ impl NvmeTarget {
         }
         while read.asked < read.len && read.flying < IOS_PER_COMMAND {
             let len = read.chunk_end() - read.asked;
-            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES;
-            let buf = if ready { out.take_part(len as usize) } else { None };
-            if buf.as_ref().is_none_or(|buf| buf.len() < block_bytes && buf.len() < len as usize) {
-                buf.into_iter().for_each(|buf| out.give(buf));
-                return self.starve(slot);
-            }
-            let len = buf.as_ref().map_or(len, |buf| len.min(buf.len() as u32));
+            let longest = Outbox::BY_REFERENCE_BYTES;
+            let rows = (len as usize).min(longest) + self.reading_bytes.min(longest);
+            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES
+                && out.has_room(rows + HEADERS_BYTES);
+            let least = block_bytes.max(Pool::SMALL_BYTES);
+            let buf = if ready { out.take_to_send(len as usize, least) } else { None };
+            let Some(buf) = buf else { return self.starve(slot) };
+            let len = len.min(buf.len() as u32);
             let tag = tag(slot, read.asked);
             let offset = read.offset + u64::from(read.asked);
             read.asked += len;
             read.flying += 1;
             self.reading_bytes += len as usize;
-            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
+            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf: Some(buf) };
             self.requests.push_back(Request { unit: read.unit, io });
         }
     }
