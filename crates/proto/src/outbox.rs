@@ -51,6 +51,10 @@ impl Outbox {
     /// into the warm buffer is faster than the kernel's gathering.
     pub const BY_REFERENCE_BYTES: usize = 16 << 10;
 
+    /// What a row counts as when [room](Self::has_room) is asked for and something by reference
+    /// ends it.
+    pub const ENDED_ROW_BYTES: usize = Pool::SMALL_BYTES / 2;
+
     /// An empty outbox that draws its buffers from `pool`, for an end that bounds itself what it
     /// has to say.
     pub fn new(pool: Pool) -> Outbox {
@@ -160,7 +164,7 @@ impl Outbox {
 
     fn can_grow(&self, len: usize) -> bool {
         // One row is for answers. What is copied may fill no more than half of each other.
-        let rows = 2 + len / (Pool::SMALL_BYTES / 2);
+        let rows = 2 + len / Outbox::ENDED_ROW_BYTES;
         self.account.has_share(Pool::LARGE_BYTES) || self.account.promised_rows() >= rows
     }
 

@@ -134,7 +134,7 @@ fn works(pair: &mut Pair, len: u32, count: u32, seed: u64) {
 fn a_good_session_works_beside_those_that_hold_all_they_can() {
     for (round, way) in HOGS.into_iter().enumerate() {
         for variant in 0..3 {
-            let budget = Budget::new(24 << 20);
+            let budget = Budget::new(20 << 20);
             let pool = Pool::within(budget.clone());
             let setup = Setup {
                 in_place: variant == 0,
@@ -144,7 +144,7 @@ fn a_good_session_works_beside_those_that_hold_all_they_can() {
             };
             let hogs_setup = Setup { bytes: 2 << 20, in_place: round % 2 == 0, ..Setup::default() };
             let mut pair = good(&setup, &pool);
-            let mut hogs: Vec<_> = (0..40).map(|_| raw(&hogs_setup, &pool)).collect();
+            let mut hogs: Vec<_> = (0..16).map(|_| raw(&hogs_setup, &pool)).collect();
             hogs.iter_mut().for_each(|raw| hog(raw, way));
             // What is left goes, too.
             let kept: Vec<_> = [Pool::LARGE_BYTES, Pool::MEDIUM_BYTES, 1]
@@ -156,7 +156,7 @@ fn a_good_session_works_beside_those_that_hold_all_they_can() {
             let mut newcomer = good(&setup, &pool);
             works(&mut newcomer, 64 << 10, 2, 77);
             drop(newcomer);
-            for (len, count) in [(4096, 16), (MIB, 4), (16 << 10, 8), (96 << 10, 3)] {
+            for (len, count) in [(4096, 16), (MIB, 2), (16 << 10, 8), (96 << 10, 2)] {
                 works(&mut pair, len, count, u64::from(len));
             }
             for raw in &mut hogs {

@@ -103,19 +103,19 @@ fn works(joined: &mut Joined, len: u32, count: u32) {
 fn a_good_host_works_beside_those_that_hold_all_they_can() {
     for way in [Hog::Writes, Hog::Promises, Hog::ReadsNothing] {
         for (in_place, digest) in [(true, false), (false, false), (false, true), (true, true)] {
-            let budget = Budget::new(32 << 20);
+            let budget = Budget::new(24 << 20);
             let pool = Pool::within(budget.clone());
             let mut server = Server::new(vec![Store::new(8 << 20, 512, in_place)]);
             server.pool = pool.clone();
             server.fair = true;
             let mut joined = Joined::new(server, config(1, digest, digest), usize::MAX);
-            let mut hogs: Vec<_> = (0..20).map(|_| hog(&pool, way)).collect();
+            let mut hogs: Vec<_> = (0..10).map(|_| hog(&pool, way)).collect();
             let kept: Vec<_> = [Pool::LARGE_BYTES, Pool::MEDIUM_BYTES, 1]
                 .into_iter()
                 .flat_map(|len| std::iter::from_fn(|| pool.take(len)).collect::<Vec<_>>())
                 .collect();
             assert_eq!(budget.shared_left_bytes(), 0, "{way:?}: there is no more");
-            for (len, count) in [(4096, 16), (1 << 20, 4), (16 << 10, 8), (96 << 10, 3)] {
+            for (len, count) in [(4096, 16), (1 << 20, 2), (16 << 10, 8), (96 << 10, 2)] {
                 works(&mut joined, len, count);
             }
             for raw in &mut hogs {

@@ -136,9 +136,15 @@ impl IscsiTarget {
     fn row_bytes(&self, len: u32) -> usize {
         let Params { send_max, max_burst, data_digest, .. } = self.params;
         let part = send_max.min(max_burst).min(len).max(1);
+        if data_digest && part as usize + HEADERS_BYTES > Pool::SMALL_BYTES {
+            // Data and digest lie in a row.
+            return Pool::LARGE_BYTES;
+        }
         let refers = part as usize >= Outbox::BY_REFERENCE_BYTES && !data_digest;
         let copied = if refers { len.min(Outbox::BY_REFERENCE_BYTES as u32) } else { len };
-        copied as usize + (len.div_ceil(part) as usize + 1) * HEADERS_BYTES
+        // What goes by reference ends the row that its header stands in.
+        let header = if refers { Outbox::ENDED_ROW_BYTES } else { HEADERS_BYTES };
+        copied as usize + (len.div_ceil(part) as usize) * header + HEADERS_BYTES
     }
 
     /// Answers a read or write of `wanted` bytes that moves none of them.

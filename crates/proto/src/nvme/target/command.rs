@@ -217,8 +217,15 @@ impl NvmeTarget {
     /// How much of the outbox a read of memory of `len` bytes takes.
     #[inline(always)]
     fn row_bytes(&self, len: u32) -> usize {
+        if self.wire.data_digest && len as usize + HEADERS_BYTES > Pool::SMALL_BYTES {
+            // Data and digest lie in a row.
+            return Pool::LARGE_BYTES;
+        }
         let copied = if self.wire.data_digest { len } else { len.min(BY_REFERENCE_BYTES) };
-        copied as usize + (len as usize / Pool::LARGE_BYTES + 2) * HEADERS_BYTES
+        // What goes by reference ends the row that its header stands in.
+        let refers = copied != len || len == BY_REFERENCE_BYTES;
+        let header = if refers { Outbox::ENDED_ROW_BYTES } else { HEADERS_BYTES };
+        copied as usize + (len as usize).div_ceil(Pool::LARGE_BYTES) * header + HEADERS_BYTES
     }
 
     /// Length of a block that the command in a slot moves: a part of its data is one at least.
