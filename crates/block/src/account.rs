@@ -159,8 +159,10 @@ impl Account {
         let stock = self.pool.0.borrow();
         let held = stock.ledger.held_bytes(self.index) as u64;
         let shared = stock.share_bytes().saturating_sub(held) / len_bytes.max(1) as u64;
-        let medium = stock.ledger.promised(self.index, 1);
-        u32::try_from(shared).unwrap_or(u32::MAX).saturating_add(medium)
+        let promised = [0, 1].map(|kind| stock.ledger.promised(self.index, kind));
+        let fitting = if len_bytes <= Pool::SMALL_BYTES { &promised[..] } else { &promised[1..] };
+        let promised = fitting.iter().sum();
+        u32::try_from(shared).unwrap_or(u32::MAX).saturating_add(promised)
     }
 
     /// How many small rows it is still promised.

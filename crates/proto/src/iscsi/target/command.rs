@@ -281,6 +281,8 @@ impl IscsiTarget {
         }
         if task.buf.is_none() {
             self.ready_for_burst(slot, out);
+            // What is told from now on is less by this one.
+            self.affordable = self.affordable.saturating_sub(1);
         }
     }
 
