@@ -277,7 +277,7 @@ pub struct Serve {
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,
     /// Memory for connections and their buffers, beside volumes in memory [default: a quarter of
-    /// what is available, 2g at most].
+    /// what is available, 4g at most].
     #[arg(long, value_parser = size64, value_name = "SIZE")]
     pub memory: Option<u64>,
 }

@@ -57,7 +57,7 @@ pub struct Limits {
     /// How long a login may take.
     pub login_timeout: Nanos,
     /// Bytes of memory for connections, their buffers and what waits to be sent. `None`: a quarter
-    /// of what the host or the cgroup has available at the start, and at most 2 GiB. Volumes in
+    /// of what the host or the cgroup has available at the start, and at most 4 GiB. Volumes in
     /// memory count elsewhere.
     pub memory_bytes: Option<u64>,
 }

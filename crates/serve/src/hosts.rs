@@ -48,9 +48,14 @@ impl Hosts {
         Arc::new(Hosts { limit, taken: Mutex::default() })
     }
 
-    /// Takes a place for a connection from this address. A host has at most half of the places
-    /// that others leave, so there is always one for a host that has none.
-    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Result<Seat, Full> {
+    /// Takes a place for a connection from this address, where there is memory for `affordable`
+    /// more. A host has at most half of the places that others leave, and no more than there is
+    /// memory for others, so there is always one for a host that has none.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        address: IpAddr,
+        affordable: usize,
+    ) -> Result<Seat, Full> {
         let address = host_of(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.all >= self.limit {
@@ -58,7 +63,7 @@ impl Hosts {
         }
         let own = taken.by_address.get(&address).copied().unwrap_or(0);
         let left_by_others = self.limit - (taken.all - own);
-        if own != 0 && own >= left_by_others / 2 {
+        if own != 0 && (own >= left_by_others / 2 || own >= affordable) {
             return Err(Full::Host(own));
         }
         taken.by_address.insert(address, own + 1);
@@ -104,7 +109,7 @@ mod test {
     }
 
     fn fill(hosts: &Arc<Hosts>, host: &str) -> Vec<Seat> {
-        std::iter::from_fn(|| hosts.admit(address(host)).ok()).collect()
+        std::iter::from_fn(|| hosts.admit(address(host), usize::MAX).ok()).collect()
     }
 
     #[test]
@@ -113,12 +118,27 @@ mod test {
         let seats: Vec<_> = (1..=6).map(|host| fill(&hosts, &format!("192.0.2.{host}"))).collect();
         let counts: Vec<_> = seats.iter().map(Vec::len).collect();
         assert_eq!(counts, [32, 16, 8, 4, 2, 1]);
-        assert_eq!(hosts.admit(address("192.0.2.1")).unwrap_err(), Full::Host(32));
-        let last = hosts.admit(address("192.0.2.9")).unwrap();
-        assert_eq!(hosts.admit(address("192.0.2.10")).unwrap_err(), Full::All(64));
+        assert_eq!(hosts.admit(address("192.0.2.1"), 99).unwrap_err(), Full::Host(32));
+        let last = hosts.admit(address("192.0.2.9"), 0).unwrap();
+        assert_eq!(hosts.admit(address("192.0.2.10"), 99).unwrap_err(), Full::All(64));
         drop((seats, last));
         let taken = hosts.taken.lock().unwrap();
         assert!(taken.all == 0 && taken.by_address.is_empty());
+    }
+
+    #[test]
+    fn a_host_leaves_memory_to_others() {
+        // There is memory for 100 connections in all.
+        let hosts = Hosts::new(1000);
+        let mut seats = Vec::new();
+        for (host, expect) in [("192.0.2.1", 50), ("192.0.2.2", 25), ("192.0.2.3", 13)] {
+            let before = seats.len();
+            while let Ok(seat) = hosts.admit(address(host), 100 - seats.len()) {
+                seats.push(seat);
+            }
+            assert_eq!(seats.len() - before, expect, "{host}");
+        }
+        assert_eq!(hosts.admit(address("192.0.2.3"), 12).unwrap_err(), Full::Host(13));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::server::ServeError;
 
 /// The part of the available memory that is taken where nobody says how much, and the most.
 const PART: u64 = 4;
-const MOST_BYTES: u64 = 2 << 30;
+const MOST_BYTES: u64 = 4 << 30;
 
 /// What a core takes whether anybody is there or not: buffers that sockets receive into, its ring,
 /// its stack.
@@ -46,6 +46,12 @@ pub(crate) fn account(pool: &Pool) -> Option<Account> {
     pool.fair_account(CONNECTION_BYTES)
 }
 
+/// For how many connections more there is memory.
+pub(crate) fn affordable(budget: &Budget) -> usize {
+    let each = CONNECTION_BYTES + Account::PROMISED_BYTES as u64;
+    usize::try_from(budget.left_bytes() / each).unwrap_or(usize::MAX)
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
@@ -65,6 +71,6 @@ mod test {
         let accounts = pools.each_ref().map(|pool| account(pool).unwrap());
         assert!(accounts.iter().all(|account| account.held_bytes() == 0));
         let usual = budget(&with(None), 2).unwrap();
-        assert!((44 << 20..=2 << 30).contains(&usual.limit_bytes()));
+        assert!((44 << 20..=4 << 30).contains(&usual.limit_bytes()));
     }
 }

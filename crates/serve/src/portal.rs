@@ -196,7 +196,8 @@ impl Portal {
             self.shared.log.say(now, &format!("refused {peer}: {why}"));
             Ok(())
         };
-        let seat = match self.shared.hosts.admit(address) {
+        let affordable = memory::affordable(&self.shared.budget);
+        let seat = match self.shared.hosts.admit(address, affordable) {
             Ok(seat) => seat,
             Err(full) => return refuse(&full),
         };
@@ -377,7 +378,11 @@ impl Portal {
 
     /// Looks at every deadline.
     fn sweep(&mut self, now: Nanos) {
+        let had_spare = self.has_spare;
         self.has_spare = self.core.pool().review(now);
+        if had_spare && !self.has_spare && !self.has_connections() {
+            os::sample::trim_heap();
+        }
         for (listener, _) in &self.listeners {
             if let Err(error) = listener.resume() {
                 self.shared.log.say(now, &format!("cannot accept: {error}"));
