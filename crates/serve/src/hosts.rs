@@ -86,6 +86,14 @@ impl Drop for Seat {
     }
 }
 
+/// A number for what counts as one host.
+pub(crate) fn number_of(address: IpAddr) -> u128 {
+    match host_of(address) {
+        IpAddr::V4(address) => address.to_ipv6_mapped().into(),
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
 /// What counts as one host: an address, or the network of 64 bits that an IPv6 host picks its
 /// addresses from.
 fn host_of(address: IpAddr) -> IpAddr {

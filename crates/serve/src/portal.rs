@@ -379,6 +379,9 @@ impl Portal {
     /// Looks at every deadline.
     fn sweep(&mut self, now: Nanos) {
         let had_spare = self.has_spare;
+        if had_spare && !self.has_connections() && self.busy.is_empty() {
+            self.core.forget_arenas();
+        }
         self.has_spare = self.core.pool().review(now);
         if had_spare && !self.has_spare && !self.has_connections() {
             os::sample::trim_heap();

@@ -13,6 +13,7 @@ use proto::scsi::{Identity, Unit};
 use proto::{Target, UnitId};
 
 use crate::config::{Export, ServeConfig};
+use crate::hosts;
 use crate::server::ServeError;
 
 /// A protocol.
@@ -96,7 +97,7 @@ impl Protocols {
                     connection,
                     now,
                 )
-                .from_peer(peer),
+                .from_peer(hosts::number_of(peer)),
             ),
         }
     }

@@ -6,7 +6,6 @@
 //! [`life`](Controller::life).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -55,7 +54,7 @@ struct Registry {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum HostKey {
     Name(String),
-    Address(IpAddr),
+    Address(u128),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,8 +111,8 @@ pub(super) struct Controller {
 pub(super) struct Host {
     pub(super) nqn: String,
     pub(super) id: [u8; 16],
-    /// Where it is, if that is known.
-    pub(super) address: Option<IpAddr>,
+    /// Where it is, as a number that is the same for whatever counts as one host; if known.
+    pub(super) address: Option<u128>,
 }
 
 impl Host {
@@ -516,19 +515,19 @@ mod test {
     #[test]
     fn one_host_does_not_lock_others_out() {
         let (all, a) = (controllers(64, 2, 1 << 30), subsystem());
-        let begin = |name: &str, address: [u8; 4]| {
-            let host = Host { address: Some(address.into()), ..host(name) };
+        let begin = |name: &str, address: u128| {
+            let host = Host { address: Some(address), ..host(name) };
             all.begin(Some(Arc::clone(&a)), host, Terms::default())
         };
         let enabled = |member: &Membership| member.enable(true);
         // One that gives itself a name for each controller, and one with many addresses.
-        let names = (0..).map_while(|n| begin(&format!("n{n}"), [192, 0, 2, 1]).ok());
+        let names = (0..).map_while(|n| begin(&format!("n{n}"), 1).ok());
         let names: Vec<_> = names.inspect(enabled).take(40).collect();
-        let places: Vec<_> = (0..40).filter_map(|n| begin("m", [192, 0, 2, 10 + n]).ok()).collect();
+        let places: Vec<_> = (0..40).filter_map(|n| begin("m", 10 + n).ok()).collect();
         assert_eq!(names.len() - given_up(&names), 32);
         assert_eq!(places.len() - given_up(&places), 16);
         for newcomer in ["x", "y", "z"] {
-            begin(newcomer, [198, 51, 100, newcomer.as_bytes()[0]]).unwrap();
+            begin(newcomer, 100 + u128::from(newcomer.as_bytes()[0])).unwrap();
         }
     }
 

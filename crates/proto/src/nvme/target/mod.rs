@@ -23,7 +23,6 @@ mod property;
 mod slot;
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use block::{Done, Landing, Memories, Nanos, Pool};
@@ -104,7 +103,7 @@ pub struct NvmeTarget {
     controllers: Arc<Controllers>,
     portal: Portal,
     /// Where the host is, if that is known.
-    peer: Option<IpAddr>,
+    peer: Option<u128>,
     connection_id: u32,
     stage: Stage,
     frame: Frame,
@@ -214,8 +213,9 @@ impl NvmeTarget {
         }
     }
 
-    /// The same for a host at this address, which counts against what one host may have.
-    pub fn from_peer(self, address: IpAddr) -> NvmeTarget {
+    /// The same for a host at this address, a number that is the same for whatever counts as one
+    /// host: it counts against what one may have.
+    pub fn from_peer(self, address: u128) -> NvmeTarget {
         NvmeTarget { peer: Some(address), ..self }
     }
 
