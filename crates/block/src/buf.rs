@@ -1,10 +1,8 @@
-//! Owned, aligned buffers that move with an I/O, and the pool that lends them.
+//! Owned, aligned buffers that move with an I/O. [`Pool`](crate::Pool) lends them.
 
-use std::cell::RefCell;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::pages::Pages;
@@ -29,6 +27,7 @@ impl Arena {
             // SAFETY: index * stride + stride <= total, the length of the mapping.
             ptr: unsafe { pages.base().add(index * stride) },
             len,
+            lender: NOBODY,
             pages: Arc::clone(&pages),
         };
         Ok((0..count).map(buf).collect())
@@ -39,8 +38,16 @@ impl Arena {
 pub struct Buf {
     ptr: NonNull<u8>,
     len: u32,
+    /// Whose account it stands in, for its pool.
+    lender: u32,
     pages: Arc<Pages>,
 }
+
+/// The lender of buffers of no pool.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+/// Buffers are moved with every I/O.
+const _: () = assert!(size_of::<Buf>() == 24);
 
 // SAFETY: a `Buf` is the only way to its bytes (`Arena::cut` makes each part once), so it may go
 // to another thread like a `Box<[u8]>`.
@@ -60,7 +67,26 @@ impl Buf {
         assert!(at <= pages.len() && len <= pages.len() - at, "a part lies in its mapping");
         // SAFETY: `at` lies in the mapping or one past it.
         let ptr = unsafe { pages.base().add(at) };
-        Buf { ptr, len: u32::try_from(len).expect("a part of up to 4 GiB"), pages: pages.clone() }
+        let len = u32::try_from(len).expect("a part of up to 4 GiB");
+        Buf { ptr, len, lender: NOBODY, pages: pages.clone() }
+    }
+
+    /// Whose account it stands in.
+    #[inline]
+    pub(crate) fn lender(&self) -> u32 {
+        self.lender
+    }
+
+    /// Notes whose account it stands in.
+    #[inline]
+    pub(crate) fn lend(&mut self, lender: u32) {
+        self.lender = lender;
+    }
+
+    /// Address and length of the mapping that it is part of, and how many hold that.
+    pub(crate) fn home(&self) -> (usize, usize, usize) {
+        let base = self.pages.base().as_ptr() as usize;
+        (base, self.pages.len(), Arc::strong_count(&self.pages))
     }
 
     /// Whether it lies in this mapping.
@@ -122,81 +148,6 @@ impl std::fmt::Debug for Buf {
     }
 }
 
-/// One core's stock of buffers in two sizes, last in first out, so the warm one is lent next.
-///
-/// A handle: clones share the stock. Everything on one core draws from one pool.
-#[derive(Clone, Debug)]
-pub struct Pool(Rc<RefCell<[Shelf; 2]>>);
-
-/// Buffers of one size.
-#[derive(Debug)]
-struct Shelf {
-    free: Vec<Buf>,
-    len_bytes: usize,
-    made: usize,
-    limit: usize,
-}
-
-impl Pool {
-    /// Length of a small buffer: a database page and its header fit.
-    pub const SMALL_BYTES: usize = 16 << 10;
-    /// Length of a large buffer: the longest single I/O, and a batch of 64 answers of 4 KiB.
-    pub const LARGE_BYTES: usize = 256 << 10;
-    /// Buffers are mapped this many bytes at a time: a huge page.
-    const STEP_BYTES: usize = 2 << 20;
-
-    /// A pool that lends at most so many small and large buffers. Memory is mapped as needed.
-    pub fn new(small_limit: usize, large_limit: usize) -> Pool {
-        let shelf =
-            |len_bytes, limit| Shelf { free: Vec::with_capacity(limit), len_bytes, made: 0, limit };
-        let small = shelf(Pool::SMALL_BYTES, small_limit);
-        let large = shelf(Pool::LARGE_BYTES, large_limit);
-        Pool(Rc::new(RefCell::new([small, large])))
-    }
-
-    /// Takes a buffer of at least `len_bytes`; `None` when all are lent, when the system has no
-    /// memory, or when more than [`LARGE_BYTES`](Self::LARGE_BYTES) are asked for.
-    ///
-    /// What a buffer held before is still in it.
-    pub fn take(&self, len_bytes: usize) -> Option<Buf> {
-        let mut shelves = self.0.borrow_mut();
-        let shelf = shelves.iter_mut().find(|shelf| len_bytes <= shelf.len_bytes)?;
-        if shelf.free.is_empty() {
-            let count = (Pool::STEP_BYTES / shelf.len_bytes).min(shelf.limit - shelf.made);
-            shelf.free.append(&mut Arena::cut(count, shelf.len_bytes).ok()?);
-            shelf.made += count;
-        }
-        shelf.free.pop()
-    }
-
-    /// Takes a buffer as [`take`](Self::take) does, but makes a new one where all are lent: for
-    /// callers whose number is bounded elsewhere and who cannot wait. It is freed when it comes
-    /// back. Panics when the system has no memory or more than the longest is asked for.
-    pub fn take_beyond(&self, len_bytes: usize) -> Buf {
-        self.take(len_bytes).unwrap_or_else(|| {
-            let fits = |len: &usize| len_bytes <= *len;
-            let len = [Pool::SMALL_BYTES, Pool::LARGE_BYTES].into_iter().find(fits);
-            Buf::new(len.expect("no longer than the longest")).expect("memory for a buffer")
-        })
-    }
-
-    /// Gives a buffer back. One that was made beyond the limits is freed.
-    pub fn give(&self, buf: Buf) {
-        let mut shelves = self.0.borrow_mut();
-        let shelf = shelves.iter_mut().find(|shelf| buf.len() == shelf.len_bytes);
-        let shelf = shelf.expect("a buffer returns to a pool of its size");
-        if shelf.free.len() < shelf.made {
-            shelf.free.push(buf);
-        }
-    }
-
-    /// How many small and large buffers are lent now. Zero when everything came back.
-    pub fn lent(&self) -> [usize; 2] {
-        let shelves = self.0.borrow();
-        [0, 1].map(|i| shelves[i].made - shelves[i].free.len())
-    }
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
@@ -231,21 +182,5 @@ mod test {
         let mut last = Arena::cut(4, 4096).unwrap().pop().unwrap();
         last.fill(7);
         assert_eq!(last[4095], 7);
-    }
-
-    #[test]
-    fn a_pool_keeps_its_limits_and_lends_the_warm_one() {
-        let pool = Pool::new(3, 1);
-        let [a, b, c] = [1, 512, 16 << 10].map(|len| pool.take(len).unwrap());
-        assert!(pool.take(512).is_none());
-        assert_eq!(pool.take(16 << 10 | 1).unwrap().len(), Pool::LARGE_BYTES);
-        assert!(pool.take(Pool::LARGE_BYTES + 1).is_none());
-        assert_eq!(pool.lent(), [3, 1]);
-        let warm = b.as_ptr();
-        pool.give(a);
-        pool.give(b);
-        assert_eq!(pool.take(512).unwrap().as_ptr(), warm);
-        assert_eq!(pool.lent(), [2, 1]);
-        drop(c);
     }
 }

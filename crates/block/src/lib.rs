@@ -4,6 +4,8 @@
 //! buffer, and exactly one [`Done`] comes back with it. Nothing here does I/O, reads a clock or
 //! knows a protocol.
 
+mod account;
+mod budget;
 mod buf;
 mod chain;
 mod connection;
@@ -18,11 +20,14 @@ mod lap;
 mod memory;
 mod pages;
 mod plant;
+mod pool;
 mod random;
 mod size;
 mod time;
 
-pub use buf::{Arena, ArenaHold, Buf, Pool};
+pub use account::Account;
+pub use budget::Budget;
+pub use buf::{Arena, ArenaHold, Buf};
 pub use chain::{Chain, Piece};
 pub use connection::Connection;
 pub use count::Count;
@@ -34,6 +39,7 @@ pub use lane::Lane;
 pub use lap::Lap;
 pub use memory::{CopyAhead, Memory};
 pub use plant::*;
+pub use pool::Pool;
 pub use random::{Rng, splitmix};
 pub use size::{Rate, SizeError, parse_size, print_size};
 pub use time::Nanos;

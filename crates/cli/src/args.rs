@@ -268,6 +268,10 @@ pub struct Serve {
     /// Processors to serve on [default: all].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,
+    /// Memory for connections and their buffers, beside volumes in memory [default: a quarter of
+    /// what is available, 4g at most].
+    #[arg(long, value_parser = size64, value_name = "SIZE")]
+    pub memory: Option<u64>,
 }
 
 /// `drumfire run`.

@@ -130,14 +130,15 @@ pub fn check(job: &JobSpec) -> Result<()> {
         .fits(&Range::WHOLE, block::Geometry::new(race.volume_size, 512))
         .map_err(|error| UsageError(format!("{uri}: {error}")))?;
     let wanted = count.saturating_mul(race.volume_size);
-    let available = os::sample::memory_available_bytes().unwrap_or(u64::MAX);
+    let Some(room) = os::cgroup::memory_room() else { return Ok(()) };
     ensure!(
-        wanted < available / 10 * 9,
-        "{count} volumes of {} need {} of memory, and {} are available: give a smaller \
+        wanted < room.available_bytes / 10 * 9,
+        "{count} volumes of {} need {} of memory, and {} are available{}: give a smaller \
          --volume-size",
         print_size(race.volume_size),
         print_size(wanted),
-        print_size(available >> 20 << 20),
+        print_size(room.available_bytes >> 20 << 20),
+        room.limit.map_or(String::new(), |limit| format!(" ({limit})")),
     );
     Ok(())
 }
@@ -226,8 +227,8 @@ fn start_targets(
         cores: cores.to_vec(),
         idle_cores: os::cpu::allowed(),
         limits: Limits {
-            // NVMe/TCP has an admin queue for each volume besides.
-            connections: 2 * names.len() * group.workers as usize + 64,
+            // NVMe/TCP has an admin queue for each volume besides; and one host gets half.
+            connections: 4 * names.len() * group.workers as usize + 128,
             commands: group.workload.outstanding.clamp(1, 1024) as u16,
             ..Limits::default()
         },

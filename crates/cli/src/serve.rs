@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ::serve::{Export, Limits, Log, ServeConfig, Server};
 use anyhow::Result;
+use block::parse_size;
 use serde::Deserialize;
 use volume::{Lifetime, Place, Purpose, Uri, Volume};
 
@@ -30,6 +31,8 @@ struct Config {
     volume: Vec<String>,
     id: Option<String>,
     cores: Vec<usize>,
+    /// Memory for connections, as 512m.
+    memory: Option<String>,
     /// By the NAME of a volume: NQNs of the only hosts that may use it over NVMe/TCP.
     nvme_hosts: BTreeMap<String, Vec<String>>,
 }
@@ -62,7 +65,11 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let signals = signal::on_signal()?;
     let by_name = file.nvme_hosts.into_iter();
     let nvme_hosts = by_name.map(|(name, hosts)| (Names::of(&name).subsystem, hosts)).collect();
-    let limits = Limits::default();
+    let memory = file.memory.as_deref().map(|text| {
+        parse_size(text).map_err(|error| UsageError(format!("memory = \"{text}\": {error}")))
+    });
+    let memory_bytes = serve.memory.or(memory.transpose()?);
+    let limits = Limits { memory_bytes, ..Limits::default() };
     // Where the user wants it, and nowhere else.
     let idle_cores = cores.clone();
     let config = ServeConfig {

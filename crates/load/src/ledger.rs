@@ -69,7 +69,8 @@ impl Ledger {
         path: Option<&Path>,
     ) -> io::Result<Ledger> {
         let frame = Frame::of(workloads, geometry);
-        let available = os::sample::memory_available_bytes().unwrap_or(u64::MAX);
+        let room = os::cgroup::memory_room();
+        let available = room.map_or(u64::MAX, |room| room.available_bytes);
         let bytes = (frame.words() as u64).saturating_mul(8);
         if bytes > available / 2 {
             let message = format!(

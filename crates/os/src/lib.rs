@@ -8,6 +8,7 @@
 mod aio;
 mod cached;
 mod calls;
+pub mod cgroup;
 mod clock;
 mod companion;
 mod connecting;

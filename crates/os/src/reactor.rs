@@ -12,6 +12,7 @@ use block::{Chain, Nanos, Pool};
 
 use crate::core::{Core, Token};
 use crate::listener::Listener;
+use crate::sample;
 use crate::socket::{Chunk, End, Socket};
 
 /// The reactor of one core. A handle: clones are the same reactor.
@@ -43,6 +44,12 @@ pub trait Reactor: Clone {
     ///
     /// The core is of no more use.
     fn submit(&self) -> io::Result<()>;
+
+    /// Nothing that the kernel knows of is in use: it may forget the buffers that it was told of.
+    fn forget_arenas(&self) {}
+
+    /// Nothing is in use: memory of the process that is free goes back to the system.
+    fn trim_heap(&self) {}
 
     /// Takes over an accepted connection and starts to receive on it.
     ///
@@ -135,6 +142,14 @@ impl Reactor for Core {
 
     fn submit(&self) -> io::Result<()> {
         Core::submit(self)
+    }
+
+    fn forget_arenas(&self) {
+        Core::forget_arenas(self);
+    }
+
+    fn trim_heap(&self) {
+        sample::trim_heap();
     }
 
     fn adopt(&self, stream: TcpStream) -> io::Result<Socket> {

@@ -7,6 +7,7 @@ use block::{ArenaHold, Buf, Nanos};
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 
+use crate::core::Core;
 use crate::polled::Polling;
 use crate::waker::Waker;
 use crate::{cpu, pipe};
@@ -189,6 +190,23 @@ impl Ring {
         Some(index as u16)
     }
 
+    /// Lets go of all registered arenas, so that their memory can be given back. They are
+    /// registered again with the next I/O. No I/O may be under way that names one.
+    pub(crate) fn forget_arenas(&mut self) {
+        let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        while let Some(index) = self.arenas.len().checked_sub(1) {
+            // SAFETY: an empty entry has no memory. The one before it is held until the next line.
+            let forgotten = unsafe {
+                self.uring.submitter().register_buffers_update(index as u32, &[none], None)
+            };
+            if forgotten.is_err() {
+                // The kernel still knows the others, so they stay.
+                return;
+            }
+            self.arenas.pop();
+        }
+    }
+
     pub(crate) fn submitter(&self) -> io_uring::Submitter<'_> {
         self.uring.submitter()
     }
@@ -321,4 +339,11 @@ fn descriptor_limit() -> u32 {
     // SAFETY: the kernel fills the struct that we own.
     let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
     if result == 0 { limit.rlim_cur.min(u64::from(u32::MAX)) as u32 } else { 1024 }
+}
+impl Core {
+    /// Has the kernel let go of the buffers that it knows, so that a pool can
+    /// [give them back](block::Pool::review). Only while no I/O of a file is under way.
+    pub fn forget_arenas(&self) {
+        self.state.borrow_mut().ring().forget_arenas();
+    }
 }

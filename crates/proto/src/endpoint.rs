@@ -200,6 +200,12 @@ impl std::fmt::Display for Unanswered {
     }
 }
 
+/// The system has no memory for data that came in.
+#[cold]
+pub(crate) fn out_of_memory() -> Ending {
+    Ending::Refused("the system has no memory for the data that came".to_owned())
+}
+
 impl From<Violation> for Ending {
     fn from(violation: Violation) -> Ending {
         Ending::Violation(violation)

@@ -1,6 +1,6 @@
 //! Where an end of a connection puts the bytes it wants to send.
 
-use block::{Buf, Chain, CopyAhead, Lap, Memory, Piece, Pool};
+use block::{Account, Buf, Chain, CopyAhead, Lap, Memory, Piece, Pool};
 
 use crate::crc32c::crc32c;
 
@@ -11,7 +11,7 @@ use crate::crc32c::crc32c;
 /// per message is worth a factor of twenty on loopback TCP. Long data go by reference.
 #[derive(Debug)]
 pub struct Outbox {
-    pool: Pool,
+    account: Account,
     chain: Chain,
     /// The buffer being filled and how many bytes it holds.
     current: Option<Buf>,
@@ -31,7 +31,14 @@ pub struct Outbox {
     ahead: CopyAhead,
     /// Ranges of `current` whose digest belongs right behind them, once copied.
     digests: Vec<(usize, usize)>,
+    /// There was no memory for what had to be said: the stream has a hole.
+    failed: bool,
+    /// Where bytes go then.
+    sink: Vec<u8>,
 }
+
+/// So many bytes stay free for short answers when there is [room](Outbox::has_room) for more.
+const SPARE_BYTES: usize = 2 << 10;
 
 /// Shorter ends of the lap are skipped.
 const SHORTEST_LENT_BYTES: usize = 16 << 10;
@@ -44,10 +51,20 @@ impl Outbox {
     /// into the warm buffer is faster than the kernel's gathering.
     pub const BY_REFERENCE_BYTES: usize = 16 << 10;
 
-    /// An empty outbox that draws its buffers from `pool`.
+    /// What a row counts as when [room](Self::has_room) is asked for and something by reference
+    /// ends it.
+    pub const ENDED_ROW_BYTES: usize = Pool::SMALL_BYTES / 2;
+
+    /// An empty outbox that draws its buffers from `pool`, for an end that bounds itself what it
+    /// has to say.
     pub fn new(pool: Pool) -> Outbox {
+        Outbox::of(pool.account())
+    }
+
+    /// An empty outbox. Its buffers, and those of the end's I/Os, stand in `account`.
+    pub fn of(account: Account) -> Outbox {
         Outbox {
-            pool,
+            account,
             chain: Chain::default(),
             current: None,
             len: 0,
@@ -58,7 +75,9 @@ impl Outbox {
             unstamped: false,
             sent_stamp: 0,
             ahead: CopyAhead::default(),
-            digests: Vec::with_capacity(256),
+            digests: Vec::new(),
+            failed: false,
+            sink: Vec::new(),
         }
     }
 
@@ -67,7 +86,9 @@ impl Outbox {
     #[cold]
     pub fn lend(&mut self, lap_bytes: usize) {
         // Without memory for it, copies go on.
-        self.lap = Lap::new(lap_bytes).ok();
+        if self.account.charge(lap_bytes as u64) {
+            self.lap = Lap::new(lap_bytes).ok();
+        }
     }
 
     /// Says which acknowledgement proves that the peer has read all that was appended up to now.
@@ -88,7 +109,81 @@ impl Outbox {
 
     /// The pool that it draws from, for buffers that travel with I/Os.
     pub fn pool(&self) -> &Pool {
-        &self.pool
+        self.account.pool()
+    }
+
+    /// Takes a buffer for the data of an I/O. `None` when it is not to be had now: wait until
+    /// something of this connection has come back.
+    #[inline]
+    pub fn take(&self, len_bytes: usize) -> Option<Buf> {
+        self.account.take(len_bytes)
+    }
+
+    /// The same, but maybe a shorter one, so that a connection gets on however little there is.
+    #[inline]
+    pub fn take_part(&self, len_bytes: usize) -> Option<Buf> {
+        self.account.take_part(len_bytes)
+    }
+
+    /// The same for data that came unasked. Without one the command has to be refused.
+    #[inline]
+    pub fn take_unasked(&self, len_bytes: usize) -> Option<Buf> {
+        self.account.take_unasked(len_bytes)
+    }
+
+    /// The same for data that will be sent, and so may have to be copied: of `len_bytes`, or where
+    /// that is not to be had, of `least_bytes`, which is promised if it is no more than small.
+    #[inline]
+    pub fn take_to_send(&self, len_bytes: usize, least_bytes: usize) -> Option<Buf> {
+        let whole = self.account.take_to_send(len_bytes);
+        if whole.is_some() || !self.account.is_in_need() {
+            return whole;
+        }
+        self.account.take_to_send(least_bytes.min(len_bytes))
+    }
+
+    /// Sees to it, as far as memory goes, that there will be `count` small buffers for data that
+    /// come unasked.
+    pub fn promise_unasked(&self, count: u16) {
+        self.account.promise_more(count.into());
+    }
+
+    /// Gives a buffer back.
+    #[inline]
+    pub fn give(&self, buf: Buf) {
+        self.account.pool().give(buf);
+    }
+
+    /// Whether `len` bytes can be appended, and some short answers besides. What is to be copied
+    /// asks before, so that it can wait; answers that cannot wait do not.
+    #[inline]
+    pub fn has_room(&self, len: usize) -> bool {
+        let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
+        free >= len + SPARE_BYTES || self.can_grow(len)
+    }
+
+    fn can_grow(&self, len: usize) -> bool {
+        // One row is for answers. What is copied may fill no more than half of each other.
+        let rows = 2 + len / Outbox::ENDED_ROW_BYTES;
+        self.account.has_share(Pool::LARGE_BYTES) || self.account.promised_rows() >= rows
+    }
+
+    /// For how many buffers of `len_bytes` there is memory now.
+    pub fn affordable(&self, len_bytes: usize) -> u32 {
+        self.account.affordable(len_bytes)
+    }
+
+    /// Whether there is no memory for so much more.
+    #[inline]
+    pub fn is_short(&self, wanted_bytes: usize) -> bool {
+        !self.account.has_share(wanted_bytes)
+    }
+
+    /// Whether there was no memory for an answer. The stream has a hole then, and the connection
+    /// must end.
+    #[inline]
+    pub fn failed(&self) -> bool {
+        self.failed
     }
 
     /// Whether there is nothing to send.
@@ -104,9 +199,13 @@ impl Outbox {
     /// Room for `len` bytes in a row, to be filled by the caller: at most
     /// [`Pool::LARGE_BYTES`]. What stands in it before is old data, so fill all of it.
     pub fn reserve(&mut self, len: usize) -> &mut [u8] {
-        let at = self.make_room(len);
-        let buf = self.current.as_mut().expect("make_room leaves a buffer");
-        &mut buf[at..at + len]
+        match (self.make_room(len), &mut self.current) {
+            (Some(at), Some(buf)) => &mut buf[at..at + len],
+            _ => {
+                self.sink.resize(len, 0);
+                &mut self.sink
+            }
+        }
     }
 
     /// Appends bytes of any length.
@@ -126,7 +225,7 @@ impl Outbox {
         }
         // A digest needs the bytes and itself in one buffer; a PDU with data digest that is longer
         // than a buffer is the caller's to avoid.
-        let at = self.make_room(len + if digest { 4 } else { 0 });
+        let Some(at) = self.make_room(len + if digest { 4 } else { 0 }) else { return };
         self.ahead.push(memory, offset, len, at);
         if digest {
             self.digests.push((at, len));
@@ -141,7 +240,7 @@ impl Outbox {
             return self.chain.push(Piece::Owned { buf, len });
         }
         self.bytes(&buf[..len]);
-        self.pool.give(buf);
+        self.give(buf);
     }
 
     /// Exchanges what waits for `sent`, a chain that was sent, whose buffers go back to the pool.
@@ -150,7 +249,7 @@ impl Outbox {
         self.close_current();
         self.last_bytes = self.chain.len_bytes();
         let stamp = sent.was_referred().then_some(self.sent_stamp);
-        sent.recycle_with(&self.pool, |buf| {
+        sent.recycle_with(self.account.pool(), |buf| {
             if let Some(lap) = &mut self.lap {
                 lap.give(buf, stamp);
             }
@@ -176,25 +275,38 @@ impl Outbox {
     }
 
     /// Makes `len` bytes at the end of the current buffer ours and returns where they begin.
-    fn make_room(&mut self, len: usize) -> usize {
+    /// `None` where there is no memory, and from then on.
+    fn make_room(&mut self, len: usize) -> Option<usize> {
         assert!(len <= Pool::LARGE_BYTES, "{len} bytes in a row");
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
-        if free < len {
-            self.close_current();
-            let least = len.max(SHORTEST_LENT_BYTES);
-            let lent = self.lap.as_mut().and_then(|lap| lap.take(least, Pool::LARGE_BYTES));
-            self.lent = lent.is_some();
-            // A connection that says little begins with a small buffer: a thousand of them may do
-            // so in one turn. What is more, or was more last time, lies in a row.
-            let little = self.last_bytes <= Pool::SMALL_BYTES && self.chain.is_empty();
-            let row = if little { len } else { Pool::LARGE_BYTES };
-            // What waits here is bounded by the commands that the peer may have under way, and a
-            // PDU must not stay half written.
-            self.current = lent.or_else(|| Some(self.pool.take_beyond(row)));
+        if free < len || self.failed {
+            self.begin_row(len)?;
         }
         self.unstamped = true;
         self.len += len;
-        self.len - len
+        Some(self.len - len)
+    }
+
+    /// Begins another buffer, with `len` bytes of room at least.
+    fn begin_row(&mut self, len: usize) -> Option<()> {
+        self.close_current();
+        let least = len.max(SHORTEST_LENT_BYTES);
+        let lent = self.lap.as_mut().and_then(|lap| lap.take(least, Pool::LARGE_BYTES));
+        self.lent = lent.is_some();
+        // A connection that says little begins with a small buffer: a thousand of them may do
+        // so in one turn. What is more, or was more last time, lies in a row.
+        let little = self.last_bytes <= Pool::SMALL_BYTES && self.chain.is_empty();
+        let row = if little { len } else { Pool::LARGE_BYTES };
+        // What waits here is bounded by the commands that the peer may have under way, and a
+        // PDU must not stay half written.
+        self.current = lent.or_else(|| self.account.take_row(row));
+        if self.current.is_none() {
+            let others = [len, Pool::MEDIUM_BYTES.max(len), Pool::LARGE_BYTES];
+            self.current = others.into_iter().find_map(|len| self.account.take_row(len));
+        }
+        // A peer that has us say more than it reads, or a system without memory.
+        self.failed |= self.current.is_none();
+        self.current.as_ref().filter(|_| !self.failed).map(|_| ())
     }
 
     /// Ends the bytes in a row, because data by reference come next. A few of them, such as a
@@ -204,7 +316,8 @@ impl Outbox {
         let Some(current) = self.current.as_ref().filter(|_| len != 0) else { return };
         let promised = !self.ahead.is_empty() || !self.digests.is_empty();
         let stay = len > SHORT_BYTES || promised || self.lent;
-        let small = if stay { None } else { self.pool.take(SHORT_BYTES) };
+        let spares = !stay && self.account.has_share(Pool::LARGE_BYTES);
+        let small = if spares { self.account.take_row(SHORT_BYTES) } else { None };
         let Some(mut buf) = small else { return self.close_current() };
         buf[..len].copy_from_slice(&current[..len]);
         self.len = 0;
@@ -216,7 +329,7 @@ impl Outbox {
         let Some(mut buf) = self.current.take() else { return };
         if self.len == 0 {
             debug_assert!(!self.lent, "what is lent is begun at once and not moved");
-            return self.pool.give(buf);
+            return self.give(buf);
         }
         self.ahead.run(&mut buf, self.lent);
         for (at, len) in self.digests.drain(..) {
@@ -232,6 +345,16 @@ impl Outbox {
             None => Piece::Owned { buf, len },
         };
         self.chain.push(piece);
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        let pool = self.account.pool();
+        if let Some(buf) = self.current.take().filter(|_| !self.lent) {
+            pool.give(buf);
+        }
+        self.chain.recycle(pool);
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Export {
 /// Most of everything. Exceeding one refuses the newcomer or ends the offender, and says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once.
+    /// Connections at once. One host may have half of what others leave.
     pub connections: usize,
     /// Connections at once that have not said who they are; one more ends the oldest of them.
     pub half_open: usize,
@@ -69,17 +69,22 @@ pub struct Limits {
     pub share_bytes: usize,
     /// How long a login may take.
     pub login_timeout: Nanos,
+    /// Bytes of memory for connections, their buffers and what waits to be sent. `None`: a quarter
+    /// of what the host or the cgroup has available at the start, and at most 4 GiB. Volumes in
+    /// memory count elsewhere.
+    pub memory_bytes: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            connections: 4096,
+            connections: 32_768,
             half_open: 256,
             commands: 128,
             unread_bytes: 64 << 20,
             share_bytes: 256 << 10,
             login_timeout: Nanos::from_secs(15),
+            memory_bytes: None,
         }
     }
 }

@@ -4,6 +4,8 @@ use block::{Chain, Done, Nanos};
 use os::{End, ReactorSocket};
 use proto::{Ending, Outbox, Target};
 
+use crate::hosts::Seat;
+
 /// A peer that reads nothing is given so long to take our last words.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
@@ -24,6 +26,8 @@ pub(crate) struct Connection<S> {
     pub(crate) is_hungry: bool,
     /// Who is there, for the log.
     pub(crate) peer: String,
+    /// Its place among the connections of the server.
+    _seat: Seat,
     /// When the connection is over, whether the peer took our last words or not.
     farewell: Option<Nanos>,
     gone: bool,
@@ -46,6 +50,7 @@ impl<S: ReactorSocket> Connection<S> {
         out: Outbox,
         number: u32,
         peer: String,
+        seat: Seat,
     ) -> Connection<S> {
         Connection {
             socket,
@@ -57,6 +62,7 @@ impl<S: ReactorSocket> Connection<S> {
             is_queued: false,
             is_hungry: false,
             peer,
+            _seat: seat,
             farewell: None,
             gone: false,
         }
@@ -114,7 +120,7 @@ impl<S: ReactorSocket> Connection<S> {
             self.end.drained(&mut self.out);
             again = !self.out.is_empty() || !self.end.requests().is_empty();
         }
-        if self.out.len_bytes() > unread_limit {
+        if self.out.len_bytes() > unread_limit || self.out.failed() {
             self.leave();
             return self.over(Some("it does not read its answers".to_owned()));
         }

@@ -10,10 +10,12 @@ mod config;
 mod connection;
 mod connections;
 mod faults;
+mod hosts;
 mod log;
 mod mailbox;
 #[cfg(test)]
 mod mailbox_test;
+mod memory;
 mod portal;
 mod protocol;
 mod server;

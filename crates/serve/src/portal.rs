@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use block::{Done, Nanos, Plant, Tag, planted};
+use block::{Done, Nanos, Plant, Tag, planted, print_size};
 use os::{Reactor, ReactorListener, ReactorStream, Token};
 use proto::{Notice, Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
 use crate::connections::Connections;
 use crate::faults::Faults;
+use crate::memory;
 use crate::protocol::Protocol;
 use crate::shared::Shared;
 use crate::sweeps::Sweeps;
@@ -45,6 +46,8 @@ pub struct Portal<R: Reactor> {
     ready: VecDeque<Token>,
     news: Vec<Token>,
     sweeps: Sweeps,
+    /// There is memory to be given back.
+    has_spare: bool,
     /// Until when peers may leave, once the server is to stop.
     end: Option<Nanos>,
 }
@@ -76,6 +79,7 @@ impl<R: Reactor> Portal<R> {
             ready: VecDeque::with_capacity(1024),
             news: Vec::with_capacity(1024),
             sweeps,
+            has_spare: false,
             end: None,
         }
     }
@@ -146,7 +150,8 @@ impl<R: Reactor> Portal<R> {
     }
 
     fn awaits_sweep(&self) -> bool {
-        !self.connections.is_empty() || (self.is_deaf && !planted(Plant::StayDeaf))
+        let is_deaf = self.is_deaf && !planted(Plant::StayDeaf);
+        !self.connections.is_empty() || self.has_spare || is_deaf
     }
 
     /// Stops listening and asks every peer to leave; returns until when it may.
@@ -202,22 +207,30 @@ impl<R: Reactor> Portal<R> {
     /// Takes a newcomer in, within the limits.
     fn admit(&mut self, stream: R::Stream, protocol: Protocol, now: Nanos) -> io::Result<()> {
         let peer = stream.peer_addr().map_or_else(|_| "?".to_owned(), |peer| peer.to_string());
+        let address = stream.peer_addr().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
         let limits = self.shared.limits;
-        if self.shared.connections.load(Ordering::Relaxed) >= limits.connections {
-            let line = format!("refused {peer}: {} connections already", limits.connections);
-            self.shared.log.say(now, &line);
-            return Ok(());
-        }
+        let refuse = |why: &dyn std::fmt::Display| {
+            self.shared.log.say(now, &format!("refused {peer}: {why}"));
+            Ok(())
+        };
+        let affordable = memory::affordable(&self.shared.budget);
+        let seat = match self.shared.hosts.admit(address, affordable) {
+            Ok(seat) => seat,
+            Err(full) => return refuse(&full),
+        };
+        let Some(account) = memory::account(self.core.pool()) else {
+            let limit = print_size(self.shared.budget.limit_bytes());
+            return refuse(&format!("the {limit} of memory that connections may have are used up"));
+        };
         if let Some(slot) = self.connections.oldest_half_open(limits.half_open) {
             self.close(slot, Some("too many connections without a login".to_owned()), now);
         }
         let local = stream.local_addr()?;
         let socket = self.core.adopt(stream)?;
         let number = self.shared.connection_id();
-        let end = self.shared.protocols.end(protocol, local, number, now);
-        let out = Outbox::new(self.core.pool().clone());
-        self.connections.insert(Connection::new(socket, end, out, number, peer));
-        self.shared.connections.fetch_add(1, Ordering::Relaxed);
+        let end = self.shared.protocols.end(protocol, local, address, number, now);
+        let out = Outbox::of(account);
+        self.connections.insert(Connection::new(socket, end, out, number, peer, seat));
         Ok(())
     }
 
@@ -391,12 +404,25 @@ impl<R: Reactor> Portal<R> {
         if let Some(why) = why {
             self.shared.log.say(now, &format!("ended {}: {why}", connection.peer));
         }
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.has_spare = true;
+    }
+
+    /// Gives back memory that nobody has used for a while.
+    fn give_memory_back(&mut self, now: Nanos) {
+        let had_spare = self.has_spare;
+        if had_spare && self.connections.is_empty() && !self.units.has_busy() {
+            self.core.forget_arenas();
+        }
+        self.has_spare = self.core.pool().review(now);
+        if had_spare && !self.has_spare && self.connections.is_empty() {
+            self.core.trim_heap();
+        }
     }
 
     /// Looks at every deadline, and accepts again where that failed.
     fn sweep(&mut self, now: Nanos) {
         self.faults.tell(now, &self.shared.log);
+        self.give_memory_back(now);
         self.is_deaf = false;
         for (listener, _) in &self.listeners {
             if let Err(error) = listener.resume() {

@@ -1,6 +1,6 @@
 //! What is spoken on a port: the only place here that knows protocols.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use block::Nanos;
@@ -13,6 +13,7 @@ use proto::scsi::{Identity, Unit};
 use proto::{Target, UnitId};
 
 use crate::config::{Export, ServeConfig};
+use crate::hosts;
 use crate::server::ServeError;
 
 /// A protocol.
@@ -78,6 +79,7 @@ impl Protocols {
         &self,
         protocol: Protocol,
         local: SocketAddr,
+        peer: IpAddr,
         connection: u32,
         now: Nanos,
     ) -> Box<dyn Target> {
@@ -90,15 +92,18 @@ impl Protocols {
                 connection,
                 now,
             )),
-            Protocol::NvmeTcp => Box::new(NvmeTarget::new(
-                Arc::clone(&self.nvme),
-                Arc::clone(&self.subsystems),
-                Arc::clone(&self.controllers),
-                &local.ip().to_string(),
-                &local.port().to_string(),
-                connection,
-                now,
-            )),
+            Protocol::NvmeTcp => Box::new(
+                NvmeTarget::new(
+                    Arc::clone(&self.nvme),
+                    Arc::clone(&self.subsystems),
+                    Arc::clone(&self.controllers),
+                    &local.ip().to_string(),
+                    &local.port().to_string(),
+                    connection,
+                    now,
+                )
+                .from_peer(hosts::number_of(peer)),
+            ),
         }
     }
 }

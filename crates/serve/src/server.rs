@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use block::print_size;
 use os::{OpenRingError, SharedThread};
 use proto::iscsi::DirectoryError;
 use proto::nvme::{NqnError, SubsystemsError};
@@ -49,6 +50,19 @@ pub enum ServeError {
     /// A LUN was given twice.
     #[error("LUN {1} of target '{0}' was given twice")]
     DoubleLun(String, u8),
+    /// The budget is too small to begin with.
+    #[error(
+        "{bytes} of memory are too little for a server on this many cores: give it {least} at \
+         least",
+        bytes = print_size(*bytes),
+        least = print_size(*least)
+    )]
+    LittleMemory {
+        /// What there is to be.
+        bytes: u64,
+        /// What is needed.
+        least: u64,
+    },
     /// A core's reactor.
     #[error(transparent)]
     Ring(#[from] OpenRingError),
@@ -68,7 +82,7 @@ impl Server {
         let iscsi = bind(&config.iscsi, Protocol::Iscsi)?;
         let nvme_tcp = bind(&config.nvme_tcp, Protocol::NvmeTcp)?;
         let protocols = Protocols::new(&config, &nvme_tcp)?;
-        let shared = Arc::new(Shared::new(protocols, &config, log));
+        let shared = Arc::new(Shared::new(protocols, &config, log)?);
         let mut server = Server { shared, iscsi, nvme_tcp, threads: Vec::new() };
         for (index, (cpu, listeners)) in config.cores.iter().zip(listeners).enumerate() {
             let cpus = (*cpu, config.idle_cores.clone());

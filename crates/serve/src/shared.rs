@@ -1,15 +1,19 @@
 //! What the cores of a server have in common: what they answer from, the limits, their
 //! mailboxes, a few counters.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use block::Budget;
 use volume::Volume;
 
 use crate::config::{Export, Limits, ServeConfig};
+use crate::hosts::Hosts;
 use crate::log::Log;
 use crate::mailbox::Mailbox;
+use crate::memory;
 use crate::protocol::Protocols;
+use crate::server::ServeError;
 
 /// Shared by the threads of a server. No field is written on the I/O path.
 pub struct Shared {
@@ -21,7 +25,9 @@ pub struct Shared {
     pub(crate) log: Log,
     /// One for each core, in the order of the configuration.
     pub(crate) mailboxes: Vec<Mailbox>,
-    pub(crate) connections: AtomicUsize,
+    /// Memory for connections, and places for them by host.
+    pub(crate) budget: Budget,
+    pub(crate) hosts: Arc<Hosts>,
     next_connection: AtomicU32,
     stop: AtomicBool,
     failure: Mutex<Failure>,
@@ -39,21 +45,32 @@ struct Failure {
 
 impl Shared {
     /// What the cores of a server with this configuration share.
-    pub fn new(protocols: Protocols, config: &ServeConfig, log: Log) -> Shared {
+    ///
+    /// # Errors
+    ///
+    /// Too little memory is configured.
+    pub fn new(protocols: Protocols, config: &ServeConfig, log: Log) -> Result<Shared, ServeError> {
+        let budget = memory::budget(&config.limits, config.cores.len())?;
         let exports = || config.exports.iter();
         let name = |export: &Export| format!("{}/{}", export.target, export.lun);
-        Shared {
+        Ok(Shared {
             protocols,
             volumes: exports().map(|export| Arc::clone(&export.volume)).collect(),
             units: exports().map(name).collect(),
             limits: config.limits,
             log,
             mailboxes: config.cores.iter().map(|_| Mailbox::default()).collect(),
-            connections: AtomicUsize::new(0),
+            budget,
+            hosts: Hosts::new(config.limits.connections),
             next_connection: AtomicU32::new(1),
             stop: AtomicBool::new(false),
             failure: Mutex::default(),
-        }
+        })
+    }
+
+    /// The memory that connections may take, of which each core's pool takes its steps.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Has `wake` called when another core has news for core number `core`, on whatever thread.
@@ -63,7 +80,7 @@ impl Shared {
 
     /// How many connections there are now.
     pub fn connection_count(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
+        self.hosts.count()
     }
 
     /// A number that no other connection of this server has.

@@ -16,8 +16,6 @@ use crate::protocol::Protocol;
 use crate::server::ServeError;
 use crate::shared::Shared;
 
-/// Small and large buffers that a core lends at most: 64 MiB and 64 MiB.
-const POOL: (usize, usize) = (4096, 256);
 /// A turn ends after so many bytes, and the next looks for news before it goes on with the rest:
 /// one millisecond of work, so that whoever has sent meanwhile does not wait for much longer.
 const TURN_BYTES: usize = 4 << 20;
@@ -49,7 +47,7 @@ pub(crate) fn start(
     let body = move || {
         let set_up = || -> Result<(Portal<Core>, Waker), ServeError> {
             os::cpu::pin(cpu)?;
-            let core = Core::open(Pool::new(POOL.0, POOL.1))?;
+            let core = Core::open(Pool::within(shared.budget.clone()))?;
             core.follow_peers(cpu, &idle);
             let (waker, _) = core.waker()?;
             let ring = waker.clone();

@@ -141,7 +141,8 @@ impl World {
         let memories: Vec<Option<Memory>> = (0..units).map(memory).collect();
         let config = config(plan, geometry, &memories);
         let protocols = Protocols::new(&config, &config.nvme_tcp).expect("names are good");
-        let shared = Arc::new(Shared::new(protocols, &config, Log::new(|_| {})));
+        let shared = Shared::new(protocols, &config, Log::new(|_| {}));
+        let shared = Arc::new(shared.expect("there is memory enough"));
         let free_at = Rc::new(RefCell::new(vec![Nanos(0); plan.cores as usize]));
         let mut world = World {
             plan: plan.clone(),
@@ -166,13 +167,12 @@ impl World {
         world.add_clients(units, &mut rng);
         world.draw_events(&mut rng);
         let general = [Fault::NoFiles, Fault::Pause, Fault::Leave];
-        world.strict = !general.iter().any(|fault| plan.has(*fault)) && plan.pool >= 16;
+        world.strict = !general.iter().any(|fault| plan.has(*fault)) && plan.memory >= 2;
         world
     }
 
     fn add_core(&mut self, index: usize, geometry: Geometry) {
-        let small = self.plan.pool as usize;
-        let pool = Pool::new(small, (small / 4).max(2));
+        let pool = Pool::within(self.shared.budget().clone());
         let core = SimCore::new(&self.dialer.machine, index, pool.clone());
         let listeners = vec![(core.listen(), Protocol::Iscsi), (core.listen(), Protocol::NvmeTcp)];
         use os::ReactorListener;
@@ -606,6 +606,11 @@ fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> Serve
         first_controller: 1,
         cores: (0..plan.cores as usize).collect(),
         idle_cores: Vec::new(),
-        limits: Limits { half_open: 8, share_bytes: SHARE_BYTES, ..Limits::default() },
+        limits: Limits {
+            half_open: 8,
+            share_bytes: SHARE_BYTES,
+            memory_bytes: Some((8 + 18 * plan.cores + plan.memory) << 20),
+            ..Limits::default()
+        },
     }
 }

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use block::{Geometry, Lane, Memory, print_size};
 use os::Core;
+use os::cgroup::MemoryRoom;
 
 pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::ground::{FileGround, Ground, SAMPLES};
@@ -220,15 +221,16 @@ pub enum OpenError {
     TooSmall(String, u32),
     /// Not enough memory.
     #[error(
-        "{wanted} of memory are wanted and {available} are available: make the volume smaller",
+        "{wanted} of memory are wanted and {available} are available{why}: make the volume smaller",
         wanted = print_size(*wanted),
-        available = print_size(available >> 20 << 20)
+        available = print_size(room.available_bytes >> 20 << 20),
+        why = room.limit.as_ref().map_or(String::new(), |limit| format!(" ({limit})"))
     )]
     NoMemory {
-        /// By the volume.
+        /// By the volume, and by all others in memory that this process has opened.
         wanted: u64,
-        /// On this host.
-        available: u64,
+        /// On this host, or in this cgroup.
+        room: MemoryRoom,
     },
     /// The system refused memory.
     #[error("no memory: {0}")]

@@ -1,9 +1,11 @@
 //! A volume in memory.
 
 use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 
 use block::{Cause, Done, Geometry, Io, Lane, Memory, Nanos, Op, splitmix};
 use os::Core;
+use os::cgroup::MemoryRoom;
 
 use crate::{Ground, OpenError, Volume};
 
@@ -11,6 +13,44 @@ use crate::{Ground, OpenError, Volume};
 pub(crate) struct Ram {
     geometry: Geometry,
     memory: Memory,
+    _share: Share,
+}
+
+/// What the volumes in memory of this process want in all. Memory is used when it is touched, so
+/// what is available tells nothing of those that were just opened.
+static WANTED: Mutex<Wanted> = Mutex::new(Wanted { bytes: 0, available_bytes: 0 });
+
+struct Wanted {
+    bytes: u64,
+    /// When nothing was wanted yet, or later if it was more then.
+    available_bytes: u64,
+}
+
+/// A volume's part of it.
+struct Share(u64);
+
+impl Share {
+    /// Errors when there is not so much memory.
+    fn take(bytes: u64) -> Result<Share, OpenError> {
+        let mut wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = wanted.bytes.saturating_add(bytes);
+        if let Some(room) = os::cgroup::memory_room() {
+            let before = if wanted.bytes == 0 { 0 } else { wanted.available_bytes };
+            wanted.available_bytes = room.available_bytes.max(before);
+            if sum > wanted.available_bytes {
+                let room = MemoryRoom { available_bytes: wanted.available_bytes, ..room };
+                return Err(OpenError::NoMemory { wanted: sum, room });
+            }
+        }
+        wanted.bytes = sum;
+        Ok(Share(bytes))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        WANTED.lock().unwrap_or_else(PoisonError::into_inner).bytes -= self.0;
+    }
 }
 
 impl Ram {
@@ -20,15 +60,12 @@ impl Ram {
             return Err(OpenError::TooSmall("ram: volume".to_owned(), block_bytes));
         }
         let wanted = geometry.bytes();
-        let available = os::sample::memory_available_bytes().unwrap_or(u64::MAX);
-        if wanted > available {
-            return Err(OpenError::NoMemory { wanted, available });
-        }
+        let share = Share::take(wanted)?;
         let memory = Memory::new(wanted).map_err(OpenError::Memory)?;
         if let Some(seed) = fill {
             fill_with_random(&memory, seed);
         }
-        Ok(Ram { geometry, memory })
+        Ok(Ram { geometry, memory, _share: share })
     }
 }
 

@@ -156,6 +156,11 @@ impl Frame {
         self.head.get(HEADER_BYTES..end).unwrap_or_default()
     }
 
+    /// The header that was collected last, until it was dealt with.
+    pub(super) fn collected(&self) -> Option<&Header> {
+        self.head.first_chunk()
+    }
+
     /// Must be called when a collected header was dealt with.
     pub(super) fn forget_header(&mut self) {
         self.head.clear();

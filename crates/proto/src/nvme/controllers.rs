@@ -6,7 +6,7 @@
 //! [`life`](Controller::life).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::Count;
@@ -16,18 +16,20 @@ use super::directory::Subsystem;
 /// How much of everything.
 #[derive(Clone, Copy, Debug)]
 pub struct ControllerLimits {
-    /// Controllers at once, 1 to 65519. One more is told that the server is busy.
+    /// Controllers at once, 1 to 65519. A host, by its name and by its address, may have half of
+    /// what others leave. One more is told that the server is busy, unless one that does nothing
+    /// can be given up for it.
     pub controllers: usize,
     /// I/O queues of one controller, 1 to 65535.
     pub queues: u16,
-    /// What commands may bring along unasked on all queues together. A queue that could exceed it
-    /// is told that the server is busy.
+    /// What commands may bring along unasked on all queues together, and for a host half of what
+    /// others leave. A queue that could exceed it is told that the server is busy.
     pub memory_bytes: u64,
 }
 
 impl Default for ControllerLimits {
     fn default() -> ControllerLimits {
-        ControllerLimits { controllers: 1024, queues: 64, memory_bytes: 8 << 30 }
+        ControllerLimits { controllers: 16_384, queues: 64, memory_bytes: 32 << 30 }
     }
 }
 
@@ -43,11 +45,41 @@ struct Registry {
     entries: BTreeMap<u16, Entry>,
     /// The identifier given last, so that a fresh one is not soon taken for an old one.
     last: u16,
+    /// What all have, and each host by its name and by its address.
+    all: Holding,
+    by_host: BTreeMap<HostKey, Holding>,
+    /// How many controllers ever began.
+    begun: u64,
+}
+
+/// What a host is known by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum HostKey {
+    Name(String),
+    Address(u128),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holding {
+    controllers: usize,
     memory_bytes: u64,
+}
+
+/// What a queue begins with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Terms {
+    /// What its commands may bring along, all together.
+    pub(super) memory_bytes: u64,
+    /// What a command of the controller's I/O queues may bring along.
+    pub(super) in_capsule_bytes: u32,
+    /// The host will say that it is alive.
+    pub(super) keeps_alive: bool,
 }
 
 #[derive(Debug)]
 struct Entry {
+    /// Which of all that ever began it is.
+    number: u64,
     controller: Arc<Controller>,
     /// I/O queues that exist, and how many may.
     queues: BTreeSet<u16>,
@@ -66,6 +98,12 @@ pub(super) struct Controller {
     /// `None` for the discovery service.
     pub(super) subsystem: Option<Arc<Subsystem>>,
     pub(super) host: Host,
+    /// What a command of its I/O queues may bring along.
+    pub(super) in_capsule_bytes: u32,
+    keeps_alive: AtomicBool,
+    was_enabled: AtomicBool,
+    /// Another host got its place.
+    is_given_up: AtomicBool,
     /// Odd while it is enabled; another number each time.
     life: AtomicU32,
 }
@@ -75,6 +113,15 @@ pub(super) struct Controller {
 pub(super) struct Host {
     pub(super) nqn: String,
     pub(super) id: [u8; 16],
+    /// Where it is, as a number that is the same for whatever counts as one host; if known.
+    pub(super) address: Option<u128>,
+}
+
+impl Host {
+    fn keys(&self) -> impl Iterator<Item = HostKey> {
+        let address = self.address.map(HostKey::Address);
+        address.into_iter().chain([HostKey::Name(self.nqn.clone())])
+    }
 }
 
 /// Why a queue cannot be had.
@@ -123,26 +170,51 @@ impl Controllers {
         self: &Arc<Self>,
         subsystem: Option<Arc<Subsystem>>,
         host: Host,
-        memory_bytes: u64,
+        terms: Terms,
     ) -> Result<Membership, Refusal> {
         let mut registry = self.lock();
-        if registry.entries.len() >= self.limits.controllers.min(usize::from(IDS_END) - 1) {
-            return Err(Refusal::Busy);
-        }
-        self.take_memory(&mut registry, memory_bytes)?;
+        self.make_room(&mut registry, &host)?;
+        self.take_memory(&mut registry, &host, terms.memory_bytes)?;
         let mut id = registry.last;
         while id == 0 || id >= IDS_END || id == registry.last || registry.entries.contains_key(&id)
         {
             id = if id >= IDS_END { 1 } else { id + 1 };
         }
         registry.last = id;
-        let life = AtomicU32::new(0);
-        let controller = Arc::new(Controller { id, subsystem, host, life });
+        registry.count(&host, |holding| holding.controllers += 1);
+        let controller = Arc::new(Controller {
+            id,
+            subsystem,
+            host,
+            in_capsule_bytes: terms.in_capsule_bytes,
+            keeps_alive: AtomicBool::new(terms.keeps_alive),
+            was_enabled: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
+            life: AtomicU32::new(0),
+        });
         let (queues, granted) = (BTreeSet::new(), self.limits.queues);
-        let entry = Entry { controller: Arc::clone(&controller), queues, granted };
+        registry.begun += 1;
+        let number = registry.begun;
+        let entry = Entry { number, controller: Arc::clone(&controller), queues, granted };
         registry.entries.insert(id, entry);
-        let controllers = Arc::clone(self);
+        let (controllers, memory_bytes) = (Arc::clone(self), terms.memory_bytes);
         Ok(Membership { controllers, controller, queue: 0, life: 0, memory_bytes })
+    }
+
+    /// Sees to it that one more controller of a host is within the limits: one of its own that
+    /// does nothing is given up for it, or one of anybody's where only the table is full.
+    fn make_room(&self, registry: &mut Registry, host: &Host) -> Result<(), Refusal> {
+        let limit = self.limits.controllers.min(usize::from(IDS_END) - 1);
+        for key in host.keys() {
+            let own = registry.held_by(&key).controllers;
+            if own != 0 && own >= (limit - (registry.all.controllers - own)) / 2 {
+                registry.give_up_idle(|entry| entry.controller.host.keys().any(|it| it == key))?;
+            }
+        }
+        if registry.all.controllers >= limit {
+            registry.give_up_idle(|_| true)?;
+        }
+        Ok(())
     }
 
     /// Adds an I/O queue to a controller.
@@ -175,7 +247,7 @@ impl Controllers {
             return Err(Refusal::Sequence);
         }
         entry.queues.insert(queue);
-        if let Err(refusal) = self.take_memory(&mut registry, memory_bytes) {
+        if let Err(refusal) = self.take_memory(&mut registry, host, memory_bytes) {
             let entry = registry.entries.get_mut(&id).ok_or(Refusal::Controller)?;
             entry.queues.remove(&queue);
             return Err(refusal);
@@ -184,12 +256,54 @@ impl Controllers {
         Ok(Membership { controllers, controller, queue, life, memory_bytes })
     }
 
-    fn take_memory(&self, registry: &mut Registry, bytes: u64) -> Result<(), Refusal> {
-        let sum = registry.memory_bytes.saturating_add(bytes);
-        if sum > self.limits.memory_bytes {
+    fn take_memory(&self, registry: &mut Registry, host: &Host, bytes: u64) -> Result<(), Refusal> {
+        let (limit, all) = (self.limits.memory_bytes, registry.all.memory_bytes);
+        let fits = |key| {
+            let own = registry.held_by(&key).memory_bytes;
+            own == 0 || own.saturating_add(bytes) <= (limit - (all - own)) / 2
+        };
+        if all.saturating_add(bytes) > limit || !host.keys().all(fits) {
             return Err(Refusal::Busy);
         }
-        registry.memory_bytes = sum;
+        registry.count(host, |holding| holding.memory_bytes += bytes);
+        Ok(())
+    }
+}
+
+impl Registry {
+    fn held_by(&self, key: &HostKey) -> Holding {
+        self.by_host.get(key).copied().unwrap_or_default()
+    }
+
+    /// Changes what a host has, and what all have.
+    fn count(&mut self, host: &Host, change: impl Fn(&mut Holding)) {
+        change(&mut self.all);
+        for key in host.keys() {
+            let holding = self.by_host.entry(key.clone()).or_default();
+            change(holding);
+            if *holding == Holding::default() {
+                self.by_host.remove(&key);
+            }
+        }
+    }
+
+    /// Gives up a controller that does nothing: the oldest that was never enabled, or else the
+    /// oldest that has no I/O queue and no keep alive.
+    fn give_up_idle(&mut self, fits: impl Fn(&Entry) -> bool) -> Result<(), Refusal> {
+        let idle = |entry: &&Entry| {
+            let controller = &entry.controller;
+            let never = !controller.was_enabled.load(Ordering::Relaxed);
+            let kept = controller.keeps_alive.load(Ordering::Relaxed);
+            (never || !kept && entry.queues.is_empty()) && fits(entry)
+        };
+        let rank =
+            |entry: &&Entry| (entry.controller.was_enabled.load(Ordering::Relaxed), entry.number);
+        let found = self.entries.values().filter(idle).min_by_key(rank);
+        let id = found.ok_or(Refusal::Busy)?.controller.id;
+        let entry = self.entries.remove(&id).ok_or(Refusal::Busy)?;
+        entry.controller.is_given_up.store(true, Ordering::Release);
+        entry.controller.end();
+        self.count(&entry.controller.host, |holding| holding.controllers -= 1);
         Ok(())
     }
 }
@@ -199,6 +313,12 @@ impl Controller {
     #[inline(always)]
     pub(super) fn life(&self) -> u32 {
         self.life.load(Ordering::Acquire)
+    }
+
+    /// Ends it: its I/O queues see that it is no longer theirs.
+    fn end(&self) {
+        self.life.fetch_or(1, Ordering::AcqRel);
+        self.life.fetch_add(1, Ordering::AcqRel);
     }
 }
 
@@ -219,6 +339,21 @@ impl Membership {
         &self.controller
     }
 
+    /// Whether the controller was given up for another one.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.controller.is_given_up.load(Ordering::Acquire)
+    }
+
+    /// Whether the controller was ever enabled.
+    pub(super) fn was_enabled(&self) -> bool {
+        self.controller.was_enabled.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the host will say that it is alive.
+    pub(super) fn keep_alive(&self, keeps: bool) {
+        self.controller.keeps_alive.store(keeps, Ordering::Relaxed);
+    }
+
     /// Number of the queue; 0 is the admin queue.
     pub(super) fn queue(&self) -> u16 {
         self.queue
@@ -234,6 +369,12 @@ impl Membership {
     pub(super) fn enable(&self, enable: bool) {
         let mut registry = self.controllers.lock();
         let Some(entry) = registry.entries.get_mut(&self.controller.id) else { return };
+        if !Arc::ptr_eq(&entry.controller, &self.controller) {
+            return;
+        }
+        if enable {
+            self.controller.was_enabled.store(true, Ordering::Relaxed);
+        }
         if (self.controller.life() & 1 != 0) != enable {
             self.controller.life.fetch_add(1, Ordering::AcqRel);
             entry.queues.clear();
@@ -263,13 +404,15 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         let mut registry = self.controllers.lock();
-        registry.memory_bytes.lower(self.memory_bytes);
+        let bytes = self.memory_bytes;
+        registry.count(&self.controller.host, |holding| holding.memory_bytes.lower(bytes));
         let id = self.controller.id;
-        if self.queue == 0 {
+        if self.is_given_up() {
+            // Its place was given away.
+        } else if self.queue == 0 {
             registry.entries.remove(&id);
-            // Its I/O queues see that it is no longer theirs.
-            self.controller.life.fetch_or(1, Ordering::AcqRel);
-            self.controller.life.fetch_add(1, Ordering::AcqRel);
+            registry.count(&self.controller.host, |holding| holding.controllers -= 1);
+            self.controller.end();
         } else if let Some(entry) = registry.entries.get_mut(&id)
             && self.controller.life() == self.life
         {
@@ -302,7 +445,11 @@ mod test {
     }
 
     fn host(name: &str) -> Host {
-        Host { nqn: name.to_owned(), id: [name.len() as u8; 16] }
+        Host { nqn: name.to_owned(), id: [name.len() as u8; 16], address: None }
+    }
+
+    fn of(memory_bytes: u64) -> Terms {
+        Terms { memory_bytes, keeps_alive: true, ..Terms::default() }
     }
 
     fn controllers(controllers: usize, queues: u16, memory_bytes: u64) -> Arc<Controllers> {
@@ -312,7 +459,7 @@ mod test {
     #[test]
     fn queues_join_their_controller_and_no_other() {
         let (all, a, b) = (controllers(4, 2, 100), subsystem(), subsystem());
-        let admin = all.begin(Some(Arc::clone(&a)), host("h"), 1).unwrap();
+        let admin = all.begin(Some(Arc::clone(&a)), host("h"), of(1)).unwrap();
         let id = admin.controller().id;
         let join = |id, subsystem, host: &str, queue| {
             all.join(id, subsystem, &self::host(host), queue, 1).map(|member| member.queue())
@@ -323,7 +470,7 @@ mod test {
         assert_eq!(join(id + 1, &a, "h", 1), Err(Refusal::Controller));
         assert_eq!(join(id, &b, "h", 1), Err(Refusal::Controller));
         assert_eq!(join(id, &a, "i", 1), Err(Refusal::HostName));
-        let impostor = Host { nqn: "h".to_owned(), id: [0; 16] };
+        let impostor = Host { nqn: "h".to_owned(), id: [0; 16], address: None };
         let refusal = all.join(id, &a, &impostor, 1, 1).unwrap_err();
         assert_eq!(refusal, Refusal::HostId);
         assert_eq!(join(id, &a, "h", 3), Err(Refusal::Queue));
@@ -338,7 +485,7 @@ mod test {
     #[test]
     fn a_reset_ends_queues_and_frees_their_numbers() {
         let (all, a) = (controllers(4, 2, 100), subsystem());
-        let admin = all.begin(Some(Arc::clone(&a)), host("h"), 1).unwrap();
+        let admin = all.begin(Some(Arc::clone(&a)), host("h"), of(1)).unwrap();
         let id = admin.controller().id;
         admin.enable(true);
         let old = all.join(id, &a, &host("h"), 1, 1).unwrap();
@@ -360,24 +507,77 @@ mod test {
 
     #[test]
     fn limits_hold_and_are_given_back() {
-        let (all, a) = (controllers(2, 2, 10), subsystem());
-        let begin = |memory| all.begin(Some(Arc::clone(&a)), host("h"), memory);
+        let (all, a) = (controllers(4, 2, 20), subsystem());
+        let begin = |memory| all.begin(Some(Arc::clone(&a)), host("h"), of(memory));
         let [first, second] = [begin(4).unwrap(), begin(4).unwrap()];
-        assert_eq!(begin(0).unwrap_err(), Refusal::Busy);
-        drop(second);
-        assert_eq!(begin(7).unwrap_err(), Refusal::Busy);
         first.enable(true);
+        second.enable(true);
+        assert_eq!(begin(0).unwrap_err(), Refusal::Busy, "a host has half of the controllers");
+        drop(second);
+        assert_eq!(begin(7).unwrap_err(), Refusal::Busy, "and half of the memory");
         let id = first.controller().id;
         assert_eq!(all.join(id, &a, &host("h"), 1, 7).unwrap_err(), Refusal::Busy);
         let queue = all.join(id, &a, &host("h"), 1, 6).unwrap();
-        drop((first, queue));
-        assert_eq!(all.lock().memory_bytes, 0);
+        let other = all.begin(Some(Arc::clone(&a)), host("other"), of(10)).unwrap();
+        drop((first, queue, other));
+        let registry = all.lock();
+        assert_eq!((registry.all, registry.by_host.len()), (Holding::default(), 0));
+    }
+
+    #[test]
+    fn one_host_does_not_lock_others_out() {
+        let (all, a) = (controllers(64, 2, 1 << 30), subsystem());
+        let begin = |name: &str, address: u128| {
+            let host = Host { address: Some(address), ..host(name) };
+            all.begin(Some(Arc::clone(&a)), host, Terms::default())
+        };
+        let enabled = |member: &Membership| member.enable(true);
+        // One that gives itself a name for each controller, and one with many addresses.
+        let names = (0..).map_while(|n| begin(&format!("n{n}"), 1).ok());
+        let names: Vec<_> = names.inspect(enabled).take(40).collect();
+        let places: Vec<_> = (0..40).filter_map(|n| begin("m", 10 + n).ok()).collect();
+        assert_eq!(names.len() - given_up(&names), 32);
+        assert_eq!(places.len() - given_up(&places), 16);
+        for newcomer in ["x", "y", "z"] {
+            begin(newcomer, 100 + u128::from(newcomer.as_bytes()[0])).unwrap();
+        }
+    }
+
+    fn given_up(members: &[Membership]) -> usize {
+        members.iter().filter(|member| member.is_given_up()).count()
+    }
+
+    #[test]
+    fn those_that_do_nothing_are_given_up_first() {
+        let (all, a) = (controllers(8, 2, 1 << 30), subsystem());
+        let begin = |name: &str, keeps_alive| {
+            let terms = Terms { keeps_alive, ..Terms::default() };
+            all.begin(Some(Arc::clone(&a)), host(name), terms)
+        };
+        let [idle, never, kept, busy] =
+            [false, false, true, false].map(|keeps| begin("h", keeps).unwrap());
+        [&idle, &kept, &busy].into_iter().for_each(|member| member.enable(true));
+        let queue = all.join(busy.controller().id, &a, &host("h"), 1, 0).unwrap();
+        let next = begin("h", true).unwrap();
+        assert_eq!(
+            [&idle, &never, &kept, &busy].map(|one| one.is_given_up()),
+            [false, true, false, false]
+        );
+        next.enable(true);
+        let last = begin("h", true).unwrap();
+        assert!(idle.is_given_up() && !kept.is_given_up() && queue.lives());
+        last.enable(true);
+        assert_eq!(begin("h", true).unwrap_err(), Refusal::Busy);
+        // The end of one that was given up takes nothing from its successor.
+        drop((idle, never));
+        assert_eq!(all.count(), 4);
+        assert!(all.join(last.controller().id, &a, &host("h"), 1, 0).is_ok());
     }
 
     #[test]
     fn identifiers_are_not_given_again_at_once() {
-        let (all, a) = (controllers(4, 2, 100), subsystem());
-        let begin = || all.begin(Some(Arc::clone(&a)), host("h"), 0).unwrap();
+        let (all, a) = (controllers(8, 2, 100), subsystem());
+        let begin = || all.begin(Some(Arc::clone(&a)), host("h"), of(0)).unwrap();
         let kept = begin();
         assert_eq!(kept.controller().id, 1);
         assert_eq!([begin(), begin()].map(|one| one.controller().id), [2, 3]);

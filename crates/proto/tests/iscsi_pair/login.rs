@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proto::iscsi::Stage;
-use proto::iscsi::pdu::{LoginRequest, LoginResponse, Numbers, data_len, opcode, opcode_of};
+use proto::iscsi::pdu::{LoginRequest, LoginResponse, Numbers, Pdu, data_len, opcode, opcode_of};
 use proto::{Ending, Target};
 
 use crate::harness::{INITIATOR, OTHER_TARGET, Rng, Setup, TARGET};
@@ -95,7 +95,7 @@ fn the_usual_two_steps() {
         ("InitialR2T", "No"),
         ("ImmediateData", "Yes"),
         ("MaxBurstLength", "1048576"),
-        ("FirstBurstLength", "262144"),
+        ("FirstBurstLength", "65536"),
         ("MaxRecvDataSegmentLength", "262144"),
         ("DataPDUInOrder", "Yes"),
         ("DefaultTime2Wait", "2"),
@@ -273,6 +273,37 @@ fn a_login_has_limits() {
     let mut raw = Raw::new(&Setup::default());
     let ending = raw.send(&request(1, Some(3), 8193), &[0; 8193]).unwrap_err();
     assert!(matches!(ending, Ending::Violation(violation) if violation.at == 5));
+    let (header, _) = raw.one();
+    assert_eq!(LoginResponse::parse(&header).status, 0x0200, "it is told before the end");
+    // However long it claims to be, and if its header comes in pieces.
+    let mut raw = Raw::new(&Setup::default());
+    let header = request(1, Some(3), (1 << 24) - 1).build();
+    raw.send_bytes(&header[..40]).unwrap();
+    raw.send_bytes(&header[40..]).unwrap_err();
+    let (header, _) = raw.one();
+    assert_eq!(LoginResponse::parse(&header).status, 0x0200);
+}
+
+#[test]
+fn a_first_burst_is_no_longer_than_a_burst() {
+    let with = |first: &str, most: &str| {
+        let mut pairs = NAMES.to_vec();
+        pairs.extend([("FirstBurstLength", first), ("MaxBurstLength", most)]);
+        text(&pairs)
+    };
+    //= RFC 7143 §13.14: FirstBurstLength MUST NOT exceed MaxBurstLength.
+    let keys = with("65536", "512");
+    assert_eq!(refused(request(1, Some(3), keys.len()), &keys), 0x0200);
+    // What is agreed on counts, and a key that is not said is as short as need be.
+    let keys = with("262144", "131072");
+    let mut raw = Raw::new(&Setup::default());
+    let (response, answer) = step(&mut raw, request(1, Some(3), keys.len()), &keys);
+    assert_eq!((response.status, value(&answer, "FirstBurstLength")), (0, Some("65536")));
+    let mut pairs = NAMES.to_vec();
+    pairs.push(("MaxBurstLength", "512"));
+    let keys = text(&pairs);
+    let mut raw = Raw::new(&Setup::default());
+    assert_eq!(step(&mut raw, request(1, Some(3), keys.len()), &keys).0.status, 0);
 }
 
 #[test]

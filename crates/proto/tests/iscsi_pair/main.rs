@@ -6,6 +6,7 @@ mod control;
 mod data_out;
 mod discovery;
 mod harness;
+mod hogs;
 mod initiator;
 mod io;
 mod login;

@@ -242,15 +242,48 @@ fn an_admin_queue_may_be_longer_than_io_queues() {
 
 #[test]
 fn limits_are_told_as_busy() {
-    let limits = ControllerLimits { controllers: 1, queues: 2, memory_bytes: 1 << 20 };
+    let limits = ControllerLimits { controllers: 1, queues: 2, memory_bytes: 2 << 20 };
     let raw = Raw::admin(Server::with_limits(vec![Store::new(1 << 20, 512, true)], limits));
     let (mut raw, _admin) = another(raw);
-    let refusal = refused(&mut raw, connect(0, 31), &connect_data(0xffff, NQN));
-    assert_eq!(refusal.0, Status::CONNECT_CONTROLLER_BUSY);
-    // 16 KiB of unasked data for each of 64 commands are more than there is.
+    // 16 KiB of unasked data for each of 64 commands are more than a host may have.
     let refusal = refused(&mut raw, connect(1, 64), &connect_data(1, NQN));
     assert_eq!(refusal.0, Status::CONNECT_CONTROLLER_BUSY);
     assert!(raw.ask(connect(1, 31), &connect_data(1, NQN)).status().is_success());
+    // A controller with an I/O queue is not given up for another one.
+    let (mut raw, _queue) = another(raw);
+    let refusal = refused(&mut raw, connect(0, 31), &connect_data(0xffff, NQN));
+    assert_eq!(refusal.0, Status::CONNECT_CONTROLLER_BUSY);
+}
+
+#[test]
+fn controllers_that_do_nothing_end() {
+    let limits = ControllerLimits { controllers: 2, queues: 2, memory_bytes: 2 << 20 };
+    let mut raw = Raw::open(Server::with_limits(vec![Store::new(1 << 20, 512, true)], limits));
+    assert!(raw.ask(connect(0, 31), &connect_data(0xffff, NQN)).status().is_success());
+    // Another one takes its place, and it learns of that within a second.
+    let (mut raw, mut first) = another(raw);
+    assert!(raw.ask(connect(0, 31), &connect_data(0xffff, NQN)).status().is_success());
+    raw.enable();
+    raw.server.now = raw.server.now + Nanos::from_secs(1);
+    first.tick(&mut raw.server);
+    let why = "timed out: the controller did nothing, and its place was needed";
+    assert_eq!(first.ended.map(|ending| ending.to_string()).as_deref(), Some(why));
+    assert!(first.end.finished() && raw.server.controllers.count() == 1);
+    raw.peer.tick(&mut raw.server);
+    assert!(raw.peer.ended.is_none());
+    // One that is never enabled ends by itself.
+    let (mut raw, _second) = another(raw);
+    let other = "nqn.2014-08.org.nvmexpress:uuid:0f0e0d0c-0b0a-0908-0706-050403020100";
+    let mut data = connect_data(0xffff, NQN);
+    data[512..768].fill(0);
+    data[512..512 + other.len()].copy_from_slice(other.as_bytes());
+    assert!(raw.ask(connect(0, 31), &data).status().is_success());
+    for _ in 0..40 {
+        raw.server.now = raw.server.now + Nanos::from_secs(1);
+        raw.peer.tick(&mut raw.server);
+    }
+    let why = "timed out: the host did not enable its controller in time";
+    assert_eq!(raw.peer.ended.map(|ending| ending.to_string()).as_deref(), Some(why));
 }
 
 #[test]
@@ -418,7 +451,7 @@ fn a_controller_that_is_not_kept_alive_ends_with_its_queues() {
     assert!(queue.ask(connect(1, 31), &connect_data(1, NQN)).status().is_success());
     let (mut raw, mut queue) = {
         let Raw { server, peer, .. } = queue;
-        (Raw { server, peer: admin, digests: [false; 2] }, peer)
+        (Raw { server, peer: admin, digests: [false; 2], kept: Vec::new() }, peer)
     };
     // 2.5 s are rounded up to 3 s.
     for _ in 0..4 {

@@ -9,6 +9,7 @@ mod discovery;
 mod fabrics;
 mod flows;
 mod golden;
+mod hogs;
 mod hosts;
 mod ios;
 mod joined;

@@ -47,13 +47,15 @@ pub struct Raw {
     pub server: Server,
     pub peer: Peer,
     pub digests: [bool; 2],
+    /// Other connections, such as the admin queue, that must stay.
+    pub kept: Vec<Peer>,
 }
 
 impl Raw {
     /// A connection on which nothing was said.
     pub fn fresh(mut server: Server) -> Raw {
         let peer = server.accept();
-        Raw { server, peer, digests: [false; 2] }
+        Raw { server, peer, digests: [false; 2], kept: Vec::new() }
     }
 
     /// One whose ICReq was answered.

@@ -70,6 +70,8 @@ pub struct Server {
     pub now: Nanos,
     /// I/Os of a batch come back last first.
     pub backwards: bool,
+    /// Connections have fair accounts of the pool.
+    pub fair: bool,
     accepted: u32,
 }
 
@@ -103,6 +105,7 @@ impl Server {
             pool: Pool::new(2048, 512),
             now: Nanos(1_000_000_000),
             backwards: false,
+            fair: false,
             accepted: 0,
         }
     }
@@ -129,7 +132,11 @@ impl Server {
             self.accepted,
             self.now,
         );
-        Peer { end, out: Outbox::new(self.pool.clone()), flying: Vec::new(), ended: None }
+        let out = match self.fair {
+            true => Outbox::of(self.pool.fair_account(32 << 10).expect("room for one more")),
+            false => Outbox::new(self.pool.clone()),
+        };
+        Peer { end, out, flying: Vec::new(), ended: None }
     }
 
     /// Does everything that the connection wants done.

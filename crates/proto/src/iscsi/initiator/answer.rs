@@ -2,6 +2,7 @@
 
 use block::{Cause, Done, Fault, Nanos, Op, Pool};
 
+use crate::endpoint::out_of_memory;
 use crate::scsi::{Key, Sense, decode_sense};
 use crate::{Ending, Outbox};
 
@@ -58,12 +59,16 @@ impl IscsiInitiator {
 
     /// Puts a part of a data segment into the I/O's buffer, or one that is lent now.
     #[inline(always)]
-    pub(super) fn place(&mut self, slot: u16, part: &[u8], pool: &Pool) {
+    pub(super) fn place(&mut self, slot: u16, part: &[u8], pool: &Pool) -> Result<(), Ending> {
         let this = &mut self.slots[slot];
         let at = this.moved as usize;
-        let buf = this.buf.get_or_insert_with(|| pool.take_beyond(this.len as usize));
+        if this.buf.is_none() {
+            this.buf = pool.take_beyond(this.len as usize);
+        }
+        let buf = this.buf.as_mut().ok_or_else(out_of_memory)?;
         buf[at..at + part.len()].copy_from_slice(part);
         this.moved += part.len() as u32;
+        Ok(())
     }
 
     /// A data segment is complete.

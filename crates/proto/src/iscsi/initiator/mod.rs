@@ -238,7 +238,7 @@ impl IscsiInitiator {
     fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let (part, end) = self.frame.data(bytes);
         match self.incoming.sink {
-            Sink::Slot(slot) => self.place(slot, part, out.pool()),
+            Sink::Slot(slot) => self.place(slot, part, out.pool())?,
             Sink::Gather => self.gather(part)?,
         }
         self.incoming.have += part.len() as u32;

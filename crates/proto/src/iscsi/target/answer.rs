@@ -8,12 +8,14 @@ use crate::scsi::Sense;
 
 use super::super::pdu::{DataIn, Pdu, Response};
 use super::IscsiTarget;
-use super::task::{Flow, Residual, State};
+use super::task::{Flow, PART_BYTES, Residual, State};
 
 /// SCSI status.
 //= SAM-5 §Status codes
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
+const BUSY: u8 = 0x08;
+const TASK_SET_FULL: u8 = 0x28;
 
 /// Where data to be sent lies.
 enum Source<'a> {
@@ -29,20 +31,21 @@ impl IscsiTarget {
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let slot = done.tag.0 as u16;
         if self.abandoned {
-            return done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+            return done.buf.into_iter().for_each(|buf| out.give(buf));
         }
         let Some(task) = self.tasks.get_mut(slot) else {
             return debug_assert!(false, "an I/O that was never asked for");
         };
         debug_assert!(task.flying != 0, "an I/O comes back once");
         if task.reads {
-            self.reading_bytes.lower(task.part_len((done.tag.0 >> 16) as u16) as usize);
+            let part = (done.tag.0 >> 16) as u16;
+            self.reading_bytes.lower(task.part_len(part, done.buf.as_ref()) as usize);
         }
         if task.state == State::Reading {
             return self.read_came(slot, done, out);
         }
         task.flying.lower(1);
-        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        done.buf.into_iter().for_each(|buf| out.give(buf));
         if let Err(fault) = done.result {
             let op = task.job.as_ref().map_or(block::Op::Write, |job| job.op);
             task.spoil(Sense::from_fault(fault, op));
@@ -73,7 +76,7 @@ impl IscsiTarget {
         let task = &mut self.tasks[slot];
         let part = (done.tag.0 >> 16) as u16;
         let sent = task.flow.sent;
-        let next = u32::from(part) == sent / Pool::LARGE_BYTES as u32;
+        let next = u32::from(part) * PART_BYTES == sent;
         if !next || done.result.is_err() || task.sense.is_some() {
             return self.read_came_oddly(slot, done, out);
         }
@@ -81,7 +84,7 @@ impl IscsiTarget {
             return debug_assert!(false, "a read comes back with its buffer");
         };
         task.flying.lower(1);
-        let len = (task.flow.len - sent).min(Pool::LARGE_BYTES as u32);
+        let len = task.part_len(part, Some(&buf));
         let mut flow = task.flow;
         let whole = sent + len == flow.len;
         if whole {
@@ -110,7 +113,7 @@ impl IscsiTarget {
             return self.held.push(done);
         }
         task.flying.lower(1);
-        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        done.buf.into_iter().for_each(|buf| out.give(buf));
         // What is held of this task will not be sent any more.
         self.drop_held(slot, out.pool());
         self.fail_when_quiet(slot, out);
@@ -132,7 +135,7 @@ impl IscsiTarget {
     /// Sends the part of a read that came too early and is now next.
     #[cold]
     fn send_held(&mut self, slot: u16, out: &mut Outbox) {
-        let part = self.tasks[slot].flow.sent / Pool::LARGE_BYTES as u32;
+        let part = self.tasks[slot].flow.sent / PART_BYTES;
         let name = part << 16 | u32::from(slot);
         if let Some(at) = self.held.iter().position(|done| done.tag.0 as u32 == name) {
             let done = self.held.swap_remove(at);
@@ -146,7 +149,7 @@ impl IscsiTarget {
         let one = len <= self.params.send_max && len <= flow.burst_left && len.is_multiple_of(4);
         if !one {
             self.send_data(flow, Source::Bytes(&buf[..len as usize]), len, out);
-            return out.pool().give(buf);
+            return out.give(buf);
         }
         let header = self.data_header(flow, len);
         self.params.put_header(&header, out);
@@ -240,9 +243,11 @@ impl IscsiTarget {
         if !reading {
             flow.sent = task.received.min(flow.len);
         }
+        let refused = std::mem::take(&mut task.refused);
         self.release(slot);
         match sense {
             None => self.send_good(flow, out),
+            Some(_) if refused => self.send_busy(flow, out),
             Some(sense) => self.send_check_condition(flow, &sense, out),
         }
     }
@@ -275,6 +280,22 @@ impl IscsiTarget {
             numbers: self.next_status(),
             data_count: flow.data_number,
             residual: count,
+            ..Response::default()
+        };
+        self.params.put_header(&response, out);
+    }
+
+    /// There was no memory for the data of a command: the initiator is to send it again.
+    //= SAM-5 §Status codes: TASK SET FULL while others are under way, BUSY otherwise.
+    #[cold]
+    fn send_busy(&mut self, flow: Flow, out: &mut Outbox) {
+        let status = if self.tasks.iter().next().is_some() { TASK_SET_FULL } else { BUSY };
+        let numbers = self.next_status();
+        let response = Response {
+            status,
+            task_tag: flow.task_tag,
+            numbers,
+            data_count: flow.data_number,
             ..Response::default()
         };
         self.params.put_header(&response, out);

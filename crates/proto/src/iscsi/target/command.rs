@@ -1,12 +1,13 @@
 //! SCSI commands: what comes in, and how each gets going.
 
-use block::{Io, Op, Pool, Tag};
+use block::{Buf, Io, Op, Pool, Tag};
 
 use crate::scsi::{Plan, Sense};
 use crate::{Ending, Outbox, Request, UnitId};
 
+use super::super::params::Params;
 use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun, task_tag};
-use super::task::{Burst, Flow, State, Task};
+use super::task::{Burst, Flow, NO_MEMORY, PART_BYTES, State, Task};
 use super::{IscsiTarget, Sink, violation};
 
 /// I/Os that one command has with its volume at a time.
@@ -18,6 +19,9 @@ const BACKLOG_BYTES: usize = 16 << 20;
 
 /// A longer read of memory goes through buffers, part by part, so that it keeps to the backlog.
 const IN_PLACE_MAX_BYTES: u32 = 1 << 20;
+
+/// Header of a data PDU with its digest, padding and the digest of its data.
+const HEADERS_BYTES: usize = 64;
 
 /// What is known of the logical unit while a command gets going.
 #[derive(Clone, Copy)]
@@ -98,7 +102,8 @@ impl IscsiTarget {
         let flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
         let in_place = place.in_place && flow.len <= IN_PLACE_MAX_BYTES;
         let place = Place { in_place, ..place };
-        if in_place && out.len_bytes() < BACKLOG_BYTES {
+        let room = out.len_bytes() < BACKLOG_BYTES && out.has_room(self.row_bytes(flow.len));
+        if in_place && room {
             return self.read_in_place(flow, lun(header), offset, out);
         }
         let Some(slot) = self.begin(header, place, State::Reading) else {
@@ -117,8 +122,29 @@ impl IscsiTarget {
             return self.starve(slot);
         }
         let Task { flow, lun, offset, .. } = self.tasks[slot];
+        if !out.has_room(self.row_bytes(flow.len)) {
+            // There is memory for short parts only, so it goes part by part.
+            self.tasks[slot].in_place = false;
+            return self.read_on(slot, out);
+        }
         self.release(slot);
         self.read_in_place(flow, lun, offset, out);
+    }
+
+    /// How much of the outbox a read of memory of `len` bytes takes.
+    #[inline(always)]
+    fn row_bytes(&self, len: u32) -> usize {
+        let Params { send_max, max_burst, data_digest, .. } = self.params;
+        let part = send_max.min(max_burst).min(len).max(1);
+        if data_digest && part as usize + HEADERS_BYTES > Pool::SMALL_BYTES {
+            // Data and digest lie in a row.
+            return Pool::LARGE_BYTES;
+        }
+        let refers = part as usize >= Outbox::BY_REFERENCE_BYTES && !data_digest;
+        let copied = if refers { len.min(Outbox::BY_REFERENCE_BYTES as u32) } else { len };
+        // What goes by reference ends the row that its header stands in.
+        let header = if refers { Outbox::ENDED_ROW_BYTES } else { HEADERS_BYTES };
+        copied as usize + (len.div_ceil(part) as usize) * header + HEADERS_BYTES
     }
 
     /// Answers a read or write of `wanted` bytes that moves none of them.
@@ -145,6 +171,7 @@ impl IscsiTarget {
         task.reads = state == State::Reading;
         task.in_place = place.in_place;
         task.fua = false;
+        task.refused = false;
         task.unit = place.unit;
         task.block_mask = place.block_mask;
         task.lun = lun(header);
@@ -165,20 +192,23 @@ impl IscsiTarget {
             return self.read_later(slot, out);
         }
         while task.asked < task.flow.len && task.flying < IOS_PER_COMMAND {
-            let chunk = task.chunk_end() - task.asked;
+            let mut chunk = task.chunk_end() - task.asked;
             // Whole blocks are read even where the initiator wants less than the command says.
-            let len = (chunk + task.block_mask) & !task.block_mask;
-            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES;
-            let buf = if ready { out.pool().take(len as usize) } else { None };
-            if buf.is_none() {
-                return self.starve(slot);
+            let mut len = (chunk + task.block_mask) & !task.block_mask;
+            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES
+                && out.has_room(read_row_bytes(len, self.reading_bytes));
+            let copied = chunk > self.params.send_max.min(self.params.max_burst);
+            let buf = if ready { buf_for_read(len, task.block_mask, copied, out) } else { None };
+            let Some(buf) = buf else { return self.starve(slot) };
+            if buf.len() < len as usize {
+                (chunk, len) = (buf.len() as u32, buf.len() as u32);
             }
             let tag = tag(slot, task.asked);
             let offset = task.offset + u64::from(task.asked);
             task.asked += chunk;
             task.flying += 1;
             self.reading_bytes += chunk as usize;
-            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
+            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf: Some(buf) };
             self.requests.push_back(Request { unit: task.unit, io });
         }
     }
@@ -223,6 +253,8 @@ impl IscsiTarget {
             task.burst = Burst::Unsolicited;
             task.burst_end = command.expected_len.min(self.params.first_burst);
             self.unsolicited.push(slot);
+        } else {
+            task.burst_end = command.data_len;
         }
         if command.data_len == 0 {
             if command.last {
@@ -234,17 +266,42 @@ impl IscsiTarget {
         self.incoming.last = command.last;
     }
 
-    /// Sees to it that data which comes unasked has a place.
+    /// Sees to it that data which comes unasked has a place. Without memory for it the command
+    /// fails, and may be tried again.
     #[inline(always)]
-    pub(super) fn ready_for_unasked(&mut self, slot: u16, pool: &Pool) {
+    pub(super) fn ready_for_unasked(&mut self, slot: u16, out: &Outbox) {
         let task = &mut self.tasks[slot];
         let placeless = task.received >= task.flow.len || task.sense.is_some();
         if task.buf.is_some() || placeless {
             return;
         }
-        // How much of it may come is bounded by the window and FirstBurstLength.
         let len = task.chunk_end() - task.asked;
-        task.buf = Some(pool.take_beyond(len as usize));
+        if self.affordable == u32::MAX {
+            task.buf = out.take(len as usize);
+        }
+        if task.buf.is_none() {
+            self.ready_for_burst(slot, out);
+            // What is told from now on is less by this one.
+            self.affordable = self.affordable.saturating_sub(1);
+        }
+    }
+
+    /// The same where there is no memory for a whole part: room for what comes by itself will do.
+    #[cold]
+    fn ready_for_burst(&mut self, slot: u16, out: &Outbox) {
+        let task = &mut self.tasks[slot];
+        let collects = task.state == State::Collecting;
+        let len = task.chunk_end().min(task.burst_end).saturating_sub(task.asked);
+        // Blocks are not cut.
+        let len = (len + task.block_mask) & !task.block_mask;
+        task.buf = if collects { None } else { out.take_unasked(len as usize) };
+        if let Some(buf) = task.buf.take_if(|buf| buf.len() < len as usize) {
+            out.give(buf);
+        }
+        if task.buf.is_none() {
+            task.refused = true;
+            task.spoil(NO_MEMORY);
+        }
     }
 
     /// Why the unasked data of a command is not what was agreed on.
@@ -263,8 +320,8 @@ impl IscsiTarget {
     #[inline(always)]
     pub(super) fn write_chunk(&mut self, slot: u16) {
         let task = &mut self.tasks[slot];
-        let Some(buf) = task.buf.take() else { return };
         let len = task.chunk_end() - task.asked;
+        let Some(buf) = task.buf.take() else { return };
         let tag = tag(slot, task.asked);
         let offset = task.offset + u64::from(task.asked);
         task.asked += len;
@@ -290,5 +347,23 @@ fn unfit_data(unasked: bool) -> Sense {
 /// The name of an I/O: the slot, and which part of the command it is.
 #[inline(always)]
 fn tag(slot: u16, asked: u32) -> Tag {
-    Tag(u64::from(asked / Pool::LARGE_BYTES as u32) << 16 | u64::from(slot))
+    Tag(u64::from(asked / PART_BYTES) << 16 | u64::from(slot))
+}
+
+/// A buffer for a read of `len` bytes, whole blocks; where little memory is left for a shorter one.
+#[inline(always)]
+fn buf_for_read(len: u32, block_mask: u32, copied: bool, out: &Outbox) -> Option<Buf> {
+    let least = Pool::SMALL_BYTES.max(block_mask as usize + 1);
+    // What goes in several PDUs is copied when it comes back: there is to be room then, too.
+    let short = copied && out.is_short(4 * Pool::LARGE_BYTES);
+    let len = if short { least.min(len as usize) } else { len as usize };
+    out.take_to_send(len, least)
+}
+
+/// How much of the outbox the data of a read may take, beside those that are with volumes. Long
+/// data goes by reference, or in parts as short as that.
+#[inline(always)]
+fn read_row_bytes(len: u32, reading_bytes: usize) -> usize {
+    let longest = Outbox::BY_REFERENCE_BYTES;
+    (len as usize).min(longest) + reading_bytes.min(longest) + HEADERS_BYTES
 }

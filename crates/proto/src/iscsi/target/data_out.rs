@@ -1,6 +1,6 @@
 //! Data of writes: where it lands, what is checked, and when more is asked for.
 
-use block::{Landing, Pool};
+use block::Landing;
 
 use crate::scsi::Sense;
 use crate::{Ending, Outbox};
@@ -93,8 +93,8 @@ impl IscsiTarget {
 
     /// Puts a part of a data segment into the task's buffer.
     #[inline(always)]
-    pub(super) fn place(&mut self, slot: u16, part: &[u8], pool: &Pool) {
-        self.ready_for_unasked(slot, pool);
+    pub(super) fn place(&mut self, slot: u16, part: &[u8], out: &Outbox) {
+        self.ready_for_unasked(slot, out);
         let have = self.incoming.have;
         let task = &mut self.tasks[slot];
         if task.sense.is_some() {
@@ -176,13 +176,27 @@ impl IscsiTarget {
         if task.flying >= IOS_PER_COMMAND || task.burst != Burst::None || task.sense.is_some() {
             return;
         }
-        let chunk_end = task.chunk_end();
+        // Whoever waited may have been served in between.
+        if task.received >= task.flow.len {
+            return;
+        }
         if task.buf.is_none() {
-            task.buf = out.pool().take((chunk_end - task.asked) as usize);
+            let len = (task.chunk_end() - task.asked) as usize;
+            // What is collected is needed as a whole; a block is not cut.
+            let least = if task.state == State::Collecting {
+                len
+            } else {
+                len.min(task.block_mask as usize + 1)
+            };
+            task.buf = out.take_part(len);
+            if let Some(buf) = task.buf.take_if(|buf| buf.len() < least) {
+                out.give(buf);
+            }
         }
         if task.buf.is_none() {
             return self.starve(slot);
         }
+        let chunk_end = task.chunk_end();
         let offset = task.received;
         //= RFC 7143 §11.8.3: an R2T asks for at most MaxBurstLength, and not for nothing.
         let len = (chunk_end - offset).min(self.params.max_burst);
@@ -203,7 +217,7 @@ impl IscsiTarget {
     #[cold]
     pub(super) fn fail_when_quiet(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
-        task.buf.take().into_iter().for_each(|buf| out.pool().give(buf));
+        task.buf.take().into_iter().for_each(|buf| out.give(buf));
         if task.burst == Burst::None && task.flying == 0 {
             self.finish(slot, out);
         }

@@ -162,6 +162,8 @@ impl IscsiTarget {
             return self.reject_immediate(header, out);
         };
         let (op, ranges, index, at) = (Op::Write, Vec::new(), 0, 0);
+        // What it brings is no blocks.
+        self.tasks[slot].block_mask = 0;
         let job = Job { op, ranges, index, at, pattern: Vec::new(), cdb: command.cdb };
         self.tasks[slot].flow = flow;
         self.tasks[slot].job = Some(Box::new(job));
@@ -177,7 +179,7 @@ impl IscsiTarget {
         let buf = task.buf.take();
         let data = buf.as_ref().map_or(&[][..], |buf| &buf[..len]);
         let plan = self.unit(lun).map(|unit| unit.plan_with(&cdb, data));
-        buf.into_iter().for_each(|buf| out.pool().give(buf));
+        buf.into_iter().for_each(|buf| out.give(buf));
         let plan = plan.unwrap_or(Err(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
         let task = &mut self.tasks[slot];
         let (op, ranges, pattern) = match plan {
@@ -240,10 +242,11 @@ impl IscsiTarget {
             let filling = !job.pattern.is_empty();
             let most = if filling { Pool::LARGE_BYTES as u64 } else { CLEAR_BYTES_MAX };
             let now = (len - job.at).min(most);
-            let mut buf = None;
+            let (mut buf, mut now) = (None, now);
             if filling {
-                buf = out.pool().take(now as usize);
+                buf = out.take_part(now as usize);
                 let Some(buf) = &mut buf else { return self.starve(slot) };
+                now = now.min(buf.len() as u64);
                 let blocks = buf[..now as usize].chunks_mut(job.pattern.len());
                 blocks.for_each(|block| block.copy_from_slice(&job.pattern[..block.len()]));
             }

@@ -5,13 +5,13 @@
 
 use block::{Nanos, Pool};
 
-use crate::{Notice, Outbox, SessionName};
+use crate::{Ending, Notice, Outbox, SessionName, Violation};
 
 use super::super::directory::Directory;
 use super::super::name::NAME_MAX_BYTES;
 use super::super::negotiate::{Key, Values};
 use super::super::params::Params;
-use super::super::pdu::{LoginRequest, LoginResponse, Numbers};
+use super::super::pdu::{LoginRequest, LoginResponse, Numbers, opcode, opcode_of};
 use super::super::text::{TextError, pairs, put};
 use super::{IscsiTarget, Stage, TargetConfig};
 
@@ -84,7 +84,8 @@ impl Login {
         wishes.set(Key::MaxRecvDataSegmentLength, data_max);
         wishes.set(Key::MaxBurstLength, config.max_burst_bytes.clamp(512, (1 << 24) - 1));
         // Unasked data lands in the first buffer of its command.
-        let first_max = config.first_burst_bytes.clamp(512, Pool::LARGE_BYTES as u32);
+        let longest = config.max_burst_bytes.clamp(512, Pool::LARGE_BYTES as u32);
+        let first_max = config.first_burst_bytes.clamp(512, longest);
         wishes.set(Key::FirstBurstLength, first_max);
         wishes.set(Key::InitialR2T, 0);
         // Nothing outlives its connection.
@@ -197,6 +198,14 @@ impl Login {
                 None => self.read_other(key, value, answer)?,
             }
         }
+        let [first, most] = [Key::FirstBurstLength, Key::MaxBurstLength].map(|key| {
+            let said = self.keys.iter().any(|other| other == key.name());
+            said.then(|| self.values.get(key))
+        });
+        //= RFC 7143 §13.14: FirstBurstLength MUST NOT exceed MaxBurstLength.
+        if first.zip(most).is_some_and(|(first, most)| first > most) {
+            return Err(status::INITIATOR_ERROR);
+        }
         Ok(())
     }
 
@@ -291,6 +300,7 @@ impl IscsiTarget {
         if login.common.is_none() {
             self.status = request.expected_status;
             self.expected = request.command_number;
+            self.told = self.expected.wrapping_sub(1);
         }
         let text = std::mem::take(&mut self.gathered);
         let result = login.request(&request, &text, &self.directory);
@@ -316,6 +326,19 @@ impl IscsiTarget {
                 self.login = Some(login);
             }
         }
+    }
+
+    /// A PDU that cannot be taken. Who is logging in is told so before the end.
+    #[cold]
+    pub(super) fn broke(&mut self, rule: Violation, bytes: &[u8], out: &mut Outbox) -> Ending {
+        let header = self.frame.collected().or_else(|| bytes.first_chunk());
+        if self.stage == Stage::Login
+            && let Some(header) = header.filter(|header| opcode_of(header) == opcode::LOGIN_REQUEST)
+        {
+            let request = LoginRequest::parse(header);
+            self.send_login_response(&request, false, status::INITIATOR_ERROR, &[], out);
+        }
+        Ending::Violation(rule)
     }
 
     /// The longest data segment that we take: what we declared, if we had the chance to.

@@ -189,7 +189,8 @@ impl IscsiTarget {
                 task.flying.lower(1);
                 if task.reads {
                     let part = (request.io.tag.0 >> 16) as u16;
-                    self.reading_bytes.lower(task.part_len(part) as usize);
+                    let len = task.part_len(part, request.io.buf.as_ref()) as usize;
+                    self.reading_bytes.lower(len);
                 }
                 request.io.buf.into_iter().for_each(|buf| pool.give(buf));
             } else {

@@ -62,7 +62,7 @@ impl Default for TargetConfig {
             max_commands: 128,
             max_recv_data_segment_bytes: Pool::LARGE_BYTES as u32,
             max_burst_bytes: 1 << 20,
-            first_burst_bytes: Pool::LARGE_BYTES as u32,
+            first_burst_bytes: Pool::MEDIUM_BYTES as u32,
             login_timeout: Nanos::from_secs(15),
             nop_interval: Nanos::from_secs(15),
             nop_timeout: Nanos::from_secs(15),
@@ -107,6 +107,10 @@ pub struct IscsiTarget {
     status: u32,
     known: u32,
     expected: u32,
+    /// The last CmdSN that may come, as the initiator was told.
+    told: u32,
+    /// There is memory for the unasked data of so many commands more.
+    affordable: u32,
     tasks: Tasks,
     requests: VecDeque<Request>,
     /// Those that data landed in.
@@ -155,6 +159,9 @@ enum Sink {
 //= RFC 7143 §13.12: the default of MaxRecvDataSegmentLength is 8192.
 const LOGIN_DATA_BYTES: u32 = 8192;
 
+/// Where there is no memory for so much, the window for commands is no wider than what there is.
+const PLENTY_BYTES: usize = 8 << 20;
+
 /// Of the data of a PDU that is not I/O so much is kept: enough for any ping, and more than any
 /// text that makes sense.
 const GATHER_MAX_BYTES: usize = 64 << 10;
@@ -172,7 +179,6 @@ impl IscsiTarget {
         now: Nanos,
     ) -> IscsiTarget {
         let tasks = Tasks::new(config.max_commands);
-        let slots = usize::from(config.max_commands) + 8;
         IscsiTarget {
             portal: portal.to_owned(),
             connection_id,
@@ -190,12 +196,14 @@ impl IscsiTarget {
             status: 0,
             known: 0,
             expected: 0,
+            told: 0,
+            affordable: 0,
             tasks,
-            requests: VecDeque::with_capacity(slots),
+            requests: VecDeque::new(),
             memories: Memories::new(),
             reading_bytes: 0,
-            unsolicited: Vec::with_capacity(slots),
-            starving: VecDeque::with_capacity(slots),
+            unsolicited: Vec::new(),
+            starving: VecDeque::new(),
             held: Vec::new(),
             attentions: Attentions::default(),
             waiting: Vec::new(),
@@ -243,9 +251,16 @@ impl IscsiTarget {
 
     /// The counters, without a status.
     #[inline(always)]
-    fn numbers(&self) -> Numbers {
-        let max = self.expected.wrapping_add(self.tasks.room()).wrapping_sub(1);
-        Numbers { status: self.status, expected: self.expected, max }
+    fn numbers(&mut self) -> Numbers {
+        // Where nothing is under way, no answer would open the window again.
+        let least = u32::from(self.tasks.are_free());
+        let window = self.tasks.room().min(self.affordable.max(least));
+        let max = self.expected.wrapping_add(window).wrapping_sub(1);
+        //= RFC 7143 §4.2.2.1: MaxCmdSN never goes back.
+        if max.wrapping_sub(self.told) as i32 > 0 {
+            self.told = max;
+        }
+        Numbers { status: self.status, expected: self.expected, max: self.told }
     }
 
     /// The counters for an answer that is a status.
@@ -254,6 +269,13 @@ impl IscsiTarget {
         let numbers = self.numbers();
         self.status = self.status.wrapping_add(1);
         numbers
+    }
+
+    /// Looks how many commands there is memory for.
+    #[inline(always)]
+    fn reckon(&mut self, out: &Outbox) {
+        let plenty = !out.is_short(PLENTY_BYTES);
+        self.affordable = if plenty { u32::MAX } else { out.affordable(Pool::MEDIUM_BYTES) };
     }
 
     /// Frees the slot of a task that has ended.
@@ -278,10 +300,12 @@ impl IscsiTarget {
                 self.data(now, &mut bytes, landing, out)?;
                 continue;
             }
-            match self.frame.header(&mut bytes)? {
-                Next::Whole(header) => self.pdu(header, out)?,
-                Next::Collected(header) => self.collected(&header, out)?,
-                Next::Partial => break,
+            let begun = bytes;
+            match self.frame.header(&mut bytes) {
+                Ok(Next::Whole(header)) => self.pdu(header, out)?,
+                Ok(Next::Collected(header)) => self.collected(&header, out)?,
+                Ok(Next::Partial) => break,
+                Err(violation) => return Err(self.broke(violation, begun, out)),
             }
         }
         Ok(())
@@ -334,7 +358,7 @@ impl IscsiTarget {
                 self.land(slot, part, landing, out);
                 return Ok(());
             }
-            Sink::Task(slot) => self.place(slot, part, out.pool()),
+            Sink::Task(slot) => self.place(slot, part, out),
             Sink::Gather => {
                 let room = GATHER_MAX_BYTES - self.gathered.len();
                 self.gathered.extend_from_slice(&part[..part.len().min(room)]);
@@ -363,6 +387,7 @@ impl Endpoint for IscsiTarget {
         if self.stage == Stage::Login {
             self.check_first(bytes)?;
         }
+        self.reckon(out);
         let mut landing = Landing::new(std::mem::take(&mut self.memories));
         let before = self.status;
         let result = self.take(now, bytes, &mut landing, out);
@@ -396,6 +421,7 @@ impl Target for IscsiTarget {
 
     fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
         let before = self.status;
+        self.reckon(out);
         self.completed(done, out);
         if self.status != before {
             out.stamp(self.status.wrapping_sub(1));

@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 use block::{Buf, Count, Op, Pool};
 
 use crate::UnitId;
-use crate::scsi::Sense;
+use crate::scsi::{Key, Sense};
 
 /// A command under way.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Task {
     /// Its I/Os are reads, also when it is aborted.
     pub(super) reads: bool,
     pub(super) fua: bool,
+    /// It fails for want of memory, and may be tried again.
+    pub(super) refused: bool,
     /// Tells uses of the slot apart in transfer tags.
     generation: u16,
     /// I/Os with the volume.
@@ -113,12 +115,21 @@ pub(super) struct Job {
 /// All slots of a connection.
 #[derive(Debug)]
 pub(super) struct Tasks {
+    /// Made when they are first needed, and used again.
     slots: Vec<Task>,
     free: Vec<u16>,
+    most: u16,
     /// Places of the window that are taken, and all of them.
     counted: u16,
     limit: u16,
 }
+
+/// I/Os of a command are told apart by where they begin, in units of this: the shortest buffer.
+pub(super) const PART_BYTES: u32 = Pool::SMALL_BYTES as u32;
+
+/// Why a command fails whose data had no place. The status says that it may be tried again.
+//= SPC-4 §ASC and ASCQ assignments: 55h/03h, insufficient resources.
+pub(super) const NO_MEMORY: Sense = Sense::new(Key::AbortedCommand, 0x55, 0x03);
 
 /// Slots for commands that ask for immediate delivery and so stand outside of the window.
 const IMMEDIATE_SLOTS: u16 = 4;
@@ -127,9 +138,8 @@ impl Tasks {
     /// Slots for a window of `limit`, at most 4096, and some for immediate commands.
     pub(super) fn new(limit: u16) -> Tasks {
         let limit = limit.clamp(1, 4096);
-        let count = limit + IMMEDIATE_SLOTS;
-        let slots = (0..count).map(|_| Task::free()).collect();
-        Tasks { slots, free: (0..count).rev().collect(), counted: 0, limit }
+        let most = limit + IMMEDIATE_SLOTS;
+        Tasks { slots: Vec::new(), free: Vec::new(), most, counted: 0, limit }
     }
 
     /// Free places of the window.
@@ -138,16 +148,29 @@ impl Tasks {
         u32::from(self.limit - self.counted)
     }
 
+    /// Whether no command is under way.
+    #[inline(always)]
+    pub(super) fn are_free(&self) -> bool {
+        self.counted == 0
+    }
+
     /// Takes a slot. One for a command in the window is always there while there is room; one for
     /// an immediate command may not be.
     #[inline(always)]
     pub(super) fn take(&mut self, counted: bool) -> Option<u16> {
         let others = if counted { 0 } else { self.room() as usize };
-        if self.free.len() <= others {
+        let unmade = usize::from(self.most) - self.slots.len();
+        if self.free.len() + unmade <= others {
             return None;
         }
         self.counted += u16::from(counted);
-        self.free.pop()
+        self.free.pop().or_else(|| self.make())
+    }
+
+    #[cold]
+    fn make(&mut self) -> Option<u16> {
+        self.slots.push(Task::free());
+        Some(self.slots.len() as u16 - 1)
     }
 
     /// Gives a slot back. Its buffer must be gone.
@@ -212,6 +235,7 @@ impl Task {
             in_place: false,
             reads: false,
             fua: false,
+            refused: false,
             generation: 0,
             flying: 0,
             unit: UnitId(0),
@@ -238,17 +262,22 @@ impl Task {
         u32::from(self.generation) << 16 | u32::from(slot)
     }
 
-    /// Where the part of the data that begins at `asked` ends: an I/O's worth further.
+    /// Where the part of the data that begins at `asked` ends: a part is as long as its buffer,
+    /// and an I/O's worth where it has none yet.
     #[inline(always)]
     pub(super) fn chunk_end(&self) -> u32 {
-        self.flow.len.min(self.asked.saturating_add(Pool::LARGE_BYTES as u32))
+        let len = match &self.buf {
+            Some(buf) => buf.len() as u32 & !self.block_mask,
+            None => Pool::LARGE_BYTES as u32,
+        };
+        self.flow.len.min(self.asked.saturating_add(len))
     }
 
-    /// Length of a part of a read, as its I/O's tag counts them.
+    /// Length of the part of a read that its I/O's tag names.
     #[inline(always)]
-    pub(super) fn part_len(&self, part: u16) -> u32 {
-        let large = Pool::LARGE_BYTES as u32;
-        self.flow.len.saturating_sub(u32::from(part).saturating_mul(large)).min(large)
+    pub(super) fn part_len(&self, part: u16, buf: Option<&Buf>) -> u32 {
+        let most = buf.map_or(Pool::LARGE_BYTES as u32, |buf| buf.len() as u32 & !self.block_mask);
+        self.flow.len.saturating_sub(u32::from(part) * PART_BYTES).min(most)
     }
 
     /// The command fails for this reason, unless it already does for another.

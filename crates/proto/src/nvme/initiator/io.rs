@@ -2,8 +2,9 @@
 
 use block::{Cause, Done, Fault, Io, Op, Pool};
 
-use crate::Outbox;
+use crate::endpoint::out_of_memory;
 use crate::looks::Age;
+use crate::{Ending, Outbox};
 
 use super::super::frame::Fatal;
 use super::super::pdu::{
@@ -164,12 +165,16 @@ impl NvmeQueue {
 
     /// Puts a part of data into the buffer of its I/O, or one that is lent now.
     #[inline(always)]
-    pub(super) fn place(&mut self, part: &[u8], pool: &Pool) {
+    pub(super) fn place(&mut self, part: &[u8], pool: &Pool) -> Result<(), Ending> {
         let read = &mut self.slots[self.incoming.slot];
         let at = (read.done + read.moved + self.incoming.have) as usize;
-        let buf = read.buf.get_or_insert_with(|| pool.take_beyond(read.len as usize));
+        if read.buf.is_none() {
+            read.buf = pool.take_beyond(read.len as usize);
+        }
+        let buf = read.buf.as_mut().ok_or_else(out_of_memory)?;
         buf[at..at + part.len()].copy_from_slice(part);
         self.incoming.have += part.len() as u32;
+        Ok(())
     }
 
     /// The data of a PDU is complete.

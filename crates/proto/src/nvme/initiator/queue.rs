@@ -192,7 +192,7 @@ impl NvmeQueue {
     fn take(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
         while !bytes.is_empty() && self.stage != Stage::Closed {
             if self.link.frame.in_data() {
-                self.data(bytes, out);
+                self.data(bytes, out)?;
                 continue;
             }
             match self.link.frame.header(bytes) {
@@ -207,15 +207,16 @@ impl NvmeQueue {
 
     /// Puts the next part of data into the buffer of its I/O.
     #[inline(always)]
-    fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) {
+    fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let (part, end) = self.link.frame.data(bytes);
-        self.place(part, out.pool());
+        self.place(part, out.pool())?;
         if end != DataEnd::Open {
             self.placed(end == DataEnd::Intact, out);
             if self.stage == Stage::Draining {
                 self.disconnect_when_quiet(out);
             }
         }
+        Ok(())
     }
 
     /// Whether the queue carries I/Os.

@@ -60,6 +60,7 @@ impl Status {
     pub const SGL_TYPE_INVALID: Status = Status::lasting(0, 0x11);
     pub const SGL_OFFSET_INVALID: Status = Status::lasting(0, 0x16);
     pub const WRITE_PROTECTED: Status = Status::lasting(0, 0x20);
+    pub const COMMAND_INTERRUPTED: Status = Status::passing(0, 0x21);
     pub const TRANSIENT_TRANSPORT_ERROR: Status = Status::passing(0, 0x22);
     pub const LBA_OUT_OF_RANGE: Status = Status::lasting(0, 0x80);
     pub const CAPACITY_EXCEEDED: Status = Status::lasting(0, 0x81);
@@ -140,6 +141,7 @@ impl std::fmt::Display for Status {
             (Status::SEQUENCE_ERROR, "command sequence error"),
             (Status::SGL_LENGTH_INVALID, "data SGL length invalid"),
             (Status::WRITE_PROTECTED, "namespace is write protected"),
+            (Status::COMMAND_INTERRUPTED, "command interrupted"),
             (Status::TRANSIENT_TRANSPORT_ERROR, "transient transport error"),
             (Status::LBA_OUT_OF_RANGE, "LBA out of range"),
             (Status::CAPACITY_EXCEEDED, "capacity exceeded"),

@@ -28,6 +28,11 @@ pub(super) struct Admin {
     pub(super) deadline: Option<Nanos>,
 }
 
+/// Whether most answers of an admin queue can be appended.
+fn has_room_for_page(out: &Outbox) -> bool {
+    out.len_bytes() < BACKLOG_BYTES && out.has_room(4096 + 128)
+}
+
 /// Asynchronous event requests that may wait, less one.
 //= NVMe base §AERL: a 0's based value.
 pub(super) const EVENTS_LIMIT: u8 = 3;
@@ -73,7 +78,7 @@ impl NvmeTarget {
         if command.opcode() == admin::FABRICS {
             return self.admin_fabrics(command, out);
         }
-        if out.len_bytes() >= BACKLOG_BYTES {
+        if !has_room_for_page(out) {
             let slot = self.begin(command, NOWHERE, State::Waiting).ok_or(Refused::Overrun)?;
             self.slots[slot].job = Some(Box::new(Job::new(*command.0)));
             self.starve(slot);
@@ -84,7 +89,7 @@ impl NvmeTarget {
 
     /// A command that waited until less is to be sent.
     pub(super) fn try_again(&mut self, slot: u16, out: &mut Outbox) {
-        if out.len_bytes() >= BACKLOG_BYTES {
+        if !has_room_for_page(out) {
             return self.starve(slot);
         }
         let job = self.slots[slot].job.take();

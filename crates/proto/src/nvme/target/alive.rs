@@ -5,6 +5,7 @@ use block::Nanos;
 
 use crate::Ending;
 
+use super::super::controllers::Membership;
 use super::admin::KEEP_ALIVE_UNIT_MS;
 use super::{NvmeTarget, NvmeTargetConfig, Stage};
 
@@ -14,20 +15,23 @@ pub(super) struct Alive {
     heard: Nanos,
     ticked: Nanos,
     connect_until: Nanos,
-    /// When an I/O queue next looks whether its controller is still there.
+    /// Until when a controller is to be enabled.
+    enable_until: Nanos,
+    /// When a queue next looks whether its controller is still there.
     look_at: Nanos,
 }
 
 /// Who waits for a buffer looks again so often; news on this connection make it look, too.
 const STARVING_PAUSE: Nanos = Nanos::from_millis(1);
 
-/// An I/O queue that nothing comes on learns so soon that it is no more.
+/// A queue that nothing comes on learns so soon that it is no more.
 const LOOK_INTERVAL: Nanos = Nanos::from_secs(1);
 
 impl Alive {
     pub(super) fn new(config: &NvmeTargetConfig, now: Nanos) -> Alive {
         let connect_until = later(now, config.connect_timeout);
-        Alive { heard: now, ticked: now, connect_until, look_at: now }
+        let enable_until = later(connect_until, config.connect_timeout);
+        Alive { heard: now, ticked: now, connect_until, enable_until, look_at: now }
     }
 
     /// Something came.
@@ -67,7 +71,7 @@ impl NvmeTarget {
         }
         let due = match self.stage {
             Stage::Fresh | Stage::Unconnected => Some(self.alive.connect_until),
-            Stage::Admin => self.admin_deadline(),
+            Stage::Admin => self.admin_deadline().into_iter().chain([self.alive.look_at]).min(),
             Stage::Io => Some(self.alive.look_at),
         };
         let fed = self.alive.heard.max(self.alive.ticked);
@@ -79,6 +83,21 @@ impl NvmeTarget {
     #[cold]
     pub(super) fn end_between_commands(&mut self) {
         self.finished |= self.leaving && self.slots.are_free();
+    }
+
+    /// The I/O queues of the controller end with it, wherever they are.
+    fn end_controller(&mut self, why: &'static str) -> Ending {
+        self.member = None;
+        self.finished = true;
+        Ending::TimedOut(why)
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.member.as_ref().is_some_and(Membership::is_given_up)
+    }
+
+    fn was_enabled(&self) -> bool {
+        self.member.as_ref().is_some_and(Membership::was_enabled)
     }
 
     fn admin_deadline(&self) -> Option<Nanos> {
@@ -97,11 +116,18 @@ impl NvmeTarget {
             Stage::Fresh | Stage::Unconnected if now >= self.alive.connect_until => {
                 Err(Ending::TimedOut("the host did not connect in time"))
             }
+            Stage::Admin if self.is_given_up() => {
+                Err(self.end_controller("the controller did nothing, and its place was needed"))
+            }
+            Stage::Admin if now >= self.alive.enable_until && !self.was_enabled() => {
+                Err(self.end_controller("the host did not enable its controller in time"))
+            }
             Stage::Admin if self.admin_deadline().is_some_and(|deadline| now >= deadline) => {
-                // The I/O queues of the controller end with it, wherever they are.
-                self.member = None;
-                self.finished = true;
-                Err(Ending::TimedOut("the host did not keep its controller alive"))
+                Err(self.end_controller("the host did not keep its controller alive"))
+            }
+            Stage::Admin => {
+                self.alive.look_at = later(now, LOOK_INTERVAL);
+                Ok(())
             }
             Stage::Io => {
                 self.alive.look_at = later(now, LOOK_INTERVAL);

@@ -8,7 +8,7 @@ use crate::crc32c::crc32c;
 use super::super::pdu::{Completion, Data, Status, flag, kind};
 use super::NvmeTarget;
 use super::command::Place;
-use super::slot::State;
+use super::slot::{PART_BYTES, State};
 
 /// With digests, data and digest lie in one buffer of the outbox; half of one keeps whole blocks.
 const DIGESTED_MAX_BYTES: u32 = Pool::LARGE_BYTES as u32 / 2;
@@ -19,7 +19,7 @@ impl NvmeTarget {
     pub(super) fn completed(&mut self, done: Done, out: &mut Outbox) {
         let slot = done.tag.0 as u16;
         if self.abandoned {
-            return done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+            return done.buf.into_iter().for_each(|buf| out.give(buf));
         }
         let Some(command) = self.slots.get_mut(slot) else {
             return debug_assert!(false, "an I/O that was never asked for");
@@ -29,7 +29,7 @@ impl NvmeTarget {
             State::Reading => self.read_came(slot, done, out),
             State::Writing => {
                 command.flying.lower(1);
-                done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+                done.buf.into_iter().for_each(|buf| out.give(buf));
                 if let Err(fault) = done.result {
                     command.spoil(status_of(fault, Op::Write));
                 }
@@ -67,7 +67,7 @@ impl NvmeTarget {
         let read = &mut self.slots[slot];
         let part = (done.tag.0 >> 16) as u16;
         let sent = read.moved;
-        let next = u32::from(part) == sent / Pool::LARGE_BYTES as u32;
+        let next = u32::from(part) * PART_BYTES == sent;
         if !next || done.result.is_err() || read.fails() {
             return self.read_came_oddly(slot, done, out);
         }
@@ -75,7 +75,7 @@ impl NvmeTarget {
             return debug_assert!(false, "a read comes back with its buffer");
         };
         read.flying.lower(1);
-        let len = (read.len - sent).min(Pool::LARGE_BYTES as u32);
+        let len = read.part_len(part, Some(&buf));
         read.moved += len;
         self.reading_bytes.lower(len as usize);
         let (id, whole) = (read.id, read.moved == read.len);
@@ -210,15 +210,15 @@ impl NvmeTarget {
     fn drop_part(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         let read = &mut self.slots[slot];
         read.flying.lower(1);
-        let begin = (done.tag.0 >> 16) as u32 * Pool::LARGE_BYTES as u32;
-        self.reading_bytes.lower((read.len - begin).min(Pool::LARGE_BYTES as u32) as usize);
-        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        let part = (done.tag.0 >> 16) as u16;
+        self.reading_bytes.lower(read.part_len(part, done.buf.as_ref()) as usize);
+        done.buf.into_iter().for_each(|buf| out.give(buf));
     }
 
     /// Sends the part of a read that came too early and is now next.
     #[cold]
     fn send_held(&mut self, slot: u16, out: &mut Outbox) {
-        let part = self.slots[slot].moved / Pool::LARGE_BYTES as u32;
+        let part = self.slots[slot].moved / PART_BYTES;
         let name = part << 16 | u32::from(slot);
         if let Some(at) = self.held.iter().position(|done| done.tag.0 as u32 == name) {
             let done = self.held.swap_remove(at);

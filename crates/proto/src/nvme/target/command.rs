@@ -6,7 +6,7 @@ use crate::{Ending, Outbox, Request, UnitId};
 
 use super::super::frame::Fatal;
 use super::super::pdu::{CAPSULE_BYTES, Command, SglKind, Status, io};
-use super::slot::{Slot, State};
+use super::slot::{PART_BYTES, Slot, State};
 use super::{NvmeTarget, Sink};
 
 /// I/Os that one command has with its volume at a time.
@@ -15,6 +15,10 @@ pub(super) const IOS_PER_COMMAND: u16 = 4;
 /// While so much waits to be sent or is being read, commands that send more wait: a host that does
 /// not read holds no more memory than that.
 pub(super) const BACKLOG_BYTES: usize = 16 << 20;
+
+/// Header of a data PDU with padding and digests.
+const HEADERS_BYTES: usize = 192;
+const BY_REFERENCE_BYTES: u32 = Outbox::BY_REFERENCE_BYTES as u32;
 
 /// Where on which volume a command works.
 #[derive(Clone, Copy)]
@@ -61,7 +65,8 @@ impl NvmeTarget {
                 return Ok(());
             }
         };
-        if place.in_place && out.len_bytes() < BACKLOG_BYTES {
+        let room = out.len_bytes() < BACKLOG_BYTES && out.has_room(self.row_bytes(place.len));
+        if place.in_place && room {
             self.read_in_place(command.id(), place, out);
             return Ok(());
         }
@@ -167,23 +172,27 @@ impl NvmeTarget {
     /// Asks the volume for what comes next of a read, as far as buffers go.
     #[inline(always)]
     pub(super) fn read_on(&mut self, slot: u16, out: &mut Outbox) {
+        let block_bytes = self.block_bytes(slot);
         let read = &mut self.slots[slot];
         if read.in_place {
             return self.read_later(slot, out);
         }
         while read.asked < read.len && read.flying < IOS_PER_COMMAND {
             let len = read.chunk_end() - read.asked;
-            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES;
-            let buf = if ready { out.pool().take(len as usize) } else { None };
-            if buf.is_none() {
-                return self.starve(slot);
-            }
+            let longest = Outbox::BY_REFERENCE_BYTES;
+            let rows = (len as usize).min(longest) + self.reading_bytes.min(longest);
+            let ready = out.len_bytes() + self.reading_bytes < BACKLOG_BYTES
+                && out.has_room(rows + HEADERS_BYTES);
+            let least = block_bytes.max(Pool::SMALL_BYTES);
+            let buf = if ready { out.take_to_send(len as usize, least) } else { None };
+            let Some(buf) = buf else { return self.starve(slot) };
+            let len = len.min(buf.len() as u32);
             let tag = tag(slot, read.asked);
             let offset = read.offset + u64::from(read.asked);
             read.asked += len;
             read.flying += 1;
             self.reading_bytes += len as usize;
-            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
+            let io = Io { tag, op: Op::Read, fua: false, len, offset, buf: Some(buf) };
             self.requests.push_back(Request { unit: read.unit, io });
         }
     }
@@ -195,9 +204,35 @@ impl NvmeTarget {
             return self.starve(slot);
         }
         let Slot { id, unit, namespace, offset, len, .. } = self.slots[slot];
+        if !out.has_room(self.row_bytes(len)) {
+            // There is memory for short parts only, so it goes part by part.
+            self.slots[slot].in_place = false;
+            return self.read_on(slot, out);
+        }
         self.slots.release(slot);
         let place = Place { unit, namespace, in_place: true, offset, len };
         self.read_in_place(id, place, out);
+    }
+
+    /// How much of the outbox a read of memory of `len` bytes takes.
+    #[inline(always)]
+    fn row_bytes(&self, len: u32) -> usize {
+        if self.wire.data_digest && len as usize + HEADERS_BYTES > Pool::SMALL_BYTES {
+            // Data and digest lie in a row.
+            return Pool::LARGE_BYTES;
+        }
+        let copied = if self.wire.data_digest { len } else { len.min(BY_REFERENCE_BYTES) };
+        // What goes by reference ends the row that its header stands in.
+        let refers = copied != len || len == BY_REFERENCE_BYTES;
+        let header = if refers { Outbox::ENDED_ROW_BYTES } else { HEADERS_BYTES };
+        copied as usize + (len as usize).div_ceil(Pool::LARGE_BYTES) * header + HEADERS_BYTES
+    }
+
+    /// Length of a block that the command in a slot moves: a part of its data is one at least.
+    #[inline(always)]
+    pub(super) fn block_bytes(&self, slot: u16) -> usize {
+        let namespace = self.subsystem.namespace(self.slots[slot].namespace);
+        namespace.map_or(1, |namespace| namespace.geometry.block_bytes as usize)
     }
 
     /// Gets ready for the data of a command: it comes along, or is asked for.
@@ -239,8 +274,8 @@ impl NvmeTarget {
     #[inline(always)]
     pub(super) fn write_chunk(&mut self, slot: u16) {
         let write = &mut self.slots[slot];
-        let Some(buf) = write.buf.take() else { return };
         let len = write.chunk_end() - write.asked;
+        let Some(buf) = write.buf.take() else { return };
         let tag = tag(slot, write.asked);
         let offset = write.offset + u64::from(write.asked);
         write.asked += len;
@@ -253,5 +288,5 @@ impl NvmeTarget {
 /// The name of an I/O: the slot, and which part of the command it is.
 #[inline(always)]
 pub(super) fn tag(slot: u16, asked: u32) -> Tag {
-    Tag(u64::from(asked / Pool::LARGE_BYTES as u32) << 16 | u64::from(slot))
+    Tag(u64::from(asked / PART_BYTES) << 16 | u64::from(slot))
 }

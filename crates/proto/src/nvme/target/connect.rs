@@ -1,13 +1,12 @@
 //! Connect, which makes a connection a queue, and Disconnect.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::Nanos;
 
 use crate::{Ending, Outbox};
 
-use super::super::controllers::{Host, Membership, Refusal};
+use super::super::controllers::{Host, Membership, Refusal, Terms};
 use super::super::directory::Subsystem;
 use super::super::name::{DISCOVERY_NQN, NQN_MAX_BYTES};
 use super::super::pdu::{CAPSULE_BYTES, Command, Status, admin, fabrics};
@@ -104,7 +103,7 @@ impl NvmeTarget {
         data: &[u8],
         out: &mut Outbox,
     ) {
-        let refuse = match self.try_connect(now, command, data) {
+        let refuse = match self.try_connect(now, command, data, out) {
             Ok(cntlid) => {
                 // The entry of this command is the first of the queue.
                 self.queue.head = 1 % self.queue.entries;
@@ -129,6 +128,7 @@ impl NvmeTarget {
         now: Nanos,
         command: Command<'_>,
         data: &[u8],
+        out: &Outbox,
     ) -> Result<u16, Refuse> {
         if command.field16(field::FORMAT) != 0 {
             return Err(Refuse::Status(Status::CONNECT_INCOMPATIBLE_FORMAT));
@@ -142,7 +142,7 @@ impl NvmeTarget {
         // Whatever it calls itself: SPDK's load generator has no name at all.
         let nqn = text(data, data_field::HOST).ok_or(Refuse::Data(data_field::HOST))?.to_owned();
         let id = *data[data_field::HOST_ID..].first_chunk().expect("the data has 1024 bytes");
-        let host = Host { nqn, id };
+        let host = Host { nqn, id, address: self.peer };
         let name = text(data, data_field::SUBSYSTEM).ok_or(Refuse::Data(data_field::SUBSYSTEM))?;
         let subsystem = match name {
             DISCOVERY_NQN => None,
@@ -157,19 +157,32 @@ impl NvmeTarget {
         };
         let controller = [data[data_field::CONTROLLER], data[data_field::CONTROLLER + 1]];
         let controller = u16::from_le_bytes(controller);
-        let in_capsule_max = if queue == 0 { ADMIN_CAPSULE_BYTES } else { self.in_capsule_bytes() };
-        let memory = u64::from(in_capsule_max) * u64::from(size);
+        let keep_alive_ms = command.field32(field::KEEP_ALIVE);
         let member = if queue == 0 {
-            self.connect_admin(subsystem.clone(), host, controller, memory)?
+            // Where memory is short, data of writes is asked for when there is a place for it.
+            let short = out.is_short(usize::from(size) * block::Pool::SMALL_BYTES);
+            let terms = Terms {
+                memory_bytes: u64::from(ADMIN_CAPSULE_BYTES) * u64::from(size),
+                in_capsule_bytes: if short { 0 } else { self.longest_in_capsule() },
+                keeps_alive: keep_alive_ms != 0,
+            };
+            self.connect_admin(subsystem.clone(), host, controller, terms)?
         } else {
+            let memory = u64::from(self.longest_in_capsule()) * u64::from(size);
             self.connect_io(subsystem.as_ref(), &host, controller, queue, memory)?
         };
+        let in_capsule_max = match queue {
+            0 => ADMIN_CAPSULE_BYTES,
+            _ => member.controller().in_capsule_bytes,
+        };
+        if queue != 0 && in_capsule_max != 0 {
+            out.promise_unasked(size);
+        }
         let discovery = subsystem.is_none();
         self.subsystem = subsystem.unwrap_or_else(|| Arc::new(Subsystem::discovery()));
         let flow_control = command.field8(field::ATTRIBUTES) & NO_FLOW_CONTROL == 0;
         self.become_queue(size + 1, flow_control, in_capsule_max);
         if queue == 0 {
-            let keep_alive_ms = command.field32(field::KEEP_ALIVE);
             self.admin = Some(Box::new(Admin::new(discovery, keep_alive_ms)));
             self.restart_keep_alive(now);
         }
@@ -184,12 +197,12 @@ impl NvmeTarget {
         subsystem: Option<Arc<Subsystem>>,
         host: Host,
         controller: u16,
-        memory: u64,
+        terms: Terms,
     ) -> Result<Membership, Refuse> {
         if controller != ANY_CONTROLLER {
             return Err(Refuse::Data(data_field::CONTROLLER));
         }
-        let begun = self.controllers.begin(subsystem, host, memory);
+        let begun = self.controllers.begin(subsystem, host, terms);
         begun.map_err(|_| Refuse::Status(Status::CONNECT_CONTROLLER_BUSY))
     }
 
@@ -228,10 +241,7 @@ impl NvmeTarget {
             in_capsule_max,
             transfer_max: self.max_transfer(),
         };
-        let count = usize::from(entries);
         self.slots = Slots::new(entries);
-        self.requests = VecDeque::with_capacity(count + 8);
-        self.starving = VecDeque::with_capacity(count);
     }
 
     /// Ends an I/O queue in order.
@@ -263,6 +273,11 @@ impl NvmeTarget {
 
     /// Data that a command on an I/O queue may bring along.
     pub(super) fn in_capsule_bytes(&self) -> u32 {
+        let member = self.member.as_ref();
+        member.map_or(0, |member| member.controller().in_capsule_bytes)
+    }
+
+    fn longest_in_capsule(&self) -> u32 {
         (self.config.in_capsule_bytes & !15).min(block::Pool::SMALL_BYTES as u32)
     }
 

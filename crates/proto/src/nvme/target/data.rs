@@ -91,7 +91,7 @@ impl NvmeTarget {
 
     /// Puts a part of a PDU's data into the command's buffer.
     #[inline(always)]
-    pub(super) fn place(&mut self, slot: u16, part: &[u8], pool: &Pool) {
+    pub(super) fn place(&mut self, slot: u16, part: &[u8], out: &Outbox) {
         let have = self.incoming.have;
         let command = &mut self.slots[slot];
         if command.fails() {
@@ -101,12 +101,15 @@ impl NvmeTarget {
         let at = (command.moved + have).min(command.burst_end);
         let len = part.len().min((command.burst_end - at) as usize);
         let at = (at - command.asked) as usize;
-        // What comes along has no buffer yet. It is no longer than the data that comes, and beyond
-        // the pool's limit if need be: what may come is bounded by the queues and their capsules,
-        // and Connect saw that it fits.
-        let whole = command.len as usize;
-        let buf = command.buf.get_or_insert_with(|| pool.take_beyond(whole));
-        buf[at..at + len].copy_from_slice(&part[..len]);
+        // What comes along has no buffer yet. It is no longer than the data that comes.
+        if command.buf.is_none() {
+            command.buf = out.take_unasked(command.len as usize);
+        }
+        match &mut command.buf {
+            Some(buf) => buf[at..at + len].copy_from_slice(&part[..len]),
+            //= NVMe base §Generic command status: the host should submit it again.
+            None => command.spoil(Status::COMMAND_INTERRUPTED),
+        }
     }
 
     /// The data of a PDU is complete.
@@ -153,16 +156,27 @@ impl NvmeTarget {
     /// Asks for the next burst, unless enough is with the volume already.
     //= NVMe-TCP §3.3.2: one R2T is outstanding for a command, so any MAXR2T is kept.
     pub(super) fn solicit(&mut self, slot: u16, out: &mut Outbox) {
+        let block_bytes = self.block_bytes(slot);
         let command = &mut self.slots[slot];
         if command.flying >= IOS_PER_COMMAND {
             return;
         }
-        let end = command.chunk_end();
         debug_assert!(command.buf.is_none() && command.moved == command.asked);
-        command.buf = out.pool().take((end - command.asked) as usize);
+        let mut len = (command.chunk_end() - command.asked) as usize;
+        if command.state == State::Comparing && out.is_short(len) {
+            // There is to be a buffer for what it is compared with, too.
+            len = len.min(block_bytes.max(Pool::SMALL_BYTES));
+        }
+        // Data that say what to do are needed as a whole, and a block is not cut.
+        let least = if command.state == State::Collecting { len } else { len.min(block_bytes) };
+        command.buf = out.take_part(len);
+        if let Some(buf) = command.buf.take_if(|buf| buf.len() < least) {
+            out.give(buf);
+        }
         if command.buf.is_none() {
             return self.starve(slot);
         }
+        let end = command.chunk_end();
         let offset = command.moved;
         command.open = true;
         command.burst_end = end;
@@ -179,7 +193,7 @@ impl NvmeTarget {
         if command.open || command.flying != 0 {
             return;
         }
-        command.buf.take().into_iter().for_each(|buf| out.pool().give(buf));
+        command.buf.take().into_iter().for_each(|buf| out.give(buf));
         self.finish(slot, out);
     }
 }

@@ -93,6 +93,7 @@ impl NvmeTarget {
             id::QUEUES if !admin.discovery => self.set_queues(value),
             id::KEEP_ALIVE => {
                 admin.keep_alive_ms = in_whole_units(value);
+                self.member.iter().for_each(|member| member.keep_alive(value != 0));
                 self.restart_keep_alive(now);
                 Ok(0)
             }

@@ -149,7 +149,7 @@ impl NvmeTarget {
         } else {
             self.deallocate(slot, &entry, &buf[..len], out);
         }
-        out.pool().give(buf);
+        out.give(buf);
     }
 
     /// The ranges of a Dataset Management command are here.
@@ -249,12 +249,16 @@ impl NvmeTarget {
             return if more { self.solicit(slot, out) } else { self.finish(slot, out) };
         }
         let len = compare.moved - compare.asked;
-        let Some(buf) = out.pool().take(len as usize) else {
+        let mut buf = out.take_part(len as usize);
+        if let Some(short) = buf.take_if(|buf| buf.len() < len as usize) {
+            out.give(short);
+        }
+        if buf.is_none() {
             return self.starve(slot);
-        };
+        }
         compare.flying = 1;
         let (tag, offset) = (tag(slot, compare.asked), compare.offset + u64::from(compare.asked));
-        let io = Io { tag, op: Op::Read, fua: false, len, offset, buf: Some(buf) };
+        let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
         self.requests.push_back(Request { unit: compare.unit, io });
     }
 
@@ -272,7 +276,7 @@ impl NvmeTarget {
             Ok(()) => compare.asked = compare.moved,
         }
         let bufs = [compare.buf.take(), done.buf];
-        bufs.into_iter().flatten().for_each(|buf| out.pool().give(buf));
+        bufs.into_iter().flatten().for_each(|buf| out.give(buf));
         self.compare_on(slot, out);
     }
 
@@ -290,7 +294,7 @@ impl NvmeTarget {
             let op = work.job.as_ref().map_or(Op::Flush, |job| job.op);
             work.spoil(status_of(fault, op));
         }
-        done.buf.into_iter().for_each(|buf| out.pool().give(buf));
+        done.buf.into_iter().for_each(|buf| out.give(buf));
         self.work_on(slot, out);
     }
 

@@ -51,7 +51,8 @@ pub struct NvmeTargetConfig {
     pub max_h2c_data_bytes: u32,
     /// Longest read or write, a power of two from 8192 to 2²⁸ bytes.
     pub max_transfer_bytes: u32,
-    /// How long it may take from accepting a connection to its Connect command.
+    /// How long it may take from accepting a connection to its Connect command, and twice that to
+    /// enabling its controller.
     pub connect_timeout: Nanos,
     /// A host of the discovery service that was silent for so long is cut off, unless it asked for
     /// another time.
@@ -101,6 +102,8 @@ pub struct NvmeTarget {
     subsystems: Arc<Subsystems>,
     controllers: Arc<Controllers>,
     portal: Portal,
+    /// Where the host is, if that is known.
+    peer: Option<u128>,
     connection_id: u32,
     stage: Stage,
     frame: Frame,
@@ -184,6 +187,7 @@ impl NvmeTarget {
     ) -> NvmeTarget {
         NvmeTarget {
             portal: Portal { address: traddr.to_owned(), port: trsvcid.to_owned() },
+            peer: None,
             connection_id,
             stage: Stage::Fresh,
             frame: Frame::new(FROM_HOST),
@@ -207,6 +211,12 @@ impl NvmeTarget {
             subsystems,
             controllers,
         }
+    }
+
+    /// The same for a host at this address, a number that is the same for whatever counts as one
+    /// host: it counts against what one may have.
+    pub fn from_peer(self, address: u128) -> NvmeTarget {
+        NvmeTarget { peer: Some(address), ..self }
     }
 
     /// Who asks, once that was said.
@@ -313,7 +323,7 @@ impl NvmeTarget {
                 self.land(slot, part, landing, out);
                 return Ok(());
             }
-            self.place(slot, part, out.pool());
+            self.place(slot, part, out);
         }
         self.incoming.have += part.len() as u32;
         if end == DataEnd::Open {

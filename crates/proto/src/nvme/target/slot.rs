@@ -86,11 +86,16 @@ impl Job {
     }
 }
 
+/// I/Os of a command are told apart by where they begin, in units of this: the shortest buffer.
+pub(super) const PART_BYTES: u32 = Pool::SMALL_BYTES as u32;
+
 /// All slots of a connection.
 #[derive(Debug)]
 pub(super) struct Slots {
+    /// Made when they are first needed, and used again.
     slots: Vec<Slot>,
     free: Vec<u16>,
+    most: u16,
     /// Transfer tags hold the slot in so many bits, and its generation above.
     tag_bits: u32,
 }
@@ -98,15 +103,23 @@ pub(super) struct Slots {
 impl Slots {
     /// Slots for `count` commands, 1 to 4096.
     pub(super) fn new(count: u16) -> Slots {
-        let slots = (0..count).map(|_| Slot::free()).collect();
         let tag_bits = u16::BITS - count.saturating_sub(1).leading_zeros();
-        Slots { slots, free: (0..count).rev().collect(), tag_bits }
+        Slots { slots: Vec::new(), free: Vec::new(), most: count, tag_bits }
     }
 
     /// Takes a slot.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u16> {
-        self.free.pop()
+        self.free.pop().or_else(|| self.make())
+    }
+
+    #[cold]
+    fn make(&mut self) -> Option<u16> {
+        if self.slots.len() >= usize::from(self.most) {
+            return None;
+        }
+        self.slots.push(Slot::free());
+        Some(self.slots.len() as u16 - 1)
     }
 
     /// Gives a slot back. Its buffer must be gone.
@@ -151,6 +164,7 @@ impl Slots {
             *slot = Slot::free();
         }
         self.free.clear();
+        self.most = 0;
     }
 }
 
@@ -194,10 +208,19 @@ impl Slot {
         }
     }
 
-    /// Where the part of the data that begins at `asked` ends: an I/O's worth further.
+    /// Where the part of the data that begins at `asked` ends: a part is as long as its buffer,
+    /// and an I/O's worth where it has none yet.
     #[inline(always)]
     pub(super) fn chunk_end(&self) -> u32 {
-        self.len.min(self.asked + Pool::LARGE_BYTES as u32)
+        self.len
+            .min(self.asked + self.buf.as_ref().map_or(Pool::LARGE_BYTES, |buf| buf.len()) as u32)
+    }
+
+    /// Length of the part of a read that its I/O's tag names: as long as its buffer.
+    #[inline(always)]
+    pub(super) fn part_len(&self, part: u16, buf: Option<&Buf>) -> u32 {
+        let most = buf.map_or(Pool::LARGE_BYTES, |buf| buf.len()) as u32;
+        self.len.saturating_sub(u32::from(part) * PART_BYTES).min(most)
     }
 
     /// The command fails for this reason, unless it already does for another.
@@ -233,6 +256,7 @@ mod test {
                 assert_eq!(slots.by_transfer_tag(tag), None);
             }
             assert_eq!(slots.free.len(), usize::from(count));
+            assert_eq!(slots.slots.len(), usize::from(count));
             let there = (0..=u16::MAX).filter(|tag| slots.by_transfer_tag(*tag).is_some());
             assert_eq!(there.count(), usize::from(count));
         }
