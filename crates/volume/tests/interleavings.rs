@@ -1,20 +1,25 @@
-//! How threads may meet at the orders to another: every order, with loads that see older stores.
+//! How threads may meet at the orders to another, and lanes at what is known of a part's writes:
+//! every order, with loads that see older stores.
 #![forbid(unsafe_code)]
 
 #[path = "../src/dial/orders.rs"]
 mod orders;
+#[path = "../src/striped/written.rs"]
+mod written;
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::orders::{Next, Taker};
-use crate::sync::Waker;
+use crate::sync::{Mutex, Waker};
+use crate::written::Written;
 
 /// Loom's in place of those of the standard library and of `os`.
 mod sync {
     pub(crate) use std::sync::PoisonError;
 
+    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 
     /// Ends the current or the next wait of a thread.
@@ -109,5 +114,41 @@ fn nobody_waits_for_a_thread_that_ended_before_its_time() {
         // What it did not carry out was dropped, although the giver is still there.
         assert_eq!(open.load(Ordering::Relaxed), 0);
         drop(giver);
+    });
+}
+
+/// A part: how many writes it has done, and how many of them are durable.
+type Part = Mutex<(u32, u32)>;
+
+fn write(part: &Part, written: &Written) {
+    part.lock().expect("no thread panics").0 += 1;
+    written.write_done();
+}
+
+fn flush(part: &Part, written: &Written) {
+    let number = written.flush_begins();
+    {
+        let mut part = part.lock().expect("no thread panics");
+        part.1 = part.0;
+    }
+    written.flush_done(number);
+}
+
+#[test]
+fn a_part_is_clean_when_its_writes_are_durable_and_not_before() {
+    model(3, || {
+        let shared = Arc::new((Part::new((0, 0)), Written::default()));
+        let lanes: [fn(&Part, &Written); 2] = [write, flush];
+        let lanes = lanes.map(|does| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || (0..2).for_each(|_| does(&shared.0, &shared.1)))
+        });
+        for lane in lanes {
+            lane.join().expect("it ends");
+        }
+        let (done, durable) = *shared.0.lock().expect("no thread panics");
+        assert!(shared.1.is_dirty() || durable == done, "{durable} of {done} are durable");
+        flush(&shared.0, &shared.1);
+        assert!(!shared.1.is_dirty());
     });
 }

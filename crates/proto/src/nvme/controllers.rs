@@ -587,7 +587,7 @@ mod test {
         {
             let all = Controllers::new(ControllerLimits::default()).beginning_at(first);
             let all = Arc::new(all);
-            let begin = || all.begin(Some(Arc::clone(&a)), host("h"), 0).unwrap();
+            let begin = || all.begin(Some(Arc::clone(&a)), host("h"), of(0)).unwrap();
             assert_eq!([begin(), begin()].map(|one| one.controller().id), ids, "{first}");
         }
     }

@@ -205,3 +205,23 @@ fn all_are_looked_after_until_they_are_open_and_closed() {
     go(&mut *lane, &[]);
     assert!(lane.close(Nanos(0)));
 }
+
+#[test]
+fn a_flush_covers_what_was_done_before_it_began() {
+    let written = Written::default();
+    assert!(!written.is_dirty());
+    written.write_done();
+    let one = written.flush_begins();
+    assert!(written.is_dirty(), "it may fail");
+    written.write_done();
+    let two = written.flush_begins();
+    written.flush_done(one);
+    assert!(written.is_dirty(), "the second write came after the first flush");
+    written.flush_done(two);
+    assert!(!written.is_dirty());
+    // One that began earlier and ends later takes nothing back.
+    written.flush_done(one);
+    assert!(!written.is_dirty());
+    written.write_done();
+    assert!(written.is_dirty());
+}

@@ -1,6 +1,6 @@
 //! Whether a volume holds writes that no flush has made durable yet.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// What is known of the writes to one volume by all lanes.
 ///
@@ -41,30 +41,5 @@ impl Written {
     /// The flush with this number has succeeded.
     pub(super) fn flush_done(&self, number: u64) {
         self.durable.fetch_max(number, Ordering::SeqCst);
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn a_flush_covers_what_was_done_before_it_began() {
-        let written = Written::default();
-        assert!(!written.is_dirty());
-        written.write_done();
-        let one = written.flush_begins();
-        assert!(written.is_dirty(), "it may fail");
-        written.write_done();
-        let two = written.flush_begins();
-        written.flush_done(one);
-        assert!(written.is_dirty(), "the second write came after the first flush");
-        written.flush_done(two);
-        assert!(!written.is_dirty());
-        // One that began earlier and ends later takes nothing back.
-        written.flush_done(one);
-        assert!(!written.is_dirty());
-        written.write_done();
-        assert!(written.is_dirty());
     }
 }
