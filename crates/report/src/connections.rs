@@ -11,8 +11,9 @@ use crate::style::Paint;
 /// Width of a label at the beginning of a line.
 const LABEL: usize = 9;
 
-/// What became of the connections, if any was lost: "2 reconnects, 1.3 s disconnected".
-pub(crate) fn words(of: &Connections, workers: usize) -> Option<String> {
+/// What became of the connections, if any was lost: "2 reconnects, 1.3 s disconnected". Where there
+/// may be `several`, the time is that of all together.
+pub(crate) fn words(of: &Connections, several: bool) -> Option<String> {
     let Connections { reconnects, connections_lost, failed_attempts, .. } = *of;
     if connections_lost == 0 && reconnects == 0 && of.disconnected_seconds == 0.0 {
         return None;
@@ -22,7 +23,7 @@ pub(crate) fn words(of: &Connections, workers: usize) -> Option<String> {
         words += &format!(" ({} failed)", figure::plural(failed_attempts, "attempt"));
     }
     words += &format!(", {:.1} s disconnected", of.disconnected_seconds);
-    if workers > 1 {
+    if several {
         words += " in all";
     }
     Some(words)
@@ -45,7 +46,7 @@ fn lost_and_made(lost: u64, reconnects: u64) -> String {
 
 /// Writes a line, if any connection was lost.
 pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
-    match words(&result.totals.connections, result.workers.len()) {
+    match words(&result.totals.connections, result.workers.len() > 1) {
         Some(words) => writeln!(out, "\n{:LABEL$}{}", "lost", paint.yellow(&words)),
         None => Ok(()),
     }
@@ -67,13 +68,16 @@ mod test {
 
     #[test]
     fn says_what_became_of_connections() {
-        let said = |lost, made, failed, seconds| words(&counted(lost, made, failed, seconds), 1);
+        let said =
+            |lost, made, failed, seconds| words(&counted(lost, made, failed, seconds), false);
         assert_eq!(said(0, 0, 0, 0.0), None);
         assert_eq!(said(2, 2, 0, 1.26).unwrap(), "2 reconnects, 1.3 s disconnected");
         let some = "1 reconnect, 2 connections lost (7 attempts failed), 61.0 s disconnected";
         assert_eq!(said(3, 1, 7, 61.0).unwrap(), some);
         assert_eq!(said(1, 0, 0, 0.25).unwrap(), "1 connection lost, 0.2 s disconnected");
-        assert!(words(&counted(2, 2, 0, 1.0), 4).unwrap().ends_with("1.0 s disconnected in all"));
+        assert!(
+            words(&counted(2, 2, 0, 1.0), true).unwrap().ends_with("1.0 s disconnected in all")
+        );
         // Lost in the ramp, made again in the measured window.
         assert_eq!(said(0, 1, 0, 0.5).unwrap(), "1 reconnect, 0.5 s disconnected");
     }

@@ -38,7 +38,7 @@ pub fn runs(results: &[RunResult]) -> Page {
 
 fn lead(result: &RunResult) -> String {
     let totals = &result.totals;
-    let lost = connections::words(&totals.connections, result.workers.len());
+    let lost = connections::words(&totals.connections, result.workers.len() > 1);
     let lost = lost.map(|words| format!(", {words}"));
     let partial = result.partial.as_ref().map(|why| format!(" Partial result: {why}."));
     format!(

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use stats::sweep::{Cell, CellRun, Found, Held, Scale, Search, Series, Setting, SweepResult};
 use stats::{Latency, Origin, Spread, Verdict};
 
+use crate::connections;
 use crate::figure;
 use crate::style::Paint;
 
@@ -41,15 +42,16 @@ pub fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Res
     failures(sweep).iter().try_for_each(|line| writeln!(out, "{}", paint.red(line)))
 }
 
-/// The runs that did not go through or had errors, and why.
+/// The runs that did not go through, had errors or lost connections, and why.
 pub(crate) fn failures(sweep: &SweepResult) -> Vec<String> {
     let runs = sweep.cells.iter().flat_map(|cell| &cell.runs);
-    let failed = runs.filter(|run| run.failed.is_some() || run.errors > 0);
     let say = |run: &CellRun| {
-        let errors = || figure::plural(run.errors, "error");
-        format!("{}: {}", run.folder, run.failed.clone().unwrap_or_else(errors))
+        let errors = || (run.errors > 0).then(|| figure::plural(run.errors, "error"));
+        let lost = connections::words(&run.connections, true);
+        let why: Vec<String> = run.failed.clone().or_else(errors).into_iter().chain(lost).collect();
+        (!why.is_empty()).then(|| format!("{}: {}", run.folder, why.join(", ")))
     };
-    failed.map(say).collect()
+    runs.filter_map(say).collect()
 }
 
 /// The figures of a cell, behind its settings.
@@ -294,6 +296,19 @@ mod test {
         assert!(!text(&sweep).contains("not calibrated"), "some have percentiles");
         sweep.cells[0].runs.iter_mut().for_each(|run| run.latency_ns.p50 = None);
         assert!(text(&sweep).contains("percentiles: not calibrated"));
+    }
+
+    #[test]
+    fn runs_that_lost_connections_are_named() {
+        let mut runs = cell("512", &[1e6, 2e6], &[1, 2]);
+        runs.runs[1].folder = "cell/2".into();
+        runs.runs[1].connections.reconnects = 2;
+        runs.runs[1].connections.connections_lost = 2;
+        let mut sweep = SweepResult { cells: vec![runs], ..SweepResult::default() };
+        let lost = "2 reconnects, 0.0 s disconnected in all";
+        assert_eq!(failures(&sweep), [format!("cell/2: {lost}")]);
+        sweep.cells[0].runs[1].errors = 3;
+        assert_eq!(failures(&sweep), [format!("cell/2: 3 errors, {lost}")]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::histogram::Latency;
 use crate::kind::Kind;
-use crate::run::{Origin, RunResult, Tool};
+use crate::run::{Connections, Origin, RunResult, Tool};
 use crate::spread::Spread;
 use crate::verdict::{self, Class, Verdict};
 
@@ -153,6 +153,9 @@ pub struct CellRun {
     pub bytes_per_second: f64,
     /// I/Os that ended in a fault.
     pub errors: u64,
+    /// Connections lost and made again.
+    #[serde(flatten)]
+    pub connections: Connections,
     /// Latencies; response times where a rate was planned.
     pub latency_ns: Latency,
     /// Core time per I/O in microseconds.
@@ -270,6 +273,7 @@ impl CellRun {
             iops: result.totals.iops,
             bytes_per_second: result.totals.bytes_per_second,
             errors: result.totals.errors,
+            connections: result.totals.connections,
             latency_ns: result.totals.latency_ns,
             core_us_per_io: result.cpu.core_us_per_io,
         }

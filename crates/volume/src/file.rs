@@ -248,7 +248,7 @@ const BELIEVED: Nanos = Nanos::from_millis(1);
 ///
 /// A write behind the end of a file makes it longer. Of one that was cut short that would hide the
 /// loss: what was there would read as zeroes. So a file is looked at before it is written, unless
-/// that was less than a millisecond ago: 0.3 µs each time, however fast it is written.
+/// that was less than a millisecond ago: 1 to 2 µs each time, however fast it is written.
 struct Watch {
     /// `None` for a device, which cannot grow.
     file: Option<Arc<OpenFile>>,

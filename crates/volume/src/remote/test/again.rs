@@ -3,10 +3,11 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use block::{Chain, Memory, Op, Piece, Rng, Tag};
-use proto::iscsi::{Directory, IscsiTarget, TargetConfig, TargetEntry};
+use proto::iscsi::{Directory, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry};
 use proto::scsi::{Identity, Unit};
 use proto::{DiskId, Endpoint, Outbox, UnitId};
 
@@ -93,9 +94,12 @@ fn read(core: &Core, lane: &mut dyn Lane, reads: usize) -> Vec<Result<(), Fault>
 fn lane(core: &Core, address: &str, option: &str) -> Box<dyn Lane> {
     let uri = format!("iscsi://{address}/iqn.2026-11.x:a/1{option}");
     let Uri::Iscsi(dial) = uri.parse().unwrap() else { panic!("{uri} is iSCSI") };
-    // As the initiator learns it.
-    let geometry = Geometry { trim_zeroes: true, volatile: false, ..Geometry::new(1 << 20, 512) };
-    Remote { dial, geometry }.lane(core).unwrap()
+    Remote { dial, geometry: shape() }.lane(core).unwrap()
+}
+
+/// As the initiator learns it.
+fn shape() -> Geometry {
+    Geometry { trim_zeroes: true, volatile: false, ..Geometry::new(1 << 20, 512) }
 }
 
 #[test]
@@ -163,4 +167,67 @@ fn a_connection_that_ends_in_order_is_not_lost() {
     assert_eq!(lane.connection(core.now()), Connection::default());
     drop(lane);
     server.join().unwrap();
+}
+
+/// A way whose association may end elsewhere, as one of NVMe.
+#[derive(Clone)]
+struct Ends(IscsiUri, Arc<AtomicBool>);
+
+impl Dial for Ends {
+    type End = IscsiInitiator;
+    type Place = ();
+
+    fn geometry(&self) -> Result<Geometry, OpenError> {
+        self.0.geometry()
+    }
+    fn initiator(&self, now: Nanos) -> Result<(IscsiInitiator, ()), String> {
+        self.0.initiator(now)
+    }
+    fn stale(&self) -> Option<String> {
+        self.1.load(Ordering::SeqCst).then(|| "it does not answer keep-alives".to_owned())
+    }
+    fn renew(&self) -> Result<(), OpenError> {
+        Ok(())
+    }
+    fn patience(&self) -> Option<Nanos> {
+        None
+    }
+    fn address(&self) -> &str {
+        self.0.address()
+    }
+    fn uri(&self) -> String {
+        self.0.uri()
+    }
+    fn transport(&self) -> &'static str {
+        "iSCSI"
+    }
+}
+
+/// Where nothing is under way the lane itself notices; where something is, its time-out decides.
+#[test]
+fn a_lane_without_ios_notices_the_end_of_its_association() {
+    for busy in [false, true] {
+        let core = core();
+        let (listener, address) = local();
+        let server = serve(listener, vec![Fate::Cut(20)]);
+        let ended = Arc::new(AtomicBool::new(false));
+        let dial = Ends(remote(&address).dial, ended.clone());
+        let volume = Remote { dial, geometry: shape() };
+        let mut lane = volume.lane(&core).unwrap();
+        let second = core.now() + SECOND;
+        assert!(lane.wake().is_some_and(|at| at <= second), "it looks once a second");
+        if busy {
+            let (tag, op) = (Tag(1), Op::Read);
+            let io = Io { tag, op, offset: 0, len: 512, fua: false, buf: None };
+            lane.submit(core.now(), &mut VecDeque::from([io]));
+        }
+        ended.store(true, Ordering::SeqCst);
+        // The answer, if there is one, is not read.
+        lane.poll(second, &mut Vec::new());
+        let broken = (!busy).then_some("it does not answer keep-alives");
+        assert_eq!(lane.broken(), broken);
+        assert_eq!(lane.connection(second).lost, u64::from(!busy));
+        drop(lane);
+        server.join().unwrap();
+    }
 }
