@@ -156,7 +156,14 @@ impl<'a> Far<'a> {
 /// `host`, `host:port`, `[v6]` or `[v6]:port`, with the port filled in.
 fn with_port(host: &str, default: u16) -> Result<String, String> {
     let after_v6 = host.rfind(']').map_or(0, |at| at + 1);
-    match host[after_v6..].rsplit_once(':') {
+    if host.starts_with('[') != (after_v6 > 0) {
+        return Err(format!("{host}: an address of IPv6 stands between [ and ]"));
+    }
+    let behind = &host[after_v6..];
+    if after_v6 > 0 && !behind.is_empty() && !behind.starts_with(':') {
+        return Err(format!("{host}: behind ] stands a port, as in [::1]:3260, or nothing"));
+    }
+    match behind.rsplit_once(':') {
         Some((name, port)) if after_v6 + name.len() > 0 => {
             port.parse::<u16>().map_err(|_| format!("'{port}' is not a port"))?;
             Ok(host.to_owned())
