@@ -220,6 +220,28 @@ fn keys_end_a_run_in_order() {
     }
 }
 
+/// A target that sleeps answers nothing, and a run would wait for it: the second key means now, and
+/// gives the terminal back.
+#[test]
+fn the_second_key_ends_a_run_that_cannot_drain() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let served = drumfire.serve(&["disk=ram:16m"]);
+    let command = long(&drumfire, &folder, &format!("run {}", served.uri("disk")));
+    let terminal = Terminal::open();
+    let mut run = terminal.start(&command);
+    run.await_that(LIMIT, |run| is_drawn(run) && measures(folder.path()));
+    served.running.signal(Signal::STOP);
+    for _ in 0..2 {
+        terminal.press("\x03");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    // Less than the ten seconds that it would drain for.
+    assert_eq!(run.finish(Duration::from_secs(8)), INTERRUPTED, "{}", run.seen());
+    let seen = run.seen();
+    assert!(seen.contains("\x1b[?1049l"), "the terminal is not given back: {seen}");
+}
+
 /// At any moment: while it starts, opens its view, measures, drains, prints.
 #[test]
 fn whenever_its_window_closes_a_run_ends() {
