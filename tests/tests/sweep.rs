@@ -198,7 +198,7 @@ fn says_when_two_runs_may_not_stand_side_by_side() {
     let document = drumfire.run(folder.path(), "compare a a --json", LIMIT).ok().json();
     assert_eq!(document["comparisons"][0]["comparable"], true);
     assert_eq!(document["comparisons"][0]["figures"][0]["ratio"], 1.0);
-    assert_eq!(drumfire.run(folder.path(), "compare a nowhere", LIMIT).code, Some(1));
+    assert_eq!(drumfire.run(folder.path(), "compare a nowhere", LIMIT).code, Some(2));
 }
 
 /// The results of all runs below `folder`, by their path there, with when they were written.

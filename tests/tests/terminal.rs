@@ -220,6 +220,52 @@ fn keys_end_a_run_in_order() {
     }
 }
 
+/// A target that sleeps answers nothing, and a run would wait for it: the second key means now, and
+/// gives the terminal back.
+#[test]
+fn the_second_key_ends_a_run_that_cannot_drain() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let served = drumfire.serve(&["disk=ram:16m"]);
+    let command = long(&drumfire, &folder, &format!("run {}", served.uri("disk")));
+    let terminal = Terminal::open();
+    let mut run = terminal.start(&command);
+    run.await_that(LIMIT, |run| is_drawn(run) && measures(folder.path()));
+    served.running.signal(Signal::STOP);
+    for _ in 0..2 {
+        terminal.press("\x03");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    // Less than the ten seconds that it would drain for.
+    assert_eq!(run.finish(Duration::from_secs(8)), INTERRUPTED, "{}", run.seen());
+    let seen = run.seen();
+    assert!(seen.contains("\x1b[?1049l"), "the terminal is not given back: {seen}");
+}
+
+/// At any moment: while it starts, opens its view, measures, drains, prints.
+#[test]
+fn whenever_its_window_closes_a_run_ends() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let mut moment = 1_u64;
+    for round in 0..16 {
+        let folder = Folder::new();
+        let kind = ["run null:1g --rate 1000", "race --targets 1 --volumes 2 --volume-size 1m"];
+        let args = format!("{} --seconds 0.6 --ramp 0.2 --out kept", kind[round % 2]);
+        let Some(command) = in_session(&drumfire.command(folder.path(), &args)) else { return };
+        let terminal = Terminal::open();
+        let mut run = terminal.start(&command);
+        moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let after = Duration::from_millis((moment >> 33) % 1500);
+        std::thread::sleep(after);
+        terminal.close();
+        // Before signals are heeded SIGHUP ends it, and at last it has ended by itself.
+        let code = run.finish(SOON);
+        assert!([None, INTERRUPTED, Some(0)].contains(&code), "{after:?}: {code:?}");
+        let kept = folder.path().join("kept/result.json").is_file();
+        assert!(kept || code.is_none(), "{after:?}: {code:?}, and nothing is kept");
+    }
+}
+
 /// The second signal ends it, whatever else hangs: here the printing, as nobody reads.
 #[test]
 fn the_second_signal_ends_a_program_that_hangs() {
@@ -255,7 +301,7 @@ fn the_second_signal_ends_a_program_that_hangs() {
 fn a_signal_ends_what_lays_files_out() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    folder.file("job.fio", b"[global]\nrw=randread\nsize=400g\nfilename=big.img\n[a]\n");
+    folder.file("job.fio", b"[global]\nrw=randread\nsize=4g\nfilename=big.img\n[a]\n");
     let mut run = Running::start(&mut drumfire.command(folder.path(), "run job.fio"));
     let part = folder.path().join("big.img.part");
     run.await_that(LIMIT, |_| part.is_file().then_some(()));

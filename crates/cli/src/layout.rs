@@ -179,12 +179,14 @@ pub fn has_room(job: &JobSpec, as_fio: bool) -> Result<()> {
         *sum = sum.saturating_add(making.size_bytes);
     }
     for (sum, free, path) in wanted.into_values() {
+        let digits = if free >> 30 > 0 { 30 } else { 20 };
+        let rounded = free >> digits << digits;
         ensure!(
             sum <= free,
             "{}: {} are to be written first, and {} are free there",
             path.display(),
             print_size(sum),
-            print_size(free >> 20 << 20),
+            print_size(rounded),
         );
     }
     Ok(())

@@ -167,7 +167,11 @@ fn with_port(host: &str, default: u16) -> Result<String, String> {
             return Err(format!("'{inside}' is not an IPv6 address"));
         }
     }
-    match host[after_v6..].rsplit_once(':') {
+    let behind = &host[after_v6..];
+    if after_v6 > 0 && !behind.is_empty() && !behind.starts_with(':') {
+        return Err(format!("{host}: behind ] stands a port, as in [::1]:3260, or nothing"));
+    }
+    match behind.rsplit_once(':') {
         Some((name, port)) if after_v6 + name.len() > 0 => {
             port.parse::<u16>().map_err(|_| format!("'{port}' is not a port"))?;
             Ok(host.to_owned())
