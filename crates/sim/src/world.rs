@@ -167,7 +167,7 @@ impl World {
         world.add_clients(units, &mut rng);
         world.draw_events(&mut rng);
         let general = [Fault::NoFiles, Fault::Pause, Fault::Leave];
-        world.strict = !general.iter().any(|fault| plan.has(*fault)) && plan.memory >= 2;
+        world.strict = !general.iter().any(|fault| plan.has(*fault)) && plan.memory >= 16;
         world
     }
 
@@ -302,7 +302,11 @@ impl World {
     }
 
     fn latencies(&self, least: Nanos, most: Nanos) {
-        self.disks.iter().for_each(|disk| disk.borrow_mut().latency = (least, most));
+        let memories = self.plan.disks as usize..(self.plan.disks + self.plan.memories) as usize;
+        for (unit, disk) in self.disks.iter().enumerate() {
+            let span = if memories.contains(&unit) { (Nanos(0), Nanos(0)) } else { (least, most) };
+            disk.borrow_mut().latency = span;
+        }
     }
 
     fn set_pace(&mut self, pace: Nanos, burst: usize) {

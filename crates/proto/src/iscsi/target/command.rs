@@ -291,10 +291,12 @@ impl IscsiTarget {
     fn ready_for_burst(&mut self, slot: u16, out: &Outbox) {
         let task = &mut self.tasks[slot];
         let collects = task.state == State::Collecting;
-        let len = task.chunk_end().min(task.burst_end).saturating_sub(task.asked);
+        // What is collected is needed in one piece.
+        let end = if collects { task.chunk_end() } else { task.chunk_end().min(task.burst_end) };
+        let len = end.saturating_sub(task.asked);
         // Blocks are not cut.
         let len = (len + task.block_mask) & !task.block_mask;
-        task.buf = if collects { None } else { out.take_unasked(len as usize) };
+        task.buf = out.take_unasked(len as usize);
         if let Some(buf) = task.buf.take_if(|buf| buf.len() < len as usize) {
             out.give(buf);
         }
