@@ -151,11 +151,12 @@ impl Stock {
     /// The shelf for this length.
     #[inline]
     fn shelf_for(&self, len_bytes: usize) -> Option<usize> {
-        match len_bytes {
-            0..=Pool::SMALL_BYTES => Some(0),
-            ..=Pool::MEDIUM_BYTES if self.shelves[1].limit != 0 => Some(1),
-            ..=Pool::LARGE_BYTES => Some(2),
-            _ => None,
+        if len_bytes <= Pool::SMALL_BYTES {
+            Some(0)
+        } else if len_bytes <= Pool::MEDIUM_BYTES && self.shelves[1].limit != 0 {
+            Some(1)
+        } else {
+            (len_bytes <= Pool::LARGE_BYTES).then_some(2)
         }
     }
 

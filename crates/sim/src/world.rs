@@ -61,6 +61,8 @@ pub(crate) struct Dialer {
     pub(crate) machine: Rc<RefCell<Machine>>,
     /// By core: its listeners.
     listeners: Vec<[u32; 2]>,
+    /// By connection: which core has it.
+    cores: RefCell<BTreeMap<usize, usize>>,
     rng: RefCell<Rng>,
 }
 
@@ -74,6 +76,7 @@ impl Dialer {
             Protocol::Iscsi => (self.listeners[core][0], address(3260)),
             Protocol::NvmeTcp => (self.listeners[core][1], address(4420)),
         };
+        self.cores.borrow_mut().insert(conn, core);
         let peer = address(10_000 + (conn % 50_000) as u16);
         let stream = Stream::new(conn, &self.machine, local, peer);
         self.machine.borrow_mut().knock(core, token, stream).then_some(conn)
@@ -149,6 +152,7 @@ impl World {
             dialer: Dialer {
                 machine: Rc::clone(&machine),
                 listeners: Vec::new(),
+                cores: RefCell::default(),
                 rng: RefCell::new(Rng::new(plan.seed, 3)),
             },
             shared,
@@ -340,7 +344,8 @@ impl World {
         self.clients.iter_mut().for_each(Client::reset);
         let end = begin + span;
         self.run_until(end)?;
-        let mut groups: BTreeMap<(bool, bool), Vec<(u64, String)>> = BTreeMap::new();
+        // Who shares a core has equal shares of it.
+        let mut groups: BTreeMap<(bool, bool, usize), Vec<(u64, String)>> = BTreeMap::new();
         let memories = self.plan.disks as usize;
         for client in self.good() {
             let waited = client.longest.max(client.oldest(end));
@@ -352,7 +357,10 @@ impl World {
                 let ms = waited.0 / 1_000_000;
                 return Err(format!("{} waited {ms} ms for an I/O in quiet times", client.name));
             }
-            let kind = (client.protocol == Protocol::Iscsi, client.unit >= memories);
+            let cores = self.dialer.cores.borrow();
+            let core = client.conns().last().and_then(|conn| cores.get(conn)).copied();
+            let iscsi = client.protocol == Protocol::Iscsi;
+            let kind = (iscsi, client.unit >= memories, core.unwrap_or_default());
             groups.entry(kind).or_default().push((client.completed, client.name.clone()));
         }
         for mut group in groups.into_values() {

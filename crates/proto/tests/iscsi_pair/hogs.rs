@@ -5,7 +5,7 @@ use proto::iscsi::pdu::{NO_TAG, NopOut};
 use proto::scsi::cdb;
 use proto::{Endpoint, Initiator, Outbox, Target};
 
-use crate::harness::{Pair, Setup, io, pattern};
+use crate::harness::{Pair, Setup, drain, io, pattern};
 use crate::raw::{Raw, Way};
 
 const MIB: u32 = 1 << 20;
@@ -90,7 +90,16 @@ fn good(setup: &Setup, pool: &Pool) -> Pair {
 
 /// Drives I/Os to their end; they may have to wait and be tried again.
 fn run_all(pair: &mut Pair, ios: Vec<Io>) -> Vec<Done> {
-    let (count, mut ios) = (ios.len(), ios.into_iter());
+    let (count, ios) = (ios.len(), ios.into_iter());
+    run_on(pair, ios, count)
+}
+
+/// Drives so many I/Os that were submitted.
+fn run_all_of(pair: &mut Pair, count: usize) -> Vec<Done> {
+    run_on(pair, Vec::new().into_iter(), count)
+}
+
+fn run_on(pair: &mut Pair, mut ios: std::vec::IntoIter<Io>, count: usize) -> Vec<Done> {
     for _ in 0..20_000 {
         while pair.initiator.room() != 0
             && let Some(io) = ios.next()
@@ -175,4 +184,32 @@ fn a_good_session_works_beside_those_that_hold_all_they_can() {
             assert!(setup.in_place || pair.served.seen.iter().any(|seen| seen.2 >= 256 << 10));
         }
     }
+}
+
+#[test]
+fn what_was_read_while_there_was_plenty_is_sent_when_there_is_little() {
+    let budget = Budget::new(128 << 20);
+    let pool = Pool::within(budget.clone());
+    // Parts of 256 KiB that go in PDUs of 128 KiB, so they are copied.
+    let setup = Setup { data_digest: true, ..Setup::default() };
+    let mut pair = good(&setup, &pool);
+    works(&mut pair, MIB, 4, 5);
+    for at in 0..4 {
+        pair.submit(io(Op::Read, at * u64::from(MIB), MIB, Some(Buf::new(MIB as usize).unwrap())));
+    }
+    let there = drain(&mut pair.out);
+    pair.served.end.receive(pair.now, &there, &mut pair.served.out).unwrap();
+    pair.served.take_requests();
+    assert!(pair.served.flying.iter().all(|io| io.len == 256 << 10));
+    let kept: Vec<_> = [Pool::LARGE_BYTES, Pool::MEDIUM_BYTES, 1]
+        .into_iter()
+        .flat_map(|len| std::iter::from_fn(|| pool.take(len)).collect::<Vec<_>>())
+        .collect();
+    for done in run_all_of(&mut pair, 4) {
+        assert_eq!(done.result, Ok(()));
+        let at = ((done.tag.0 ^ 0xabcd_0000_0000_0000) / u64::from(MIB)) as u32;
+        assert!(done.buf.unwrap()[..] == pattern(5 + u64::from(at), MIB as usize), "{at}");
+    }
+    kept.into_iter().for_each(|buf| pool.give(buf));
+    assert_eq!(pool.lent(), [0, 0]);
 }

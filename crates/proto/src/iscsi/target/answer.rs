@@ -17,6 +17,9 @@ const CHECK_CONDITION: u8 = 0x02;
 const BUSY: u8 = 0x08;
 const TASK_SET_FULL: u8 = 0x28;
 
+/// Data that has to be copied goes in pieces of so much when there is little room.
+const COPIED_BYTES: u32 = 4096;
+
 /// Where data to be sent lies.
 enum Source<'a> {
     /// In the memory of the unit of this LUN, from this byte on.
@@ -83,9 +86,14 @@ impl IscsiTarget {
         let Some(buf) = done.buf else {
             return debug_assert!(false, "a read comes back with its buffer");
         };
-        task.flying.lower(1);
         let len = task.part_len(part, Some(&buf));
         let mut flow = task.flow;
+        let one = len <= self.params.send_max && len <= flow.burst_left && len.is_multiple_of(4);
+        if !one && !out.has_room(self.row_bytes(len)) {
+            let done = Done { buf: Some(buf), ..done };
+            return self.send_what_fits(slot, done, out);
+        }
+        self.tasks[slot].flying.lower(1);
         let whole = sent + len == flow.len;
         if whole {
             // The place in the window is free before the status says so.
@@ -99,6 +107,42 @@ impl IscsiTarget {
         self.read_on(slot, out);
         if !self.held.is_empty() {
             self.send_held(slot, out);
+        }
+    }
+
+    /// Sends as much of a part of a read, which has to be copied, as there is room for. The rest
+    /// waits like a part that came too early.
+    #[cold]
+    fn send_what_fits(&mut self, slot: u16, mut done: Done, out: &mut Outbox) {
+        let begin = u32::from((done.tag.0 >> 16) as u16) * PART_BYTES;
+        let end = begin + self.tasks[slot].part_len((begin / PART_BYTES) as u16, done.buf.as_ref());
+        let Some(buf) = done.buf.take() else { return };
+        loop {
+            let mut flow = self.tasks[slot].flow;
+            let len = (end - flow.sent).min(COPIED_BYTES);
+            if !out.has_room(self.row_bytes(len)) {
+                self.held.push(Done { buf: Some(buf), ..done });
+                return self.starve(slot);
+            }
+            let ends = flow.sent + len == end;
+            let whole = ends && end == flow.len;
+            self.tasks[slot].flying -= u16::from(ends);
+            if whole {
+                self.release(slot);
+            }
+            let from = (flow.sent - begin) as usize;
+            self.send_data(&mut flow, Source::Bytes(&buf[from..from + len as usize]), len, out);
+            if !whole {
+                self.tasks[slot].flow = flow;
+            }
+            if ends {
+                out.give(buf);
+                if !whole {
+                    self.read_on(slot, out);
+                    self.send_held(slot, out);
+                }
+                return;
+            }
         }
     }
 
@@ -134,12 +178,20 @@ impl IscsiTarget {
 
     /// Sends the part of a read that came too early and is now next.
     #[cold]
-    fn send_held(&mut self, slot: u16, out: &mut Outbox) {
-        let part = self.tasks[slot].flow.sent / PART_BYTES;
-        let name = part << 16 | u32::from(slot);
-        if let Some(at) = self.held.iter().position(|done| done.tag.0 as u32 == name) {
+    pub(super) fn send_held(&mut self, slot: u16, out: &mut Outbox) {
+        let sent = self.tasks[slot].flow.sent;
+        let next = |done: &Done| {
+            let part = (done.tag.0 >> 16) as u16;
+            let begin = u32::from(part) * PART_BYTES;
+            let end = begin + self.tasks[slot].part_len(part, done.buf.as_ref());
+            done.tag.0 as u16 == slot && begin <= sent && sent < end
+        };
+        if let Some(at) = self.held.iter().position(next) {
             let done = self.held.swap_remove(at);
-            self.read_came(slot, done, out);
+            if u32::from((done.tag.0 >> 16) as u16) * PART_BYTES == sent {
+                return self.read_came(slot, done, out);
+            }
+            self.send_what_fits(slot, done, out);
         }
     }
 

@@ -133,9 +133,12 @@ impl IscsiTarget {
 
     /// How much of the outbox a read of memory of `len` bytes takes.
     #[inline(always)]
-    fn row_bytes(&self, len: u32) -> usize {
+    pub(super) fn row_bytes(&self, len: u32) -> usize {
         let Params { send_max, max_burst, data_digest, .. } = self.params;
         let part = send_max.min(max_burst).min(len).max(1);
+        if len == part && len as usize + HEADERS_BYTES < Outbox::BY_REFERENCE_BYTES {
+            return len as usize + HEADERS_BYTES;
+        }
         if data_digest && part as usize + HEADERS_BYTES > Pool::SMALL_BYTES {
             // Data and digest lie in a row.
             return Pool::LARGE_BYTES;

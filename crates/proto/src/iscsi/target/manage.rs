@@ -261,7 +261,15 @@ impl IscsiTarget {
         for _ in 0..self.starving.len() {
             let Some(slot) = self.starving.pop_front() else { return };
             match self.tasks[slot].state {
-                State::Reading => self.read_on(slot, out),
+                State::Reading => {
+                    if !self.held.is_empty() {
+                        self.send_held(slot, out);
+                    }
+                    // It may have ended by that, and then it has no slot.
+                    if self.tasks[slot].state == State::Reading && !self.starving.contains(&slot) {
+                        self.read_on(slot, out);
+                    }
+                }
                 State::Working => self.work_on(slot, out),
                 _ => self.solicit(slot, out),
             }

@@ -421,7 +421,9 @@ impl Target for IscsiTarget {
 
     fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
         let before = self.status;
-        self.reckon(out);
+        if self.affordable != u32::MAX {
+            self.reckon(out);
+        }
         self.completed(done, out);
         if self.status != before {
             out.stamp(self.status.wrapping_sub(1));
