@@ -33,6 +33,8 @@ pub(crate) enum Mischief {
 /// A client: one session or association with one unit.
 pub(crate) struct Client {
     pub(crate) name: String,
+    /// Which host it is on.
+    host: u8,
     pub(crate) protocol: Protocol,
     pub(crate) unit: usize,
     pub(crate) region: Region,
@@ -80,6 +82,7 @@ struct Pending {
 /// What a client is.
 pub(crate) struct Shape {
     pub(crate) name: String,
+    pub(crate) host: u8,
     pub(crate) protocol: Protocol,
     pub(crate) unit: usize,
     pub(crate) mischief: Mischief,
@@ -93,6 +96,7 @@ impl Client {
         let begins = Nanos(rng.below(20_000_000));
         Client {
             name: shape.name,
+            host: shape.host,
             protocol: shape.protocol,
             unit: shape.unit,
             region,
@@ -210,7 +214,7 @@ impl Client {
     }
 
     fn begin(&mut self, dialer: &Dialer, now: Nanos) {
-        let Some(conn) = dialer.dial(self.protocol) else {
+        let Some(conn) = dialer.dial(self.protocol, self.host) else {
             self.state = State::Away(now + Nanos(BACK_OFF.1));
             return;
         };
@@ -271,7 +275,7 @@ impl Client {
                 }
                 let Some(association) = admin.end.ready() else { return Ok(()) };
                 let now = dialer.machine.borrow().net.now;
-                let conn = dialer.dial(Protocol::NvmeTcp).ok_or("nobody listens")?;
+                let conn = dialer.dial(Protocol::NvmeTcp, self.host).ok_or("nobody listens")?;
                 let end = NvmeQueue::new(&config, association, 1, now);
                 let mut link = Link::new(end, &self.pool, conn);
                 link.take(&mut dialer.machine.borrow_mut().net)?;

@@ -25,9 +25,10 @@ pub use crate::shrink::shrink;
 pub use crate::world::{Report, World};
 
 /// Runs the world of a plan with a mistake planted, or none; what went wrong, if anything did.
-pub fn run(plan: &Plan, plant: Option<block::Plant>) -> Result<Report, String> {
+/// `say` gets what the server logs.
+pub fn run(plan: &Plan, plant: Option<block::Plant>, say: fn(&str)) -> Result<Report, String> {
     block::plant(plant);
-    let result = World::new(plan).run();
+    let result = World::new(plan, serve::Log::new(say)).run();
     block::plant(None);
     result
 }

@@ -56,7 +56,11 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Job, String> {
 
 /// Runs a world; a panic in it is a failure of it.
 fn run(plan: &Plan, plant: Option<Plant>) -> Result<Report, String> {
-    let run = || sim::run(plan, plant);
+    run_saying(plan, plant, |_| {})
+}
+
+fn run_saying(plan: &Plan, plant: Option<Plant>, say: fn(&str)) -> Result<Report, String> {
+    let run = || sim::run(plan, plant, say);
     let result = catch_unwind(AssertUnwindSafe(run));
     result.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -66,7 +70,7 @@ fn run(plan: &Plan, plant: Option<Plant>) -> Result<Report, String> {
 }
 
 fn one(plan: &Plan, plant: Option<Plant>) -> ExitCode {
-    match run(plan, plant) {
+    match run_saying(plan, plant, |line| println!("  server: {line}")) {
         Ok(report) => {
             println!("{plan}\nall holds: {report:?}");
             ExitCode::SUCCESS

@@ -11,14 +11,15 @@ pub(crate) struct Raw {
     protocol: Protocol,
     /// It says something.
     speaks: bool,
+    host: u8,
     conns: Vec<usize>,
     next: Nanos,
     rng: Rng,
 }
 
 impl Raw {
-    pub(crate) fn new(protocol: Protocol, speaks: bool, rng: Rng) -> Raw {
-        Raw { protocol, speaks, conns: Vec::new(), next: Nanos(0), rng }
+    pub(crate) fn new(protocol: Protocol, speaks: bool, host: u8, rng: Rng) -> Raw {
+        Raw { protocol, speaks, host, conns: Vec::new(), next: Nanos(0), rng }
     }
 
     pub(crate) fn wake(&self) -> Nanos {
@@ -33,7 +34,7 @@ impl Raw {
         }
         self.next = now + Nanos(1_000_000 + self.rng.below(200_000_000));
         if self.conns.len() < 12
-            && let Some(conn) = dialer.dial(self.protocol)
+            && let Some(conn) = dialer.dial(self.protocol, self.host)
         {
             self.conns.push(conn);
         }

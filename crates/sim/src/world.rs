@@ -36,6 +36,9 @@ const STEPS_MAX: u32 = 20_000;
 /// The unit that faults of volumes strike, if it is not memory.
 const SICK: usize = 0;
 
+/// Where those come from that do not mean well.
+pub(crate) const BAD_HOST: u8 = 200;
+
 /// Names that no flipped bit makes of each other.
 const NAMES: [&str; 9] =
     ["ash", "birch", "cedar", "dogwood", "elderberry", "fir", "ginkgo-tree", "hazel", "ironwood"];
@@ -67,8 +70,8 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// A new connection to a core by chance.
-    pub(crate) fn dial(&self, protocol: Protocol) -> Option<usize> {
+    /// A new connection of this host to a core by chance.
+    pub(crate) fn dial(&self, protocol: Protocol, host: u8) -> Option<usize> {
         let core = self.rng.borrow_mut().below(self.listeners.len() as u64) as usize;
         let conn = self.machine.borrow_mut().net.connect();
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
@@ -77,7 +80,7 @@ impl Dialer {
             Protocol::NvmeTcp => (self.listeners[core][1], address(4420)),
         };
         self.cores.borrow_mut().insert(conn, core);
-        let peer = address(10_000 + (conn % 50_000) as u16);
+        let peer = SocketAddr::from(([192, 0, 2, host], 10_000 + (conn % 50_000) as u16));
         let stream = Stream::new(conn, &self.machine, local, peer);
         self.machine.borrow_mut().knock(core, token, stream).then_some(conn)
     }
@@ -121,8 +124,8 @@ pub struct World {
 }
 
 impl World {
-    /// Builds the world of a plan.
-    pub fn new(plan: &Plan) -> World {
+    /// Builds the world of a plan, whose server says what it has to say to `log`.
+    pub fn new(plan: &Plan, log: Log) -> World {
         let mut rng = Rng::new(plan.seed, 1);
         let units = (plan.disks + plan.memories + 1).min(NAMES.len() as u64) as usize;
         let crowd = (plan.iscsi + plan.nvme).div_ceil(units as u64 - 1).max(plan.hostile).max(1);
@@ -144,7 +147,7 @@ impl World {
         let memories: Vec<Option<Memory>> = (0..units).map(memory).collect();
         let config = config(plan, geometry, &memories);
         let protocols = Protocols::new(&config, &config.nvme_tcp).expect("names are good");
-        let shared = Shared::new(protocols, &config, Log::new(|_| {}));
+        let shared = Shared::new(protocols, &config, log);
         let shared = Arc::new(shared.expect("there is memory enough"));
         let free_at = Rc::new(RefCell::new(vec![Nanos(0); plan.cores as usize]));
         let mut world = World {
@@ -220,7 +223,7 @@ impl World {
                 3 => Mischief::Flood,
                 speaks => {
                     let rng = Rng::new(plan.seed, 500 + index);
-                    self.raws.push(Raw::new(protocol, speaks == 4, rng));
+                    self.raws.push(Raw::new(protocol, speaks == 4, BAD_HOST, rng));
                     continue;
                 }
             };
@@ -234,7 +237,8 @@ impl World {
             let region = Region::new(first, REGION_BLOCKS, (index as u64 + 1) << 40);
             let blocks = blocks.min(256 / depth);
             let (depth, digests) = (depth as usize, plan.digests);
-            let shape = Shape { name, protocol, unit, mischief, depth, blocks, digests };
+            let host = if mischief == Mischief::None { index as u8 } else { BAD_HOST };
+            let shape = Shape { name, host, protocol, unit, mischief, depth, blocks, digests };
             let rng = Rng::new(plan.seed, 1000 + index as u64);
             let mut client = Client::new(shape, region, &pool, rng);
             client.set_pace(Nanos::from_millis(20), depth);
