@@ -9,6 +9,7 @@ mod miri;
 mod perf;
 mod prepush;
 mod process;
+mod sim;
 mod test;
 mod tidy;
 
@@ -25,6 +26,11 @@ usage: cargo xtask COMMAND
   kernel    let the Linux kernel of a virtual machine use our target over both protocols
               --no-install       as above
   miri      let Miri run what is unsafe and makes no system calls, where it is installed
+  sim       whole servers in virtual time, from seeds
+              --seeds N          worlds (default 10000)
+              --from S           first seed (default 0)
+              --plants           plant each known mistake and look whether it is found
+              'seed=7 cores=1 …' one world, as a failure prints it
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
   perf      measure beside the peers and write a page to docs/perf
               [ROW…]             rows to measure (default all; `--list` names them)
@@ -45,6 +51,7 @@ fn main() -> ExitCode {
         "test" => test::main(rest),
         "kernel" => kernel::main(rest),
         "miri" => miri::main(rest),
+        "sim" => sim::main(rest),
         "prepush" => prepush::main(rest),
         "perf" => perf::main(rest),
         _ => {

@@ -28,9 +28,14 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The number.
+    /// For the end of `main`.
     pub fn code(self) -> ExitCode {
-        ExitCode::from(match self {
+        ExitCode::from(self.number())
+    }
+
+    /// The number.
+    pub fn number(self) -> u8 {
+        match self {
             Exit::Good => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
@@ -39,7 +44,7 @@ impl Exit {
             Exit::Mismatch => 5,
             Exit::Partial => 6,
             Exit::Interrupted => 130,
-        })
+        }
     }
 
     /// Of two, the one that says more.

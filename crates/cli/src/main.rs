@@ -37,6 +37,7 @@ mod typed;
 use crate::args::{Args, Command};
 
 fn main() -> std::process::ExitCode {
+    raise_file_limit();
     match typed::parse().map_err(anyhow::Error::from).and_then(run) {
         Ok(exit) => exit.code(),
         Err(error) => {
@@ -44,6 +45,16 @@ fn main() -> std::process::ExitCode {
             exit::of_error(&error).code()
         }
     }
+}
+
+/// Sessions are files: the soft limit, usually 1,024 for the sake of programs that use `select`,
+/// becomes the hard one.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where it is refused, what is short says so itself.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 fn run(args: Args) -> anyhow::Result<exit::Exit> {

@@ -84,6 +84,10 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         limits,
     };
     let server = Server::start(config, Log::new(|line| note(format_args!("drumfire: {line}"))))?;
+    server.on_failure(|why| {
+        note(format_args!("drumfire: {why}: the server ends"));
+        std::process::exit(Exit::Failed.number().into());
+    });
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
     print(&format!("ready {}\n", iscsi.chain(nvme_tcp).collect::<Vec<_>>().join(" ")))?;

@@ -91,8 +91,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Calls `tell` with the reason as soon as a core cannot serve any more, on whatever thread. The
-    /// others go on until the server is dropped.
+    /// Calls `tell` with the reason as soon as a core cannot serve any more, on whatever thread.
+    /// The others go on until the server is dropped.
     pub fn on_failure(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         self.shared.on_failure(Box::new(tell));
     }

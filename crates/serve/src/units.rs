@@ -228,3 +228,117 @@ impl Way {
         }
     }
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use block::{Geometry, Op, Tag};
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    /// What happens to the lanes of a unit.
+    #[derive(Clone, Default)]
+    struct Script(Rc<RefCell<State>>);
+
+    #[derive(Default)]
+    struct State {
+        refuses: bool,
+        is_open: bool,
+        broken: Option<&'static str>,
+        begun: u32,
+        held: Vec<Io>,
+    }
+
+    struct Scripted(Script);
+
+    impl Lane for Scripted {
+        fn geometry(&self) -> Geometry {
+            Geometry::new(4096, 512)
+        }
+
+        fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+            self.0.0.borrow_mut().held.extend(ios.drain(..));
+        }
+
+        fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
+            let mut state = self.0.0.borrow_mut();
+            if state.broken.is_some() {
+                let lost = |io: Io| Done {
+                    tag: io.tag,
+                    result: Err(Fault::Disconnected),
+                    cause: Cause::NONE,
+                    buf: None,
+                };
+                done.extend(state.held.drain(..).map(lost));
+            }
+        }
+
+        fn wake(&self) -> Option<Nanos> {
+            None
+        }
+
+        fn is_open(&self) -> bool {
+            self.0.0.borrow().is_open
+        }
+
+        fn broken(&self) -> Option<&str> {
+            self.0.0.borrow().broken
+        }
+    }
+
+    impl LaneSource<()> for Script {
+        fn begin(&self, _: usize, (): &()) -> Result<Box<dyn Lane>, String> {
+            self.0.borrow_mut().begun += 1;
+            match self.0.borrow().refuses {
+                true => Err("refused".to_owned()),
+                false => Ok(Box::new(Scripted(self.clone()))),
+            }
+        }
+    }
+
+    fn io() -> Io {
+        Io { tag: Tag(1), op: Op::Flush, fua: false, len: 0, offset: 0, buf: None }
+    }
+
+    /// One I/O at a time of so many milliseconds; how many were answered.
+    fn ask(units: &mut Units<()>, ms: u64) -> usize {
+        units.take(0, io());
+        units.drive(0, &(), Nanos::from_millis(ms));
+        units.done.drain(..).count()
+    }
+
+    #[test]
+    fn what_refuses_is_left_alone_for_longer_and_longer() {
+        let script = Script::default();
+        script.0.borrow_mut().refuses = true;
+        let mut units = Units::new(1, Box::new(script.clone()));
+        for ms in 0..1000 {
+            assert_eq!(ask(&mut units, ms), 1, "it fails at once");
+        }
+        assert_eq!(script.0.borrow().begun, 3, "at 0, 250 and 750 ms");
+        assert_eq!(units.troubles.len(), 3);
+        let second = &units.troubles[1].1;
+        assert!(second.starts_with("refused; I/Os fail for 0.5 s"), "{second}");
+        assert!(!units.has_busy());
+    }
+
+    #[test]
+    fn ios_wait_for_a_volume_that_opens_and_fail_when_it_never_does() {
+        let script = Script::default();
+        let mut units = Units::new(1, Box::new(script.clone()));
+        assert_eq!(ask(&mut units, 0) + ask(&mut units, 1), 0);
+        assert_eq!(units.next_busy(), Some(0));
+        script.0.borrow_mut().is_open = true;
+        units.drive(0, &(), Nanos::from_millis(2));
+        assert_eq!((script.0.borrow().held.len(), units.busy_count()), (2, 1));
+        // The other end goes, and what was there is answered. The next I/O opens it anew.
+        script.0.borrow_mut().broken = Some("gone");
+        units.drive(0, &(), Nanos::from_millis(3));
+        assert_eq!(units.done.drain(..).count(), 2);
+        *script.0.borrow_mut() = State { begun: 1, ..State::default() };
+        assert_eq!(ask(&mut units, 200), 1, "too soon");
+        assert_eq!(ask(&mut units, 253), 0);
+        assert_eq!(script.0.borrow().begun, 2);
+        assert_eq!(ask(&mut units, 30_000), 2, "20 s are enough");
+    }
+}

@@ -49,7 +49,7 @@ pub(crate) fn target_name(unit: usize) -> String {
 }
 
 /// What came of a world in which nothing went wrong.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// I/Os that clients finished.
     pub ios: u64,

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{self, Outcome, Show};
 use crate::target_folder;
-use crate::{kernel, miri};
+use crate::{kernel, miri, sim};
 use tally::Tally;
 
 /// A fresh machine compiles all dependencies in a few minutes, one that others keep busy in several
@@ -55,6 +55,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     let built = step("build", &build);
     step("unit", &unit);
     step("miri", &miri::test);
+    step("sim", &sim::test);
     step("system", &|| if built { system() } else { Ok(no_binary()) });
     step("kernel", &|| if built { kernel::test(options.install) } else { Ok(no_binary()) });
     step("fuzz", &|| fuzz::smoke(options.fuzz_seconds));

@@ -1,0 +1,69 @@
+//! Worlds that once failed, and a few of all. Many more run by `cargo xtask sim`.
+#![forbid(unsafe_code)]
+
+use block::Plant;
+use sim::{Plan, run, shrink};
+
+fn holds(world: &str) {
+    let plan: Plan = world.parse().unwrap();
+    if let Err(why) = run(&plan, None, |line| println!("server: {line}")) {
+        panic!("{why}\n  cargo xtask sim '{plan}'");
+    }
+}
+
+/// Fails with the mistake, and holds without it.
+fn finds(plant: Plant, world: &str) {
+    holds(world);
+    let plan: Plan = world.parse().unwrap();
+    assert!(run(&plan, Some(plant), |_| {}).is_err(), "{plant:?} is not found");
+}
+
+#[test]
+fn the_first_worlds_hold() {
+    (0..25).for_each(|seed| holds(&Plan::of_seed(seed).to_string()));
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let plan = Plan::of_seed(7);
+    let [first, second] = [(); 2].map(|()| run(&plan, None, |_| {}).unwrap());
+    assert_eq!(first, second);
+}
+
+#[test]
+fn every_busy_unit_is_polled() {
+    finds(
+        Plant::PollFirstAndLast,
+        "seed=0 cores=1 disks=5 memories=0 iscsi=3 nvme=2 hostile=0 depth=4 blocks=8 buffers=64 \
+         memory=256 cut=0 digests=0 faults=",
+    );
+}
+
+#[test]
+fn every_socket_gets_a_buffer_in_turn() {
+    finds(
+        Plant::RefillLastFirst,
+        "seed=1 cores=1 disks=0 memories=1 iscsi=8 nvme=8 hostile=0 depth=16 blocks=16 buffers=2 \
+         memory=256 cut=0 digests=0 faults=",
+    );
+}
+
+#[test]
+fn a_volume_that_lets_nobody_in_holds_nobody_else_up() {
+    finds(
+        Plant::OpenInLoop,
+        "seed=1 cores=1 disks=1 memories=1 iscsi=2 nvme=2 hostile=0 depth=2 blocks=1 buffers=64 \
+         memory=256 cut=0 digests=0 faults=slow-open",
+    );
+}
+
+#[test]
+fn a_failing_world_is_made_smaller() {
+    let plan: Plan = "seed=3 cores=2 disks=4 memories=2 iscsi=3 nvme=3 hostile=2 depth=4 blocks=8 \
+                      buffers=8 memory=256 cut=100 digests=1 faults=reset,stall"
+        .parse()
+        .unwrap();
+    let small = shrink(&plan, |plan| run(plan, Some(Plant::PinBuffers), |_| {}));
+    assert!(small.faults.is_empty() && small.cores == 1 && !small.digests, "{small}");
+    assert!(run(&small, Some(Plant::PinBuffers), |_| {}).is_err());
+}

@@ -1,0 +1,51 @@
+//! Whole servers in virtual time: `cargo xtask sim`.
+//!
+//! Worlds of many seeds, one world by the line that a failure prints, or mistakes that are planted
+//! to see whether they are found. The simulator itself is the package `drumfire-sim`.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::process::{self, Outcome, Show};
+use crate::test::tally::Tally;
+
+/// Worlds of one run of all tests.
+const SEEDS: &str = "10000";
+/// Each planted mistake is to be found in so many.
+const PLANT_SEEDS: &str = "1000";
+/// The build, and a minute or two of worlds on two cores.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Who asks for more seeds waits for as long as these take.
+const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Runs what `args` ask for. True when all holds.
+pub fn main(args: &[String]) -> Result<bool> {
+    if args.iter().any(|arg| arg == "--help") {
+        bail!("sim takes --seeds N, --from S, --threads N, --plants, --plant NAME, or a world");
+    }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    Ok(run(&args, LONG)?.success())
+}
+
+/// Worlds of many seeds hold, and each planted mistake is found.
+pub fn test() -> Result<Tally> {
+    let mut tally = Tally::default();
+    let jobs = [&["--seeds", SEEDS][..], &["--plants", "--seeds", PLANT_SEEDS]];
+    for args in jobs {
+        let outcome = run(args, LIMIT)?;
+        match outcome.success() {
+            true => tally.passed += 1,
+            false => tally.failed.push(format!("sim {}: {}", args.join(" "), outcome.ending())),
+        }
+    }
+    Ok(tally)
+}
+
+fn run(args: &[&str], limit: Duration) -> Result<Outcome> {
+    let mut command = Command::new("cargo");
+    command.args(["run", "--quiet", "--profile", "sim", "-p", "drumfire-sim", "--"]);
+    command.args(args).current_dir(crate::root());
+    process::run(&mut command, limit, Show::Lines)
+}
