@@ -42,9 +42,7 @@ impl Drumfire {
     /// A call of it, arguments separated by blanks, started in `folder`.
     pub fn command(&self, folder: &Path, args: &str) -> Command {
         let mut command = Command::new(&self.0);
-        command.args(args.split_whitespace()).current_dir(folder);
-        // Not among what the user keeps.
-        command.env("XDG_STATE_HOME", std::env::temp_dir().join("drumfire-test-state"));
+        settle(&mut command, folder, args);
         command
     }
 
@@ -67,13 +65,25 @@ impl Drumfire {
 
     /// Serves what these arguments say on these ports, for iSCSI and for NVMe/TCP; any for 0.
     pub fn serve_at(&self, [iscsi, nvme]: [u16; 2], args: &str) -> Served {
+        self.serve_by(Command::new(&self.0), [iscsi, nvme], args)
+    }
+
+    /// The same by a command that goes on to be the program.
+    pub fn serve_by(&self, mut by: Command, [iscsi, nvme]: [u16; 2], args: &str) -> Served {
         let args = format!("serve --iscsi 127.0.0.1:{iscsi} --nvme-tcp 127.0.0.1:{nvme} {args}");
-        let mut running = Running::start(&mut self.command(&std::env::temp_dir(), &args));
+        let mut running = Running::start(settle(&mut by, &std::env::temp_dir(), &args));
         let (port, nvme_port) = running.await_stdout(READY_LIMIT, |stdout| {
             Some((port(stdout, "iscsi=")?, port(stdout, "nvme-tcp=")?))
         });
         Served { running, port, nvme_port }
     }
+}
+
+/// Gives a call its arguments, and the folder where it starts.
+fn settle<'a>(command: &'a mut Command, folder: &Path, args: &str) -> &'a mut Command {
+    command.args(args.split_whitespace()).current_dir(folder);
+    // Not among what the user keeps.
+    command.env("XDG_STATE_HOME", std::env::temp_dir().join("drumfire-test-state"))
 }
 
 /// The file that was written last, of those that are there.

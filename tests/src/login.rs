@@ -30,6 +30,11 @@ impl Client {
         Client(stream)
     }
 
+    /// Waits for answers for so long only.
+    pub fn waits_for(&mut self, limit: Duration) {
+        self.0.set_read_timeout(Some(limit)).expect("a positive time-out");
+    }
+
     /// Sends bytes. Whether the peer takes them is its business.
     pub fn send(&mut self, bytes: &[u8]) -> bool {
         self.0.write_all(bytes).is_ok()
