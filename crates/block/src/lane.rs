@@ -26,6 +26,12 @@ pub trait Lane {
     /// has passed if something is finished already. `None` when only an event can bring news.
     fn wake(&self) -> Option<Nanos>;
 
+    /// Number of the only socket of its core whose events can bring this lane news, beside
+    /// [`wake`](Self::wake). `None` where any event may.
+    fn socket(&self) -> Option<u32> {
+        None
+    }
+
     /// Whether a read of at most [`Pool::LARGE_BYTES`](crate::Pool::LARGE_BYTES) may come without
     /// a buffer: its [`Done`] then brings one of the core's pool, and the owner gives it back.
     ///

@@ -9,6 +9,7 @@ use block::{Lane, Nanos, Pool};
 use os::{Core, SharedCompanion, SharedThread, SharedTime, Waker};
 use stats::Interval;
 
+use crate::agenda::{Agenda, step_all};
 use crate::handover::{Command, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Recorder;
@@ -204,6 +205,7 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
     }
     let mut seen = handover.asked();
     let (mut started, mut finished) = (false, false);
+    let mut agenda = Agenda::new(workers.len());
     let mut found = workers.iter().all(Worker::has_found);
     if found {
         handover.say_found();
@@ -218,7 +220,8 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
             started = true;
             workers.iter_mut().for_each(|worker| worker.start(core.now()));
         }
-        let wake = step_all(core, workers, order);
+        let wake = agenda.step(core, workers, order, &ready);
+        ready.clear();
         if order == Order::Fill {
             let filling = workers.iter().filter(|worker| worker.filling()).count();
             handover.say_filling(filling as u32);
@@ -237,27 +240,11 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
             handover.say_found();
         }
         core.turn(wake, &mut ready)?;
-        ready.clear();
     }
     workers.iter_mut().for_each(|worker| worker.hand_over_records(core.now(), true));
     drain(handover, core, workers)?;
     hand_over_rest(seat, core, workers);
     close(handover, core, workers)
-}
-
-/// A step of each worker, each with the time it has then: an I/O's latency ends when its worker
-/// gets to it.
-#[inline]
-fn step_all(core: &Core, workers: &mut [Worker], order: Order) -> Option<Nanos> {
-    let mut wake: Option<Nanos> = None;
-    for worker in workers {
-        let next = worker.step(core.now(), order);
-        wake = match (wake, next) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-    }
-    wake
 }
 
 #[cold]

@@ -5,6 +5,7 @@
 //! [`RunResult`](stats::RunResult). Nothing here knows a protocol or a kind of volume.
 #![forbid(unsafe_code)]
 
+mod agenda;
 mod ceiling;
 mod content;
 mod engine;

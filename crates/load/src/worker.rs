@@ -265,6 +265,13 @@ impl Worker {
         sooner(self.lane.wake(), wake)
     }
 
+    /// The only socket whose events bring it news, beside the time that its last step returned;
+    /// `None` if others may.
+    #[inline]
+    pub(crate) fn socket(&self) -> Option<u32> {
+        self.lane.socket().filter(|_| self.plain && self.turn.is_none())
+    }
+
     /// Exchanges the interval that was recorded for an empty one.
     pub(crate) fn take_interval(&mut self, now: Nanos, empty: Box<Interval>) -> Box<Interval> {
         self.count_outstanding(now);

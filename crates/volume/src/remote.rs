@@ -343,6 +343,12 @@ impl<D: Dial> Lane for RemoteLane<D> {
         [deadline, again, attempt, look].into_iter().flatten().min()
     }
 
+    fn socket(&self) -> Option<u32> {
+        let up = self.is_open() && self.again.as_ref().is_none_or(|again| again.is_up());
+        let line = self.line.as_ref().filter(|_| up)?;
+        Some(line.link.socket.token().0)
+    }
+
     fn lends(&self) -> bool {
         true
     }

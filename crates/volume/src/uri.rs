@@ -277,8 +277,6 @@ mod test {
             ("iscsi://h/d/1", "target name"),
             ("iscsi://h/iqn.2026-11.x:d/99999", "LUN"),
             ("iscsi:///iqn.2026-11.x:d/1", "host is missing"),
-            ("iscsi://[::1/iqn.2026-11.x:d/1", "between [ and ]"),
-            ("iscsi://::1]:9/iqn.2026-11.x:d/1", "between [ and ]"),
             ("nvme+tcp://[::1]x:5/nqn.2026-11.x:d/1", "behind ] stands a port"),
             ("nvme+tcp://[::1]é/nqn.2026-11.x:d/1", "behind ] stands a port"),
             ("iscsi://h:x/iqn.2026-11.x:d/1", "not a port"),
