@@ -167,7 +167,14 @@ impl Outbox {
         // One row is for answers. What is copied may fill no more than half of each other.
         let rows = 2 + len / Outbox::ENDED_ROW_BYTES;
         let large = (len + SPARE_BYTES).div_ceil(Pool::LARGE_BYTES - Pool::SMALL_BYTES);
-        self.account.has_rows(large, 0) || self.account.promised_rows() >= rows
+        // Asking for large rows takes memory for them, which small ones may need more.
+        let few = len <= 2 * Pool::SMALL_BYTES && self.has_small_rows(rows);
+        few || self.account.has_rows(large, 0) || self.has_small_rows(rows)
+    }
+
+    fn has_small_rows(&self, count: usize) -> bool {
+        let more = count.saturating_sub(self.account.promised_rows());
+        more == 0 || self.account.has_rows(0, more)
     }
 
     /// The same for `count` pieces of at most `len` bytes each, every one of them in a row.
@@ -180,7 +187,7 @@ impl Outbox {
     /// The same for `count` headers, each with data by reference behind it: such data ends the row
     /// that its header stands in, or has the header moved to a small one.
     pub fn has_headers(&self, count: usize) -> bool {
-        self.account.has_rows(1, count) || self.account.promised_rows() >= 2 + count
+        self.account.has_rows(1, count) || self.has_small_rows(2 + count)
     }
 
     /// For how many buffers of `len_bytes` there is memory now.

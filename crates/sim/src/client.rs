@@ -28,6 +28,8 @@ pub(crate) enum Mischief {
     Mute(u64),
     /// Has as much under way as it can.
     Flood,
+    /// Is one of very many from one host, and does nothing.
+    Crowd,
 }
 
 /// A client: one session or association with one unit.
@@ -146,7 +148,7 @@ impl Client {
         };
         let idle = self.ios.iter().all(Option::is_none);
         let burst = (self.is_ready() && (idle || self.pace > Nanos(0))).then_some(self.next_burst);
-        let burst = burst.filter(|_| self.has_room());
+        let burst = burst.filter(|_| self.has_room() && self.mischief != Mischief::Crowd);
         let ends = ends.filter(|_| !self.is_deaf());
         ends.into_iter().chain(burst).min().map(|wake| wake.max(self.stopped))
     }
@@ -296,7 +298,7 @@ impl Client {
 
     /// Begins new I/Os.
     fn submit(&mut self, now: Nanos) {
-        if !self.is_ready() || now < self.next_burst {
+        if !self.is_ready() || now < self.next_burst || self.mischief == Mischief::Crowd {
             return;
         }
         let burst = if self.pace == Nanos(0) { self.depth } else { self.burst };

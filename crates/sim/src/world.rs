@@ -216,14 +216,21 @@ impl World {
             let name = format!("bad-{index}");
             let after = 2000 + rng.below(100_000);
             let protocol = [Protocol::Iscsi, Protocol::NvmeTcp][rng.below(2) as usize];
-            let mischief = match rng.below(6) {
+            let mischief = match rng.below(7) {
                 0 => Mischief::Flip(after),
                 1 => Mischief::Deaf(after),
                 2 => Mischief::Mute(after),
                 3 => Mischief::Flood,
+                4 => {
+                    let crowd = (0..places(&plan)).map(|n| format!("{name}-{n}"));
+                    shapes.extend(
+                        crowd.map(|name| (name, protocol, last, Mischief::Crowd, 1, 1)),
+                    );
+                    continue;
+                }
                 speaks => {
                     let rng = Rng::new(plan.seed, 500 + index);
-                    self.raws.push(Raw::new(protocol, speaks == 4, BAD_HOST, rng));
+                    self.raws.push(Raw::new(protocol, speaks == 5, BAD_HOST, rng));
                     continue;
                 }
             };
@@ -233,7 +240,7 @@ impl World {
             shapes.into_iter().enumerate()
         {
             let first = used[unit] * REGION_BLOCKS;
-            used[unit] += 1;
+            used[unit] += u64::from(mischief != Mischief::Crowd);
             let region = Region::new(first, REGION_BLOCKS, (index as u64 + 1) << 40);
             let blocks = blocks.min(256 / depth);
             let (depth, digests) = (depth as usize, plan.digests);
@@ -493,8 +500,20 @@ impl World {
         for core in 0..self.portals.len() {
             busy |= self.turn(core)?;
         }
+        self.check_memory()?;
         let violation = self.dialer.machine.borrow_mut().violations.drain(..).next();
         violation.map_or(Ok(busy), Err)
+    }
+
+    /// What is held is within the budget, and what is mapped is held.
+    fn check_memory(&self) -> Result<(), String> {
+        let budget = self.shared.budget();
+        let (held, limit) = (budget.held_bytes(), budget.limit_bytes());
+        let mapped = self.pools.iter().map(|pool| pool.mapped_bytes() as u64).sum::<u64>();
+        if held > limit || mapped > held {
+            return Err(format!("{mapped} bytes are mapped, {held} held, {limit} allowed"));
+        }
+        Ok(())
     }
 
     /// A core's turn, if it has something to do and has finished the one before.
@@ -604,6 +623,12 @@ impl World {
     }
 }
 
+/// Places for connections: twice as many as all clients need that mean well, and some for those of
+/// them whose end is not noticed yet. One host has half of them at most.
+fn places(plan: &Plan) -> usize {
+    2 * (plan.iscsi + 2 * plan.nvme) as usize + 16
+}
+
 /// The server's settings.
 fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> ServeConfig {
     let exports = memories.iter().enumerate().map(|(unit, memory)| Export {
@@ -623,6 +648,7 @@ fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> Serve
         cores: (0..plan.cores as usize).collect(),
         idle_cores: Vec::new(),
         limits: Limits {
+            connections: places(plan),
             half_open: 8,
             share_bytes: SHARE_BYTES,
             memory_bytes: Some((8 + 18 * plan.cores + plan.memory) << 20),
