@@ -233,9 +233,9 @@ impl NvmeTarget {
         }
         match (len as usize).div_ceil(Pool::LARGE_BYTES) {
             // What goes by reference ends the row that its header stands in.
-            1 => out.has_room(
-                BY_REFERENCE_BYTES as usize + Outbox::ENDED_ROW_BYTES + HEADERS_BYTES,
-            ),
+            1 => {
+                out.has_room(BY_REFERENCE_BYTES as usize + Outbox::ENDED_ROW_BYTES + HEADERS_BYTES)
+            }
             // The last part may be so short that it is copied.
             parts => out.has_headers(parts + 2),
         }
