@@ -146,6 +146,12 @@ impl Account {
         self.pool.0.borrow().has_share(self.index, bytes)
     }
 
+    /// Whether so many large rows and so many small ones can be taken now, within the account's
+    /// share. Rows that are taken next are there then.
+    pub fn has_rows(&self, large: usize, small: usize) -> bool {
+        self.pool.0.borrow_mut().has_rows(self.index, large, small)
+    }
+
     /// Whether it holds less than it is promised, so that nothing of its own will come back that
     /// it could wait for.
     pub fn is_in_need(&self) -> bool {

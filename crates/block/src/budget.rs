@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::plant::{Plant, planted};
+
 /// A limit in bytes, and how much of it is held. Clones share both.
 ///
 /// Each core's [`Pool`](crate::Pool) takes and gives back steps of
@@ -50,6 +52,7 @@ impl Budget {
     }
 
     fn take_up_to(&self, limit: u64, bytes: u64) -> bool {
+        let limit = if planted(Plant::HoldAll) { u64::MAX } else { limit };
         let more = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= limit);
         let order = Ordering::Relaxed;
         let taken = self.0.held_bytes.fetch_update(order, order, more).is_ok();
@@ -79,7 +82,7 @@ impl Budget {
     /// Bytes that may still be taken.
     #[inline]
     pub fn left_bytes(&self) -> u64 {
-        self.0.limit_bytes - self.held_bytes()
+        self.0.limit_bytes.saturating_sub(self.held_bytes())
     }
 
     /// Bytes that may still be taken beyond what newcomers are promised, in whole steps.

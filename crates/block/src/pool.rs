@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::account::{Account, Claim, Ledger, of_lender};
 use crate::buf::NOBODY;
+use crate::plant::{Plant, planted};
 use crate::{Arena, Budget, Buf, Nanos};
 
 /// One core's stock of buffers in three sizes, last in first out, so the warm one is lent next.
@@ -213,11 +214,38 @@ impl Stock {
         !self.ledger.is_fair(account) || self.is_within_share(account, bytes, Claim::Receive)
     }
 
+    /// Whether an account may hold so many large rows and small ones more, and they are there: what
+    /// they need of the budget is taken.
+    pub(crate) fn has_rows(&mut self, account: u32, large: usize, small: usize) -> bool {
+        if !self.ledger.is_fair(account) {
+            return true;
+        }
+        // The share shrinks with each that is taken. One small row more is for short answers.
+        let bytes = large * Pool::LARGE_BYTES + (small + 1) * Pool::SMALL_BYTES;
+        let held = self.ledger.held_bytes(account) + bytes;
+        let within = held as u64 <= self.free_bytes().saturating_sub(bytes as u64) / SHARE;
+        within && self.cover(2, large) && self.cover(0, small)
+    }
+
+    /// Sees to it that so many buffers of a shelf may be lent. False where that cannot be.
+    #[inline]
+    fn cover(&mut self, at: usize, count: usize) -> bool {
+        let shelf = &mut self.shelves[at];
+        while shelf.room() < count {
+            if !shelf.grow(&self.budget, false) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Whether an account may hold so many bytes more.
     fn is_within_share(&self, account: u32, bytes: usize, claim: Claim) -> bool {
         let held = self.ledger.held_bytes(account) + bytes;
         let rows = || self.ledger.excess_row_bytes(account) + bytes <= Account::ROWS_BYTES;
-        held as u64 <= self.share_bytes() || claim == Claim::Row && rows()
+        held as u64 <= self.share_bytes()
+            || claim == Claim::Row && rows()
+            || planted(Plant::HoldAll)
     }
 
     /// What a fair account may hold: a part of what is free now.

@@ -154,8 +154,9 @@ impl Outbox {
         self.account.pool().give(buf);
     }
 
-    /// Whether `len` bytes can be appended, and some short answers besides. What is to be copied
-    /// asks before, so that it can wait; answers that cannot wait do not.
+    /// Whether `len` bytes can be appended, in pieces that are no longer than a small buffer, and
+    /// some short answers besides. What is to be copied asks before, so that it can wait; answers
+    /// that cannot wait do not.
     #[inline]
     pub fn has_room(&self, len: usize) -> bool {
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
@@ -165,7 +166,28 @@ impl Outbox {
     fn can_grow(&self, len: usize) -> bool {
         // One row is for answers. What is copied may fill no more than half of each other.
         let rows = 2 + len / Outbox::ENDED_ROW_BYTES;
-        self.account.has_share(Pool::LARGE_BYTES) || self.account.promised_rows() >= rows
+        let large = (len + SPARE_BYTES).div_ceil(Pool::LARGE_BYTES - Pool::SMALL_BYTES);
+        // Asking for large rows takes memory for them, which small ones may need more.
+        let few = len <= 2 * Pool::SMALL_BYTES && self.has_small_rows(rows);
+        few || self.account.has_rows(large, 0) || self.has_small_rows(rows)
+    }
+
+    fn has_small_rows(&self, count: usize) -> bool {
+        let more = count.saturating_sub(self.account.promised_rows());
+        more == 0 || self.account.has_rows(0, more)
+    }
+
+    /// The same for `count` pieces of at most `len` bytes each, every one of them in a row.
+    pub fn has_rows(&self, count: usize, len: usize) -> bool {
+        let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
+        let large = || count.div_ceil(Pool::LARGE_BYTES / len.clamp(1, Pool::LARGE_BYTES));
+        free >= count * len + SPARE_BYTES || self.account.has_rows(large(), 0)
+    }
+
+    /// The same for `count` headers, each with data by reference behind it: such data ends the row
+    /// that its header stands in, or has the header moved to a small one.
+    pub fn has_headers(&self, count: usize) -> bool {
+        self.account.has_rows(1, count) || self.has_small_rows(2 + count)
     }
 
     /// For how many buffers of `len_bytes` there is memory now.

@@ -9,6 +9,9 @@ use crate::hosts::Seat;
 /// A peer that reads nothing is given so long to take our last words.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
+/// Why a connection ends whose answers found no room.
+const NO_MEMORY: &str = "no memory for its answers: raise --memory";
+
 /// A connection of one core.
 pub(crate) struct Connection<S> {
     pub(crate) socket: S,
@@ -31,6 +34,8 @@ pub(crate) struct Connection<S> {
     /// When the connection is over, whether the peer took our last words or not.
     farewell: Option<Nanos>,
     gone: bool,
+    /// Why it ended, until that is told.
+    why: Option<String>,
 }
 
 /// What became of a connection.
@@ -65,6 +70,7 @@ impl<S: ReactorSocket> Connection<S> {
             _seat: seat,
             farewell: None,
             gone: false,
+            why: None,
         }
     }
 
@@ -120,9 +126,11 @@ impl<S: ReactorSocket> Connection<S> {
             self.end.drained(&mut self.out);
             again = !self.out.is_empty() || !self.end.requests().is_empty();
         }
-        if self.out.len_bytes() > unread_limit || self.out.failed() {
+        let unread = self.out.len_bytes() > unread_limit;
+        if unread || self.out.failed() {
             self.leave();
-            return self.over(Some("it does not read its answers".to_owned()));
+            let why = if unread { "it does not read its answers" } else { NO_MEMORY };
+            return self.over(Some(why.to_owned()));
         }
         if self.end.finished() {
             self.say_farewell(now);
@@ -148,7 +156,8 @@ impl<S: ReactorSocket> Connection<S> {
     }
 
     /// Over at once, or as soon as the volumes gave everything back.
-    fn over(&self, why: Option<String>) -> Outcome {
-        if self.under_way == 0 { Outcome::Over(why) } else { Outcome::Open }
+    fn over(&mut self, why: Option<String>) -> Outcome {
+        self.why = self.why.take().or(why);
+        if self.under_way == 0 { Outcome::Over(self.why.take()) } else { Outcome::Open }
     }
 }

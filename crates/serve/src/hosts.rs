@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use block::{Plant, planted};
+
 /// Places for connections, by address. Locked when a connection comes or goes, never for an I/O.
 #[derive(Debug)]
 pub(crate) struct Hosts {
@@ -68,7 +70,8 @@ impl Hosts {
         }
         let own = taken.by_address.get(&address).copied().unwrap_or(0);
         let left_by_others = self.limit - (taken.all - own);
-        if own != 0 && (own >= left_by_others / 2 || own >= affordable) {
+        let is_full = own >= left_by_others / 2 || own >= affordable;
+        if own != 0 && is_full && !planted(Plant::OneHostTakesAll) {
             return Err(Full::Host(own));
         }
         taken.by_address.insert(address, own + 1);

@@ -1,5 +1,7 @@
 //! Clients that mean well, and those that do not but speak the protocol.
 
+use std::cell::Cell;
+
 use block::{Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
 use proto::iscsi::{InitiatorConfig, IscsiInitiator};
 use proto::nvme::{NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
@@ -28,6 +30,8 @@ pub(crate) enum Mischief {
     Mute(u64),
     /// Has as much under way as it can.
     Flood,
+    /// Is one of very many from one host, and does nothing.
+    Crowd,
 }
 
 /// A client: one session or association with one unit.
@@ -51,7 +55,9 @@ pub(crate) struct Client {
     /// Something has happened to it or its connections.
     pub(crate) disturbed: bool,
     /// It stands still until then.
-    pub(crate) stopped: Nanos,
+    stopped: Nanos,
+    /// What `wake` said, until it does something or something is done to it.
+    next_wake: Cell<Option<Option<Nanos>>>,
     ios: Vec<Option<Pending>>,
     pool: Pool,
     rng: Rng,
@@ -110,6 +116,7 @@ impl Client {
             state: State::Away(begins),
             disturbed: false,
             stopped: Nanos(0),
+            next_wake: Cell::new(None),
             ios: (0..shape.depth).map(|_| None).collect(),
             pool: pool.clone(),
             rng,
@@ -126,7 +133,7 @@ impl Client {
         if net.now < self.stopped {
             return false;
         }
-        let comes = self.conns().into_iter().any(|conn| {
+        let comes = self.conns().any(|conn| {
             let reads = !self.is_deaf();
             (reads && net.available(conn, Side::Client) > 0)
                 || net.ended(conn, Side::Client).is_some()
@@ -136,6 +143,12 @@ impl Client {
 
     /// When it wants to do something without news.
     pub(crate) fn wake(&self) -> Option<Nanos> {
+        let wake = self.next_wake.get().unwrap_or_else(|| self.find_wake());
+        self.next_wake.set(Some(wake));
+        wake
+    }
+
+    fn find_wake(&self) -> Option<Nanos> {
         let ends = match &self.state {
             State::Away(until) => return Some((*until).max(self.stopped)),
             State::Iscsi(link) => link.wake(),
@@ -146,21 +159,19 @@ impl Client {
         };
         let idle = self.ios.iter().all(Option::is_none);
         let burst = (self.is_ready() && (idle || self.pace > Nanos(0))).then_some(self.next_burst);
-        let burst = burst.filter(|_| self.has_room());
+        let burst = burst.filter(|_| self.has_room() && self.mischief != Mischief::Crowd);
         let ends = ends.filter(|_| !self.is_deaf());
         ends.into_iter().chain(burst).min().map(|wake| wake.max(self.stopped))
     }
 
     /// The connections that it has.
-    pub(crate) fn conns(&self) -> Vec<usize> {
-        match &self.state {
-            State::Away(_) => Vec::new(),
-            State::Iscsi(link) => vec![link.conn],
-            State::Nvme(admin, queue) => [Some(admin.conn), queue.as_ref().map(|queue| queue.conn)]
-                .into_iter()
-                .flatten()
-                .collect(),
-        }
+    pub(crate) fn conns(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
+        let conns = match &self.state {
+            State::Away(_) => [None, None],
+            State::Iscsi(link) => [Some(link.conn), None],
+            State::Nvme(admin, queue) => [Some(admin.conn), queue.as_ref().map(|it| it.conn)],
+        };
+        conns.into_iter().flatten()
     }
 
     /// Whether it means well and nothing has happened to it: it may ask for good service.
@@ -195,6 +206,7 @@ impl Client {
 
     /// Does what is due. What was wrong with an answer, if anything was.
     pub(crate) fn step(&mut self, dialer: &Dialer) -> Result<(), String> {
+        self.next_wake.set(None);
         let now = dialer.machine.borrow().net.now;
         if let State::Away(until) = self.state {
             if now >= until {
@@ -261,7 +273,7 @@ impl Client {
     fn take(&mut self, dialer: &Dialer) -> Result<(), String> {
         if self.is_deaf() {
             let net = &mut dialer.machine.borrow_mut().net;
-            let over = self.conns().into_iter().any(|it| net.ended(it, Side::Client).is_some());
+            let over = self.conns().any(|it| net.ended(it, Side::Client).is_some());
             return if over { Err("the server gave up".to_owned()) } else { Ok(()) };
         }
         let config = self.nvme_config();
@@ -296,7 +308,7 @@ impl Client {
 
     /// Begins new I/Os.
     fn submit(&mut self, now: Nanos) {
-        if !self.is_ready() || now < self.next_burst {
+        if !self.is_ready() || now < self.next_burst || self.mischief == Mischief::Crowd {
             return;
         }
         let burst = if self.pace == Nanos(0) { self.depth } else { self.burst };
@@ -401,17 +413,18 @@ impl Client {
 
     /// Gives the connection up, and connects again after `away` and a little more.
     pub(crate) fn leave(&mut self, net: &mut Net, away: Nanos) -> Result<(), String> {
-        self.conns().into_iter().for_each(|conn| net.close(conn, Side::Client));
+        self.conns().for_each(|conn| net.close(conn, Side::Client));
         self.drop_state(net.now, away)
     }
 
     /// Vanishes from the network.
     pub(crate) fn vanish(&mut self, net: &mut Net, away: Nanos) -> Result<(), String> {
-        self.conns().into_iter().for_each(|conn| net.vanish(conn, Side::Client));
+        self.conns().for_each(|conn| net.vanish(conn, Side::Client));
         self.drop_state(net.now, away)
     }
 
     fn drop_state(&mut self, now: Nanos, away: Nanos) -> Result<(), String> {
+        self.next_wake.set(None);
         if let Some((end, _)) = self.io_end() {
             end.abandon();
         }
@@ -423,7 +436,9 @@ impl Client {
             ));
         }
         let (least, most) = BACK_OFF;
-        let pause = Nanos(least + self.rng.below(most - least));
+        // A crowd would cost more than it tells if it knocked all the time.
+        let times = if self.mischief == Mischief::Crowd { 100 } else { 1 };
+        let pause = Nanos(times * (least + self.rng.below(most - least)));
         self.state = State::Away(now + away + pause);
         Ok(())
     }
@@ -436,5 +451,12 @@ impl Client {
     /// Begins bursts of so many I/Os, one each `pace`; with none, it goes as fast as it can.
     pub(crate) fn set_pace(&mut self, pace: Nanos, burst: usize) {
         (self.pace, self.burst, self.next_burst) = (pace, burst, Nanos(0));
+        self.next_wake.set(None);
+    }
+
+    /// Stands still until then.
+    pub(crate) fn stop(&mut self, until: Nanos) {
+        self.stopped = until;
+        self.next_wake.set(None);
     }
 }

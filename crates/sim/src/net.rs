@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use block::{Chain, Nanos, Rng};
+use block::{Chain, Nanos, Piece, Rng};
 use os::End;
 
 /// Which end of a connection.
@@ -237,7 +237,17 @@ impl Net {
 /// All bytes of a chain.
 pub(crate) fn bytes_of(chain: &Chain) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(chain.len_bytes());
-    chain.pieces().iter().for_each(|piece| bytes.extend_from_slice(&piece.to_vec()));
+    for piece in chain.pieces() {
+        match piece {
+            Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
+            Piece::Lent(buf) => bytes.extend_from_slice(buf),
+            Piece::Shared { memory, offset, len } => {
+                let from = bytes.len();
+                bytes.resize(from + len, 0);
+                memory.read(*offset, &mut bytes[from..]);
+            }
+        }
+    }
     bytes
 }
 

@@ -101,7 +101,7 @@ impl Plan {
             depth: if crowd { [2, 4, 16, 16] } else { [1, 2, 4, 16] }[draw(0, 3) as usize],
             blocks: if crowd { [1, 8, 32, 32] } else { [1, 8, 32, 128] }[draw(0, 3) as usize],
             buffers: if crowd { [2, 2, 4, 64] } else { [2, 4, 8, 64] }[draw(0, 3) as usize],
-            memory: [8, 16, 64, 256][draw(0, 3) as usize],
+            memory: [2 * draw(if crowd { 4 } else { 2 }, 8), 40, 64, 256][draw(0, 3) as usize],
             cut: [0, 0, 7, 100, 3000][draw(0, 4) as usize],
             digests: draw(0, 3) == 0,
             faults: (0..kinds).map(|_| Fault::ALL[draw(0, 10) as usize].0).collect(),

@@ -29,7 +29,7 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
         "seed" => u64::MAX,
         "cores" | "depth" | "blocks" => 1,
         "buffers" => 2,
-        "memory" => 8,
+        "memory" => 4,
         _ => 0,
     };
     for index in 0..plan.clone().numbers().len() {

@@ -28,8 +28,13 @@ const SETTLE: Nanos = Nanos::from_secs(45);
 const SHARE_BYTES: usize = 16 << 10;
 /// A unit that could not be opened is left alone for so long, at least.
 const PAUSE: Nanos = Nanos::from_millis(250);
+/// With so many MiB everybody has all the buffers that it can use. With less, those that came first
+/// have more of them, so nothing is said of how fast others are, but all are served.
+const ROOMY: u64 = 40;
 /// No I/O of a healthy unit takes longer, whatever others do.
 const LONGEST: Nanos = Nanos::from_millis(100);
+/// That is looked at so often.
+const LOOKS: Nanos = Nanos::from_millis(2);
 /// More steps at one instant are no progress.
 const STEPS_MAX: u32 = 20_000;
 
@@ -121,6 +126,8 @@ pub struct World {
     report: Report,
     /// No I/O of a healthy unit may take long at any time.
     strict: bool,
+    /// When it is looked at how long they take.
+    next_look: Nanos,
 }
 
 impl World {
@@ -169,12 +176,13 @@ impl World {
             events: Vec::new(),
             report: Report::default(),
             strict: false,
+            next_look: Nanos(0),
         };
         (0..plan.cores as usize).for_each(|core| world.add_core(core, geometry));
         world.add_clients(units, &mut rng);
         world.draw_events(&mut rng);
         let general = [Fault::NoFiles, Fault::Pause, Fault::Leave];
-        world.strict = !general.iter().any(|fault| plan.has(*fault)) && plan.memory >= 16;
+        world.strict = !general.iter().any(|fault| plan.has(*fault)) && plan.memory >= ROOMY;
         world
     }
 
@@ -216,14 +224,19 @@ impl World {
             let name = format!("bad-{index}");
             let after = 2000 + rng.below(100_000);
             let protocol = [Protocol::Iscsi, Protocol::NvmeTcp][rng.below(2) as usize];
-            let mischief = match rng.below(6) {
+            let mischief = match rng.below(7) {
                 0 => Mischief::Flip(after),
                 1 => Mischief::Deaf(after),
                 2 => Mischief::Mute(after),
                 3 => Mischief::Flood,
+                4 => {
+                    let crowd = (0..places(&plan)).map(|n| format!("{name}-{n}"));
+                    shapes.extend(crowd.map(|name| (name, protocol, last, Mischief::Crowd, 1, 1)));
+                    continue;
+                }
                 speaks => {
                     let rng = Rng::new(plan.seed, 500 + index);
-                    self.raws.push(Raw::new(protocol, speaks == 4, BAD_HOST, rng));
+                    self.raws.push(Raw::new(protocol, speaks == 5, BAD_HOST, rng));
                     continue;
                 }
             };
@@ -233,7 +246,7 @@ impl World {
             shapes.into_iter().enumerate()
         {
             let first = used[unit] * REGION_BLOCKS;
-            used[unit] += 1;
+            used[unit] += u64::from(mischief != Mischief::Crowd);
             let region = Region::new(first, REGION_BLOCKS, (index as u64 + 1) << 40);
             let blocks = blocks.min(256 / depth);
             let (depth, digests) = (depth as usize, plan.digests);
@@ -357,12 +370,15 @@ impl World {
                 let why = &client.last_loss;
                 return Err(format!("{} lost its connection in quiet times: {why}", client.name));
             }
+            if self.plan.memory < ROOMY {
+                continue;
+            }
             if waited > LONGEST.min(Nanos(span.0 * 3 / 4)) {
                 let ms = waited.0 / 1_000_000;
                 return Err(format!("{} waited {ms} ms for an I/O in quiet times", client.name));
             }
             let cores = self.dialer.cores.borrow();
-            let core = client.conns().last().and_then(|conn| cores.get(conn)).copied();
+            let core = client.conns().last().and_then(|conn| cores.get(&conn)).copied();
             let iscsi = client.protocol == Protocol::Iscsi;
             let kind = (iscsi, client.unit >= memories, core.unwrap_or_default());
             groups.entry(kind).or_default().push((client.completed, client.name.clone()));
@@ -383,8 +399,15 @@ impl World {
         let forever = Nanos::from_secs(1 << 30);
         // What is under way comes back first.
         self.set_pace(forever, 0);
-        let quiet = self.now() + Nanos::from_millis(200);
+        let quiet = self.now() + Nanos::from_secs(2);
         self.run_until(quiet)?;
+        for client in self.good() {
+            let waited = client.oldest(self.now());
+            if waited > Nanos(0) {
+                let ms = waited.0 / 1_000_000;
+                return Err(format!("an I/O of {} waits for {ms} ms in the end", client.name));
+            }
+        }
         for client in &mut self.clients {
             client.leave(&mut self.dialer.machine.borrow_mut().net, forever)?;
             self.report.ios += client.completed;
@@ -473,12 +496,16 @@ impl World {
         }
         let now = self.now();
         self.dialer.machine.borrow_mut().net.deliver();
+        let looks = self.strict && now >= self.next_look;
+        if looks {
+            self.next_look = now + LOOKS;
+        }
         for client in &mut self.clients {
             if client.is_due(&mut self.dialer.machine.borrow_mut().net) {
                 client.step(&self.dialer)?;
                 busy = true;
             }
-            if self.strict && client.unit != SICK && client.is_undisturbed() {
+            if looks && client.unit != SICK && client.is_undisturbed() {
                 let waited = client.oldest(now).max(client.longest);
                 if waited > LONGEST {
                     let ms = waited.0 / 1_000_000;
@@ -493,8 +520,20 @@ impl World {
         for core in 0..self.portals.len() {
             busy |= self.turn(core)?;
         }
+        self.check_memory()?;
         let violation = self.dialer.machine.borrow_mut().violations.drain(..).next();
         violation.map_or(Ok(busy), Err)
+    }
+
+    /// What is held is within the budget, and what is mapped is held.
+    fn check_memory(&self) -> Result<(), String> {
+        let budget = self.shared.budget();
+        let (held, limit) = (budget.held_bytes(), budget.limit_bytes());
+        let mapped = self.pools.iter().map(|pool| pool.mapped_bytes() as u64).sum::<u64>();
+        if held > limit || mapped > held {
+            return Err(format!("{mapped} bytes are mapped, {held} held, {limit} allowed"));
+        }
+        Ok(())
     }
 
     /// A core's turn, if it has something to do and has finished the one before.
@@ -555,7 +594,7 @@ impl World {
                 self.clients[client].disturbed = true;
                 let conns = self.clients[client].conns();
                 let mut machine = dialer.machine.borrow_mut();
-                conns.into_iter().for_each(|conn| machine.net.reset(conn));
+                conns.for_each(|conn| machine.net.reset(conn));
             }
             Event::Vanish(client) => {
                 self.clients[client].disturbed = true;
@@ -564,7 +603,7 @@ impl World {
             }
             Event::Stop(client, span) => {
                 self.clients[client].disturbed = true;
-                self.clients[client].stopped = now + span;
+                self.clients[client].stop(now + span);
             }
             Event::Stall(span) => sick(&|disk| disk.stalled = now + span),
             Event::Medium(span) => sick(&|disk| disk.faulty = (3, now + span)),
@@ -604,6 +643,12 @@ impl World {
     }
 }
 
+/// Places for connections: twice as many as all clients need that mean well, and some for those of
+/// them whose end is not noticed yet. One host has half of them at most.
+fn places(plan: &Plan) -> usize {
+    2 * (plan.iscsi + 2 * plan.nvme) as usize + 16
+}
+
 /// The server's settings.
 fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> ServeConfig {
     let exports = memories.iter().enumerate().map(|(unit, memory)| Export {
@@ -623,6 +668,7 @@ fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> Serve
         cores: (0..plan.cores as usize).collect(),
         idle_cores: Vec::new(),
         limits: Limits {
+            connections: places(plan),
             half_open: 8,
             share_bytes: SHARE_BYTES,
             memory_bytes: Some((8 + 18 * plan.cores + plan.memory) << 20),

@@ -212,6 +212,15 @@ impl Chance {
             }
         }
         for (_, account) in &self.accounts {
+            // Rows that are there can be taken.
+            for (large, small) in [(1, 0), (3, 0), (1, 5)] {
+                if account.has_rows(large, small) {
+                    let lens = [Pool::LARGE_BYTES].repeat(large).into_iter();
+                    let lens = lens.chain([1].repeat(small));
+                    let rows: Vec<_> = lens.map(|len| account.take_row(len).unwrap()).collect();
+                    rows.into_iter().for_each(|buf| account.pool().give(buf));
+                }
+            }
             // Whoever has data in buffers has rows for their headers.
             let rows: Vec<_> =
                 (0..account.promised_rows()).map(|_| account.take_row(9).unwrap()).collect();

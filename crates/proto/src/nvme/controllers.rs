@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::Count;
+use block::{Count, Plant, planted};
 
 use super::directory::Subsystem;
 
@@ -207,7 +207,8 @@ impl Controllers {
         let limit = self.limits.controllers.min(usize::from(IDS_END) - 1);
         for key in host.keys() {
             let own = registry.held_by(&key).controllers;
-            if own != 0 && own >= (limit - (registry.all.controllers - own)) / 2 {
+            let is_full = own >= (limit - (registry.all.controllers - own)) / 2;
+            if own != 0 && is_full && !planted(Plant::OneHostTakesAll) {
                 registry.give_up_idle(|entry| entry.controller.host.keys().any(|it| it == key))?;
             }
         }

@@ -213,3 +213,17 @@ fn what_was_read_while_there_was_plenty_is_sent_when_there_is_little() {
     kept.into_iter().for_each(|buf| pool.give(buf));
     assert_eq!(pool.lent(), [0, 0]);
 }
+
+#[test]
+fn long_reads_of_memory_work_however_little_memory_there_is() {
+    for (budget, digest) in (8..40).flat_map(|mib| [(mib, false), (mib, true)]) {
+        let pool = Pool::within(Budget::new(budget << 20));
+        let setup = Setup { in_place: true, data_digest: digest, ..Setup::default() };
+        let mut pair = good(&setup, &pool);
+        for (len, count) in [(64 << 10, 8), (MIB, 3), (96 << 10, 7), (256 << 10, 5)] {
+            works(&mut pair, len, count, budget + u64::from(len));
+        }
+        drop(pair);
+        assert_eq!(pool.lent(), [0, 0], "{budget} MiB");
+    }
+}

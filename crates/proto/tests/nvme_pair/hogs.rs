@@ -134,3 +134,17 @@ fn a_good_host_works_beside_those_that_hold_all_they_can() {
         }
     }
 }
+
+#[test]
+fn long_reads_of_memory_work_however_little_memory_there_is() {
+    for (budget, digest) in (12..40).flat_map(|mib| [(mib, false), (mib, true)]) {
+        let pool = Pool::within(Budget::new(budget << 20));
+        let mut server = Server::new(vec![Store::new(8 << 20, 512, true)]);
+        server.pool = pool.clone();
+        server.fair = true;
+        let mut joined = Joined::new(server, config(1, digest, digest), usize::MAX);
+        for (len, count) in [(64 << 10, 8), (1 << 20, 3), (96 << 10, 7), (256 << 10, 5)] {
+            works(&mut joined, len, count);
+        }
+    }
+}

@@ -89,7 +89,7 @@ impl IscsiTarget {
         let len = task.part_len(part, Some(&buf));
         let mut flow = task.flow;
         let one = len <= self.params.send_max && len <= flow.burst_left && len.is_multiple_of(4);
-        if !one && !out.has_room(self.row_bytes(len)) {
+        if !one && !out.has_room(self.copied_bytes(len)) {
             let done = Done { buf: Some(buf), ..done };
             return self.send_what_fits(slot, done, out);
         }
@@ -120,7 +120,7 @@ impl IscsiTarget {
         loop {
             let mut flow = self.tasks[slot].flow;
             let len = (end - flow.sent).min(COPIED_BYTES);
-            if !out.has_room(self.row_bytes(len)) {
+            if !out.has_room(self.copied_bytes(len)) {
                 self.held.push(Done { buf: Some(buf), ..done });
                 return self.starve(slot);
             }

@@ -5,7 +5,6 @@ use block::{Buf, Io, Op, Pool, Tag};
 use crate::scsi::{Plan, Sense};
 use crate::{Ending, Outbox, Request, UnitId};
 
-use super::super::params::Params;
 use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun, task_tag};
 use super::task::{Burst, Flow, NO_MEMORY, PART_BYTES, State, Task};
 use super::{IscsiTarget, Sink, violation};
@@ -102,7 +101,7 @@ impl IscsiTarget {
         let flow = Flow::new(command.task_tag, expected, len as u32, self.params.max_burst);
         let in_place = place.in_place && flow.len <= IN_PLACE_MAX_BYTES;
         let place = Place { in_place, ..place };
-        let room = out.len_bytes() < BACKLOG_BYTES && out.has_room(self.row_bytes(flow.len));
+        let room = out.len_bytes() < BACKLOG_BYTES && self.has_room(flow.len, out);
         if in_place && room {
             return self.read_in_place(flow, lun(header), offset, out);
         }
@@ -122,7 +121,7 @@ impl IscsiTarget {
             return self.starve(slot);
         }
         let Task { flow, lun, offset, .. } = self.tasks[slot];
-        if !out.has_room(self.row_bytes(flow.len)) {
+        if !self.has_room(flow.len, out) {
             // There is memory for short parts only, so it goes part by part.
             self.tasks[slot].in_place = false;
             return self.read_on(slot, out);
@@ -131,23 +130,46 @@ impl IscsiTarget {
         self.read_in_place(flow, lun, offset, out);
     }
 
-    /// How much of the outbox a read of memory of `len` bytes takes.
+    /// Whether the outbox has room for a read of memory of `len` bytes.
     #[inline(always)]
-    pub(super) fn row_bytes(&self, len: u32) -> usize {
-        let Params { send_max, max_burst, data_digest, .. } = self.params;
-        let part = send_max.min(max_burst).min(len).max(1);
-        if len == part && len as usize + HEADERS_BYTES < Outbox::BY_REFERENCE_BYTES {
-            return len as usize + HEADERS_BYTES;
+    fn has_room(&self, len: u32, out: &Outbox) -> bool {
+        if len as usize + HEADERS_BYTES < Outbox::BY_REFERENCE_BYTES && len <= self.part_max() {
+            return out.has_room(len as usize + HEADERS_BYTES);
         }
-        if data_digest && part as usize + HEADERS_BYTES > Pool::SMALL_BYTES {
+        self.has_room_for_parts(len, out)
+    }
+
+    /// The same for what is long or goes in several PDUs.
+    fn has_room_for_parts(&self, len: u32, out: &Outbox) -> bool {
+        let (parts, part) = (self.parts(len), self.part_max().min(len) as usize);
+        if self.params.data_digest && part + HEADERS_BYTES > Pool::SMALL_BYTES {
             // Data and digest lie in a row.
-            return Pool::LARGE_BYTES;
+            return out.has_rows(parts, part + HEADERS_BYTES);
         }
-        let refers = part as usize >= Outbox::BY_REFERENCE_BYTES && !data_digest;
-        let copied = if refers { len.min(Outbox::BY_REFERENCE_BYTES as u32) } else { len };
-        // What goes by reference ends the row that its header stands in.
-        let header = if refers { Outbox::ENDED_ROW_BYTES } else { HEADERS_BYTES };
-        copied as usize + (len.div_ceil(part) as usize) * header + HEADERS_BYTES
+        match parts {
+            _ if part < Outbox::BY_REFERENCE_BYTES => out.has_room(self.copied_bytes(len)),
+            // A shorter part behind the long ones is copied.
+            1 => out.has_room(Outbox::BY_REFERENCE_BYTES + Outbox::ENDED_ROW_BYTES + HEADERS_BYTES),
+            _ => out.has_headers(parts + 2 * (parts - (len as usize / part).min(parts))),
+        }
+    }
+
+    /// Data of the longest PDU.
+    #[inline(always)]
+    fn part_max(&self) -> u32 {
+        self.params.send_max.min(self.params.max_burst).max(1)
+    }
+
+    /// In how many PDUs `len` bytes go at most: each burst may end with a shorter one.
+    fn parts(&self, len: u32) -> usize {
+        let (part, burst) = (self.part_max(), self.params.max_burst.max(1));
+        ((len / burst) * burst.div_ceil(part) + (len % burst).div_ceil(part)) as usize
+    }
+
+    /// How much of the outbox `len` bytes take that are copied.
+    pub(super) fn copied_bytes(&self, len: u32) -> usize {
+        // A burst may have begun before.
+        len as usize + (self.parts(len) + 1) * HEADERS_BYTES
     }
 
     /// Answers a read or write of `wanted` bytes that moves none of them.

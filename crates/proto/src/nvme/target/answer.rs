@@ -11,7 +11,7 @@ use super::command::Place;
 use super::slot::{PART_BYTES, State};
 
 /// With digests, data and digest lie in one buffer of the outbox; half of one keeps whole blocks.
-const DIGESTED_MAX_BYTES: u32 = Pool::LARGE_BYTES as u32 / 2;
+pub(super) const DIGESTED_MAX_BYTES: u32 = Pool::LARGE_BYTES as u32 / 2;
 
 impl NvmeTarget {
     /// An I/O came back.

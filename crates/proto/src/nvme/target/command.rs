@@ -6,6 +6,7 @@ use crate::{Ending, Outbox, Request, UnitId};
 
 use super::super::frame::Fatal;
 use super::super::pdu::{CAPSULE_BYTES, Command, SglKind, Status, io};
+use super::answer::DIGESTED_MAX_BYTES;
 use super::slot::{PART_BYTES, Slot, State};
 use super::{NvmeTarget, Sink};
 
@@ -65,7 +66,7 @@ impl NvmeTarget {
                 return Ok(());
             }
         };
-        let room = out.len_bytes() < BACKLOG_BYTES && out.has_room(self.row_bytes(place.len));
+        let room = out.len_bytes() < BACKLOG_BYTES && self.has_room(place.len, out);
         if place.in_place && room {
             self.read_in_place(command.id(), place, out);
             return Ok(());
@@ -204,7 +205,7 @@ impl NvmeTarget {
             return self.starve(slot);
         }
         let Slot { id, unit, namespace, offset, len, .. } = self.slots[slot];
-        if !out.has_room(self.row_bytes(len)) {
+        if !self.has_room(len, out) {
             // There is memory for short parts only, so it goes part by part.
             self.slots[slot].in_place = false;
             return self.read_on(slot, out);
@@ -214,18 +215,30 @@ impl NvmeTarget {
         self.read_in_place(id, place, out);
     }
 
-    /// How much of the outbox a read of memory of `len` bytes takes.
+    /// Whether the outbox has room for a read of memory of `len` bytes.
     #[inline(always)]
-    fn row_bytes(&self, len: u32) -> usize {
-        if self.wire.data_digest && len as usize + HEADERS_BYTES > Pool::SMALL_BYTES {
-            // Data and digest lie in a row.
-            return Pool::LARGE_BYTES;
+    fn has_room(&self, len: u32, out: &Outbox) -> bool {
+        if len < BY_REFERENCE_BYTES - HEADERS_BYTES as u32 {
+            return out.has_room(len as usize + 2 * HEADERS_BYTES);
         }
-        let copied = if self.wire.data_digest { len } else { len.min(BY_REFERENCE_BYTES) };
-        // What goes by reference ends the row that its header stands in.
-        let refers = copied != len || len == BY_REFERENCE_BYTES;
-        let header = if refers { Outbox::ENDED_ROW_BYTES } else { HEADERS_BYTES };
-        copied as usize + (len as usize).div_ceil(Pool::LARGE_BYTES) * header + HEADERS_BYTES
+        self.has_room_for_parts(len, out)
+    }
+
+    /// The same for what is long.
+    fn has_room_for_parts(&self, len: u32, out: &Outbox) -> bool {
+        if self.wire.data_digest {
+            // Data and digest lie in a row.
+            let part = len.min(DIGESTED_MAX_BYTES);
+            return out.has_rows(len.div_ceil(part) as usize, part as usize + HEADERS_BYTES);
+        }
+        match (len as usize).div_ceil(Pool::LARGE_BYTES) {
+            // What goes by reference ends the row that its header stands in.
+            1 => {
+                out.has_room(BY_REFERENCE_BYTES as usize + Outbox::ENDED_ROW_BYTES + HEADERS_BYTES)
+            }
+            // The last part may be so short that it is copied.
+            parts => out.has_headers(parts + 2),
+        }
     }
 
     /// Length of a block that the command in a slot moves: a part of its data is one at least.
