@@ -210,7 +210,7 @@ impl World {
 
     fn add_clients(&mut self, units: usize, rng: &mut Rng) {
         let plan = self.plan.clone();
-        let pool = Pool::new(4096, 256);
+        let pool = Pool::new(4096, 512);
         let last = units - 1;
         let mut used = vec![0; units];
         let protocols = (0..plan.iscsi + plan.nvme)
@@ -224,7 +224,7 @@ impl World {
             let name = format!("bad-{index}");
             let after = 2000 + rng.below(100_000);
             let protocol = [Protocol::Iscsi, Protocol::NvmeTcp][rng.below(2) as usize];
-            let mischief = match rng.below(7) {
+            let mischief = match rng.below(8) {
                 0 => Mischief::Flip(after),
                 1 => Mischief::Deaf(after),
                 2 => Mischief::Mute(after),
@@ -234,9 +234,13 @@ impl World {
                     shapes.extend(crowd.map(|name| (name, protocol, last, Mischief::Crowd, 1, 1)));
                     continue;
                 }
+                5 => {
+                    shapes.push((name, protocol, last, Mischief::Hoard, 64, 1));
+                    continue;
+                }
                 speaks => {
                     let rng = Rng::new(plan.seed, 500 + index);
-                    self.raws.push(Raw::new(protocol, speaks == 5, BAD_HOST, rng));
+                    self.raws.push(Raw::new(protocol, speaks == 6, BAD_HOST, rng));
                     continue;
                 }
             };
