@@ -118,14 +118,12 @@ impl CoreState {
 
     fn mark(&mut self, token: u32) {
         match &mut self.slots[token as usize] {
-            Some(Slot::Socket(socket)) => {
-                if !std::mem::replace(&mut socket.marked, true) {
-                    self.marked.push(token);
-                }
-            }
-            Some(Slot::Listener(_)) => self.marked.push(token),
-            None => {}
+            Some(Slot::Socket(socket)) if socket.marked => return,
+            Some(Slot::Socket(socket)) => socket.marked = true,
+            Some(Slot::Listener(_)) => {}
+            None => return,
         }
+        self.marked.push(token);
     }
 
     fn wait(&mut self, token: u32) {
