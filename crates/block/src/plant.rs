@@ -21,8 +21,6 @@ pub enum Plant {
     PinBuffers,
     /// A connection is served until nothing more has come.
     ServeWhole,
-    /// A command that waits for a buffer is forgotten until its peer speaks again.
-    LeaveHungry,
     /// A lane whose way is lost is kept for ever.
     KeepBroken,
     /// The bytes that connections hold are not limited.
@@ -33,7 +31,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 11] = [
+    pub const ALL: [Plant; 10] = [
         Plant::PollFirstAndLast,
         Plant::RefillLastFirst,
         Plant::OpenInLoop,
@@ -41,7 +39,6 @@ impl Plant {
         Plant::StayDeaf,
         Plant::PinBuffers,
         Plant::ServeWhole,
-        Plant::LeaveHungry,
         Plant::KeepBroken,
         Plant::HoldAll,
         Plant::OneHostTakesAll,

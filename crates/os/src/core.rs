@@ -296,7 +296,7 @@ impl State {
         }
         let (arming, count) = self.refill.plan(self.receive.free());
         for _ in 0..count {
-            let Some(index) = self.refill.next() else { return };
+            let Some(index) = self.refill.take() else { return };
             self.socket(index).waits = false;
             self.arm_receive(index, arming);
         }

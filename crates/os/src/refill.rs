@@ -58,7 +58,7 @@ impl Refill {
     }
 
     /// The socket that has waited longest.
-    pub fn next(&mut self) -> Option<u32> {
+    pub fn take(&mut self) -> Option<u32> {
         if block::planted(block::Plant::RefillLastFirst) {
             return (!self.waiting.is_empty()).then(|| {
                 let first = self.waiting.swap_remove_back(0);
@@ -81,7 +81,7 @@ mod test {
         for _ in 0..50 {
             let (arming, count) = refill.plan(8);
             assert_eq!((arming, count), (Arming::Once, 8));
-            let round: Vec<u32> = (0..count).map(|_| refill.next().unwrap()).collect();
+            let round: Vec<u32> = (0..count).map(|_| refill.take().unwrap()).collect();
             // It has received, and wants more.
             for socket in round {
                 served[socket as usize] += 1;
@@ -99,6 +99,6 @@ mod test {
         refill.forget(6);
         assert_eq!(refill.plan(2), (Arming::Multishot, 2));
         assert_eq!(refill.plan(0), (Arming::Once, 0), "they wait on");
-        assert_eq!([refill.next(), refill.next(), refill.next()], [Some(5), Some(7), None]);
+        assert_eq!([refill.take(), refill.take(), refill.take()], [Some(5), Some(7), None]);
     }
 }

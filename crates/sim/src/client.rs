@@ -30,6 +30,8 @@ pub(crate) enum Mischief {
     Mute(u64),
     /// Has as much under way as it can.
     Flood,
+    /// Has data asked for of as many writes as it can, and sends none.
+    Hoard,
     /// Is one of very many from one host, and does nothing.
     Crowd,
 }
@@ -62,6 +64,8 @@ pub(crate) struct Client {
     pool: Pool,
     rng: Rng,
     sent_bytes: u64,
+    /// It has said all that it will say on this connection.
+    is_mute: bool,
     /// I/Os that were done since this was reset, and the longest wait among them.
     pub(crate) completed: u64,
     pub(crate) longest: Nanos,
@@ -121,6 +125,7 @@ impl Client {
             pool: pool.clone(),
             rng,
             sent_bytes: 0,
+            is_mute: false,
             completed: 0,
             longest: Nanos(0),
             lost: 0,
@@ -159,7 +164,8 @@ impl Client {
         };
         let idle = self.ios.iter().all(Option::is_none);
         let burst = (self.is_ready() && (idle || self.pace > Nanos(0))).then_some(self.next_burst);
-        let burst = burst.filter(|_| self.has_room() && self.mischief != Mischief::Crowd);
+        let silent = self.is_mute || self.mischief == Mischief::Crowd;
+        let burst = burst.filter(|_| self.has_room() && !silent);
         let ends = ends.filter(|_| !self.is_deaf());
         ends.into_iter().chain(burst).min().map(|wake| wake.max(self.stopped))
     }
@@ -220,8 +226,10 @@ impl Client {
             return self.leave(&mut dialer.machine.borrow_mut().net, Nanos(0));
         }
         self.settle(now)?;
+        let was_ready = self.is_ready();
         self.submit(now);
         self.flush(&mut dialer.machine.borrow_mut().net);
+        self.is_mute |= was_ready && self.mischief == Mischief::Hoard;
         self.settle(now)
     }
 
@@ -230,7 +238,7 @@ impl Client {
             self.state = State::Away(now + Nanos(BACK_OFF.1));
             return;
         };
-        self.sent_bytes = 0;
+        (self.sent_bytes, self.is_mute) = (0, false);
         self.next_burst = now;
         self.state = match self.protocol {
             Protocol::Iscsi => {
@@ -311,6 +319,9 @@ impl Client {
         if !self.is_ready() || now < self.next_burst || self.mischief == Mischief::Crowd {
             return;
         }
+        if self.mischief == Mischief::Hoard {
+            return self.hoard(now);
+        }
         let burst = if self.pace == Nanos(0) { self.depth } else { self.burst };
         for tag in 0..self.ios.len().min(burst) {
             let room = self.io_end().map_or(0, |(end, _)| end.room());
@@ -339,14 +350,41 @@ impl Client {
         self.next_burst = now + self.pace;
     }
 
+    /// Begins writes whose data will not come, once.
+    fn hoard(&mut self, now: Nanos) {
+        if self.is_mute {
+            return;
+        }
+        let count = Pool::LARGE_BYTES / BLOCK as usize;
+        for tag in 0..self.ios.len() {
+            let room = self.io_end().map_or(0, |(end, _)| end.room());
+            let buf = if room > 0 { self.pool.take(Pool::LARGE_BYTES) } else { None };
+            let Some(buf) = buf else { break };
+            let len = Pool::LARGE_BYTES as u32;
+            let io = Io {
+                tag: Tag(tag as u64),
+                op: Op::Write,
+                fua: false,
+                len,
+                offset: 0,
+                buf: Some(buf),
+            };
+            self.ios[tag] = Some(Pending { op: Op::Write, at: 0, count, first: None, since: now });
+            if let Some((end, out)) = self.io_end() {
+                end.submit(now, io, out);
+            }
+        }
+    }
+
     /// Sends what is to be said, unless that is not to be.
     fn flush(&mut self, net: &mut Net) {
-        let (mischief, sent) = (self.mischief, self.sent_bytes);
+        let (mischief, sent, is_mute) = (self.mischief, self.sent_bytes, self.is_mute);
         let rng = &mut self.rng;
         let mut total = 0;
         let mut change = |mut bytes: Vec<u8>| {
             match mischief {
                 Mischief::Mute(after) if sent > after => bytes.clear(),
+                Mischief::Hoard if is_mute => bytes.clear(),
                 Mischief::Flip(after) if sent > after && rng.below(4) == 0 => {
                     let at = rng.below(bytes.len() as u64) as usize;
                     bytes[at] ^= 1 << rng.below(8);
@@ -383,6 +421,7 @@ impl Client {
             return Err(format!("{}: an answer to no I/O, or the second to one", self.name));
         };
         let checked = match op {
+            _ if self.mischief == Mischief::Hoard => Ok(()),
             Op::Read => {
                 let bytes = done.result.is_ok().then_some(done.buf.as_deref()).flatten();
                 self.region.read(at, count, bytes)

@@ -118,14 +118,12 @@ impl CoreState {
 
     fn mark(&mut self, token: u32) {
         match &mut self.slots[token as usize] {
-            Some(Slot::Socket(socket)) => {
-                if !std::mem::replace(&mut socket.marked, true) {
-                    self.marked.push(token);
-                }
-            }
-            Some(Slot::Listener(_)) => self.marked.push(token),
-            None => {}
+            Some(Slot::Socket(socket)) if socket.marked => return,
+            Some(Slot::Socket(socket)) => socket.marked = true,
+            Some(Slot::Listener(_)) => {}
+            None => return,
         }
+        self.marked.push(token);
     }
 
     fn wait(&mut self, token: u32) {
@@ -201,7 +199,7 @@ impl Machine {
         let core = &mut self.cores[index];
         let (arming, count) = core.refill.plan(core.free_buffers);
         for _ in 0..count {
-            let Some(token) = self.cores[index].refill.next() else { break };
+            let Some(token) = self.cores[index].refill.take() else { break };
             let core = &mut self.cores[index];
             let socket = core.socket(token);
             (socket.waits, socket.armed) = (false, Some(arming));

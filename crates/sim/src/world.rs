@@ -1,5 +1,8 @@
 //! A world: a server, its volumes, its peers, what happens to them, and what must hold.
 
+mod checks;
+mod events;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use block::{Geometry, Memory, Nanos, Pool, Rng};
 use serve::{DiskId, Export, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared};
 
+use self::events::Event;
 use crate::client::{Client, Mischief, Shape};
 use crate::core::{CoreState, Machine, SimCore, Stream};
 use crate::disk::{BLOCK, Disk, Disks, SharedDisk, volume};
@@ -89,23 +93,6 @@ impl Dialer {
         let stream = Stream::new(conn, &self.machine, local, peer);
         self.machine.borrow_mut().knock(core, token, stream).then_some(conn)
     }
-}
-
-/// Something that happens at a time.
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    Reset(usize),
-    Vanish(usize),
-    Stop(usize, Nanos),
-    Stall(Nanos),
-    Medium(Nanos),
-    Break,
-    Refuse(Nanos),
-    SlowOpen(Nanos),
-    EndSlowOpen,
-    NoFiles(usize, Nanos),
-    Pause(Nanos),
-    Leave(Nanos),
 }
 
 /// A world of one seed.
@@ -210,7 +197,7 @@ impl World {
 
     fn add_clients(&mut self, units: usize, rng: &mut Rng) {
         let plan = self.plan.clone();
-        let pool = Pool::new(4096, 256);
+        let pool = Pool::new(4096, 512);
         let last = units - 1;
         let mut used = vec![0; units];
         let protocols = (0..plan.iscsi + plan.nvme)
@@ -224,7 +211,7 @@ impl World {
             let name = format!("bad-{index}");
             let after = 2000 + rng.below(100_000);
             let protocol = [Protocol::Iscsi, Protocol::NvmeTcp][rng.below(2) as usize];
-            let mischief = match rng.below(7) {
+            let mischief = match rng.below(8) {
                 0 => Mischief::Flip(after),
                 1 => Mischief::Deaf(after),
                 2 => Mischief::Mute(after),
@@ -234,9 +221,13 @@ impl World {
                     shapes.extend(crowd.map(|name| (name, protocol, last, Mischief::Crowd, 1, 1)));
                     continue;
                 }
+                5 => {
+                    shapes.push((name, protocol, last, Mischief::Hoard, 64, 1));
+                    continue;
+                }
                 speaks => {
                     let rng = Rng::new(plan.seed, 500 + index);
-                    self.raws.push(Raw::new(protocol, speaks == 5, BAD_HOST, rng));
+                    self.raws.push(Raw::new(protocol, speaks == 6, BAD_HOST, rng));
                     continue;
                 }
             };
@@ -257,43 +248,6 @@ impl World {
             client.set_pace(Nanos::from_millis(20), depth);
             self.clients.push(client);
         }
-    }
-
-    fn draw_events(&mut self, rng: &mut Rng) {
-        let clients = self.plan.iscsi + self.plan.nvme;
-        for fault in self.plan.faults.clone() {
-            for _ in 0..1 + rng.below(3) {
-                let at = Nanos(rng.below(FAULTS.0));
-                let span =
-                    |rng: &mut Rng, most_ms: u64| Nanos(1_000_000 + rng.below(most_ms * 1_000_000));
-                let client = rng.below(clients) as usize;
-                let event = match fault {
-                    Fault::Reset => Event::Reset(client),
-                    Fault::Vanish => Event::Vanish(client),
-                    Fault::Stop => Event::Stop(client, span(rng, 25_000)),
-                    Fault::Stall => Event::Stall(span(rng, 3000)),
-                    Fault::Medium => Event::Medium(span(rng, 300)),
-                    Fault::Break => Event::Break,
-                    Fault::Refuse => Event::Refuse(span(rng, 3000)),
-                    Fault::SlowOpen => {
-                        let until = at + span(rng, 2000);
-                        self.events.push((until, Event::EndSlowOpen));
-                        Event::SlowOpen(span(rng, 5000))
-                    }
-                    Fault::NoFiles => {
-                        Event::NoFiles(rng.below(self.plan.cores) as usize, span(rng, 1500))
-                    }
-                    Fault::Pause => Event::Pause(span(rng, 30_000)),
-                    Fault::Leave => Event::Leave(span(rng, 3000)),
-                };
-                self.events.push((at, event));
-                // What refuses or opens slowly is asked to open.
-                if matches!(fault, Fault::Refuse | Fault::SlowOpen) {
-                    self.events.push((at + Nanos(1), Event::Break));
-                }
-            }
-        }
-        self.events.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
     }
 
     /// Runs it; what went wrong, if anything did.
@@ -334,64 +288,8 @@ impl World {
         self.clients.iter_mut().for_each(|client| client.set_pace(pace, burst));
     }
 
-    /// Every good client is let in, whatever has happened before.
-    fn check_served(&mut self) -> Result<(), String> {
-        for client in self.good() {
-            if !client.is_ready() {
-                let why = &client.last_loss;
-                return Err(format!(
-                    "{} is not let in after all faults ended ({why})",
-                    client.name
-                ));
-            }
-        }
-        Ok(())
-    }
-
     fn good(&self) -> impl Iterator<Item = &Client> {
         self.clients.iter().filter(|client| client.mischief == Mischief::None)
-    }
-
-    /// All clients go as fast as they can: each has its share, and nobody waits for long.
-    fn measure(&mut self) -> Result<(), String> {
-        let span = Nanos::from_millis(120 / self.plan.depth.clamp(1, 6));
-        self.set_pace(Nanos(0), 0);
-        let begin = self.now() + Nanos::from_millis(5);
-        self.run_until(begin)?;
-        self.clients.iter_mut().for_each(Client::reset);
-        let end = begin + span;
-        self.run_until(end)?;
-        // Who shares a core has equal shares of it.
-        let mut groups: BTreeMap<(bool, bool, usize), Vec<(u64, String)>> = BTreeMap::new();
-        let memories = self.plan.disks as usize;
-        for client in self.good() {
-            let waited = client.longest.max(client.oldest(end));
-            if client.lost > 0 {
-                let why = &client.last_loss;
-                return Err(format!("{} lost its connection in quiet times: {why}", client.name));
-            }
-            if self.plan.memory < ROOMY {
-                continue;
-            }
-            if waited > LONGEST.min(Nanos(span.0 * 3 / 4)) {
-                let ms = waited.0 / 1_000_000;
-                return Err(format!("{} waited {ms} ms for an I/O in quiet times", client.name));
-            }
-            let cores = self.dialer.cores.borrow();
-            let core = client.conns().last().and_then(|conn| cores.get(&conn)).copied();
-            let iscsi = client.protocol == Protocol::Iscsi;
-            let kind = (iscsi, client.unit >= memories, core.unwrap_or_default());
-            groups.entry(kind).or_default().push((client.completed, client.name.clone()));
-        }
-        for mut group in groups.into_values() {
-            group.sort();
-            let (least, name) = group[0].clone();
-            let median = group[group.len() / 2].0;
-            if least * 2 < median || least == 0 {
-                return Err(format!("{name} got {least} I/Os where the median got {median}"));
-            }
-        }
-        Ok(())
     }
 
     /// Everybody leaves: nothing stays behind, and what was acknowledged is there.
@@ -432,17 +330,6 @@ impl World {
         }
         self.check_attempts()?;
         self.check_blocks()
-    }
-
-    fn check_blocks(&self) -> Result<(), String> {
-        for client in self.good() {
-            let memory = &self.disks[client.unit].borrow().bytes;
-            let mut bytes = vec![0; memory.len_bytes() as usize];
-            memory.read(0, &mut bytes);
-            let checked = client.region.check_all(&bytes);
-            checked.map_err(|why| format!("{}: unit {}: {why}", client.name, client.unit))?;
-        }
-        Ok(())
     }
 
     fn run_until(&mut self, end: Nanos) -> Result<(), String> {
@@ -525,17 +412,6 @@ impl World {
         violation.map_or(Ok(busy), Err)
     }
 
-    /// What is held is within the budget, and what is mapped is held.
-    fn check_memory(&self) -> Result<(), String> {
-        let budget = self.shared.budget();
-        let (held, limit) = (budget.held_bytes(), budget.limit_bytes());
-        let mapped = self.pools.iter().map(|pool| pool.mapped_bytes() as u64).sum::<u64>();
-        if held > limit || mapped > held {
-            return Err(format!("{mapped} bytes are mapped, {held} held, {limit} allowed"));
-        }
-        Ok(())
-    }
-
     /// A core's turn, if it has something to do and has finished the one before.
     fn turn(&mut self, core: usize) -> Result<bool, String> {
         let now = self.now();
@@ -579,67 +455,6 @@ impl World {
             }
         }
         next
-    }
-
-    fn happen(&mut self, event: Event) -> Result<(), String> {
-        let now = self.now();
-        let dialer = &self.dialer;
-        let sick = |change: &dyn Fn(&mut Disk)| {
-            if self.plan.disks > 0 {
-                change(&mut self.disks[SICK].borrow_mut());
-            }
-        };
-        match event {
-            Event::Reset(client) => {
-                self.clients[client].disturbed = true;
-                let conns = self.clients[client].conns();
-                let mut machine = dialer.machine.borrow_mut();
-                conns.for_each(|conn| machine.net.reset(conn));
-            }
-            Event::Vanish(client) => {
-                self.clients[client].disturbed = true;
-                let net = &mut dialer.machine.borrow_mut().net;
-                self.clients[client].vanish(net, Nanos(0))?;
-            }
-            Event::Stop(client, span) => {
-                self.clients[client].disturbed = true;
-                self.clients[client].stop(now + span);
-            }
-            Event::Stall(span) => sick(&|disk| disk.stalled = now + span),
-            Event::Medium(span) => sick(&|disk| disk.faulty = (3, now + span)),
-            Event::Break => sick(&|disk| disk.broken = now),
-            Event::Refuse(span) => sick(&|disk| disk.refuses = now + span),
-            Event::SlowOpen(span) => sick(&|disk| disk.opening = span),
-            Event::EndSlowOpen => sick(&|disk| disk.opening = Nanos(0)),
-            Event::NoFiles(core, span) => {
-                dialer.machine.borrow_mut().cores[core].out_of_files = now + span;
-            }
-            Event::Pause(span) => dialer.machine.borrow_mut().net.now = now + span,
-            Event::Leave(span) => {
-                for client in &mut self.clients {
-                    client.leave(&mut dialer.machine.borrow_mut().net, span)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Nothing that could not be opened was tried again at once.
-    fn check_attempts(&self) -> Result<(), String> {
-        for (unit, disk) in self.disks.iter().enumerate() {
-            let disk = disk.borrow();
-            for (index, (core, at, refused)) in disk.begun.iter().enumerate() {
-                let later = &disk.begun[index + 1..];
-                let next = later.iter().find(|(other, ..)| other == core);
-                if let Some((_, next, _)) =
-                    next.filter(|(_, next, _)| *refused && *next < *at + PAUSE)
-                {
-                    let ms = next.since(*at).0 / 1_000_000;
-                    return Err(format!("unit {unit} was tried again {ms} ms after it refused"));
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,101 @@
+//! What must hold in a world.
+
+use super::*;
+
+impl World {
+    /// Every good client is let in, whatever has happened before.
+    pub(super) fn check_served(&mut self) -> Result<(), String> {
+        for client in self.good() {
+            if !client.is_ready() {
+                let why = &client.last_loss;
+                return Err(format!(
+                    "{} is not let in after all faults ended ({why})",
+                    client.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// All clients go as fast as they can: each has its share, and nobody waits for long.
+    pub(super) fn measure(&mut self) -> Result<(), String> {
+        let span = Nanos::from_millis(120 / self.plan.depth.clamp(1, 6));
+        self.set_pace(Nanos(0), 0);
+        let begin = self.now() + Nanos::from_millis(5);
+        self.run_until(begin)?;
+        self.clients.iter_mut().for_each(Client::reset);
+        let end = begin + span;
+        self.run_until(end)?;
+        // Who shares a core has equal shares of it.
+        let mut groups: BTreeMap<(bool, bool, usize), Vec<(u64, String)>> = BTreeMap::new();
+        let memories = self.plan.disks as usize;
+        for client in self.good() {
+            let waited = client.longest.max(client.oldest(end));
+            if client.lost > 0 {
+                let why = &client.last_loss;
+                return Err(format!("{} lost its connection in quiet times: {why}", client.name));
+            }
+            if self.plan.memory < ROOMY {
+                continue;
+            }
+            if waited > LONGEST.min(Nanos(span.0 * 3 / 4)) {
+                let ms = waited.0 / 1_000_000;
+                return Err(format!("{} waited {ms} ms for an I/O in quiet times", client.name));
+            }
+            let cores = self.dialer.cores.borrow();
+            let core = client.conns().last().and_then(|conn| cores.get(&conn)).copied();
+            let iscsi = client.protocol == Protocol::Iscsi;
+            let kind = (iscsi, client.unit >= memories, core.unwrap_or_default());
+            groups.entry(kind).or_default().push((client.completed, client.name.clone()));
+        }
+        for mut group in groups.into_values() {
+            group.sort();
+            let (least, name) = group[0].clone();
+            let median = group[group.len() / 2].0;
+            if least * 2 < median || least == 0 {
+                return Err(format!("{name} got {least} I/Os where the median got {median}"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_blocks(&self) -> Result<(), String> {
+        for client in self.good() {
+            let memory = &self.disks[client.unit].borrow().bytes;
+            let mut bytes = vec![0; memory.len_bytes() as usize];
+            memory.read(0, &mut bytes);
+            let checked = client.region.check_all(&bytes);
+            checked.map_err(|why| format!("{}: unit {}: {why}", client.name, client.unit))?;
+        }
+        Ok(())
+    }
+
+    /// What is held is within the budget, and what is mapped is held.
+    pub(super) fn check_memory(&self) -> Result<(), String> {
+        let budget = self.shared.budget();
+        let (held, limit) = (budget.held_bytes(), budget.limit_bytes());
+        let mapped = self.pools.iter().map(|pool| pool.mapped_bytes() as u64).sum::<u64>();
+        if held > limit || mapped > held {
+            return Err(format!("{mapped} bytes are mapped, {held} held, {limit} allowed"));
+        }
+        Ok(())
+    }
+
+    /// Nothing that could not be opened was tried again at once.
+    pub(super) fn check_attempts(&self) -> Result<(), String> {
+        for (unit, disk) in self.disks.iter().enumerate() {
+            let disk = disk.borrow();
+            for (index, (core, at, refused)) in disk.begun.iter().enumerate() {
+                let later = &disk.begun[index + 1..];
+                let next = later.iter().find(|(other, ..)| other == core);
+                if let Some((_, next, _)) =
+                    next.filter(|(_, next, _)| *refused && *next < *at + PAUSE)
+                {
+                    let ms = next.since(*at).0 / 1_000_000;
+                    return Err(format!("unit {unit} was tried again {ms} ms after it refused"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
