@@ -34,11 +34,6 @@ impl Refill {
         self.waiting.is_empty()
     }
 
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Puts a socket behind those that wait. The caller sees to it that it does not wait yet.
     pub fn wait(&mut self, socket: u32) {
         debug_assert!(!self.waiting.contains(&socket), "a socket waits once");
@@ -57,7 +52,7 @@ impl Refill {
         (arming, self.waiting.len().min(free))
     }
 
-    /// The socket that has waited longest.
+    /// Takes the socket that has waited longest off the list.
     pub fn take(&mut self) -> Option<u32> {
         if block::planted(block::Plant::RefillLastFirst) {
             return (!self.waiting.is_empty()).then(|| {

@@ -18,8 +18,8 @@ use crate::shared::Shared;
 use crate::sweeps::Sweeps;
 use crate::units::{LaneSource, Units};
 
-/// Where others than this core's volumes and peers may give buffers back, connections that wait
-/// for some try again so often.
+/// Connections that wait for a buffer try again this often: another core may have given memory
+/// back, which is no event here.
 const FEEDING: Nanos = Nanos::from_millis(1);
 /// How long peers have to leave when the server ends.
 const LEAVING: Nanos = Nanos::from_secs(2);
