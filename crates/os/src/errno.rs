@@ -17,9 +17,13 @@ pub fn is_full(errno: i32) -> bool {
     [libc::ENOSPC, libc::EDQUOT].contains(&errno)
 }
 
-/// Whether an error says that no file can be opened, by this process or the host.
-pub fn is_out_of_files(error: &Error) -> bool {
-    error.raw_os_error().is_some_and(|errno| [libc::EMFILE, libc::ENFILE].contains(&errno))
+/// What helps against an error that says that no file can be opened, to stand behind it; nothing
+/// for any other error.
+pub fn files_remedy(error: &Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => ": raise the limit of open files (ulimit -n)",
+        _ => "",
+    }
 }
 
 /// Whether an errno says that a file system or device is not to be written.
@@ -65,6 +69,9 @@ mod test {
     fn names_and_words() {
         assert_eq!(errno_words(libc::EIO), "EIO (5): Input/output error");
         assert_eq!(errno_words(libc::ENOSPC), "ENOSPC (28): No space left on device");
+        let short = files_remedy(&Error::from_raw_os_error(libc::EMFILE));
+        assert!(short.contains("ulimit -n"));
+        assert_eq!(files_remedy(&Error::from_raw_os_error(libc::EIO)), "");
         assert!(is_full(libc::EDQUOT) && !is_full(libc::EIO));
         assert!(is_protected(libc::EROFS) && !is_protected(libc::ENOSPC));
         assert_eq!(errno_words(libc::EXFULL), "errno (54): Exchange full");

@@ -43,7 +43,7 @@ pub use crate::companion::{Companion, Job, SharedCompanion, SharedThread, Shared
 pub use crate::connecting::Connecting;
 pub use crate::core::{Core, Token};
 pub use crate::device::{Device, DeviceCounters, DeviceSettings, file_system};
-pub use crate::errno::{errno_words, is_full, is_out_of_files, is_protected};
+pub use crate::errno::{errno_words, files_remedy, is_full, is_protected};
 pub use crate::extents::{Extents, cached_bytes};
 pub use crate::file::{File, FileDone, FileOp, FileOpKind};
 pub use crate::listener::{Listener, listen};

@@ -197,10 +197,7 @@ impl<R: Reactor> Portal<R> {
 
     #[cold]
     fn log_accept(&self, error: &io::Error, now: Nanos) {
-        let remedy = match os::is_out_of_files(error) {
-            true => ": raise the limit of open files (ulimit -n) of this server",
-            false => "",
-        };
+        let remedy = os::files_remedy(error);
         self.shared.log.say(now, &format!("cannot accept: {error}{remedy}"));
     }
 

@@ -236,7 +236,7 @@ pub enum OpenError {
     #[error("no memory: {0}")]
     Memory(io::Error),
     /// The other host could not be reached.
-    #[error("cannot connect to {address}: {error}")]
+    #[error("cannot connect to {address}: {error}{remedy}", remedy = os::files_remedy(error))]
     Connect {
         /// Where.
         address: String,
