@@ -261,38 +261,31 @@ fn a_port_is_shared_by_the_sockets_of_one_call_and_by_no_others() {
 }
 
 /// Peers that all send more than the core has buffers for: how many bytes each socket had when the
-/// first had `enough`.
+/// first had `enough`. Each peer has data under way before each turn of the core.
 fn race_of_floods(count: usize, enough: usize) -> Vec<usize> {
     let core = core();
     let mut pairs: Vec<_> = (0..count).map(|_| pair(&core)).collect();
-    std::thread::scope(|scope| {
-        let peers: Vec<TcpStream> =
-            pairs.iter_mut().map(|(_, peer)| peer.try_clone().unwrap()).collect();
-        for mut peer in peers {
-            scope.spawn(move || while peer.write_all(&[7; 64 << 10]).is_ok() {});
-        }
-        let mut had = vec![0; count];
-        turn_until(&core, || {
-            for ((socket, _), had) in pairs.iter().zip(&mut had) {
-                while let Some(chunk) = socket.receive() {
-                    *had += chunk.len();
-                }
+    pairs.iter().for_each(|(_, peer)| peer.set_nonblocking(true).unwrap());
+    let mut had = vec![0; count];
+    turn_until(&core, || {
+        for ((socket, peer), had) in pairs.iter_mut().zip(&mut had) {
+            while let Some(chunk) = socket.receive() {
+                *had += chunk.len();
             }
-            had.iter().any(|had| *had >= enough)
-        });
-        for (_, peer) in &pairs {
-            peer.shutdown(std::net::Shutdown::Both).unwrap();
+            // An error says that the socket is full: data are under way.
+            let _ = peer.write(&[7; 64 << 10]);
         }
-        had
-    })
+        had.iter().any(|had| *had >= enough)
+    });
+    had
 }
 
 #[test]
 fn of_many_sockets_that_receive_each_gets_buffers_in_turn() {
     // There are 64 buffers.
     let had = race_of_floods(150, 4 << 20);
-    let starved = had.iter().filter(|had| **had == 0).count();
-    assert_eq!(starved, 0, "{starved} of {} sockets had nothing: {had:?}", had.len());
+    let (least, most) = (had.iter().min().unwrap(), had.iter().max().unwrap());
+    assert!(*least >= most / 2, "least {least} of {most}: {had:?}");
 }
 
 /// An empty file that goes with the last of its descriptors.
