@@ -122,7 +122,7 @@ fn parts(whole: &StandIn, group: Option<&Group>) -> Vec<StandIn> {
 fn remote(uri: &Uri) -> Option<&Uri> {
     match uri {
         Uri::Iscsi(_) | Uri::Nvme(_) => Some(uri),
-        Uri::Delay { inner, .. } => remote(inner),
+        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => remote(inner),
         _ => None,
     }
 }

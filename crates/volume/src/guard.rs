@@ -54,7 +54,7 @@ fn holds(device: &File) -> std::io::Result<String> {
 /// devices; a device must be named by its path, by whichever link, or by its serial number.
 pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
     let path = match uri {
-        Uri::Delay { inner, .. } => return may_destroy(inner, named),
+        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return may_destroy(inner, named),
         Uri::File(file) => &file.path,
         _ => return !named.is_empty(),
     };
@@ -72,7 +72,7 @@ pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
 /// of anything else.
 pub fn is_named(uri: &Uri, name: &str) -> bool {
     match uri {
-        Uri::Delay { inner, .. } => is_named(inner, name),
+        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => is_named(inner, name),
         Uri::File(_) => may_destroy(uri, &[name.to_owned()]),
         other => other.to_string() == name,
     }

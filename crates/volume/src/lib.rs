@@ -6,6 +6,7 @@ mod again;
 mod attempt;
 pub mod delay;
 mod dial;
+mod fault;
 mod file;
 mod ground;
 mod guard;
@@ -81,6 +82,11 @@ pub trait Volume: Send + Sync {
         None
     }
 
+    /// What faults it has put into I/Os so far, in a sentence; `None` for a volume that puts none.
+    fn incidents(&self) -> Option<String> {
+        None
+    }
+
     /// What its data rest on.
     fn ground(&self) -> Ground {
         Ground::Elsewhere
@@ -132,6 +138,9 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
         Uri::File(file) => Arc::new(file::FileVolume::open(file, purpose)?),
         Uri::Delay { profile, inner } => {
             Arc::new(delay::Delay::open(profile, open(inner, purpose)?)?)
+        }
+        Uri::Fault { schedule, inner } => {
+            Arc::new(fault::Faulty::open(schedule, open(inner, purpose)?)?)
         }
         Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(iscsi.clone())?),
         Uri::Nvme(nvme) => Arc::new(remote::Remote::open(dial::NvmeDial::open(nvme)?)?),
@@ -208,6 +217,14 @@ pub enum OpenError {
     /// The profile of an emulated drive cannot be read.
     #[error(transparent)]
     Profile(delay::ProfileError),
+    /// The schedule of faults cannot be read.
+    #[error("fault schedule {name}: {reason}")]
+    Schedule {
+        /// As it was named.
+        name: String,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
     /// Its I/O cannot be polled for.
     #[error("{path}: {why}", path = path.display())]
     Polling {

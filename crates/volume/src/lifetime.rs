@@ -24,7 +24,7 @@ impl Lifetime {
     pub fn of(uri: &Uri, volume: &dyn Volume) -> Lifetime {
         let name = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return Lifetime::Process,
-            Uri::Delay { inner, .. } => return Lifetime::of(inner, volume),
+            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return Lifetime::of(inner, volume),
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
             Uri::Nvme(far) => format!("nvme {} {} {}", far.address, far.subsystem, far.nsid).into(),
@@ -79,7 +79,7 @@ impl Place {
     pub fn of(uri: &Uri) -> Option<Place> {
         let path = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return None,
-            Uri::Delay { inner, .. } => return Place::of(inner),
+            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return Place::of(inner),
             Uri::File(file) => &file.path,
             Uri::Iscsi(far) => {
                 return Some(Place::There(format!("{}/{}/{}", far.address, far.target, far.lun)));

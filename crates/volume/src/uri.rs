@@ -41,6 +41,13 @@ pub enum Uri {
         /// Where the data are.
         inner: Box<Uri>,
     },
+    /// `fault:SCHEDULE(URI)`: another volume, whose I/Os meet faults.
+    Fault {
+        /// A schedule that comes along, or the file of one.
+        schedule: String,
+        /// Where the data are.
+        inner: Box<Uri>,
+    },
 }
 
 /// Names a file or block device.
@@ -148,7 +155,7 @@ impl Uri {
         match self {
             Uri::Iscsi(iscsi) => Some(&iscsi.address),
             Uri::Nvme(nvme) => Some(&nvme.address),
-            Uri::Delay { inner, .. } => inner.address(),
+            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.address(),
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -158,7 +165,7 @@ impl Uri {
         match self {
             Uri::Iscsi(iscsi) => Some(&iscsi.target),
             Uri::Nvme(nvme) => Some(&nvme.subsystem),
-            Uri::Delay { inner, .. } => inner.target(),
+            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.target(),
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -202,6 +209,7 @@ impl fmt::Display for Uri {
                 options.extend(nvme.session.options());
             }
             Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
+            Uri::Fault { schedule, inner } => write!(f, "fault:{schedule}({inner})")?,
         }
         let mark = if options.is_empty() { "" } else { "?" };
         write!(f, "{mark}{}", options.join("&"))

@@ -5,7 +5,7 @@ use block::parse_size;
 use super::{FileUri, IscsiUri, NvmeUri, Session, Uri};
 
 const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN, \
-                     nvme+tcp://HOST[:PORT]/NQN/NSID or delay:PROFILE(URI)";
+                     nvme+tcp://HOST[:PORT]/NQN/NSID, delay:PROFILE(URI) or fault:SCHEDULE(URI)";
 /// Volumes within volumes.
 const NESTED_MAX: usize = 8;
 /// The value of an option that has none.
@@ -42,23 +42,36 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
         "file" => parse_file(rest),
         "iscsi" => parse_iscsi(rest),
         "nvme+tcp" => parse_nvme(rest),
-        "delay" => parse_delay(rest, nested),
+        "delay" => {
+            let (profile, inner) = around(rest, nested, "delay:PROFILE(URI)", "delay:x25-m(ram:8g)")?;
+            Ok(Uri::Delay { profile, inner })
+        }
+        "fault" => {
+            let example = "fault:fail-slow(ram:8g)";
+            let (schedule, inner) = around(rest, nested, "fault:SCHEDULE(URI)", example)?;
+            Ok(Uri::Fault { schedule, inner })
+        }
         _ => Err(format!("unknown kind '{kind}'; {KINDS}")),
     }
 }
 
-fn parse_delay(rest: &str, nested: usize) -> Result<Uri, String> {
-    let shape = "write delay:PROFILE(URI), as in delay:x25-m(ram:8g)";
-    let (profile, inner) = rest.split_once('(').ok_or(shape)?;
-    let inner = inner.strip_suffix(')').ok_or(shape)?;
-    if profile.is_empty() {
-        return Err(shape.to_owned());
+/// Reads `NAME(URI)`: a volume around another one.
+fn around(
+    rest: &str,
+    nested: usize,
+    shape: &str,
+    example: &str,
+) -> Result<(String, Box<Uri>), String> {
+    let shape = || format!("write {shape}, as in {example}");
+    let (name, inner) = rest.split_once('(').ok_or_else(shape)?;
+    let inner = inner.strip_suffix(')').ok_or_else(shape)?;
+    if name.is_empty() {
+        return Err(shape());
     }
     if nested >= NESTED_MAX {
         return Err(format!("more than {NESTED_MAX} volumes within each other"));
     }
-    let inner = Box::new(parse(inner, nested + 1)?);
-    Ok(Uri::Delay { profile: profile.to_owned(), inner })
+    Ok((name.to_owned(), Box::new(parse(inner, nested + 1)?)))
 }
 
 fn parse_file(rest: &str) -> Result<Uri, String> {

@@ -1,0 +1,228 @@
+//! A lane that does to I/Os what the referee says.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use block::{Cause, Connection, Done, Geometry, Io, Lane, Nanos, Op, Tag};
+
+use super::referee::{Hold, Referee, Sentence};
+
+/// How often a lane that holds I/Os for good asks for another schedule.
+const LOOK: Nanos = Nanos::from_millis(50);
+/// What the causes of its faults begin with; those of other lanes are small numbers or statuses.
+const CAUSE: u32 = 0xfa17_0000;
+
+pub(super) struct FaultLane {
+    referee: Arc<Referee>,
+    inner: Box<dyn Lane>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// On their way to the inner lane.
+    batch: VecDeque<Io>,
+    sentences: Vec<Sentence>,
+    finished: Vec<Done>,
+    /// Done, and not to be answered before their time.
+    held: BTreeMap<(Nanos, u32), Done>,
+    /// Done, and not to be answered at all for the time being.
+    hung: Vec<(u32, Done)>,
+    ready: Vec<Done>,
+    edition: u64,
+    looked: Nanos,
+}
+
+/// An I/O under way.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// The owner's.
+    tag: Tag,
+    op: Op,
+    begun: Nanos,
+    sentence: Sentence,
+}
+
+impl FaultLane {
+    pub(super) fn new(referee: Arc<Referee>, inner: Box<dyn Lane>) -> FaultLane {
+        FaultLane {
+            edition: referee.edition(),
+            referee,
+            inner,
+            slots: Vec::new(),
+            free: Vec::new(),
+            batch: VecDeque::new(),
+            sentences: Vec::new(),
+            finished: Vec::new(),
+            held: BTreeMap::new(),
+            hung: Vec::new(),
+            ready: Vec::new(),
+            looked: Nanos(0),
+        }
+    }
+
+    fn enter(&mut self, slot: Slot) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = slot;
+                index
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Begins an I/O by its sentence.
+    fn begin(&mut self, now: Nanos, mut io: Io, sentence: Sentence) {
+        let index = self.enter(Slot { tag: io.tag, op: io.op, begun: now, sentence });
+        if let Some((number, result)) = sentence.answer {
+            let cause = if result.is_err() { Cause(CAUSE | number) } else { Cause::NONE };
+            self.settle(now, index, Done { tag: io.tag, result, cause, buf: io.buf });
+            return;
+        }
+        if io.op == Op::Write {
+            flip(&mut io.buf, sentence.flip);
+        }
+        io.offset = sentence.place.unwrap_or(io.offset);
+        io.len = sentence.keep.unwrap_or(io.len);
+        io.tag = Tag(index.into());
+        self.batch.push_back(io);
+    }
+
+    /// An I/O is done: answers it now, or when it is due.
+    fn settle(&mut self, now: Nanos, index: u32, done: Done) {
+        let slot = self.slots[index as usize];
+        let done = Done { tag: slot.tag, ..done };
+        match slot.sentence.due(slot.begun, now) {
+            Hold::Until(at) if at > now => drop(self.held.insert((at, index), done)),
+            Hold::Forever => self.hung.push((index, done)),
+            Hold::No | Hold::Until(_) => self.let_go(index, done),
+        }
+    }
+
+    fn let_go(&mut self, index: u32, done: Done) {
+        self.free.push(index);
+        self.ready.push(done);
+    }
+
+    /// Takes what the inner lane has finished.
+    fn gather(&mut self, now: Nanos) {
+        self.inner.poll(now, &mut self.finished);
+        let mut finished = std::mem::take(&mut self.finished);
+        for mut done in finished.drain(..) {
+            let index = done.tag.0 as u32;
+            let Slot { op, sentence, .. } = self.slots[index as usize];
+            // What the owner wrote is the owner's again, and as it was.
+            if op == Op::Write || op == Op::Read && done.result.is_ok() {
+                flip(&mut done.buf, sentence.flip);
+            }
+            self.settle(now, index, done);
+        }
+        self.finished = finished;
+    }
+
+    /// Lets go what an older schedule held.
+    fn follow(&mut self, edition: u64) {
+        if std::mem::replace(&mut self.edition, edition) != edition {
+            self.release_all();
+        }
+    }
+
+    /// Answers what is due, and all that is held when there is another schedule.
+    fn release(&mut self, now: Nanos) {
+        self.looked = now;
+        self.follow(self.referee.edition());
+        while let Some(entry) = self.held.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let ((_, index), done) = entry.remove_entry();
+            self.let_go(index, done);
+        }
+    }
+
+    fn release_all(&mut self) {
+        let held = std::mem::take(&mut self.held).into_iter();
+        let all: Vec<_> = held.map(|((_, index), done)| (index, done)).collect();
+        for (index, done) in all.into_iter().chain(std::mem::take(&mut self.hung)) {
+            self.let_go(index, done);
+        }
+    }
+}
+
+/// Turns one bit over.
+fn flip(buf: &mut Option<block::Buf>, bit: Option<u64>) {
+    if let (Some(buf), Some(bit)) = (buf, bit)
+        && let Some(byte) = buf.get_mut((bit / 8) as usize)
+    {
+        *byte ^= 1 << (bit % 8);
+    }
+}
+
+impl Lane for FaultLane {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        if !ios.is_empty() {
+            let mut sentences = std::mem::take(&mut self.sentences);
+            let edition = self.referee.judge(now, ios.iter(), &mut sentences);
+            self.follow(edition);
+            for (io, sentence) in ios.drain(..).zip(sentences.drain(..)) {
+                self.begin(now, io, sentence);
+            }
+            self.sentences = sentences;
+        }
+        self.inner.submit(now, &mut self.batch);
+        // Answers that are here already need no further turn.
+        if self.inner.wake().is_some_and(|at| at <= now) {
+            self.gather(now);
+        }
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
+        self.gather(now);
+        self.release(now);
+        done.append(&mut self.ready);
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        if !self.ready.is_empty() {
+            return Some(Nanos(0));
+        }
+        let held = self.held.first_key_value().map(|((at, _), _)| *at);
+        let holds = !self.hung.is_empty() || held.is_some();
+        let look = holds.then_some(self.looked + LOOK);
+        [self.inner.wake(), held, look].into_iter().flatten().min()
+    }
+
+    fn lends(&self) -> bool {
+        self.inner.lends()
+    }
+
+    fn is_open(&self) -> bool {
+        self.inner.is_open()
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.inner.broken()
+    }
+
+    fn words_of(&self, cause: Cause) -> Option<String> {
+        if cause.0 & 0xffff_0000 != CAUSE {
+            return self.inner.words_of(cause);
+        }
+        let number = (cause.0 & 0xffff) + 1;
+        Some(format!("injected: fault {number} of the schedule '{}'", self.referee.strikes().0))
+    }
+
+    fn connection(&self, now: Nanos) -> Connection {
+        self.inner.connection(now)
+    }
+
+    /// What hangs is answered: its owner waits for it.
+    fn close(&mut self, now: Nanos) -> bool {
+        self.release_all();
+        self.inner.close(now) && self.free.len() == self.slots.len() && self.ready.is_empty()
+    }
+}

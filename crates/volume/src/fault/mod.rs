@@ -1,0 +1,130 @@
+//! A volume that misbehaves by a schedule: `fault:SCHEDULE(URI)`.
+//!
+//! Everything above it sees what a drive or a target of that kind would show: I/Os that fail, hang,
+//! take long, are lost, torn, misplaced or damaged. Which I/Os are struck comes from the schedule's
+//! seed and their order. A file of a schedule may be changed while the volume is used: what it held
+//! is answered, and the new schedule's time begins.
+
+mod lane;
+mod referee;
+mod schedule;
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use block::{Geometry, Lane};
+use os::Core;
+
+use self::lane::FaultLane;
+use self::referee::Referee;
+use self::schedule::Schedule;
+use crate::{Ground, Hints, OpenError, Volume};
+
+/// How often a schedule's file is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A volume whose I/Os meet faults.
+pub(crate) struct Faulty {
+    inner: Arc<dyn Volume>,
+    referee: Arc<Referee>,
+    about: String,
+}
+
+impl Faulty {
+    pub(crate) fn open(name: &str, inner: Arc<dyn Volume>) -> Result<Faulty, OpenError> {
+        let refuse = |reason| OpenError::Schedule { name: name.to_owned(), reason };
+        let schedule = Schedule::load(name).map_err(refuse)?;
+        let about = format!("injects faults by the schedule '{}'", schedule.name);
+        let referee = Arc::new(Referee::new(schedule, inner.geometry()));
+        if !Schedule::is_shipped(name) {
+            watch(name.into(), Arc::downgrade(&referee));
+        }
+        Ok(Faulty { inner, referee, about })
+    }
+
+    fn around(&self, inner: Box<dyn Lane>) -> Box<dyn Lane> {
+        Box::new(FaultLane::new(self.referee.clone(), inner))
+    }
+}
+
+/// Takes the schedule of a file anew whenever it changes, as long as there is a volume. One that
+/// makes no sense changes nothing. Without a thread, the first one holds for good.
+fn watch(path: PathBuf, referee: Weak<Referee>) {
+    let mut seen = state(&path);
+    let body = move || {
+        while let Some(referee) = referee.upgrade() {
+            let now = state(&path);
+            if now.is_some() && now != seen {
+                seen = now;
+                let text = schedule::read_short(&path).map_err(|error| error.to_string());
+                if let Ok(schedule) = text.and_then(|text| Schedule::parse(&text)) {
+                    referee.replace(schedule);
+                }
+            }
+            drop(referee);
+            std::thread::sleep(LOOK);
+        }
+    };
+    let _ = std::thread::Builder::new().name("faults".to_owned()).spawn(body);
+}
+
+/// What changes with a file.
+fn state(path: &PathBuf) -> Option<(SystemTime, u64)> {
+    let about = std::fs::metadata(path).ok()?;
+    Some((about.modified().ok()?, about.len()))
+}
+
+impl Volume for Faulty {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        Ok(self.around(self.inner.lane(core)?))
+    }
+
+    fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        Ok(self.around(self.inner.begin_lane(core)?))
+    }
+
+    fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
+        Ok(self.around(self.inner.hinted_lane(core, hints)?))
+    }
+
+    fn read_in(&self, part: Range<u64>, goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
+        self.inner.read_in(part, goes_on)
+    }
+
+    fn kind(&self) -> &'static str {
+        "faulty volume"
+    }
+
+    fn transport(&self) -> &'static str {
+        self.inner.transport()
+    }
+
+    fn ground(&self) -> Ground {
+        self.inner.ground()
+    }
+
+    fn emulates(&self) -> Option<&str> {
+        Some(&self.about)
+    }
+
+    fn incidents(&self) -> Option<String> {
+        let (name, counts) = self.referee.strikes();
+        let struck: Vec<String> = counts
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, strikes))| *strikes > 0)
+            .map(|(index, (word, strikes))| format!("{word} (fault {}) {strikes}", index + 1))
+            .collect();
+        let struck = if struck.is_empty() { "none".to_owned() } else { struck.join(", ") };
+        Some(format!("I/Os struck by the faults of '{name}': {struck}"))
+    }
+}
+
+#[cfg(test)]
+mod test;

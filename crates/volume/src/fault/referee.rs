@@ -1,0 +1,279 @@
+//! Which I/O is struck by which fault: one for all lanes of a volume.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use block::{Fault, Geometry, Io, Nanos, Op, Rng, splitmix};
+
+use super::schedule::{Rule, Schedule, Verb};
+
+/// Most healed blocks that are remembered; a volume with more bad ones than this has them healed
+/// for the time being.
+const HEALED_MAX: usize = 1 << 20;
+
+/// Decides for all lanes of a volume, which take turns by a lock, once for each batch.
+pub(super) struct Referee {
+    geometry: Geometry,
+    block_bytes: u64,
+    inside: Mutex<Inside>,
+    /// How many schedules there were: a lane lets go what it holds when there is a new one.
+    edition: AtomicU64,
+}
+
+struct Inside {
+    schedule: Schedule,
+    /// The first time that a lane asked.
+    began: Option<Nanos>,
+    rng: Rng,
+    /// Of each rule.
+    states: Vec<State>,
+}
+
+#[derive(Default)]
+struct State {
+    strikes: u64,
+    /// It is sticky, and has struck.
+    stuck: bool,
+    /// Bad blocks that were written since.
+    healed: HashSet<u64>,
+}
+
+/// What is done to one I/O. Nothing by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sentence {
+    /// Its answer, if it is not done: the number of the fault, and the result.
+    pub(super) answer: Option<(u32, Result<(), Fault>)>,
+    /// It is answered so much later.
+    pub(super) add: Nanos,
+    /// It takes so many times as long; 0 is once.
+    pub(super) factor: f64,
+    /// It is not answered before.
+    pub(super) hold: Hold,
+    /// Where it goes instead.
+    pub(super) place: Option<u64>,
+    /// How much of it is done, in bytes.
+    pub(super) keep: Option<u32>,
+    /// Which bit of its data is wrong.
+    pub(super) flip: Option<u64>,
+}
+
+/// How long an answer is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Not at all.
+    #[default]
+    No,
+    /// Until a time.
+    Until(Nanos),
+    /// Until there is another schedule.
+    Forever,
+}
+
+impl Referee {
+    pub(super) fn new(schedule: Schedule, geometry: Geometry) -> Referee {
+        Referee {
+            geometry,
+            block_bytes: u64::from(geometry.block_bytes),
+            inside: Mutex::new(Inside::new(schedule)),
+            edition: AtomicU64::new(0),
+        }
+    }
+
+    /// Goes on by another schedule, whose time begins with the next I/O.
+    pub(super) fn replace(&self, schedule: Schedule) {
+        let mut inside = self.lock();
+        *inside = Inside::new(schedule);
+        self.edition.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the schedule was replaced.
+    pub(super) fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
+    }
+
+    /// Name of the schedule, and how many I/Os each fault has struck.
+    pub(super) fn strikes(&self) -> (String, Vec<(&'static str, u64)>) {
+        let inside = self.lock();
+        let rules = inside.schedule.rules.iter().zip(&inside.states);
+        let counts = rules.map(|(rule, state)| (rule.verb.word(), state.strikes)).collect();
+        (inside.schedule.name.clone(), counts)
+    }
+
+    /// What is done to each I/O of a batch; returns the [`edition`](Self::edition) that says so.
+    pub(super) fn judge<'a>(
+        &self,
+        now: Nanos,
+        ios: impl Iterator<Item = &'a Io>,
+        sentences: &mut Vec<Sentence>,
+    ) -> u64 {
+        let inside = &mut *self.lock();
+        let since = now.since(*inside.began.get_or_insert(now));
+        let began = now - since;
+        for io in ios {
+            let mut sentence = Sentence::default();
+            // What the volume refuses anyway is left to it.
+            if self.geometry.check(io).is_ok() {
+                for index in 0..inside.schedule.rules.len() {
+                    inside.hold(self, index, io, (began, since), &mut sentence);
+                }
+            }
+            sentences.push(sentence);
+        }
+        self.edition()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Whoever panicked meanwhile has said so; nothing is half done between two I/Os.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    fn new(schedule: Schedule) -> Inside {
+        let states = schedule.rules.iter().map(|_| State::default()).collect();
+        let rng = Rng::new(schedule.seed, 0);
+        Inside { schedule, began: None, rng, states }
+    }
+
+    /// Holds an I/O against one rule.
+    fn hold(
+        &mut self,
+        of: &Referee,
+        index: usize,
+        io: &Io,
+        (began, since): (Nanos, Nanos),
+        sentence: &mut Sentence,
+    ) {
+        let (rule, state) = (&self.schedule.rules[index], &mut self.states[index]);
+        if rule.verb == Verb::BadBlocks {
+            state.heal(rule, self.schedule.seed, index, of.block_bytes, io);
+        }
+        if !rule.concerns(io.op) || !rule.touches(io.op, io.offset, io.len) {
+            return;
+        }
+        let Some(end) = rule.window(since).or(state.stuck.then_some(None)) else { return };
+        if !state.stuck {
+            if rule.count.is_some_and(|count| state.strikes >= count) {
+                return;
+            }
+            let strikes = match rule.verb {
+                Verb::BadBlocks => state.is_bad(rule, self.schedule.seed, index, of.block_bytes, io),
+                _ => rule.chance() >= 1.0 || self.rng.uniform() < rule.chance(),
+            };
+            if !strikes {
+                return;
+            }
+        }
+        let end = end.map(|end| began + end);
+        if sentence.take(rule, of, io, end, &mut self.rng, index as u32) {
+            state.strikes += 1;
+            state.stuck = rule.sticky;
+        }
+    }
+}
+
+impl State {
+    /// Remembers bad blocks that are written as a whole.
+    fn heal(&mut self, rule: &Rule, seed: u64, index: usize, block_bytes: u64, io: &Io) {
+        if matches!(io.op, Op::Read | Op::Flush) {
+            return;
+        }
+        let blocks = io.offset.div_ceil(block_bytes)..(io.offset + u64::from(io.len)) / block_bytes;
+        for block in blocks {
+            if self.healed.len() < HEALED_MAX && is_chosen(rule, seed, index, block) {
+                self.healed.insert(block);
+            }
+        }
+    }
+
+    fn is_bad(&self, rule: &Rule, seed: u64, index: usize, block_bytes: u64, io: &Io) -> bool {
+        let end = io.offset + u64::from(io.len);
+        let mut blocks = io.offset / block_bytes..end.div_ceil(block_bytes);
+        blocks.any(|block| is_chosen(rule, seed, index, block) && !self.healed.contains(&block))
+    }
+}
+
+/// Whether a block is bad by the seed.
+fn is_chosen(rule: &Rule, seed: u64, index: usize, block: u64) -> bool {
+    let mut state = seed ^ block.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (index as u64) << 56;
+    let mixed = splitmix(&mut state) ^ splitmix(&mut state);
+    (mixed >> 11) as f64 / (1_u64 << 53) as f64 <= rule.chance()
+}
+
+impl Sentence {
+    /// Adds what a rule does to an I/O; false when it can do nothing to this one.
+    fn take(
+        &mut self,
+        rule: &Rule,
+        of: &Referee,
+        io: &Io,
+        end: Option<Nanos>,
+        rng: &mut Rng,
+        index: u32,
+    ) -> bool {
+        match rule.verb {
+            Verb::Error => self.answer_by(index, Err(rule.fault())),
+            Verb::BadBlocks => self.answer_by(index, Err(Fault::Medium)),
+            Verb::Drop => self.answer_by(index, Ok(())),
+            Verb::Hang => {
+                self.hold = self.hold.longer(end.map_or(Hold::Forever, Hold::Until));
+                true
+            }
+            Verb::Slow => {
+                if let Some([least, most]) = rule.added() {
+                    let add_s = least + (most - least) * rng.uniform();
+                    self.add = self.add + Nanos((add_s * 1e9) as u64);
+                }
+                self.factor = self.factor.max(1.0) * rule.factor();
+                true
+            }
+            Verb::Tear => {
+                let blocks = u64::from(io.len) / of.block_bytes;
+                if blocks < 2 {
+                    return false;
+                }
+                let kept = (1 + rng.below(blocks - 1)) * of.block_bytes;
+                self.keep = Some(self.keep.map_or(kept as u32, |keep| keep.min(kept as u32)));
+                true
+            }
+            Verb::Misdirect => {
+                let places = (of.geometry.bytes() - u64::from(io.len))
+                    / of.block_bytes;
+                let place = rng.below(places + 1) * of.block_bytes;
+                self.place = (place != io.offset).then_some(place);
+                self.place.is_some()
+            }
+            Verb::Flip => {
+                self.flip = (io.len > 0).then(|| rng.below(u64::from(io.len) * 8));
+                self.flip.is_some()
+            }
+        }
+    }
+
+    /// The first answer stands.
+    fn answer_by(&mut self, index: u32, result: Result<(), Fault>) -> bool {
+        let first = self.answer.is_none();
+        self.answer = self.answer.or(Some((index, result)));
+        first
+    }
+
+    /// When an I/O may be answered that began and is done at these times.
+    pub(super) fn due(&self, begun: Nanos, done: Nanos) -> Hold {
+        let took = done.since(begun).0 as f64;
+        let slow = Nanos((took * (self.factor.max(1.0) - 1.0)) as u64);
+        let at = done + slow + self.add;
+        self.hold.longer(if at > done { Hold::Until(at) } else { Hold::No })
+    }
+}
+
+impl Hold {
+    fn longer(self, other: Hold) -> Hold {
+        match (self, other) {
+            (Hold::Forever, _) | (_, Hold::Forever) => Hold::Forever,
+            (Hold::Until(a), Hold::Until(b)) => Hold::Until(a.max(b)),
+            (Hold::No, other) => other,
+            (held, Hold::No) => held,
+        }
+    }
+}
