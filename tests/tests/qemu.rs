@@ -1,26 +1,12 @@
 //! qemu-img as a client: a whole disk there and back.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Finished, Folder, require, run, skip};
+use drumfire_tests::{Drumfire, Finished, Folder, qemu_img, run};
 
 const LIMIT: Duration = Duration::from_secs(300);
 const DISK_BYTES: usize = 32 << 20;
-
-/// qemu-img with its iSCSI driver: the one that the task runner unpacked, or the installed one.
-fn qemu_img() -> Option<PathBuf> {
-    let image = std::env::var_os("DRUMFIRE_QEMU_IMG").map(PathBuf::from);
-    let image = image.or_else(|| require("qemu-img"))?;
-    // Nobody listens there. A driver says so; without it qemu says that.
-    let probe = run(Command::new(&image).args(["info", "iscsi://127.0.0.1:1/x/1"]), LIMIT);
-    if probe.stderr.contains("load module") || probe.stderr.contains("Unknown protocol") {
-        skip("qemu-img has no iSCSI driver: apt-get install qemu-block-extra");
-        return None;
-    }
-    Some(image)
-}
 
 /// Bytes that differ from block to block, some blocks empty.
 fn pattern() -> Vec<u8> {

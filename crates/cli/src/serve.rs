@@ -61,6 +61,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let volumes = open(&volumes)?;
     let identity = given.unwrap_or_else(|| own(&volumes));
     warn_of_memory(&identity, &volumes);
+    let served: Vec<_> = volumes.iter().map(|one| (one.text, one.volume.clone())).collect();
     let exports = volumes.into_iter().map(|volume| export(&identity, volume)).collect();
     let signals = signal::on_signal()?;
     let by_name = file.nvme_hosts.into_iter();
@@ -94,6 +95,11 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     // The channel only ends with the thread that feeds it, and then nobody could stop us.
     let _ = signals.recv();
     drop(server);
+    for (text, volume) in &served {
+        if let Some(incidents) = volume.incidents() {
+            note(format_args!("drumfire: --volume {text}: {incidents}"));
+        }
+    }
     Ok(Exit::Good)
 }
 

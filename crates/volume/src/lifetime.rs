@@ -24,7 +24,9 @@ impl Lifetime {
     pub fn of(uri: &Uri, volume: &dyn Volume) -> Lifetime {
         let name = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return Lifetime::Process,
-            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return Lifetime::of(inner, volume),
+            Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => {
+                return Lifetime::of(inner, volume);
+            }
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
             Uri::Nvme(far) => format!("nvme {} {} {}", far.address, far.subsystem, far.nsid).into(),

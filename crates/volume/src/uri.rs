@@ -265,6 +265,7 @@ mod test {
             ),
             ("delay:x25-m(ram:1G?fill=1)", "delay:x25-m(ram:1g?fill=1)"),
             ("delay:./a.toml(delay:x(null:1t))", "delay:./a.toml(delay:x(null:1t))"),
+            ("fault:./f.toml(delay:x(ram:1G))", "fault:./f.toml(delay:x(ram:1g))"),
         ] {
             let uri: Uri = text.parse().unwrap();
             assert_eq!(uri.to_string(), printed, "{text}");
@@ -301,6 +302,8 @@ mod test {
             ("delay:(ram:1g)", "delay:PROFILE(URI)"),
             ("delay:x(ram:1g", "delay:PROFILE(URI)"),
             ("delay:x(tape:1g)", "unknown kind 'tape'"),
+            ("fault:fail-slow", "fault:SCHEDULE(URI), as in fault:fail-slow(ram:8g)"),
+            ("fault:(ram:1g)", "fault:SCHEDULE(URI)"),
             ("iscsi://h/iqn.2026-11.x:d/1?io_timeout=0", "io_timeout= wants 1 to 86400 seconds"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1?io_timeout=1.5", "not '1.5'"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1?reconnect", "reconnect= wants 1 to 86400"),
@@ -323,7 +326,7 @@ mod test {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "(null|ram|file|iscsi|delay)?:?/?/?[a-z0-9:/?&=.@()\\[\\]é]*") {
+        fn no_text_panics(text in "(null|ram|file|delay|fault)?:?/?/?[a-z0-9:/?&=.@()\\[\\]é]*") {
             let _ = text.parse::<Uri>();
         }
     }

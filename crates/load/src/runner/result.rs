@@ -5,7 +5,7 @@ use stats::{Class, Host, Placement, RunResult, SCHEMA_VERSION, WorkerResult};
 
 use super::crew::seats;
 use super::under_way::{Opening, Run};
-use super::words::{displaced, earlier, emulated, origin, steadiness, unanswered_ios};
+use super::words::{displaced, earlier, emulated, incidents, origin, steadiness, unanswered_ios};
 use crate::judge;
 use crate::meter::Reading;
 use crate::outcome;
@@ -89,6 +89,7 @@ impl Run<'_> {
         let steady = self.spec.steady.map(|steady| steadiness(&steady, self.steady_at_s));
         emulated(self.spec)
             .map(str::to_owned)
+            .chain(incidents(self.spec))
             .chain(displaced(&self.collected))
             .chain(earlier(self.spec))
             .chain(steady)

@@ -12,6 +12,13 @@ pub(super) fn emulated(spec: &RunSpec) -> impl Iterator<Item = &str> {
     all.into_iter()
 }
 
+/// What faults the volumes of this process put into I/Os, each sentence once.
+pub(super) fn incidents(spec: &RunSpec) -> impl Iterator<Item = String> {
+    let all: std::collections::BTreeSet<String> =
+        spec.workers.iter().filter_map(|worker| worker.volume.incidents()).collect();
+    all.into_iter()
+}
+
 /// Two writes of a block that is compared are never under way at once: a pattern that wants them
 /// loses some to other places, which flattens its law.
 pub(super) fn displaced(collected: &Collector) -> Option<String> {

@@ -7,12 +7,14 @@
 
 mod lane;
 mod referee;
+mod rule;
 mod schedule;
 
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use block::{Geometry, Lane};
 use os::Core;
@@ -70,10 +72,10 @@ fn watch(path: PathBuf, referee: Weak<Referee>) {
     let _ = std::thread::Builder::new().name("faults".to_owned()).spawn(body);
 }
 
-/// What changes with a file.
-fn state(path: &PathBuf) -> Option<(SystemTime, u64)> {
+/// What changes with a file: its number, time in nanoseconds and length.
+fn state(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
     let about = std::fs::metadata(path).ok()?;
-    Some((about.modified().ok()?, about.len()))
+    Some((about.ino(), about.mtime(), about.mtime_nsec(), about.len()))
 }
 
 impl Volume for Faulty {

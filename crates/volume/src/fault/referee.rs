@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use block::{Fault, Geometry, Io, Nanos, Op, Rng, splitmix};
 
-use super::schedule::{Rule, Schedule, Verb};
+use super::rule::{Rule, Verb};
+use super::schedule::Schedule;
 
 /// Most healed blocks that are remembered; a volume with more bad ones than this has them healed
 /// for the time being.
@@ -158,7 +159,9 @@ impl Inside {
                 return;
             }
             let strikes = match rule.verb {
-                Verb::BadBlocks => state.is_bad(rule, self.schedule.seed, index, of.block_bytes, io),
+                Verb::BadBlocks => {
+                    state.is_bad(rule, self.schedule.seed, index, of.block_bytes, io)
+                }
                 _ => rule.chance() >= 1.0 || self.rng.uniform() < rule.chance(),
             };
             if !strikes {
@@ -238,8 +241,7 @@ impl Sentence {
                 true
             }
             Verb::Misdirect => {
-                let places = (of.geometry.bytes() - u64::from(io.len))
-                    / of.block_bytes;
+                let places = (of.geometry.bytes() - u64::from(io.len)) / of.block_bytes;
                 let place = rng.below(places + 1) * of.block_bytes;
                 self.place = (place != io.offset).then_some(place);
                 self.place.is_some()

@@ -276,7 +276,10 @@ fn what_comes_along_makes_sense_and_nonsense_is_refused_with_its_key() {
 
 proptest::proptest! {
     #[test]
-    fn no_text_panics(text in "(name = 'x'\n)?(\\[\\[fault\\]\\]\n(verb = '[a-z-]{1,9}'\n)?[a-z_]{1,8} = [0-9.'a-z\\[\\], -]{1,12}\n){0,3}") {
-        let _ = Schedule::parse(&text);
+    fn no_text_panics(
+        verb in "(error|hang|slow|drop|tear|flip|bad-blocks|[a-z-]{1,9})",
+        keys in "([a-z_]{1,8}|op|range|add_s|chance) = [0-9.'a-z\\[\\], -]{1,12}",
+    ) {
+        let _ = Schedule::parse(&format!("name = 'x'\n[[fault]]\nverb = '{verb}'\n{keys}\n"));
     }
 }

@@ -43,7 +43,8 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
         "iscsi" => parse_iscsi(rest),
         "nvme+tcp" => parse_nvme(rest),
         "delay" => {
-            let (profile, inner) = around(rest, nested, "delay:PROFILE(URI)", "delay:x25-m(ram:8g)")?;
+            let (profile, inner) =
+                around(rest, nested, "delay:PROFILE(URI)", "delay:x25-m(ram:8g)")?;
             Ok(Uri::Delay { profile, inner })
         }
         "fault" => {

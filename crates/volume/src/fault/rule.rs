@@ -1,0 +1,299 @@
+//! One fault of a schedule: what it does, to which I/Os, when and how often.
+
+use block::{Fault, Nanos, Op, parse_size};
+use serde::Deserialize;
+
+/// Longest time in a schedule, in seconds: a year.
+const TIME_S_MAX: f64 = 366.0 * 86_400.0;
+
+/// What happens to an I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Verb {
+    /// It fails, and is not done.
+    Error,
+    /// A read fails that touches a bad block. `chance` is the share of bad blocks; a write of the
+    /// whole block, a trim or zeroing heals it.
+    BadBlocks,
+    /// It is done, and not answered before the time of the fault is over or the schedule changes.
+    Hang,
+    /// It is answered later: `add_s`, `factor` or both.
+    Slow,
+    /// It is answered as done, and not done: a lost write, or a flush that a drive only pretends.
+    Drop,
+    /// Only the first blocks of a write are done, some number of them below all.
+    Tear,
+    /// It goes to another place of the volume.
+    Misdirect,
+    /// One bit of the data is wrong: in what a read returns, in what a write stores.
+    Flip,
+}
+
+/// One fault.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rule {
+    pub(super) verb: Verb,
+    #[serde(default)]
+    op: Ops,
+    #[serde(default)]
+    range: Option<[Size; 2]>,
+    #[serde(default)]
+    after_s: f64,
+    #[serde(default)]
+    for_s: Option<f64>,
+    #[serde(default)]
+    every_s: Option<f64>,
+    #[serde(default)]
+    chance: Option<f64>,
+    #[serde(default)]
+    pub(super) count: Option<u64>,
+    #[serde(default)]
+    add_s: Option<Added>,
+    #[serde(default)]
+    factor: Option<f64>,
+    #[serde(default)]
+    fault: Option<Word>,
+    #[serde(default)]
+    pub(super) sticky: bool,
+}
+
+/// One word or several.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "an operation or a list of them: read, write, flush, trim")]
+enum Ops {
+    #[default]
+    All,
+    One(OpWord),
+    Some(Vec<OpWord>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OpWord {
+    Read,
+    Write,
+    Flush,
+    /// Zeroing as well.
+    Trim,
+}
+
+/// Bytes, as a number or as text such as "1g".
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "SizeText")]
+struct Size(u64);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a size, such as 4096 or \"1g\"")]
+enum SizeText {
+    Bytes(u64),
+    Text(String),
+}
+
+impl TryFrom<SizeText> for Size {
+    type Error = String;
+
+    fn try_from(text: SizeText) -> Result<Size, String> {
+        match text {
+            SizeText::Bytes(bytes) => Ok(Size(bytes)),
+            SizeText::Text(text) => parse_size(&text).map(Size).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "seconds, or [least, most]")]
+enum Added {
+    Fixed(f64),
+    Between([f64; 2]),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Word {
+    Medium,
+    NoSpace,
+    ReadOnly,
+    Disconnected,
+}
+
+impl Rule {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let times = [
+            ("after_s", Some(self.after_s)),
+            ("for_s", self.for_s),
+            ("every_s", self.every_s),
+            ("add_s", self.added().map(|[least, _]| least)),
+            ("add_s", self.added().map(|[_, most]| most)),
+        ];
+        for (key, value) in times {
+            if value.is_some_and(|value| !(0.0..=TIME_S_MAX).contains(&value)) {
+                return Err(format!("{key}: 0 to {TIME_S_MAX} seconds"));
+            }
+        }
+        if self.added().is_some_and(|[least, most]| least > most) {
+            return Err("add_s: [least, most]".to_owned());
+        }
+        if self.chance.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
+            return Err("chance: 0 to 1".to_owned());
+        }
+        match (self.every_s, self.for_s) {
+            (Some(every), Some(span)) if span < every && span > 0.0 => {}
+            (Some(_), _) => return Err("every_s wants a shorter for_s beside it".to_owned()),
+            (None, _) => {}
+        }
+        if self.range.is_some_and(|[from, to]| from.0 >= to.0) {
+            return Err("range: [\"from\", \"to\"], as in [\"1g\", \"2g\"]".to_owned());
+        }
+        self.check_verb()
+    }
+
+    /// What this verb takes, and what only others do.
+    fn check_verb(&self) -> Result<(), String> {
+        let word = self.verb.word();
+        let slow = self.add_s.is_some() || self.factor.is_some();
+        if slow != (self.verb == Verb::Slow) {
+            return Err(match slow {
+                true => format!("add_s and factor go with verb = \"slow\", not with \"{word}\""),
+                false => "slow wants add_s, factor or both".to_owned(),
+            });
+        }
+        if self.factor.is_some_and(|factor| !(1.0..=1e6).contains(&factor)) {
+            return Err("factor: 1 to 1000000".to_owned());
+        }
+        if self.fault.is_some() && self.verb != Verb::Error {
+            return Err(format!("fault goes with verb = \"error\", not with \"{word}\""));
+        }
+        if self.sticky && self.verb != Verb::Error {
+            return Err(format!("sticky goes with verb = \"error\", not with \"{word}\""));
+        }
+        if self.verb == Verb::BadBlocks && (self.chance.is_none() || self.count.is_some()) {
+            return Err("bad-blocks wants chance, the share of bad blocks, and no count".to_owned());
+        }
+        match self.named().into_iter().flatten().find(|op| !self.verb.goes_with(*op)) {
+            Some(op) => Err(format!("{word} does nothing to a {}", op.op().word())),
+            None if self.named().is_some_and(|named| named.is_empty()) => {
+                Err("op: at least one".to_owned())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn named(&self) -> Option<Vec<OpWord>> {
+        match &self.op {
+            Ops::All => None,
+            Ops::One(op) => Some(vec![*op]),
+            Ops::Some(ops) => Some(ops.clone()),
+        }
+    }
+
+    /// Whether it strikes I/Os of this kind.
+    pub(super) fn concerns(&self, op: Op) -> bool {
+        let word = OpWord::of(op);
+        match &self.op {
+            Ops::All => self.verb.goes_with(word),
+            Ops::One(one) => *one == word,
+            Ops::Some(some) => some.contains(&word),
+        }
+    }
+
+    /// Whether it strikes I/Os that touch `offset..offset + len`. What has no place is everywhere.
+    pub(super) fn touches(&self, op: Op, offset: u64, len: u32) -> bool {
+        let Some([Size(from), Size(to)]) = self.range else { return true };
+        op == Op::Flush || offset < to && offset.saturating_add(len.into()) > from
+    }
+
+    /// Whether it strikes at a time since the schedule began, and when it ends then; `None` within
+    /// if it does not.
+    pub(super) fn window(&self, since: Nanos) -> Option<Option<Nanos>> {
+        let after = nanos(self.after_s);
+        if since < after {
+            return None;
+        }
+        let Some(span) = self.for_s.map(nanos) else { return Some(None) };
+        let begin = match self.every_s.map(nanos) {
+            Some(every) => after + Nanos(since.since(after).0 / every.0.max(1) * every.0),
+            None => after,
+        };
+        let end = begin + span;
+        (since < end).then_some(Some(end))
+    }
+
+    /// Share of I/Os, or of blocks, that it strikes: 0 to 1.
+    pub(super) fn chance(&self) -> f64 {
+        self.chance.unwrap_or(1.0)
+    }
+
+    /// Least and most seconds that it adds.
+    pub(super) fn added(&self) -> Option<[f64; 2]> {
+        self.add_s.map(|added| match added {
+            Added::Fixed(seconds) => [seconds; 2],
+            Added::Between(both) => both,
+        })
+    }
+
+    /// How many times as long an I/O takes.
+    pub(super) fn factor(&self) -> f64 {
+        self.factor.unwrap_or(1.0)
+    }
+
+    /// What an I/O fails by.
+    pub(super) fn fault(&self) -> Fault {
+        match self.fault {
+            None | Some(Word::Medium) => Fault::Medium,
+            Some(Word::NoSpace) => Fault::NoSpace,
+            Some(Word::ReadOnly) => Fault::ReadOnly,
+            Some(Word::Disconnected) => Fault::Disconnected,
+        }
+    }
+}
+
+impl Verb {
+    /// The word for it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Verb::Error => "error",
+            Verb::BadBlocks => "bad-blocks",
+            Verb::Hang => "hang",
+            Verb::Slow => "slow",
+            Verb::Drop => "drop",
+            Verb::Tear => "tear",
+            Verb::Misdirect => "misdirect",
+            Verb::Flip => "flip",
+        }
+    }
+
+    fn goes_with(self, op: OpWord) -> bool {
+        match self {
+            Verb::Error | Verb::Hang | Verb::Slow => true,
+            Verb::BadBlocks => op == OpWord::Read,
+            Verb::Drop => op != OpWord::Read,
+            Verb::Tear => op == OpWord::Write,
+            Verb::Misdirect | Verb::Flip => matches!(op, OpWord::Read | OpWord::Write),
+        }
+    }
+}
+
+impl OpWord {
+    fn of(op: Op) -> OpWord {
+        match op {
+            Op::Read => OpWord::Read,
+            Op::Write => OpWord::Write,
+            Op::Flush => OpWord::Flush,
+            Op::Trim | Op::WriteZeroes => OpWord::Trim,
+        }
+    }
+
+    fn op(self) -> Op {
+        match self {
+            OpWord::Read => Op::Read,
+            OpWord::Write => Op::Write,
+            OpWord::Flush => Op::Flush,
+            OpWord::Trim => Op::Trim,
+        }
+    }
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9) as u64)
+}

@@ -1,0 +1,22 @@
+//! QEMU's tools as clients.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::{require, run, skip};
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// qemu-img with its iSCSI driver: the one that the task runner unpacked, or the installed one.
+pub fn qemu_img() -> Option<PathBuf> {
+    let image = std::env::var_os("DRUMFIRE_QEMU_IMG").map(PathBuf::from);
+    let image = image.or_else(|| require("qemu-img"))?;
+    // Nobody listens there. A driver says so; without it qemu says that.
+    let probe = run(Command::new(&image).args(["info", "iscsi://127.0.0.1:1/x/1"]), LIMIT);
+    if probe.stderr.contains("load module") || probe.stderr.contains("Unknown protocol") {
+        skip("qemu-img has no iSCSI driver: apt-get install qemu-block-extra");
+        return None;
+    }
+    Some(image)
+}

@@ -1,0 +1,73 @@
+//! Faults that a schedule puts into a served volume, as clients that are not ours see them.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, qemu_img, run};
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Writes a schedule in one step, so that nobody reads half of it.
+fn schedule(folder: &Path, fault: &str) {
+    let new = folder.join("new.toml");
+    std::fs::write(&new, format!("name = 'test'\nseed = 3\n[[fault]]\n{fault}\n")).unwrap();
+    std::fs::rename(new, folder.join("faults.toml")).unwrap();
+}
+
+#[test]
+fn a_stranger_sees_errors_and_damage_and_a_new_schedule_ends_them() {
+    let (Some(qemu_img), Some(drumfire)) = (qemu_img(), Drumfire::find()) else { return };
+    let folder = Folder::new();
+    schedule(folder.path(), "verb = 'error'\nop = 'read'\nrange = ['1m', '2m']");
+    let source = folder.file("source.raw", &vec![0x5a; 4 << 20]);
+    let faults = folder.path().join("faults.toml");
+    let served = drumfire.serve(&[&format!("disk=fault:{}(ram:4m)", faults.display())]);
+    let (uri, source) = (served.uri("disk"), source.display().to_string());
+    let back = folder.path().join("back.raw");
+    let image = |args: String| run(Command::new(&qemu_img).args(args.split_whitespace()), LIMIT);
+    image(format!("convert -n -f raw -O raw {source} {uri}")).ok();
+    let failed = image(format!("convert -f raw -O raw {uri} {}", back.display()));
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.stderr.contains("error while reading"), "{failed:?}");
+
+    // Looked at ten times a second.
+    let until = |fault: &str, code: i32| {
+        schedule(folder.path(), fault);
+        for _ in 0..100 {
+            let finished = image(format!("compare -f raw -F raw {source} {uri}"));
+            if finished.code == Some(code) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("{fault}: qemu-img never ended with {code}");
+    };
+    until("verb = 'error'\nchance = 0", 0);
+    until("verb = 'flip'\nop = 'read'", 1);
+    // What makes no sense changes nothing.
+    schedule(folder.path(), "verb = 'explode'");
+    std::thread::sleep(Duration::from_millis(300));
+    let finished = image(format!("compare -f raw -F raw {source} {uri}"));
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    served.running.signal(rustix::process::Signal::TERM);
+    let ended = served.running.finish(LIMIT);
+    assert!(ended.stderr.contains("struck by the faults of 'test': flip (fault 1)"), "{ended:?}");
+}
+
+#[test]
+fn lost_writes_are_found_by_verify_and_the_result_says_what_was_injected() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    schedule(folder.path(), "verb = 'drop'\nop = 'write'\nchance = 0.05");
+    let args = "run fault:faults.toml(ram:4m) --size 4k --read 50 --outstanding 4 --verify \
+                --seconds 2 --ramp 0 --json";
+    let finished = drumfire.run(folder.path(), args, LIMIT);
+    assert_eq!(finished.code, Some(5), "{finished:?}");
+    let result = finished.json();
+    assert_eq!(result["origin"], "emulated");
+    let warnings = result["warnings"].to_string();
+    for part in ["injects faults by the schedule 'test'", "struck by the faults of 'test': drop"] {
+        assert!(warnings.contains(part), "{warnings}");
+    }
+}
