@@ -32,6 +32,8 @@ pub enum Command {
     Serve(Serve),
     /// Drive storage.
     Run(Run),
+    /// Drive storage as fio does: fio's command line and job files, and what fio prints.
+    Fio(crate::fio::Args),
     /// Drive storage with settings that vary, and find where it bends.
     Sweep(Box<crate::sweep::Args>),
     /// Print the results of runs again, in another form.

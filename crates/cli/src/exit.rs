@@ -142,6 +142,7 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
                         | volume::OpenError::InUse { .. }
                         | volume::OpenError::TooSmall(..)
                         | volume::OpenError::Profile(_)
+                        | volume::OpenError::Schedule { .. }
                 )
             )
             || matches!(

@@ -59,7 +59,10 @@ fn read(args: &Args) -> Result<Reading> {
         }
         Some(format) => foreign::read(format, &args.file, &args.volumes, args.seconds),
         None => {
-            let why = format!("{}: a job file ends in .toml, .fio or .icf", args.file);
+            let why = format!(
+                "{}: a job file ends in .toml or .icf, or begins as fio's do: [NAME]",
+                args.file
+            );
             Err(UsageError(why).into())
         }
     }

@@ -22,18 +22,34 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a file by the end of its name; `None` when it is a volume.
+    /// The format of a file by the end of its name, or by what it holds: fio's job files have any
+    /// name. `None` when it is a volume.
     pub fn of(name: &str) -> Option<Format> {
         if name.starts_with("file:") {
             return None;
         }
-        match Path::new(name).extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        let ending = Path::new(name).extension().and_then(|ending| ending.to_str());
+        match ending.unwrap_or_default().to_ascii_lowercase().as_str() {
             "toml" => Some(Format::Toml),
             "fio" | "job" | "ini" => Some(Format::Fio),
             "icf" => Some(Format::Icf),
-            _ => None,
+            _ => looks_like_fio(Path::new(name)).then_some(Format::Fio),
         }
     }
+}
+
+/// Longest file that may be fio's, whatever its name, in bytes.
+const ODD_NAME_MAX: u64 = 1 << 20;
+
+/// Whether a file begins with a section, behind blank lines and comments, and is text.
+fn looks_like_fio(path: &Path) -> bool {
+    let small = std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= ODD_NAME_MAX);
+    let text = if small { std::fs::read_to_string(path).ok() } else { None };
+    let Some(text) = text else { return false };
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    let is_section = |line: &str| line.starts_with('[') && line.contains(']');
+    first.is_some_and(is_section) && !text.contains('\0')
 }
 
 /// Reads a file of fio's or Iometer's. `volumes` stand for the targets that the file names, in the
@@ -74,21 +90,29 @@ pub fn read_as(
                 sector_bytes: sector_bytes(volumes),
             },
         ),
-        Format::Fio | Format::Toml => fio::read(
-            name,
-            text,
-            &Surroundings::host(),
-            &fio::Options {
-                volumes,
-                volume: &name_volume,
-                capacity: &capacity,
-                is_far: &is_far,
-                node: &os::cpu::of_node,
-                seconds,
-            },
-        ),
+        Format::Fio | Format::Toml => {
+            fio::read(name, text, &Surroundings::host(), &fio_options(volumes, seconds))
+        }
     };
     reading.map_err(|error| UsageError(error.to_string()).into())
+}
+
+/// Reads what fio is given: job files, or a command line as one, each with its name. Of the
+/// sections, those that are `wanted`; all if none is named.
+pub fn read_fio(files: &[(&str, &str)], wanted: &[String]) -> Result<Reading> {
+    fio::read_all(files, wanted, &Surroundings::host(), &fio_options(&[], None))
+        .map_err(|error| UsageError(error.to_string()).into())
+}
+
+fn fio_options(volumes: &[String], seconds: Option<f64>) -> fio::Options<'_> {
+    fio::Options {
+        volumes,
+        volume: &name_volume,
+        capacity: &capacity,
+        is_far: &is_far,
+        node: &os::cpu::of_node,
+        seconds,
+    }
 }
 
 /// One spelling of a URI.
@@ -248,6 +272,25 @@ mod test {
         ] {
             assert_eq!(Format::of(name), format, "{name}");
         }
+    }
+
+    #[test]
+    fn a_file_that_begins_with_a_section_is_fios() {
+        let folder = std::env::temp_dir().join(format!("drumfire-odd-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (text, is) in [
+            ("[a]\nrw=read\n", true),
+            ("\n; jobs\n# of mine\n  [global]\nbs=4k\n", true),
+            ("a=1\n[b]\n", false),
+            ("", false),
+            ("[a]\0", false),
+        ] {
+            let path = folder.join("jobs.conf");
+            std::fs::write(&path, text).unwrap();
+            let found = Format::of(path.to_str().unwrap());
+            assert_eq!(found, is.then_some(Format::Fio), "{text:?}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

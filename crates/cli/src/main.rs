@@ -13,6 +13,7 @@ mod discover;
 mod doctor;
 mod exit;
 mod explain;
+mod fio;
 mod folder;
 mod foreign;
 mod identity;
@@ -62,6 +63,7 @@ fn run(args: Args) -> anyhow::Result<exit::Exit> {
         Command::Race(race) => race::main(&race, args.color),
         Command::Serve(serve) => serve::main(&serve),
         Command::Run(run) => run::main(&run, args.color),
+        Command::Fio(of) => fio::main(&of, args.color),
         Command::Sweep(sweep) => sweep::main(&sweep, args.color),
         Command::Compare(of) => compare::main(&of, args.color),
         Command::Discover(discover) => discover::main(&discover),

@@ -12,6 +12,8 @@ mod document;
 mod figures;
 mod histograms;
 mod logs;
+mod normal;
+mod number;
 mod options;
 mod trace;
 
@@ -26,6 +28,7 @@ use stats::{Buckets, Failure, RunResult, Second};
 use self::document::{Document, Job, Object};
 pub use self::histograms::HistogramLog;
 pub use self::logs::{Form, Logs};
+pub use self::normal::write_normal;
 pub use self::trace::{Driven, Trace};
 use crate::group::{self, Group, Part};
 

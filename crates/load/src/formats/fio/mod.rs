@@ -50,7 +50,27 @@ pub fn read(
     surroundings: &Surroundings<'_>,
     options: &Options<'_>,
 ) -> Result<Reading, FormatError> {
-    let sections = lines::split(file, text, surroundings)?;
+    read_all(&[(file, text)], &[], surroundings, options)
+}
+
+/// Reads job files one behind the other, each a name for messages and a text: what one sets for
+/// all jobs holds in those behind it, too. Of their sections, those that are `wanted`; all if none
+/// is named.
+pub fn read_all(
+    files: &[(&str, &str)],
+    wanted: &[String],
+    surroundings: &Surroundings<'_>,
+    options: &Options<'_>,
+) -> Result<Reading, FormatError> {
+    let mut sections = Vec::new();
+    for (file, text) in files {
+        sections.extend(lines::split(file, text, surroundings)?);
+    }
+    let is_wanted = |section: &lines::Section| {
+        wanted.is_empty() || section.is_global() || wanted.contains(&section.name)
+    };
+    sections.retain(is_wanted);
+    let file = files.last().map_or("", |(file, _)| file);
     let (jobs, notes) = job::jobs(&sections, surroundings)?;
     if jobs.is_empty() {
         let at = super::note::Place { file: file.into(), line: 1 };

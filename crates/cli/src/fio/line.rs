@@ -1,0 +1,290 @@
+//! fio's command line: what it says of jobs becomes the text of a job file.
+//!
+//! As with fio, what stands before the first `--name` holds for all jobs, those of files too unless
+//! the file says otherwise; each `--name` begins a job. A long option may have one dash or two, and
+//! its value behind `=` or in the next word.
+
+use std::path::PathBuf;
+
+use crate::exit::UsageError;
+
+/// What was typed behind `drumfire fio`.
+#[derive(Debug, Default, PartialEq)]
+pub struct Line {
+    /// The jobs that it says, as a job file.
+    pub jobs: String,
+    /// Job files; `-` is stdin.
+    pub files: Vec<String>,
+    /// Where the result goes; stdout if nowhere else.
+    pub output: Option<PathBuf>,
+    /// In which forms, in fio's order; the usual text if in none.
+    pub forms: Vec<Form>,
+    /// The sections of job files that are wanted; all if none is named.
+    pub sections: Vec<String>,
+    /// Nothing is to be run: the jobs are to be printed as command lines.
+    pub show: bool,
+    /// Nothing is to be run.
+    pub parse_only: bool,
+    /// Jobs that write are refused.
+    pub read_only: bool,
+    /// Volumes that hold data and may be overwritten: not fio's, which asks nobody.
+    pub destroy: Vec<String>,
+    /// What is asked for beside a run.
+    pub about: Option<About>,
+    /// Options that change nothing here, each said once.
+    pub ignored: Vec<String>,
+}
+
+/// A form of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Normal,
+    /// JSON.
+    Json,
+    /// JSON with histograms.
+    JsonPlus,
+}
+
+/// Questions of users and scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// `--version`.
+    Version,
+    /// `--help`.
+    Help,
+}
+
+/// Options of jobs whose value may be left out. All others want one.
+const SWITCHES: [&str; 28] = [
+    "blocksize_unaligned",
+    "bs_unaligned",
+    "clocksource_check",
+    "create_only",
+    "exitall",
+    "exitall_on_error",
+    "fill_device",
+    "fill_fs",
+    "fixedbufs",
+    "force_async",
+    "group_reporting",
+    "gtod_reduce",
+    "hipri",
+    "ignore_zone_limits",
+    "new_group",
+    "nonvectored",
+    "norandommap",
+    "refill_buffers",
+    "registerfiles",
+    "sqthread_poll",
+    "stonewall",
+    "thread",
+    "time_based",
+    "trim_verify_zero",
+    "uncached",
+    "verify_only",
+    "wait_for_previous",
+    "zero_buffers",
+];
+
+/// Options of fio itself that change how it shows or holds something, and nothing here.
+const IGNORED: [&str; 11] = [
+    "alloc-size",
+    "append-terse",
+    "aux-path",
+    "bandwidth-log",
+    "debug",
+    "eta",
+    "eta-interval",
+    "eta-newline",
+    "idle-prof",
+    "inflate-log",
+    "max-jobs",
+];
+
+/// Options of fio itself that ask for something which is not done.
+const REFUSED: [(&str, &str); 13] = [
+    ("client", "several hosts are not driven from here"),
+    ("cmdhelp", "fio's manual says it, and docs/job-files.md what is done of it"),
+    ("cpuclock-test", "`drumfire doctor` looks at the clock"),
+    ("crctest", "nothing is run beside a job"),
+    ("daemonize", "several hosts are not driven from here"),
+    ("enghelp", "docs/job-files.md names the engines"),
+    ("merge-blktrace-only", "traces are not merged"),
+    ("remote-config", "several hosts are not driven from here"),
+    ("server", "several hosts are not driven from here"),
+    ("status-interval", "name a file for seconds: `drumfire run --json-lines FILE`"),
+    ("trigger", "no program is started"),
+    ("trigger-file", "no program is started"),
+    ("trigger-timeout", "no program is started"),
+];
+
+impl Line {
+    /// Reads the words behind `drumfire fio`.
+    ///
+    /// # Errors
+    ///
+    /// What is no option, lacks its value, or is not done here.
+    pub fn parse(words: &[String]) -> Result<Line, UsageError> {
+        let mut line = Line::default();
+        let mut words = words.iter().peekable();
+        let mut only_files = false;
+        while let Some(word) = words.next() {
+            let option = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
+            let Some(option) = option.filter(|option| !only_files && !option.is_empty()) else {
+                if word == "--" {
+                    only_files = true;
+                } else {
+                    line.files.push(word.clone());
+                }
+                continue;
+            };
+            let (name, given) = match option.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (option, None),
+            };
+            let mut value = || match &given {
+                Some(value) => Ok(value.clone()),
+                None => words.next().cloned().ok_or_else(|| {
+                    UsageError(format!("fio: --{name} wants a value, as in --{name}=VALUE"))
+                }),
+            };
+            if !line.own(name, &mut value)? {
+                let value = match SWITCHES.contains(&name) {
+                    true => given,
+                    false => Some(value()?),
+                };
+                line.of_job(name, value)?;
+            }
+        }
+        Ok(line)
+    }
+
+    /// Takes an option of fio itself; false if it is one of a job.
+    fn own(
+        &mut self,
+        name: &str,
+        value: &mut dyn FnMut() -> Result<String, UsageError>,
+    ) -> Result<bool, UsageError> {
+        match name {
+            "output" => self.output = Some(value()?.into()),
+            "output-format" => self.forms = forms(&value()?)?,
+            "minimal" | "terse-version" => return Err(no_terse()),
+            "section" => self.sections.push(value()?),
+            "showcmd" => self.show = true,
+            "parse-only" => self.parse_only = true,
+            "readonly" => self.read_only = true,
+            "destroy" => self.destroy.push(value()?),
+            "version" | "v" => self.about = Some(About::Version),
+            "help" | "h" => self.about = Some(About::Help),
+            "warnings-fatal" => {}
+            _ if IGNORED.contains(&name) => {
+                // Those without a value.
+                if !matches!(name, "append-terse" | "bandwidth-log") {
+                    value()?;
+                }
+                if !name.starts_with("eta") {
+                    self.ignored.push(format!("--{name}"));
+                }
+            }
+            _ => match REFUSED.iter().find(|(refused, _)| *refused == name) {
+                Some((_, why)) => return Err(UsageError(format!("fio: --{name}: {why}"))),
+                None => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
+
+    /// Takes an option of a job.
+    fn of_job(&mut self, name: &str, value: Option<String>) -> Result<(), UsageError> {
+        if let Some(value) = value.as_deref().filter(|value| value.contains(['\n', '\r'])) {
+            return Err(UsageError(format!("fio: --{name}: a line break in {value:?}")));
+        }
+        if name == "name" {
+            self.jobs += &format!("[{}]\n", value.unwrap_or_default());
+            return Ok(());
+        }
+        if self.jobs.is_empty() {
+            self.jobs += "[global]\n";
+        }
+        match value {
+            Some(value) => self.jobs += &format!("{name}={value}\n"),
+            None => self.jobs += &format!("{name}\n"),
+        }
+        Ok(())
+    }
+}
+
+fn forms(text: &str) -> Result<Vec<Form>, UsageError> {
+    let form = |word: &str| match word {
+        "normal" => Ok(Form::Normal),
+        "json" => Ok(Form::Json),
+        "json+" => Ok(Form::JsonPlus),
+        "terse" => Err(no_terse()),
+        _ => Err(UsageError(format!("fio: --output-format={word}: normal, json or json+"))),
+    };
+    text.split(',').map(form).collect()
+}
+
+fn no_terse() -> UsageError {
+    UsageError("fio: the terse form is not written: --output-format=json has all of it".to_owned())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Line, UsageError> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Line::parse(&words)
+    }
+
+    #[test]
+    fn jobs_begin_with_their_names_and_what_stands_before_holds_for_all() {
+        let line = parse(
+            "--bs=4k -direct 1 --time_based --name=a --rw randread --group_reporting --name b \
+             --rw=write",
+        );
+        let text = "[global]\nbs=4k\ndirect=1\ntime_based\n[a]\nrw=randread\ngroup_reporting\n\
+                    [b]\nrw=write\n";
+        assert_eq!(line.unwrap().jobs, text);
+    }
+
+    #[test]
+    fn files_and_options_of_fio_itself_may_stand_anywhere() {
+        let line = parse("a.fio --size=1m --output-format=json,normal - --section=x --output o");
+        let line = line.unwrap();
+        assert_eq!(line.files, ["a.fio", "-"]);
+        assert_eq!((&*line.jobs, &line.sections[..]), ("[global]\nsize=1m\n", &["x".into()][..]));
+        assert_eq!(line.forms, [Form::Json, Form::Normal]);
+        assert_eq!(line.output, Some("o".into()));
+        assert_eq!(parse("-- --odd").unwrap().files, ["--odd"]);
+        assert_eq!(parse("--eta=never --max-jobs=9 x").unwrap().ignored, ["--max-jobs"]);
+        let only = parse("--parse-only --showcmd --readonly -v").unwrap();
+        assert!(only.parse_only && only.show && only.read_only);
+        assert_eq!(only.about, Some(About::Version));
+    }
+
+    #[test]
+    fn what_is_not_done_is_refused() {
+        for (line, part) in [
+            ("--name", "--name wants a value"),
+            ("--output-format=xml", "normal, json or json+"),
+            ("--minimal", "terse"),
+            ("--client=host", "several hosts"),
+            ("--status-interval=1", "--json-lines"),
+        ] {
+            let error = parse(line).unwrap_err().to_string();
+            assert!(error.contains(part), "{line}: {error}");
+        }
+        let broken = Line::parse(&["--bs=4k\nrw=write".to_owned()]).unwrap_err();
+        assert!(broken.to_string().contains("line break"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_panics(words in proptest::collection::vec("-{0,3}[a-z=+,_-]{0,14}", 0..8)) {
+            let _ = Line::parse(&words);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! `drumfire fio`: fio's own command line, and what fio prints.
+
+mod line;
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args as Flags, Parser};
+use load::Stop;
+use load::formats::{Note, Reading, Treatment, read_old_text};
+use load::spec::JobSpec;
+use stats::RunResult;
+
+use self::line::{About, Form, Line};
+use crate::args::{self, Color, Command, Drive};
+use crate::bench::{self, Allowed, Bench};
+use crate::exit::{Exit, UsageError, of_file};
+use crate::{foreign, job, layout, logs, output, recheck, signal};
+
+/// `drumfire fio`.
+#[derive(Flags, Debug)]
+#[command(disable_help_flag = true)]
+pub struct Args {
+    /// fio's options, job options and job files.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FIO'S ARGUMENTS")]
+    pub words: Vec<String>,
+}
+
+const HELP: &str = "\
+drumfire fio [options] [job options] <job files>
+  As fio: options before the first --name hold for all jobs, each --name begins one; - is stdin.
+  --output=FILE           write the result there
+  --output-format=LIST    normal, json, json+
+  --section=NAME          only these sections of job files, may be given several times
+  --readonly              refuse jobs that write
+  --parse-only            read the jobs, run nothing
+  --showcmd               print the jobs as command lines
+  --destroy=PATH          overwrite a device that holds data; files are overwritten as by fio
+  --version, --help
+What of a job would be done otherwise than by fio is said on stderr; what is not done is refused.
+";
+
+/// Longest job from stdin, in bytes.
+const STDIN_MAX: u64 = 1 << 24;
+
+/// Does what fio would do.
+pub fn main(args: &Args, color: Color) -> Result<Exit> {
+    let line = Line::parse(&args.words)?;
+    match line.about {
+        Some(About::Version) => {
+            output::print(&format!("fio-3.33 (drumfire {})\n", env!("CARGO_PKG_VERSION")))?;
+            return Ok(Exit::Good);
+        }
+        Some(About::Help) => {
+            output::print(HELP)?;
+            return Ok(Exit::Good);
+        }
+        None => {}
+    }
+    for ignored in &line.ignored {
+        output::note(format_args!("drumfire: {ignored} changes nothing here"));
+    }
+    let texts = texts(&line)?;
+    if line.show {
+        texts.iter().try_for_each(|(_, text)| output::print(&as_commands(text)))?;
+        return Ok(Exit::Good);
+    }
+    let (job, cores) = read(&line, &texts)?;
+    if line.parse_only {
+        return Ok(Exit::Good);
+    }
+    run(&job, cores, &line, color)
+}
+
+/// Names and texts of all that says jobs: the command line, then the files.
+fn texts(line: &Line) -> Result<Vec<(String, String)>> {
+    let mut texts = Vec::new();
+    if !line.jobs.is_empty() {
+        texts.push(("the command line".to_owned(), line.jobs.clone()));
+    }
+    for file in &line.files {
+        let text = match file.as_str() {
+            "-" | "/dev/stdin" => {
+                let mut text = String::new();
+                std::io::stdin().take(STDIN_MAX).read_to_string(&mut text).context("stdin")?;
+                text
+            }
+            _ => {
+                let is_comment = |line: &str| line.trim_start().starts_with(['#', ';']);
+                let text = read_old_text(Path::new(file), is_comment);
+                text.map_err(|error| of_file(file, error))?
+            }
+        };
+        texts.push((file.clone(), text));
+    }
+    match texts.is_empty() {
+        true => Err(UsageError("fio: no jobs: name a job file or --name=JOB".to_owned()).into()),
+        false => Ok(texts),
+    }
+}
+
+/// The jobs of a text as command lines, as fio prints them.
+fn as_commands(text: &str) -> String {
+    let mut commands = String::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
+        match line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            Some(name) => {
+                let name = if name.starts_with("global") { "global" } else { name };
+                let begin = if commands.is_empty() { "fio" } else { "" };
+                commands += &format!("{begin} --name={name}");
+            }
+            None if line.is_empty() => {}
+            None => commands += &format!(" --{line}"),
+        }
+    }
+    commands.push('\n');
+    commands
+}
+
+/// The job, and the processors that it names.
+fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)> {
+    let files: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let Reading { job, notes, cores } = foreign::read_fio(&files, &line.sections)?;
+    let Some(job) = job else {
+        let refused = |note: &&Note| note.treatment == Treatment::Refused;
+        let reasons: Vec<String> = notes.iter().filter(refused).map(Note::reason).collect();
+        return Err(UsageError(format!("fio: {}", reasons.join("; "))).into());
+    };
+    notes.iter().for_each(|note| output::note(format_args!("drumfire: {note}")));
+    let name = if job.name.is_empty() { "fio".to_owned() } else { job.name };
+    let job = JobSpec { command: job::command(), name, ..job };
+    job.check().map_err(|error| UsageError(error.to_string()))?;
+    let mut groups = job.steps.iter().flat_map(|step| &step.groups);
+    if line.read_only && groups.any(|group| group.workload.writes()) {
+        return Err(UsageError("fio: --readonly, and a job writes".to_owned()).into());
+    }
+    Ok((job, cores))
+}
+
+/// Runs the job and prints what fio would.
+fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Exit> {
+    // fio asks nobody before it overwrites a file. Devices want their names.
+    let destroy: Vec<String> = line.destroy.iter().cloned().chain([String::new()]).collect();
+    let mut allowed = Allowed { cores, destroy, only_looks: false };
+    let stop = Stop::default();
+    signal::stop_on_signal(&stop)?;
+    layout::has_room(job, true)?;
+    layout::folders(job, true)?;
+    let Some(made) = layout::make(job, true, &allowed.destroy, &stop)? else {
+        return Ok(Exit::Interrupted);
+    };
+    allowed.destroy.extend(made.iter().map(|path| path.display().to_string()));
+    if job.steps.is_empty() {
+        return Ok(Exit::Good);
+    }
+    let kept = Kept::new()?;
+    let (results, exit) = results(job, allowed, &kept.0, color)?;
+    let forms = if line.forms.is_empty() { &[Form::Normal] } else { &line.forms[..] };
+    let mut text = Vec::new();
+    for form in forms {
+        match form {
+            Form::Normal => report::fio::write_normal(&results, &mut text)?,
+            Form::Json => report::fio::write(&results, false, &mut text)?,
+            Form::JsonPlus => report::fio::write(&results, true, &mut text)?,
+        }
+    }
+    match &line.output {
+        Some(path) => std::fs::write(path, &text)
+            .with_context(|| format!("cannot write {}", path.display()))?,
+        None => output::write(|out| out.write_all(&text))?,
+    }
+    Ok(exit)
+}
+
+/// Runs each step.
+fn results(
+    job: &JobSpec,
+    allowed: Allowed,
+    folder: &Path,
+    color: Color,
+) -> Result<(Vec<RunResult>, Exit)> {
+    let drive = silent();
+    let mut bench = Bench::new(allowed, job.steps.iter());
+    bench.check(job)?;
+    bench.logged = true;
+    logs::check(job)?;
+    let steps = job.steps.iter().map(|step| bench.prepare(job, step));
+    let steps = steps.collect::<Result<Vec<_>>>()?;
+    logs::begin(job)?;
+    signal::stop_on_signal(&bench.stop)?;
+    let (mut results, mut right) = (Vec::new(), true);
+    for (index, ready) in steps.into_iter().enumerate() {
+        if bench.stop.asked() > 0 {
+            break;
+        }
+        let folder = folder.join(format!("step-{}", index + 1));
+        let unread = ready.spec.workers.iter().any(|worker| worker.workload.is_unread());
+        results.push(bench::one(ready, &folder, &drive, color, false)?);
+        if unread && bench.stop.asked() == 0 {
+            let spec = bench.prepare(job, &job.steps[index])?.spec;
+            right &= recheck::after(&spec, &folder)?;
+        }
+    }
+    let interrupted = bench.stop.asked() > 0;
+    let exits = results.iter().map(|result| Exit::of_result(result, interrupted, false));
+    let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
+    Ok((results, if right { exit } else { Exit::worse(exit, Exit::Mismatch) }))
+}
+
+/// Flags that show nothing while it runs.
+fn silent() -> Drive {
+    let parsed = args::Args::parse_from(["drumfire", "run", "null:1m", "--json"]);
+    let Command::Run(run) = parsed.command else { unreachable!("it says run") };
+    run.drive
+}
+
+/// The folder of what is kept while it runs; it goes with the program.
+struct Kept(PathBuf);
+
+impl Kept {
+    fn new() -> Result<Kept> {
+        let path = std::env::temp_dir().join(format!("drumfire-fio-{}", std::process::id()));
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("cannot make the folder {}", path.display()))?;
+        Ok(Kept(path))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

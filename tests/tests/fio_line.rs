@@ -1,0 +1,125 @@
+//! fio's command line beside the installed fio: the same jobs, I/Os and keys.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Finished, Folder, require, run};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Lines whose I/Os and bytes are decided by their options alone.
+const LINES: [&str; 9] = [
+    "--name=a --filename=t --rw=randread --bs=4k --size=1m --ioengine=psync",
+    "--name=a --filename=t --rw=write --bs 8k -size=1m --iodepth=4 --ioengine=libaio --direct=1",
+    "--bs=4k --size=256k --ioengine=psync --name=a --rw=read --name=b --rw=write --bs=16k",
+    "--size=64k --name=global --rw=write --name=a --name=b --number_ios=3",
+    "--name=a --filename=t --rw=write --size=64k --numjobs=2 --group_reporting --thread",
+    "jobs.conf --filename=t",
+    "jobs.conf --size=4m --section=two",
+    "--name=first --rw=write --size=128k --filename=x jobs.conf",
+    "--readonly --name=a --filename=t --rw=read --size=64k --eta=never --max-jobs=4",
+];
+
+const JOBS: &str = "# any name\n[global]\nbs=4k\nsize=256k\nfilename=f\n[one]\nrw=randread\n\
+                    [two]\nrw=write\nbs=32k\n";
+
+fn folder() -> Folder {
+    let folder = Folder::new();
+    folder.file("jobs.conf", JOBS.as_bytes());
+    folder.file("t", &vec![7; 1 << 20]);
+    folder
+}
+
+/// What a program prints, without what it says before the document.
+fn document(finished: &Finished) -> Value {
+    let begin = finished.stdout.find('{').unwrap_or_else(|| panic!("{finished:?}"));
+    serde_json::from_str(&finished.stdout[begin..]).unwrap_or_else(|_| panic!("{finished:?}"))
+}
+
+/// Of each job its name, group, bytes and I/Os.
+fn done(document: &Value) -> Vec<String> {
+    let of = |job: &Value| {
+        let part = |name: &str| format!("{} {}", job[name]["io_bytes"], job[name]["total_ios"]);
+        format!("{} {} {} {}", job["jobname"], job["groupid"], part("read"), part("write"))
+    };
+    document["jobs"].as_array().expect("there are jobs").iter().map(of).collect()
+}
+
+/// Keys of the jobs, and of what they read and wrote.
+fn keys(document: &Value) -> BTreeSet<String> {
+    let jobs = document["jobs"].as_array().expect("there are jobs").iter();
+    let of = |value: &Value| -> Vec<String> {
+        value.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default()
+    };
+    jobs.flat_map(|job| [of(job), of(&job["read"]), of(&job["write"])].concat()).collect()
+}
+
+fn fio(program: &Path, folder: &Path, line: &str) -> Finished {
+    let words = line.split_whitespace();
+    run(Command::new(program).current_dir(folder).args(words).arg("--output-format=json"), LIMIT)
+}
+
+#[test]
+fn a_line_does_what_it_does_with_fio() {
+    let (Some(program), Some(drumfire)) = (require("fio"), Drumfire::find()) else { return };
+    for line in LINES {
+        let (theirs, ours) = (folder(), folder());
+        let theirs = document(&fio(&program, theirs.path(), line).ok());
+        let args = format!("fio {line} --output-format=json");
+        let ours = document(&drumfire.run(ours.path(), &args, LIMIT).ok());
+        assert_eq!(done(&ours), done(&theirs), "{line}");
+        let missing: Vec<_> = keys(&theirs).difference(&keys(&ours)).cloned().collect();
+        assert!(missing.is_empty(), "{line}: {missing:?}");
+    }
+}
+
+#[test]
+fn the_text_has_the_lines_that_scripts_look_for() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = folder();
+    let line = "fio --name=a --filename=t --rw=randread --size=1m --output=out.txt";
+    let finished = drumfire.run(folder.path(), line, LIMIT).ok();
+    assert_eq!(finished.stdout, "");
+    let text = std::fs::read_to_string(folder.path().join("out.txt")).unwrap();
+    for part in
+        ["a: (groupid=0, jobs=1): err= 0: pid=", "  read: IOPS=", "   READ: bw=", "total=256,0"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!folder.path().join("drumfire-runs").exists(), "fio keeps nothing");
+}
+
+#[test]
+fn what_is_not_done_is_said_and_nothing_is_run() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    for (line, part) in [
+        ("--name=a --filename=t --rw=write --size=1m --readonly", "--readonly, and a job writes"),
+        ("--name=a --filename=t --size=1m --bogus=1", "not an option of fio"),
+        ("--name=a --filename=t --size=1m --ioengine=rbd", "rbd"),
+        ("--name=a --rw=read", "no size"),
+        ("--minimal --name=a", "--output-format=json"),
+        ("none.conf", "none.conf"),
+        ("", "no jobs"),
+    ] {
+        let folder = folder();
+        let before = std::fs::read(folder.path().join("t")).unwrap();
+        let finished = drumfire.run(folder.path(), &format!("fio {line}"), LIMIT);
+        assert_eq!(finished.code, Some(2), "{line}: {finished:?}");
+        assert!(finished.stderr.contains(part), "{line}: {finished:?}");
+        assert_eq!(finished.stdout, "", "{line}");
+        assert!(std::fs::read(folder.path().join("t")).unwrap() == before, "{line}");
+    }
+}
+
+#[test]
+fn run_takes_a_job_file_of_any_name_for_what_it_is() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = folder();
+    let finished = drumfire.run(folder.path(), "run jobs.conf --destroy --json", LIMIT).ok();
+    assert!(finished.stdout.contains("jobs"), "{finished:?}");
+    assert_eq!(std::fs::read(folder.path().join("jobs.conf")).unwrap(), JOBS.as_bytes());
+    assert_eq!(std::fs::metadata(folder.path().join("f")).unwrap().len(), 256 << 10);
+}
