@@ -1,7 +1,5 @@
 //! Clients that mean well, and those that do not but speak the protocol.
 
-use std::cell::Cell;
-
 use block::{Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
 use proto::iscsi::{InitiatorConfig, IscsiInitiator};
 use proto::nvme::{NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
@@ -38,6 +36,8 @@ pub(crate) enum Mischief {
 
 /// A client: one session or association with one unit.
 pub(crate) struct Client {
+    /// Its number among the clients of its world.
+    index: usize,
     pub(crate) name: String,
     /// Which host it is on.
     host: u8,
@@ -57,9 +57,7 @@ pub(crate) struct Client {
     /// Something has happened to it or its connections.
     pub(crate) disturbed: bool,
     /// It stands still until then.
-    stopped: Nanos,
-    /// What `wake` said, until it does something or something is done to it.
-    next_wake: Cell<Option<Option<Nanos>>>,
+    pub(crate) stopped: Nanos,
     ios: Vec<Option<Pending>>,
     pool: Pool,
     rng: Rng,
@@ -91,6 +89,7 @@ struct Pending {
 
 /// What a client is.
 pub(crate) struct Shape {
+    pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) host: u8,
     pub(crate) protocol: Protocol,
@@ -105,6 +104,7 @@ impl Client {
     pub(crate) fn new(shape: Shape, region: Region, pool: &Pool, mut rng: Rng) -> Client {
         let begins = Nanos(rng.below(20_000_000));
         Client {
+            index: shape.index,
             name: shape.name,
             host: shape.host,
             protocol: shape.protocol,
@@ -120,7 +120,6 @@ impl Client {
             state: State::Away(begins),
             disturbed: false,
             stopped: Nanos(0),
-            next_wake: Cell::new(None),
             ios: (0..shape.depth).map(|_| None).collect(),
             pool: pool.clone(),
             rng,
@@ -134,7 +133,7 @@ impl Client {
     }
 
     /// Whether it has something to do.
-    pub(crate) fn is_due(&self, net: &mut Net) -> bool {
+    pub(crate) fn is_due(&self, net: &Net) -> bool {
         if net.now < self.stopped {
             return false;
         }
@@ -148,12 +147,6 @@ impl Client {
 
     /// When it wants to do something without news.
     pub(crate) fn wake(&self) -> Option<Nanos> {
-        let wake = self.next_wake.get().unwrap_or_else(|| self.find_wake());
-        self.next_wake.set(Some(wake));
-        wake
-    }
-
-    fn find_wake(&self) -> Option<Nanos> {
         let ends = match &self.state {
             State::Away(until) => return Some((*until).max(self.stopped)),
             State::Iscsi(link) => link.wake(),
@@ -212,7 +205,6 @@ impl Client {
 
     /// Does what is due. What was wrong with an answer, if anything was.
     pub(crate) fn step(&mut self, dialer: &Dialer) -> Result<(), String> {
-        self.next_wake.set(None);
         let now = dialer.machine.borrow().net.now;
         if let State::Away(until) = self.state {
             if now >= until {
@@ -234,7 +226,7 @@ impl Client {
     }
 
     fn begin(&mut self, dialer: &Dialer, now: Nanos) {
-        let Some(conn) = dialer.dial(self.protocol, self.host) else {
+        let Some(conn) = dialer.dial(self.protocol, self.host, Some(self.index)) else {
             self.state = State::Away(now + Nanos(BACK_OFF.1));
             return;
         };
@@ -295,7 +287,8 @@ impl Client {
                 }
                 let Some(association) = admin.end.ready() else { return Ok(()) };
                 let now = dialer.machine.borrow().net.now;
-                let conn = dialer.dial(Protocol::NvmeTcp, self.host).ok_or("nobody listens")?;
+                let conn = dialer.dial(Protocol::NvmeTcp, self.host, Some(self.index));
+                let conn = conn.ok_or("nobody listens")?;
                 let end = NvmeQueue::new(&config, association, 1, now);
                 let mut link = Link::new(end, &self.pool, conn);
                 link.take(&mut dialer.machine.borrow_mut().net)?;
@@ -463,7 +456,6 @@ impl Client {
     }
 
     fn drop_state(&mut self, now: Nanos, away: Nanos) -> Result<(), String> {
-        self.next_wake.set(None);
         if let Some((end, _)) = self.io_end() {
             end.abandon();
         }
@@ -490,12 +482,10 @@ impl Client {
     /// Begins bursts of so many I/Os, one each `pace`; with none, it goes as fast as it can.
     pub(crate) fn set_pace(&mut self, pace: Nanos, burst: usize) {
         (self.pace, self.burst, self.next_burst) = (pace, burst, Nanos(0));
-        self.next_wake.set(None);
     }
 
     /// Stands still until then.
     pub(crate) fn stop(&mut self, until: Nanos) {
         self.stopped = until;
-        self.next_wake.set(None);
     }
 }

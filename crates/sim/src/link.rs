@@ -45,7 +45,7 @@ impl<E: Endpoint> Link<E> {
         self.out.exchange(&mut chain);
         let bytes = bytes_of(&chain);
         chain.recycle(self.out.pool());
-        net.send(self.conn, Side::Client, &change(bytes));
+        net.send(self.conn, Side::Client, change(bytes));
     }
 
     /// When it wants to be looked after without news.

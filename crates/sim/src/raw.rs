@@ -34,7 +34,7 @@ impl Raw {
         }
         self.next = now + Nanos(1_000_000 + self.rng.below(200_000_000));
         if self.conns.len() < 12
-            && let Some(conn) = dialer.dial(self.protocol, self.host)
+            && let Some(conn) = dialer.dial(self.protocol, self.host, None)
         {
             self.conns.push(conn);
         }
@@ -44,7 +44,7 @@ impl Raw {
             if self.speaks && rng.below(4) == 0 {
                 let len = 1 + rng.below(300);
                 let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8 & 0x87).collect();
-                machine.net.send(*conn, Side::Client, &bytes);
+                machine.net.send(*conn, Side::Client, bytes);
             }
         }
         self.conns.retain(|conn| {

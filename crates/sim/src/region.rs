@@ -82,11 +82,15 @@ impl Region {
         Ok(())
     }
 
-    /// All blocks as the disk has them.
+    /// How long it is.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.blocks.len() * BLOCK as usize
+    }
+
+    /// All its blocks as the disk has them.
     pub(crate) fn check_all(&self, disk: &[u8]) -> Result<(), String> {
-        let from = self.first as usize * BLOCK as usize;
         for (index, block) in self.blocks.iter().enumerate().filter(|(_, block)| !block.busy) {
-            let at = from + index * BLOCK as usize;
+            let at = index * BLOCK as usize;
             block.check(self.first + index as u64, &disk[at..at + BLOCK as usize])?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! A world: a server, its volumes, its peers, what happens to them, and what must hold.
 
+mod agenda;
 mod checks;
 mod events;
 
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use block::{Geometry, Memory, Nanos, Pool, Rng};
 use serve::{DiskId, Export, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared};
 
+use self::agenda::Agenda;
 use self::events::Event;
 use crate::client::{Client, Mischief, Shape};
 use crate::core::{CoreState, Machine, SimCore, Stream};
@@ -74,21 +76,26 @@ pub(crate) struct Dialer {
     /// By core: its listeners.
     listeners: Vec<[u32; 2]>,
     /// By connection: which core has it.
-    cores: RefCell<BTreeMap<usize, usize>>,
+    cores: RefCell<Vec<usize>>,
     rng: RefCell<Rng>,
 }
 
 impl Dialer {
     /// A new connection of this host to a core by chance.
-    pub(crate) fn dial(&self, protocol: Protocol, host: u8) -> Option<usize> {
+    pub(crate) fn dial(
+        &self,
+        protocol: Protocol,
+        host: u8,
+        client: Option<usize>,
+    ) -> Option<usize> {
         let core = self.rng.borrow_mut().below(self.listeners.len() as u64) as usize;
-        let conn = self.machine.borrow_mut().net.connect();
+        let conn = self.machine.borrow_mut().net.connect(client);
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let (token, local) = match protocol {
             Protocol::Iscsi => (self.listeners[core][0], address(3260)),
             Protocol::NvmeTcp => (self.listeners[core][1], address(4420)),
         };
-        self.cores.borrow_mut().insert(conn, core);
+        self.cores.borrow_mut().push(core);
         let peer = SocketAddr::from(([192, 0, 2, host], 10_000 + (conn % 50_000) as u16));
         let stream = Stream::new(conn, &self.machine, local, peer);
         self.machine.borrow_mut().knock(core, token, stream).then_some(conn)
@@ -108,6 +115,8 @@ pub struct World {
     disks: Vec<SharedDisk>,
     clients: Vec<Client>,
     raws: Vec<Raw>,
+    /// What it knows of clients and cores without asking them.
+    agenda: Agenda,
     /// What is to happen, the last first.
     events: Vec<(Nanos, Event)>,
     report: Report,
@@ -125,7 +134,7 @@ impl World {
         let crowd = (plan.iscsi + plan.nvme).div_ceil(units as u64 - 1).max(plan.hostile).max(1);
         let bytes = crowd * REGION_BLOCKS * u64::from(BLOCK);
         let geometry = Geometry::new(bytes, BLOCK);
-        let mut net = Net::new(Rng::new(plan.seed, 2));
+        let mut net = Net::new(Rng::new(plan.seed, 2), plan.cores as usize);
         net.cut_bytes = plan.cut;
         let cores = (0..plan.cores).map(|_| CoreState::new(plan.buffers as usize)).collect();
         let machine = Machine { net, cores, violations: Vec::new(), share_bytes: SHARE_BYTES };
@@ -160,6 +169,7 @@ impl World {
             disks,
             clients: Vec::new(),
             raws: Vec::new(),
+            agenda: Agenda::default(),
             events: Vec::new(),
             report: Report::default(),
             strict: false,
@@ -242,7 +252,7 @@ impl World {
             let blocks = blocks.min(256 / depth);
             let (depth, digests) = (depth as usize, plan.digests);
             let host = if mischief == Mischief::None { index as u8 } else { BAD_HOST };
-            let shape = Shape { name, host, protocol, unit, mischief, depth, blocks, digests };
+            let shape = Shape { index, name, host, protocol, unit, mischief, depth, blocks, digests };
             let rng = Rng::new(plan.seed, 1000 + index as u64);
             let mut client = Client::new(shape, region, &pool, rng);
             client.set_pace(Nanos::from_millis(20), depth);
@@ -276,16 +286,18 @@ impl World {
         self.dialer.machine.borrow().net.now
     }
 
-    fn latencies(&self, least: Nanos, most: Nanos) {
+    fn latencies(&mut self, least: Nanos, most: Nanos) {
         let memories = self.plan.disks as usize..(self.plan.disks + self.plan.memories) as usize;
         for (unit, disk) in self.disks.iter().enumerate() {
             let span = if memories.contains(&unit) { (Nanos(0), Nanos(0)) } else { (least, most) };
             disk.borrow_mut().latency = span;
         }
+        self.agenda.is_stale = true;
     }
 
     fn set_pace(&mut self, pace: Nanos, burst: usize) {
         self.clients.iter_mut().for_each(|client| client.set_pace(pace, burst));
+        self.agenda.is_stale = true;
     }
 
     fn good(&self) -> impl Iterator<Item = &Client> {
@@ -310,6 +322,7 @@ impl World {
             client.leave(&mut self.dialer.machine.borrow_mut().net, forever)?;
             self.report.ios += client.completed;
         }
+        self.agenda.is_stale = true;
         self.raws.iter_mut().for_each(|raw| raw.leave(&self.dialer));
         let gone = self.now() + Nanos::from_secs(30);
         self.run_until(gone)?;
@@ -360,7 +373,7 @@ impl World {
     /// Who has something to do at this instant.
     fn who_is_due(&self) -> String {
         let machine = &self.dialer.machine;
-        let clients = self.clients.iter().filter(|it| it.is_due(&mut machine.borrow_mut().net));
+        let clients = self.clients.iter().filter(|it| it.is_due(&machine.borrow().net));
         let clients = clients.map(|client| format!("{} ({:?})", client.name, client.mischief));
         let cores = (0..self.portals.len()).filter(|core| machine.borrow_mut().has_news(*core));
         let cores = cores.map(|core| format!("news of core {core}"));
@@ -379,18 +392,26 @@ impl World {
         {
             self.events.pop();
             self.happen(event)?;
+            self.agenda.is_stale = true;
             busy = true;
         }
         let now = self.now();
-        self.dialer.machine.borrow_mut().net.deliver();
+        {
+            let net = &mut self.dialer.machine.borrow_mut().net;
+            net.deliver();
+            self.agenda.learn(&self.clients, &self.portals, net);
+        }
         let looks = self.strict && now >= self.next_look;
         if looks {
             self.next_look = now + LOOKS;
         }
-        for client in &mut self.clients {
-            if client.is_due(&mut self.dialer.machine.borrow_mut().net) {
-                client.step(&self.dialer)?;
-                busy = true;
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            if self.agenda.may_be_due(index, now) {
+                if client.is_due(&self.dialer.machine.borrow().net) {
+                    client.step(&self.dialer)?;
+                    busy = true;
+                }
+                self.agenda.asked(index, client, &self.dialer.machine.borrow().net);
             }
             if looks && client.unit != SICK && client.is_undisturbed() {
                 let waited = client.oldest(now).max(client.longest);
@@ -422,12 +443,13 @@ impl World {
             self.dialer.machine.borrow_mut().cores[core].is_woken = true;
         }
         let news = self.dialer.machine.borrow_mut().has_news(core);
-        if !news && self.portals[core].wake().is_none_or(|wake| wake > now) {
+        if !news && self.agenda.core(core) > now {
             return Ok(false);
         }
         let turned = self.portals[core].take_turn(Some(Nanos(0)), usize::MAX);
         turned.map_err(|error| error.to_string())?;
         self.report.turns += 1;
+        self.agenda.note_core(core, &self.portals[core]);
         let moved = self.dialer.machine.borrow().cores[core].moved_bytes as u64;
         let mut free_at = self.free_at.borrow_mut();
         free_at[core] = free_at[core].max(now + Nanos(1000 + moved));
@@ -439,20 +461,18 @@ impl World {
         let now = self.now();
         let mut next = self.dialer.machine.borrow().net.next_arrival();
         let mut note = |at: Nanos| next = Some(next.map_or(at, |next| next.min(at)));
-        self.clients.iter().filter_map(Client::wake).for_each(&mut note);
+        note(self.agenda.first_client());
         self.raws.iter().for_each(|raw| note(raw.wake()));
         if let Some((at, _)) = self.events.last() {
             note(*at);
         }
-        for (core, portal) in self.portals.iter().enumerate() {
+        for core in 0..self.portals.len() {
             let free = self.free_at.borrow()[core];
             let news = self.dialer.machine.borrow_mut().has_news(core);
             if news || self.woken[core].load(Ordering::Relaxed) {
                 note(free.max(now));
             }
-            if let Some(wake) = portal.wake() {
-                note(wake.max(free));
-            }
+            note(self.agenda.core(core).max(free));
         }
         next
     }

@@ -43,7 +43,7 @@ impl World {
                 return Err(format!("{} waited {ms} ms for an I/O in quiet times", client.name));
             }
             let cores = self.dialer.cores.borrow();
-            let core = client.conns().last().and_then(|conn| cores.get(&conn)).copied();
+            let core = client.conns().last().map(|conn| cores[conn]);
             let iscsi = client.protocol == Protocol::Iscsi;
             let kind = (iscsi, client.unit >= memories, core.unwrap_or_default());
             groups.entry(kind).or_default().push((client.completed, client.name.clone()));
@@ -61,9 +61,9 @@ impl World {
 
     pub(super) fn check_blocks(&self) -> Result<(), String> {
         for client in self.good() {
-            let memory = &self.disks[client.unit].borrow().bytes;
-            let mut bytes = vec![0; memory.len_bytes() as usize];
-            memory.read(0, &mut bytes);
+            let mut bytes = vec![0; client.region.len_bytes()];
+            let first = client.region.first * u64::from(BLOCK);
+            self.disks[client.unit].borrow().bytes.read(first, &mut bytes);
             let checked = client.region.check_all(&bytes);
             checked.map_err(|why| format!("{}: unit {}: {why}", client.name, client.unit))?;
         }
