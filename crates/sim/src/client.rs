@@ -276,7 +276,7 @@ impl Client {
             let over = self.conns().any(|it| net.ended(it, Side::Client).is_some());
             return if over { Err("the server gave up".to_owned()) } else { Ok(()) };
         }
-        let config = self.nvme_config();
+        let config = matches!(self.state, State::Nvme(_, None)).then(|| self.nvme_config());
         match &mut self.state {
             State::Away(_) => Ok(()),
             State::Iscsi(link) => link.take(&mut dialer.machine.borrow_mut().net),
@@ -285,7 +285,9 @@ impl Client {
                 if let Some(queue) = queue {
                     return queue.take(&mut dialer.machine.borrow_mut().net);
                 }
-                let Some(association) = admin.end.ready() else { return Ok(()) };
+                let (Some(association), Some(config)) = (admin.end.ready(), config) else {
+                    return Ok(());
+                };
                 let now = dialer.machine.borrow().net.now;
                 let conn = dialer.dial(Protocol::NvmeTcp, self.host, Some(self.index));
                 let conn = conn.ok_or("nobody listens")?;
@@ -482,6 +484,11 @@ impl Client {
     /// Begins bursts of so many I/Os, one each `pace`; with none, it goes as fast as it can.
     pub(crate) fn set_pace(&mut self, pace: Nanos, burst: usize) {
         (self.pace, self.burst, self.next_burst) = (pace, burst, Nanos(0));
+    }
+
+    /// Takes so long from now on, at least, until it holds all again that it can.
+    pub(crate) fn rest(&mut self, net: &mut Net, away: Nanos) -> Result<(), String> {
+        if self.mischief == Mischief::Hoard { self.leave(net, away) } else { Ok(()) }
     }
 
     /// Stands still until then.

@@ -30,6 +30,10 @@ const REGION_BLOCKS: u64 = 512;
 const FAULTS: Nanos = Nanos::from_millis(600);
 /// Then nothing happens for so long: what was lost is found to be, logins time out.
 const SETTLE: Nanos = Nanos::from_secs(45);
+/// Memory is short for so long before it is looked who is served.
+const HOARDING: Nanos = Nanos::from_secs(1);
+/// How long an I/O takes on a disk that is well.
+const DISK: (Nanos, Nanos) = (Nanos(250_000), Nanos(300_000));
 /// What a connection that has sent much is served at a time.
 const SHARE_BYTES: usize = 16 << 10;
 /// A unit that could not be opened is left alone for so long, at least.
@@ -37,6 +41,8 @@ const PAUSE: Nanos = Nanos::from_millis(250);
 /// With so many MiB everybody has all the buffers that it can use. With less, those that came first
 /// have more of them, so nothing is said of how fast others are, but all are served.
 const ROOMY: u64 = 40;
+/// With less it is looked at for so long whether everybody gets on.
+const PATIENCE: Nanos = Nanos::from_secs(1);
 /// No I/O of a healthy unit takes longer, whatever others do.
 const LONGEST: Nanos = Nanos::from_millis(100);
 /// That is looked at so often.
@@ -210,6 +216,7 @@ impl World {
         let pool = Pool::new(4096, 512);
         let last = units - 1;
         let mut used = vec![0; units];
+        let pace = Nanos::from_millis([20, 60, 60, 150][rng.below(4) as usize]);
         let protocols = (0..plan.iscsi + plan.nvme)
             .map(|index| if index < plan.iscsi { Protocol::Iscsi } else { Protocol::NvmeTcp });
         let good = protocols.enumerate().map(|(index, protocol)| {
@@ -252,10 +259,11 @@ impl World {
             let blocks = blocks.min(256 / depth);
             let (depth, digests) = (depth as usize, plan.digests);
             let host = if mischief == Mischief::None { index as u8 } else { BAD_HOST };
-            let shape = Shape { index, name, host, protocol, unit, mischief, depth, blocks, digests };
+            let shape =
+                Shape { index, name, host, protocol, unit, mischief, depth, blocks, digests };
             let rng = Rng::new(plan.seed, 1000 + index as u64);
             let mut client = Client::new(shape, region, &pool, rng);
-            client.set_pace(Nanos::from_millis(20), depth);
+            client.set_pace(pace, depth);
             self.clients.push(client);
         }
     }
@@ -271,15 +279,27 @@ impl World {
             quiet = quiet.max(at + Nanos(1));
             self.run_until(quiet)?;
         }
-        self.set_pace(Nanos::from_millis(700), 1);
-        self.latencies(Nanos(900_000), Nanos(1_100_000));
-        let settled = self.now() + SETTLE;
-        self.run_until(settled)?;
+        self.settle()?;
         self.check_served()?;
         self.measure()?;
         self.finish()?;
         self.report.spent = self.now();
         Ok(self.report)
+    }
+
+    /// Nothing happens for a while, and little is done.
+    fn settle(&mut self) -> Result<(), String> {
+        self.set_pace(Nanos::from_secs(2), 1);
+        self.latencies(DISK.0, DISK.1);
+        self.raws.iter_mut().for_each(|raw| raw.set_pace(Nanos::from_secs(1)));
+        // A server that waits for data looks for buffers all the time: few worlds do so for long.
+        if Rng::new(self.plan.seed, 4).below(8) > 0 {
+            let net = &mut self.dialer.machine.borrow_mut().net;
+            self.clients.iter_mut().try_for_each(|client| client.rest(net, SETTLE - HOARDING))?;
+            self.agenda.is_stale = true;
+        }
+        let settled = self.now() + SETTLE;
+        self.run_until(settled)
     }
 
     fn now(&self) -> Nanos {
@@ -316,6 +336,10 @@ impl World {
             if waited > Nanos(0) {
                 let ms = waited.0 / 1_000_000;
                 return Err(format!("an I/O of {} waits for {ms} ms in the end", client.name));
+            }
+            if self.plan.memory >= ROOMY && client.longest > LONGEST {
+                let ms = client.longest.0 / 1_000_000;
+                return Err(format!("{} waited {ms} ms for an I/O in quiet times", client.name));
             }
         }
         for client in &mut self.clients {
