@@ -62,7 +62,7 @@ pub(crate) struct Client {
     pool: Pool,
     rng: Rng,
     sent_bytes: u64,
-    /// It has said all that it will say on this connection.
+    /// It has said all that it will say on this connection, and heeds nothing.
     is_mute: bool,
     /// I/Os that were done since this was reset, and the longest wait among them.
     pub(crate) completed: u64,
@@ -159,7 +159,7 @@ impl Client {
         let burst = (self.is_ready() && (idle || self.pace > Nanos(0))).then_some(self.next_burst);
         let silent = self.is_mute || self.mischief == Mischief::Crowd;
         let burst = burst.filter(|_| self.has_room() && !silent);
-        let ends = ends.filter(|_| !self.is_deaf());
+        let ends = ends.filter(|_| !self.is_deaf() && !self.is_mute);
         ends.into_iter().chain(burst).min().map(|wake| wake.max(self.stopped))
     }
 
@@ -271,8 +271,11 @@ impl Client {
 
     /// Takes what has come; why the connection is over, if it is.
     fn take(&mut self, dialer: &Dialer) -> Result<(), String> {
-        if self.is_deaf() {
+        if self.is_deaf() || self.is_mute {
             let net = &mut dialer.machine.borrow_mut().net;
+            if self.is_mute {
+                self.conns().for_each(|it| drop(net.take(it, Side::Client, usize::MAX)));
+            }
             let over = self.conns().any(|it| net.ended(it, Side::Client).is_some());
             return if over { Err("the server gave up".to_owned()) } else { Ok(()) };
         }

@@ -435,15 +435,15 @@ impl ReactorSocket for SimSocket {
     }
 
     fn send(&self, chain: &mut Chain) {
-        let bytes = bytes_of(chain);
+        let pieces = bytes_of(chain);
         chain.recycle_sent(&self.core.pool);
         let mut state = self.core.state();
         let core = &mut state.cores[self.core.index];
-        core.moved_bytes += bytes.len();
+        core.moved_bytes += pieces.iter().map(Vec::len).sum::<usize>();
         let socket = core.socket(self.token);
         assert!(!socket.sending, "one send at a time");
         let conn = socket.conn;
-        state.net.send(conn, Side::Server, bytes);
+        state.net.send(conn, Side::Server, pieces);
         let all = state.net.all_sent(conn, Side::Server);
         state.cores[self.core.index].socket(self.token).sending = !all;
     }

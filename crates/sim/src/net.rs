@@ -76,6 +76,9 @@ struct Pipe {
 /// So many pieces of a stream are cut, then only few: enough for a login and the first commands.
 const CUTS: u32 = 300;
 
+/// What is sent at once travels in pieces of at most so many bytes.
+const PIECE_BYTES: usize = 16 << 10;
+
 /// No bytes of the stream are left, and it ends like this.
 pub(crate) const RESET: End = End::Broken(104);
 
@@ -160,12 +163,13 @@ impl Net {
     }
 
     /// Sends bytes from one side.
-    pub(crate) fn send(&mut self, conn: usize, from: Side, bytes: Vec<u8>) {
+    pub(crate) fn send(&mut self, conn: usize, from: Side, pieces: Vec<Vec<u8>>) {
         let to = from.other();
         if self.conns[conn].left[to as usize] || self.pipe(conn, to).end.is_some() {
             return;
         }
-        self.pipe(conn, to).unsent.push(bytes);
+        let unsent = &mut self.pipe(conn, to).unsent;
+        pieces.into_iter().for_each(|piece| unsent.push(piece));
         self.push(conn, to);
     }
 
@@ -183,7 +187,7 @@ impl Net {
                 return;
             }
             let room = window.saturating_sub(pipe.flight_bytes + pipe.arrived.len());
-            let mut count = room.min(pipe.unsent.len());
+            let mut count = room.min(pipe.unsent.first_len());
             if count == 0 {
                 return;
             }
@@ -307,21 +311,34 @@ impl Net {
     }
 }
 
-/// All bytes of a chain.
-pub(crate) fn bytes_of(chain: &Chain) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(chain.len_bytes());
+/// All bytes of a chain, in pieces that an allocator has at hand.
+pub(crate) fn bytes_of(chain: &Chain) -> Vec<Vec<u8>> {
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    let mut add = |part: &mut dyn FnMut(&mut [u8], usize), len: usize| {
+        let mut at = 0;
+        while at < len {
+            let has_room = pieces.last().is_some_and(|last| last.len() < PIECE_BYTES);
+            if !has_room {
+                pieces.push(Vec::new());
+            }
+            let last = pieces.last_mut().expect("there is a last");
+            let (from, count) = (last.len(), (len - at).min(PIECE_BYTES - last.len()));
+            last.resize(from + count, 0);
+            part(&mut last[from..], at);
+            at += count;
+        }
+    };
+    let copy = |from: &[u8], to: &mut [u8], at: usize| to.copy_from_slice(&from[at..][..to.len()]);
     for piece in chain.pieces() {
         match piece {
-            Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
-            Piece::Lent(buf) => bytes.extend_from_slice(buf),
+            Piece::Owned { buf, len } => add(&mut |to, at| copy(buf, to, at), *len),
+            Piece::Lent(buf) => add(&mut |to, at| copy(buf, to, at), buf.len()),
             Piece::Shared { memory, offset, len } => {
-                let from = bytes.len();
-                bytes.resize(from + len, 0);
-                memory.read(*offset, &mut bytes[from..]);
+                add(&mut |to, at| memory.read(offset + at as u64, to), *len);
             }
         }
     }
-    bytes
+    pieces
 }
 
 /// Bytes in a row, taken from the front. Pieces go on as they came where that is possible.
@@ -340,6 +357,11 @@ impl Stream {
 
     fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Bytes that are left of the first piece.
+    fn first_len(&self) -> usize {
+        self.pieces.front().map_or(0, |piece| piece.len() - self.taken)
     }
 
     fn push(&mut self, piece: Vec<u8>) {

@@ -52,7 +52,7 @@ impl Raw {
             if self.speaks && rng.below(4) == 0 {
                 let len = 1 + rng.below(300);
                 let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8 & 0x87).collect();
-                machine.net.send(*conn, Side::Client, bytes);
+                machine.net.send(*conn, Side::Client, vec![bytes]);
             }
         }
         self.conns.retain(|conn| {

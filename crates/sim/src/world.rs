@@ -293,7 +293,7 @@ impl World {
         self.latencies(DISK.0, DISK.1);
         self.raws.iter_mut().for_each(|raw| raw.set_pace(Nanos::from_secs(1)));
         // A server that waits for data looks for buffers all the time: few worlds do so for long.
-        if Rng::new(self.plan.seed, 4).below(8) > 0 {
+        if Rng::new(self.plan.seed, 4).below(32) > 0 {
             let net = &mut self.dialer.machine.borrow_mut().net;
             self.clients.iter_mut().try_for_each(|client| client.rest(net, SETTLE - HOARDING))?;
             self.agenda.is_stale = true;
