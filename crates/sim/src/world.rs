@@ -33,7 +33,7 @@ const SETTLE: Nanos = Nanos::from_secs(45);
 /// Memory is short for so long before it is looked who is served.
 const HOARDING: Nanos = Nanos::from_secs(1);
 /// How long an I/O takes on a disk that is well.
-const DISK: (Nanos, Nanos) = (Nanos(250_000), Nanos(300_000));
+const DISK: (Nanos, Nanos) = (Nanos(200_000), Nanos(800_000));
 /// What a connection that has sent much is served at a time.
 const SHARE_BYTES: usize = 16 << 10;
 /// A unit that could not be opened is left alone for so long, at least.
