@@ -184,6 +184,11 @@ impl Client {
         waits.max().unwrap_or_default()
     }
 
+    /// Whether an I/O of it is under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.ios.iter().any(Option::is_some)
+    }
+
     /// Whether I/Os may flow.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.state {

@@ -11,11 +11,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::{Geometry, Memory, Nanos, Pool, Rng};
+use block::{Budget, Geometry, Memory, Nanos, Pool, Rng};
 use serve::{DiskId, Export, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared};
 
 use self::agenda::Agenda;
-use self::events::Event;
+use self::events::Due;
 use crate::client::{Client, Mischief, Shape};
 use crate::core::{CoreState, Machine, SimCore, Stream};
 use crate::disk::{BLOCK, Disk, Disks, SharedDisk, volume};
@@ -36,6 +36,8 @@ const HOARDING: Nanos = Nanos::from_secs(1);
 const DISK: (Nanos, Nanos) = (Nanos(200_000), Nanos(800_000));
 /// What a connection that has sent much is served at a time.
 const SHARE_BYTES: usize = 16 << 10;
+/// What a core may keep for buffers when everybody has left is less: two steps of each size.
+const KEPT_BYTES: u64 = 6 * Budget::STEP_BYTES;
 /// A unit that could not be opened is left alone for so long, at least.
 const PAUSE: Nanos = Nanos::from_millis(250);
 /// With so many MiB everybody has all the buffers that it can use. With less, those that came first
@@ -124,7 +126,8 @@ pub struct World {
     /// What it knows of clients and cores without asking them.
     agenda: Agenda,
     /// What is to happen, the last first.
-    events: Vec<(Nanos, Event)>,
+    events: Vec<Due>,
+    rng: Rng,
     report: Report,
     /// No I/O of a healthy unit may take long at any time.
     strict: bool,
@@ -177,6 +180,7 @@ impl World {
             raws: Vec::new(),
             agenda: Agenda::default(),
             events: Vec::new(),
+            rng: Rng::new(plan.seed, 4),
             report: Report::default(),
             strict: false,
             next_look: Nanos(0),
@@ -275,8 +279,8 @@ impl World {
         // A pause may have ended much later.
         self.set_pace(Nanos::from_millis(200), 1);
         let mut quiet = self.now();
-        while let Some((at, _)) = self.events.last().copied() {
-            quiet = quiet.max(at + Nanos(1));
+        while let Some(due) = self.events.last().copied() {
+            quiet = quiet.max(due.at + Nanos(1));
             self.run_until(quiet)?;
         }
         self.settle()?;
@@ -293,7 +297,7 @@ impl World {
         self.latencies(DISK.0, DISK.1);
         self.raws.iter_mut().for_each(|raw| raw.set_pace(Nanos::from_secs(1)));
         // A server that waits for data looks for buffers all the time: few worlds do so for long.
-        if Rng::new(self.plan.seed, 4).below(32) > 0 {
+        if self.rng.below(32) > 0 {
             let net = &mut self.dialer.machine.borrow_mut().net;
             self.clients.iter_mut().try_for_each(|client| client.rest(net, SETTLE - HOARDING))?;
             self.agenda.is_stale = true;
@@ -358,6 +362,10 @@ impl World {
             if pool.lent() != [0, 0] {
                 return Err(format!("core {core} lacks buffers: {:?}", pool.lent()));
             }
+            let kept = pool.mapped_bytes() as u64;
+            if kept >= KEPT_BYTES {
+                return Err(format!("core {core} keeps {kept} bytes though all have left"));
+            }
         }
         for (unit, disk) in self.disks.iter().enumerate() {
             let under_way = disk.borrow().under_way;
@@ -411,12 +419,11 @@ impl World {
     fn step(&mut self) -> Result<bool, String> {
         let now = self.now();
         let mut busy = false;
-        while let Some((at, event)) = self.events.last().copied()
-            && at <= now
+        while let Some(due) = self.events.last().copied()
+            && due.at <= now
         {
             self.events.pop();
-            self.happen(event)?;
-            self.agenda.is_stale = true;
+            self.happen(due)?;
             busy = true;
         }
         let now = self.now();
@@ -487,8 +494,8 @@ impl World {
         let mut note = |at: Nanos| next = Some(next.map_or(at, |next| next.min(at)));
         note(self.agenda.first_client());
         self.raws.iter().for_each(|raw| note(raw.wake()));
-        if let Some((at, _)) = self.events.last() {
-            note(*at);
+        if let Some(due) = self.events.last() {
+            note(due.at);
         }
         for core in 0..self.portals.len() {
             let free = self.free_at.borrow()[core];
