@@ -21,6 +21,10 @@ pub enum Plant {
     PinBuffers,
     /// A connection is served until nothing more has come.
     ServeWhole,
+    /// A command that waits for a buffer is forgotten until its peer speaks again.
+    LeaveHungry,
+    /// What a server needed once, it keeps.
+    KeepMemory,
     /// A lane whose way is lost is kept for ever.
     KeepBroken,
     /// The bytes that connections hold are not limited.
@@ -31,7 +35,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 10] = [
+    pub const ALL: [Plant; 12] = [
         Plant::PollFirstAndLast,
         Plant::RefillLastFirst,
         Plant::OpenInLoop,
@@ -39,6 +43,8 @@ impl Plant {
         Plant::StayDeaf,
         Plant::PinBuffers,
         Plant::ServeWhole,
+        Plant::LeaveHungry,
+        Plant::KeepMemory,
         Plant::KeepBroken,
         Plant::HoldAll,
         Plant::OneHostTakesAll,

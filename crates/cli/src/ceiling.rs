@@ -169,7 +169,10 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
         idle_cores: allowed.clone(),
         cores: if free.is_empty() { allowed } else { free },
     };
-    Ok(Server::start(config, Log::new(|line| output::note(format_args!("ceiling: {line}"))))?)
+    let log = Log::new(|line| output::note(format_args!("ceiling: {line}")));
+    let server = Server::start(config, log)?;
+    crate::serve::end_with(&server);
+    Ok(server)
 }
 
 /// The name of what `server` has in place of a remote volume, reached in the same way.

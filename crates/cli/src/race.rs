@@ -235,6 +235,7 @@ fn start_targets(
     };
     let server =
         Server::start(config, Log::new(|line| output::note(format_args!("target: {line}"))))?;
+    crate::serve::end_with(&server);
     Ok((server, names))
 }
 

@@ -85,10 +85,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         limits,
     };
     let server = Server::start(config, Log::new(|line| note(format_args!("drumfire: {line}"))))?;
-    server.on_failure(|why| {
-        note(format_args!("drumfire: {why}: the server ends"));
-        std::process::exit(Exit::Failed.number().into());
-    });
+    end_with(&server);
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
     print(&format!("ready {}\n", iscsi.chain(nvme_tcp).collect::<Vec<_>>().join(" ")))?;
@@ -101,6 +98,14 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         }
     }
     Ok(Exit::Good)
+}
+
+/// Ends this program with an error as soon as a core of its server cannot serve any more.
+pub(crate) fn end_with(server: &Server) {
+    server.on_failure(|why| {
+        note(format_args!("drumfire: {why}: the server ends"));
+        std::process::exit(Exit::Failed.number().into());
+    });
 }
 
 /// A volume that is served.

@@ -383,7 +383,8 @@ impl<R: Reactor> Portal<R> {
             let limit = self.shared.limits.unread_bytes;
             let Some(connection) = self.connections.get(slot) else { continue };
             let outcome = connection.flush(now, limit);
-            if connection.end.starves() && !std::mem::replace(&mut connection.is_hungry, true) {
+            let starves = connection.end.starves() && !planted(Plant::LeaveHungry);
+            if starves && !std::mem::replace(&mut connection.is_hungry, true) {
                 self.hungry.push_back(slot);
             }
             match outcome {
@@ -409,7 +410,7 @@ impl<R: Reactor> Portal<R> {
         if had_spare && self.connections.is_empty() && !self.units.has_busy() {
             self.core.forget_arenas();
         }
-        self.has_spare = self.core.pool().review(now);
+        self.has_spare = !planted(Plant::KeepMemory) && self.core.pool().review(now);
         if had_spare && !self.has_spare && self.connections.is_empty() {
             self.core.trim_heap();
         }

@@ -1,7 +1,5 @@
 //! Clients that mean well, and those that do not but speak the protocol.
 
-use std::cell::Cell;
-
 use block::{Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
 use proto::iscsi::{InitiatorConfig, IscsiInitiator};
 use proto::nvme::{NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
@@ -38,6 +36,8 @@ pub(crate) enum Mischief {
 
 /// A client: one session or association with one unit.
 pub(crate) struct Client {
+    /// Its number among the clients of its world.
+    index: usize,
     pub(crate) name: String,
     /// Which host it is on.
     host: u8,
@@ -57,14 +57,12 @@ pub(crate) struct Client {
     /// Something has happened to it or its connections.
     pub(crate) disturbed: bool,
     /// It stands still until then.
-    stopped: Nanos,
-    /// What `wake` said, until it does something or something is done to it.
-    next_wake: Cell<Option<Option<Nanos>>>,
+    pub(crate) stopped: Nanos,
     ios: Vec<Option<Pending>>,
     pool: Pool,
     rng: Rng,
     sent_bytes: u64,
-    /// It has said all that it will say on this connection.
+    /// It has said all that it will say on this connection, and heeds nothing.
     is_mute: bool,
     /// I/Os that were done since this was reset, and the longest wait among them.
     pub(crate) completed: u64,
@@ -91,6 +89,7 @@ struct Pending {
 
 /// What a client is.
 pub(crate) struct Shape {
+    pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) host: u8,
     pub(crate) protocol: Protocol,
@@ -105,6 +104,7 @@ impl Client {
     pub(crate) fn new(shape: Shape, region: Region, pool: &Pool, mut rng: Rng) -> Client {
         let begins = Nanos(rng.below(20_000_000));
         Client {
+            index: shape.index,
             name: shape.name,
             host: shape.host,
             protocol: shape.protocol,
@@ -120,7 +120,6 @@ impl Client {
             state: State::Away(begins),
             disturbed: false,
             stopped: Nanos(0),
-            next_wake: Cell::new(None),
             ios: (0..shape.depth).map(|_| None).collect(),
             pool: pool.clone(),
             rng,
@@ -134,7 +133,7 @@ impl Client {
     }
 
     /// Whether it has something to do.
-    pub(crate) fn is_due(&self, net: &mut Net) -> bool {
+    pub(crate) fn is_due(&self, net: &Net) -> bool {
         if net.now < self.stopped {
             return false;
         }
@@ -148,12 +147,6 @@ impl Client {
 
     /// When it wants to do something without news.
     pub(crate) fn wake(&self) -> Option<Nanos> {
-        let wake = self.next_wake.get().unwrap_or_else(|| self.find_wake());
-        self.next_wake.set(Some(wake));
-        wake
-    }
-
-    fn find_wake(&self) -> Option<Nanos> {
         let ends = match &self.state {
             State::Away(until) => return Some((*until).max(self.stopped)),
             State::Iscsi(link) => link.wake(),
@@ -166,7 +159,7 @@ impl Client {
         let burst = (self.is_ready() && (idle || self.pace > Nanos(0))).then_some(self.next_burst);
         let silent = self.is_mute || self.mischief == Mischief::Crowd;
         let burst = burst.filter(|_| self.has_room() && !silent);
-        let ends = ends.filter(|_| !self.is_deaf());
+        let ends = ends.filter(|_| !self.is_deaf() && !self.is_mute);
         ends.into_iter().chain(burst).min().map(|wake| wake.max(self.stopped))
     }
 
@@ -191,6 +184,11 @@ impl Client {
         waits.max().unwrap_or_default()
     }
 
+    /// Whether an I/O of it is under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.ios.iter().any(Option::is_some)
+    }
+
     /// Whether I/Os may flow.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.state {
@@ -212,7 +210,6 @@ impl Client {
 
     /// Does what is due. What was wrong with an answer, if anything was.
     pub(crate) fn step(&mut self, dialer: &Dialer) -> Result<(), String> {
-        self.next_wake.set(None);
         let now = dialer.machine.borrow().net.now;
         if let State::Away(until) = self.state {
             if now >= until {
@@ -234,7 +231,7 @@ impl Client {
     }
 
     fn begin(&mut self, dialer: &Dialer, now: Nanos) {
-        let Some(conn) = dialer.dial(self.protocol, self.host) else {
+        let Some(conn) = dialer.dial(self.protocol, self.host, Some(self.index)) else {
             self.state = State::Away(now + Nanos(BACK_OFF.1));
             return;
         };
@@ -279,12 +276,15 @@ impl Client {
 
     /// Takes what has come; why the connection is over, if it is.
     fn take(&mut self, dialer: &Dialer) -> Result<(), String> {
-        if self.is_deaf() {
+        if self.is_deaf() || self.is_mute {
             let net = &mut dialer.machine.borrow_mut().net;
+            if self.is_mute {
+                self.conns().for_each(|it| drop(net.take(it, Side::Client, usize::MAX)));
+            }
             let over = self.conns().any(|it| net.ended(it, Side::Client).is_some());
             return if over { Err("the server gave up".to_owned()) } else { Ok(()) };
         }
-        let config = self.nvme_config();
+        let config = matches!(self.state, State::Nvme(_, None)).then(|| self.nvme_config());
         match &mut self.state {
             State::Away(_) => Ok(()),
             State::Iscsi(link) => link.take(&mut dialer.machine.borrow_mut().net),
@@ -293,9 +293,12 @@ impl Client {
                 if let Some(queue) = queue {
                     return queue.take(&mut dialer.machine.borrow_mut().net);
                 }
-                let Some(association) = admin.end.ready() else { return Ok(()) };
+                let (Some(association), Some(config)) = (admin.end.ready(), config) else {
+                    return Ok(());
+                };
                 let now = dialer.machine.borrow().net.now;
-                let conn = dialer.dial(Protocol::NvmeTcp, self.host).ok_or("nobody listens")?;
+                let conn = dialer.dial(Protocol::NvmeTcp, self.host, Some(self.index));
+                let conn = conn.ok_or("nobody listens")?;
                 let end = NvmeQueue::new(&config, association, 1, now);
                 let mut link = Link::new(end, &self.pool, conn);
                 link.take(&mut dialer.machine.borrow_mut().net)?;
@@ -463,7 +466,6 @@ impl Client {
     }
 
     fn drop_state(&mut self, now: Nanos, away: Nanos) -> Result<(), String> {
-        self.next_wake.set(None);
         if let Some((end, _)) = self.io_end() {
             end.abandon();
         }
@@ -490,12 +492,15 @@ impl Client {
     /// Begins bursts of so many I/Os, one each `pace`; with none, it goes as fast as it can.
     pub(crate) fn set_pace(&mut self, pace: Nanos, burst: usize) {
         (self.pace, self.burst, self.next_burst) = (pace, burst, Nanos(0));
-        self.next_wake.set(None);
+    }
+
+    /// Takes so long from now on, at least, until it holds all again that it can.
+    pub(crate) fn rest(&mut self, net: &mut Net, away: Nanos) -> Result<(), String> {
+        if self.mischief == Mischief::Hoard { self.leave(net, away) } else { Ok(()) }
     }
 
     /// Stands still until then.
     pub(crate) fn stop(&mut self, until: Nanos) {
         self.stopped = until;
-        self.next_wake.set(None);
     }
 }

@@ -39,6 +39,10 @@ pub(crate) struct Machine {
 /// One core.
 pub(crate) struct CoreState {
     slots: Vec<Option<Slot>>,
+    /// Which of them are listeners.
+    listeners: Vec<u32>,
+    /// How many sockets hold chunks that nobody took.
+    laden: usize,
     refill: Refill,
     free_buffers: usize,
     /// Slots that have news.
@@ -82,6 +86,8 @@ impl CoreState {
     pub(crate) fn new(buffers: usize) -> CoreState {
         CoreState {
             slots: Vec::new(),
+            listeners: Vec::new(),
+            laden: 0,
             refill: Refill::new(),
             free_buffers: buffers,
             marked: Vec::new(),
@@ -153,15 +159,24 @@ impl Machine {
         if !core.refill.is_empty() && core.free_buffers > 0 {
             return true;
         }
-        core.slots.iter().flatten().any(|slot| match slot {
-            Slot::Listener(listener) => listener.accepting && !listener.backlog.is_empty(),
-            Slot::Socket(socket) => {
-                let comes = net.available(socket.conn, Side::Server) > 0;
-                let ends = socket.ended.is_none() && net.ended(socket.conn, Side::Server).is_some();
-                let sent = socket.sending && net.all_sent(socket.conn, Side::Server);
-                socket.armed.is_some() && (comes || ends) || sent && socket.wants_send
-            }
-        })
+        let knocked = core.listeners.iter().any(|token| match &core.slots[*token as usize] {
+            Some(Slot::Listener(listener)) => listener.accepting && !listener.backlog.is_empty(),
+            _ => false,
+        });
+        if knocked {
+            return true;
+        }
+        let mut any = false;
+        net.keep_server_news(index, |net, conn, token| {
+            let Some(Slot::Socket(socket)) = &core.slots[token as usize] else { return false };
+            let comes = net.available(conn, Side::Server) > 0;
+            let ends = socket.ended.is_none() && net.ended(conn, Side::Server).is_some();
+            let received = socket.armed.is_some() && (comes || ends);
+            let sent = socket.sending && net.all_sent(conn, Side::Server);
+            any |= received || sent && socket.wants_send;
+            received || sent
+        });
+        any
     }
 
     /// One entry into the kernel.
@@ -174,7 +189,8 @@ impl Machine {
         // A core that finds nothing looks again, as long as sockets wait for buffers.
         loop {
             let armed = self.arm(index);
-            for token in 0..self.cores[index].slots.len() as u32 {
+            let news: Vec<u32> = self.net.server_news(index).map(|(_, token)| token).collect();
+            for token in news {
                 if matches!(self.cores[index].slots[token as usize], Some(Slot::Socket(_))) {
                     self.receive(index, token);
                 }
@@ -239,7 +255,9 @@ impl Machine {
             }
             core.free_buffers -= 1;
             let chunk = net.take(conn, Side::Server, BUFFER_BYTES);
-            core.socket(token).chunks.push_back(chunk);
+            let socket = core.socket(token);
+            socket.chunks.push_back(chunk);
+            core.laden += usize::from(socket.chunks.len() == 1);
             core.mark(token);
             if arming == Arming::Once || planted(Plant::PinBuffers) {
                 core.socket(token).armed = None;
@@ -249,7 +267,8 @@ impl Machine {
     }
 
     fn finish_sends(&mut self, index: usize) {
-        for token in 0..self.cores[index].slots.len() as u32 {
+        let news: Vec<u32> = self.net.server_news(index).map(|(_, token)| token).collect();
+        for token in news {
             let Some(Slot::Socket(socket)) = &mut self.cores[index].slots[token as usize] else {
                 continue;
             };
@@ -266,7 +285,7 @@ impl Machine {
     fn accept(&mut self, index: usize) {
         let core = &mut self.cores[index];
         let short = core.out_of_files > self.net.now;
-        for token in 0..core.slots.len() as u32 {
+        for token in core.listeners.clone() {
             let Some(Slot::Listener(listener)) = &mut core.slots[token as usize] else { continue };
             let mut any = false;
             while listener.accepting && !listener.backlog.is_empty() {
@@ -289,10 +308,7 @@ impl Machine {
     fn note_served(&mut self, index: usize, token: u32, bytes: usize) {
         let core = &mut self.cores[index];
         core.moved_bytes += bytes;
-        let others = core.slots.iter().enumerate().any(|(other, slot)| match slot {
-            Some(Slot::Socket(socket)) => other as u32 != token && !socket.chunks.is_empty(),
-            _ => false,
-        });
+        let others = core.laden > usize::from(!core.socket(token).chunks.is_empty());
         let before = if core.served.0 == token && others { core.served.1 } else { 0 };
         core.served = (token, before + bytes);
         if before + bytes > self.share_bytes + BUFFER_BYTES {
@@ -318,7 +334,10 @@ impl SimCore {
     /// Begins to listen.
     pub(crate) fn listen(&self) -> SimListener {
         let listener = ListenerState { accepting: true, ..ListenerState::default() };
-        let token = self.state().cores[self.index].insert(Slot::Listener(listener));
+        let mut state = self.state();
+        let core = &mut state.cores[self.index];
+        let token = core.insert(Slot::Listener(listener));
+        core.listeners.push(token);
         SimListener { core: self.clone(), token }
     }
 
@@ -351,8 +370,9 @@ impl Reactor for SimCore {
 
     fn adopt(&self, stream: Stream) -> io::Result<SimSocket> {
         let mut state = self.state();
+        let conn = stream.take();
         let socket = SocketState {
-            conn: stream.take(),
+            conn,
             armed: None,
             waits: false,
             pinned: false,
@@ -369,6 +389,7 @@ impl Reactor for SimCore {
         } else {
             core.socket(token).armed = Some(Arming::Multishot);
         }
+        state.net.adopted(conn, self.index, token);
         Ok(SimSocket { core: self.clone(), token })
     }
 }
@@ -388,7 +409,10 @@ impl ReactorSocket for SimSocket {
 
     fn receive(&self) -> Option<SimChunk> {
         let mut state = self.core.state();
-        let bytes = state.cores[self.core.index].socket(self.token).chunks.pop_front()?;
+        let core = &mut state.cores[self.core.index];
+        let socket = core.socket(self.token);
+        let bytes = socket.chunks.pop_front()?;
+        core.laden -= usize::from(socket.chunks.is_empty());
         state.note_served(self.core.index, self.token, bytes.len());
         Some(SimChunk { core: self.core.clone(), bytes })
     }
@@ -403,19 +427,23 @@ impl ReactorSocket for SimSocket {
         let mut state = self.core.state();
         let socket = state.cores[self.core.index].socket(self.token);
         socket.wants_send = socket.sending;
-        !socket.sending
+        let (conn, can) = (socket.conn, !socket.sending);
+        if !can {
+            state.net.tell(conn, Side::Server);
+        }
+        can
     }
 
     fn send(&self, chain: &mut Chain) {
-        let bytes = bytes_of(chain);
+        let pieces = bytes_of(chain);
         chain.recycle_sent(&self.core.pool);
         let mut state = self.core.state();
         let core = &mut state.cores[self.core.index];
-        core.moved_bytes += bytes.len();
+        core.moved_bytes += pieces.iter().map(Vec::len).sum::<usize>();
         let socket = core.socket(self.token);
         assert!(!socket.sending, "one send at a time");
         let conn = socket.conn;
-        state.net.send(conn, Side::Server, &bytes);
+        state.net.send(conn, Side::Server, pieces);
         let all = state.net.all_sent(conn, Side::Server);
         state.cores[self.core.index].socket(self.token).sending = !all;
     }
@@ -432,6 +460,7 @@ impl Drop for SimSocket {
         let slot = core.slots[self.token as usize].take();
         let Some(Slot::Socket(socket)) = slot else { return };
         core.free_buffers += socket.chunks.len() + usize::from(socket.pinned);
+        core.laden -= usize::from(!socket.chunks.is_empty());
         if socket.waits {
             core.refill.forget(self.token);
         }
@@ -485,7 +514,11 @@ impl ReactorListener for SimListener {
 
 impl Drop for SimListener {
     fn drop(&mut self) {
-        let slot = self.core.state().cores[self.core.index].slots[self.token as usize].take();
+        let mut state = self.core.state();
+        let core = &mut state.cores[self.core.index];
+        core.listeners.retain(|token| *token != self.token);
+        let slot = core.slots[self.token as usize].take();
+        drop(state);
         drop(slot);
     }
 }

@@ -37,15 +37,15 @@ impl<E: Endpoint> Link<E> {
     }
 
     /// Sends what the end has to say, changed on its way by `change`.
-    pub(crate) fn flush(&mut self, net: &mut Net, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
+    pub(crate) fn flush(&mut self, net: &mut Net, change: impl FnMut(Vec<u8>) -> Vec<u8>) {
         if self.out.is_empty() {
             return;
         }
         let mut chain = Chain::default();
         self.out.exchange(&mut chain);
-        let bytes = bytes_of(&chain);
+        let pieces = bytes_of(&chain).into_iter().map(change).collect();
         chain.recycle(self.out.pool());
-        net.send(self.conn, Side::Client, &change(bytes));
+        net.send(self.conn, Side::Client, pieces);
     }
 
     /// When it wants to be looked after without news.

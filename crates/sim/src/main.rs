@@ -114,7 +114,7 @@ fn many(from: u64, count: u64, threads: u64) -> ExitCode {
         return ExitCode::FAILURE;
     }
     println!(
-        "{count} worlds from seed {from} hold: {:.0} a second, {} I/Os measured in them",
+        "{count} worlds from seed {from} hold: {spent:.0} s, {:.0} seeds/s, {} I/Os measured in them",
         count as f64 / spent,
         ios.into_inner()
     );

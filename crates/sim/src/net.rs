@@ -7,7 +7,7 @@ use block::{Chain, Nanos, Piece, Rng};
 use os::End;
 
 /// Which end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     Client = 0,
     Server = 1,
@@ -28,7 +28,11 @@ pub(crate) struct Net {
     pub(crate) rng: Rng,
     conns: Vec<Conn>,
     /// When pieces and ends arrive, and where.
-    arrivals: BinaryHeap<Reverse<(Nanos, usize)>>,
+    arrivals: BinaryHeap<Reverse<(Nanos, usize, Side)>>,
+    /// Connections on which something has changed for the client.
+    client_news: Vec<usize>,
+    /// By core: connections on which something has changed for the server.
+    server_news: Vec<Vec<usize>>,
     /// Pieces are cut so small, if at all.
     pub(crate) cut_bytes: u64,
     /// How long a piece travels at least and at most.
@@ -42,6 +46,12 @@ struct Conn {
     to: [Pipe; 2],
     /// The owner of this side is gone.
     left: [bool; 2],
+    /// Which client has it, if it is one.
+    client: Option<usize>,
+    /// Which core has it, and as which socket.
+    server: Option<(usize, u32)>,
+    /// It stands among the news of this side.
+    has_news: [bool; 2],
 }
 
 /// One direction.
@@ -66,26 +76,86 @@ struct Pipe {
 /// So many pieces of a stream are cut, then only few: enough for a login and the first commands.
 const CUTS: u32 = 300;
 
+/// What is sent at once travels in pieces of at most so many bytes.
+const PIECE_BYTES: usize = 16 << 10;
+
 /// No bytes of the stream are left, and it ends like this.
 pub(crate) const RESET: End = End::Broken(104);
 
 impl Net {
-    pub(crate) fn new(rng: Rng) -> Net {
+    pub(crate) fn new(rng: Rng, cores: usize) -> Net {
         Net {
             now: Nanos(0),
             rng,
             conns: Vec::new(),
             arrivals: BinaryHeap::new(),
+            client_news: Vec::new(),
+            server_news: vec![Vec::new(); cores],
             cut_bytes: 0,
             latency: (Nanos(5_000), Nanos(50_000)),
             window_bytes: 256 << 10,
         }
     }
 
-    /// A new connection; its number.
-    pub(crate) fn connect(&mut self) -> usize {
-        self.conns.push(Conn { to: [Pipe::default(), Pipe::default()], left: [false; 2] });
+    /// A new connection of a client, or of somebody who looks after it without being told.
+    pub(crate) fn connect(&mut self, client: Option<usize>) -> usize {
+        self.conns.push(Conn {
+            to: [Pipe::default(), Pipe::default()],
+            left: [false; 2],
+            client,
+            server: None,
+            has_news: [false; 2],
+        });
         self.conns.len() - 1
+    }
+
+    /// A core has a connection from now on, as this socket.
+    pub(crate) fn adopted(&mut self, conn: usize, core: usize, token: u32) {
+        self.conns[conn].server = Some((core, token));
+        self.tell(conn, Side::Server);
+    }
+
+    /// Something has changed for this side.
+    pub(crate) fn tell(&mut self, conn: usize, side: Side) {
+        let Conn { client, server, has_news, .. } = &mut self.conns[conn];
+        let news = match side {
+            Side::Client if client.is_some() => &mut self.client_news,
+            Side::Server if let Some((core, _)) = *server => &mut self.server_news[core],
+            _ => return,
+        };
+        if !std::mem::replace(&mut has_news[side as usize], true) {
+            news.push(conn);
+        }
+    }
+
+    /// The clients for which something has changed, some of them twice.
+    pub(crate) fn take_client_news(&mut self, mut note: impl FnMut(usize)) {
+        for conn in self.client_news.drain(..) {
+            let conn = &mut self.conns[conn];
+            conn.has_news[Side::Client as usize] = false;
+            conn.client.into_iter().for_each(&mut note);
+        }
+    }
+
+    /// The sockets of a core for which something has changed, until they are forgotten.
+    pub(crate) fn server_news(&self, core: usize) -> impl Iterator<Item = (usize, u32)> {
+        let sockets = self.server_news[core].iter();
+        sockets.filter_map(|conn| self.conns[*conn].server.map(|(_, token)| (*conn, token)))
+    }
+
+    /// Forgets sockets of a core for which there is nothing to do.
+    pub(crate) fn keep_server_news(
+        &mut self,
+        core: usize,
+        mut keep: impl FnMut(&Net, usize, u32) -> bool,
+    ) {
+        let mut news = std::mem::take(&mut self.server_news[core]);
+        news.retain(|conn| {
+            let kept = self.conns[*conn].server.is_some_and(|(_, token)| keep(self, *conn, token));
+            self.conns[*conn].has_news[Side::Server as usize] = kept;
+            kept
+        });
+        self.server_news[core] = news;
     }
 
     fn pipe(&mut self, conn: usize, to: Side) -> &mut Pipe {
@@ -93,18 +163,19 @@ impl Net {
     }
 
     /// Sends bytes from one side.
-    pub(crate) fn send(&mut self, conn: usize, from: Side, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, conn: usize, from: Side, pieces: Vec<Vec<u8>>) {
         let to = from.other();
         if self.conns[conn].left[to as usize] || self.pipe(conn, to).end.is_some() {
             return;
         }
-        self.pipe(conn, to).unsent.push(bytes);
+        let unsent = &mut self.pipe(conn, to).unsent;
+        pieces.into_iter().for_each(|piece| unsent.push(piece));
         self.push(conn, to);
     }
 
     /// Whether all that a side has sent was taken by its kernel.
-    pub(crate) fn all_sent(&mut self, conn: usize, from: Side) -> bool {
-        self.pipe(conn, from.other()).unsent.is_empty()
+    pub(crate) fn all_sent(&self, conn: usize, from: Side) -> bool {
+        self.conns[conn].to[from.other() as usize].unsent.is_empty()
     }
 
     /// Lets travel what the window allows.
@@ -116,7 +187,7 @@ impl Net {
                 return;
             }
             let room = window.saturating_sub(pipe.flight_bytes + pipe.arrived.len());
-            let mut count = room.min(pipe.unsent.len());
+            let mut count = room.min(pipe.unsent.first_len());
             if count == 0 {
                 return;
             }
@@ -129,22 +200,24 @@ impl Net {
             let at = self.now + travel;
             let pipe = self.pipe(conn, to);
             let piece = pipe.unsent.take(count);
-            if pipe.is_dead {
-                // Nobody acknowledges it: it fills the window.
-                pipe.flight_bytes += count;
-                continue;
-            }
-            pipe.last_arrival = pipe.last_arrival.max(at);
+            let all = pipe.unsent.is_empty();
+            // If nobody acknowledges it, it fills the window.
             pipe.flight_bytes += count;
-            let arrival = pipe.last_arrival;
-            pipe.flight.push_back((arrival, piece));
-            self.arrivals.push(Reverse((arrival, conn)));
+            if !pipe.is_dead {
+                pipe.last_arrival = pipe.last_arrival.max(at);
+                let arrival = pipe.last_arrival;
+                pipe.flight.push_back((arrival, piece));
+                self.arrivals.push(Reverse((arrival, conn, to)));
+            }
+            if all {
+                return self.tell(conn, to.other());
+            }
         }
     }
 
     /// How many bytes a side can take.
-    pub(crate) fn available(&mut self, conn: usize, at: Side) -> usize {
-        self.pipe(conn, at).arrived.len()
+    pub(crate) fn available(&self, conn: usize, at: Side) -> usize {
+        self.conns[conn].to[at as usize].arrived.len()
     }
 
     /// Takes at most so many bytes that arrived at a side.
@@ -157,12 +230,11 @@ impl Net {
     }
 
     /// How the stream has ended at a side, once all that arrived was taken.
-    pub(crate) fn ended(&mut self, conn: usize, at: Side) -> Option<End> {
-        let now = self.now;
-        let pipe = self.pipe(conn, at);
+    pub(crate) fn ended(&self, conn: usize, at: Side) -> Option<End> {
+        let pipe = &self.conns[conn].to[at as usize];
         let (when, end) = pipe.end?;
         let empty = pipe.arrived.is_empty() && pipe.flight.is_empty();
-        (when <= now && (empty || end != End::Closed)).then_some(end)
+        (when <= self.now && (empty || end != End::Closed)).then_some(end)
     }
 
     /// A side closes: the other sees the end behind all that was sent.
@@ -175,7 +247,10 @@ impl Net {
         if !other.is_dead {
             let at = other.last_arrival.max(now);
             other.end.get_or_insert((at, End::Closed));
-            self.arrivals.push(Reverse((at, conn)));
+            self.arrivals.push(Reverse((at, conn, side.other())));
+        }
+        if side == Side::Server {
+            self.conns[conn].server = None;
         }
         // What comes for who is gone is answered by a reset.
         let mine = self.pipe(conn, side);
@@ -187,6 +262,7 @@ impl Net {
                 other.end = Some((now, RESET));
             }
         }
+        self.tell(conn, side.other());
     }
 
     /// The connection breaks: both sides see it at once.
@@ -199,6 +275,7 @@ impl Net {
             pipe.flight_bytes = 0;
             pipe.arrived.clear();
             pipe.end = Some((now, RESET));
+            self.tell(conn, side);
         }
     }
 
@@ -214,75 +291,107 @@ impl Net {
 
     /// Delivers what has arrived by now.
     pub(crate) fn deliver(&mut self) {
-        while let Some(Reverse((at, conn))) = self.arrivals.peek().copied()
+        while let Some(Reverse((at, conn, side))) = self.arrivals.peek().copied()
             && at <= self.now
         {
             self.arrivals.pop();
-            for pipe in &mut self.conns[conn].to {
-                while pipe.flight.front().is_some_and(|(at, _)| *at <= self.now) {
-                    let (_, piece) = pipe.flight.pop_front().expect("there is a front");
-                    pipe.flight_bytes -= piece.len();
-                    pipe.arrived.push(&piece);
-                }
+            let pipe = &mut self.conns[conn].to[side as usize];
+            while pipe.flight.front().is_some_and(|(at, _)| *at <= self.now) {
+                let (_, piece) = pipe.flight.pop_front().expect("there is a front");
+                pipe.flight_bytes -= piece.len();
+                pipe.arrived.push(piece);
             }
+            self.tell(conn, side);
         }
     }
 
     /// When the next piece or end arrives.
     pub(crate) fn next_arrival(&self) -> Option<Nanos> {
-        self.arrivals.peek().map(|Reverse((at, _))| *at)
+        self.arrivals.peek().map(|Reverse((at, ..))| *at)
     }
 }
 
-/// All bytes of a chain.
-pub(crate) fn bytes_of(chain: &Chain) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(chain.len_bytes());
+/// All bytes of a chain, in pieces that an allocator has at hand.
+pub(crate) fn bytes_of(chain: &Chain) -> Vec<Vec<u8>> {
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    let mut add = |part: &mut dyn FnMut(&mut [u8], usize), len: usize| {
+        let mut at = 0;
+        while at < len {
+            let has_room = pieces.last().is_some_and(|last| last.len() < PIECE_BYTES);
+            if !has_room {
+                pieces.push(Vec::new());
+            }
+            let last = pieces.last_mut().expect("there is a last");
+            let (from, count) = (last.len(), (len - at).min(PIECE_BYTES - last.len()));
+            last.resize(from + count, 0);
+            part(&mut last[from..], at);
+            at += count;
+        }
+    };
+    let copy = |from: &[u8], to: &mut [u8], at: usize| to.copy_from_slice(&from[at..][..to.len()]);
     for piece in chain.pieces() {
         match piece {
-            Piece::Owned { buf, len } => bytes.extend_from_slice(&buf[..*len]),
-            Piece::Lent(buf) => bytes.extend_from_slice(buf),
+            Piece::Owned { buf, len } => add(&mut |to, at| copy(buf, to, at), *len),
+            Piece::Lent(buf) => add(&mut |to, at| copy(buf, to, at), buf.len()),
             Piece::Shared { memory, offset, len } => {
-                let from = bytes.len();
-                bytes.resize(from + len, 0);
-                memory.read(*offset, &mut bytes[from..]);
+                add(&mut |to, at| memory.read(offset + at as u64, to), *len);
             }
         }
     }
-    bytes
+    pieces
 }
 
-/// Bytes in a row, taken from the front.
+/// Bytes in a row, taken from the front. Pieces go on as they came where that is possible.
 #[derive(Default)]
 struct Stream {
-    bytes: Vec<u8>,
+    pieces: VecDeque<Vec<u8>>,
+    /// Bytes of the first piece that are taken already.
     taken: usize,
+    len: usize,
 }
 
 impl Stream {
     fn len(&self) -> usize {
-        self.bytes.len() - self.taken
+        self.len
     }
 
     fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len == 0
     }
 
-    fn push(&mut self, bytes: &[u8]) {
-        if self.taken > self.bytes.len() / 2 {
-            self.bytes.drain(..self.taken);
-            self.taken = 0;
+    /// Bytes that are left of the first piece.
+    fn first_len(&self) -> usize {
+        self.pieces.front().map_or(0, |piece| piece.len() - self.taken)
+    }
+
+    fn push(&mut self, piece: Vec<u8>) {
+        if !piece.is_empty() {
+            self.len += piece.len();
+            self.pieces.push_back(piece);
         }
-        self.bytes.extend_from_slice(bytes);
     }
 
     fn take(&mut self, count: usize) -> Vec<u8> {
-        let taken = self.bytes[self.taken..self.taken + count].to_vec();
-        self.taken += count;
-        taken
+        self.len -= count;
+        if self.taken == 0 && self.pieces.front().is_some_and(|piece| piece.len() == count) {
+            return self.pieces.pop_front().expect("there is a front");
+        }
+        let mut bytes = Vec::with_capacity(count);
+        while bytes.len() < count {
+            let front = &self.pieces[0][self.taken..];
+            let part = front.len().min(count - bytes.len());
+            bytes.extend_from_slice(&front[..part]);
+            if part == front.len() {
+                self.pieces.pop_front();
+                self.taken = 0;
+            } else {
+                self.taken += part;
+            }
+        }
+        bytes
     }
 
     fn clear(&mut self) {
-        self.bytes.clear();
-        self.taken = 0;
+        *self = Stream::default();
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use block::Rng;
 
 /// The world of a seed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Decides everything that does not stand below.
     pub seed: u64,
@@ -83,30 +83,70 @@ impl Fault {
 }
 
 impl Plan {
-    /// Draws a world. Each seed has some kinds of faults only, so that rare ones meet.
+    /// Draws a world. Each seed has some kinds of faults only, so that rare ones meet. Most worlds
+    /// are small, since many of them see more than few large ones; some are large, or a crowd.
     pub fn of_seed(seed: u64) -> Plan {
         let mut rng = Rng::new(seed, 0);
-        let mut draw = |least: u64, most: u64| least + rng.below(most - least + 1);
-        let crowd = draw(0, 3) == 0;
-        let (least, most) = if crowd { (2, 10) } else { (0, 3) };
-        let kinds = draw(0, 4);
+        let plan = match rng.below(16) {
+            0 => Plan::crowd(&mut rng),
+            1 => Plan::large(&mut rng),
+            _ => Plan::small(&mut rng),
+        };
+        let digests = rng.below(4) == 0;
+        let kinds = rng.below(5);
+        let faults = (0..kinds).map(|_| pick(&mut rng, Fault::ALL).0).collect();
+        Plan { seed, digests, faults, ..plan }.made_valid()
+    }
+
+    fn small(rng: &mut Rng) -> Plan {
         Plan {
-            seed,
-            cores: if crowd { draw(1, 2) } else { [1, 1, 2, 3][draw(0, 3) as usize] },
-            disks: draw(0, 5),
-            memories: draw(0, 2),
-            iscsi: draw(least, most),
-            nvme: draw(least, most),
-            hostile: if draw(0, 1) == 0 { 0 } else { draw(1, 4) },
-            depth: if crowd { [2, 4, 16, 16] } else { [1, 2, 4, 16] }[draw(0, 3) as usize],
-            blocks: if crowd { [1, 8, 32, 32] } else { [1, 8, 32, 128] }[draw(0, 3) as usize],
-            buffers: if crowd { [2, 2, 4, 64] } else { [2, 4, 8, 64] }[draw(0, 3) as usize],
-            memory: [2 * draw(if crowd { 4 } else { 2 }, 8), 40, 64, 256][draw(0, 3) as usize],
-            cut: [0, 0, 7, 100, 3000][draw(0, 4) as usize],
-            digests: draw(0, 3) == 0,
-            faults: (0..kinds).map(|_| Fault::ALL[draw(0, 10) as usize].0).collect(),
+            cores: pick(rng, [1, 1, 1, 2]),
+            disks: rng.below(4),
+            memories: rng.below(2),
+            iscsi: rng.below(3),
+            nvme: rng.below(3),
+            hostile: pick(rng, [0, 0, 0, 1]),
+            depth: pick(rng, [1, 2, 4, 8]),
+            blocks: pick(rng, [1, 1, 8, 32]),
+            buffers: pick(rng, [2, 4, 8, 64]),
+            memory: memory(rng, 2),
+            cut: pick(rng, CUTS),
+            ..Plan::default()
         }
-        .made_valid()
+    }
+
+    fn large(rng: &mut Rng) -> Plan {
+        Plan {
+            cores: pick(rng, [1, 1, 2, 3]),
+            disks: rng.below(6),
+            memories: rng.below(3),
+            iscsi: rng.below(4),
+            nvme: rng.below(4),
+            hostile: rng.below(5),
+            depth: pick(rng, [1, 2, 4, 16]),
+            blocks: pick(rng, [1, 8, 32, 128]),
+            buffers: pick(rng, [2, 4, 8, 64]),
+            memory: memory(rng, 2),
+            cut: pick(rng, CUTS),
+            ..Plan::default()
+        }
+    }
+
+    fn crowd(rng: &mut Rng) -> Plan {
+        Plan {
+            cores: 1 + rng.below(2),
+            disks: rng.below(6),
+            memories: rng.below(3),
+            iscsi: 2 + rng.below(9),
+            nvme: 2 + rng.below(9),
+            hostile: if rng.below(2) == 0 { 0 } else { 1 + rng.below(4) },
+            depth: pick(rng, [2, 4, 16, 16]),
+            blocks: pick(rng, [1, 8, 32, 32]),
+            buffers: pick(rng, [2, 2, 4, 64]),
+            memory: memory(rng, 4),
+            cut: pick(rng, CUTS),
+            ..Plan::default()
+        }
     }
 
     /// Without duplicates, with a unit and a client.
@@ -186,6 +226,19 @@ impl FromStr for Plan {
         }
         Ok(plan.made_valid())
     }
+}
+
+/// Mostly streams go as they come: small pieces cost much.
+const CUTS: [u64; 5] = [0, 0, 7, 100, 3000];
+
+fn pick<T: Copy, const N: usize>(rng: &mut Rng, of: [T; N]) -> T {
+    of[rng.below(N as u64) as usize]
+}
+
+/// Little memory, from twice `least` MiB on, or enough.
+fn memory(rng: &mut Rng, least: u64) -> u64 {
+    let little = 2 * (least + rng.below(9 - least));
+    pick(rng, [little, 40, 64, 256])
 }
 
 #[cfg(test)]

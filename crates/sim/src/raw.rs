@@ -14,12 +14,20 @@ pub(crate) struct Raw {
     host: u8,
     conns: Vec<usize>,
     next: Nanos,
+    /// It does something so often, more or less.
+    pace: Nanos,
     rng: Rng,
 }
 
 impl Raw {
     pub(crate) fn new(protocol: Protocol, speaks: bool, host: u8, rng: Rng) -> Raw {
-        Raw { protocol, speaks, host, conns: Vec::new(), next: Nanos(0), rng }
+        let pace = Nanos::from_millis(100);
+        Raw { protocol, speaks, host, conns: Vec::new(), next: Nanos(0), pace, rng }
+    }
+
+    /// Does something so often, more or less.
+    pub(crate) fn set_pace(&mut self, pace: Nanos) {
+        self.pace = pace;
     }
 
     pub(crate) fn wake(&self) -> Nanos {
@@ -32,9 +40,9 @@ impl Raw {
         if now < self.next {
             return;
         }
-        self.next = now + Nanos(1_000_000 + self.rng.below(200_000_000));
+        self.next = now + Nanos(1_000_000 + self.rng.below(2 * self.pace.0));
         if self.conns.len() < 12
-            && let Some(conn) = dialer.dial(self.protocol, self.host)
+            && let Some(conn) = dialer.dial(self.protocol, self.host, None)
         {
             self.conns.push(conn);
         }
@@ -44,7 +52,7 @@ impl Raw {
             if self.speaks && rng.below(4) == 0 {
                 let len = 1 + rng.below(300);
                 let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8 & 0x87).collect();
-                machine.net.send(*conn, Side::Client, &bytes);
+                machine.net.send(*conn, Side::Client, vec![bytes]);
             }
         }
         self.conns.retain(|conn| {

@@ -45,7 +45,7 @@ impl Region {
         let first = self.next;
         self.next += count as u64;
         for (value, block) in (first..).zip(bytes[..count * BLOCK as usize].chunks_mut(512)) {
-            block.chunks_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
+            block.as_chunks_mut::<8>().0.fill(value.to_le_bytes());
         }
         first
     }
@@ -82,11 +82,15 @@ impl Region {
         Ok(())
     }
 
-    /// All blocks as the disk has them.
+    /// How long it is.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.blocks.len() * BLOCK as usize
+    }
+
+    /// All its blocks as the disk has them.
     pub(crate) fn check_all(&self, disk: &[u8]) -> Result<(), String> {
-        let from = self.first as usize * BLOCK as usize;
         for (index, block) in self.blocks.iter().enumerate().filter(|(_, block)| !block.busy) {
-            let at = from + index * BLOCK as usize;
+            let at = index * BLOCK as usize;
             block.check(self.first + index as u64, &disk[at..at + BLOCK as usize])?;
         }
         Ok(())
@@ -103,9 +107,10 @@ pub(crate) enum WriteEnd {
 
 impl Block {
     fn check(&self, place: u64, bytes: &[u8]) -> Result<(), String> {
-        let mut words = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
-        let value = words.next().unwrap_or_default();
-        if !words.all(|word| word == value) {
+        let (words, _) = bytes.as_chunks::<8>();
+        let value = u64::from_le_bytes(words[0]);
+        // A fold has no early end, so it is compared many words at a time.
+        if words.iter().fold(0, |other, word| other | (u64::from_le_bytes(*word) ^ value)) != 0 {
             return Err(format!("block {place} holds parts of several writes"));
         }
         let known = value == self.last || self.maybe.contains(&value);

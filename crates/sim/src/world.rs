@@ -1,5 +1,6 @@
 //! A world: a server, its volumes, its peers, what happens to them, and what must hold.
 
+mod agenda;
 mod checks;
 mod events;
 
@@ -10,10 +11,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::{Geometry, Memory, Nanos, Pool, Rng};
+use block::{Budget, Geometry, Memory, Nanos, Pool, Rng};
 use serve::{DiskId, Export, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared};
 
-use self::events::Event;
+use self::agenda::Agenda;
+use self::events::Due;
 use crate::client::{Client, Mischief, Shape};
 use crate::core::{CoreState, Machine, SimCore, Stream};
 use crate::disk::{BLOCK, Disk, Disks, SharedDisk, volume};
@@ -28,13 +30,21 @@ const REGION_BLOCKS: u64 = 512;
 const FAULTS: Nanos = Nanos::from_millis(600);
 /// Then nothing happens for so long: what was lost is found to be, logins time out.
 const SETTLE: Nanos = Nanos::from_secs(45);
+/// Memory is short for so long before it is looked who is served.
+const HOARDING: Nanos = Nanos::from_secs(1);
+/// How long an I/O takes on a disk that is well.
+const DISK: (Nanos, Nanos) = (Nanos(200_000), Nanos(800_000));
 /// What a connection that has sent much is served at a time.
 const SHARE_BYTES: usize = 16 << 10;
+/// What a core may keep for buffers when everybody has left is less: two steps of each size.
+const KEPT_BYTES: u64 = 6 * Budget::STEP_BYTES;
 /// A unit that could not be opened is left alone for so long, at least.
 const PAUSE: Nanos = Nanos::from_millis(250);
 /// With so many MiB everybody has all the buffers that it can use. With less, those that came first
 /// have more of them, so nothing is said of how fast others are, but all are served.
 const ROOMY: u64 = 40;
+/// With less it is looked at for so long whether everybody gets on.
+const PATIENCE: Nanos = Nanos::from_secs(1);
 /// No I/O of a healthy unit takes longer, whatever others do.
 const LONGEST: Nanos = Nanos::from_millis(100);
 /// That is looked at so often.
@@ -74,21 +84,26 @@ pub(crate) struct Dialer {
     /// By core: its listeners.
     listeners: Vec<[u32; 2]>,
     /// By connection: which core has it.
-    cores: RefCell<BTreeMap<usize, usize>>,
+    cores: RefCell<Vec<usize>>,
     rng: RefCell<Rng>,
 }
 
 impl Dialer {
     /// A new connection of this host to a core by chance.
-    pub(crate) fn dial(&self, protocol: Protocol, host: u8) -> Option<usize> {
+    pub(crate) fn dial(
+        &self,
+        protocol: Protocol,
+        host: u8,
+        client: Option<usize>,
+    ) -> Option<usize> {
         let core = self.rng.borrow_mut().below(self.listeners.len() as u64) as usize;
-        let conn = self.machine.borrow_mut().net.connect();
+        let conn = self.machine.borrow_mut().net.connect(client);
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let (token, local) = match protocol {
             Protocol::Iscsi => (self.listeners[core][0], address(3260)),
             Protocol::NvmeTcp => (self.listeners[core][1], address(4420)),
         };
-        self.cores.borrow_mut().insert(conn, core);
+        self.cores.borrow_mut().push(core);
         let peer = SocketAddr::from(([192, 0, 2, host], 10_000 + (conn % 50_000) as u16));
         let stream = Stream::new(conn, &self.machine, local, peer);
         self.machine.borrow_mut().knock(core, token, stream).then_some(conn)
@@ -108,8 +123,11 @@ pub struct World {
     disks: Vec<SharedDisk>,
     clients: Vec<Client>,
     raws: Vec<Raw>,
+    /// What it knows of clients and cores without asking them.
+    agenda: Agenda,
     /// What is to happen, the last first.
-    events: Vec<(Nanos, Event)>,
+    events: Vec<Due>,
+    rng: Rng,
     report: Report,
     /// No I/O of a healthy unit may take long at any time.
     strict: bool,
@@ -125,7 +143,7 @@ impl World {
         let crowd = (plan.iscsi + plan.nvme).div_ceil(units as u64 - 1).max(plan.hostile).max(1);
         let bytes = crowd * REGION_BLOCKS * u64::from(BLOCK);
         let geometry = Geometry::new(bytes, BLOCK);
-        let mut net = Net::new(Rng::new(plan.seed, 2));
+        let mut net = Net::new(Rng::new(plan.seed, 2), plan.cores as usize);
         net.cut_bytes = plan.cut;
         let cores = (0..plan.cores).map(|_| CoreState::new(plan.buffers as usize)).collect();
         let machine = Machine { net, cores, violations: Vec::new(), share_bytes: SHARE_BYTES };
@@ -160,7 +178,9 @@ impl World {
             disks,
             clients: Vec::new(),
             raws: Vec::new(),
+            agenda: Agenda::default(),
             events: Vec::new(),
+            rng: Rng::new(plan.seed, 4),
             report: Report::default(),
             strict: false,
             next_look: Nanos(0),
@@ -200,6 +220,7 @@ impl World {
         let pool = Pool::new(4096, 512);
         let last = units - 1;
         let mut used = vec![0; units];
+        let pace = Nanos::from_millis([20, 60, 60, 150][rng.below(4) as usize]);
         let protocols = (0..plan.iscsi + plan.nvme)
             .map(|index| if index < plan.iscsi { Protocol::Iscsi } else { Protocol::NvmeTcp });
         let good = protocols.enumerate().map(|(index, protocol)| {
@@ -242,10 +263,11 @@ impl World {
             let blocks = blocks.min(256 / depth);
             let (depth, digests) = (depth as usize, plan.digests);
             let host = if mischief == Mischief::None { index as u8 } else { BAD_HOST };
-            let shape = Shape { name, host, protocol, unit, mischief, depth, blocks, digests };
+            let shape =
+                Shape { index, name, host, protocol, unit, mischief, depth, blocks, digests };
             let rng = Rng::new(plan.seed, 1000 + index as u64);
             let mut client = Client::new(shape, region, &pool, rng);
-            client.set_pace(Nanos::from_millis(20), depth);
+            client.set_pace(pace, depth);
             self.clients.push(client);
         }
     }
@@ -257,14 +279,11 @@ impl World {
         // A pause may have ended much later.
         self.set_pace(Nanos::from_millis(200), 1);
         let mut quiet = self.now();
-        while let Some((at, _)) = self.events.last().copied() {
-            quiet = quiet.max(at + Nanos(1));
+        while let Some(due) = self.events.last().copied() {
+            quiet = quiet.max(due.at + Nanos(1));
             self.run_until(quiet)?;
         }
-        self.set_pace(Nanos::from_millis(700), 1);
-        self.latencies(Nanos(900_000), Nanos(1_100_000));
-        let settled = self.now() + SETTLE;
-        self.run_until(settled)?;
+        self.settle()?;
         self.check_served()?;
         self.measure()?;
         self.finish()?;
@@ -272,20 +291,37 @@ impl World {
         Ok(self.report)
     }
 
+    /// Nothing happens for a while, and little is done.
+    fn settle(&mut self) -> Result<(), String> {
+        self.set_pace(Nanos::from_secs(2), 1);
+        self.latencies(DISK.0, DISK.1);
+        self.raws.iter_mut().for_each(|raw| raw.set_pace(Nanos::from_secs(1)));
+        // A server that waits for data looks for buffers all the time: few worlds do so for long.
+        if self.rng.below(32) > 0 {
+            let net = &mut self.dialer.machine.borrow_mut().net;
+            self.clients.iter_mut().try_for_each(|client| client.rest(net, SETTLE - HOARDING))?;
+            self.agenda.is_stale = true;
+        }
+        let settled = self.now() + SETTLE;
+        self.run_until(settled)
+    }
+
     fn now(&self) -> Nanos {
         self.dialer.machine.borrow().net.now
     }
 
-    fn latencies(&self, least: Nanos, most: Nanos) {
+    fn latencies(&mut self, least: Nanos, most: Nanos) {
         let memories = self.plan.disks as usize..(self.plan.disks + self.plan.memories) as usize;
         for (unit, disk) in self.disks.iter().enumerate() {
             let span = if memories.contains(&unit) { (Nanos(0), Nanos(0)) } else { (least, most) };
             disk.borrow_mut().latency = span;
         }
+        self.agenda.is_stale = true;
     }
 
     fn set_pace(&mut self, pace: Nanos, burst: usize) {
         self.clients.iter_mut().for_each(|client| client.set_pace(pace, burst));
+        self.agenda.is_stale = true;
     }
 
     fn good(&self) -> impl Iterator<Item = &Client> {
@@ -305,11 +341,16 @@ impl World {
                 let ms = waited.0 / 1_000_000;
                 return Err(format!("an I/O of {} waits for {ms} ms in the end", client.name));
             }
+            if self.plan.memory >= ROOMY && client.longest > LONGEST {
+                let ms = client.longest.0 / 1_000_000;
+                return Err(format!("{} waited {ms} ms for an I/O in quiet times", client.name));
+            }
         }
         for client in &mut self.clients {
             client.leave(&mut self.dialer.machine.borrow_mut().net, forever)?;
             self.report.ios += client.completed;
         }
+        self.agenda.is_stale = true;
         self.raws.iter_mut().for_each(|raw| raw.leave(&self.dialer));
         let gone = self.now() + Nanos::from_secs(30);
         self.run_until(gone)?;
@@ -320,6 +361,10 @@ impl World {
         for (core, pool) in self.pools.iter().enumerate() {
             if pool.lent() != [0, 0] {
                 return Err(format!("core {core} lacks buffers: {:?}", pool.lent()));
+            }
+            let kept = pool.mapped_bytes() as u64;
+            if kept >= KEPT_BYTES {
+                return Err(format!("core {core} keeps {kept} bytes though all have left"));
             }
         }
         for (unit, disk) in self.disks.iter().enumerate() {
@@ -360,7 +405,7 @@ impl World {
     /// Who has something to do at this instant.
     fn who_is_due(&self) -> String {
         let machine = &self.dialer.machine;
-        let clients = self.clients.iter().filter(|it| it.is_due(&mut machine.borrow_mut().net));
+        let clients = self.clients.iter().filter(|it| it.is_due(&machine.borrow().net));
         let clients = clients.map(|client| format!("{} ({:?})", client.name, client.mischief));
         let cores = (0..self.portals.len()).filter(|core| machine.borrow_mut().has_news(*core));
         let cores = cores.map(|core| format!("news of core {core}"));
@@ -374,23 +419,30 @@ impl World {
     fn step(&mut self) -> Result<bool, String> {
         let now = self.now();
         let mut busy = false;
-        while let Some((at, event)) = self.events.last().copied()
-            && at <= now
+        while let Some(due) = self.events.last().copied()
+            && due.at <= now
         {
             self.events.pop();
-            self.happen(event)?;
+            self.happen(due)?;
             busy = true;
         }
         let now = self.now();
-        self.dialer.machine.borrow_mut().net.deliver();
+        {
+            let net = &mut self.dialer.machine.borrow_mut().net;
+            net.deliver();
+            self.agenda.learn(&self.clients, &self.portals, net);
+        }
         let looks = self.strict && now >= self.next_look;
         if looks {
             self.next_look = now + LOOKS;
         }
-        for client in &mut self.clients {
-            if client.is_due(&mut self.dialer.machine.borrow_mut().net) {
-                client.step(&self.dialer)?;
-                busy = true;
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            if self.agenda.may_be_due(index, now) {
+                if client.is_due(&self.dialer.machine.borrow().net) {
+                    client.step(&self.dialer)?;
+                    busy = true;
+                }
+                self.agenda.asked(index, client, &self.dialer.machine.borrow().net);
             }
             if looks && client.unit != SICK && client.is_undisturbed() {
                 let waited = client.oldest(now).max(client.longest);
@@ -422,12 +474,13 @@ impl World {
             self.dialer.machine.borrow_mut().cores[core].is_woken = true;
         }
         let news = self.dialer.machine.borrow_mut().has_news(core);
-        if !news && self.portals[core].wake().is_none_or(|wake| wake > now) {
+        if !news && self.agenda.core(core) > now {
             return Ok(false);
         }
         let turned = self.portals[core].take_turn(Some(Nanos(0)), usize::MAX);
         turned.map_err(|error| error.to_string())?;
         self.report.turns += 1;
+        self.agenda.note_core(core, &self.portals[core]);
         let moved = self.dialer.machine.borrow().cores[core].moved_bytes as u64;
         let mut free_at = self.free_at.borrow_mut();
         free_at[core] = free_at[core].max(now + Nanos(1000 + moved));
@@ -439,20 +492,18 @@ impl World {
         let now = self.now();
         let mut next = self.dialer.machine.borrow().net.next_arrival();
         let mut note = |at: Nanos| next = Some(next.map_or(at, |next| next.min(at)));
-        self.clients.iter().filter_map(Client::wake).for_each(&mut note);
+        note(self.agenda.first_client());
         self.raws.iter().for_each(|raw| note(raw.wake()));
-        if let Some((at, _)) = self.events.last() {
-            note(*at);
+        if let Some(due) = self.events.last() {
+            note(due.at);
         }
-        for (core, portal) in self.portals.iter().enumerate() {
+        for core in 0..self.portals.len() {
             let free = self.free_at.borrow()[core];
             let news = self.dialer.machine.borrow_mut().has_news(core);
             if news || self.woken[core].load(Ordering::Relaxed) {
                 note(free.max(now));
             }
-            if let Some(wake) = portal.wake() {
-                note(wake.max(free));
-            }
+            note(self.agenda.core(core).max(free));
         }
         next
     }

@@ -2,9 +2,22 @@
 
 use super::*;
 
-/// Something that happens at a time.
+/// What happens while nobody has an I/O under way tells little: it waits for one, in steps of this
+/// length and at most so many of them.
+const WAIT: (Nanos, u32) = (Nanos(400_000), 500);
+
+/// Something that is to happen.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) struct Due {
+    pub(super) at: Nanos,
+    event: Event,
+    /// So many steps it may wait for an I/O that it meets.
+    waits: u32,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
     Reset(usize),
     Vanish(usize),
     Stop(usize, Nanos),
@@ -38,7 +51,7 @@ impl World {
                     Fault::Refuse => Event::Refuse(span(rng, 3000)),
                     Fault::SlowOpen => {
                         let until = at + span(rng, 2000);
-                        self.events.push((until, Event::EndSlowOpen));
+                        self.events.push(Due { at: until, event: Event::EndSlowOpen, waits: 0 });
                         Event::SlowOpen(span(rng, 5000))
                     }
                     Fault::NoFiles => {
@@ -47,17 +60,44 @@ impl World {
                     Fault::Pause => Event::Pause(span(rng, 30_000)),
                     Fault::Leave => Event::Leave(span(rng, 3000)),
                 };
-                self.events.push((at, event));
+                let asks = matches!(fault, Fault::Refuse | Fault::SlowOpen);
+                let waits = if asks || rng.below(4) == 0 { 0 } else { WAIT.1 };
+                self.events.push(Due { at, event, waits });
                 // What refuses or opens slowly is asked to open.
-                if matches!(fault, Fault::Refuse | Fault::SlowOpen) {
-                    self.events.push((at + Nanos(1), Event::Break));
+                if asks {
+                    self.events.push(Due { at: at + Nanos(1), event: Event::Break, waits: 0 });
                 }
             }
         }
-        self.events.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        self.events.sort_by_key(|due| std::cmp::Reverse(due.at));
     }
 
-    pub(super) fn happen(&mut self, event: Event) -> Result<(), String> {
+    /// Has happen what is due, unless it waits for somebody to have an I/O under way.
+    pub(super) fn happen(&mut self, due: Due) -> Result<(), String> {
+        if due.waits > 0 && !self.meets_an_io(due.event) {
+            let at = self.now() + Nanos(1 + self.rng.below(WAIT.0.0));
+            let place = self.events.partition_point(|other| other.at > at);
+            self.events.insert(place, Due { at, waits: due.waits - 1, ..due });
+            return Ok(());
+        }
+        self.agenda.is_stale = true;
+        self.strike(due.event)
+    }
+
+    /// Whether there is an I/O under way that an event would meet.
+    fn meets_an_io(&self, event: Event) -> bool {
+        match event {
+            Event::Reset(client) | Event::Vanish(client) | Event::Stop(client, _) => {
+                self.clients[client].is_busy()
+            }
+            Event::Stall(_) | Event::Medium(_) | Event::Break => {
+                self.plan.disks == 0 || self.disks[SICK].borrow().under_way > 0
+            }
+            _ => self.good().any(Client::is_busy),
+        }
+    }
+
+    fn strike(&mut self, event: Event) -> Result<(), String> {
         let now = self.now();
         let dialer = &self.dialer;
         let sick = |change: &dyn Fn(&mut Disk)| {

@@ -1,0 +1,70 @@
+//! When clients and cores want to do something, so that not all are asked at each step.
+
+use block::Nanos;
+use serve::Portal;
+
+use crate::client::Client;
+use crate::core::SimCore;
+use crate::net::Net;
+
+/// What is known of the clients and cores of a world.
+#[derive(Default)]
+pub(super) struct Agenda {
+    /// When each client wants to do something without news.
+    clients: Vec<Nanos>,
+    /// Which clients have news.
+    news: Vec<bool>,
+    /// When each core wants to do something without news.
+    cores: Vec<Nanos>,
+    /// Something was done to them from outside: all are to be asked again.
+    pub(super) is_stale: bool,
+}
+
+const NEVER: Nanos = Nanos(u64::MAX);
+
+impl Agenda {
+    /// Learns what has come for clients, and asks everybody if that is needed.
+    pub(super) fn learn(&mut self, clients: &[Client], portals: &[Portal<SimCore>], net: &mut Net) {
+        if std::mem::take(&mut self.is_stale) || self.clients.len() < clients.len() {
+            self.clients.resize(clients.len(), NEVER);
+            self.news.resize(clients.len(), true);
+            self.cores.resize(portals.len(), NEVER);
+            (0..clients.len()).for_each(|index| self.note_client(index, &clients[index], net));
+            (0..portals.len()).for_each(|index| self.note_core(index, &portals[index]));
+        }
+        net.take_client_news(|index| self.news[index] = true);
+    }
+
+    /// Whether a client may have something to do.
+    pub(super) fn may_be_due(&self, index: usize, now: Nanos) -> bool {
+        self.news[index] || self.clients[index] <= now
+    }
+
+    /// A client was asked, and has done what it wanted to.
+    pub(super) fn asked(&mut self, index: usize, client: &Client, net: &Net) {
+        self.news[index] = client.is_due(net);
+        self.note_client(index, client, net);
+    }
+
+    /// Who stands still sees news only later.
+    fn note_client(&mut self, index: usize, client: &Client, net: &Net) {
+        let later = client.stopped > net.now;
+        let wake = client.wake().unwrap_or(NEVER);
+        self.clients[index] = if later { client.stopped } else { wake };
+    }
+
+    /// A core has taken its turn.
+    pub(super) fn note_core(&mut self, index: usize, portal: &Portal<SimCore>) {
+        self.cores[index] = portal.wake().unwrap_or(NEVER);
+    }
+
+    /// When a core wants to do something without news.
+    pub(super) fn core(&self, index: usize) -> Nanos {
+        self.cores[index]
+    }
+
+    /// When the first client wants to do something without news.
+    pub(super) fn first_client(&self) -> Nanos {
+        self.clients.iter().copied().min().unwrap_or(NEVER)
+    }
+}
