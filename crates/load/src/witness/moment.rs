@@ -30,7 +30,7 @@ impl Moment {
             devices: files().map(device).collect(),
             process: counters::process_io(),
             cached: files().map(|file| file?.cached_bytes()).collect(),
-            throttled: counters::throttled(),
+            throttled: os::cgroup::throttled(),
             segments: counters::tcp_segments(),
             settings: files().map(|file| settings(file).unwrap_or_default()).collect(),
             threads: counters::kernel_threads(),

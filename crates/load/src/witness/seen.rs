@@ -60,8 +60,8 @@ impl Seen {
 
 /// What is memory below a file.
 pub(super) fn beneath(file: &FileGround) -> Option<Beneath> {
-    let memory = file.memory().map(|name| Beneath::Memory(name.to_owned()));
-    memory.or_else(|| file.cached_disk().map(|disk| Beneath::Cached(disk.to_owned())))
+    let memory = file.stack.memory().map(|name| Beneath::Memory(name.to_owned()));
+    memory.or_else(|| file.stack.cached_disk().map(|disk| Beneath::Cached(disk.to_owned())))
 }
 
 /// Whether there are data in ranges of start and length.
