@@ -62,6 +62,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     if wire != Wire::None {
         checks.push(verdict::wire(wire));
     }
+    let mut checks = verdict::joined(checks);
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     output::write(|out| {
         if args.json {

@@ -1,5 +1,6 @@
 //! Whether the processors ran evenly, were near, and were as many as were used.
 
+use super::together::LISTED;
 use super::{Check, Verdict};
 
 /// What was seen of one processor in the window.
@@ -58,29 +59,40 @@ pub fn frequency(cpus: &[Paced]) -> Option<Check> {
 }
 
 /// A disk and the memory that it is beside.
-pub type Beside = (String, usize);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// The disk.
+    pub disk: String,
+    /// Number of the memory.
+    pub node: usize,
+    /// Processors beside that memory.
+    pub cores: Vec<usize>,
+}
 
 /// H16: processors are beside the disks that they drive. `nodes` are the memories that the
-/// processors of the run are beside, one for each. `None` where nothing is far from anything, or
-/// nobody tells.
+/// processors of the run are beside, one for each, and `all_nodes` how many there are. `None` where
+/// nothing is far from anything, or nobody tells.
 pub fn placement(nodes: &[usize], disks: &[Beside], all_nodes: usize) -> Option<Check> {
     if all_nodes < 2 || nodes.is_empty() || disks.is_empty() {
         return None;
     }
-    let far = |(name, node): &Beside| {
-        let count = nodes.iter().filter(|own| *own != node).count();
-        let of = nodes.len();
-        (count > 0)
-            .then(|| format!("{count} of {of} processors are not on node {node}, where {name} is"))
-    };
-    let found: Vec<String> = disks.iter().filter_map(far).collect();
-    if found.is_empty() {
+    let far = |disk: &&Beside| nodes.iter().filter(|own| **own != disk.node).count();
+    let found: Vec<&Beside> = disks.iter().filter(|disk| far(disk) > 0).collect();
+    let Some(first) = found.first() else {
         let words = "processors and disks are on the same node";
         return Some(Check::new("H16", "placement", Verdict::Pass, words));
-    }
-    let check = Check::new("H16", "placement", Verdict::Warn, found.join("; "));
-    let node = disks.first().map_or(0, |(_, node)| *node);
-    Some(check.mend(format!("drumfire run --cores node:{node}")))
+    };
+    let words: Vec<String> = found
+        .iter()
+        .take(LISTED)
+        .map(|it| {
+            let (count, of, Beside { disk, node, .. }) = (far(it), nodes.len(), it);
+            format!("{count} of {of} processors are not on node {node}, where {disk} is")
+        })
+        .collect();
+    let check = Check::new("H16", "placement", Verdict::Warn, words.join("; "));
+    let cores: Vec<String> = first.cores.iter().map(usize::to_string).collect();
+    Some(check.mend(format!("drumfire run --cores {}", cores.join(","))))
 }
 
 /// H13, as far as a quota of processors goes that a control group sets: its file, its size in
@@ -140,10 +152,11 @@ mod test {
 
     #[test]
     fn far_disks_are_said() {
-        let disk = [("nvme0n1".to_owned(), 1)];
+        let disk = [Beside { disk: "nvme0n1".to_owned(), node: 1, cores: vec![4, 5] }];
         assert_eq!(placement(&[1, 1], &disk, 2).unwrap().verdict, Verdict::Pass);
         let far = placement(&[1, 0], &disk, 2).unwrap();
-        assert_eq!((far.verdict, far.mend.len()), (Verdict::Warn, 1));
+        assert_eq!(far.verdict, Verdict::Warn);
+        assert_eq!(far.mend, ["drumfire run --cores 4,5"]);
         assert!(far.evidence.starts_with("1 of 2 processors are not on node 1"), "{far:?}");
         assert_eq!(placement(&[0], &disk, 1), None);
         assert_eq!(placement(&[0], &[], 2), None);
