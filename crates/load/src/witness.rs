@@ -55,7 +55,9 @@ pub(crate) struct Testimony {
 impl Witness {
     /// Looks at every volume of a run: what is read must be there before the first read.
     pub(crate) fn look(spec: &RunSpec) -> Witness {
-        let seen = volumes(spec).into_iter().map(|workers| Seen::of(spec, workers));
+        let all = volumes(spec);
+        let count = all.len();
+        let seen = all.into_iter().map(|workers| Seen::of(spec, workers, count));
         let counts_all = spec.workers.iter().all(|worker| worker.shift.when.ramp_seconds == 0.0);
         let targets = spec.targets.iter().flat_map(|targets| &targets.cores);
         let mut cores: Vec<usize> = spec.cores.iter().chain(targets).copied().collect();

@@ -55,6 +55,19 @@ impl Stack {
         self.cached.as_deref()
     }
 
+    /// Whether what is at its bottom turns; `None` where the system does not tell, or only what a
+    /// hypervisor shows is known.
+    pub fn turns(&self) -> Option<bool> {
+        let turns = |device: &Device| {
+            let known = device.settings().rotational;
+            known.filter(|_| !device.is_virtual())
+        };
+        // Every device above takes over what the one below it says.
+        let below = self.devices.iter().filter(|device| !device.has_thread());
+        let told: Option<Vec<bool>> = below.map(turns).collect();
+        told.filter(|told| !told.is_empty()).map(|told| told.contains(&true))
+    }
+
     fn file(&mut self, file: &File) {
         let Ok(about) = file.metadata() else { return self.is_whole = false };
         if about.file_type().is_block_device() {

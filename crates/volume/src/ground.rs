@@ -41,7 +41,7 @@ pub struct FileGround {
     file: File,
 }
 
-/// Blocks that are looked at.
+/// Blocks of a volume that are looked at, unless there are many volumes.
 pub const SAMPLES: u32 = 64;
 /// Bytes of each.
 const SAMPLE_BYTES: usize = 4096;
@@ -72,10 +72,10 @@ impl FileGround {
         os::cached_bytes(&self.file)
     }
 
-    /// Looks at up to [`SAMPLES`] blocks spread over a range, around the page cache: how many, and
+    /// Looks at up to `most` blocks spread over a range, around the page cache: how many, and
     /// how many of them hold only zeroes. Nobody knows which ones before: none can be prepared. A
     /// disk that is too slow is asked for fewer.
-    pub fn sample(&self, start: u64, length: u64) -> std::io::Result<(u32, u32)> {
+    pub fn sample(&self, start: u64, length: u64, most: u32) -> std::io::Result<(u32, u32)> {
         let direct =
             std::fs::OpenOptions::new().read(true).custom_flags(os::O_DIRECT).open(&self.path);
         let file = direct.or_else(|_| self.file.try_clone())?;
@@ -88,9 +88,9 @@ impl FileGround {
         let (mut looked, mut zero) = (0, 0);
         let blocks = length / SAMPLE_BYTES as u64;
         let mut rng = Rng::new(os::random(), 0);
-        for index in 0..u64::from(SAMPLES).min(blocks) {
+        for index in 0..u64::from(most).min(blocks) {
             // Anywhere in equal parts: a table at the beginning does not stand for all.
-            let parts = u128::from(SAMPLES).min(u128::from(blocks));
+            let parts = u128::from(most).min(u128::from(blocks));
             let begins = |index: u64| (u128::from(blocks) * u128::from(index) / parts) as u64;
             let place = begins(index) + rng.below(begins(index + 1) - begins(index));
             let begin = start - start % SAMPLE_BYTES as u64;

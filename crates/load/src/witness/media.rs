@@ -52,13 +52,10 @@ impl Seen {
         if !file.direct {
             return "a file in the page cache".to_owned();
         }
-        let Some(device) = &file.device else {
-            return format!("a file of {}", file.file_system.as_deref().unwrap_or("?"));
-        };
-        match (device.is_virtual(), device.settings().rotational) {
-            (false, Some(true)) => "a disk that turns",
-            (false, Some(false)) => "a solid-state disk",
-            _ => "a disk",
+        match file.stack.turns() {
+            Some(true) => "a disk that turns",
+            Some(false) => "a solid-state disk",
+            None => "a disk",
         }
         .to_owned()
     }
@@ -86,8 +83,7 @@ fn of_file(file: &FileGround, cached_bytes: u64) -> Medium {
         let name = file.file_system.clone().unwrap_or_else(|| "?".to_owned());
         return Medium::Disk { name, rotational: None };
     };
-    let rotational = device.settings().rotational.filter(|_| !device.is_virtual());
-    Medium::Disk { name: device.disk.clone(), rotational }
+    Medium::Disk { name: device.disk.clone(), rotational: file.stack.turns() }
 }
 
 impl Witness {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stats::verdict::{Asked, Beneath, Existence, Kept, Reducible};
-use volume::{FileGround, Ground, Volume};
+use volume::{FileGround, Ground, SAMPLES, Volume};
 
 use crate::spec::{Content, RunSpec, Workload};
 
@@ -29,8 +29,19 @@ pub(super) struct Seen {
     pub(super) in_target: bool,
 }
 
+/// Blocks of files that are looked at in a whole run: a slow disk with a thousand files on it is
+/// not kept busy for minutes before.
+const LOOKED: u32 = 1024;
+
+/// Blocks of each file of so many; too few tell nothing, and are none.
+fn looked(volumes: usize) -> u32 {
+    let each = (LOOKED / volumes.clamp(1, 1 << 20) as u32).min(SAMPLES);
+    if each < 16 { 0 } else { each }
+}
+
 impl Seen {
-    pub(super) fn of(spec: &RunSpec, workers: Vec<usize>) -> Seen {
+    /// One volume of so many.
+    pub(super) fn of(spec: &RunSpec, workers: Vec<usize>, volumes: usize) -> Seen {
         let all = || workers.iter().map(|index| &spec.workers[*index]);
         let first = &spec.workers[workers[0]];
         let volume = first.volume.clone();
@@ -42,7 +53,8 @@ impl Seen {
         let under_way = |workload: &Workload| {
             u64::from(workload.outstanding) * u64::from(workload.access.longest_bytes())
         };
-        let (existence, kept) = existence(&ground, ranges.iter().copied(), reads);
+        let (existence, kept) =
+            existence(&ground, ranges.iter().copied(), (reads, looked(volumes)));
         let written = workloads().filter(|workload| workload.writes());
         Seen {
             name: first.uri.clone(),
@@ -70,7 +82,7 @@ impl Seen {
     pub(super) fn unasked(name: &str, volume: &Arc<dyn Volume>) -> Seen {
         let ground = volume.ground();
         let bytes = volume.geometry().bytes();
-        let (existence, kept) = existence(&ground, [(0, bytes)], true);
+        let (existence, kept) = existence(&ground, [(0, bytes)], (true, SAMPLES));
         let buffered = matches!(&ground, Ground::File(file) if !file.direct);
         Seen {
             name: name.to_owned(),
@@ -145,11 +157,11 @@ pub(super) fn beneath(file: &FileGround) -> Option<Beneath> {
 }
 
 /// Whether there are data in ranges of start and length, and how a file keeps them. Where they are
-/// read, blocks are looked at.
+/// read, so many blocks are looked at.
 fn existence(
     ground: &Ground,
     ranges: impl IntoIterator<Item = (u64, u64)>,
-    reads: bool,
+    (reads, most): (bool, u32),
 ) -> (Existence, Option<Kept>) {
     let file = match ground {
         Ground::Nothing => return (Existence::Nothing, None),
@@ -161,9 +173,10 @@ fn existence(
     let mut kept = Kept::default();
     for (start, length) in ranges {
         let next = if file.is_device {
-            file.sample(start, length).map(|(blocks, zero)| Existence::Sampled { blocks, zero })
+            file.sample(start, length, SAMPLES)
+                .map(|(blocks, zero)| Existence::Sampled { blocks, zero })
         } else {
-            mapped(file, start, length, reads, &mut kept)
+            mapped(file, (start, length), if reads { most } else { 0 }, &mut kept)
         };
         found = Some(match (found, next) {
             (_, Err(error)) => return (Existence::Unknown(error.to_string()), None),
@@ -178,9 +191,8 @@ fn existence(
 
 fn mapped(
     file: &FileGround,
-    start: u64,
-    length: u64,
-    reads: bool,
+    (start, length): (u64, u64),
+    most: u32,
     kept: &mut Kept,
 ) -> std::io::Result<Existence> {
     let extents = file.extents(start, length)?;
@@ -188,8 +200,8 @@ fn mapped(
     kept.compressed += extents.compressed;
     kept.repeated += extents.repeated;
     // Of a file with holes it is known where zeroes come from.
-    let look = reads && extents.missing() == 0;
-    let (blocks, zero) = if look { file.sample(start, length)? } else { (0, 0) };
+    let look = most > 0 && extents.missing() == 0;
+    let (blocks, zero) = if look { file.sample(start, length, most)? } else { (0, 0) };
     Ok(Existence::Mapped {
         bytes: length,
         unwritten: extents.unwritten,
@@ -233,7 +245,12 @@ mod test {
         let sum = Existence::Mapped { bytes: 20, unwritten: 2, holes: 7, exact: true, looked };
         assert_eq!(add(mapped(3, 1), mapped(4, 2)), sum);
         let ground = Ground::Elsewhere;
-        assert_eq!(existence(&ground, [(0, 1)], true), (Existence::Elsewhere, None));
+        assert_eq!(existence(&ground, [(0, 1)], (true, 1)), (Existence::Elsewhere, None));
+    }
+
+    #[test]
+    fn many_files_are_looked_at_less() {
+        assert_eq!([0, 1, 16, 64, 65, 5000].map(looked), [64, 64, 64, 16, 0, 0]);
     }
 
     #[test]

@@ -1,0 +1,164 @@
+//! What bounds a run from outside, or disturbs it: control groups, settings, other users of a disk,
+//! caches that keep writes. Each lie has an honest twin beside it.
+
+use std::fs::File;
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{
+    ControlGroup, Drumfire, Folder, Loop, Running, check, require, run, skip, under_way,
+};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+const BYTES: usize = 64 << 20;
+const SECOND: &str = "--size 4k --seconds 1 --ramp 0 --json";
+
+/// A loop device that no other program knows, over a file in a folder.
+fn device(folder: &Folder) -> Option<Loop> {
+    let path = folder.file("disk", &vec![0xa5; BYTES]);
+    File::open(&path).unwrap().sync_all().unwrap();
+    Loop::direct(&path)
+}
+
+fn in_group(drumfire: &Drumfire, folder: &Folder, group: &ControlGroup, args: &str) -> Value {
+    let inner = drumfire.command(folder.path(), args);
+    run(&mut group.put(&inner), LIMIT).ok().json()
+}
+
+#[test]
+fn a_limit_of_io_is_named() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let Some(device) = device(&folder) else { return };
+    let number = device.told("dev");
+    let args = format!("run file:{} --outstanding 8 {SECOND}", device.path());
+    let (old, new) = (format!("{number} 200\n"), format!("{number} riops=200\n"));
+    let file = "blkio.throttle.read_iops_device";
+    let v2 = ["io", "io.max", new.as_str()];
+    let Some(group) = ControlGroup::with(["blkio", file, &old], v2) else { return };
+    let result = in_group(&drumfire, &folder, &group, &args);
+    let (verdict, evidence) = check(&result, "H18");
+    assert_eq!(verdict, "warn", "{evidence}");
+    let name = group.path().display().to_string();
+    assert!(evidence.contains(&name) && evidence.contains("200 reads a second"), "{evidence}");
+    // A host with much else to do may not even reach that.
+    let rate = result["totals"]["iops"].as_f64().unwrap();
+    assert_eq!(evidence.contains("is what was measured"), rate >= 180.0, "{rate}: {evidence}");
+    let free = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+    let (_, evidence) = check(&free, "H18");
+    assert!(!evidence.contains("limits this process"), "{evidence}");
+}
+
+#[test]
+fn a_quota_of_processors_is_named() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let v1 = ["cpu", "cpu.cfs_quota_us", "20000"];
+    let v2 = ["cpu", "cpu.max", "20000 100000"];
+    let Some(group) = ControlGroup::with(v1, v2) else { return };
+    let args = "run null:1g --seconds 2 --ramp 0 --json";
+    let result = in_group(&drumfire, &folder, &group, args);
+    let (verdict, evidence) = check(&result, "H13");
+    assert_eq!(verdict, "warn", "{evidence}");
+    let name = group.path().display().to_string();
+    assert!(evidence.contains(&name) && evidence.contains("grants 0.20"), "{evidence}");
+    let free = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    assert!(!check(&free, "H13").1.contains(&name), "{free}");
+}
+
+#[test]
+fn settings_that_were_put_back_are_seen() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let Some(device) = device(&folder) else { return };
+    let args = format!("run file:{} --size 4k --seconds 5 --ramp 0 --json", device.path());
+    let setting = device.setting("queue/nomerges");
+    let honest = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+    assert!(["pass", "warn"].contains(&check(&honest, "H18").0.as_str()), "{honest}");
+    let running = under_way(&mut drumfire.command(folder.path(), &args));
+    if std::fs::write(&setting, "2").is_err() {
+        return skip("the settings of a loop device cannot be changed");
+    }
+    // Longer than the time between two looks, and shorter than the run.
+    std::thread::sleep(Duration::from_millis(2500));
+    std::fs::write(&setting, "0").unwrap();
+    let result = running.finish(LIMIT).ok().json();
+    let (verdict, evidence) = check(&result, "H18");
+    assert_eq!(verdict, "fail", "{evidence}");
+    assert!(evidence.contains("nomerges 0") && evidence.contains("nomerges 2"), "{evidence}");
+}
+
+#[test]
+fn writes_beside_our_reads_are_seen() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(dd) = require("dd") else { return };
+    let folder = Folder::new();
+    let Some(device) = device(&folder) else { return };
+    let args = format!("run file:{} --size 4k --seconds 3 --ramp 0 --json", device.path());
+    let alone = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+    assert!(!check(&alone, "H17").1.contains("others read"), "{alone}");
+    let script = format!(
+        "while :; do {} if=/dev/zero of={} bs=1M count=32 oflag=direct 2>/dev/null; done",
+        dd.display(),
+        device.path()
+    );
+    let mut other = Running::start(Command::new("sh").args(["-c", &script]));
+    let beside = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+    assert!(other.alive());
+    drop(other);
+    let (verdict, evidence) = check(&beside, "H17");
+    let written = beside["devices"][0]["writes"].as_u64().unwrap();
+    if written < 16 {
+        return skip("the other program hardly ran");
+    }
+    assert_eq!(verdict, "warn", "{evidence}");
+    assert!(evidence.contains("others read 0.0 MiB"), "{evidence}");
+}
+
+#[test]
+fn writes_that_nothing_flushes_are_said() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let Some(device) = device(&folder) else { return };
+    if device.told("queue/write_cache") != "write back" {
+        return skip("this loop device has no volatile cache");
+    }
+    for (flushes, said) in [("", true), ("workload.access.flush_every = 64", false)] {
+        let text = format!(
+            "[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [\"file:{}\"]\n\
+             workload.access.lines = [{{ size_bytes = \"4k\", read_percent = 0 }}]\n{flushes}\n",
+            device.path()
+        );
+        folder.file("job.toml", text.as_bytes());
+        let args = format!("run job.toml --destroy={} --json", device.path());
+        let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+        let (verdict, evidence) = check(&result, "H18");
+        assert_eq!(evidence.contains("nothing flushes"), said, "{evidence}");
+        assert!(!said || verdict == "warn", "{evidence}");
+    }
+}
+
+/// What the page cache took and no device saw was not written yet.
+#[test]
+fn buffered_writes_that_never_arrive_are_no_writes() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = folder.file("disk", &vec![0xa5; BYTES]);
+    File::open(&path).unwrap().sync_all().unwrap();
+    let run = |more: &str, read: &str| -> Value {
+        let args = format!("run file:{}{more} {read} --destroy {SECOND}", path.display());
+        drumfire.run(folder.path(), &args, LIMIT).ok().json()
+    };
+    let result = run("?direct=0", "--read 0");
+    let (verdict, evidence) = check(&result, "H03");
+    if verdict == "unknown" || evidence.contains("memory answers") {
+        return skip("the temporary folder is on no disk");
+    }
+    let share = evidence.split_once(" (").and_then(|(_, rest)| rest.split_once(" %"));
+    let share: f64 = share.expect("a share in percent").0.parse().unwrap();
+    // The kernel may have written some of it by itself.
+    assert_eq!(verdict == "fail", share < 50.0, "{evidence}");
+    let direct = run("", "--read 0");
+    assert_ne!(check(&direct, "H03").0, "fail", "{direct}");
+}
