@@ -150,15 +150,23 @@ fn buffered_writes_that_never_arrive_are_no_writes() {
         let args = format!("run file:{}{more} {read} --destroy {SECOND}", path.display());
         drumfire.run(folder.path(), &args, LIMIT).ok().json()
     };
-    let result = run("?direct=0", "--read 0");
-    let (verdict, evidence) = check(&result, "H03");
-    if verdict == "unknown" || evidence.contains("memory answers") {
-        return skip("the temporary folder is on no disk");
+    // The kernel may write some of it by itself; seldom it is most of it.
+    let arrived = (0..5).find_map(|_| {
+        let result = run("?direct=0", "--read 0");
+        let (verdict, evidence) = check(&result, "H03");
+        if verdict == "unknown" || evidence.contains("memory answers") {
+            return Some(None);
+        }
+        let share = evidence.split_once(" (").and_then(|(_, rest)| rest.split_once(" %"));
+        let share: f64 = share.expect("a share in percent").0.parse().unwrap();
+        assert_eq!(verdict == "fail", share < 50.0, "{evidence}");
+        (share < 50.0).then_some(Some(result))
+    });
+    match arrived {
+        Some(Some(result)) => assert_eq!(result["class"], "invalid"),
+        Some(None) => return skip("the temporary folder is on no disk"),
+        None => return skip("this host writes the page cache out at once"),
     }
-    let share = evidence.split_once(" (").and_then(|(_, rest)| rest.split_once(" %"));
-    let share: f64 = share.expect("a share in percent").0.parse().unwrap();
-    // The kernel may have written some of it by itself.
-    assert_eq!(verdict == "fail", share < 50.0, "{evidence}");
     let direct = run("", "--read 0");
     assert_ne!(check(&direct, "H03").0, "fail", "{direct}");
 }

@@ -109,8 +109,8 @@ impl Device {
         self.disk.starts_with("loop")
     }
 
-    /// Whether its disk is memory of this host, or nothing at all: a RAM disk, a compressed one, one
-    /// of the kernel's for tests.
+    /// Whether its disk is memory of this host, or nothing at all: a RAM disk, a compressed one,
+    /// one of the kernel's for tests.
     pub fn is_memory(&self) -> bool {
         let numbered = |name: &str| {
             let number = self.disk.strip_prefix(name).unwrap_or_default();

@@ -33,7 +33,7 @@ pub struct FileGround {
     /// The device that it is or lies on; `None` for file systems in memory or elsewhere.
     pub device: Option<Device>,
     /// All that lies below it.
-    pub stack: Stack,
+    pub stack: Box<Stack>,
     /// It is that device.
     pub is_device: bool,
     /// The file system that it lies on, as `ext4`.
@@ -53,7 +53,7 @@ impl FileGround {
     pub(crate) fn open(path: PathBuf, asked_direct: bool, direct: bool) -> std::io::Result<Self> {
         let file = File::open(&path)?;
         let is_device = file.metadata()?.file_type().is_block_device();
-        let stack = Stack::of(&file);
+        let stack = Box::new(Stack::of(&file));
         let device = stack.top.clone();
         let file_system = if is_device { None } else { os::file_system(&file) };
         Ok(FileGround { path, asked_direct, direct, device, stack, is_device, file_system, file })

@@ -27,8 +27,9 @@ pub struct Counted {
 /// What a difference between the two counts means.
 const MORE: &str = "more than was asked: others use it, too, or the kernel reads ahead";
 const LESS: &str = "less than was asked: something above the device answered";
-const CACHED: &str = "less than was asked: the page cache answered; ?direct=1 goes around it, and a \
-                      flush at the end of the job (end_flush) brings what is written to the device";
+const CACHED: &str = "less than was asked: the page cache answered; ?direct=1 goes around it, and \
+                      a flush at the end of the job (end_flush) brings what is written to the \
+                      device";
 
 /// Counters may differ by this share: the ends of the window are not the same instant.
 const AGREE: f64 = 0.02;
