@@ -60,7 +60,9 @@ fn a_quota_of_processors_is_named() {
     let args = "run null:1g --seconds 2 --ramp 0 --json";
     let result = in_group(&drumfire, &folder, &group, args);
     let (verdict, evidence) = check(&result, "H13");
-    assert_eq!(verdict, "warn", "{evidence}");
+    // A host with much else to do may not even grant that.
+    let used = result["cpu"]["initiator_cores"].as_f64().unwrap();
+    assert!(used < 0.18 || verdict == "warn", "{used}: {evidence}");
     let name = group.path().display().to_string();
     assert!(evidence.contains(&name) && evidence.contains("grants 0.20"), "{evidence}");
     let free = drumfire.run(folder.path(), args, LIMIT).ok().json();
@@ -72,16 +74,22 @@ fn settings_that_were_put_back_are_seen() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     let Some(device) = device(&folder) else { return };
-    let args = format!("run file:{} --size 4k --seconds 5 --ramp 0 --json", device.path());
+    let args = format!("run file:{} --size 4k --seconds 8 --ramp 0 --json", device.path());
     let setting = device.setting("queue/nomerges");
     let honest = drumfire.run(folder.path(), &args, LIMIT).ok().json();
     assert!(["pass", "warn"].contains(&check(&honest, "H18").0.as_str()), "{honest}");
-    let running = under_way(&mut drumfire.command(folder.path(), &args));
+    let mut running = under_way(&mut drumfire.command(folder.path(), &args));
     if std::fs::write(&setting, "2").is_err() {
         return skip("the settings of a loop device cannot be changed");
     }
-    // Longer than the time between two looks, and shorter than the run.
-    std::thread::sleep(Duration::from_millis(2500));
+    // Until two more seconds were written down: between them it looked.
+    let lines = || -> usize {
+        let files = std::fs::read_dir(folder.path()).unwrap().flatten().map(|file| file.path());
+        let lines = files.filter(|path| path.extension().is_some_and(|it| it == "jsonl"));
+        lines.map(|path| std::fs::read_to_string(path).unwrap().matches('\n').count()).sum()
+    };
+    let before = lines();
+    running.await_that(LIMIT, |_| (lines() >= before + 2).then_some(()));
     std::fs::write(&setting, "0").unwrap();
     let result = running.finish(LIMIT).ok().json();
     let (verdict, evidence) = check(&result, "H18");
