@@ -34,6 +34,8 @@ pub(crate) struct Witness {
     cores: Vec<usize>,
     /// Targets are in this process.
     has_targets: bool,
+    /// Bytes of the processors' largest cache.
+    cache_bytes: Option<u64>,
     /// What was seen within the window.
     glanced: RefCell<Glanced>,
 }
@@ -69,6 +71,7 @@ impl Witness {
             counts_all,
             cores,
             has_targets: spec.targets.is_some(),
+            cache_bytes: os::cpu::cache_bytes(),
             glanced: RefCell::default(),
         }
     }
@@ -173,6 +176,7 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
         counts_all: true,
         cores: Vec::new(),
         has_targets: false,
+        cache_bytes: os::cpu::cache_bytes(),
         glanced: RefCell::default(),
     };
     let files = witness.volumes.iter().filter_map(|seen| Some((seen, seen.file()?)));

@@ -111,10 +111,43 @@ impl Witness {
                 shared.took_ms[1] += since.write_ms;
             }
         }
+        let lower = self.lowest(before, after, moved);
         // What goes through the page cache is read and written when the kernel likes.
         let buffered = self.volumes.iter().any(|seen| seen.asked.buffered);
-        let disks: Vec<Shared> = disks.into_values().map(|(shared, _)| shared).collect();
+        let disks = disks.into_values().map(|(shared, _)| shared).chain(lower);
+        let disks: Vec<Shared> = disks.collect();
         if buffered { None } else { verdict::disks_shared(&disks, seconds) }
+    }
+
+    /// Writes at the bottom of volumes that are only read, below a loop device or a mapper. Reads
+    /// tell nothing: arrays read what they write around.
+    fn lowest(&self, before: &Moment, after: &Moment, moved: &[[u64; 2]]) -> Vec<Shared> {
+        let mut disks: BTreeMap<&str, Shared> = BTreeMap::new();
+        for (index, seen) in self.volumes.iter().enumerate() {
+            let devices = seen.file().map_or(&[][..], |file| &file.stack.devices);
+            let pair = before.lowest[index].zip(after.lowest[index]);
+            let (Some(low), Some((then, now)), true) = (devices.last(), pair, devices.len() > 1)
+            else {
+                continue;
+            };
+            let since = now.since(&then);
+            let disk = disks.entry(&low.disk).or_insert_with(|| {
+                let all = [0, since.written_bytes];
+                let took_ms = [since.read_ms, since.write_ms];
+                Shared { disk: low.disk.clone(), device: all, whole: all, took_ms, asked: [0; 2] }
+            });
+            disk.asked[0] += moved[index][0];
+            disk.asked[1] += moved[index][1];
+        }
+        // Another volume may lie on the same disk, nearer.
+        let ours = |disk: &str| {
+            let mut writing = self.volumes.iter().zip(moved).filter(|(_, moved)| moved[1] > 0);
+            writing.any(|(seen, _)| {
+                let devices = seen.file().map_or(&[][..], |file| &file.stack.devices);
+                devices.iter().any(|device| device.disk == disk)
+            })
+        };
+        disks.into_values().filter(|it| it.asked[1] == 0 && !ours(&it.disk)).collect()
     }
 
     /// H14: what was seen of the processors from the beginning of the window to its end.

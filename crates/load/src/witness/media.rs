@@ -17,16 +17,13 @@ impl Seen {
     }
 
     /// What keeps it, as far as caches go. `cached_bytes` are those of all volumes that go through
-    /// the page cache.
-    fn medium(&self, cached_bytes: u64) -> Medium {
+    /// the page cache, `cache_bytes` those of the processors' largest cache.
+    fn medium(&self, cached_bytes: u64, cache_bytes: Option<u64>) -> Medium {
         let emulated = self.volume.emulates().is_some();
         match &self.ground {
-            Ground::Memory => {
-                let cache_bytes = if emulated { None } else { os::cpu::cache_bytes() };
-                Medium::Memory { cache_bytes }
-            }
+            Ground::Memory => Medium::Memory { cache_bytes: cache_bytes.filter(|_| !emulated) },
             Ground::Elsewhere if self.in_target => Medium::TargetMemory,
-            Ground::File(file) if !emulated => of_file(file, cached_bytes),
+            Ground::File(file) if !emulated => of_file(file, cached_bytes, self.turns),
             _ => Medium::Elsewhere,
         }
     }
@@ -52,7 +49,7 @@ impl Seen {
         if !file.direct {
             return "a file in the page cache".to_owned();
         }
-        match file.stack.turns() {
+        match self.turns {
             Some(true) => "a disk that turns",
             Some(false) => "a solid-state disk",
             None => "a disk",
@@ -68,7 +65,7 @@ fn is_cached(file: &FileGround) -> bool {
     cached && !elsewhere && file.stack.memory().is_none()
 }
 
-fn of_file(file: &FileGround, cached_bytes: u64) -> Medium {
+fn of_file(file: &FileGround, cached_bytes: u64, rotational: Option<bool>) -> Medium {
     if let Some(what) = file.stack.memory() {
         return Medium::Beneath(what.to_owned());
     }
@@ -81,9 +78,9 @@ fn of_file(file: &FileGround, cached_bytes: u64) -> Medium {
     }
     let Some(device) = &file.device else {
         let name = file.file_system.clone().unwrap_or_else(|| "?".to_owned());
-        return Medium::Disk { name, rotational: None };
+        return Medium::Disk { name, rotational };
     };
-    Medium::Disk { name: device.disk.clone(), rotational: file.stack.turns() }
+    Medium::Disk { name: device.disk.clone(), rotational }
 }
 
 impl Witness {
@@ -107,7 +104,7 @@ impl Witness {
             used_bytes: seen.used_bytes,
             volume_bytes: seen.volume.geometry().bytes(),
             longest_bytes: seen.asked.most_bytes,
-            medium: seen.medium(cached_bytes),
+            medium: seen.medium(cached_bytes, self.cache_bytes),
         };
         verdict::working_set(&stores.map(one).collect::<Vec<_>>())
     }

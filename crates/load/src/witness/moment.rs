@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::seen::Seen;
 use os::cgroup::{CpuQuota, IoLimit, cpu_quota, io_limits};
 use os::{DeviceCounters, DeviceSettings, Pace, counters};
 use stats::KernelThread;
-use volume::FileGround;
-
-use super::seen::Seen;
 
 /// Counters at an instant.
 pub(crate) struct Moment {
@@ -15,6 +13,8 @@ pub(crate) struct Moment {
     pub(super) devices: Vec<Option<DeviceCounters>>,
     /// Of the whole disk that each of these is a part of.
     pub(super) disks: Vec<Option<DeviceCounters>>,
+    /// Of the disk at the bottom of each volume.
+    pub(super) lowest: Vec<Option<DeviceCounters>>,
     /// Bytes of each volume in the page cache.
     pub(super) cached: Vec<Option<u64>>,
     pub(super) process: Option<[u64; 2]>,
@@ -30,14 +30,28 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// The counters now. Those of devices first: they are held against I/Os.
+    /// The counters now. Those of devices first: they are held against I/Os. Each is asked once,
+    /// however many volumes lie on it.
     pub(super) fn of(volumes: &[Seen], cores: &[usize]) -> Moment {
         let files = || volumes.iter().map(|seen| seen.file());
-        let device = |file: Option<&FileGround>| file?.device.as_ref()?.counters();
-        let disk = |file: Option<&FileGround>| file?.device.as_ref()?.disk_counters();
+        let mut known: BTreeMap<&str, Option<DeviceCounters>> = BTreeMap::new();
+        let mut of = |name, count: &dyn Fn() -> Option<DeviceCounters>| {
+            *known.entry(name).or_insert_with(count)
+        };
+        let mut devices = Vec::with_capacity(volumes.len());
+        let mut disks = Vec::with_capacity(volumes.len());
+        let mut lowest = Vec::with_capacity(volumes.len());
+        for file in files() {
+            let device = file.and_then(|file| file.device.as_ref());
+            devices.push(device.and_then(|it| of(&it.name, &|| it.counters())));
+            disks.push(device.and_then(|it| of(&it.disk, &|| it.disk_counters())));
+            let low = file.and_then(|file| file.stack.devices.last());
+            lowest.push(low.and_then(|it| of(&it.disk, &|| it.disk_counters())));
+        }
         Moment {
-            devices: files().map(device).collect(),
-            disks: files().map(disk).collect(),
+            devices,
+            disks,
+            lowest,
             process: counters::process_io(),
             cached: files().map(|file| file?.cached_bytes()).collect(),
             throttled: os::cgroup::throttled(),

@@ -27,6 +27,8 @@ pub(super) struct Seen {
     pub(super) used_bytes: u64,
     /// A target of this process keeps it in memory.
     pub(super) in_target: bool,
+    /// The disk at its bottom turns, as far as is known.
+    pub(super) turns: Option<bool>,
 }
 
 /// Blocks of files that are looked at in a whole run: a slow disk with a thousand files on it is
@@ -72,6 +74,7 @@ impl Seen {
             slack: workloads().map(under_way).sum(),
             used_bytes: ranges.iter().map(|(_, length)| length).sum(),
             in_target: spec.targets.is_some() && spec.job.storage == "RAM",
+            turns: turns(&ground),
             volume,
             ground,
             workers,
@@ -96,6 +99,7 @@ impl Seen {
             slack: 0,
             used_bytes: bytes,
             in_target: false,
+            turns: turns(&ground),
             ground,
         }
     }
@@ -105,6 +109,13 @@ impl Seen {
             Ground::File(file) => Some(file),
             _ => None,
         }
+    }
+}
+
+fn turns(ground: &Ground) -> Option<bool> {
+    match ground {
+        Ground::File(file) => file.stack.turns(),
+        _ => None,
     }
 }
 
