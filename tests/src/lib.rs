@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod between;
+mod control_group;
 mod drumfire;
 pub mod fio;
 mod folder;
 mod login;
+mod loop_device;
 mod patience;
 mod program;
 mod qemu;
@@ -21,9 +23,11 @@ mod under_way;
 mod verdict;
 
 pub use between::{Between, Fate, READ_BYTES, Speech};
+pub use control_group::ControlGroup;
 pub use drumfire::{Drumfire, Served};
 pub use folder::Folder;
 pub use login::{Client, login, pdu};
+pub use loop_device::Loop;
 pub use patience::Patience;
 pub use program::{Finished, Running, require, run};
 pub use qemu::qemu_img;

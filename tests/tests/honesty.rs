@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use drumfire_tests::{
-    Drumfire, Finished, Folder, Running, await_second, check, require, run, skip,
+    Drumfire, Finished, Folder, Loop, Running, await_second, check, require, run, skip,
 };
 use rustix::process::Signal;
 
@@ -145,34 +145,8 @@ fn fio_believes_a_hole() {
     assert_eq!(ours.code, Some(DISHONEST), "fio: {ios} reads; {ours:?}");
 }
 
-/// A loop device over a file. It is taken away when this is dropped.
-struct Loop {
-    path: String,
-    losetup: PathBuf,
-}
-
-impl Loop {
-    /// Without root or loop devices, the calling test is recorded as skipped.
-    fn over(file: &Path) -> Option<Loop> {
-        let losetup = require("losetup")?;
-        let made = run(Command::new(&losetup).args(["--find", "--show"]).arg(file), LIMIT);
-        if made.code != Some(0) {
-            skip(&format!("no loop device: {}", made.stderr.trim()));
-            return None;
-        }
-        Some(Loop { path: made.stdout.trim().to_owned(), losetup })
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let gone = Command::new(&self.losetup).args(["--detach", &self.path]).status();
-        assert!(gone.is_ok_and(|status| status.success()), "{} stays", self.path);
-    }
-}
-
 fn write(drumfire: &Drumfire, folder: &Folder, device: &Loop, destroy: &str) -> Finished {
-    let args = format!("run file:{} --read 0 --size 4k --seconds 1 --ramp 0", device.path);
+    let args = format!("run file:{} --read 0 --size 4k --seconds 1 --ramp 0", device.path());
     drumfire.run(folder.path(), &format!("{args} --json {destroy}"), LIMIT)
 }
 
@@ -180,7 +154,7 @@ fn write(drumfire: &Drumfire, folder: &Folder, device: &Loop, destroy: &str) -> 
 fn refused(finished: &Finished, word: &str, device: &Loop, held: &[u8]) {
     assert_eq!(finished.code, Some(USAGE), "{finished:?}");
     assert!(finished.stderr.contains(word), "{word}: {finished:?}");
-    assert!(std::fs::read(&device.path).unwrap() == held, "it was written all the same");
+    assert!(std::fs::read(device.path()).unwrap() == held, "it was written all the same");
 }
 
 #[test]
@@ -195,15 +169,15 @@ fn a_device_is_overwritten_by_name_only() {
         refused(&write(&drumfire, &folder, &device, destroy), word, &device, &held);
     };
     refused("", "a GPT partition table and an LVM physical volume");
-    refused("--destroy", &format!("--destroy={}", device.path));
+    refused("--destroy", &format!("--destroy={}", device.path()));
     refused("--destroy=/dev/null", "the job drives no such volume");
     // Somebody has claimed it: no name helps.
     const O_EXCL: i32 = 0o200;
-    let claimed = OpenOptions::new().read(true).custom_flags(O_EXCL).open(&device.path).unwrap();
-    refused(&format!("--destroy={}", device.path), "in use");
+    let claimed = OpenOptions::new().read(true).custom_flags(O_EXCL).open(device.path()).unwrap();
+    refused(&format!("--destroy={}", device.path()), "in use");
     drop(claimed);
-    write(&drumfire, &folder, &device, &format!("--destroy={}", device.path)).ok();
-    assert!(std::fs::read(&device.path).unwrap() != held, "nothing was written");
+    write(&drumfire, &folder, &device, &format!("--destroy={}", device.path())).ok();
+    assert!(std::fs::read(device.path()).unwrap() != held, "nothing was written");
 }
 
 #[test]
@@ -213,16 +187,16 @@ fn a_mounted_device_is_never_written() {
     let Some(umount) = require("umount") else { return };
     let folder = Folder::new();
     let Some(device) = Loop::over(&folder.file("disk", &vec![0; 8 << 20])) else { return };
-    run(Command::new(mkfs).args(["-q", &device.path]), LIMIT).ok();
-    let held = std::fs::read(&device.path).unwrap();
+    run(Command::new(mkfs).args(["-q", device.path()]), LIMIT).ok();
+    let held = std::fs::read(device.path()).unwrap();
     refused(&write(&drumfire, &folder, &device, ""), "ext4 file system", &device, &held);
     let point = folder.path().join("mounted");
     std::fs::create_dir(&point).unwrap();
-    let mounted = run(Command::new(mount).args(["-o", "ro", &device.path]).arg(&point), LIMIT);
+    let mounted = run(Command::new(mount).args(["-o", "ro", device.path()]).arg(&point), LIMIT);
     if mounted.code != Some(0) {
         return skip(&format!("cannot mount: {}", mounted.stderr.trim()));
     }
-    let finished = write(&drumfire, &folder, &device, &format!("--destroy={}", device.path));
+    let finished = write(&drumfire, &folder, &device, &format!("--destroy={}", device.path()));
     run(Command::new(umount).arg(&point), LIMIT).ok();
     refused(&finished, "is mounted on", &device, &held);
 }

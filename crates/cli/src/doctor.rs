@@ -62,6 +62,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     if wire != Wire::None {
         checks.push(verdict::wire(wire));
     }
+    let mut checks = verdict::joined(checks);
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     output::write(|out| {
         if args.json {
@@ -89,11 +90,11 @@ fn remote(known: Wire) -> Wire {
 
 /// Watches the host for a moment without any load of ours: whatever is busy now will disturb.
 fn watch() -> [Check; 2] {
-    let (before, stopped) = (HostCpu::now(), counters::throttled());
+    let (before, stopped) = (HostCpu::now(), os::cgroup::throttled());
     std::thread::sleep(WATCHED);
     let used = HostCpu::now().since(&before);
     let share = |part: f64| (used.total() > 0.0).then(|| part / used.total() * 100.0);
-    let stopped = counters::throttled().zip(stopped).map(|(now, then)| now.saturating_sub(then));
+    let stopped = os::cgroup::throttled().zip(stopped).map(|(now, then)| now.saturating_sub(then));
     let cores = os::cpu::allowed().len() as u32;
     [
         verdict::cpu_was_ours(share(used.steal), stopped),

@@ -60,6 +60,7 @@ pub(crate) fn checks(
         verdict::wire(wire),
     ];
     checks.extend(testimony.checks.iter().cloned());
+    let mut checks = verdict::joined(checks);
     checks.extend(verdict::schedule_kept(&totals));
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     checks

@@ -2,19 +2,22 @@
 //! counted, what disturbed. The runner asks before the run and at both ends of the measured window;
 //! the verdicts are those of [`stats::verdict`].
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use os::{Clock, counters};
-use stats::verdict::{self, Asked, Opened, Readable, Window};
+use stats::verdict::{self, Opened, Readable, Window};
 use stats::{Check, Collector, Cpu, DeviceUse, KernelThread};
-use volume::{Ground, Volume};
+use volume::Volume;
 
-use self::moment::{busy_threads, retransmitted};
-use self::seen::{Seen, beneath, existence};
+use self::moment::{Glanced, busy_threads, retransmitted};
+use self::seen::{Seen, beneath};
 use crate::runner::volumes;
 use crate::spec::RunSpec;
 
+mod bounds;
 mod devices;
+mod media;
 mod moment;
 mod seen;
 
@@ -27,6 +30,14 @@ pub(crate) struct Witness {
     asked_s: f64,
     /// All that workers do in that time is measured: none has a ramp of its own within it.
     counts_all: bool,
+    /// Processors of the run.
+    cores: Vec<usize>,
+    /// Targets are in this process.
+    has_targets: bool,
+    /// Bytes of the processors' largest cache.
+    cache_bytes: Option<u64>,
+    /// What was seen within the window.
+    glanced: RefCell<Glanced>,
 }
 
 /// What came of it.
@@ -46,14 +57,34 @@ pub(crate) struct Testimony {
 impl Witness {
     /// Looks at every volume of a run: what is read must be there before the first read.
     pub(crate) fn look(spec: &RunSpec) -> Witness {
-        let seen = volumes(spec).into_iter().map(|workers| Seen::of(spec, workers));
+        let all = volumes(spec);
+        let count = all.len();
+        let seen = all.into_iter().map(|workers| Seen::of(spec, workers, count));
         let counts_all = spec.workers.iter().all(|worker| worker.shift.when.ramp_seconds == 0.0);
-        Witness { volumes: seen.collect(), asked_s: spec.seconds, counts_all }
+        let targets = spec.targets.iter().flat_map(|targets| &targets.cores);
+        let mut cores: Vec<usize> = spec.cores.iter().chain(targets).copied().collect();
+        cores.sort_unstable();
+        cores.dedup();
+        Witness {
+            volumes: seen.collect(),
+            asked_s: spec.seconds,
+            counts_all,
+            cores,
+            has_targets: spec.targets.is_some(),
+            cache_bytes: os::cpu::cache_bytes(),
+            glanced: RefCell::default(),
+        }
     }
 
     /// The counters now.
     pub(crate) fn now(&self) -> Moment {
-        Moment::of(&self.volumes)
+        Moment::of(&self.volumes, &self.cores)
+    }
+
+    /// Looks once more within the window that began at `before`: what changes and is put back shows
+    /// at neither end.
+    pub(crate) fn glance(&self, before: &Moment) {
+        self.glanced.borrow_mut().glance(before, &self.volumes, &self.cores);
     }
 
     /// What the window between two moments was like. `collected` is what we counted in it.
@@ -77,7 +108,16 @@ impl Witness {
         if self.counts_all {
             checks.extend(self.counters(before, after, &moved));
         }
-        checks.extend(verdict::block_layer(&self.disks(before, Some(after))));
+        let limits = self.throttles((before, Some(after)), Some(collected));
+        checks.extend(verdict::block_layer(&self.disks(before, Some(after)), &limits));
+        checks.extend(self.content());
+        checks.extend(self.preconditioning(before));
+        checks.extend(self.working_set());
+        checks.extend(self.quota(before, Some(cpu)));
+        checks.extend(self.frequency(before, after));
+        checks.extend(self.placement());
+        checks.extend(self.shared(before, after, &moved, measured_s));
+        checks.extend(self.one_medium());
         let pair = before.throttled.zip(after.throttled);
         Testimony {
             checks,
@@ -130,20 +170,15 @@ impl Witness {
 /// What can be said before a run about volumes and the host they would be driven from. Reads
 /// nothing but a few blocks of devices.
 pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
-    let seen = opened.iter().map(|(name, volume)| {
-        let ground = volume.ground();
-        let buffered = matches!(&ground, Ground::File(file) if !file.direct);
-        Seen {
-            name: name.clone(),
-            workers: Vec::new(),
-            existence: existence(&ground, [(0, volume.geometry().bytes())]),
-            ground,
-            reads: true,
-            asked: Asked { buffered, ..Asked::default() },
-            slack: 0,
-        }
-    });
-    let witness = Witness { volumes: seen.collect(), asked_s: 0.0, counts_all: true };
+    let witness = Witness {
+        volumes: opened.iter().map(|(name, volume)| Seen::unasked(name, volume)).collect(),
+        asked_s: 0.0,
+        counts_all: true,
+        cores: Vec::new(),
+        has_targets: false,
+        cache_bytes: os::cpu::cache_bytes(),
+        glanced: RefCell::default(),
+    };
     let files = witness.volumes.iter().filter_map(|seen| Some((seen, seen.file()?)));
     let files: Vec<Opened> = files
         .map(|(seen, file)| Opened {
@@ -161,7 +196,12 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
         checks.push(verdict::data_exists(&witness.readable()));
     }
     checks.extend(verdict::direct_io(&files));
-    checks.extend(verdict::block_layer(&witness.disks(&now, None)));
+    let limits = witness.throttles((&now, None), None);
+    checks.extend(verdict::block_layer(&witness.disks(&now, None), &limits));
+    checks.extend(witness.content());
+    checks.extend(witness.working_set());
+    checks.extend(witness.quota(&now, None));
+    checks.extend(witness.one_medium());
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     checks
 }

@@ -1,9 +1,15 @@
-//! What a memory cgroup leaves of the host's memory, for both versions of cgroups.
+//! What control groups leave this process, for both versions of them: memory, processors, I/O.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use self::tree::groups;
 use crate::sample;
+
+mod limits;
+mod tree;
+
+pub use self::limits::{CpuQuota, IoLimit, Limited, cpu_quota, io_limits, throttled};
 
 /// Memory that this process may still use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,47 +70,9 @@ fn least(host: Option<u64>, rooms: Vec<MemoryRoom>) -> Option<MemoryRoom> {
 
 /// The room in each cgroup with a limit. The files lie below `root`.
 fn rooms(root: &Path, cgroups: &str, mounts: &str) -> Vec<MemoryRoom> {
-    let mut rooms = Vec::new();
-    for line in cgroups.lines() {
-        // hierarchy:controllers:path
-        let mut fields = line.splitn(3, ':');
-        let (Some(number), Some(controllers), Some(path)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let unified = number == "0" && controllers.is_empty();
-        if !unified && !controllers.split(',').any(|controller| controller == "memory") {
-            continue;
-        }
-        let Some((mount, mount_root)) = mount(mounts, unified) else { continue };
-        // A container sees its own part of the tree at the mount point.
-        let path = Path::new(path);
-        let below = path.strip_prefix(&mount_root).unwrap_or_else(|_| Path::new(""));
-        let below = below.strip_prefix("/").unwrap_or(below);
-        let base = root.join(mount.strip_prefix("/").unwrap_or(&mount));
-        let files = if unified { &V2 } else { &V1 };
-        for part in below.ancestors() {
-            rooms.extend(room(&base.join(part), &Path::new("/").join(part), files));
-        }
-    }
-    rooms
-}
-
-/// Where the memory controllers of a version are mounted, and which part of their tree.
-fn mount(mounts: &str, unified: bool) -> Option<(PathBuf, PathBuf)> {
-    mounts.lines().find_map(|line| {
-        let (place, kind) = line.split_once(" - ")?;
-        let mut place = place.split(' ').skip(3);
-        let (root, mount) = (place.next()?, place.next()?);
-        let mut kind = kind.split(' ');
-        let (name, options) = (kind.next()?, kind.nth(1)?);
-        let fits = match unified {
-            true => name == "cgroup2",
-            false => name == "cgroup" && options.split(',').any(|option| option == "memory"),
-        };
-        fits.then(|| (mount.into(), root.into()))
-    })
+    let groups = groups(root, cgroups, mounts, "memory").into_iter();
+    let files = |unified| if unified { &V2 } else { &V1 };
+    groups.filter_map(|group| room(&group.folder, &group.name, files(group.is_unified))).collect()
 }
 
 /// The room in one cgroup, if it has a limit.
@@ -124,19 +92,20 @@ fn room(folder: &Path, cgroup: &Path, files: &Files) -> Option<MemoryRoom> {
 mod test {
     use super::*;
 
-    const V1_MOUNTS: &str = "\
+    pub(super) const V1_MOUNTS: &str = "\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
 32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
 ";
-    const V2_MOUNTS: &str = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+    pub(super) const V2_MOUNTS: &str =
+        "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
 
     /// A tree of files, removed at the end.
-    struct Tree(PathBuf);
+    pub(super) struct Tree(pub(super) PathBuf);
 
     impl Tree {
-        fn new(name: &str, files: &[(&str, &str)]) -> Tree {
+        pub(super) fn new(name: &str, files: &[(&str, &str)]) -> Tree {
             let name = format!("drumfire-cgroup-{name}-{}", std::process::id());
             let root = std::env::temp_dir().join(name);
             for (path, text) in files {

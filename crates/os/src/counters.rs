@@ -1,45 +1,14 @@
-//! Counters beside those of processors: what this process moved, how often it was held back, what
-//! the network sent again, and which threads of the kernel worked.
+//! Counters beside those of processors: what this process moved, what the network sent again, and
+//! which threads of the kernel worked.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 
 /// Bytes that this process moved to and from storage since it began. Reads that the page cache or
 /// a hole answered are not among them. `None` where the kernel does not count.
 pub fn process_io() -> Option<[u64; 2]> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     Some([keyed(&text, "read_bytes:")?, keyed(&text, "write_bytes:")?])
-}
-
-/// How often a processor quota stopped this process's control group, or one above it, since the
-/// group was made; `None` where no group has counters.
-pub fn throttled() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let files = quota_files(&groups);
-    let texts = files.into_iter().filter_map(|file| fs::read_to_string(file).ok());
-    let counts: Vec<u64> = texts.filter_map(|text| keyed(&text, "nr_throttled ")).collect();
-    (!counts.is_empty()).then(|| counts.into_iter().sum())
-}
-
-/// Files that may hold the counters, from the group of the process up to the root.
-fn quota_files(groups: &str) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for line in groups.lines() {
-        // "0::/a/b" in the unified tree, "3:cpu,cpuacct:/a/b" in the older ones.
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else { continue };
-        if !controllers.is_empty() && !controllers.split(',').any(|one| one == "cpu") {
-            continue;
-        }
-        let root = PathBuf::from("/sys/fs/cgroup").join(controllers);
-        let levels: Vec<&str> = group.split('/').filter(|level| !level.is_empty()).collect();
-        for depth in 0..=levels.len().min(64) {
-            let folder = levels[..depth].iter().fold(root.clone(), |path, level| path.join(level));
-            files.push(folder.join("cpu.stat"));
-        }
-    }
-    files
 }
 
 /// TCP segments of the whole host since boot: sent, and of them sent again (RFC 4022
@@ -96,23 +65,6 @@ fn keyed(text: &str, key: &str) -> Option<u64> {
 #[cfg(test)]
 mod test {
     use super::*;
-
-    #[test]
-    fn finds_the_groups() {
-        let paths = |text| -> Vec<String> {
-            quota_files(text).iter().map(|path| path.display().to_string()).collect()
-        };
-        assert_eq!(
-            paths("0::/a/b\n"),
-            ["", "a/", "a/b/"].map(|group| format!("/sys/fs/cgroup/{group}cpu.stat"))
-        );
-        assert_eq!(
-            paths("9:name=x:/\n3:cpu,cpuacct:/a\n2:cpuset:/"),
-            ["", "a/"].map(|group| format!("/sys/fs/cgroup/cpu,cpuacct/{group}cpu.stat"))
-        );
-        assert!(paths("nonsense").is_empty());
-        assert_eq!(keyed("nr_periods 4\nnr_throttled 3\n", "nr_throttled "), Some(3));
-    }
 
     #[test]
     fn reads_segments_and_threads() {

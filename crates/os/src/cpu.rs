@@ -43,6 +43,28 @@ pub fn of_node(node: usize) -> Option<Vec<usize>> {
     if cpus.is_empty() { None } else { Some(cpus) }
 }
 
+/// Memories of this host that processors are beside, by their numbers: one, unless its processors
+/// are further from some of its memory than from other.
+pub fn nodes() -> Vec<usize> {
+    let text = std::fs::read_to_string("/sys/devices/system/node/has_cpu").unwrap_or_default();
+    parse_list(text.trim()).unwrap_or_default()
+}
+
+/// The memory that a processor is beside; `None` where the system does not tell.
+pub fn node_of(cpu: usize) -> Option<usize> {
+    nodes().into_iter().find(|node| of_node(*node).is_some_and(|cpus| cpus.contains(&cpu)))
+}
+
+/// Bytes of the largest cache of the processors; `None` where the system does not tell.
+pub fn cache_bytes() -> Option<u64> {
+    let read = |index: u32| {
+        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");
+        let text = std::fs::read_to_string(path).ok()?;
+        text.trim().strip_suffix('K')?.parse::<u64>().ok()?.checked_mul(1024)
+    };
+    (0..8).filter_map(read).max()
+}
+
 /// A list as the kernel writes it: `0-3,8`.
 fn parse_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
@@ -97,5 +119,7 @@ mod test {
         });
         thread.join().unwrap();
         assert!(!model().is_empty());
+        assert!(nodes().iter().all(|node| of_node(*node).is_some()));
+        assert!(cache_bytes().is_none_or(|bytes| bytes > 1024));
     }
 }

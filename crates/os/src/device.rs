@@ -2,8 +2,17 @@
 //! set, and who uses it.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use crate::mount::Mount;
+use crate::stack::Stack;
+
+/// `LOOP_GET_STATUS64` of linux/loop.h, and the length of its `struct loop_info64`, which begins
+/// with the number of the file system.
+const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
+const LOOP_STATUS_BYTES: usize = 232;
 
 /// A block device or a partition of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +49,8 @@ pub struct DeviceCounters {
     pub queue_ms: u64,
     /// Flushes that it finished.
     pub flushes: u64,
+    /// Bytes that were trimmed.
+    pub trimmed_bytes: u64,
 }
 
 /// How the kernel's block layer treats a disk. `None` where the system does not tell.
@@ -69,22 +80,19 @@ impl Device {
     /// The device that `file` is, or that its file system lies on; `None` for memory, networks and
     /// file systems over several devices.
     pub fn under(file: &File) -> Option<Device> {
-        let about = file.metadata().ok()?;
-        let is_device = about.file_type().is_block_device();
-        let number = if is_device { about.rdev() } else { about.dev() };
-        Device::of_number(number).or_else(|| {
-            // A file system with numbers of its own says in the table of mounts where it lies.
-            let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
-            let (_, source) = mount_of(&table, &pair(number))?;
-            Device::of_number(fs::metadata(source).ok()?.rdev())
-        })
+        Stack::of(file).top
     }
 
-    fn of_number(number: u64) -> Option<Device> {
+    pub(crate) fn of_number(number: u64) -> Option<Device> {
         if libc::major(number) == 0 {
             return None;
         }
-        Device::of_folder(fs::canonicalize(format!("/sys/dev/block/{}", pair(number))).ok()?)
+        Device::of_link(Path::new(&format!("/sys/dev/block/{}", pair(number))))
+    }
+
+    /// The device that a link in `/sys` leads to.
+    pub(crate) fn of_link(link: &Path) -> Option<Device> {
+        Device::of_folder(fs::canonicalize(link).ok()?)
     }
 
     fn of_folder(folder: PathBuf) -> Option<Device> {
@@ -101,13 +109,50 @@ impl Device {
         self.disk.starts_with("loop")
     }
 
-    /// Whether its disk is memory of this host, as a RAM disk or a compressed one.
+    /// Whether its disk is memory of this host, or nothing at all: a RAM disk, a compressed one,
+    /// one of the kernel's for tests.
     pub fn is_memory(&self) -> bool {
         let numbered = |name: &str| {
             let number = self.disk.strip_prefix(name).unwrap_or_default();
             !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
         };
-        numbered("ram") || numbered("zram")
+        ["ram", "zram", "nullb"].into_iter().any(numbered)
+            || self.of_whole("device/model").is_some_and(|model| model == "scsi_debug")
+    }
+
+    /// The devices that it is made of: those below a device mapper or an array.
+    pub(crate) fn made_of(&self) -> Vec<Device> {
+        let folder = self.whole().join("slaves");
+        entries(&folder).iter().filter_map(|name| Device::of_link(&folder.join(name))).collect()
+    }
+
+    /// Whether a hypervisor shows it, and not what it is made of.
+    pub fn is_virtual(&self) -> bool {
+        let driver = fs::canonicalize(self.whole().join("device/driver")).ok();
+        driver.is_some_and(|path| path.ends_with("virtio_blk"))
+    }
+
+    /// Number of its whole disk, as `254:0`.
+    pub fn disk_number(&self) -> Option<String> {
+        self.of_whole("dev")
+    }
+
+    /// Capacity of its whole disk in bytes.
+    pub fn disk_bytes(&self) -> Option<u64> {
+        self.of_whole("size")?.parse::<u64>().ok()?.checked_mul(512)
+    }
+
+    /// The memory that it is beside; `None` where the system does not tell, or there is only one.
+    pub fn node(&self) -> Option<usize> {
+        let above = self.whole().ancestors().map(|folder| folder.join("numa_node"));
+        let inner = ["device/numa_node", "device/device/numa_node"].map(|it| self.whole().join(it));
+        let mut texts =
+            inner.into_iter().chain(above.take(8)).filter_map(|it| fs::read_to_string(it).ok());
+        texts.find_map(|text| text.trim().parse().ok())
+    }
+
+    fn of_whole(&self, file: &str) -> Option<String> {
+        Some(fs::read_to_string(self.whole().join(file)).ok()?.trim().to_owned())
     }
 
     /// Whether its disk is a file that the kernel reads and writes through the page cache: a loop
@@ -125,6 +170,11 @@ impl Device {
     /// What it counted up to now.
     pub fn counters(&self) -> Option<DeviceCounters> {
         DeviceCounters::parse(&fs::read_to_string(self.folder.join("stat")).ok()?)
+    }
+
+    /// What its whole disk counted up to now.
+    pub fn disk_counters(&self) -> Option<DeviceCounters> {
+        DeviceCounters::parse(&fs::read_to_string(self.whole().join("stat")).ok()?)
     }
 
     /// How its disk is set.
@@ -156,6 +206,17 @@ impl Device {
     pub fn backing_file(&self) -> Option<PathBuf> {
         let path = fs::read_to_string(self.whole().join("loop/backing_file")).ok()?;
         Some(PathBuf::from(path.trim_end_matches('\n')))
+    }
+
+    /// Number of the file system, as `stat` gives it, that the file of a loop device lies on.
+    pub(crate) fn backing_number(&self) -> Option<u64> {
+        let disk = File::open(Path::new("/dev").join(&self.disk)).ok()?;
+        let mut status = [0_u64; LOOP_STATUS_BYTES / 8];
+        // SAFETY: the kernel fills a `struct loop_info64`, for which we own enough bytes, and the
+        // descriptor is open.
+        let result =
+            unsafe { libc::ioctl(disk.as_raw_fd(), LOOP_GET_STATUS64, status.as_mut_ptr()) };
+        (result == 0).then_some(status[0])
     }
 
     /// Who else has it: mounts of it or its partitions, and devices that are made of it.
@@ -194,7 +255,7 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 /// As `8:1`.
-fn pair(number: u64) -> String {
+pub(crate) fn pair(number: u64) -> String {
     format!("{}:{}", libc::major(number), libc::minor(number))
 }
 
@@ -210,13 +271,9 @@ fn mount_of<'a>(table: &'a str, number: &str) -> Option<(&'a str, &'a str)> {
 
 /// The file system that a file lies on, as `ext4`, by the table of mounts.
 pub fn file_system(file: &File) -> Option<String> {
-    let number = pair(file.metadata().ok()?.dev());
-    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    table.lines().find_map(|line| {
-        let (front, back) = line.split_once(" - ")?;
-        let found = front.split(' ').nth(2)? == number;
-        found.then(|| back.split(' ').next().unwrap_or_default().to_owned())
-    })
+    let number = || file.metadata().ok().map(|about| pair(about.dev()));
+    let mount = Mount::of(file).or_else(|| Mount::of_number(&number()?))?;
+    Some(mount.system)
 }
 
 impl DeviceCounters {
@@ -237,6 +294,7 @@ impl DeviceCounters {
             busy_ms: field(9)?,
             queue_ms: field(10)?,
             flushes: field(15).unwrap_or(0),
+            trimmed_bytes: field(13).unwrap_or(0).saturating_mul(512),
         })
     }
 
@@ -255,6 +313,7 @@ impl DeviceCounters {
             busy_ms: since(|it| it.busy_ms),
             queue_ms: since(|it| it.queue_ms),
             flushes: since(|it| it.flushes),
+            trimmed_bytes: since(|it| it.trimmed_bytes),
         }
     }
 }

@@ -14,6 +14,10 @@ pub struct Extents {
     pub unwritten: u64,
     /// Without a place on the device.
     pub holes: u64,
+    /// Of what is written, kept compressed.
+    pub compressed: u64,
+    /// Of what is written, kept in a place of the device that another part of the range has, too.
+    pub repeated: u64,
     /// The file system tells what is reserved from what is written; otherwise both count as
     /// written.
     pub exact: bool,
@@ -37,8 +41,14 @@ const FIEMAP: libc::c_ulong = 0xc020_660b;
 const SYNC: u32 = 1;
 /// The last extent of the file.
 const LAST: u32 = 1;
+/// Not to be read from the device as it is: compressed, or encrypted, which the next flag tells.
+const ENCODED: u32 = 0x8;
+/// Encrypted.
+const ENCRYPTED: u32 = 0x80;
 /// Reserved and never written.
 const UNWRITTEN: u32 = 0x800;
+/// Other files, or other parts of this one, have the same place on the device.
+const SHARED: u32 = 0x2000;
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -79,6 +89,7 @@ impl Extents {
         let end = start.saturating_add(length);
         let mut found = Extents { exact: true, ..Extents::default() };
         let mut at = start;
+        let mut shared = Vec::new();
         let mut map = Box::new(Map {
             start: 0,
             length: 0,
@@ -101,7 +112,13 @@ impl Extents {
             }
             let extents = &map.extents[..(map.mapped as usize).min(BATCH)];
             for extent in extents {
+                let before = at;
                 at = found.add(at, extent.logical, extent.length, extent.flags, end);
+                let skipped = before.saturating_sub(extent.logical);
+                let length = at.saturating_sub(before.max(extent.logical));
+                if extent.flags & (SHARED | ENCODED | UNWRITTEN) == SHARED {
+                    shared.push((extent.physical.saturating_add(skipped), length));
+                }
             }
             if extents.last().is_none_or(|extent| extent.flags & LAST != 0) {
                 found.holes += end.saturating_sub(at);
@@ -111,6 +128,7 @@ impl Extents {
         if at < end {
             return Err(io::Error::other("more than a million extents"));
         }
+        found.repeated = repeated(shared);
         Ok(found)
     }
 
@@ -121,6 +139,9 @@ impl Extents {
         self.holes += first - at;
         let kind = if flags & UNWRITTEN != 0 { &mut self.unwritten } else { &mut self.written };
         *kind += last - first;
+        if flags & (UNWRITTEN | ENCODED | ENCRYPTED) == ENCODED {
+            self.compressed += last - first;
+        }
         last
     }
 
@@ -143,6 +164,18 @@ impl Extents {
         }
         Err(io::Error::other("more than a million extents"))
     }
+}
+
+/// Bytes of places and lengths that earlier ones hold, too.
+fn repeated(mut pieces: Vec<(u64, u64)>) -> u64 {
+    pieces.sort_unstable();
+    let (mut sum, mut end) = (0, 0_u64);
+    for (place, length) in pieces {
+        let after = place.saturating_add(length);
+        sum += end.min(after).saturating_sub(place);
+        end = end.max(after);
+    }
+    sum
 }
 
 /// The next place of a kind; `None` when there is none up to the end of the file.
@@ -192,6 +225,17 @@ mod test {
         at = found.add(at, 700, u64::MAX, 0, 1000);
         assert_eq!(at, 1000);
         assert_eq!((found.written, found.unwritten, found.holes), (600, 100, 200));
-        assert_eq!(found.missing(), 300);
+        assert_eq!((found.missing(), found.compressed), (300, 0));
+        at = found.add(at, 1000, 100, ENCODED, 2000);
+        found.add(at, 1100, 50, ENCODED | ENCRYPTED, 2000);
+        assert_eq!((found.written, found.compressed), (750, 100));
+    }
+
+    #[test]
+    fn what_has_the_same_place_is_repeated() {
+        // The same mebibyte three times, one that overlaps by half, one apart.
+        assert_eq!(repeated(vec![(0, 100), (0, 100), (50, 100), (0, 100), (500, 9)]), 250);
+        assert_eq!(repeated(vec![(100, 100), (0, 100)]), 0);
+        assert_eq!(repeated(Vec::new()), 0);
     }
 }

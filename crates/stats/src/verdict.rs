@@ -10,23 +10,34 @@ use crate::run::Totals;
 
 mod block_layer;
 mod ceiling;
+mod content;
 mod counters;
 mod direct_io;
 mod existence;
+mod flash;
 mod host;
 mod little;
+mod machine;
+mod sharing;
 mod steady;
 mod together;
+mod working_set;
 
-pub use block_layer::{Asked, Disk, Merged, Merges, Queue, block_layer};
+pub use block_layer::{Asked, Disk, Merged, Merges, Queue, Throttle, block_layer};
 pub use ceiling::{Ceiling, generator_ceiling};
+pub use content::{Data, Kept, Reducible, content};
 pub use counters::{Counted, counters_agree};
 pub use direct_io::{Beneath, Opened, direct_io};
 pub use existence::{Existence, Readable, data_exists};
+pub use flash::{Flash, preconditioning};
 pub(crate) use host::stopped_s;
 pub use host::{Window, clock, repeats};
 pub use little::{Flow, littles_law};
+pub use machine::{Beside, Paced, frequency, one_medium, placement, quota};
+pub use sharing::{Shared, disks_shared};
 pub use steady::steady_state;
+pub use together::joined;
+pub use working_set::{Medium, WorkingSet, working_set};
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use block::Nanos;
-use os::{Clock, Device, Extents};
+use block::{Nanos, Rng};
+use os::{Clock, Device, Extents, Stack};
 
 /// What a volume's data rest on.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub struct FileGround {
     pub direct: bool,
     /// The device that it is or lies on; `None` for file systems in memory or elsewhere.
     pub device: Option<Device>,
+    /// All that lies below it.
+    pub stack: Box<Stack>,
     /// It is that device.
     pub is_device: bool,
     /// The file system that it lies on, as `ext4`.
@@ -39,9 +41,7 @@ pub struct FileGround {
     file: File,
 }
 
-/// File systems that are nothing but memory, whatever they say to `O_DIRECT`.
-const IN_MEMORY: [&str; 3] = ["tmpfs", "ramfs", "devtmpfs"];
-/// Blocks of a device that are looked at.
+/// Blocks of a volume that are looked at, unless there are many volumes.
 pub const SAMPLES: u32 = 64;
 /// Bytes of each.
 const SAMPLE_BYTES: usize = 4096;
@@ -53,23 +53,10 @@ impl FileGround {
     pub(crate) fn open(path: PathBuf, asked_direct: bool, direct: bool) -> std::io::Result<Self> {
         let file = File::open(&path)?;
         let is_device = file.metadata()?.file_type().is_block_device();
-        let device = Device::under(&file);
+        let stack = Box::new(Stack::of(&file));
+        let device = stack.top.clone();
         let file_system = if is_device { None } else { os::file_system(&file) };
-        Ok(FileGround { path, asked_direct, direct, device, is_device, file_system, file })
-    }
-
-    /// The file system or disk that keeps it in memory of this host, if one does.
-    pub fn memory(&self) -> Option<&str> {
-        let disk = self.device.as_ref().filter(|device| device.is_memory());
-        let system = self.file_system.as_deref().filter(|name| IN_MEMORY.contains(name));
-        system.or(disk.map(|device| device.disk.as_str()))
-    }
-
-    /// The loop device that reads and writes its own file through the page cache, if it lies on
-    /// one.
-    pub fn cached_disk(&self) -> Option<&str> {
-        let device = self.device.as_ref().filter(|device| device.is_cached());
-        device.map(|device| device.disk.as_str())
+        Ok(FileGround { path, asked_direct, direct, device, stack, is_device, file_system, file })
     }
 
     /// What of a range was ever written. A block device has no map: it is an error to ask for one.
@@ -85,9 +72,10 @@ impl FileGround {
         os::cached_bytes(&self.file)
     }
 
-    /// Looks at up to [`SAMPLES`] blocks spread over a range, around the page cache: how many, and
-    /// how many of them hold only zeroes. A disk that is too slow is asked for fewer.
-    pub fn sample(&self, start: u64, length: u64) -> std::io::Result<(u32, u32)> {
+    /// Looks at up to `most` blocks spread over a range, around the page cache: how many, and
+    /// how many of them hold only zeroes. Nobody knows which ones before: none can be prepared. A
+    /// disk that is too slow is asked for fewer.
+    pub fn sample(&self, start: u64, length: u64, most: u32) -> std::io::Result<(u32, u32)> {
         let direct =
             std::fs::OpenOptions::new().read(true).custom_flags(os::O_DIRECT).open(&self.path);
         let file = direct.or_else(|_| self.file.try_clone())?;
@@ -99,10 +87,12 @@ impl FileGround {
         let end = clock.now() + PATIENCE;
         let (mut looked, mut zero) = (0, 0);
         let blocks = length / SAMPLE_BYTES as u64;
-        for index in 0..u64::from(SAMPLES).min(blocks) {
-            // In the middle of equal parts: a table at the beginning does not stand for all.
-            let parts = u128::from(SAMPLES).min(u128::from(blocks));
-            let place = (u128::from(blocks) * (2 * u128::from(index) + 1) / (2 * parts)) as u64;
+        let mut rng = Rng::new(os::random(), 0);
+        for index in 0..u64::from(most).min(blocks) {
+            // Anywhere in equal parts: a table at the beginning does not stand for all.
+            let parts = u128::from(most).min(u128::from(blocks));
+            let begins = |index: u64| (u128::from(blocks) * u128::from(index) / parts) as u64;
+            let place = begins(index) + rng.below(begins(index + 1) - begins(index));
             let begin = start - start % SAMPLE_BYTES as u64;
             file.read_exact_at(block, begin + place * SAMPLE_BYTES as u64)?;
             looked += 1;

@@ -33,7 +33,7 @@ impl Lifetime {
         };
         match volume.ground() {
             // Memory of the kernel is another after each start of the system.
-            Ground::File(ground) if ground.memory().is_some() => {
+            Ground::File(ground) if ground.stack.memory().is_some() => {
                 let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
                 Lifetime::Lasting([name, boot].concat())
             }

@@ -252,6 +252,7 @@ impl<'a> Run<'a> {
                 self.stop.ask();
             }
             if let Some(opening) = opening {
+                opening.witness.glance(&opening.before.1);
                 self.keep(opening, t_s, live);
             }
             if opening.is_some() && self.watch.is_steady(second) {

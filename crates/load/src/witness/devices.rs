@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use os::{DeviceCounters, DeviceSettings};
+use os::{Device, DeviceCounters, DeviceSettings};
 use stats::verdict::{self, Asked, Counted, Disk, Merged, Merges, Queue};
 use stats::{Check, DeviceUse};
 
@@ -31,6 +31,9 @@ impl Witness {
                 device: since.map(|since| [since.read_bytes, since.written_bytes]),
                 device_ios: since.map_or(0, |since| since.reads + since.writes),
                 slack: 0,
+                memory: file.device.is_none() && file.stack.memory().is_some(),
+                charged: file.stack.is_charged
+                    && (file.device.is_some() || file.stack.memory().is_none()),
             });
             counted.direct &= file.direct;
             counted.issued[0] += moved[index][0];
@@ -45,14 +48,19 @@ impl Witness {
 
     /// Each disk once, with its settings and what was merged in it.
     pub(super) fn disks(&self, before: &Moment, after: Option<&Moment>) -> Vec<Disk> {
+        let glanced = self.glanced.borrow();
         let mut disks: BTreeMap<&str, Disk> = BTreeMap::new();
         for (index, seen) in self.volumes.iter().enumerate() {
             let device = seen.file().and_then(|file| file.device.as_ref());
             let Some(device) = device else { continue };
             let disk = disks.entry(&device.disk).or_insert_with(|| Disk {
-                asked: Asked::default(),
-                before: queue(&device.disk, &before.settings[index]),
-                after: after.map(|after| queue(&device.disk, &after.settings[index])),
+                asked: Asked { flushes: true, ..Asked::default() },
+                before: queue(device, &before.settings[index]),
+                after: after.map(|after| queue(device, &after.settings[index])),
+                meanwhile: glanced
+                    .other
+                    .get(index)
+                    .and_then(|other| Some(queue(device, other.as_ref()?))),
                 merged: after
                     .and_then(|after| before.until(after, index))
                     .map_or_else(Merged::default, |since| merged(&since)),
@@ -62,6 +70,7 @@ impl Witness {
                 writes: disk.asked.writes || seen.asked.writes,
                 buffered: disk.asked.buffered || seen.asked.buffered,
                 most_bytes: disk.asked.most_bytes.max(seen.asked.most_bytes),
+                flushes: disk.asked.flushes && seen.asked.flushes,
             };
         }
         disks.into_values().collect()
@@ -97,10 +106,11 @@ fn merged(since: &DeviceCounters) -> Merged {
     }
 }
 
-fn queue(disk: &str, settings: &DeviceSettings) -> Queue {
+fn queue(device: &Device, settings: &DeviceSettings) -> Queue {
     let settings = settings.clone();
     Queue {
-        name: disk.to_owned(),
+        name: device.disk.clone(),
+        is_virtual: device.is_virtual(),
         scheduler: settings.scheduler,
         nomerges: settings.nomerges,
         rq_affinity: settings.rq_affinity,

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use os::{DeviceCounters, DeviceSettings, counters};
-use stats::KernelThread;
-use volume::FileGround;
-
 use super::seen::Seen;
+use os::cgroup::{CpuQuota, IoLimit, cpu_quota, io_limits};
+use os::{DeviceCounters, DeviceSettings, Pace, counters};
+use stats::KernelThread;
 
 /// Counters at an instant.
 pub(crate) struct Moment {
     /// Of the device under each volume.
     pub(super) devices: Vec<Option<DeviceCounters>>,
+    /// Of the whole disk that each of these is a part of.
+    pub(super) disks: Vec<Option<DeviceCounters>>,
+    /// Of the disk at the bottom of each volume.
+    pub(super) lowest: Vec<Option<DeviceCounters>>,
     /// Bytes of each volume in the page cache.
     pub(super) cached: Vec<Option<u64>>,
     pub(super) process: Option<[u64; 2]>,
@@ -19,21 +22,45 @@ pub(crate) struct Moment {
     pub(super) segments: Option<[u64; 2]>,
     pub(super) settings: Vec<DeviceSettings>,
     pub(super) threads: BTreeMap<u32, (String, f64)>,
+    /// Limits of I/O, and the least quota of processors, that control groups set.
+    pub(super) limits: Vec<IoLimit>,
+    pub(super) quota: Option<CpuQuota>,
+    /// Of each processor of the run.
+    pub(super) paces: Vec<Pace>,
 }
 
 impl Moment {
-    /// The counters now. Those of devices first: they are held against I/Os.
-    pub(super) fn of(volumes: &[Seen]) -> Moment {
+    /// The counters now. Those of devices first: they are held against I/Os. Each is asked once,
+    /// however many volumes lie on it.
+    pub(super) fn of(volumes: &[Seen], cores: &[usize]) -> Moment {
         let files = || volumes.iter().map(|seen| seen.file());
-        let device = |file: Option<&FileGround>| file?.device.as_ref()?.counters();
+        let mut known: BTreeMap<&str, Option<DeviceCounters>> = BTreeMap::new();
+        let mut of = |name, count: &dyn Fn() -> Option<DeviceCounters>| {
+            *known.entry(name).or_insert_with(count)
+        };
+        let mut devices = Vec::with_capacity(volumes.len());
+        let mut disks = Vec::with_capacity(volumes.len());
+        let mut lowest = Vec::with_capacity(volumes.len());
+        for file in files() {
+            let device = file.and_then(|file| file.device.as_ref());
+            devices.push(device.and_then(|it| of(&it.name, &|| it.counters())));
+            disks.push(device.and_then(|it| of(&it.disk, &|| it.disk_counters())));
+            let low = file.and_then(|file| file.stack.devices.last());
+            lowest.push(low.and_then(|it| of(&it.disk, &|| it.disk_counters())));
+        }
         Moment {
-            devices: files().map(device).collect(),
+            devices,
+            disks,
+            lowest,
             process: counters::process_io(),
             cached: files().map(|file| file?.cached_bytes()).collect(),
-            throttled: counters::throttled(),
+            throttled: os::cgroup::throttled(),
             segments: counters::tcp_segments(),
-            settings: files().map(|file| settings(file).unwrap_or_default()).collect(),
+            settings: settings_of(volumes),
             threads: counters::kernel_threads(),
+            limits: io_limits(),
+            quota: cpu_quota(),
+            paces: cores.iter().map(|cpu| Pace::of(*cpu)).collect(),
         }
     }
 
@@ -44,8 +71,50 @@ impl Moment {
     }
 }
 
-fn settings(file: Option<&FileGround>) -> Option<DeviceSettings> {
-    Some(file?.device.as_ref()?.settings())
+/// How the disk below each volume is set. Each disk is asked once.
+fn settings_of(volumes: &[Seen]) -> Vec<DeviceSettings> {
+    let mut known: BTreeMap<&str, DeviceSettings> = BTreeMap::new();
+    volumes
+        .iter()
+        .map(|seen| {
+            let Some(device) = seen.file().and_then(|file| file.device.as_ref()) else {
+                return DeviceSettings::default();
+            };
+            known.entry(&device.disk).or_insert_with(|| device.settings()).clone()
+        })
+        .collect()
+}
+
+/// What was seen at moments within a window.
+#[derive(Default)]
+pub(super) struct Glanced {
+    /// Settings at its beginning.
+    base: Vec<DeviceSettings>,
+    /// The last ones of each volume that were others.
+    pub(super) other: Vec<Option<DeviceSettings>>,
+    /// Of the processors, each time.
+    pub(super) paces: Vec<Vec<Pace>>,
+}
+
+/// Frequencies are looked at no more often than this in one window.
+const MOST_PACES: usize = 4096;
+
+impl Glanced {
+    /// Looks once more in the window that began at `before`.
+    pub(super) fn glance(&mut self, before: &Moment, volumes: &[Seen], cores: &[usize]) {
+        if self.base != before.settings || self.other.len() != volumes.len() {
+            let base = before.settings.clone();
+            *self = Glanced { base, other: vec![None; volumes.len()], paces: Vec::new() };
+        }
+        let now = settings_of(volumes).into_iter().zip(&self.base).zip(&mut self.other);
+        now.filter(|((now, base), _)| now != *base)
+            .for_each(|((now, _), other)| *other = Some(now));
+        // Where the system tells nothing, it is not asked again.
+        let tells = before.paces.iter().any(|pace| *pace != Pace::default());
+        if tells && self.paces.len() < MOST_PACES {
+            self.paces.push(cores.iter().map(|cpu| Pace::of(*cpu)).collect());
+        }
+    }
 }
 
 /// TCP segments of the host that were sent again between two counts, 0 to 100.

@@ -1,52 +1,106 @@
 //! What was seen of one volume before a run.
 
-use stats::verdict::{Asked, Beneath, Existence};
-use volume::{FileGround, Ground};
+use std::sync::Arc;
 
-use crate::spec::RunSpec;
+use stats::verdict::{Asked, Beneath, Existence, Kept, Reducible};
+use volume::{FileGround, Ground, SAMPLES, Volume};
+
+use crate::spec::{Content, RunSpec, Workload};
 
 /// One volume.
 pub(super) struct Seen {
     pub(super) name: String,
     /// Its workers, as indices into the spec's.
     pub(super) workers: Vec<usize>,
+    pub(super) volume: Arc<dyn Volume>,
     pub(super) ground: Ground,
     pub(super) existence: Existence,
+    /// How a file keeps what is read.
+    pub(super) kept: Option<Kept>,
+    /// How what is written could be reduced, if anything is written.
+    pub(super) written: Option<Reducible>,
     pub(super) reads: bool,
     pub(super) asked: Asked,
     /// Bytes that may be under way.
     pub(super) slack: u64,
+    /// Bytes that may be used.
+    pub(super) used_bytes: u64,
+    /// A target of this process keeps it in memory.
+    pub(super) in_target: bool,
+    /// The disk at its bottom turns, as far as is known.
+    pub(super) turns: Option<bool>,
+}
+
+/// Blocks of files that are looked at in a whole run: a slow disk with a thousand files on it is
+/// not kept busy for minutes before.
+const LOOKED: u32 = 1024;
+
+/// Blocks of each file of so many; too few tell nothing, and are none.
+fn looked(volumes: usize) -> u32 {
+    let each = (LOOKED / volumes.clamp(1, 1 << 20) as u32).min(SAMPLES);
+    if each < 16 { 0 } else { each }
 }
 
 impl Seen {
-    pub(super) fn of(spec: &RunSpec, workers: Vec<usize>) -> Seen {
+    /// One volume of so many.
+    pub(super) fn of(spec: &RunSpec, workers: Vec<usize>, volumes: usize) -> Seen {
         let all = || workers.iter().map(|index| &spec.workers[*index]);
         let first = &spec.workers[workers[0]];
-        let (name, volume) = (first.uri.clone(), first.volume.clone());
+        let volume = first.volume.clone();
         let ground = volume.ground();
-        let mut ranges: Vec<(u64, u64)> =
-            all().map(|worker| worker.workload.range.on(volume.geometry())).collect();
-        ranges.sort_unstable();
-        ranges.dedup();
-        let reads = all().any(|worker| worker.workload.access.read_percent() > 0.0);
-        let longest = all().map(|worker| u64::from(worker.workload.access.longest_bytes()));
-        let under_way = |index: &usize| {
-            let workload = &spec.workers[*index].workload;
+        let ranges = united(all().map(|worker| worker.workload.range.on(volume.geometry())));
+        let workloads = || all().map(|worker| &*worker.workload);
+        let reads = workloads().any(|workload| workload.access.read_percent() > 0.0);
+        let longest = workloads().map(|workload| u64::from(workload.access.longest_bytes()));
+        let under_way = |workload: &Workload| {
             u64::from(workload.outstanding) * u64::from(workload.access.longest_bytes())
         };
+        let (existence, kept) =
+            existence(&ground, ranges.iter().copied(), (reads, looked(volumes)));
+        let written = workloads().filter(|workload| workload.writes());
         Seen {
-            name,
+            name: first.uri.clone(),
             reads,
-            existence: existence(&ground, ranges),
+            existence,
+            kept,
+            written: written.map(|workload| reducible(&workload.content)).reduce(more),
             asked: Asked {
                 reads,
-                writes: all().any(|worker| worker.workload.writes()),
+                writes: workloads().any(|workload| workload.access.writes()),
                 buffered: matches!(&ground, Ground::File(file) if !file.direct),
                 most_bytes: longest.max().unwrap_or(0),
+                flushes: workloads().filter(|it| it.access.writes()).all(flushes),
             },
-            slack: workers.iter().map(under_way).sum(),
+            slack: workloads().map(under_way).sum(),
+            used_bytes: ranges.iter().map(|(_, length)| length).sum(),
+            in_target: spec.targets.is_some() && spec.job.storage == "RAM",
+            turns: turns(&ground),
+            volume,
             ground,
             workers,
+        }
+    }
+
+    /// Of a volume that nothing is asked yet.
+    pub(super) fn unasked(name: &str, volume: &Arc<dyn Volume>) -> Seen {
+        let ground = volume.ground();
+        let bytes = volume.geometry().bytes();
+        let (existence, kept) = existence(&ground, [(0, bytes)], (true, SAMPLES));
+        let buffered = matches!(&ground, Ground::File(file) if !file.direct);
+        Seen {
+            name: name.to_owned(),
+            workers: Vec::new(),
+            volume: volume.clone(),
+            existence,
+            kept,
+            written: None,
+            reads: true,
+            asked: Asked { buffered, ..Asked::default() },
+            slack: 0,
+            used_bytes: bytes,
+            in_target: false,
+            turns: turns(&ground),
+            ground,
         }
     }
 
@@ -58,55 +112,128 @@ impl Seen {
     }
 }
 
-/// What is memory below a file.
-pub(super) fn beneath(file: &FileGround) -> Option<Beneath> {
-    let memory = file.memory().map(|name| Beneath::Memory(name.to_owned()));
-    memory.or_else(|| file.cached_disk().map(|disk| Beneath::Cached(disk.to_owned())))
+fn turns(ground: &Ground) -> Option<bool> {
+    match ground {
+        Ground::File(file) => file.stack.turns(),
+        _ => None,
+    }
 }
 
-/// Whether there are data in ranges of start and length.
-pub(super) fn existence(
+/// Ranges of start and length in ascending order, each byte once.
+fn united(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut sorted: Vec<(u64, u64)> = ranges.filter(|(_, length)| *length > 0).collect();
+    sorted.sort_unstable();
+    let mut united: Vec<(u64, u64)> = Vec::new();
+    for (start, length) in sorted {
+        match united.last_mut() {
+            Some((first, all)) if start <= *first + *all => {
+                *all = (start + length - *first).max(*all);
+            }
+            _ => united.push((start, length)),
+        }
+    }
+    united
+}
+
+/// Whether what a worker writes is flushed, at times or when it ends.
+fn flushes(workload: &Workload) -> bool {
+    let access = &workload.access;
+    let lines = access.lines.iter().any(|line| line.flush_percent > 0.0);
+    lines || access.flush_every > 0 || workload.end_flush
+}
+
+fn reducible(content: &Content) -> Reducible {
+    Reducible {
+        compress_percent: content.compress_percent,
+        dedupe_percent: content.dedupe_percent,
+        patterned: content.pattern.is_some(),
+        repeats: content.repeats,
+    }
+}
+
+/// What several write to one volume can be reduced as far as any of it can.
+fn more(one: Reducible, other: Reducible) -> Reducible {
+    Reducible {
+        compress_percent: one.compress_percent.max(other.compress_percent),
+        dedupe_percent: one.dedupe_percent.max(other.dedupe_percent),
+        patterned: one.patterned || other.patterned,
+        repeats: one.repeats || other.repeats,
+    }
+}
+
+/// What is memory below a file.
+pub(super) fn beneath(file: &FileGround) -> Option<Beneath> {
+    let memory = file.stack.memory().map(|name| Beneath::Memory(name.to_owned()));
+    memory.or_else(|| file.stack.cached_disk().map(|disk| Beneath::Cached(disk.to_owned())))
+}
+
+/// Whether there are data in ranges of start and length, and how a file keeps them. Where they are
+/// read, so many blocks are looked at.
+fn existence(
     ground: &Ground,
     ranges: impl IntoIterator<Item = (u64, u64)>,
-) -> Existence {
+    (reads, most): (bool, u32),
+) -> (Existence, Option<Kept>) {
     let file = match ground {
-        Ground::Nothing => return Existence::Nothing,
-        Ground::Memory => return Existence::Memory,
-        Ground::Elsewhere => return Existence::Elsewhere,
+        Ground::Nothing => return (Existence::Nothing, None),
+        Ground::Memory => return (Existence::Memory, None),
+        Ground::Elsewhere => return (Existence::Elsewhere, None),
         Ground::File(file) => file,
     };
     let mut found = None;
+    let mut kept = Kept::default();
     for (start, length) in ranges {
         let next = if file.is_device {
-            file.sample(start, length).map(|(blocks, zero)| Existence::Sampled { blocks, zero })
+            file.sample(start, length, SAMPLES)
+                .map(|(blocks, zero)| Existence::Sampled { blocks, zero })
         } else {
-            file.extents(start, length).map(|extents| Existence::Mapped {
-                bytes: length,
-                unwritten: extents.unwritten,
-                holes: extents.holes,
-                exact: extents.exact,
-            })
+            mapped(file, (start, length), if reads { most } else { 0 }, &mut kept)
         };
         found = Some(match (found, next) {
-            (_, Err(error)) => return Existence::Unknown(error.to_string()),
+            (_, Err(error)) => return (Existence::Unknown(error.to_string()), None),
             (None, Ok(next)) => next,
             (Some(sum), Ok(next)) => add(sum, next),
         });
     }
-    found.unwrap_or_else(|| Existence::Unknown("nothing of it is driven".to_owned()))
+    let known = reads && matches!(found, Some(Existence::Mapped { exact: true, .. }));
+    let nothing = || Existence::Unknown("nothing of it is driven".to_owned());
+    (found.unwrap_or_else(nothing), known.then_some(kept))
+}
+
+fn mapped(
+    file: &FileGround,
+    (start, length): (u64, u64),
+    most: u32,
+    kept: &mut Kept,
+) -> std::io::Result<Existence> {
+    let extents = file.extents(start, length)?;
+    kept.bytes += extents.written;
+    kept.compressed += extents.compressed;
+    kept.repeated += extents.repeated;
+    // Of a file with holes it is known where zeroes come from.
+    let look = most > 0 && extents.missing() == 0;
+    let (blocks, zero) = if look { file.sample(start, length, most)? } else { (0, 0) };
+    Ok(Existence::Mapped {
+        bytes: length,
+        unwritten: extents.unwritten,
+        holes: extents.holes,
+        exact: extents.exact,
+        looked: [blocks, zero],
+    })
 }
 
 /// Two ranges of the same volume.
 fn add(one: Existence, other: Existence) -> Existence {
     match (one, other) {
         (
-            Existence::Mapped { bytes, unwritten, holes, exact },
-            Existence::Mapped { bytes: b, unwritten: u, holes: h, exact: e },
+            Existence::Mapped { bytes, unwritten, holes, exact, looked },
+            Existence::Mapped { bytes: b, unwritten: u, holes: h, exact: e, looked: l },
         ) => Existence::Mapped {
             bytes: bytes + b,
             unwritten: unwritten + u,
             holes: holes + h,
             exact: exact && e,
+            looked: [looked[0] + l[0], looked[1] + l[1]],
         },
         (Existence::Sampled { blocks, zero }, Existence::Sampled { blocks: b, zero: z }) => {
             Existence::Sampled { blocks: blocks + b, zero: zero + z }
@@ -121,10 +248,33 @@ mod test {
 
     #[test]
     fn ranges_add_up() {
-        let mapped = |holes| Existence::Mapped { bytes: 10, unwritten: 1, holes, exact: true };
-        let sum = Existence::Mapped { bytes: 20, unwritten: 2, holes: 7, exact: true };
-        assert_eq!(add(mapped(3), mapped(4)), sum);
+        let mapped = |holes, zero| {
+            let (bytes, looked) = (10, [64, zero]);
+            Existence::Mapped { bytes, unwritten: 1, holes, exact: true, looked }
+        };
+        let looked = [128, 3];
+        let sum = Existence::Mapped { bytes: 20, unwritten: 2, holes: 7, exact: true, looked };
+        assert_eq!(add(mapped(3, 1), mapped(4, 2)), sum);
         let ground = Ground::Elsewhere;
-        assert_eq!(existence(&ground, [(0, 1)]), Existence::Elsewhere);
+        assert_eq!(existence(&ground, [(0, 1)], (true, 1)), (Existence::Elsewhere, None));
+    }
+
+    #[test]
+    fn many_files_are_looked_at_less() {
+        assert_eq!([0, 1, 16, 64, 65, 5000].map(looked), [64, 64, 64, 16, 0, 0]);
+    }
+
+    #[test]
+    fn each_byte_is_used_once() {
+        let of = |ranges: &[(u64, u64)]| united(ranges.iter().copied());
+        assert_eq!(of(&[(8, 8), (0, 4), (10, 2), (4, 4)]), [(0, 16)]);
+        assert_eq!(of(&[(5, 0), (20, 1), (0, 4)]), [(0, 4), (20, 1)]);
+    }
+
+    #[test]
+    fn what_can_be_reduced_in_part_can_be_reduced() {
+        let content = Content { dedupe_percent: 25.0, ..Content::default() };
+        let sum = more(reducible(&content), reducible(&Content::default()));
+        assert_eq!(sum, Reducible { dedupe_percent: 25.0, ..Reducible::default() });
     }
 }

@@ -20,8 +20,10 @@ pub struct Queue {
     pub read_ahead_bytes: Option<u64>,
     /// Longest I/O before it is split, in bytes.
     pub most_bytes: Option<u64>,
-    /// It turns.
+    /// It turns, as far as it says.
     pub rotational: Option<bool>,
+    /// A hypervisor shows it, which hides what it is: virtio disks all say that they turn.
+    pub is_virtual: bool,
     /// A cache that loses writes without power.
     pub volatile_cache: Option<bool>,
 }
@@ -37,6 +39,8 @@ pub struct Asked {
     pub buffered: bool,
     /// Longest I/O in bytes; 0 if not known.
     pub most_bytes: u64,
+    /// It flushes what it writes, at times or at its end.
+    pub flushes: bool,
 }
 
 impl Queue {
@@ -47,9 +51,22 @@ impl Queue {
         };
         let mut found = Vec::new();
         let scheduler = self.scheduler.as_deref().filter(|name| *name != "none");
-        if let (Some(name), Some(false)) = (scheduler, self.rotational) {
-            let why = format!("scheduler {name} orders what a solid-state disk need not order");
+        let what = match (self.is_virtual, self.rotational) {
+            (true, _) => Some("its host orders once more"),
+            (false, Some(false)) => Some("a solid-state disk need not order"),
+            (false, _) => None,
+        };
+        if let Some((name, what)) = scheduler.zip(what) {
+            let why = format!("scheduler {name} orders what {what}");
             found.push((why, set("scheduler", "none")));
+        }
+        let unflushed = asked.writes && !asked.buffered && !asked.flushes;
+        if unflushed && self.volatile_cache == Some(true) {
+            let why = "writes end in its volatile cache and nothing flushes it: without power they \
+                       are lost, and a rate of lasting writes is lower";
+            let job =
+                "drumfire run JOB.toml # with workload.access.flush_every, or end_flush, in it";
+            found.push((why.to_owned(), job.to_owned()));
         }
         if let (Some(us @ 1..), true) = (self.wbt_us, asked.writes && asked.buffered) {
             let why = format!("writeback is throttled to keep reads below {us} µs");
@@ -133,6 +150,8 @@ pub struct Disk {
     pub before: Queue,
     /// Its settings after the run; `None` if there was none.
     pub after: Option<Queue>,
+    /// Other settings that it had for a time during the run.
+    pub meanwhile: Option<Queue>,
     /// What was merged in it; nothing without counters.
     pub merged: Merged,
 }
@@ -145,7 +164,8 @@ impl Disk {
 
     fn judge(&self) -> (Verdict, String) {
         let before = &self.before;
-        match &self.after {
+        let other = self.meanwhile.as_ref().filter(|other| *other != before);
+        match other.or(self.after.as_ref()) {
             Some(after) if after != before => {
                 let words =
                     format!("changed meanwhile: {}; then {}", before.facts(), after.facts());
@@ -164,15 +184,59 @@ impl Disk {
     }
 }
 
-/// H18: the block layer leaves I/Os alone, and its settings stay during a run. `None` without a
-/// disk.
-pub fn block_layer(disks: &[Disk]) -> Option<Check> {
-    if disks.is_empty() {
+/// A limit that a control group sets on this process's I/O with a disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Throttle {
+    /// The file that sets it.
+    pub file: String,
+    /// Number of the disk, as `254:0`.
+    pub disk: String,
+    /// What it limits: "reads", "bytes written".
+    pub what: String,
+    /// The most in a second.
+    pub per_second: f64,
+    /// What was done in a second, if that is known.
+    pub reached: Option<f64>,
+    /// The command that takes it away.
+    pub mend: String,
+}
+
+/// From this share of a limit on it is what was measured.
+const LIMIT_SHARE: f64 = 0.9;
+
+impl Throttle {
+    fn judge(&self) -> (Verdict, String) {
+        let Throttle { file, disk, what, per_second, reached, .. } = self;
+        let words =
+            format!("{file} limits this process to {per_second:.0} {what} a second on {disk}");
+        let words = match reached {
+            Some(reached) if *reached >= LIMIT_SHARE * per_second => {
+                format!("{words}, and the run did {reached:.0}: the limit is what was measured")
+            }
+            Some(reached) => format!("{words}; the run did {reached:.0}"),
+            None => words,
+        };
+        (Verdict::Warn, words)
+    }
+
+    fn is_reached(&self) -> bool {
+        self.reached.is_some_and(|reached| reached >= LIMIT_SHARE * self.per_second)
+    }
+}
+
+/// H18: the kernel leaves I/Os alone, and its settings stay during a run. `None` without a disk and
+/// without a limit.
+pub fn block_layer(disks: &[Disk], limits: &[Throttle]) -> Option<Check> {
+    if disks.is_empty() && limits.is_empty() {
         return None;
     }
-    let check = together("H18", "block-layer", disks.iter().map(Disk::judge), "");
-    let commands = disks.iter().flat_map(Disk::findings);
-    Some(commands.fold(check, |check, (_, command)| check.mend(command)))
+    let mut limits: Vec<&Throttle> = limits.iter().collect();
+    limits.sort_by_key(|limit| !limit.is_reached());
+    let judged = limits.iter().map(|limit| limit.judge()).chain(disks.iter().map(Disk::judge));
+    let check = together("H18", "block-layer", judged, "");
+    let commands = disks.iter().flat_map(Disk::findings).map(|(_, command)| command);
+    let commands = limits.iter().map(|limit| limit.mend.clone()).chain(commands);
+    Some(commands.fold(check, Check::mend))
 }
 
 #[cfg(test)]
@@ -192,9 +256,15 @@ mod test {
         };
         let judge = |asked, queue: &Queue, after| {
             let before = queue.clone();
-            block_layer(&[Disk { asked, before, after, ..Disk::default() }]).unwrap()
+            block_layer(&[Disk { asked, before, after, ..Disk::default() }], &[]).unwrap()
         };
-        let plain = Asked { reads: false, writes: true, buffered: false, most_bytes: 65_536 };
+        let plain = Asked {
+            reads: false,
+            writes: true,
+            buffered: false,
+            most_bytes: 65_536,
+            flushes: false,
+        };
         assert_eq!(judge(plain, &queue, None).verdict, Verdict::Pass);
         let ordered = Queue { scheduler: Some("bfq".into()), ..queue.clone() };
         let found = judge(plain, &ordered, Some(ordered.clone()));
@@ -202,12 +272,17 @@ mod test {
         assert_eq!(found.mend, ["echo none > /sys/block/vda/queue/scheduler"]);
         let turning = Queue { rotational: Some(true), ..ordered.clone() };
         assert_eq!(judge(plain, &turning, None).verdict, Verdict::Pass);
+        // A hypervisor's disk only says that it turns.
+        let shown = Queue { is_virtual: true, ..turning };
+        assert_eq!(judge(plain, &shown, None).verdict, Verdict::Warn);
+        let unordered = Queue { scheduler: Some("none".into()), ..shown };
+        assert_eq!(judge(plain, &unordered, None).verdict, Verdict::Pass);
         assert_eq!(judge(plain, &queue, Some(ordered)).verdict, Verdict::Fail);
         assert_eq!(judge(Asked { buffered: true, ..plain }, &queue, None).mend.len(), 2);
         assert_eq!(judge(Asked { most_bytes: 65_537, ..plain }, &queue, None).mend.len(), 1);
         let silent = Queue { name: "x".into(), ..Queue::default() };
         assert_eq!(judge(plain, &silent, None).verdict, Verdict::Unknown);
-        assert_eq!(block_layer(&[]), None);
+        assert_eq!(block_layer(&[], &[]), None);
     }
 
     #[test]
@@ -218,8 +293,9 @@ mod test {
                 reads: Merges { done: 98, merged: 2 },
                 writes: Merges { done: 979, merged: 21 },
             };
-            let asked = Asked { reads, writes, buffered, most_bytes: 4096 };
-            block_layer(&[Disk { asked, before: before.clone(), after: None, merged }]).unwrap()
+            let asked = Asked { reads, writes, buffered, most_bytes: 4096, flushes: false };
+            let disk = Disk { asked, before: before.clone(), merged, ..Disk::default() };
+            block_layer(&[disk], &[]).unwrap()
         };
         // Nobody's writes disturb who only reads.
         assert_eq!(judge(true, false, false).verdict, Verdict::Pass);
@@ -228,5 +304,59 @@ mod test {
         assert!(found.evidence.contains("up to 2.1 % of the I/Os were merged"), "{found:?}");
         assert_eq!(found.mend, ["echo 2 > /sys/block/vda/queue/nomerges"]);
         assert_eq!(judge(true, true, true).verdict, Verdict::Pass);
+    }
+
+    #[test]
+    fn settings_that_were_put_back_are_said() {
+        let before = Queue { name: "vda".into(), nomerges: Some(0), ..Queue::default() };
+        let other = Queue { nomerges: Some(2), ..before.clone() };
+        let judge = |meanwhile| {
+            let after = Some(before.clone());
+            let disk = Disk { before: before.clone(), after, meanwhile, ..Disk::default() };
+            block_layer(&[disk], &[]).unwrap()
+        };
+        assert_eq!(judge(None).verdict, Verdict::Pass);
+        assert_eq!(judge(Some(before.clone())).verdict, Verdict::Pass);
+        let changed = judge(Some(other));
+        assert_eq!(changed.verdict, Verdict::Fail);
+        assert!(changed.evidence.contains("then vda, nomerges 2"), "{changed:?}");
+    }
+
+    #[test]
+    fn writes_that_nothing_flushes_are_said() {
+        let judge = |writes, flushes, volatile| {
+            let before =
+                Queue { name: "sda".into(), volatile_cache: Some(volatile), ..Queue::default() };
+            let asked = Asked { reads: true, writes, flushes, ..Asked::default() };
+            block_layer(&[Disk { asked, before, ..Disk::default() }], &[]).unwrap()
+        };
+        let lost = judge(true, false, true);
+        assert_eq!((lost.verdict, lost.mend.len()), (Verdict::Warn, 1));
+        assert!(lost.evidence.contains("volatile cache and nothing flushes it"), "{lost:?}");
+        for [writes, flushes, volatile] in
+            [[false, false, true], [true, true, true], [true, false, false]]
+        {
+            assert_eq!(judge(writes, flushes, volatile).verdict, Verdict::Pass);
+        }
+    }
+
+    #[test]
+    fn limits_are_named_with_file_and_value() {
+        let limit = |reached| Throttle {
+            file: "/sys/fs/cgroup/a/io.max".into(),
+            disk: "254:0".into(),
+            what: "reads".into(),
+            per_second: 50_000.0,
+            reached: Some(reached),
+            mend: "echo '254:0 riops=max' > /sys/fs/cgroup/a/io.max".into(),
+        };
+        let met = block_layer(&[], &[limit(10.0), limit(45_000.0)]).unwrap();
+        assert_eq!((met.verdict, met.mend.len()), (Verdict::Warn, 1));
+        let words = "io.max limits this process to 50000 reads a second on 254:0, and the run did \
+                     45000: the limit is what was measured; ";
+        assert!(met.evidence.contains(words), "{met:?}");
+        let far = block_layer(&[Disk::default()], &[limit(44_999.0)]).unwrap();
+        assert_eq!(far.verdict, Verdict::Warn);
+        assert!(!far.evidence.contains("was measured"), "{far:?}");
     }
 }

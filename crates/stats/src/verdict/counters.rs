@@ -18,27 +18,42 @@ pub struct Counted {
     pub device_ios: u64,
     /// Bytes under way at the ends of the window, which may count on one side only.
     pub slack: u64,
+    /// No device is below it: memory of this host answers.
+    pub memory: bool,
+    /// What is read and written there is charged to the process that asks.
+    pub charged: bool,
 }
 
 /// What a difference between the two counts means.
 const MORE: &str = "more than was asked: others use it, too, or the kernel reads ahead";
 const LESS: &str = "less than was asked: something above the device answered";
+const CACHED: &str = "less than was asked: the page cache answered; ?direct=1 goes around it, and \
+                      a flush at the end of the job (end_flush) brings what is written to the \
+                      device";
 
 /// Counters may differ by this share: the ends of the window are not the same instant.
 const AGREE: f64 = 0.02;
-/// A device that saw less than this share of direct I/O did not answer it.
+/// A device that saw less than this share of direct I/O, or of writes, did not answer it.
 const ABSENT: f64 = 0.5;
+/// What the two directions are called.
+const WAYS: [&str; 2] = ["read", "wrote"];
 
 impl Counted {
-    fn judge(&self) -> (Verdict, String) {
+    fn judge(&self, account: Option<Account>) -> (Verdict, String) {
         let name = &self.name;
         let Some(device) = self.device else {
-            return (Verdict::Unknown, format!("{name} has no counters"));
+            return match account {
+                _ if self.memory => {
+                    (Verdict::Warn, format!("{name}: no device is below it, memory answers"))
+                }
+                Some(account) if self.charged => account.judge(self),
+                _ => (Verdict::Unknown, format!("{name} has no counters")),
+            };
         };
         let mut verdict = Verdict::Pass;
         let mut words = Vec::new();
         let mut why = None;
-        for (way, index) in [("read", 0), ("wrote", 1)] {
+        for (index, way) in WAYS.into_iter().enumerate() {
             let (issued, seen) = (self.issued[index], device[index]);
             if issued == 0 {
                 continue;
@@ -50,9 +65,13 @@ impl Counted {
                 mib(issued),
                 share * 100.0
             ));
-            let compared = self.compare(issued, seen);
+            let compared = self.compare(index, issued, seen);
             if compared != Verdict::Pass && compared == verdict.worse(compared) {
-                why = Some(if seen > issued { MORE } else { LESS });
+                why = Some(match seen > issued {
+                    true => MORE,
+                    false if self.direct => LESS,
+                    false => CACHED,
+                });
             }
             verdict = verdict.worse(compared);
         }
@@ -63,33 +82,88 @@ impl Counted {
         (verdict, format!("{name} {} in {} I/Os{why}", words.join(", "), self.device_ios))
     }
 
-    fn compare(&self, issued: u64, seen: u64) -> Verdict {
+    fn compare(&self, way: usize, issued: u64, seen: u64) -> Verdict {
         let margin = (AGREE * issued as f64) as u64 + self.slack;
         match () {
             () if seen.abs_diff(issued) <= margin => Verdict::Pass,
-            () if self.direct && (seen as f64) < ABSENT * issued as f64 => Verdict::Fail,
+            () if self.must_arrive(way) && (seen as f64) < ABSENT * issued as f64 => Verdict::Fail,
             () => Verdict::Warn,
         }
+    }
+
+    /// Whether a device has to see it: reads may be answered by the page cache where that was asked
+    /// for, but what is written and never arrives was not written yet.
+    fn must_arrive(&self, way: usize) -> bool {
+        self.direct || way == 1
+    }
+}
+
+/// What this process asked of all that it is charged for, and what it was charged, by direction.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    asked: [u64; 2],
+    had: [u64; 2],
+    slack: u64,
+}
+
+impl Account {
+    fn of(devices: &[Counted], had: [u64; 2], is: impl Fn(&Counted) -> bool) -> Account {
+        let counting = || devices.iter().filter(|one| one.charged && is(one));
+        let asked = [0, 1].map(|way| counting().map(|one: &Counted| one.issued[way]).sum());
+        Account { asked, had, slack: counting().map(|one| one.slack).sum() }
+    }
+
+    fn is_absent(&self, way: usize) -> bool {
+        ((self.had[way] + self.slack) as f64) < ABSENT * self.asked[way] as f64
+    }
+
+    /// What is without counters is judged by this process's account alone.
+    fn judge(&self, counted: &Counted) -> (Verdict, String) {
+        let mut verdict = Verdict::Pass;
+        let mut words = Vec::new();
+        for (way, word) in WAYS.into_iter().enumerate().filter(|(way, _)| counted.issued[*way] > 0)
+        {
+            let (asked, had) = (self.asked[way], self.had[way]);
+            let least = asked as f64 * (1.0 - AGREE);
+            verdict = verdict.worse(match () {
+                () if (had + self.slack) as f64 >= least => Verdict::Pass,
+                () if self.is_absent(way) && counted.must_arrive(way) => Verdict::Fail,
+                () => Verdict::Warn,
+            });
+            let percent = had as f64 / asked.max(1) as f64 * 100.0;
+            let (had, asked) = (mib(had), mib(asked));
+            words.push(format!("{word} {had} of {asked} that were asked ({percent:.1} %)"));
+        }
+        if words.is_empty() {
+            words.push("asked nothing of it".to_owned());
+        }
+        let why = match verdict {
+            Verdict::Pass => "",
+            _ if counted.direct => " (something above the device answered; at least 98 %)",
+            _ => " (the page cache answered; at least 98 %)",
+        };
+        let words = words.join(", ");
+        let name = &counted.name;
+        (verdict, format!("{name} has no counters; by its account this process {words}{why}"))
     }
 }
 
 /// H03: devices counted the I/O that was issued. `process` is what this process moved to and from
-/// storage by the kernel's account (read, written), which nobody else's I/O disturbs. `None` if no
-/// volume lies on a device of this host.
+/// storage by the kernel's account (read, written), which nobody else's I/O disturbs, and which
+/// stands alone where a device has no counters. `None` if no volume is a file of this host.
 pub fn counters_agree(devices: &[Counted], process: Option<[u64; 2]>) -> Option<Check> {
     if devices.is_empty() {
         return None;
     }
-    let mut check = together("H03", "device-counters", devices.iter().map(Counted::judge), "");
+    let account = process.map(|had| Account::of(devices, had, |_| true));
+    let judged = devices.iter().map(|one| one.judge(account));
+    let mut check = together("H03", "device-counters", judged, "");
     if let Some([read, written]) = process {
         let words = format!("; this process fetched {} and stored {}", mib(read), mib(written));
         check.evidence.push_str(&words);
         // Somebody else's I/O may hide from the device's counters that ours is missing.
-        let counting = || devices.iter().filter(|one| one.direct && one.device.is_some());
-        let asked = |way: usize| counting().map(|one| one.issued[way]).sum::<u64>();
-        let slack = counting().map(|one| one.slack).sum::<u64>();
-        let absent = |asked: u64, had: u64| ((had + slack) as f64) < ABSENT * asked as f64;
-        if absent(asked(0), read) || absent(asked(1), written) {
+        let direct = Account::of(devices, [read, written], |one| one.direct);
+        if direct.is_absent(0) || direct.is_absent(1) {
             check.verdict = Verdict::Fail;
         }
     }
@@ -110,6 +184,8 @@ mod test {
                 device: Some([seen, 55]),
                 device_ios: 17,
                 slack: 1000,
+                memory: false,
+                charged: true,
             };
             counters_agree(&[device], process).unwrap()
         };
@@ -126,5 +202,78 @@ mod test {
         assert!(lie.evidence.contains("in 17 I/Os (less than was asked"), "{lie:?}");
         assert_eq!(counted(false, 0).verdict, Verdict::Warn);
         assert_eq!(counters_agree(&[], None), None);
+    }
+
+    /// A file system without a device of its own: overlay, btrfs.
+    fn uncounted(direct: bool, way: usize, had: u64, charged: bool) -> Check {
+        let mut issued = [0; 2];
+        issued[way] = 100_000_000;
+        let device = Counted {
+            name: "overlay".into(),
+            direct,
+            issued,
+            device: None,
+            device_ios: 0,
+            slack: 1000,
+            memory: false,
+            charged,
+        };
+        let mut process = [0; 2];
+        process[way] = had;
+        counters_agree(&[device], Some(process)).unwrap()
+    }
+
+    #[test]
+    fn what_the_process_saw_counts_without_a_device() {
+        let lie = uncounted(true, 0, 400_000, true);
+        assert_eq!(lie.verdict, Verdict::Fail);
+        assert!(lie.evidence.contains("read 0.4 MiB of 95.4 MiB"), "{lie:?}");
+        assert_eq!(uncounted(true, 0, 98_000_000, true).verdict, Verdict::Pass);
+        // More is what the program does beside.
+        assert_eq!(uncounted(true, 0, 198_000_000, true).verdict, Verdict::Pass);
+        assert_eq!(uncounted(true, 0, 90_000_000, true).verdict, Verdict::Warn);
+        // Buffered reads are told by H01, and here with a warning.
+        assert_eq!(uncounted(false, 0, 400_000, true).verdict, Verdict::Warn);
+        assert_eq!(uncounted(true, 0, 0, false).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn memory_is_no_device() {
+        let device = Counted {
+            name: "tmpfs".into(),
+            direct: true,
+            issued: [1 << 30, 0],
+            device: None,
+            device_ios: 0,
+            slack: 0,
+            memory: true,
+            charged: false,
+        };
+        let check = counters_agree(&[device], Some([0, 0])).unwrap();
+        assert_eq!(check.verdict, Verdict::Warn, "{check:?}");
+        assert!(check.evidence.contains("memory answers"), "{check:?}");
+    }
+
+    #[test]
+    fn buffered_writes_that_never_arrive_are_no_writes() {
+        let counted = |written: u64, device: bool| {
+            let device = Counted {
+                name: "vda".into(),
+                direct: false,
+                issued: [0, 100_000_000],
+                device: device.then_some([0, written]),
+                device_ios: 1,
+                slack: 1000,
+                memory: false,
+                charged: true,
+            };
+            counters_agree(&[device], Some([0, written])).unwrap()
+        };
+        for device in [true, false] {
+            assert_eq!(counted(4096, device).verdict, Verdict::Fail);
+            assert_eq!(counted(60_000_000, device).verdict, Verdict::Warn);
+            assert_eq!(counted(100_000_000, device).verdict, Verdict::Pass);
+        }
+        assert!(counted(4096, true).evidence.contains("end_flush"));
     }
 }

@@ -21,6 +21,8 @@ pub enum Existence {
         holes: u64,
         /// Both can be told apart.
         exact: bool,
+        /// Blocks of it that were looked at, and of them zero.
+        looked: [u32; 2],
     },
     /// A device without a map: of so many blocks that were looked at, so many held only zeroes.
     Sampled {
@@ -64,23 +66,17 @@ impl Readable {
                 format!("{name}: only its target knows what of it was ever written"),
             ),
             Existence::Unknown(why) => (Verdict::Unknown, format!("{name}: {why}")),
-            Existence::Mapped { bytes, unwritten, holes, exact } => {
-                let missing = unwritten + holes;
-                let percent = missing as f64 / (*bytes).max(1) as f64 * 100.0;
-                match (missing, exact) {
-                    (0, true) => (Verdict::Pass, format!("{name}: all {} written", mib(*bytes))),
-                    (0, false) => (
-                        Verdict::Pass,
-                        format!("{name}: {} without holes, by SEEK_HOLE", mib(*bytes)),
-                    ),
-                    _ => (
-                        Verdict::Fail,
+            Existence::Mapped { bytes, unwritten, holes, exact, looked } => {
+                let (mapped, words) = map(*bytes, *unwritten, *holes, *exact);
+                let [blocks, zero] = *looked;
+                let few = zero == 0 || f64::from(zero) < ZERO_SHARE * f64::from(blocks);
+                match few {
+                    true => (mapped, format!("{name}: {words}")),
+                    false => (
+                        mapped.worse(Verdict::Warn),
                         format!(
-                            "{name}: {percent:.1} % of {} was never written ({} of holes, {} \
-                             reserved only) and reads as zeroes without the device",
-                            mib(*bytes),
-                            mib(*holes),
-                            mib(*unwritten),
+                            "{name}: {words}; {zero} of {blocks} blocks that were looked at hold \
+                             only zeroes, which storage may keep and read for nothing"
                         ),
                     ),
                 }
@@ -98,12 +94,41 @@ impl Readable {
     }
 }
 
+/// Reads of holes may be this share: it is said, and the rest is what was measured.
+const HOLES_PERCENT: f64 = 5.0;
+/// A file may hold blocks of zeroes; from this share on they are no accident.
+const ZERO_SHARE: f64 = 0.05;
+
+/// What the map of a file says.
+fn map(bytes: u64, unwritten: u64, holes: u64, exact: bool) -> (Verdict, String) {
+    let missing = unwritten + holes;
+    let percent = missing as f64 / bytes.max(1) as f64 * 100.0;
+    match (missing, exact) {
+        (0, true) => (Verdict::Pass, format!("all {} written", mib(bytes))),
+        (0, false) => (Verdict::Pass, format!("{} without holes, by SEEK_HOLE", mib(bytes))),
+        _ => {
+            let few = percent <= HOLES_PERCENT;
+            let digits = if percent < 0.1 { 4 } else { 1 };
+            let words = format!(
+                "{percent:.digits$} % of {} was never written ({} of holes, {} reserved only) and \
+                 reads as zeroes without the device (at most {HOLES_PERCENT:.0} % is a warning)",
+                mib(bytes),
+                mib(holes),
+                mib(unwritten),
+            );
+            (if few { Verdict::Warn } else { Verdict::Fail }, words)
+        }
+    }
+}
+
 /// H02: what is read exists. A hole or a reserved extent answers at the speed of memory, whatever
 /// O_DIRECT says.
 pub fn data_exists(volumes: &[Readable]) -> Check {
     let judged = volumes.iter().map(Readable::judge);
     let check = together("H02", "data-exist", judged, "no volume was looked at");
-    let failed = volumes.iter().filter(|volume| volume.judge().0 == Verdict::Fail);
+    let mapped = |volume: &&Readable| matches!(volume.existence, Existence::Mapped { .. });
+    let bad = |volume: &&Readable| matches!(volume.judge().0, Verdict::Warn | Verdict::Fail);
+    let failed = volumes.iter().filter(mapped).filter(bad);
     failed.take(LISTED).fold(check, |check, volume| {
         check.mend(format!("drumfire run {} --size 1m --rw write --verify --destroy", volume.name))
     })
@@ -120,11 +145,15 @@ mod test {
     #[test]
     fn a_hole_is_no_data() {
         let mapped = |unwritten, holes| {
-            let bytes = 1 << 30;
-            readable(Existence::Mapped { bytes, unwritten, holes, exact: true })
+            let (bytes, exact, looked) = (1 << 30, true, [64, 0]);
+            readable(Existence::Mapped { bytes, unwritten, holes, exact, looked })
         };
         assert_eq!(data_exists(&[mapped(0, 0)]).verdict, Verdict::Pass);
-        let hole = data_exists(&[mapped(0, 0), mapped(0, 4096)]);
+        let few = data_exists(&[mapped(0, 0), mapped(0, 4096)]);
+        assert_eq!((few.verdict, few.mend.len()), (Verdict::Warn, 1));
+        assert!(few.evidence.contains("0.0004 % of 1024.0 MiB"), "{few:?}");
+        assert_eq!(data_exists(&[mapped(50 << 20, 0)]).verdict, Verdict::Warn);
+        let hole = data_exists(&[mapped(0, 0), mapped(0, 52 << 20)]);
         assert_eq!(hole.verdict, Verdict::Fail);
         assert!(hole.mend[0].contains("--rw write"), "{hole:?}");
         let reserved = data_exists(&[mapped(1 << 30, 0)]);
@@ -138,8 +167,10 @@ mod test {
     #[test]
     fn many_volumes_are_one_line() {
         let of = |volumes: usize| {
-            let mapped =
-                |holes| Existence::Mapped { bytes: 8192, unwritten: 0, holes, exact: true };
+            let mapped = |holes| {
+                let (bytes, unwritten, looked) = (8192, 0, [2, 0]);
+                Existence::Mapped { bytes, unwritten, holes, exact: true, looked }
+            };
             let one = |n: usize| Readable {
                 name: format!("file:{n}"),
                 existence: mapped(if n < 3 { 4096 } else { 0 }),
@@ -154,6 +185,18 @@ mod test {
         assert!(check.evidence.ends_with("; … and 48 more"), "{check:?}");
         assert_eq!(check.evidence.matches("file:").count(), 2, "{check:?}");
         assert!(!of(2).evidence.contains("more"));
+    }
+
+    #[test]
+    fn a_file_of_zeroes_is_said() {
+        let zeroes = |zero, exact| {
+            let (bytes, looked) = (1 << 30, [64, zero]);
+            let mapped = Existence::Mapped { bytes, unwritten: 0, holes: 0, exact, looked };
+            data_exists(&[readable(mapped)])
+        };
+        assert_eq!([0, 3].map(|zero| zeroes(zero, true).verdict), [Verdict::Pass; 2]);
+        assert_eq!([4, 64].map(|zero| zeroes(zero, false).verdict), [Verdict::Warn; 2]);
+        assert!(zeroes(64, true).evidence.contains("64 of 64 blocks"));
     }
 
     #[test]

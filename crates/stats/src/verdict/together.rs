@@ -28,7 +28,51 @@ pub(super) fn together(
     Check::new(code, name, verdict, words)
 }
 
+/// Checks of the same number become one, with the worst verdict and all that was found: a host and
+/// its disks are looked at by different means.
+pub fn joined(checks: Vec<Check>) -> Vec<Check> {
+    let mut all: Vec<Check> = Vec::with_capacity(checks.len());
+    for check in checks {
+        let Some(first) = all.iter_mut().find(|first| first.code == check.code) else {
+            all.push(check);
+            continue;
+        };
+        // The worse one stands first: it is what a reader must see.
+        let (front, back) = match check.verdict.rank() > first.verdict.rank() {
+            true => (&check.evidence, &first.evidence),
+            false => (&first.evidence, &check.evidence),
+        };
+        first.evidence = format!("{front}; {back}");
+        first.verdict = first.verdict.worse(check.verdict);
+        check.mend.into_iter().for_each(|command| {
+            if !first.mend.contains(&command) {
+                first.mend.push(command);
+            }
+        });
+    }
+    all
+}
+
 /// Bytes as MiB.
 pub(super) fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn checks_of_one_number_are_one() {
+        let check = |code, verdict, words| Check::new(code, "name", verdict, words).mend("do");
+        let all = joined(vec![
+            check("H17", Verdict::Pass, "quiet"),
+            check("H18", Verdict::Pass, "none"),
+            check("H17", Verdict::Warn, "the disk was used"),
+            check("H17", Verdict::Unknown, "or not"),
+        ]);
+        assert_eq!(all.len(), 2);
+        assert_eq!((all[0].verdict, all[0].mend.len()), (Verdict::Warn, 1));
+        assert_eq!(all[0].evidence, "the disk was used; quiet; or not");
+    }
 }

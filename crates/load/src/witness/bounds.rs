@@ -1,0 +1,204 @@
+//! What bounds a run from outside, or disturbs it: control groups, other users of its disks, heat,
+//! distance.
+
+use std::collections::BTreeMap;
+
+use os::cgroup::{IoLimit, Limited};
+use stats::verdict::{self, Beside, Paced, Shared, Throttle};
+use stats::{Check, Collector, Cpu};
+
+use super::Witness;
+use super::moment::Moment;
+
+impl Witness {
+    /// Limits of I/O on the disks below the volumes, and what was done of them in a second. Where
+    /// it is not known which disks these are, and for targets in this process, all limits count.
+    pub(super) fn throttles(
+        &self,
+        (before, after): (&Moment, Option<&Moment>),
+        collected: Option<&Collector>,
+    ) -> Vec<Throttle> {
+        let mut limits: Vec<&IoLimit> = before.limits.iter().collect();
+        let later = after.iter().flat_map(|after| &after.limits);
+        later.for_each(|limit| {
+            if !limits.contains(&limit) {
+                limits.push(limit);
+            }
+        });
+        let throttle = |limit: &IoLimit| {
+            let below: Vec<usize> =
+                (0..self.volumes.len()).filter(|index| self.may_reach(*index, limit)).collect();
+            if below.is_empty() {
+                return None;
+            }
+            let reached = collected.map(|collected| self.rate(collected, &below, limit.of));
+            let (file, disk) = (limit.file.display().to_string(), limit.device.clone());
+            let (what, word) = words(limit.of);
+            let none =
+                if file.ends_with("io.max") { format!("{word}=max") } else { "0".to_owned() };
+            let mend = format!("echo '{disk} {none}' > {file}");
+            let (what, per_second) = (what.to_owned(), limit.per_second as f64);
+            Some(Throttle { file, disk, what, per_second, reached, mend })
+        };
+        limits.into_iter().filter_map(throttle).collect()
+    }
+
+    /// Whether I/O of a volume may go to the device of a limit.
+    fn may_reach(&self, volume: usize, limit: &IoLimit) -> bool {
+        let seen = &self.volumes[volume];
+        match seen.file() {
+            Some(file) => {
+                let mut numbers = file.stack.devices.iter().filter_map(os::Device::disk_number);
+                !file.stack.is_whole || numbers.any(|number| number == limit.device)
+            }
+            // A target in this process may keep files.
+            None => seen.volume.transport() != "local" && self.has_targets && !seen.in_target,
+        }
+    }
+
+    fn rate(&self, collected: &Collector, volumes: &[usize], of: Limited) -> f64 {
+        let workers = collected.workers();
+        let count = |index: &usize| -> u64 {
+            let done = self.volumes[*index].workers.iter().map(|worker| &workers[*worker]);
+            done.map(|worker| match of {
+                Limited::Reads => worker.read.ios,
+                Limited::Writes => worker.write.ios,
+                Limited::ReadBytes => worker.read.bytes,
+                Limited::WrittenBytes => worker.write.bytes,
+            })
+            .sum()
+        };
+        volumes.iter().map(count).sum::<u64>() as f64 / collected.totals().seconds.max(1e-9)
+    }
+
+    /// H13, as far as quotas go.
+    pub(super) fn quota(&self, before: &Moment, cpu: Option<&Cpu>) -> Option<Check> {
+        let quota = before.quota.as_ref()?;
+        let used = cpu.and_then(|cpu| Some(cpu.initiator_cores? + cpu.target_cores.unwrap_or(0.0)));
+        verdict::quota(Some((&quota.file.display().to_string(), quota.cores)), used)
+    }
+
+    /// H17, as far as disks go.
+    pub(super) fn shared(
+        &self,
+        before: &Moment,
+        after: &Moment,
+        moved: &[[u64; 2]],
+        seconds: f64,
+    ) -> Option<Check> {
+        let mut disks: BTreeMap<&str, (Shared, Vec<&str>)> = BTreeMap::new();
+        for (index, seen) in self.volumes.iter().enumerate() {
+            let device = seen.file().filter(|file| file.direct).and_then(|it| it.device.as_ref());
+            let pair = before.disks[index].zip(after.disks[index]);
+            let Some(((device, since), (then, now))) =
+                device.zip(before.until(after, index)).zip(pair)
+            else {
+                continue;
+            };
+            let whole = now.since(&then);
+            let (shared, parts) = disks.entry(&device.disk).or_insert_with(|| {
+                let whole = [whole.read_bytes, whole.written_bytes];
+                let disk = device.disk.clone();
+                (Shared { disk, whole, ..Shared::default() }, Vec::new())
+            });
+            shared.asked[0] += moved[index][0];
+            shared.asked[1] += moved[index][1];
+            if !parts.contains(&device.name.as_str()) {
+                parts.push(&device.name);
+                shared.device[0] += since.read_bytes;
+                shared.device[1] += since.written_bytes;
+                shared.took_ms[0] += since.read_ms;
+                shared.took_ms[1] += since.write_ms;
+            }
+        }
+        let lower = self.lowest(before, after, moved);
+        // What goes through the page cache is read and written when the kernel likes.
+        let buffered = self.volumes.iter().any(|seen| seen.asked.buffered);
+        let disks = disks.into_values().map(|(shared, _)| shared).chain(lower);
+        let disks: Vec<Shared> = disks.collect();
+        if buffered { None } else { verdict::disks_shared(&disks, seconds) }
+    }
+
+    /// Writes at the bottom of volumes that are only read, below a loop device or a mapper. Reads
+    /// tell nothing: arrays read what they write around.
+    fn lowest(&self, before: &Moment, after: &Moment, moved: &[[u64; 2]]) -> Vec<Shared> {
+        let mut disks: BTreeMap<&str, Shared> = BTreeMap::new();
+        for (index, seen) in self.volumes.iter().enumerate() {
+            let devices = seen.file().map_or(&[][..], |file| &file.stack.devices);
+            let pair = before.lowest[index].zip(after.lowest[index]);
+            let (Some(low), Some((then, now)), true) = (devices.last(), pair, devices.len() > 1)
+            else {
+                continue;
+            };
+            let since = now.since(&then);
+            let disk = disks.entry(&low.disk).or_insert_with(|| {
+                let all = [0, since.written_bytes];
+                let took_ms = [since.read_ms, since.write_ms];
+                Shared { disk: low.disk.clone(), device: all, whole: all, took_ms, asked: [0; 2] }
+            });
+            disk.asked[0] += moved[index][0];
+            disk.asked[1] += moved[index][1];
+        }
+        // Another volume may lie on the same disk, nearer.
+        let ours = |disk: &str| {
+            let mut writing = self.volumes.iter().zip(moved).filter(|(_, moved)| moved[1] > 0);
+            writing.any(|(seen, _)| {
+                let devices = seen.file().map_or(&[][..], |file| &file.stack.devices);
+                devices.iter().any(|device| device.disk == disk)
+            })
+        };
+        disks.into_values().filter(|it| it.asked[1] == 0 && !ours(&it.disk)).collect()
+    }
+
+    /// H14: what was seen of the processors from the beginning of the window to its end.
+    pub(super) fn frequency(&self, before: &Moment, after: &Moment) -> Option<Check> {
+        let glanced = self.glanced.borrow();
+        let one = |(index, cpu): (usize, &usize)| {
+            let between = glanced.paces.iter().map(|paces| &paces[index]);
+            let ends = [&before.paces[index], &after.paces[index]];
+            let all: Vec<&os::Pace> = ends.into_iter().chain(between).collect();
+            let mut governors: Vec<String> =
+                all.iter().filter_map(|pace| pace.governor.clone()).collect();
+            governors.sort_unstable();
+            governors.dedup();
+            let pair = before.paces[index].throttled.zip(after.paces[index].throttled);
+            Paced {
+                cpu: *cpu,
+                khz: all.iter().filter_map(|pace| pace.khz).collect(),
+                governors,
+                throttled: pair.map(|(before, after)| after.saturating_sub(before)),
+            }
+        };
+        verdict::frequency(&self.cores.iter().enumerate().map(one).collect::<Vec<_>>())
+    }
+
+    /// H16: how far processors are from the disks.
+    pub(super) fn placement(&self) -> Option<Check> {
+        let all = os::cpu::nodes();
+        if all.len() < 2 {
+            return None;
+        }
+        let nodes: Vec<usize> =
+            self.cores.iter().filter_map(|cpu| os::cpu::node_of(*cpu)).collect();
+        let files = self.volumes.iter().filter_map(|seen| seen.file());
+        let devices = files.flat_map(|file| &file.stack.devices);
+        let mut disks: Vec<Beside> = Vec::new();
+        for (device, node) in devices.filter_map(|device| Some((device, device.node()?))) {
+            if disks.iter().all(|known| known.disk != device.disk) {
+                let cores = os::cpu::of_node(node).unwrap_or_default();
+                disks.push(Beside { disk: device.disk.clone(), node, cores });
+            }
+        }
+        verdict::placement(&nodes, &disks, all.len())
+    }
+}
+
+/// What is limited in words, and as version 2 of control groups calls it.
+fn words(of: Limited) -> (&'static str, &'static str) {
+    match of {
+        Limited::Reads => ("reads", "riops"),
+        Limited::Writes => ("writes", "wiops"),
+        Limited::ReadBytes => ("bytes read", "rbps"),
+        Limited::WrittenBytes => ("bytes written", "wbps"),
+    }
+}

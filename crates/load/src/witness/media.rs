@@ -1,0 +1,143 @@
+//! What volumes are kept in: caches above them, data that can be reduced, flash, unlike media.
+
+use std::collections::BTreeMap;
+
+use stats::Check;
+use stats::verdict::{self, Data, Flash, Medium, WorkingSet};
+use volume::{FileGround, Ground};
+
+use super::Witness;
+use super::moment::Moment;
+use super::seen::Seen;
+
+impl Seen {
+    /// Memory of this process or of a target in it, in which nothing is reduced.
+    fn is_memory(&self) -> bool {
+        self.in_target || matches!(self.ground, Ground::Memory | Ground::Nothing)
+    }
+
+    /// What keeps it, as far as caches go. `cached_bytes` are those of all volumes that go through
+    /// the page cache, `cache_bytes` those of the processors' largest cache.
+    fn medium(&self, cached_bytes: u64, cache_bytes: Option<u64>) -> Medium {
+        let emulated = self.volume.emulates().is_some();
+        match &self.ground {
+            Ground::Memory => Medium::Memory { cache_bytes: cache_bytes.filter(|_| !emulated) },
+            Ground::Elsewhere if self.in_target => Medium::TargetMemory,
+            Ground::File(file) if !emulated => of_file(file, cached_bytes, self.turns),
+            _ => Medium::Elsewhere,
+        }
+    }
+
+    fn is_cached(&self) -> bool {
+        self.file().is_some_and(is_cached) && self.volume.emulates().is_none()
+    }
+
+    /// In a word that tells media apart.
+    fn kind(&self) -> String {
+        if let Some(what) = self.volume.emulates() {
+            return format!("an emulated drive ({what})");
+        }
+        let file = match &self.ground {
+            Ground::Nothing => return "nothing at all".to_owned(),
+            Ground::Memory => return "memory".to_owned(),
+            Ground::Elsewhere => return format!("remote ({})", self.volume.transport()),
+            Ground::File(file) => file,
+        };
+        if file.stack.memory().is_some() {
+            return "memory".to_owned();
+        }
+        if !file.direct {
+            return "a file in the page cache".to_owned();
+        }
+        match self.turns {
+            Some(true) => "a disk that turns",
+            Some(false) => "a solid-state disk",
+            None => "a disk",
+        }
+        .to_owned()
+    }
+}
+
+/// The page cache is above it, or above the file of a loop device below it.
+fn is_cached(file: &FileGround) -> bool {
+    let elsewhere = !file.stack.is_charged;
+    let cached = !file.direct || file.stack.cached_disk().is_some();
+    cached && !elsewhere && file.stack.memory().is_none()
+}
+
+fn of_file(file: &FileGround, cached_bytes: u64, rotational: Option<bool>) -> Medium {
+    if let Some(what) = file.stack.memory() {
+        return Medium::Beneath(what.to_owned());
+    }
+    if is_cached(file) {
+        let memory_bytes = os::sample::memory_total_bytes().unwrap_or(0);
+        return Medium::PageCache { memory_bytes, all_bytes: cached_bytes };
+    }
+    if !file.stack.is_charged {
+        return Medium::Elsewhere;
+    }
+    let Some(device) = &file.device else {
+        let name = file.file_system.clone().unwrap_or_else(|| "?".to_owned());
+        return Medium::Disk { name, rotational };
+    };
+    Medium::Disk { name: device.disk.clone(), rotational }
+}
+
+impl Witness {
+    /// H04: what is written, and read, cannot be reduced.
+    pub(super) fn content(&self) -> Option<Check> {
+        let one = |seen: &Seen| Data {
+            name: seen.name.clone(),
+            written: seen.written.filter(|_| !seen.is_memory()),
+            read: seen.kept,
+        };
+        verdict::content(&self.volumes.iter().map(one).collect::<Vec<_>>())
+    }
+
+    /// H08: what is used is larger than caches.
+    pub(super) fn working_set(&self) -> Option<Check> {
+        let cached = self.volumes.iter().filter(|seen| seen.is_cached());
+        let cached_bytes = cached.map(|seen| seen.used_bytes).sum();
+        let stores = self.volumes.iter().filter(|seen| !matches!(seen.ground, Ground::Nothing));
+        let one = |seen: &Seen| WorkingSet {
+            name: seen.name.clone(),
+            used_bytes: seen.used_bytes,
+            volume_bytes: seen.volume.geometry().bytes(),
+            longest_bytes: seen.asked.most_bytes,
+            medium: seen.medium(cached_bytes, self.cache_bytes),
+        };
+        verdict::working_set(&stores.map(one).collect::<Vec<_>>())
+    }
+
+    /// H07: flash that is written was written before. What the kernel counted until `before` tells.
+    pub(super) fn preconditioning(&self, before: &Moment) -> Option<Check> {
+        let mut disks: BTreeMap<&str, Flash> = BTreeMap::new();
+        for (index, seen) in self.volumes.iter().enumerate() {
+            let direct = seen.asked.writes && !seen.asked.buffered;
+            let file = seen.file().filter(|file| direct && file.stack.memory().is_none());
+            let Some(device) = file.and_then(|file| file.device.as_ref()) else { continue };
+            // What a loop device is made of has a state of its own, and so has its file.
+            let flash = before.settings[index].rotational == Some(false);
+            if !flash || device.has_thread() {
+                continue;
+            }
+            let counted = before.disks[index].unwrap_or_default();
+            disks.entry(&device.disk).or_insert_with(|| Flash {
+                disk: device.disk.clone(),
+                capacity_bytes: device.disk_bytes().unwrap_or(0),
+                written_bytes: counted.written_bytes,
+                trimmed_bytes: counted.trimmed_bytes,
+            });
+        }
+        verdict::preconditioning(&disks.into_values().collect::<Vec<_>>())
+    }
+
+    /// H24: all volumes are of one kind.
+    pub(super) fn one_medium(&self) -> Option<Check> {
+        if self.volumes.len() < 2 {
+            return None;
+        }
+        let kinds = self.volumes.iter().map(|seen| (seen.name.clone(), seen.kind()));
+        verdict::one_medium(&kinds.collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,251 @@
+//! What a file is kept in, layer by layer: a file system on a loop device on a file on another file
+//! system, until a disk, memory, or something that does not tell.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::Device;
+use crate::device::pair;
+use crate::mount::Mount;
+
+/// File systems that are nothing but memory, whatever they say to `O_DIRECT`.
+const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
+/// Those whose reads and writes another program or host does: this process is not charged.
+const ELSEWHERE: [&str; 8] = ["fuse", "virtiofs", "9p", "nfs", "cifs", "smb3", "ceph", "vboxsf"];
+/// Deeper than this nobody builds, and a ring of loop devices ends.
+const MOST_LAYERS: usize = 16;
+
+/// The layers below a file or device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stack {
+    /// Their names from the top on, as far as the system tells: file systems, disks, files.
+    layers: Vec<String>,
+    /// The way to what is memory of this host.
+    memory: Option<String>,
+    /// A loop device that reads and writes its file through the page cache.
+    cached: Option<String>,
+    /// Every block device among them, from the top on.
+    pub devices: Vec<Device>,
+    /// The uppermost of them, if all that is done to the file goes through it.
+    pub top: Option<Device>,
+    /// Nothing below is hidden.
+    pub is_whole: bool,
+    /// What is read and written is charged to the process that asks.
+    pub is_charged: bool,
+}
+
+impl Stack {
+    /// Of an open file or device.
+    pub fn of(file: &File) -> Stack {
+        let mut stack = Stack { is_whole: true, is_charged: true, ..Stack::default() };
+        stack.file(file);
+        stack
+    }
+
+    /// The layers down to what is memory of this host, if anything of it is: "loop0 on /a/file on
+    /// tmpfs".
+    pub fn memory(&self) -> Option<&str> {
+        self.memory.as_deref()
+    }
+
+    /// The loop device that reads and writes its own file through the page cache, if one does.
+    pub fn cached_disk(&self) -> Option<&str> {
+        self.cached.as_deref()
+    }
+
+    /// Whether what is at its bottom turns; `None` where the system does not tell, or only what a
+    /// hypervisor shows is known.
+    pub fn turns(&self) -> Option<bool> {
+        let turns = |device: &Device| {
+            let known = device.settings().rotational;
+            known.filter(|_| !device.is_virtual())
+        };
+        // Every device above takes over what the one below it says.
+        let below = self.devices.iter().filter(|device| !device.has_thread());
+        let told: Option<Vec<bool>> = below.map(turns).collect();
+        told.filter(|told| !told.is_empty()).map(|told| told.contains(&true))
+    }
+
+    fn file(&mut self, file: &File) {
+        let Ok(about) = file.metadata() else { return self.is_whole = false };
+        if about.file_type().is_block_device() {
+            return match Device::of_number(about.rdev()) {
+                Some(device) => self.device(device, true),
+                None => self.is_whole = false,
+            };
+        }
+        let number = about.dev();
+        match Mount::of(file).or_else(|| Mount::of_number(&pair(number))) {
+            Some(mount) => self.file_system(&mount, number, Some(file)),
+            None => self.is_whole = false,
+        }
+    }
+
+    fn file_system(&mut self, mount: &Mount, number: u64, file: Option<&File>) {
+        let name = mount.system.as_str();
+        if !self.enter(name) {
+            return;
+        }
+        if IN_MEMORY.contains(&name) {
+            return self.found_memory();
+        }
+        if ELSEWHERE.iter().any(|known| name.starts_with(known)) && name != "fuseblk" {
+            (self.is_whole, self.is_charged) = (false, false);
+            return;
+        }
+        self.is_charged &= name != "fuseblk";
+        if name == "overlay" {
+            return match file.and_then(|file| layer(mount, file)) {
+                Some(real) => self.file(&real),
+                None => self.is_whole = false,
+            };
+        }
+        let source = || Device::of_number(fs::metadata(&mount.source).ok()?.rdev());
+        let Some(device) = Device::of_number(number).or_else(source) else {
+            self.is_whole = false;
+            return;
+        };
+        let all = if name == "btrfs" { btrfs_devices(&device) } else { Vec::new() };
+        match all.len() {
+            0 | 1 => self.device(device, true),
+            _ => self.each(all, false),
+        }
+    }
+
+    fn device(&mut self, device: Device, alone: bool) {
+        if !self.enter(&device.name) {
+            return;
+        }
+        let below = device.made_of();
+        let (memory, cached) = (device.is_memory(), device.is_cached());
+        let backing = device.backing_file();
+        if alone && self.devices.is_empty() {
+            self.top = Some(device.clone());
+        }
+        if memory {
+            self.found_memory();
+        }
+        if cached {
+            self.cached.get_or_insert_with(|| device.disk.clone());
+        }
+        self.devices.push(device.clone());
+        match backing {
+            Some(path) => self.loop_file(&device, &path),
+            None => self.each(below, alone),
+        }
+    }
+
+    /// The file of a loop device. One that was deleted, or that another mount hides, is known by
+    /// the number of its file system.
+    fn loop_file(&mut self, device: &Device, path: &Path) {
+        let number = device.backing_number();
+        let same = |file: &File| {
+            let about = file.metadata().ok();
+            number.is_none() || about.map(|about| about.dev()) == number
+        };
+        if !self.enter(&path.to_string_lossy()) {
+            return;
+        }
+        match (File::open(path).ok().filter(same), number) {
+            (Some(file), _) => self.file(&file),
+            (None, Some(number)) => match Mount::of_number(&pair(number)) {
+                Some(mount) => self.file_system(&mount, number, None),
+                None => match Device::of_number(number) {
+                    Some(device) => self.device(device, true),
+                    None => self.is_whole = false,
+                },
+            },
+            (None, None) => self.is_whole = false,
+        }
+    }
+
+    fn each(&mut self, devices: Vec<Device>, alone: bool) {
+        for device in devices {
+            let depth = self.layers.len();
+            self.device(device, alone);
+            self.layers.truncate(depth);
+        }
+    }
+
+    fn enter(&mut self, name: &str) -> bool {
+        let room = self.layers.len() < MOST_LAYERS;
+        self.is_whole &= room;
+        if room {
+            self.layers.push(name.to_owned());
+        }
+        room
+    }
+
+    fn found_memory(&mut self) {
+        self.memory.get_or_insert_with(|| self.layers.join(" on "));
+    }
+}
+
+/// The file that an overlay shows: that of the upper file system, else of the first lower one that
+/// has it.
+fn layer(mount: &Mount, file: &File) -> Option<File> {
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let below = path.strip_prefix(&mount.point).ok()?;
+    let root = mount.root.strip_prefix("/").unwrap_or(&mount.root);
+    let lower = mount.option("lowerdir").unwrap_or_default();
+    let lower = lower.split(':').filter(|part| !part.is_empty()).map(PathBuf::from);
+    let upper = mount.option("upperdir").map(PathBuf::from);
+    let mut folders = upper.into_iter().chain(lower);
+    folders.find_map(|folder| {
+        let path = folder.join(root).join(below);
+        // Opening anything else could wait for somebody.
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|about| about.is_file());
+        is_file.then(|| File::open(&path).ok())?
+    })
+}
+
+/// All devices of the btrfs that a device is part of.
+fn btrfs_devices(device: &Device) -> Vec<Device> {
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let root = Path::new("/sys/fs/btrfs");
+    let folders = names(root).into_iter().map(|name| root.join(name).join("devices"));
+    let all = folders.map(|folder| (names(&folder), folder));
+    let ours = all.into_iter().find(|(names, _)| names.contains(&device.name));
+    let Some((names, folder)) = ours else { return Vec::new() };
+    names.iter().filter_map(|name| Device::of_link(&folder.join(name))).collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn memory_is_found_below_a_file() {
+        let path = format!("/dev/shm/drumfire-stack-{}", std::process::id());
+        let Ok(file) = File::create(&path) else { return };
+        let stack = Stack::of(&file);
+        fs::remove_file(&path).unwrap();
+        if crate::file_system(&file).as_deref() != Some("tmpfs") {
+            return;
+        }
+        assert_eq!((stack.memory(), stack.is_whole), (Some("tmpfs"), true));
+        assert!(stack.top.is_none() && stack.devices.is_empty(), "{stack:?}");
+    }
+
+    #[test]
+    fn a_file_on_a_disk_is_no_memory() {
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        let stack = Stack::of(&file);
+        assert_eq!(stack.top, Device::under(&file));
+        if stack.top.as_ref().is_some_and(|device| !device.is_memory() && !device.has_thread()) {
+            assert_eq!((stack.memory(), stack.cached_disk()), (None, None), "{stack:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_end_ends() {
+        let mut stack = Stack { is_whole: true, ..Stack::default() };
+        let entered = (0..100).filter(|_| stack.enter("loop0")).count();
+        assert_eq!((entered, stack.is_whole), (MOST_LAYERS, false));
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether storage could make less of the data than they are.
+
+use super::together::{mib, together};
+use super::{Check, Verdict};
+
+/// How what is written could be reduced.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reducible {
+    /// Share that a compressor takes away, 0 to 100.
+    pub compress_percent: f64,
+    /// Share of blocks that equal others, 0 to 100.
+    pub dedupe_percent: f64,
+    /// All writes are one pattern, or end in it.
+    pub patterned: bool,
+    /// Buffers are written again and again, each time with few new bytes.
+    pub repeats: bool,
+}
+
+/// How a file keeps what is read, by its map, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// All that is written of the range.
+    pub bytes: u64,
+    /// Of it compressed.
+    pub compressed: u64,
+    /// Of it in places of the device that other parts of the range have, too.
+    pub repeated: u64,
+}
+
+/// A volume before H04.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Data {
+    /// Its name.
+    pub name: String,
+    /// What is written to it, if anything is.
+    pub written: Option<Reducible>,
+    /// How what is read from it is kept, where that is known.
+    pub read: Option<Kept>,
+}
+
+/// Less is a header, or one block of many.
+const KEPT_SHARE: f64 = 0.02;
+
+impl Reducible {
+    fn findings(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.patterned {
+            found.push("writes are a pattern that comes again and again".to_owned());
+        }
+        if self.compress_percent > 0.0 && !self.patterned {
+            found.push(format!("{:.0} % of each write compress to nothing", self.compress_percent));
+        }
+        if self.dedupe_percent > 0.0 {
+            found.push(format!("{:.0} % of the blocks equal others", self.dedupe_percent));
+        }
+        if self.repeats {
+            found.push("buffers are written again and again".to_owned());
+        }
+        found
+    }
+}
+
+impl Kept {
+    fn findings(&self) -> Vec<String> {
+        let much = |bytes: u64| bytes as f64 > KEPT_SHARE * self.bytes as f64;
+        let mut found = Vec::new();
+        if much(self.compressed) {
+            found.push(format!("its file system keeps {} compressed", mib(self.compressed)));
+        }
+        if much(self.repeated) {
+            let words = "lie where other parts of it lie: the device holds them once";
+            found.push(format!("{} of {} {words}", mib(self.repeated), mib(self.bytes)));
+        }
+        found
+    }
+}
+
+impl Data {
+    fn judge(&self) -> Option<(Verdict, String)> {
+        let name = &self.name;
+        let written = self.written.iter().flat_map(Reducible::findings);
+        let found: Vec<String> = written.chain(self.read.iter().flat_map(Kept::findings)).collect();
+        if !found.is_empty() {
+            let words = "storage may move and keep less than is counted";
+            return Some((Verdict::Warn, format!("{name}: {}: {words}", found.join(", "))));
+        }
+        let words = match (self.written.is_some(), self.read.is_some()) {
+            (true, _) => "what is written cannot be compressed or shared",
+            (false, true) => "what is read is kept as it is, once",
+            (false, false) => return None,
+        };
+        Some((Verdict::Pass, format!("{name}: {words}")))
+    }
+}
+
+/// H04: the data cannot be reduced. `None` where nothing is written and nobody tells how what is
+/// read is kept.
+pub fn content(volumes: &[Data]) -> Option<Check> {
+    let judged: Vec<(Verdict, String)> = volumes.iter().filter_map(Data::judge).collect();
+    (!judged.is_empty()).then(|| together("H04", "content", judged.into_iter(), ""))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn written(reducible: Reducible) -> Verdict {
+        let (name, written) = ("file:a".into(), Some(reducible));
+        content(&[Data { name, written, read: None }]).unwrap().verdict
+    }
+
+    #[test]
+    fn writes_that_can_be_reduced_are_said() {
+        let none = Reducible::default();
+        assert_eq!(written(none), Verdict::Pass);
+        assert_eq!(written(Reducible { dedupe_percent: 1.0, ..none }), Verdict::Warn);
+        assert_eq!(written(Reducible { compress_percent: 50.0, ..none }), Verdict::Warn);
+        assert_eq!(written(Reducible { patterned: true, ..none }), Verdict::Warn);
+        assert_eq!(written(Reducible { repeats: true, ..none }), Verdict::Warn);
+        assert_eq!(content(&[Data::default()]), None);
+    }
+
+    #[test]
+    fn files_that_are_kept_smaller_are_said() {
+        let read = |compressed, repeated| {
+            let read = Some(Kept { bytes: 200 << 20, compressed, repeated });
+            content(&[Data { name: "file:a".into(), written: None, read }]).unwrap()
+        };
+        assert_eq!(read(0, 0).verdict, Verdict::Pass);
+        assert_eq!(read(4096, 4 << 20).verdict, Verdict::Pass);
+        assert!(read(200 << 20, 0).evidence.contains("keeps 200.0 MiB compressed"));
+        let shared = read(0, 199 << 20);
+        assert_eq!(shared.verdict, Verdict::Warn);
+        assert!(shared.evidence.contains("199.0 MiB of 200.0 MiB lie where"), "{shared:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Whether others used the disks of a run.
+
+use super::together::{mib, together};
+use super::{Check, Verdict};
+
+/// What a disk did in the window, whoever asked it, beside what we asked. Bytes and times are of
+/// reads and of writes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shared {
+    /// The disk.
+    pub disk: String,
+    /// Bytes that we asked.
+    pub asked: [u64; 2],
+    /// Bytes that the device below our volumes moved: the disk or a part of it.
+    pub device: [u64; 2],
+    /// Bytes that the whole disk moved.
+    pub whole: [u64; 2],
+    /// What I/Os of the device took, one added to the other, in milliseconds.
+    pub took_ms: [u64; 2],
+}
+
+/// Others may move this share of what we do.
+const OTHERS_SHARE: f64 = 0.05;
+/// I/Os that nobody asked here may take this share of the time of all.
+const TIME_SHARE: f64 = 0.1;
+/// Less than this in a second is a journal, or a file of logs.
+const LEAST_BYTES_PER_S: f64 = 1e6;
+
+impl Shared {
+    /// Bytes that others moved for certain: in a direction that we did not ask for, and in other
+    /// parts of the disk.
+    fn others(&self) -> [u64; 2] {
+        [0, 1].map(|way| {
+            let beside = self.whole[way].saturating_sub(self.device[way]);
+            beside + if self.asked[way] == 0 { self.device[way] } else { 0 }
+        })
+    }
+
+    fn judge(&self, seconds: f64) -> Option<(Verdict, String)> {
+        let [read, written] = self.others();
+        let (others, ours) = (read + written, self.asked[0] + self.asked[1]);
+        if ours == 0 || (others as f64) < LEAST_BYTES_PER_S * seconds {
+            return None;
+        }
+        let all_ms: u64 = self.took_ms.iter().sum();
+        let unasked = (0..2).filter(|way| self.asked[*way] == 0).map(|way| self.took_ms[way]);
+        let long = unasked.sum::<u64>() as f64 > TIME_SHARE * all_ms as f64;
+        let much = others as f64 > OTHERS_SHARE * ours as f64;
+        (much || long).then(|| {
+            let words = format!(
+                "others read {} from {disk} and wrote {} to it, beside {} of ours (at most 5 %)",
+                mib(read),
+                mib(written),
+                mib(ours),
+                disk = self.disk,
+            );
+            (Verdict::Warn, words)
+        })
+    }
+}
+
+/// H17, as far as disks tell: who else used them in `seconds`. `None` where nobody did.
+pub fn disks_shared(disks: &[Shared], seconds: f64) -> Option<Check> {
+    let found: Vec<(Verdict, String)> = disks.iter().filter_map(|it| it.judge(seconds)).collect();
+    let check = || together("H17", "nobody-else", found.iter().cloned(), "");
+    (!found.is_empty())
+        .then(|| check().mend("iotop -obP -n 3 # as root: names who reads and writes"))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn writes_beside_our_reads_are_said() {
+        let read = 400 * MIB;
+        let disk = |written: u64, write_ms: u64| Shared {
+            disk: "vda".into(),
+            asked: [read, 0],
+            device: [read, written],
+            whole: [read, written],
+            took_ms: [1000, write_ms],
+        };
+        assert_eq!(disks_shared(&[disk(0, 0), disk(2 * MIB, 900)], 5.0), None);
+        assert_eq!(disks_shared(&[disk(19 * MIB, 100)], 5.0), None);
+        let found = disks_shared(&[disk(3400 * MIB, 100)], 5.0).unwrap();
+        assert_eq!((found.code.as_str(), found.verdict), ("H17", Verdict::Warn));
+        assert!(found.evidence.contains("wrote 3400.0 MiB"), "{found:?}");
+        // Few bytes that take long.
+        assert!(disks_shared(&[disk(10 * MIB, 200)], 5.0).is_some());
+    }
+
+    #[test]
+    fn other_parts_of_the_disk_are_others() {
+        let disk = |whole: u64| Shared {
+            disk: "vda".into(),
+            asked: [400 * MIB, 400 * MIB],
+            device: [400 * MIB, 900 * MIB],
+            whole: [whole, 900 * MIB],
+            took_ms: [10, 10],
+        };
+        // More of what we asked, too, is for H03 to tell.
+        assert_eq!(disks_shared(&[disk(400 * MIB)], 1.0), None);
+        assert!(disks_shared(&[disk(500 * MIB)], 1.0).is_some());
+    }
+}

@@ -1,0 +1,234 @@
+//! Whether the part of a volume that is used is larger than what caches hold.
+
+use super::together::{LISTED, mib, together};
+use super::{Check, Verdict};
+
+/// What a volume is kept in, as far as caches go.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Medium {
+    /// Memory of this process, by its name, with the largest cache of the processors in bytes.
+    Memory {
+        /// `None` where it is not known, or plays no part.
+        cache_bytes: Option<u64>,
+    },
+    /// Memory of a target in this process.
+    TargetMemory,
+    /// What is memory of this host though it looks like a disk.
+    Beneath(String),
+    /// A file through the page cache of a host with so many bytes of memory.
+    PageCache {
+        /// Memory of the host.
+        memory_bytes: u64,
+        /// What all volumes use that go through it.
+        all_bytes: u64,
+    },
+    /// A disk, around the page cache.
+    Disk {
+        /// Its name.
+        name: String,
+        /// It turns, as far as the system knows.
+        rotational: Option<bool>,
+    },
+    /// Only its target, or another program, knows.
+    Elsewhere,
+}
+
+/// What a job uses of a volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkingSet {
+    /// The volume's name.
+    pub name: String,
+    /// Bytes of it that may be used.
+    pub used_bytes: u64,
+    /// All of it.
+    pub volume_bytes: u64,
+    /// The longest I/O.
+    pub longest_bytes: u64,
+    /// What it is kept in.
+    pub medium: Medium,
+}
+
+/// Less than this share of a volume is a corner of it.
+const CORNER_SHARE: f64 = 0.01;
+/// What goes through the page cache is five times the memory, as MLPerf Storage demands.
+const MEMORIES: u64 = 5;
+/// Caches of drives: those that turn have up to 256 MiB, and solid-state ones keep their maps in
+/// their memory and few data.
+const DISK_CACHE_BYTES: [u64; 2] = [64 << 20, 256 << 20];
+
+impl WorkingSet {
+    fn judge(&self) -> Option<(Verdict, String)> {
+        let WorkingSet { name, used_bytes: used, volume_bytes: volume, .. } = self;
+        let medium = self.medium();
+        // A volume of one block has no other place.
+        let single = *used <= self.longest_bytes && used < volume;
+        let small = if single {
+            Some(format!("every I/O goes to the same {}", size(*used)))
+        } else if (*used as f64) < CORNER_SHARE * *volume as f64 {
+            Some(format!("only {} of {} are used (at least 1 %)", size(*used), size(*volume)))
+        } else {
+            None
+        };
+        match (small, medium) {
+            (Some(small), Some((verdict, words))) if verdict != Verdict::Pass => {
+                Some((Verdict::Warn, format!("{name}: {small}; {words}")))
+            }
+            (Some(small), _) => {
+                Some((Verdict::Warn, format!("{name}: {small}: a cache holds so much")))
+            }
+            (None, Some((verdict, words))) => Some((verdict, format!("{name}: {words}"))),
+            (None, None) => None,
+        }
+    }
+
+    /// What its medium says; `None` where nothing is known of its caches.
+    fn medium(&self) -> Option<(Verdict, String)> {
+        let used = self.used_bytes;
+        let warn = |words| Some((Verdict::Warn, words));
+        let pass = |words| Some((Verdict::Pass, words));
+        match &self.medium {
+            Medium::Memory { cache_bytes: Some(cache) } if used < *cache => warn(format!(
+                "{} of memory fit the processors' cache of {}, which is measured then",
+                size(used),
+                size(*cache)
+            )),
+            Medium::Memory { .. } => pass("memory of this process, and no disk".to_owned()),
+            Medium::TargetMemory => {
+                pass("memory of the target in this process, and no disk".to_owned())
+            }
+            Medium::Beneath(what) => warn(format!("all of it is held by memory ({what})")),
+            Medium::PageCache { memory_bytes, all_bytes } => {
+                let wanted = memory_bytes.saturating_mul(MEMORIES);
+                let words = format!(
+                    "{} in all go through the page cache of a host with {} of memory (at least {}, \
+                     five times as much)",
+                    size(*all_bytes),
+                    size(*memory_bytes),
+                    size(wanted)
+                );
+                if *all_bytes < wanted { warn(words) } else { pass(words) }
+            }
+            Medium::Disk { name, rotational } => {
+                let wanted = DISK_CACHE_BYTES[usize::from(*rotational == Some(true))];
+                let words = format!("{} are used around the page cache", size(used));
+                match used < wanted {
+                    true => warn(format!(
+                        "{words}: the cache of a disk as {name} may hold them (at least {})",
+                        size(wanted)
+                    )),
+                    false => pass(words),
+                }
+            }
+            Medium::Elsewhere => None,
+        }
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => mib(bytes),
+    }
+}
+
+/// H08: what is used is larger than the caches above it. `None` where nobody tells of caches.
+pub fn working_set(volumes: &[WorkingSet]) -> Option<Check> {
+    let judged: Vec<(Verdict, String)> = volumes.iter().filter_map(WorkingSet::judge).collect();
+    let check = || together("H08", "working-set", judged.iter().cloned(), "");
+    let is_cached = |it: &&WorkingSet| matches!(it.medium, Medium::PageCache { .. });
+    let commands = volumes.iter().filter(is_cached).take(LISTED);
+    let commands = commands.filter(|it| it.judge().is_some_and(|it| it.0 == Verdict::Warn));
+    let direct = |it: &WorkingSet| format!("drumfire run '{}'", around(&it.name));
+    (!judged.is_empty()).then(|| commands.map(direct).fold(check(), Check::mend))
+}
+
+/// The name of a volume that goes around the page cache.
+fn around(name: &str) -> String {
+    match name.contains("direct=0") {
+        true => name.replace("direct=0", "direct=1"),
+        false if name.contains('?') => format!("{name}&direct=1"),
+        false => format!("{name}?direct=1"),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn of(used: u64, medium: Medium) -> Option<Check> {
+        let (name, volume_bytes) = ("file:a".to_owned(), 20_000 * MIB);
+        let longest_bytes = 4096;
+        working_set(&[WorkingSet { name, used_bytes: used, volume_bytes, longest_bytes, medium }])
+    }
+
+    fn disk(rotational: Option<bool>) -> Medium {
+        Medium::Disk { name: "vda".into(), rotational }
+    }
+
+    #[test]
+    fn a_corner_of_a_volume_is_said() {
+        let one = of(4096, disk(None)).unwrap();
+        assert_eq!(one.verdict, Verdict::Warn);
+        assert!(one.evidence.contains("every I/O goes to the same 4.0 KiB"), "{one:?}");
+        let corner = of(199 * MIB, disk(None)).unwrap();
+        assert!(corner.evidence.contains("only 199.0 MiB of 20000.0 MiB"), "{corner:?}");
+        assert_eq!(of(256 * MIB, disk(Some(true))).unwrap().verdict, Verdict::Pass);
+        // Of a target whose caches nobody knows, a corner is a corner all the same.
+        assert_eq!(of(199 * MIB, Medium::Elsewhere).unwrap().verdict, Verdict::Warn);
+        assert_eq!(of(256 * MIB, Medium::Elsewhere), None);
+    }
+
+    #[test]
+    fn caches_are_held_against_it() {
+        let small = |used: u64, rotational| {
+            let medium = disk(rotational);
+            let set = WorkingSet {
+                name: "file:a".into(),
+                used_bytes: used,
+                volume_bytes: used,
+                longest_bytes: 4096,
+                medium,
+            };
+            working_set(&[set]).unwrap().verdict
+        };
+        assert_eq!(small(63 * MIB, Some(false)), Verdict::Warn);
+        assert_eq!(small(64 * MIB, Some(false)), Verdict::Pass);
+        assert_eq!(small(64 * MIB, Some(true)), Verdict::Warn);
+        let cached = |all: u64| {
+            let medium = Medium::PageCache { memory_bytes: 1000 * MIB, all_bytes: all };
+            of(5000 * MIB, medium).unwrap()
+        };
+        assert_eq!(cached(5000 * MIB).verdict, Verdict::Pass);
+        let held = cached(4999 * MIB);
+        assert_eq!((held.verdict, held.mend.len()), (Verdict::Warn, 1));
+        assert_eq!(around("file:a?size=1g&direct=0"), "file:a?size=1g&direct=1");
+    }
+
+    #[test]
+    fn memory_is_told_as_memory() {
+        let cache = Medium::Memory { cache_bytes: Some(32 * MIB) };
+        let volume = |used: u64, medium: Medium| {
+            let (volume_bytes, longest_bytes) = (used, 4096);
+            let set = WorkingSet {
+                name: "m".into(),
+                used_bytes: used,
+                volume_bytes,
+                longest_bytes,
+                medium,
+            };
+            working_set(&[set]).unwrap()
+        };
+        assert_eq!(volume(16 * MIB, cache.clone()).verdict, Verdict::Warn);
+        let large = volume(64 * MIB, cache);
+        assert_eq!(large.verdict, Verdict::Pass);
+        assert!(large.evidence.contains("memory"), "{large:?}");
+        let target = volume(16 * MIB, Medium::TargetMemory);
+        assert_eq!(target.verdict, Verdict::Pass);
+        assert!(target.evidence.contains("memory of the target"), "{target:?}");
+        let beneath = volume(64 * MIB, Medium::Beneath("loop0 on tmpfs".into()));
+        assert_eq!(beneath.verdict, Verdict::Warn);
+        assert!(beneath.evidence.contains("memory (loop0 on tmpfs)"), "{beneath:?}");
+    }
+}

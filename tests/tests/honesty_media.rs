@@ -1,0 +1,352 @@
+//! What volumes are kept in: memory that looks like a disk, places that caches hold, data that can
+//! be made less. Each lie has an honest twin beside it, in which the check is silent.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, Loop, check, require, run, skip};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+/// Bytes of a file under test: more than drives that are no disks of old keep in their caches.
+const BYTES: usize = 64 << 20;
+/// Reads of a second.
+const SECOND: &str = "--size 4k --seconds 1 --ramp 0 --json";
+
+/// Data of which no block is like another.
+fn data() -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let word = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_ne_bytes()
+    };
+    (0..BYTES / 8).flat_map(word).collect()
+}
+
+fn write(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).unwrap();
+    File::open(path).unwrap().sync_all().unwrap();
+}
+
+fn read(drumfire: &Drumfire, folder: &Folder, uri: &str) -> Value {
+    drumfire.run(folder.path(), &format!("run {uri} {SECOND}"), LIMIT).json()
+}
+
+/// What a check said; it was made.
+fn said(result: &Value, code: &str) -> (String, String) {
+    let (verdict, evidence) = check(result, code);
+    assert!(!verdict.is_empty(), "{code} is missing: {result}");
+    (verdict, evidence)
+}
+
+/// A folder in memory, removed at the end.
+struct Shared(PathBuf);
+
+impl Shared {
+    fn new(name: &str) -> Option<Shared> {
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        if !mounts.any(|it| it.get(1) == Some(&"/dev/shm") && it.get(2) == Some(&"tmpfs")) {
+            skip("nothing in memory is mounted on /dev/shm");
+            return None;
+        }
+        let name = format!("/dev/shm/drumfire-{name}-{}", std::process::id());
+        std::fs::create_dir(&name).unwrap();
+        Some(Shared(PathBuf::from(name)))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether the temporary folder is on a disk, as far as the program knows.
+fn is_on_disk(drumfire: &Drumfire, folder: &Folder) -> bool {
+    let path = folder.file("probe", &data());
+    let result = read(drumfire, folder, &format!("file:{}", path.display()));
+    let on_disk = check(&result, "H01").0 == "pass" && result["devices"][0].is_object();
+    if !on_disk {
+        skip("the temporary folder is on no disk that goes around the page cache");
+    }
+    on_disk
+}
+
+#[test]
+fn a_loop_device_over_memory_is_memory() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(shared) = Shared::new("loop") else { return };
+    let folder = Folder::new();
+    let path = shared.0.join("disk");
+    write(&path, &data());
+    let Some(device) = Loop::direct(&path) else { return };
+    if device.told("loop/dio") != "1" {
+        return skip("this file system of memory takes no direct I/O from a loop device");
+    }
+    let result = read(&drumfire, &folder, &format!("file:{}", device.path()));
+    let (verdict, evidence) = said(&result, "H01");
+    assert_eq!(verdict, "warn", "{evidence}");
+    assert!(evidence.contains("memory") && evidence.contains("tmpfs"), "{evidence}");
+    assert_ne!(result["class"], "publishable");
+    drop(device);
+    // A file that has no name any more is still memory.
+    let Some(device) = Loop::direct(&path) else { return };
+    std::fs::remove_file(&path).unwrap();
+    let result = read(&drumfire, &folder, &format!("file:{}", device.path()));
+    assert_eq!(said(&result, "H01").0, "warn", "{result}");
+    assert!(said(&result, "H01").1.contains("tmpfs"), "{result}");
+}
+
+#[test]
+fn a_loop_device_over_a_disk_is_no_memory() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    if !is_on_disk(&drumfire, &folder) {
+        return;
+    }
+    let path = folder.file("disk", &data());
+    File::open(&path).unwrap().sync_all().unwrap();
+    let Some(device) = Loop::direct(&path) else { return };
+    if device.told("loop/dio") != "1" {
+        return skip("this file system takes no direct I/O from a loop device");
+    }
+    let result = read(&drumfire, &folder, &format!("file:{}", device.path()));
+    assert_eq!(said(&result, "H01").0, "pass", "{result}");
+    // A second one over the first, through the page cache, is memory in part.
+    drop(device);
+    let Some(lower) = Loop::over(&path) else { return };
+    let Some(upper) = Loop::direct(Path::new(lower.path())) else { return };
+    let result = read(&drumfire, &folder, &format!("file:{}", upper.path()));
+    let (verdict, evidence) = said(&result, "H01");
+    assert_eq!(verdict, "warn", "{evidence}");
+    let name = lower.path().trim_start_matches("/dev/");
+    assert!(evidence.contains(&format!("keeps the file of {name}")), "{evidence}");
+}
+
+/// Runs reads of a file in an overlay whose upper folder is this one, in a space of mounts that
+/// ends with the run.
+fn overlaid(drumfire: &Drumfire, folder: &Folder, upper: &Path) -> Option<Value> {
+    let unshare = require("unshare")?;
+    require("mount")?;
+    let work = upper.with_file_name("work");
+    let [lower, merged] = ["lower", "merged"].map(|name| folder.path().join(name));
+    for path in [&work, &lower, &merged] {
+        std::fs::create_dir_all(path).unwrap();
+    }
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower.display(),
+        upper.display(),
+        work.display()
+    );
+    let uri = format!("file:{}", merged.join("disk").display());
+    let inner = drumfire.command(folder.path(), &format!("run {uri} {SECOND}"));
+    let script = r#"mount -t overlay overlay -o "$0" "$1" || exit 77; shift; exec "$@""#;
+    let mut command = Command::new(unshare);
+    command.args(["--mount", "sh", "-c", script, &options]).arg(&merged);
+    command.arg(inner.get_program()).args(inner.get_args()).current_dir(folder.path());
+    let finished = run(&mut command, LIMIT);
+    if matches!(finished.code, Some(1 | 77)) && finished.stdout.is_empty() {
+        skip(&format!("no overlay can be mounted: {}", finished.stderr.trim()));
+        return None;
+    }
+    Some(finished.json())
+}
+
+#[test]
+fn an_overlay_is_what_lies_below_it() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    if let Some(shared) = Shared::new("overlay") {
+        let upper = shared.0.join("upper");
+        std::fs::create_dir(&upper).unwrap();
+        write(&upper.join("disk"), &data());
+        if let Some(result) = overlaid(&drumfire, &folder, &upper) {
+            let (verdict, evidence) = said(&result, "H01");
+            assert_eq!(verdict, "warn", "{evidence}");
+            assert!(evidence.contains("memory (overlay on tmpfs)"), "{evidence}");
+            assert!(["warn", "fail"].contains(&said(&result, "H03").0.as_str()), "{result}");
+        }
+    }
+    if !is_on_disk(&drumfire, &folder) {
+        return;
+    }
+    let upper = folder.path().join("upper");
+    std::fs::create_dir(&upper).unwrap();
+    write(&upper.join("disk"), &data());
+    if let Some(result) = overlaid(&drumfire, &folder, &upper) {
+        assert_eq!(said(&result, "H01").0, "pass", "{result}");
+        // Others may use the disk, too: then it counts more.
+        let (verdict, evidence) = said(&result, "H03");
+        assert!(verdict == "pass" || evidence.contains("more than was asked"), "{evidence}");
+    }
+}
+
+/// Extents that are kept compressed are read through the page cache, whatever `O_DIRECT` says.
+#[test]
+fn what_btrfs_compresses_was_not_read() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let (Some(mkfs), Some(unshare)) = (require("mkfs.btrfs"), require("unshare")) else { return };
+    let folder = Folder::new();
+    let image = folder.file("image", b"");
+    File::options().write(true).open(&image).unwrap().set_len(512 << 20).unwrap();
+    run(Command::new(mkfs).arg("-q").arg(&image), LIMIT).ok();
+    let Some(device) = Loop::over(&image) else { return };
+    std::fs::create_dir(folder.path().join("mounted")).unwrap();
+    folder.file("random", &data());
+    let alike: Vec<u8> = (0..BYTES).map(|at| (at / 4096 % 251) as u8 + (at % 3) as u8).collect();
+    folder.file("alike", &alike);
+    let read_in = |options: &str, file: &str| -> Option<Value> {
+        let script = r#"mount -o "$0" "$1" mounted || exit 77; cp "$2" mounted/disk; sync -f mounted
+            cat mounted/disk > /dev/null; shift 2; exec "$@""#;
+        let uri = format!("run file:mounted/disk {SECOND}");
+        let inner = drumfire.command(folder.path(), &uri);
+        let mut command = Command::new(&unshare);
+        command.args(["--mount", "sh", "-c", script, options, device.path(), file]);
+        command.arg(inner.get_program()).args(inner.get_args()).current_dir(folder.path());
+        let finished = run(&mut command, LIMIT);
+        if matches!(finished.code, Some(1 | 77)) && finished.stdout.is_empty() {
+            skip(&format!("btrfs cannot be mounted: {}", finished.stderr.trim()));
+            return None;
+        }
+        Some(finished.json())
+    };
+    let Some(packed) = read_in("compress-force=zstd", "alike") else { return };
+    assert_eq!(said(&packed, "H03").0, "fail", "{packed}");
+    let (verdict, evidence) = said(&packed, "H04");
+    assert_eq!(verdict, "warn", "{evidence}");
+    assert!(evidence.contains("compressed"), "{evidence}");
+    let Some(plain) = read_in("compress=no", "random") else { return };
+    assert_eq!(said(&plain, "H03").0, "pass", "{plain}");
+    assert_eq!(said(&plain, "H04").0, "pass", "{plain}");
+}
+
+#[test]
+fn a_file_of_zeroes_is_said() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let mut holed = data();
+    holed[BYTES / 4..BYTES / 2].fill(0);
+    for (name, bytes, verdict) in
+        [("zero", vec![0; BYTES], "warn"), ("holed", holed, "warn"), ("data", data(), "pass")]
+    {
+        let path = folder.path().join(name);
+        write(&path, &bytes);
+        let result = read(&drumfire, &folder, &format!("file:{}", path.display()));
+        let (found, evidence) = said(&result, "H02");
+        assert_eq!(found, verdict, "{name}: {evidence}");
+        assert_eq!(evidence.contains("only zeroes"), verdict == "warn", "{name}: {evidence}");
+    }
+}
+
+#[test]
+fn a_small_hole_is_said_with_its_share() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(fallocate) = require("fallocate") else { return };
+    let folder = Folder::new();
+    let path = folder.file("holed", &data());
+    let mut command = Command::new(fallocate);
+    command.args(["--punch-hole", "--offset", "1048576", "--length", "1048576"]).arg(&path);
+    if run(&mut command, LIMIT).code != Some(0) {
+        return skip("this file system has no holes");
+    }
+    let result = read(&drumfire, &folder, &format!("file:{}", path.display()));
+    let (verdict, evidence) = said(&result, "H02");
+    assert_eq!(verdict, "warn", "{evidence}");
+    assert!(evidence.contains("1.6 % of 64.0 MiB"), "{evidence}");
+}
+
+fn job(folder: &Folder, volumes: &str, workload: &str) -> String {
+    let text =
+        format!("[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [{volumes}]\n{workload}\n");
+    folder.file("job.toml", text.as_bytes()).display().to_string()
+}
+
+#[test]
+fn one_block_is_no_working_set() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = folder.file("disk", &data());
+    let volume = format!("\"file:{}\"", path.display());
+    let lines = "workload.access.lines = [{ size_bytes = \"4k\" }]";
+    for (range, word) in [
+        ("length = \"4k\"", "every I/O goes to the same 4.0 KiB"),
+        ("length = \"256k\"", "only 256.0 KiB of 64.0 MiB are used"),
+        ("length = \"32m\"", ""),
+    ] {
+        let job = job(&folder, &volume, &format!("{lines}\nworkload.range = {{ {range} }}"));
+        let result = drumfire.run(folder.path(), &format!("run {job} --json"), LIMIT).ok().json();
+        let (verdict, evidence) = said(&result, "H08");
+        if word.is_empty() {
+            assert!(!evidence.contains("same") && !evidence.contains("only"), "{evidence}");
+        } else {
+            assert_eq!(verdict, "warn", "{evidence}");
+            assert!(evidence.contains(word), "{evidence}");
+        }
+    }
+}
+
+#[test]
+fn memory_is_told_as_memory() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let result = read(&drumfire, &folder, "ram:64k");
+    let (verdict, evidence) = said(&result, "H08");
+    assert!(evidence.contains("memory"), "{evidence}");
+    let known = Path::new("/sys/devices/system/cpu/cpu0/cache/index0/size").exists();
+    assert_eq!(verdict, if known { "warn" } else { "pass" }, "{evidence}");
+    // What a race makes is memory because that was asked for.
+    let args = "race --seconds 1 --ramp 0 --targets 1 --volumes 2 --workers 2 --json";
+    let result = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    let (verdict, evidence) = said(&result, "H08");
+    assert_eq!(verdict, "pass", "{evidence}");
+    assert!(evidence.contains("memory of the target"), "{evidence}");
+    for silent in ["H01", "H03", "H04", "H07", "H18", "H24"] {
+        assert_eq!(check(&result, silent).0, "", "{silent}: {result}");
+    }
+}
+
+#[test]
+fn two_media_are_no_one() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let uris = ["a", "b"].map(|name| {
+        let path = folder.path().join(name);
+        write(&path, &data());
+        format!("file:{}", path.display())
+    });
+    let [one, other] = &uris;
+    let mixed = read(&drumfire, &folder, &format!("null:1g {one}"));
+    let (verdict, evidence) = said(&mixed, "H24");
+    assert_eq!(verdict, "warn", "{evidence}");
+    let alike = read(&drumfire, &folder, &format!("{one} {other}"));
+    assert_eq!(check(&alike, "H24").0, "", "{alike}");
+}
+
+#[test]
+fn writes_that_can_be_reduced_are_said() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = folder.file("disk", &data());
+    let volume = format!("\"file:{}\"", path.display());
+    let lines = "workload.access.lines = [{ size_bytes = \"4k\", read_percent = 0 }]";
+    for (content, word) in [
+        ("dedupe_percent = 100", "100 % of the blocks equal others"),
+        ("compress_percent = 50", "50 % of each write compress"),
+        ("pattern = \"0\"", "a pattern"),
+        ("repeats = true", "again and again"),
+        ("", ""),
+    ] {
+        let job = job(&folder, &volume, &format!("{lines}\nworkload.content = {{ {content} }}"));
+        let args = format!("run {job} --destroy --json");
+        let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();
+        let (verdict, evidence) = said(&result, "H04");
+        assert_eq!(verdict, if word.is_empty() { "pass" } else { "warn" }, "{evidence}");
+        assert!(evidence.contains(word), "{evidence}");
+    }
+}
