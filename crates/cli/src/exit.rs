@@ -143,6 +143,7 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
                         | volume::OpenError::TooSmall(..)
                         | volume::OpenError::Profile(_)
                         | volume::OpenError::Schedule { .. }
+                        | volume::OpenError::SameData(..)
                 )
             )
             || matches!(

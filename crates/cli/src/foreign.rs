@@ -238,7 +238,11 @@ fn capacity(uri: &str) -> Option<u64> {
             let note = |error: &volume::OpenError| output::note(format_args!("drumfire: {error}"));
             return opened.inspect_err(note).ok().map(|volume| volume.geometry().bytes());
         }
-        Uri::Null { .. } | Uri::Ram { .. } | Uri::Delay { .. } | Uri::Fault { .. } => return None,
+        Uri::Null { .. }
+        | Uri::Ram { .. }
+        | Uri::Delay { .. }
+        | Uri::Fault { .. }
+        | Uri::Stripe { .. } => return None,
     };
     volume::open(&uri, Purpose::Read).ok().map(|volume| volume.geometry().bytes())
 }

@@ -55,6 +55,7 @@ fn holds(device: &File) -> std::io::Result<String> {
 pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
     let path = match uri {
         Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return may_destroy(inner, named),
+        Uri::Stripe { parts, .. } => return parts.iter().all(|part| may_destroy(part, named)),
         Uri::File(file) => &file.path,
         _ => return !named.is_empty(),
     };
@@ -73,6 +74,9 @@ pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
 pub fn is_named(uri: &Uri, name: &str) -> bool {
     match uri {
         Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => is_named(inner, name),
+        Uri::Stripe { parts, .. } => {
+            uri.to_string() == name || parts.iter().any(|part| is_named(part, name))
+        }
         Uri::File(_) => may_destroy(uri, &[name.to_owned()]),
         other => other.to_string() == name,
     }

@@ -139,12 +139,33 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
         Uri::Delay { profile, inner } => {
             Arc::new(delay::Delay::open(profile, open(inner, purpose)?)?)
         }
+        Uri::Stripe { chunk_bytes, parts } => {
+            all_differ(parts)?;
+            let wanted: Vec<(Uri, Purpose)> =
+                parts.iter().map(|part| (part.clone(), purpose)).collect();
+            Arc::new(striped::Striped::whole(open_all(&wanted)?, *chunk_bytes)?)
+        }
         Uri::Fault { schedule, inner } => {
             Arc::new(fault::Faulty::open(schedule, open(inner, purpose)?)?)
         }
         Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(iscsi.clone())?),
         Uri::Nvme(nvme) => Arc::new(remote::Remote::open(dial::NvmeDial::open(nvme)?)?),
     })
+}
+
+/// Refuses the same data twice in one volume: what is written to one part would be in the other.
+fn all_differ(parts: &[Uri]) -> Result<(), OpenError> {
+    let places: Vec<_> = parts.iter().map(|part| (part, Place::of(part))).collect();
+    for (index, (part, place)) in places.iter().enumerate() {
+        let same = |(_, other): &&(&Uri, Option<Place>)| match (place, other) {
+            (Some(place), Some(other)) => place.overlaps(other),
+            _ => false,
+        };
+        if let Some((other, _)) = places[..index].iter().find(same) {
+            return Err(OpenError::SameData(other.to_string(), part.to_string()));
+        }
+    }
+    Ok(())
 }
 
 /// Several volumes as one, in stripes of `stripe_bytes` over the first `share_bytes` of each, or
@@ -233,6 +254,9 @@ pub enum OpenError {
         /// Why, and what would help.
         why: String,
     },
+    /// Two parts of a volume are the same.
+    #[error("{0} and {1} are the same data: name each part once")]
+    SameData(String, String),
     /// Smaller than a block.
     #[error("{0} is smaller than one block of {1} bytes")]
     TooSmall(String, u32),

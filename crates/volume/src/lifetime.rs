@@ -27,6 +27,16 @@ impl Lifetime {
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => {
                 return Lifetime::of(inner, volume);
             }
+            Uri::Stripe { chunk_bytes, parts } => {
+                let mut name = format!("stripe {chunk_bytes}").into_bytes();
+                for part in parts {
+                    let Lifetime::Lasting(part) = Lifetime::of(part, volume) else {
+                        return Lifetime::Process;
+                    };
+                    name.extend([&b" "[..], &part.len().to_le_bytes(), &part].concat());
+                }
+                name
+            }
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
             Uri::Nvme(far) => format!("nvme {} {} {}", far.address, far.subsystem, far.nsid).into(),
@@ -73,6 +83,8 @@ pub enum Place {
     },
     /// On another host, by how it is reached.
     There(String),
+    /// In several places.
+    Several(Vec<Place>),
 }
 
 impl Place {
@@ -82,6 +94,9 @@ impl Place {
         let path = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return None,
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return Place::of(inner),
+            Uri::Stripe { parts, .. } => {
+                return Some(Place::Several(parts.iter().filter_map(Place::of).collect()));
+            }
             Uri::File(file) => &file.path,
             Uri::Iscsi(far) => {
                 return Some(Place::There(format!("{}/{}/{}", far.address, far.target, far.lun)));
@@ -106,6 +121,9 @@ impl Place {
 
     /// Whether what is written to one of them is, or may be, in the other.
     pub fn overlaps(&self, other: &Place) -> bool {
+        if let (Place::Several(parts), one) | (one, Place::Several(parts)) = (self, other) {
+            return parts.iter().any(|part| part.overlaps(one));
+        }
         let (Place::Here { file, device }, Place::Here { file: other_file, device: other_device }) =
             (self, other)
         else {

@@ -6,12 +6,13 @@
 
 mod lane;
 mod slots;
+mod split;
 mod written;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::{Geometry, Lane};
+use block::{Geometry, Lane, Pool};
 use os::Core;
 
 use self::lane::StripedLane;
@@ -25,6 +26,8 @@ pub(crate) struct Striped {
     geometry: Geometry,
     /// Of each part; all lanes share it.
     written: Arc<[Written]>,
+    /// I/Os may cross from one stripe into the next.
+    splits: bool,
 }
 
 impl Striped {
@@ -47,6 +50,14 @@ impl Striped {
         }
         let geometry = whole(&shapes, used * parts.len() as u64, block_bytes);
         Ok(Striped::of(parts, stripe_bytes, geometry))
+    }
+
+    /// Stripes over all that the smallest volume has, for I/Os of any place and length.
+    pub(crate) fn whole(
+        parts: Vec<Arc<dyn Volume>>,
+        stripe_bytes: u64,
+    ) -> Result<Striped, OpenError> {
+        Ok(Striped { splits: true, ..Striped::new(parts, stripe_bytes, None)? })
     }
 
     /// All of each volume, in one stripe that is as long as the longest of them. The lane of a
@@ -72,12 +83,13 @@ impl Striped {
 
     fn of(parts: Vec<Arc<dyn Volume>>, stripe_bytes: u64, geometry: Geometry) -> Striped {
         let written = parts.iter().map(|_| Written::default()).collect();
-        Striped { parts, stripe_bytes, geometry, written }
+        Striped { parts, stripe_bytes, geometry, written, splits: false }
     }
 
-    fn around(&self, lanes: Vec<Box<dyn Lane>>) -> Box<dyn Lane> {
+    fn around(&self, lanes: Vec<Box<dyn Lane>>, pool: &Pool) -> Box<dyn Lane> {
         let written = Arc::clone(&self.written);
-        Box::new(StripedLane::new(lanes, self.stripe_bytes, self.geometry, written))
+        let pool = self.splits.then(|| pool.clone());
+        Box::new(StripedLane::new(lanes, self.stripe_bytes, self.geometry, written, pool))
     }
 }
 
@@ -103,10 +115,10 @@ impl Volume for Striped {
     fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
         let lanes: Result<Vec<_>, _> =
             self.parts.iter().map(|part| part.hinted_lane(core, hints)).collect();
-        Ok(self.around(lanes?))
+        Ok(self.around(lanes?, core.pool()))
     }
 
-    /// The part of each that is used: who goes to all of them in turn uses no less.
+    /// The part of each that is used: an owner that goes through all of them uses no less.
     fn read_in(&self, _: Range<u64>, goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
         let share = self.geometry.bytes() / self.parts.len().max(1) as u64;
         let read = self.parts.iter().map(|part| part.read_in(0..share, goes_on));
@@ -133,5 +145,7 @@ impl Volume for Striped {
 
 #[cfg(test)]
 mod flush_test;
+#[cfg(test)]
+mod split_test;
 #[cfg(test)]
 mod test;

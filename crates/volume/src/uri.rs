@@ -41,6 +41,13 @@ pub enum Uri {
         /// Where the data are.
         inner: Box<Uri>,
     },
+    /// `stripe:CHUNK(URI,URI,…)`: several volumes as one, in chunks that go to each in turn.
+    Stripe {
+        /// Bytes of a chunk: a power of two from 4096 to 1 GiB.
+        chunk_bytes: u64,
+        /// Two or more.
+        parts: Vec<Uri>,
+    },
     /// `fault:SCHEDULE(URI)`: another volume, whose I/Os meet faults.
     Fault {
         /// A schedule that comes along, or the file of one.
@@ -156,6 +163,7 @@ impl Uri {
             Uri::Iscsi(iscsi) => Some(&iscsi.address),
             Uri::Nvme(nvme) => Some(&nvme.address),
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.address(),
+            Uri::Stripe { parts, .. } => parts.iter().find_map(Uri::address),
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -166,6 +174,7 @@ impl Uri {
             Uri::Iscsi(iscsi) => Some(&iscsi.target),
             Uri::Nvme(nvme) => Some(&nvme.subsystem),
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.target(),
+            Uri::Stripe { parts, .. } => parts.iter().find_map(Uri::target),
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -210,6 +219,10 @@ impl fmt::Display for Uri {
             }
             Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
             Uri::Fault { schedule, inner } => write!(f, "fault:{schedule}({inner})")?,
+            Uri::Stripe { chunk_bytes, parts } => {
+                let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+                write!(f, "stripe:{}({})", print_size(*chunk_bytes), parts.join(","))?;
+            }
         }
         let mark = if options.is_empty() { "" } else { "?" };
         write!(f, "{mark}{}", options.join("&"))
@@ -266,6 +279,11 @@ mod test {
             ("delay:x25-m(ram:1G?fill=1)", "delay:x25-m(ram:1g?fill=1)"),
             ("delay:./a.toml(delay:x(null:1t))", "delay:./a.toml(delay:x(null:1t))"),
             ("fault:./f.toml(delay:x(ram:1G))", "fault:./f.toml(delay:x(ram:1g))"),
+            ("stripe:64K(ram:1G, delay:x(ram:1g))", "stripe:64k(ram:1g,delay:x(ram:1g))"),
+            (
+                "stripe:4k(stripe:1m(null:1g,null:1g),null:2g)",
+                "stripe:4k(stripe:1m(null:1g,null:1g),null:2g)",
+            ),
         ] {
             let uri: Uri = text.parse().unwrap();
             assert_eq!(uri.to_string(), printed, "{text}");
@@ -304,6 +322,12 @@ mod test {
             ("delay:x(tape:1g)", "unknown kind 'tape'"),
             ("fault:fail-slow", "fault:SCHEDULE(URI), as in fault:fail-slow(ram:8g)"),
             ("fault:(ram:1g)", "fault:SCHEDULE(URI)"),
+            ("stripe:64k", "stripe:CHUNK(URI,URI,…)"),
+            ("stripe:64k(ram:1g)", "two volumes at least"),
+            ("stripe:60k(ram:1g,ram:1g)", "a power of two"),
+            ("stripe:512(ram:1g,ram:1g)", "a power of two"),
+            ("stripe:64k(ram:1g,,ram:1g)", "write null:SIZE"),
+            ("stripe:64k(ram:1g,tape:1g)", "unknown kind 'tape'"),
             ("iscsi://h/iqn.2026-11.x:d/1?io_timeout=0", "io_timeout= wants 1 to 86400 seconds"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1?io_timeout=1.5", "not '1.5'"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1?reconnect", "reconnect= wants 1 to 86400"),

@@ -125,7 +125,10 @@ impl Rig {
         let way = |lane, part| -> Box<dyn Lane> {
             Box::new(Way { lane, part, world: Rc::clone(&world) })
         };
-        let ways = |lane| whole.around((0..parts as usize).map(|part| way(lane, part)).collect());
+        let ways = |lane| {
+            whole
+                .around((0..parts as usize).map(|part| way(lane, part)).collect(), &Pool::new(9, 9))
+        };
         let lanes = (0..lanes as usize).map(ways).collect();
         let (asked, acknowledged) = (BTreeMap::new(), Changes::new());
         let stripe_bytes = whole.stripe_bytes;

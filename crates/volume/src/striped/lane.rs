@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Cause, Connection, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Buf, Cause, Connection, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 
-use super::slots::{Flush, Slot, Slots};
+use super::slots::{Flush, Slot, Slots, Told};
+use super::split::{Layout, Piece, Whole};
 use super::written::Written;
 
 pub(super) struct StripedLane {
@@ -23,6 +24,10 @@ pub(super) struct StripedLane {
     refused: Vec<Done>,
     /// All lanes are to close.
     closing: bool,
+    /// Where buffers of pieces come from, if I/Os may cross from one stripe into the next.
+    pool: Option<Pool>,
+    /// Those that do.
+    wholes: Vec<Option<Whole>>,
 }
 
 /// What one of the lanes has to do.
@@ -41,6 +46,7 @@ impl StripedLane {
         stripe_bytes: u64,
         geometry: Geometry,
         written: Arc<[Written]>,
+        pool: Option<Pool>,
     ) -> StripedLane {
         // All are looked after until they are open.
         let part =
@@ -52,6 +58,8 @@ impl StripedLane {
             done: Vec::with_capacity(1024),
             refused: Vec::new(),
             closing: false,
+            pool,
+            wholes: Vec::new(),
             lanes,
             written,
             stripe_bytes,
@@ -68,6 +76,85 @@ impl StripedLane {
         let count = self.lanes.len() as u64;
         io.offset = stripe / count * self.stripe_bytes + inside;
         Ok((stripe % count) as usize)
+    }
+
+    fn layout(&self) -> Layout {
+        Layout { stripe_bytes: self.stripe_bytes, parts: self.lanes.len() as u64 }
+    }
+
+    /// Whether an I/O is to be split.
+    fn crosses(&self, io: &Io) -> bool {
+        let inside = io.offset % self.stripe_bytes;
+        self.pool.is_some() && inside + u64::from(io.len) > self.stripe_bytes
+    }
+
+    /// Begins an I/O in pieces.
+    fn split(&mut self, io: Io) {
+        let Io { tag, op, fua, len, offset, buf } = io;
+        let layout = self.layout();
+        let pieces: Vec<Piece> = layout.pieces(offset, len).collect();
+        let bufs: Option<Vec<Option<Buf>>> =
+            pieces.iter().map(|piece| self.piece_buf(op, *piece)).collect();
+        let Some(bufs) = bufs else {
+            // The system has no memory.
+            let result = Err(Fault::Aborted);
+            return self.refused.push(Done { tag, result, cause: Cause::NONE, buf });
+        };
+        let changes = matches!(op, Op::Write | Op::Trim | Op::WriteZeroes);
+        let whole = self.enter_whole(Whole {
+            tag,
+            op,
+            offset,
+            len,
+            buf,
+            left: pieces.len() as u32,
+            told: Told::GOOD,
+        });
+        for (piece, mut buf) in pieces.into_iter().zip(bufs) {
+            let owners = self.wholes[whole as usize].as_ref().and_then(|whole| whole.buf.as_ref());
+            if let (Op::Write, Some(to), Some(from)) = (op, &mut buf, owners) {
+                layout.gather(offset, len, piece, from, to);
+            }
+            let slot = Slot::Piece { whole, changes, durable: op == Op::Write && fua };
+            self.parts[piece.part].changes += u32::from(changes);
+            let (offset, len) = (piece.offset, piece.len as u32);
+            self.give(piece.part, Io { tag, op, fua, len, offset, buf }, slot);
+        }
+    }
+
+    /// A buffer for a piece, if it moves data; `None` if there is no memory.
+    fn piece_buf(&self, op: Op, piece: Piece) -> Option<Option<Buf>> {
+        if !matches!(op, Op::Read | Op::Write) {
+            return Some(None);
+        }
+        let pool = self.pool.as_ref()?;
+        pool.take_beyond(piece.len as usize).map(Some)
+    }
+
+    fn enter_whole(&mut self, whole: Whole) -> u32 {
+        let free = self.wholes.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.wholes.push(None);
+            self.wholes.len() - 1
+        });
+        self.wholes[index] = Some(whole);
+        index as u32
+    }
+
+    /// Takes the answer of a piece; the answer of the whole, if it was the last.
+    fn piece_answered(&mut self, part: usize, number: u32, one: Done) -> Option<Done> {
+        let layout = self.layout();
+        let place = &mut self.wholes[number as usize];
+        let whole = place.as_mut().expect("a piece has its whole");
+        whole.answered(layout, part, (one.result, one.cause), one.buf.as_ref());
+        if let (Some(buf), Some(pool)) = (one.buf, &self.pool) {
+            pool.give(buf);
+        }
+        if whole.left > 0 {
+            return None;
+        }
+        let Whole { tag, buf, told: Told { result, cause }, .. } = place.take()?;
+        Some(Done { tag, result, cause, buf })
     }
 
     fn look_after(&mut self, index: usize) {
@@ -95,7 +182,7 @@ impl StripedLane {
     }
 
     fn flush(&mut self, io: &Io) {
-        let flush = Flush { tag: io.tag, left: 0, result: Ok(()), cause: Cause::NONE };
+        let flush = Flush { tag: io.tag, left: 0, told: Told::GOOD };
         let whole = self.slots.enter(Slot::Flush(flush));
         let mut left = 0;
         for index in 0..self.lanes.len() {
@@ -139,11 +226,20 @@ impl StripedLane {
                 }
                 let flush = self.slots.flush(whole);
                 flush.answered(one.result, one.cause);
-                let Flush { tag, left, result, cause } = *flush;
+                let Flush { tag, left, told: Told { result, cause } } = *flush;
                 (left == 0).then(|| {
                     self.slots.leave(Tag(whole.into()));
                     Done { tag, result, cause, buf: None }
                 })
+            }
+            Slot::Piece { whole, changes, durable } => {
+                if changes {
+                    self.parts[index].changes.lower(1);
+                    if !durable || one.result.is_err() {
+                        self.written[index].write_done();
+                    }
+                }
+                self.piece_answered(index, whole, one)
             }
             Slot::Flush(_) => unreachable!("no part knows a flush of the whole"),
         }
@@ -161,7 +257,12 @@ impl Lane for StripedLane {
                 self.flush(&io);
                 continue;
             }
-            match self.geometry.check(&io).and_then(|()| self.place(&mut io)) {
+            let checked = self.geometry.check(&io);
+            if checked.is_ok() && self.crosses(&io) {
+                self.split(io);
+                continue;
+            }
+            match checked.and_then(|()| self.place(&mut io)) {
                 Ok(index) => self.begin(index, io),
                 Err(fault) => {
                     self.refused.push(Done {

@@ -13,6 +13,9 @@ pub(super) enum Slot {
     Flush(Flush),
     /// Its share on one part: the slot of the whole, and the flush's number on that part.
     Share { whole: u32, number: u64 },
+    /// A piece of an I/O on one part: the number of the whole, and whether it changes the part, and
+    /// is durable as soon as it is done.
+    Piece { whole: u32, changes: bool, durable: bool },
 }
 
 /// A flush of the whole.
@@ -21,15 +24,23 @@ pub(super) struct Flush {
     pub(super) tag: Tag,
     /// On how many parts it is under way.
     pub(super) left: u32,
+    pub(super) told: Told,
+}
+
+/// What the owner of an I/O on several parts is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
     pub(super) result: Result<(), Fault>,
     pub(super) cause: Cause,
 }
 
-impl Flush {
+impl Told {
+    /// Nothing has failed.
+    pub(super) const GOOD: Told = Told { result: Ok(()), cause: Cause::NONE };
+
     /// One part has answered. Of several faults the first is told; but one that may be gone on
     /// another connection gives way to one that stays, or whoever tries again loses the latter.
-    pub(super) fn answered(&mut self, result: Result<(), Fault>, cause: Cause) {
-        self.left.lower(1);
+    pub(super) fn take(&mut self, result: Result<(), Fault>, cause: Cause) {
         let tells = match (self.result, result) {
             (_, Ok(())) => false,
             (Ok(()), Err(_)) => true,
@@ -38,6 +49,14 @@ impl Flush {
         if tells {
             (self.result, self.cause) = (result, cause);
         }
+    }
+}
+
+impl Flush {
+    /// One part has answered.
+    pub(super) fn answered(&mut self, result: Result<(), Fault>, cause: Cause) {
+        self.left.lower(1);
+        self.told.take(result, cause);
     }
 }
 
@@ -88,11 +107,11 @@ mod test {
         let (gone, other) = (Err(Fault::Unanswered), Err(Fault::Unsupported));
         let told = |answers: &[Result<(), Fault>]| {
             let left = answers.len() as u32;
-            let mut flush = Flush { tag: Tag(0), left, result: Ok(()), cause: Cause::NONE };
+            let mut flush = Flush { tag: Tag(0), left, told: Told::GOOD };
             for (number, answer) in (1..).zip(answers) {
                 flush.answered(*answer, Cause(number));
             }
-            (flush.left, flush.result, flush.cause.0)
+            (flush.left, flush.told.result, flush.told.cause.0)
         };
         assert_eq!(told(&[Ok(()), Ok(())]), (0, Ok(()), 0));
         assert_eq!(told(&[Ok(()), bad, Ok(()), other]), (0, bad, 2));
@@ -103,7 +122,7 @@ mod test {
     #[test]
     #[should_panic(expected = "answered twice")]
     fn nobody_answers_twice() {
-        let mut flush = Flush { tag: Tag(0), left: 0, result: Ok(()), cause: Cause::NONE };
+        let mut flush = Flush { tag: Tag(0), left: 0, told: Told::GOOD };
         flush.answered(Ok(()), Cause::NONE);
     }
 }

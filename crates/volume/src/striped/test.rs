@@ -40,7 +40,9 @@ fn striped(stripe_bytes: u64, share_bytes: Option<u64>) -> Result<Striped, OpenE
 
 fn lane(last: Option<Fault>) -> Box<dyn Lane> {
     let notes = |fault| -> Box<dyn Lane> { Box::new(Notes(vec![], vec![], fault)) };
-    striped(1024, Some(4096)).unwrap().around(vec![notes(None), notes(None), notes(last)])
+    striped(1024, Some(4096))
+        .unwrap()
+        .around(vec![notes(None), notes(None), notes(last)], &Pool::new(9, 9))
 }
 
 fn go(lane: &mut dyn Lane, ios: &[(Op, u64, u32)]) -> Vec<Result<(), Fault>> {
@@ -78,7 +80,7 @@ fn volumes_stand_one_behind_the_other() {
     let joined = Striped::joined(vec![part(8192, 4096), part(512, 512)]).unwrap();
     assert_eq!((joined.geometry.bytes(), joined.geometry.block_bytes), (16384, 512));
     let notes = || -> Box<dyn Lane> { Box::new(Notes(vec![], vec![], None)) };
-    let mut lane = joined.around(vec![notes(), notes()]);
+    let mut lane = joined.around(vec![notes(), notes()], &Pool::new(9, 9));
     let reads = [(Op::Read, 4096, 4096), (Op::Read, 8192, 512), (Op::Write, 512, 512)];
     assert_eq!(go(&mut *lane, &reads), [Ok(()); 3]);
     assert_eq!(lane.words_of(Cause(0)).unwrap(), "[(Read, 4096), (Write, 512)]");
@@ -143,7 +145,9 @@ impl Lane for Held {
 fn a_write_that_a_flush_overtook_is_flushed_by_the_next() {
     let held = || -> Box<dyn Lane> { Box::new(Held(vec![], vec![], vec![])) };
     for op in [Op::Write, Op::Trim, Op::WriteZeroes] {
-        let mut lane = striped(1024, Some(4096)).unwrap().around(vec![held(), held(), held()]);
+        let mut lane = striped(1024, Some(4096))
+            .unwrap()
+            .around(vec![held(), held(), held()], &Pool::new(9, 9));
         assert_eq!(go(&mut *lane, &[(op, 0, 512), (Op::Flush, 0, 0)]), [Ok(())]);
         assert_eq!(go(&mut *lane, &[]), [Ok(())], "now it is acknowledged");
         assert_eq!(go(&mut *lane, &[(Op::Flush, 0, 0)]), [Ok(())]);
@@ -157,7 +161,8 @@ fn a_flush_covers_what_another_lane_wrote() {
     let whole = striped(1024, Some(4096)).unwrap();
     let notes = || -> Box<dyn Lane> { Box::new(Notes(vec![], vec![], None)) };
     let lanes = || vec![notes(), notes(), notes()];
-    let (mut one, mut other) = (whole.around(lanes()), whole.around(lanes()));
+    let (mut one, mut other) =
+        (whole.around(lanes(), &Pool::new(9, 9)), whole.around(lanes(), &Pool::new(9, 9)));
     assert_eq!(go(&mut *one, &[(Op::Write, 0, 512)]), [Ok(())]);
     assert_eq!(go(&mut *one, &[(Op::Write, 1024, 512)]), [Ok(())]);
     assert_eq!(go(&mut *other, &[(Op::Flush, 0, 0)]), [Ok(())]);
@@ -194,7 +199,8 @@ impl Lane for Slow {
 #[test]
 fn all_are_looked_after_until_they_are_open_and_closed() {
     let slow = |polls| -> Box<dyn Lane> { Box::new(Slow(polls, 2)) };
-    let mut lane = striped(1024, None).unwrap().around(vec![slow(1), slow(3), slow(2)]);
+    let mut lane =
+        striped(1024, None).unwrap().around(vec![slow(1), slow(3), slow(2)], &Pool::new(9, 9));
     for _ in 0..3 {
         assert_eq!((lane.is_open(), lane.wake()), (false, Some(Nanos(7))));
         assert_eq!(go(&mut *lane, &[]), []);

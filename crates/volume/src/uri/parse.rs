@@ -5,7 +5,8 @@ use block::parse_size;
 use super::{FileUri, IscsiUri, NvmeUri, Session, Uri};
 
 const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN, \
-                     nvme+tcp://HOST[:PORT]/NQN/NSID, delay:PROFILE(URI) or fault:SCHEDULE(URI)";
+                     nvme+tcp://HOST[:PORT]/NQN/NSID, delay:PROFILE(URI), \
+                     fault:SCHEDULE(URI) or stripe:CHUNK(URI,URI,…)";
 /// Volumes within volumes.
 const NESTED_MAX: usize = 8;
 /// The value of an option that has none.
@@ -52,6 +53,7 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
             let (schedule, inner) = around(rest, nested, "fault:SCHEDULE(URI)", example)?;
             Ok(Uri::Fault { schedule, inner })
         }
+        "stripe" => parse_stripe(rest, nested),
         _ => Err(format!("unknown kind '{kind}'; {KINDS}")),
     }
 }
@@ -73,6 +75,52 @@ fn around(
         return Err(format!("more than {NESTED_MAX} volumes within each other"));
     }
     Ok((name.to_owned(), Box::new(parse(inner, nested + 1)?)))
+}
+
+/// Smallest and largest chunk.
+const CHUNKS: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
+/// Most volumes side by side.
+const PARTS_MAX: usize = 4096;
+
+fn parse_stripe(rest: &str, nested: usize) -> Result<Uri, String> {
+    let shape = "write stripe:CHUNK(URI,URI,…), as in stripe:64k(ram:8g,ram:8g)";
+    let (chunk, parts) = rest.split_once('(').ok_or(shape)?;
+    let parts = parts.strip_suffix(')').ok_or(shape)?;
+    let chunk_bytes = parse_size(chunk).map_err(|error| error.to_string())?;
+    if !chunk_bytes.is_power_of_two() || !CHUNKS.contains(&chunk_bytes) {
+        return Err(format!("a chunk of {chunk}: a power of two from 4k to 1g"));
+    }
+    if nested >= NESTED_MAX {
+        return Err(format!("more than {NESTED_MAX} volumes within each other"));
+    }
+    let parts = list(parts);
+    if parts.len() > PARTS_MAX {
+        return Err(format!("a stripe of more than {PARTS_MAX} volumes"));
+    }
+    let parts: Result<Vec<Uri>, String> =
+        parts.into_iter().map(|part| parse(part.trim(), nested + 1)).collect();
+    match parts? {
+        parts if parts.len() < 2 => Err("a stripe wants two volumes at least".to_owned()),
+        parts => Ok(Uri::Stripe { chunk_bytes, parts }),
+    }
+}
+
+/// What commas part that are in no brackets.
+fn list(text: &str) -> Vec<&str> {
+    let (mut found, mut deep, mut begin) = (Vec::new(), 0_i32, 0);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => deep += 1,
+            ')' => deep -= 1,
+            ',' if deep == 0 => {
+                found.push(&text[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&text[begin..]);
+    found
 }
 
 fn parse_file(rest: &str) -> Result<Uri, String> {
