@@ -133,7 +133,8 @@ mod test {
                     prop_assert_eq!(piece.offset + run.in_piece as u64, expected);
                     expected += run.len as u64;
                     for byte in 0..run.len {
-                        let place = (piece.part as u64, (piece.offset as usize + run.in_piece + byte) as u64);
+                        let on_part = piece.offset + (run.in_piece + byte) as u64;
+                        let place = (piece.part as u64, on_part);
                         prop_assert!(places[run.in_whole + byte].replace(place).is_none());
                     }
                 }
