@@ -31,8 +31,8 @@ pub use crate::kind::Kind;
 pub use crate::record::{Moment, Record};
 pub use crate::run::{
     Connections, Cpu, DeviceUse, Direction, Host, Job, KernelThread, MissedDemand, Origin,
-    PacedTotals, Placement, Processor, RunResult, SCHEMA_VERSION, SearchedDepth, Second, Tool,
-    Totals, WorkerResult,
+    PacedTotals, Placement, Processor, Ramp, RunResult, SCHEMA_VERSION, SearchedDepth, Second,
+    Tool, Totals, WorkerResult,
 };
 pub use crate::spread::Spread;
 pub use crate::verdict::{Check, Class, Verdict};

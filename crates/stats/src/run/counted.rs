@@ -31,6 +31,26 @@ impl From<Connection> for Connections {
     }
 }
 
+/// What went wrong before the measured window. It is in no rate and no latency, yet a reader who saw
+/// it go by looks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ramp {
+    /// I/Os that ended in a fault.
+    pub errors: u64,
+    /// Connections that were lost.
+    pub connections_lost: u64,
+    /// Connections that were made again.
+    pub reconnects: u64,
+}
+
+impl Ramp {
+    /// Whether nothing went wrong.
+    pub fn is_quiet(&self) -> bool {
+        *self == Ramp::default()
+    }
+}
+
 /// Everything together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
@@ -58,6 +78,9 @@ pub struct Totals {
     /// Connections lost and made again.
     #[serde(flatten)]
     pub connections: Connections,
+    /// What went wrong before the measured window.
+    #[serde(default, skip_serializing_if = "Ramp::is_quiet")]
+    pub ramp: Ramp,
     /// Of an open loop, whose latencies count from the planned starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paced: Option<PacedTotals>,
