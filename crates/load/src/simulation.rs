@@ -198,6 +198,7 @@ impl Run<'_> {
                 connections_lost: 0,
                 reconnects: 0,
                 outstanding: second.mean_outstanding,
+                oldest_ns: second.oldest_ns,
                 history: self.collected.history(),
             };
             if live.update(&snapshot) == Action::Stop {

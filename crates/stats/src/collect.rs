@@ -188,6 +188,7 @@ pub(crate) fn totals(all: &Interval) -> Totals {
         write: direction(&all.write, seconds),
         other: direction(&all.other, seconds),
         latency_ns: all.latencies().summary(),
+        waiting: all.waiting,
         connections: all.connection.into(),
         ramp: Ramp::default(),
         paced: all.paced.as_ref().map(|paced| PacedTotals {
@@ -230,6 +231,7 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
         bytes_per_second: done.bytes_per_second(),
         mean_outstanding: done.mean_outstanding(),
         latency_ns: done.latencies().summary(),
+        waiting: done.waiting,
         read: direction(&done.read, seconds),
         write: direction(&done.write, seconds),
         other: direction(&done.other, seconds),

@@ -6,7 +6,7 @@ use block::{Connection, Nanos, Op};
 
 use crate::failures::{Failed, Failures};
 use crate::histogram::Latencies;
-use crate::run::SearchedDepth;
+use crate::run::{SearchedDepth, Waiting};
 
 /// I/Os of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,6 +101,8 @@ pub struct Interval {
     pub displaced: u64,
     /// Which I/Os ended in a fault, and why.
     pub failures: Failures,
+    /// I/Os that had no answer when the worker ended. They are in the latencies with their age.
+    pub waiting: Waiting,
     /// What became of the connection; of several workers in all.
     pub connection: Connection,
     /// The depth at its end, where it is searched; of several workers the latest.
@@ -128,6 +130,7 @@ impl Interval {
             paced: None,
             displaced: 0,
             failures: Failures::default(),
+            waiting: Waiting::default(),
             connection: Connection::default(),
             searched: None,
         }
@@ -185,6 +188,7 @@ impl Interval {
         self.unsettled_ns += other.unsettled_ns;
         self.displaced += other.displaced;
         self.failures.merge(&other.failures);
+        self.waiting.add(other.waiting);
         self.connection += other.connection;
         self.searched = other.searched.or(self.searched);
         if let Some(theirs) = &other.paced {
@@ -211,6 +215,7 @@ impl Interval {
         (self.outstanding_ns, self.unsettled_ns) = (0, 0);
         self.displaced = 0;
         self.failures.clear();
+        self.waiting = Waiting::default();
         self.connection = Connection::default();
         self.searched = None;
         if let Some(paced) = &mut self.paced {

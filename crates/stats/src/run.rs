@@ -16,7 +16,7 @@ use crate::verdict::{self, Ceiling, Check, Class};
 pub use self::cost::{Cpu, DeviceUse, KernelThread, Processor};
 pub use self::counted::{
     Connections, Direction, MissedDemand, PacedTotals, Ramp, SearchedDepth, Second, Totals,
-    WorkerResult,
+    Waiting, WorkerResult,
 };
 pub use self::host::{Host, Placement};
 

@@ -251,6 +251,7 @@ impl Row {
             p99_ns,
             p99_9_ns,
             max_ns: self.max_ns,
+            oldest_ns: None,
         }
     }
 }

@@ -246,6 +246,7 @@ impl<'a> Run<'a> {
                 connections_lost: self.connections_lost,
                 reconnects: self.reconnects,
                 outstanding: second.mean_outstanding,
+                oldest_ns: second.oldest_ns,
                 history: self.collected.history(),
             };
             if live.update(&snapshot) == Action::Stop {

@@ -51,6 +51,34 @@ impl Ramp {
     }
 }
 
+/// I/Os that had no answer when the result was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    /// How many. They count in the latencies with the age that they had reached.
+    pub ios: u64,
+    /// Age of the oldest in nanoseconds.
+    pub oldest_ns: u64,
+}
+
+impl Waiting {
+    /// Whether everything was answered.
+    pub fn is_none(&self) -> bool {
+        self.ios == 0
+    }
+
+    /// Counts one more of this age.
+    pub fn note(&mut self, age_ns: u64) {
+        self.add(Waiting { ios: 1, oldest_ns: age_ns });
+    }
+
+    /// Counts those of `other`, too.
+    pub fn add(&mut self, other: Waiting) {
+        self.ios += other.ios;
+        self.oldest_ns = self.oldest_ns.max(other.oldest_ns);
+    }
+}
+
 /// Everything together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
@@ -75,6 +103,9 @@ pub struct Totals {
     pub other: Direction,
     /// Latencies of all directions in nanoseconds.
     pub latency_ns: Latency,
+    /// I/Os that had no answer at the end.
+    #[serde(default, skip_serializing_if = "Waiting::is_none")]
+    pub waiting: Waiting,
     /// Connections lost and made again.
     #[serde(flatten)]
     pub connections: Connections,
@@ -145,6 +176,9 @@ pub struct WorkerResult {
     pub mean_outstanding: f64,
     /// Latencies in nanoseconds, exact mean among them.
     pub latency_ns: Latency,
+    /// I/Os that had no answer at the end.
+    #[serde(default, skip_serializing_if = "Waiting::is_none")]
+    pub waiting: Waiting,
     /// Reads.
     #[serde(default)]
     pub read: Direction,
@@ -233,7 +267,11 @@ pub struct Second {
     /// 99.9 % took no longer, in nanoseconds.
     #[serde(default)]
     pub p99_9_ns: Option<u64>,
-    /// The longest, in nanoseconds.
+    /// The longest, in nanoseconds: of those that were done, or the age of one that still had no
+    /// answer when the second ended.
     #[serde(default)]
     pub max_ns: Option<u64>,
+    /// Age of the oldest I/O that had no answer when the second ended, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_ns: Option<u64>,
 }
