@@ -11,6 +11,7 @@ pub mod chart;
 pub mod compare;
 mod connections;
 mod digits;
+mod ended;
 pub mod failures;
 mod figure;
 pub mod fio;
@@ -25,6 +26,8 @@ pub mod line;
 mod live;
 pub mod page;
 pub mod pages;
+mod part;
+pub mod reason;
 pub mod records;
 #[cfg(test)]
 mod sample;

@@ -17,8 +17,14 @@ const WEIGHT: [&str; 23] = [
 
 /// The check that says most against a result; of a number that passed all of them, none.
 pub(crate) fn worst(checks: &[Check]) -> Option<&Check> {
-    let against = checks.iter().filter(|check| check.verdict != Verdict::Pass);
-    against.min_by_key(|check| (severity(check.verdict), weight(&check.code)))
+    in_order(checks).into_iter().next().filter(|check| check.verdict != Verdict::Pass)
+}
+
+/// All checks, those first that say most against a result.
+pub(crate) fn in_order(checks: &[Check]) -> Vec<&Check> {
+    let mut all: Vec<&Check> = checks.iter().collect();
+    all.sort_by_key(|check| (severity(check.verdict), weight(&check.code)));
+    all
 }
 
 /// The same of bare verdicts, each with the number of its check.
@@ -82,7 +88,9 @@ pub(crate) fn words(check: &Check) -> String {
         ("H01", Verdict::Warn) if says("goes through the page cache") => "through the page cache",
         ("H01", Verdict::Warn) => "memory below the file",
         ("H02", Verdict::Warn) if says("stores nothing") => "nothing is stored",
-        ("H15", Verdict::Warn | Verdict::Fail) if says("stopped") => "the run was stopped meanwhile",
+        ("H15", Verdict::Warn | Verdict::Fail) if says("stopped") => {
+            "the run was stopped meanwhile"
+        }
         ("H19", Verdict::Warn | Verdict::Fail) if says("loopback") => "loopback, no wire",
         ("H20", Verdict::Unknown | Verdict::Warn) if says("one run") => "measured once",
         ("H21", Verdict::Warn | Verdict::Fail) if says("answer") => "I/Os without an answer",
