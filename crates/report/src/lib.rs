@@ -15,6 +15,8 @@ mod ended;
 pub mod failures;
 mod figure;
 pub mod fio;
+#[cfg(test)]
+mod generated;
 mod group;
 pub mod hlog;
 pub mod iometer;
@@ -33,6 +35,7 @@ pub mod records;
 mod sample;
 mod screen;
 mod silent;
+pub mod sound;
 mod style;
 pub mod sweep;
 pub mod targets;
