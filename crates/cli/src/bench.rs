@@ -265,10 +265,11 @@ pub fn one(
         .ceiling
         .then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone(), scribe: None }));
     let mut result = ready.run(&mut live)?;
-    drop(live);
     if let Some((spec, engine)) = again {
         ceiling::judge(&mut result, &spec, &engine);
     }
+    live.finished(&result);
+    drop(live);
     show::finish(&mut result, &folder, drive, color, &name, print)?;
     Ok(result)
 }

@@ -155,10 +155,14 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
     let mut result = read_own(path)?;
     let name = path.display();
     if let Some(why) = report::sound::doubt(&result) {
+        let job = path.with_file_name("job.toml");
+        let again = match job.is_file() {
+            true => format!(": drumfire run {}", job.display()),
+            false => String::new(),
+        };
         let why = format!(
             "{name}: {why}: the file was changed since it was made. Use the one that the run wrote, \
-             or measure again: drumfire run {}",
-            path.with_file_name("job.toml").display()
+             or measure again{again}"
         );
         return Err(UsageError(why).into());
     }

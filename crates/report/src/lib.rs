@@ -16,6 +16,8 @@ pub mod failures;
 mod figure;
 pub mod fio;
 #[cfg(test)]
+mod forms;
+#[cfg(test)]
 mod generated;
 mod group;
 pub mod hlog;

@@ -86,7 +86,7 @@ fn latencies(result: &RunResult) -> Section {
     };
     let directions =
         [("reads", &totals.read), ("writes", &totals.write), ("others", &totals.other)];
-    let used = directions.into_iter().filter(|(_, direction)| direction.ios > 0);
+    let used = directions.into_iter().filter(|(_, of)| of.ios > 0 || of.latency_ns.samples > 0);
     let mut rows = vec![row("all", totals.iops, &totals.latency_ns)];
     rows.extend(used.map(|(name, of)| row(name, of.iops, &of.latency_ns)));
     let table = Table { head: LATENCY.to_vec(), rows };

@@ -3,6 +3,8 @@
 //! A hurried reader sees a number, its class, and this. It is chosen by what checks came to, fail
 //! before warn before unknown, and among those by how much each takes from the number.
 
+use std::collections::BTreeMap;
+
 use stats::{Check, Class, Origin, RunResult, Verdict};
 
 use crate::figure;
@@ -79,6 +81,20 @@ fn why(result: &RunResult) -> Option<String> {
     // That a model was not measured says its origin.
     let says = result.class == Class::Indicative && result.origin != Origin::Simulated;
     (says && !missing.is_empty()).then(|| format!("not checked: {}", missing.join(", ")))
+}
+
+/// What each check came to, by its number.
+pub(crate) fn verdicts(result: &RunResult) -> BTreeMap<&str, &'static str> {
+    let checks = result.checks.iter();
+    checks.map(|check| (check.code.as_str(), check.verdict.word())).collect()
+}
+
+/// Checks that did not pass, the worst first: `H02 fail, H19 warn`.
+pub(crate) fn held_against(result: &RunResult) -> String {
+    let against = in_order(&result.checks).into_iter();
+    let against = against.filter(|check| check.verdict != Verdict::Pass);
+    let words = against.map(|check| format!("{} {}", check.code, check.verdict.word()));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// What a check came to, in a few words. Its evidence says the rest.

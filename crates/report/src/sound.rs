@@ -214,8 +214,8 @@ mod test {
 
     #[test]
     fn results_that_were_made_are_believed() {
-        for seed in 0..100 {
-            assert_eq!(doubt(&generated::result(seed)), None, "seed {seed}");
+        for (seed, result) in generated::hundred().iter().enumerate() {
+            assert_eq!(doubt(result), None, "seed {seed}");
         }
         assert_eq!(doubt(&RunResult::default()), None);
     }
@@ -257,14 +257,14 @@ mod test {
     fn every_figure_that_is_changed_by_hand_is_found() {
         for (number, (lie, word)) in LIES.iter().enumerate() {
             let mut caught = 0;
-            for seed in 0..20 {
+            for seed in 0..6 {
                 let mut result = generated::small(seed);
                 assert_eq!(doubt(&result), None);
                 lie(&mut result);
                 let why = doubt(&result).unwrap_or_else(|| panic!("lie {number}, seed {seed}"));
                 caught += usize::from(why.contains(word));
             }
-            assert!(caught > 10, "lie {number} is called something else than '{word}'");
+            assert!(caught > 3, "lie {number} is called something else than '{word}'");
         }
     }
 

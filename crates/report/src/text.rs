@@ -70,7 +70,8 @@ fn write_latencies(result: &RunResult, paint: Paint, out: &mut impl Write) -> io
     let totals = &result.totals;
     let directions =
         [("reads", &totals.read), ("writes", &totals.write), ("others", &totals.other)];
-    let used: Vec<_> = directions.into_iter().filter(|(_, d)| d.ios > 0).collect();
+    let used: Vec<_> =
+        directions.into_iter().filter(|(_, d)| d.ios > 0 || d.latency_ns.samples > 0).collect();
     writeln!(out, "{:LABEL$}{}", "all", latency_cells(&totals.latency_ns))?;
     // One direction alone is the same line again.
     for (name, direction) in used.iter().filter(|_| used.len() > 1) {
