@@ -3,6 +3,9 @@
 //! The runner owns one collector. Each second it hands over every worker's interval and closes
 //! the second; at the end it asks for the parts of the result.
 
+mod judged;
+mod tracks;
+
 use std::collections::VecDeque;
 
 use crate::buckets::{Buckets, Histograms, Span};
@@ -14,6 +17,8 @@ use crate::run::{Direction, PacedTotals, Second, Totals, WorkerResult};
 use crate::timeline::Timeline;
 use crate::verdict::{self, Flow};
 
+use self::tracks::Tracks;
+
 /// Who a worker is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerName {
@@ -23,6 +28,9 @@ pub struct WorkerName {
     pub volume: String,
     /// Target that serves it; empty for local storage.
     pub target: String,
+    /// Workers of the same number do the same, all the time, so that they are held against each
+    /// other; `None` for one whose own plan may give it nothing to do.
+    pub group: Option<u32>,
 }
 
 /// Merges intervals: per worker over time, and per second over workers.
@@ -35,9 +43,14 @@ pub struct Collector {
     second: Interval,
     whole: Interval,
     timeline: Timeline,
+    tracks: Tracks,
+    /// I/Os that failed before the measured window.
+    ramp_errors: u64,
     /// Where the last second ended, and what no second accounts for, in seconds.
     ended_s: f64,
     stopped_s: f64,
+    /// What the collecting thread was kept from by more than others, in seconds.
+    stood_still_s: f64,
     history: VecDeque<f64>,
 }
 
@@ -47,12 +60,15 @@ impl Collector {
         Collector {
             workers: names.iter().map(|_| Interval::new()).collect(),
             rates: vec![0.0; names.len()],
+            tracks: Tracks::new(names.len()),
             names,
             second: Interval::new(),
             whole: Interval::new(),
             timeline: Timeline::default(),
+            ramp_errors: 0,
             ended_s: 0.0,
             stopped_s: 0.0,
+            stood_still_s: 0.0,
             history: VecDeque::with_capacity(HISTORY_SECONDS),
         }
     }
@@ -62,6 +78,7 @@ impl Collector {
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
         self.rates[worker] = interval.iops();
+        self.tracks.add(worker, interval);
         self.second.merge(interval);
     }
 
@@ -76,6 +93,7 @@ impl Collector {
     pub fn end_second(&mut self, t_s: f64) -> (Second, Latency) {
         let latencies = self.second.latencies();
         let row = self.timeline.add(t_s, &self.second, &latencies);
+        self.tracks.end_second(t_s);
         self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
         if self.history.len() == HISTORY_SECONDS {
             self.history.pop_front();
@@ -91,14 +109,22 @@ impl Collector {
         self.history.iter().copied().collect()
     }
 
-    /// Forgets everything but the history: the ramp is over and the measured window begins.
+    /// Forgets everything but the history, and how many I/Os failed: the ramp is over and the
+    /// measured window begins.
     pub fn restart(&mut self) {
+        self.ramp_errors += self.whole.errors() + self.second.errors();
+        self.tracks = Tracks::new(self.names.len());
         self.workers.iter_mut().for_each(Interval::clear);
         self.rates.fill(0.0);
         self.second.clear();
         self.whole.clear();
         self.timeline = Timeline::default();
-        (self.ended_s, self.stopped_s) = (0.0, 0.0);
+        (self.ended_s, self.stopped_s, self.stood_still_s) = (0.0, 0.0, 0.0);
+    }
+
+    /// The whole process, or its host, stood still for so many seconds of the window.
+    pub fn note_standstill(&mut self, seconds: f64) {
+        self.stood_still_s += seconds;
     }
 
     /// I/Os per second of each target, or of each volume without one, by the latest intervals.
@@ -124,9 +150,10 @@ impl Collector {
         self.timeline.rows()
     }
 
-    /// What of the window no second accounts for, because it lasted too long, in seconds.
+    /// For how long nothing ran in the window, in seconds: what no second accounts for because it
+    /// lasted too long, or all standstills that were noted, where that is more.
     pub fn stopped_s(&self) -> f64 {
-        self.stopped_s
+        self.stopped_s.max(self.stood_still_s)
     }
 
     /// The histograms of all closed seconds.
@@ -141,12 +168,13 @@ impl Collector {
 
     /// The sums of all closed seconds.
     pub fn totals(&self) -> Totals {
-        totals(&self.whole)
+        Totals { ramp_errors: self.ramp_errors, ..totals(&self.whole) }
     }
 
     /// One row for each worker.
     pub fn workers(&self) -> Vec<WorkerResult> {
-        self.names.iter().zip(&self.workers).map(|(name, done)| worker(name, done)).collect()
+        let each = self.names.iter().zip(&self.workers).zip(self.tracks.idle_seconds());
+        each.map(|((name, done), idle)| worker(name, done, *idle)).collect()
     }
 
     /// Which I/Os failed, the earliest first, and how many more there are that are only counted.
@@ -180,6 +208,7 @@ pub(crate) fn totals(all: &Interval) -> Totals {
         other: direction(&all.other, seconds),
         latency_ns: all.latencies().summary(),
         waiting: all.waiting,
+        ramp_errors: 0,
         connections: all.connection.into(),
         paced: all.paced.as_ref().map(|paced| PacedTotals {
             service_ns: paced.service.summary(),
@@ -208,7 +237,7 @@ fn histograms(done: &Interval) -> Histograms {
     }
 }
 
-fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
+fn worker(name: &WorkerName, done: &Interval, idle_seconds: u32) -> WorkerResult {
     let seconds = done.seconds();
     WorkerResult {
         name: name.name.clone(),
@@ -222,6 +251,7 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
         mean_outstanding: done.mean_outstanding(),
         latency_ns: done.latencies().summary(),
         waiting: done.waiting,
+        idle_seconds,
         read: direction(&done.read, seconds),
         write: direction(&done.write, seconds),
         other: direction(&done.other, seconds),
@@ -255,7 +285,7 @@ mod test {
             name: name.into(),
             volume: format!("ram:1m of {name}"),
             target: target.into(),
-            // Those of target 1 are one job.
+            group: Some(0),
         };
         Collector::new(vec![name("a", "t1"), name("b", "t2"), name("c", "t1"), name("d", "")])
     }

@@ -86,12 +86,23 @@ pub struct Totals {
     /// I/Os that had no answer at the end.
     #[serde(default, skip_serializing_if = "Waiting::is_none")]
     pub waiting: Waiting,
+    /// I/Os that ended in a fault before the measured window: in no other number here.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ramp_errors: u64,
     /// Connections lost and made again.
     #[serde(flatten)]
     pub connections: Connections,
     /// Of an open loop, whose latencies count from the planned starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paced: Option<PacedTotals>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What an open loop knows beside its response times.
@@ -156,6 +167,9 @@ pub struct WorkerResult {
     /// I/Os that had no answer at the end.
     #[serde(default, skip_serializing_if = "Waiting::is_none")]
     pub waiting: Waiting,
+    /// Whole seconds of the window in which it finished no I/O while another worker did.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub idle_seconds: u32,
     /// Reads.
     #[serde(default)]
     pub read: Direction,
