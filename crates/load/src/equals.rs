@@ -13,27 +13,25 @@ const LONG_PAUSE_US: u64 = 20_000;
 /// The workers of a run by their names, with what they have in common.
 pub(crate) fn names(spec: &RunSpec) -> Vec<WorkerName> {
     let mut kinds: Vec<&Workload> = Vec::new();
-    let mut name = |worker: &WorkerSpec| {
-        let group = same_all_the_time(worker, spec).then_some(&*worker.workload);
-        let group = group.map(|workload| {
+    let mut names = Vec::with_capacity(spec.workers.len());
+    for worker in &spec.workers {
+        let workload = &*worker.workload;
+        let group = same_all_the_time(worker, spec).then(|| {
             // As a rule all workers of a group of the job share one.
-            let known = kinds.iter().rposition(|kind| {
-                std::ptr::eq(*kind, workload) || *kind == workload
-            });
-            known.unwrap_or_else(|| {
+            let alike = |kind: &&Workload| std::ptr::eq(*kind, workload) || *kind == workload;
+            kinds.iter().rposition(|kind| alike(kind)).unwrap_or_else(|| {
                 kinds.push(workload);
                 kinds.len() - 1
-            }) as u32
+            })
         });
-        WorkerName {
+        names.push(WorkerName {
             name: worker.name.clone(),
             volume: worker.uri.clone(),
             target: worker.target.clone(),
-            group,
-        }
-    };
-    // The references end with the loop: what is returned owns all.
-    spec.workers.iter().map(&mut name).collect()
+            group: group.map(|group| group as u32),
+        });
+    }
+    names
 }
 
 /// Whether a worker does the same from the first to the last second, as fast as it goes or by a

@@ -155,7 +155,7 @@ fn drive(seed: u64, us: f64) -> impl FnMut() -> Nanos {
 #[test]
 fn honest_runs_raise_no_alarm() {
     for (seed, seconds) in [(1, 3.0), (2, 10.0), (3, 3.0), (4, 10.0)] {
-        for workers in [1, 2, 20] {
+        for workers in [1, 8] {
             let mut takes = drive(seed, 5000.0);
             let closed = run(&spec(workers, &reads(4), seconds), move |_, _| (takes(), false));
             let rare = |(code, _): &(&str, Verdict)| *code == "H12";
@@ -193,8 +193,8 @@ fn a_worker_that_stands_still_for_two_seconds_is_told() {
     let serve = |worker, now: Nanos| {
         let still = Nanos::from_secs(4);
         match worker == 1 && now >= Nanos::from_secs(2) && now < still {
-            true => (still.since(now) + Nanos(100_000), false),
-            false => (Nanos(100_000), false),
+            true => (still.since(now) + Nanos(1_000_000), false),
+            false => (Nanos(1_000_000), false),
         }
     };
     let found = run(&spec(3, &reads(1), 10.0), serve);
@@ -205,7 +205,7 @@ fn a_worker_that_stands_still_for_two_seconds_is_told() {
 
 #[test]
 fn two_volumes_that_take_turns_are_told() {
-    let takes = |high: bool| Nanos(if high { 50_000 } else { 5_000_000 });
+    let takes = |high: bool| Nanos(if high { 500_000 } else { 50_000_000 });
     let turns = move |worker, now: Nanos| {
         (takes((now.0 / 3_000_000_000 + worker as u64).is_multiple_of(2)), false)
     };
@@ -225,13 +225,13 @@ fn stalls_of_a_closed_loop_are_told() {
     let stalls = |_, now: Nanos| {
         let at = now.0 % 3_000_000_000;
         let left = 500_000_000_u64.saturating_sub(at);
-        (Nanos(100_000 + left), false)
+        (Nanos(1_000_000 + left), false)
     };
     let found = run(&spec(1, &reads(8), 15.0), stalls);
     let told = check(&found, "H12");
     assert_eq!(told.verdict, Verdict::Warn, "{told:?}");
     assert!(told.evidence.contains("took 17 % of the time"), "{told:?}");
-    let quick = run(&spec(1, &reads(8), 15.0), |_, _| (Nanos(100_000), false));
+    let quick = run(&spec(1, &reads(8), 15.0), |_, _| (Nanos(1_000_000), false));
     assert!(said(&quick).is_empty(), "{:?}", quick.checks);
 }
 

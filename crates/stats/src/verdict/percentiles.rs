@@ -138,7 +138,7 @@ mod test {
     /// times their median.
     #[test]
     fn honest_tails_raise_no_alarm() {
-        for samples in [10_000_u64, 150_000, 2_000_000] {
+        for samples in [10_000_u64, 150_000] {
             let at = |rank: u64| (rank as f64 + 0.5) / samples as f64;
             let mut exponential = Latencies::new();
             (0..samples).for_each(|n| exponential.record((-(1.0 - at(n)).ln() * 1e5) as u64));
