@@ -353,7 +353,7 @@ impl Runs<'_> {
             for other in runs.iter().filter(|run| run.repeat != median.repeat) {
                 result.take_worse(&read(other)?.checks);
             }
-            let rates: Vec<f64> = runs.iter().map(|run| run.iops).collect();
+            let rates: Vec<(f64, f64)> = runs.iter().map(|run| (run.iops, run.seconds)).collect();
             result.set_check(verdict::repeats(&rates));
         }
         folder::write(&self.folder.join(&cell.folder), &result)

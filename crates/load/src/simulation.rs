@@ -5,9 +5,10 @@ use std::collections::BinaryHeap;
 
 use block::{Lane, Nanos, Pool};
 use stats::live::{About, Action, Live, LiveCpu, Phase, Snapshot};
-use stats::{Class, Collector, Cpu, Interval, Origin, RunResult, SCHEMA_VERSION, WorkerName};
+use stats::{Class, Collector, Cpu, Interval, Origin, RunResult, SCHEMA_VERSION};
 
 use crate::engine::Stop;
+use crate::equals::names;
 use crate::judge;
 use crate::outcome::{self, MissedDemands};
 use crate::runner::{OVERTIME_SECONDS, RunError, check, steadiness};
@@ -73,11 +74,6 @@ impl Simulation {
             let worker = Worker::new(lane, &this.workload, who, None, &pool)?;
             workers.push(worker.tied(ties));
         }
-        let names = spec.workers.iter().map(|worker| WorkerName {
-            name: worker.name.clone(),
-            volume: worker.uri.clone(),
-            target: worker.target.clone(),
-        });
         let mut run = Run {
             spec,
             stop: self.stop.clone(),
@@ -85,7 +81,7 @@ impl Simulation {
             workers,
             wakes: BinaryHeap::new(),
             awake: Vec::new(),
-            collected: Collector::new(names.collect()),
+            collected: Collector::new(names(spec)),
             empty: None,
             now: Nanos(0),
             stuck: 0,
@@ -301,7 +297,7 @@ impl Run<'_> {
         let (failures, failures_unlisted) = self.collected.failures();
         let mut workers = self.collected.workers();
         self.missed.write(&mut workers, self.collected.whole().start);
-        let checks = judge::of_simulation(&self.collected);
+        let checks = judge::of_simulation(spec, &self.collected);
         let cut = || format!("ended after {:.1} of {} s", totals.seconds, spec.seconds);
         let missed = self.missed.words(spec);
         let partial = self.trouble.or(missed).or_else(|| (self.stop.asked() > 0).then(cut));

@@ -13,8 +13,10 @@ pub(crate) fn troubles(result: &RunResult) -> Vec<String> {
     let ramp = &totals.ramp;
     let ramp_lost = || connections::lost_and_made(ramp.connections_lost, ramp.reconnects);
     let lost = ramp.connections_lost > 0 || ramp.reconnects > 0;
-    let before =
-        [(ramp.errors > 0).then(|| figure::plural(ramp.errors, "error")), lost.then(ramp_lost)];
+    let before = [
+        (totals.ramp_errors > 0).then(|| figure::plural(totals.ramp_errors, "error")),
+        lost.then(ramp_lost),
+    ];
     let before: Vec<String> = before.into_iter().flatten().collect();
     [
         (totals.errors > 0).then(|| figure::plural(totals.errors, "error")),
@@ -49,8 +51,8 @@ mod test {
         let waiting = Waiting { ios: 4, oldest_ns: 4_000_000_000 };
         let said = of(Totals { waiting, ..Totals::default() });
         assert_eq!(said, ["4 I/Os without an answer, the oldest for 4.00 s"]);
-        let ramp = Ramp { errors: 214, connections_lost: 2, reconnects: 2 };
-        let said = of(Totals { ramp, ..Totals::default() });
+        let ramp = Ramp { connections_lost: 2, reconnects: 2 };
+        let said = of(Totals { ramp_errors: 214, ramp, ..Totals::default() });
         assert_eq!(said, ["214 errors, 2 reconnects in the ramp"]);
         let connections =
             Connections { reconnects: 1, connections_lost: 1, ..Connections::default() };

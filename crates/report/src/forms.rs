@@ -42,7 +42,7 @@ fn what_is_generated_has_everything() {
     let count = |is: fn(&RunResult) -> bool| results.iter().filter(|result| is(result)).count();
     for (what, found) in [
         ("errors", count(|r| r.totals.errors > 0)),
-        ("errors of the ramp", count(|r| r.totals.ramp.errors > 0)),
+        ("errors of the ramp", count(|r| r.totals.ramp_errors > 0)),
         ("I/Os without an answer", count(|r| r.totals.waiting.ios > 0)),
         ("lost connections", count(|r| r.totals.connections.connections_lost > 0)),
         ("an open loop", count(|r| r.totals.paced.is_some())),

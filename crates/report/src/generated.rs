@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use block::{Cause, Connection, Fault, Nanos, Op};
 use serde_json::json;
-use stats::verdict::percentiles_supported;
 use stats::{
     Check, Class, Collector, Failed, Host, Interval, Job, RunResult, SCHEMA_VERSION, Tool, Verdict,
     WorkerName,
@@ -96,6 +95,7 @@ fn made(chance: &mut Chance, shape: &Shape) -> RunResult {
             false => format!("file:/data/disk{worker}?size=1g"),
         },
         target: if shape.remote { format!("target {}", worker % 2) } else { String::new() },
+        group: Some(0),
     };
     let names: Vec<WorkerName> = (1..=shape.workers).map(name).collect();
     let mut collector = Collector::new(names.clone());
@@ -170,7 +170,10 @@ fn finished(
     let totals = collector.totals();
     let (failures, failures_unlisted) = collector.failures();
     let verdicts = [Verdict::Pass, Verdict::Warn, Verdict::Unknown];
-    let mut checks = vec![percentiles_supported(totals.ios)];
+    let samples = totals.latency_ns.samples;
+    let supported = if stats::supports(samples, 0.99) { Verdict::Pass } else { Verdict::Warn };
+    let mut checks =
+        vec![Check::new("H12", "percentiles", supported, format!("{samples} samples"))];
     for code in ["H01", "H02", "H06", "H17", "H19"] {
         let verdict = match chance.one_in(12) {
             true => Verdict::Fail,

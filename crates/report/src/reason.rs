@@ -109,7 +109,12 @@ pub(crate) fn words(check: &Check) -> String {
         }
         ("H19", Verdict::Warn | Verdict::Fail) if says("loopback") => "loopback, no wire",
         ("H20", Verdict::Unknown | Verdict::Warn) if says("one run") => "measured once",
+        ("H12", Verdict::Warn) if !check.evidence.starts_with(|c: char| c.is_ascii_digit()) => {
+            "percentiles do not tell of all"
+        }
+        ("H21", Verdict::Warn | Verdict::Fail) if says(" I/Os failed, ") => "I/Os failed",
         ("H21", Verdict::Warn | Verdict::Fail) if says("answer") => "I/Os without an answer",
+        ("H21", Verdict::Warn | Verdict::Fail) if says("in the ramp") => "I/Os failed in the ramp",
         (code, verdict) => short(code, verdict).unwrap_or(&check.name),
     };
     words.to_owned()

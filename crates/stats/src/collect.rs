@@ -3,6 +3,9 @@
 //! The runner owns one collector. Each second it hands over every worker's interval and closes
 //! the second; at the end it asks for the parts of the result.
 
+mod judged;
+mod tracks;
+
 use std::collections::VecDeque;
 
 use crate::buckets::{Buckets, Histograms, Span};
@@ -14,6 +17,8 @@ use crate::run::{Direction, PacedTotals, Ramp, Second, Totals, WorkerResult};
 use crate::timeline::Timeline;
 use crate::verdict::{self, Flow};
 
+use self::tracks::Tracks;
+
 /// Who a worker is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerName {
@@ -23,6 +28,9 @@ pub struct WorkerName {
     pub volume: String,
     /// Target that serves it; empty for local storage.
     pub target: String,
+    /// Workers of the same number do the same, all the time, so that they are held against each
+    /// other; `None` for one whose own plan may give it nothing to do.
+    pub group: Option<u32>,
 }
 
 /// Merges intervals: per worker over time, and per second over workers.
@@ -35,11 +43,16 @@ pub struct Collector {
     second: Interval,
     whole: Interval,
     timeline: Timeline,
+    tracks: Tracks,
+    /// I/Os that failed before the measured window.
+    ramp_errors: u64,
     /// Where the last second ended, and what no second accounts for, in seconds.
     ended_s: f64,
     stopped_s: f64,
+    /// What the collecting thread was kept from by more than others, in seconds.
+    stood_still_s: f64,
     history: VecDeque<f64>,
-    /// What went wrong before the window that is measured now.
+    /// What became of connections before the window that is measured now.
     ramp: Ramp,
 }
 
@@ -49,12 +62,15 @@ impl Collector {
         Collector {
             workers: names.iter().map(|_| Interval::new()).collect(),
             rates: vec![0.0; names.len()],
+            tracks: Tracks::new(names.len()),
             names,
             second: Interval::new(),
             whole: Interval::new(),
             timeline: Timeline::default(),
+            ramp_errors: 0,
             ended_s: 0.0,
             stopped_s: 0.0,
+            stood_still_s: 0.0,
             history: VecDeque::with_capacity(HISTORY_SECONDS),
             ramp: Ramp::default(),
         }
@@ -65,6 +81,7 @@ impl Collector {
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
         self.rates[worker] = interval.iops();
+        self.tracks.add(worker, interval);
         self.second.merge(interval);
     }
 
@@ -79,6 +96,7 @@ impl Collector {
     pub fn end_second(&mut self, t_s: f64) -> (Second, Latency) {
         let latencies = self.second.latencies();
         let row = self.timeline.add(t_s, &self.second, &latencies);
+        self.tracks.end_second(t_s);
         self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
         if self.history.len() == HISTORY_SECONDS {
             self.history.pop_front();
@@ -97,17 +115,23 @@ impl Collector {
     /// Forgets everything but the history and what went wrong: the ramp is over and the measured
     /// window begins.
     pub fn restart(&mut self) {
-        self.ramp.errors += self.whole.errors() + self.second.errors();
+        self.ramp_errors += self.whole.errors() + self.second.errors();
         for connection in [&self.whole.connection, &self.second.connection] {
             self.ramp.connections_lost += connection.lost;
             self.ramp.reconnects += connection.reconnects;
         }
+        self.tracks = Tracks::new(self.names.len());
         self.workers.iter_mut().for_each(Interval::clear);
         self.rates.fill(0.0);
         self.second.clear();
         self.whole.clear();
         self.timeline = Timeline::default();
-        (self.ended_s, self.stopped_s) = (0.0, 0.0);
+        (self.ended_s, self.stopped_s, self.stood_still_s) = (0.0, 0.0, 0.0);
+    }
+
+    /// The whole process, or its host, stood still for so many seconds of the window.
+    pub fn note_standstill(&mut self, seconds: f64) {
+        self.stood_still_s += seconds;
     }
 
     /// I/Os per second of each target, or of each volume without one, by the latest intervals.
@@ -133,9 +157,10 @@ impl Collector {
         self.timeline.rows()
     }
 
-    /// What of the window no second accounts for, because it lasted too long, in seconds.
+    /// For how long nothing ran in the window, in seconds: what no second accounts for because it
+    /// lasted too long, or all standstills that were noted, where that is more.
     pub fn stopped_s(&self) -> f64 {
-        self.stopped_s
+        self.stopped_s.max(self.stood_still_s)
     }
 
     /// The histograms of all closed seconds.
@@ -150,12 +175,13 @@ impl Collector {
 
     /// The sums of all closed seconds.
     pub fn totals(&self) -> Totals {
-        Totals { ramp: self.ramp, ..totals(&self.whole) }
+        Totals { ramp_errors: self.ramp_errors, ramp: self.ramp, ..totals(&self.whole) }
     }
 
     /// One row for each worker.
     pub fn workers(&self) -> Vec<WorkerResult> {
-        self.names.iter().zip(&self.workers).map(|(name, done)| worker(name, done)).collect()
+        let each = self.names.iter().zip(&self.workers).zip(self.tracks.idle_seconds());
+        each.map(|((name, done), idle)| worker(name, done, *idle)).collect()
     }
 
     /// Which I/Os failed, the earliest first, and how many more there are that are only counted.
@@ -189,6 +215,7 @@ pub(crate) fn totals(all: &Interval) -> Totals {
         other: direction(&all.other, seconds),
         latency_ns: all.latencies().summary(),
         waiting: all.waiting,
+        ramp_errors: 0,
         connections: all.connection.into(),
         ramp: Ramp::default(),
         paced: all.paced.as_ref().map(|paced| PacedTotals {
@@ -218,7 +245,7 @@ fn histograms(done: &Interval) -> Histograms {
     }
 }
 
-fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
+fn worker(name: &WorkerName, done: &Interval, idle_seconds: u32) -> WorkerResult {
     let seconds = done.seconds();
     WorkerResult {
         name: name.name.clone(),
@@ -232,6 +259,7 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
         mean_outstanding: done.mean_outstanding(),
         latency_ns: done.latencies().summary(),
         waiting: done.waiting,
+        idle_seconds,
         read: direction(&done.read, seconds),
         write: direction(&done.write, seconds),
         other: direction(&done.other, seconds),
@@ -265,7 +293,7 @@ mod test {
             name: name.into(),
             volume: format!("ram:1m of {name}"),
             target: target.into(),
-            // Those of target 1 are one job.
+            group: Some(0),
         };
         Collector::new(vec![name("a", "t1"), name("b", "t2"), name("c", "t1"), name("d", "")])
     }
@@ -347,9 +375,10 @@ mod test {
         collector.end_second(1.0);
         let totals = collector.totals();
         assert_eq!((totals.errors, totals.connections.connections_lost), (0, 0));
-        assert_eq!(totals.ramp, Ramp { errors: 6, connections_lost: 4, reconnects: 2 });
+        assert_eq!(totals.ramp_errors, 6);
+        assert_eq!(totals.ramp, Ramp { connections_lost: 4, reconnects: 2 });
         let document = serde_json::to_value(totals).unwrap();
-        assert_eq!(document["ramp"]["errors"], 6);
+        assert_eq!(document["ramp"]["reconnects"], 2);
         let quiet = serde_json::to_value(Totals::default()).unwrap();
         assert!(quiet.get("ramp").is_none());
     }

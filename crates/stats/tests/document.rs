@@ -2,7 +2,7 @@
 
 use block::{Connection, Nanos, Op};
 use serde_json::Value;
-use stats::verdict::{littles_law, percentiles_supported};
+use stats::verdict::{Shown, littles_law, percentiles_supported};
 use stats::{
     Class, Collector, Connections, Cpu, Interval, Job, Latency, RunResult, SCHEMA_VERSION, Tool,
     WorkerName,
@@ -25,6 +25,7 @@ fn result() -> RunResult {
         name: "manager 1 worker 1".into(),
         volume: "iscsi://[::1]:3260/iqn/1".into(),
         target: "target 1".into(),
+        group: Some(0),
     };
     let mut collector = Collector::new(vec![name]);
     collector.add(0, &done);
@@ -37,7 +38,9 @@ fn result() -> RunResult {
         target_cores: Some(1.25),
         ..Cpu::default()
     };
-    let checks = vec![littles_law(&collector.flows()), percentiles_supported(totals.ios)];
+    let latencies = collector.latencies();
+    let shown = Shown { latencies: &latencies, few: &[], closed: true };
+    let checks = vec![littles_law(&collector.flows()), percentiles_supported(&shown)];
     RunResult {
         schema_version: SCHEMA_VERSION,
         tool: Tool { name: "drumfire".into(), version: "0.1.0".into(), git: Some("0".into()) },

@@ -1,12 +1,12 @@
 //! What remains of a run: its result, with checks and warnings.
 
 use block::Nanos;
-use stats::{Class, Host, Placement, RunResult, SCHEMA_VERSION, WorkerResult};
+use stats::{Class, Host, Placement, Processor, RunResult, SCHEMA_VERSION, WorkerResult};
 
 use super::crew::seats;
 use super::under_way::{Opening, Run};
 use super::words::{displaced, earlier, emulated, origin, steadiness, unanswered_ios};
-use crate::judge;
+use crate::judge::{self, Facts};
 use crate::meter::Reading;
 use crate::outcome;
 use crate::spec::RunSpec;
@@ -26,8 +26,15 @@ impl Run<'_> {
         let (failures, failures_unlisted) = self.collected.failures();
         let cpu = after.since(before, totals.ios);
         let testimony = witness.testify(first, last, &self.collected, &cpu);
-        let data = self.verdict_of_data();
-        let checks = judge::checks(&spec.job, &self.collected, &cpu, &testimony, data);
+        let processors = after.processors_since(before);
+        let taken: Vec<usize> = seats(spec).into_iter().map(|(cpu, _)| cpu).collect();
+        let facts = Facts {
+            cpu: &cpu,
+            taken: busy_of(&processors, spec, &taken),
+            testimony: &testimony,
+            mismatch: self.mismatch,
+        };
+        let checks = judge::checks(spec, &self.collected, &facts);
         let partial = self.trouble.clone().or_else(|| self.missed.words(spec)).or_else(|| {
             let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
             (!whole).then(cut)
@@ -47,7 +54,6 @@ impl Run<'_> {
         let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
         let mut workers = self.collected.workers();
         self.missed.write(&mut workers, self.collected.whole().start);
-        let taken: Vec<usize> = seats(spec).into_iter().map(|(cpu, _)| cpu).collect();
         RunResult {
             schema_version: SCHEMA_VERSION,
             origin: origin(spec),
@@ -70,7 +76,7 @@ impl Run<'_> {
             partial,
             totals,
             cpu,
-            processors: after.processors_since(before),
+            processors,
             kernel_threads: testimony.threads,
             devices: testimony.devices,
             failures,
@@ -95,16 +101,21 @@ impl Run<'_> {
             .chain(outcome::searches(self.spec, workers))
             .collect()
     }
-
-    fn verdict_of_data(&self) -> Option<bool> {
-        verifies(self.spec).then_some(!self.mismatch)
-    }
 }
 
-/// Whether what is read is compared while it runs.
-fn verifies(spec: &RunSpec) -> bool {
-    let mut workloads = spec.workers.iter().map(|worker| &worker.workload);
-    workloads.any(|workload| workload.verify.is_some_and(|verify| verify.sample_percent > 0.0))
+/// How many processors the workers, and targets of this process, ran on, and how many of them were
+/// busy.
+fn busy_of(processors: &[Processor], spec: &RunSpec, workers: &[usize]) -> Option<(u32, f64)> {
+    let mut taken = workers.to_vec();
+    taken.extend(spec.targets.iter().flat_map(|targets| &targets.cores));
+    taken.sort_unstable();
+    taken.dedup();
+    let busy = |one: &Processor| {
+        let programs = one.user_percent + one.system_percent;
+        (programs + one.irq_percent + one.softirq_percent) / 100.0
+    };
+    let each: Option<Vec<f64>> = taken.iter().map(|cpu| processors.get(*cpu).map(busy)).collect();
+    Some((taken.len() as u32, each?.iter().sum()))
 }
 
 fn host() -> Host {

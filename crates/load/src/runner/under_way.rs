@@ -5,12 +5,13 @@ use std::time::Duration;
 use block::Nanos;
 use os::Clock;
 use stats::live::{About, Action, Live, Phase, Snapshot};
-use stats::{Collector, RunResult, WorkerName};
+use stats::{Collector, RunResult};
 
 use super::OVERTIME_SECONDS;
 use super::crew::Crew;
 use super::words::origin;
 use crate::engine::Stop;
+use crate::equals::names;
 use crate::handover::Command;
 use crate::meter::{Meter, Reading, Threads};
 use crate::outcome::MissedDemands;
@@ -70,11 +71,6 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(spec: &'a RunSpec, crew: &Crew, stop: Stop) -> Run<'a> {
-        let names = spec.workers.iter().map(|worker| WorkerName {
-            name: worker.name.clone(),
-            volume: worker.uri.clone(),
-            target: worker.target.clone(),
-        });
         let targets = spec.targets.as_ref().map(|targets| targets.threads.clone());
         let threads = Threads {
             initiators: crew.ids.clone(),
@@ -86,7 +82,7 @@ impl<'a> Run<'a> {
             spec,
             stop,
             clock: Clock::get(),
-            collected: Collector::new(names.collect()),
+            collected: Collector::new(names(spec)),
             meter: Meter::new(threads),
             errors: 0,
             connections_lost: 0,

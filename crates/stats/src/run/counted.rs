@@ -31,13 +31,11 @@ impl From<Connection> for Connections {
     }
 }
 
-/// What went wrong before the measured window. It is in no rate and no latency, yet a reader who saw
-/// it go by looks for it.
+/// What became of connections before the measured window. It is in no rate and no latency, yet a
+/// reader who saw it go by looks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ramp {
-    /// I/Os that ended in a fault.
-    pub errors: u64,
     /// Connections that were lost.
     pub connections_lost: u64,
     /// Connections that were made again.
@@ -45,7 +43,7 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// Whether nothing went wrong.
+    /// Whether none was lost or made again.
     pub fn is_quiet(&self) -> bool {
         *self == Ramp::default()
     }
@@ -106,15 +104,26 @@ pub struct Totals {
     /// I/Os that had no answer at the end.
     #[serde(default, skip_serializing_if = "Waiting::is_none")]
     pub waiting: Waiting,
+    /// I/Os that ended in a fault before the measured window: in no other number here.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ramp_errors: u64,
     /// Connections lost and made again.
     #[serde(flatten)]
     pub connections: Connections,
-    /// What went wrong before the measured window.
+    /// Connections lost and made again before the measured window.
     #[serde(default, skip_serializing_if = "Ramp::is_quiet")]
     pub ramp: Ramp,
     /// Of an open loop, whose latencies count from the planned starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paced: Option<PacedTotals>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What an open loop knows beside its response times.
@@ -179,6 +188,9 @@ pub struct WorkerResult {
     /// I/Os that had no answer at the end.
     #[serde(default, skip_serializing_if = "Waiting::is_none")]
     pub waiting: Waiting,
+    /// Whole seconds of the window in which it finished no I/O while another worker did.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub idle_seconds: u32,
     /// Reads.
     #[serde(default)]
     pub read: Direction,
