@@ -67,7 +67,7 @@ fn the_table_says_what_the_result_says() {
         let first = text.lines().next().unwrap();
         let (rate, rest) = first.split_once(" IOPS ").unwrap();
         agrees(rate, totals.iops);
-        let class = format!("measured, {}", result.class.word());
+        let class = measured(result);
         assert!(rest.starts_with(&class), "{first}");
         assert_eq!(text.contains("\npartial result: "), result.partial.is_some());
         let line = text.lines().find(|line| line.contains(" I/Os in ")).unwrap();
@@ -97,6 +97,13 @@ fn the_table_says_what_the_result_says() {
         }
         targets_table(&text, result);
     });
+}
+
+/// Origin and class; the length of the window where it is short.
+fn measured(result: &RunResult) -> String {
+    let seconds = result.totals.seconds;
+    let length = if seconds < 5.0 { format!(" in {seconds:.0} s") } else { String::new() };
+    format!("measured{length}, {}", result.class.word())
 }
 
 /// Holds a row of latencies against a latency; returns what stands behind it.
@@ -330,7 +337,7 @@ fn the_page_says_what_the_result_says() {
         let (_, lead) = html.split_once("<p class=\"lead\">").unwrap();
         let (rate, rest) = lead.split_once(" IOPS ").unwrap();
         agrees(rate, result.totals.iops);
-        assert!(rest.starts_with(&format!("measured, {}", result.class.word())), "{lead}");
+        assert!(rest.starts_with(&measured(result)), "{lead}");
         let lead = lead.split_once("</p>").unwrap().0;
         assert_eq!(lead.contains("no errors"), ended::troubles(result).is_empty(), "{lead}");
         let table = cells(&html);

@@ -211,7 +211,7 @@ fn rates(sweep: &SweepResult) -> Section {
             label: words(cell),
             value: iops.median,
             range: Some((iops.low, iops.high)),
-            text: format!("{} {}", figure::iops(iops.median), cell.class.word()),
+            text: format!("{} {}", figure::iops(iops.median), table::class(cell)),
             marked: iops.median == best,
         })
     };

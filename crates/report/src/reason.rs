@@ -25,7 +25,7 @@ pub(crate) fn worst(checks: &[Check]) -> Option<&Check> {
 /// All checks, those first that say most against a result.
 pub(crate) fn in_order(checks: &[Check]) -> Vec<&Check> {
     let mut all: Vec<&Check> = checks.iter().collect();
-    all.sort_by_key(|check| (severity(check.verdict), weight(&check.code)));
+    all.sort_by_key(|check| order(&check.code, check.verdict));
     all
 }
 
@@ -34,7 +34,12 @@ pub(crate) fn worst_of<'a>(
     verdicts: impl IntoIterator<Item = (&'a str, Verdict)>,
 ) -> Option<(&'a str, Verdict)> {
     let against = verdicts.into_iter().filter(|(_, verdict)| *verdict != Verdict::Pass);
-    against.min_by_key(|(code, verdict)| (severity(*verdict), weight(code)))
+    against.min_by_key(|(code, verdict)| order(code, *verdict))
+}
+
+/// Sorts checks as [`in_order`] does.
+pub(crate) fn order(code: &str, verdict: Verdict) -> (u8, usize) {
+    (severity(verdict), weight(code))
 }
 
 fn severity(verdict: Verdict) -> u8 {
@@ -61,7 +66,22 @@ pub fn headline(result: &RunResult, paint: Paint) -> String {
         Class::Invalid => paint.red(&class),
         Class::Indicative | Class::Publishable => class,
     };
-    format!("{number} {origin}, {class}")
+    let length = match result.totals.seconds {
+        s if is_short(s) && result.origin != Origin::Simulated => {
+            format!(" in {}", figure::seconds(s))
+        }
+        _ => String::new(),
+    };
+    format!("{number} {origin}{length}, {class}")
+}
+
+/// In less time no rate is known to have settled, in seconds.
+const SHORT_S: f64 = 5.0;
+
+/// Whether a window is so short that its length belongs beside every figure of it. What has no
+/// length was not measured.
+pub(crate) fn is_short(seconds: f64) -> bool {
+    seconds > 0.0 && seconds < SHORT_S
 }
 
 /// The class of a result with its reason: `indicative: memory below the file (H01)`.
@@ -210,6 +230,9 @@ mod test {
         result.class = Class::of(&result.checks);
         let said = line(&result);
         assert!(said.starts_with("3.41M IOPS measured, indicative: not checked: H10, "), "{said}");
+        result.totals.seconds = 0.2;
+        let said = line(&result);
+        assert!(said.starts_with("3.41M IOPS measured in 0.20 s, indicative: "), "{said}");
         result.origin = Origin::Simulated;
         assert_eq!(line(&result), "3.41M IOPS simulated, indicative");
     }
