@@ -298,7 +298,13 @@ fn iometers_file_says_what_the_result_says() {
             let is = latency.mean.unwrap_or(0.0) * latency.samples as f64;
             assert!((raw - is).abs() <= 1.0 + is * 1e-9, "{raw} for {is}");
         }
-        assert!(rows(&text).iter().all(|row| row[80] == result.class.word()), "{text}");
+        assert!(rows(&text).iter().all(|row| row.len() == 80), "{text}");
+        let class = format!("\n'Class: {}", result.class.word());
+        assert!(text.split_once("\n'Results\n").unwrap().0.contains(&class), "{text}");
+        assert_eq!(text.contains("\n'Partial result: "), result.partial.is_some());
+        for trouble in ended::troubles(result) {
+            assert!(text.contains(&format!("\n'Ended with: {trouble}\n")), "{text}");
+        }
     });
 }
 

@@ -148,7 +148,7 @@ pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
         ("H01", Warn) => "memory below the file",
         ("H01", Unknown) => "the page cache's part is not known",
         ("H02", Fail) => "what was read was never written",
-        ("H02", Warn) => "blocks of zeroes were read",
+        ("H02", Warn) => "zeroes or nothing were read",
         ("H02", Unknown) => "not known what was ever written",
         ("H03", Fail) => "the device did not see the I/Os",
         ("H03", Warn) => "the device counted other I/Os",
