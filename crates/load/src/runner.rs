@@ -5,6 +5,7 @@ mod crew;
 mod gather;
 mod read_in;
 mod result;
+mod standstill;
 mod under_way;
 mod words;
 

@@ -30,7 +30,7 @@ pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;
 pub use crate::record::{Moment, Record};
 pub use crate::run::{
-    Connections, Cpu, DeviceUse, Direction, Host, Job, KernelThread, MissedDemand, Origin,
+    Connections, Cpu, DeviceUse, Direction, Host, Job, KernelThread, MeasuringCost, MissedDemand, Origin,
     PacedTotals, Placement, Processor, RunResult, SCHEMA_VERSION, SearchedDepth, Second, Tool,
     Totals, Waiting, WorkerResult,
 };

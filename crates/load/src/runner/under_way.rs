@@ -9,6 +9,7 @@ use stats::{Collector, RunResult};
 
 use super::OVERTIME_SECONDS;
 use super::crew::Crew;
+use super::standstill::Standstills;
 use super::words::origin;
 use crate::engine::Stop;
 use crate::equals::names;
@@ -21,7 +22,8 @@ use crate::witness::{Moment, Witness};
 use crate::worker::outlasts;
 
 /// How often the view may answer keys.
-pub(super) const POLL: Duration = Duration::from_millis(50);
+pub(super) const POLL: Duration = Duration::from_nanos(POLL_NANOS.0);
+const POLL_NANOS: Nanos = Nanos::from_millis(50);
 /// Histograms over time in what is kept while it runs: all of a long run are tens of megabytes.
 const DRAFT_SPANS: usize = 256;
 
@@ -67,6 +69,7 @@ pub(super) struct Run<'a> {
     /// When it was steady, in seconds of the measured window.
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
+    standstills: Standstills,
 }
 
 impl<'a> Run<'a> {
@@ -97,6 +100,7 @@ impl<'a> Run<'a> {
             unanswered: 0,
             steady_at_s: None,
             watch: Watch::new(spec.steady),
+            standstills: Standstills::default(),
         }
     }
 
@@ -271,11 +275,15 @@ impl<'a> Run<'a> {
     /// Waits, answering keys. True when the run is to end before.
     fn wait_until(&mut self, tick: Nanos, crew: &Crew, live: &mut dyn Live) -> bool {
         loop {
-            let left = tick.since(self.clock.now());
+            let now = self.clock.now();
+            self.standstills.sleeps(now);
+            let left = tick.since(now);
             if left == Nanos(0) {
                 return false;
             }
             std::thread::sleep(Duration::from_nanos(left.0).min(POLL));
+            let still = self.standstills.slept(left.min(POLL_NANOS), self.clock.now());
+            self.collected.note_standstill(still.as_secs_f64());
             self.poll(live);
             let filled = self.filling && !crew.is_filling();
             let found = self.searching && crew.has_found();
