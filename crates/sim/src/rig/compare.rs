@@ -1,0 +1,191 @@
+//! A result beside the truth: every figure, exactly or within the error of a histogram.
+
+use stats::{Buckets, Direction, Latency, RunResult, Second, Totals, WorkerResult};
+
+use super::truth::{Fact, Figures, Truth, seconds};
+use block::Op;
+
+/// What differs, in words; a few are enough.
+#[derive(Default)]
+pub(super) struct Differences(Vec<String>);
+
+impl Differences {
+    pub(super) fn say(&mut self, what: String) {
+        if self.0.len() < 4 {
+            self.0.push(what);
+        }
+    }
+
+    pub(super) fn equal<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, told: T, truth: T) {
+        if told != truth {
+            self.say(format!("{what} is told as {told:?}, and is {truth:?}"));
+        }
+    }
+
+    /// The same of what is added up or divided in another order.
+    fn near(&mut self, what: &str, told: f64, truth: f64) {
+        if !((told - truth).abs() <= 1e-9 * truth.abs().max(1e-3)) {
+            self.say(format!("{what} is told as {told}, and is {truth}"));
+        }
+    }
+
+    /// A percentile: never too low, and too high by what a bucket is wide.
+    fn percentile(&mut self, what: &str, told: Option<u64>, truth: Option<u64>) {
+        let fits = match (told, truth) {
+            (Some(told), Some(truth)) => told >= truth && told - truth <= truth / 128 + 1,
+            (told, truth) => told == truth,
+        };
+        if !fits {
+            self.say(format!("{what} is told as {told:?}, and is {truth:?}"));
+        }
+    }
+
+    pub(super) fn into_result(self) -> Result<(), String> {
+        if self.0.is_empty() { Ok(()) } else { Err(self.0.join("; ")) }
+    }
+}
+
+/// Which I/Os belong to a direction of a result.
+const DIRECTIONS: [(&str, fn(&Fact) -> bool); 3] = [
+    ("reads", |fact| fact.op == Op::Read),
+    ("writes", |fact| matches!(fact.op, Op::Write | Op::WriteZeroes)),
+    ("others", |fact| matches!(fact.op, Op::Flush | Op::Trim)),
+];
+
+/// Compares every figure of a result with the truth.
+pub(super) fn compare(truth: &Truth, told: &RunResult, found: &mut Differences) {
+    let all = || truth.facts.iter().flatten();
+    let (begin, end) = (truth.begin, truth.end);
+    let worked: Vec<_> =
+        (0..truth.facts.len()).filter_map(|worker| truth.worked(worker, begin, end)).collect();
+    let last = worked.iter().map(|(_, to)| *to).max().unwrap_or(begin);
+    let long = seconds(begin, last);
+    let figures = Figures::of(all(), begin, end);
+    totals(found, &told.totals, &figures, long);
+    let parts = [&told.totals.read, &told.totals.write, &told.totals.other];
+    let kept = [&told.histograms.read, &told.histograms.write, &told.histograms.other];
+    for (((name, belongs), part), kept) in DIRECTIONS.into_iter().zip(parts).zip(kept) {
+        let figures = Figures::of(all().filter(|fact| belongs(fact)), begin, end);
+        direction(found, name, part, &figures, long);
+        buckets(found, name, kept, &figures);
+    }
+    found.equal("number of workers", told.workers.len(), truth.facts.len());
+    for (number, told) in told.workers.iter().enumerate() {
+        worker(found, truth, number, told);
+    }
+    found.equal("number of seconds", told.intervals.len(), truth.seconds.len());
+    for (told, (from, to)) in told.intervals.iter().zip(&truth.seconds) {
+        second(found, truth, told, (*from, *to));
+    }
+    let failed: u64 = told.failures.iter().map(|failure| failure.count).sum();
+    found.equal("failures that are listed", failed + told.failures_unlisted, figures.errors);
+    let spans: u64 = told.spans.iter().map(|span| count(&span.buckets)).sum();
+    found.equal("I/Os in all spans", spans, figures.ios);
+}
+
+fn count(buckets: &Buckets) -> u64 {
+    buckets.count.iter().sum()
+}
+
+fn totals(found: &mut Differences, told: &Totals, truth: &Figures, long: f64) {
+    found.near("length of the window", told.seconds, long);
+    found.equal("I/Os", told.ios, truth.ios);
+    found.equal("errors", told.errors, truth.errors);
+    found.near("IOPS", told.iops, per(truth.ios as f64, long));
+    found.near("bytes per second", told.bytes_per_second, per(truth.bytes as f64, long));
+    if truth.exact { found.near("mean outstanding", told.mean_outstanding, per(truth.under_way as f64 / 1e9, long));}
+    latency(found, "all", &told.latency_ns, truth);
+}
+
+fn direction(found: &mut Differences, name: &str, told: &Direction, truth: &Figures, long: f64) {
+    found.equal(name, told.ios, truth.ios);
+    found.equal(&format!("errors of {name}"), told.errors, truth.errors);
+    found.equal(&format!("bytes of {name}"), told.bytes, truth.bytes);
+    found.near(&format!("IOPS of {name}"), told.iops, per(truth.ios as f64, long));
+    let bytes = per(truth.bytes as f64, long);
+    found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
+    latency(found, name, &told.latency_ns, truth);
+}
+
+fn latency(found: &mut Differences, name: &str, told: &Latency, truth: &Figures) {
+    found.equal(&format!("samples of {name}"), told.samples, truth.ios);
+    let sorted = &truth.latencies;
+    found.equal(&format!("shortest of {name}"), told.min, sorted.first().copied());
+    found.equal(&format!("longest of {name}"), told.max, sorted.last().copied());
+    match (told.mean, truth.mean()) {
+        (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),
+        (told, truth) => found.equal(&format!("mean of {name}"), told, truth),
+    }
+    let told = [told.p50, told.p90, told.p99, told.p99_9, told.p99_99];
+    for (told, share) in told.into_iter().zip([5000, 9000, 9900, 9990, 9999]) {
+        let what = format!("percentile {} of {name}", share as f64 / 100.0);
+        found.percentile(&what, told, truth.percentile(share));
+    }
+}
+
+/// Each bucket counts as many latencies as lie in it.
+fn buckets(found: &mut Differences, name: &str, told: &Buckets, truth: &Figures) {
+    let sorted = &truth.latencies;
+    let below = |ns: u64| sorted.partition_point(|latency| *latency < ns) as u64;
+    for (from, count) in told.from_ns.iter().zip(&told.count) {
+        // A power of two has 128 buckets.
+        let wide = 1 << (63 - (from | 1).leading_zeros()).saturating_sub(7);
+        let inside = below(from + wide) - below(*from);
+        found.equal(&format!("the bucket from {from} ns of {name}"), *count, inside);
+    }
+    found.equal(&format!("all buckets of {name}"), count(told), truth.ios);
+}
+
+fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerResult) {
+    let name = format!("worker {number}");
+    let facts = &truth.facts[number];
+    let figures = Figures::of(facts.iter(), truth.begin, truth.end);
+    let worked = truth.worked(number, truth.begin, truth.end);
+    let long = worked.map_or(0.0, |(from, to)| seconds(from, to));
+    found.near(&format!("time of {name}"), told.seconds, long);
+    found.equal(&format!("I/Os of {name}"), told.ios, figures.ios);
+    found.equal(&format!("errors of {name}"), told.errors, figures.errors);
+    found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
+    let bytes = per(figures.bytes as f64, long);
+    found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
+    let under_way = per(figures.under_way as f64 / 1e9, long);
+    if figures.exact {found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);}
+    latency(found, &name, &told.latency_ns, &figures);
+    let parts = [&told.read, &told.write, &told.other];
+    for ((which, belongs), part) in DIRECTIONS.into_iter().zip(parts) {
+        let these = facts.iter().filter(|fact| belongs(fact));
+        let figures = Figures::of(these, truth.begin, truth.end);
+        direction(found, &format!("{which} of {name}"), part, &figures, long);
+    }
+}
+
+fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u64, u64)) {
+    let end = seconds(truth.begin, to);
+    let name = format!("the second up to {end}");
+    let figures = Figures::of(truth.facts.iter().flatten(), from, to);
+    let worked = (0..truth.facts.len()).filter_map(|worker| truth.worked(worker, from, to));
+    let long = seconds(from, worked.map(|(_, to)| to).max().unwrap_or(from));
+    found.near("end of a second", told.t, end);
+    found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
+    let bytes = per(figures.bytes as f64, long);
+    found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
+    found.equal(&format!("errors of {name}"), told.errors, figures.errors);
+    let under_way = per(figures.under_way as f64 / 1e9, long);
+    if figures.exact {found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);}
+    match (told.mean_ns, figures.mean()) {
+        (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),
+        (told, truth) => found.equal(&format!("mean of {name}"), told, truth),
+    }
+    found.equal(&format!("longest of {name}"), told.max_ns, figures.latencies.last().copied());
+    for (told, share) in [told.p50_ns, told.p99_ns, told.p99_9_ns].into_iter().zip([5000, 9900, 9990])
+    {
+        found.percentile(&format!("a percentile of {name}"), told, figures.percentile(share));
+    }
+    let reads = truth.facts.iter().flatten().filter(|fact| DIRECTIONS[0].1(fact));
+    let reads = Figures::of(reads, from, to);
+    found.near(&format!("reads of {name}"), told.read_iops, per(reads.ios as f64, long));
+}
+
+fn per(amount: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { amount / seconds } else { 0.0 }
+}
