@@ -35,7 +35,7 @@ pub enum Plant {
     AveragePercentiles,
     /// An I/O that failed has a latency as well.
     ErrorsHaveLatencies,
-    /// What was done in the last second is in no total.
+    /// What was done in a second that is no whole one is in no total.
     LoseSecond,
 }
 

@@ -72,11 +72,7 @@ fn run<C: Case>(case: &C, plant: Option<Plant>) -> Result<C::Held, String> {
     run_saying(case, plant, |_| {})
 }
 
-fn run_saying<C: Case>(
-    case: &C,
-    plant: Option<Plant>,
-    say: fn(&str),
-) -> Result<C::Held, String> {
+fn run_saying<C: Case>(case: &C, plant: Option<Plant>, say: fn(&str)) -> Result<C::Held, String> {
     let run = || case.run(plant, say);
     let result = catch_unwind(AssertUnwindSafe(run));
     result.unwrap_or_else(|panic| {

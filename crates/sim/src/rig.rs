@@ -11,6 +11,7 @@ mod script;
 mod situation;
 mod spec;
 mod truth;
+mod verdicts;
 
 use block::Lane;
 use load::Simulation;
@@ -50,16 +51,24 @@ pub fn run(situation: &Situation) -> Result<Told, String> {
     let script = Script::new(situation);
     let spec = spec::of(situation, &script)?;
     let medium = Medium::new(situation, script);
-    let lane = |worker| -> Box<dyn Lane> {
-        Box::new(RigLane { worker, medium: medium.clone() })
-    };
+    let lane = |worker| -> Box<dyn Lane> { Box::new(RigLane { worker, medium: medium.clone() }) };
     let lanes = (0..spec.workers.len()).map(lane).collect();
     let (mut storage, mut live) = (Volumes(medium.clone()), Interrupts(situation.stop));
     let told = Simulation::default().run(&spec, lanes, &mut storage, &mut live);
     let told = told.map_err(|error| format!("the run was refused: {error}"))?;
-    let truth = Truth::of(situation, &medium.borrow());
+    let medium = medium.borrow();
+    let truth = Truth::of(situation, &medium);
     let mut found = Differences::default();
     compare::compare(&truth, &told, &mut found);
+    if std::env::var_os("RIG_DEBUG").is_some() {
+        for s in &told.intervals {
+            eprintln!("{} {} out {}", s.t, s.iops, s.mean_outstanding);
+        }
+        for c in &told.checks {
+            eprintln!("{} {:?} {}", c.code, c.verdict, c.evidence);
+        }
+    }
+    verdicts::judge(situation, medium.script(), &truth, &told, &mut found);
     found.into_result()?;
     Ok(Told { ios: told.totals.ios, errors: told.totals.errors })
 }

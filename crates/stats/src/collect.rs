@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use block::{Plant, planted};
+
 use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
 use crate::histogram::Latency;
@@ -62,6 +64,9 @@ impl Collector {
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
         self.rates[worker] = interval.iops();
+        if planted(Plant::LeaveOutStarved) && interval.ios() == 0 {
+            return;
+        }
         self.second.merge(interval);
     }
 
@@ -76,12 +81,15 @@ impl Collector {
     pub fn end_second(&mut self, t_s: f64) -> (Second, Latency) {
         let latencies = self.second.latencies();
         let row = self.timeline.add(t_s, &self.second, &latencies);
-        self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
+        let lasted_s = t_s - std::mem::replace(&mut self.ended_s, t_s);
+        self.stopped_s += verdict::stopped_s(lasted_s);
         if self.history.len() == HISTORY_SECONDS {
             self.history.pop_front();
         }
         self.history.push_back(row.iops);
-        self.whole.merge(&self.second);
+        if !(planted(Plant::LoseSecond) && lasted_s < 0.999) {
+            self.whole.merge(&self.second);
+        }
         self.second.clear();
         (row, latencies.summary())
     }
@@ -141,7 +149,14 @@ impl Collector {
 
     /// The sums of all closed seconds.
     pub fn totals(&self) -> Totals {
-        totals(&self.whole)
+        let mut totals = totals(&self.whole);
+        if planted(Plant::AveragePercentiles) {
+            let medians = self.workers().into_iter().map(|worker| worker.latency_ns.p50);
+            let medians: Vec<u64> = medians.flatten().collect();
+            let sum: u64 = medians.iter().sum();
+            totals.latency_ns.p50 = sum.checked_div(medians.len() as u64);
+        }
+        totals
     }
 
     /// One row for each worker.

@@ -1,9 +1,9 @@
 //! A result beside the truth: every figure, exactly or within the error of a histogram.
 
+use block::{Nanos, Op};
 use stats::{Buckets, Direction, Latency, RunResult, Second, Totals, WorkerResult};
 
-use super::truth::{Fact, Figures, Truth, seconds};
-use block::Op;
+use super::truth::{Fact, Figures, Truth};
 
 /// What differs, in words; a few are enough.
 #[derive(Default)]
@@ -54,18 +54,13 @@ const DIRECTIONS: [(&str, fn(&Fact) -> bool); 3] = [
 
 /// Compares every figure of a result with the truth.
 pub(super) fn compare(truth: &Truth, told: &RunResult, found: &mut Differences) {
-    let all = || truth.facts.iter().flatten();
-    let (begin, end) = (truth.begin, truth.end);
-    let worked: Vec<_> =
-        (0..truth.facts.len()).filter_map(|worker| truth.worked(worker, begin, end)).collect();
-    let last = worked.iter().map(|(_, to)| *to).max().unwrap_or(begin);
-    let long = seconds(begin, last);
-    let figures = Figures::of(all(), begin, end);
+    let (workers, window) = (0..truth.facts.len(), (truth.begin, truth.end));
+    let (figures, long) = truth.figures(workers.clone(), window, |_| true);
     totals(found, &told.totals, &figures, long);
     let parts = [&told.totals.read, &told.totals.write, &told.totals.other];
     let kept = [&told.histograms.read, &told.histograms.write, &told.histograms.other];
     for (((name, belongs), part), kept) in DIRECTIONS.into_iter().zip(parts).zip(kept) {
-        let figures = Figures::of(all().filter(|fact| belongs(fact)), begin, end);
+        let (figures, _) = truth.figures(workers.clone(), window, belongs);
         direction(found, name, part, &figures, long);
         buckets(found, name, kept, &figures);
     }
@@ -74,8 +69,8 @@ pub(super) fn compare(truth: &Truth, told: &RunResult, found: &mut Differences) 
         worker(found, truth, number, told);
     }
     found.equal("number of seconds", told.intervals.len(), truth.seconds.len());
-    for (told, (from, to)) in told.intervals.iter().zip(&truth.seconds) {
-        second(found, truth, told, (*from, *to));
+    for (told, stretch) in told.intervals.iter().zip(&truth.seconds) {
+        second(found, truth, told, *stretch);
     }
     let failed: u64 = told.failures.iter().map(|failure| failure.count).sum();
     found.equal("failures that are listed", failed + told.failures_unlisted, figures.errors);
@@ -93,7 +88,10 @@ fn totals(found: &mut Differences, told: &Totals, truth: &Figures, long: f64) {
     found.equal("errors", told.errors, truth.errors);
     found.near("IOPS", told.iops, per(truth.ios as f64, long));
     found.near("bytes per second", told.bytes_per_second, per(truth.bytes as f64, long));
-    if truth.exact { found.near("mean outstanding", told.mean_outstanding, per(truth.under_way as f64 / 1e9, long));}
+    if truth.exact {
+        let under_way = per(truth.under_way as f64 / 1e9, long);
+        found.near("mean outstanding", told.mean_outstanding, under_way);
+    }
     latency(found, "all", &told.latency_ns, truth);
 }
 
@@ -138,10 +136,8 @@ fn buckets(found: &mut Differences, name: &str, told: &Buckets, truth: &Figures)
 
 fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerResult) {
     let name = format!("worker {number}");
-    let facts = &truth.facts[number];
-    let figures = Figures::of(facts.iter(), truth.begin, truth.end);
-    let worked = truth.worked(number, truth.begin, truth.end);
-    let long = worked.map_or(0.0, |(from, to)| seconds(from, to));
+    let (this, window) = (number..number + 1, (truth.begin, truth.end));
+    let (figures, long) = truth.figures(this.clone(), window, |_| true);
     found.near(&format!("time of {name}"), told.seconds, long);
     found.equal(&format!("I/Os of {name}"), told.ios, figures.ios);
     found.equal(&format!("errors of {name}"), told.errors, figures.errors);
@@ -149,40 +145,42 @@ fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerRe
     let bytes = per(figures.bytes as f64, long);
     found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
     let under_way = per(figures.under_way as f64 / 1e9, long);
-    if figures.exact {found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);}
+    if figures.exact {
+        found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);
+    }
     latency(found, &name, &told.latency_ns, &figures);
     let parts = [&told.read, &told.write, &told.other];
     for ((which, belongs), part) in DIRECTIONS.into_iter().zip(parts) {
-        let these = facts.iter().filter(|fact| belongs(fact));
-        let figures = Figures::of(these, truth.begin, truth.end);
+        let (figures, _) = truth.figures(this.clone(), window, belongs);
         direction(found, &format!("{which} of {name}"), part, &figures, long);
     }
 }
 
 fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u64, u64)) {
-    let end = seconds(truth.begin, to);
+    let end = Nanos(to - truth.begin).as_secs_f64();
     let name = format!("the second up to {end}");
-    let figures = Figures::of(truth.facts.iter().flatten(), from, to);
-    let worked = (0..truth.facts.len()).filter_map(|worker| truth.worked(worker, from, to));
-    let long = seconds(from, worked.map(|(_, to)| to).max().unwrap_or(from));
+    let workers = 0..truth.facts.len();
+    let (figures, long) = truth.figures(workers.clone(), (from, to), |_| true);
     found.near("end of a second", told.t, end);
     found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
     let bytes = per(figures.bytes as f64, long);
     found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
     found.equal(&format!("errors of {name}"), told.errors, figures.errors);
     let under_way = per(figures.under_way as f64 / 1e9, long);
-    if figures.exact {found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);}
+    if figures.exact {
+        found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);
+    }
     match (told.mean_ns, figures.mean()) {
         (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),
         (told, truth) => found.equal(&format!("mean of {name}"), told, truth),
     }
     found.equal(&format!("longest of {name}"), told.max_ns, figures.latencies.last().copied());
-    for (told, share) in [told.p50_ns, told.p99_ns, told.p99_9_ns].into_iter().zip([5000, 9900, 9990])
+    for (told, share) in
+        [told.p50_ns, told.p99_ns, told.p99_9_ns].into_iter().zip([5000, 9900, 9990])
     {
         found.percentile(&format!("a percentile of {name}"), told, figures.percentile(share));
     }
-    let reads = truth.facts.iter().flatten().filter(|fact| DIRECTIONS[0].1(fact));
-    let reads = Figures::of(reads, from, to);
+    let (reads, _) = truth.figures(workers, (from, to), DIRECTIONS[0].1);
     found.near(&format!("reads of {name}"), told.read_iops, per(reads.ios as f64, long));
 }
 

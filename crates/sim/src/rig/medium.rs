@@ -56,7 +56,7 @@ impl Medium {
     pub(super) fn new(situation: &Situation, script: Script) -> Shared {
         let way = |worker| Way {
             volume: situation.volume_of(worker),
-            by_tag: vec![None; situation.depth as usize],
+            by_tag: vec![None; situation.depth_of(worker) as usize],
             ..Way::default()
         };
         Rc::new(RefCell::new(Medium {

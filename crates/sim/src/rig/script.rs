@@ -58,16 +58,20 @@ const TIME_OUT: u64 = 300_000_000;
 /// A stream of chance for each mishap, so that it happens alike when others are taken away.
 const STREAMS: u64 = 100;
 
+/// As a job's seconds become time: a nanosecond is lost where seconds have no exact fraction.
+pub(super) fn nanos(ms: u64) -> u64 {
+    (ms as f64 / 1e3 * 1e9) as u64
+}
+
 impl Script {
     pub(super) fn new(situation: &Situation) -> Script {
-        let (begin, window) = (situation.ramp * 1_000_000, situation.window * 1_000_000);
+        let (begin, window) = (nanos(situation.ramp), nanos(situation.window));
         let end = begin + window;
         let volumes = situation.volumes as usize;
-        let workers_of = |volume: usize| {
-            (0..situation.workers as usize).filter(|at| situation.volume_of(*at) == volume).count()
-        };
         let most = |volume| {
-            let under_way = workers_of(volume) as u64 * situation.depth;
+            let workers = 0..situation.workers as usize;
+            let ours = workers.filter(|worker| situation.volume_of(*worker) == volume);
+            let under_way: u64 = ours.map(|worker| situation.depth_of(worker)).sum();
             if situation.units == 0 { under_way } else { under_way.min(situation.units) }
         };
         let at_a_time: u64 = (0..volumes).map(most).sum();

@@ -38,6 +38,21 @@ pub struct Situation {
     pub limit: u64,
     /// Seconds after which the run is interrupted, the ramp's among them; 0 for never.
     pub stop: u64,
+    /// Depth of every second worker, as a part of that of the others: 1 is all of it, 4 a quarter.
+    pub skew: u64,
+    /// Milliseconds after which the last worker begins, how long it goes on (0: to the end), and
+    /// how much of that is not measured.
+    pub delay: u64,
+    /// See `delay`.
+    pub length: u64,
+    /// See `delay`.
+    pub warm: u64,
+    /// Of a closed loop: a flush after so many writes; 0 for none.
+    pub flush: u64,
+    /// Of a closed loop: no I/O begins while more than so many are under way; 0 for no such rule.
+    pub refill: u64,
+    /// Of a closed loop: microseconds between bursts of three I/Os; 0 for none.
+    pub pause: u64,
     /// What happens, and nothing else.
     pub mishaps: Vec<Mishap>,
 }
@@ -137,6 +152,13 @@ impl Situation {
             sizes: [1, 1, 2, 3][draw(0, 3) as usize],
             limit,
             stop: if draw(0, 9) == 0 { draw(1, 1 + whole / 1000) } else { 0 },
+            skew: [1, 1, 1, 4][draw(0, 3) as usize],
+            delay: if draw(0, 9) == 0 { draw(0, whole) } else { 0 },
+            length: if draw(0, 9) == 0 { draw(1, window) } else { 0 },
+            warm: if draw(0, 14) == 0 { draw(1, window) } else { 0 },
+            flush: if draw(0, 9) == 0 { draw(1, 20) } else { 0 },
+            refill: if draw(0, 9) == 0 { draw(0, 8) } else { 0 },
+            pause: if draw(0, 9) == 0 { draw(1, 20_000) } else { 0 },
             mishaps: (0..kinds)
                 .map(|_| Mishap::ALL[draw(0, Mishap::ALL.len() as u64 - 1) as usize].0)
                 .collect(),
@@ -149,6 +171,11 @@ impl Situation {
         for (_, number, least, most) in self.numbers() {
             *number = (*number).clamp(least, most);
         }
+        if self.pace > 0 {
+            (self.flush, self.refill, self.pause) = (0, 0, 0);
+        }
+        // A ramp is that of all or of one.
+        self.warm = if self.ramp > 0 { 0 } else { self.warm };
         let mut once = Vec::new();
         for mishap in self.mishaps.drain(..) {
             if !once.contains(&mishap) {
@@ -164,13 +191,32 @@ impl Situation {
         self.mishaps.contains(&mishap)
     }
 
+    /// Most I/Os that a worker has under way.
+    pub(crate) fn depth_of(&self, worker: usize) -> u64 {
+        (self.depth / if worker % 2 == 1 { self.skew } else { 1 }).max(1)
+    }
+
+    /// After how many I/Os a worker ends, if it does. Flushes do not count.
+    pub(crate) fn limit_of(&self, worker: usize) -> Option<u64> {
+        (worker == 0 && self.limit > 0).then_some(self.limit)
+    }
+
+    /// When a worker begins, how much of its time is not measured, and how long it goes on, if not
+    /// to the end, in milliseconds.
+    pub(crate) fn times_of(&self, worker: usize) -> (u64, u64, Option<u64>) {
+        match worker + 1 == self.workers as usize {
+            true => (self.delay, self.warm, (self.length > 0).then_some(self.length)),
+            false => (0, 0, None),
+        }
+    }
+
     /// The volume of a worker.
     pub(crate) fn volume_of(&self, worker: usize) -> usize {
         worker % self.volumes as usize
     }
 
     /// The numbers, with their names and ranges, in the order in which they are printed.
-    fn numbers(&mut self) -> [(&'static str, &mut u64, u64, u64); 15] {
+    fn numbers(&mut self) -> [(&'static str, &mut u64, u64, u64); 22] {
         [
             ("seed", &mut self.seed, 0, u64::MAX),
             ("volumes", &mut self.volumes, 1, 4),
@@ -187,6 +233,13 @@ impl Situation {
             ("sizes", &mut self.sizes, 1, 3),
             ("limit", &mut self.limit, 0, 1_000_000),
             ("stop", &mut self.stop, 0, 3600),
+            ("skew", &mut self.skew, 1, 64),
+            ("delay", &mut self.delay, 0, 3_600_000),
+            ("length", &mut self.length, 0, 3_600_000),
+            ("warm", &mut self.warm, 0, 3_600_000),
+            ("flush", &mut self.flush, 0, 1000),
+            ("refill", &mut self.refill, 0, 63),
+            ("pause", &mut self.pause, 0, 1_000_000),
         ]
     }
 
@@ -207,10 +260,11 @@ impl Situation {
                 if next < now {
                     let mut less = self.clone();
                     *less.numbers()[index].1 = next;
-                    all.push(less);
+                    all.push(less.made_valid());
                 }
             }
         }
+        all.retain(|less| less != self);
         all
     }
 }
@@ -243,6 +297,9 @@ impl FromStr for Situation {
 
     fn from_str(text: &str) -> Result<Situation, String> {
         let mut situation = Situation::of_seed(0);
+        for (_, number, least, _) in situation.numbers() {
+            *number = least;
+        }
         for word in text.split_whitespace() {
             let (name, value) =
                 word.split_once('=').ok_or(format!("'{word}' is not NAME=VALUE"))?;

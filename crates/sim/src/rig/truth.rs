@@ -2,10 +2,13 @@
 //!
 //! Nothing here knows histograms, intervals or collectors, or takes a number from them.
 
+use std::ops::Range;
+
 use block::{Fault, Nanos, Op, Rng};
 
 use super::medium::{Medium, Seen};
-use super::situation::{Situation, PACES};
+use super::script::nanos;
+use super::situation::{PACES, Situation};
 use super::spec;
 
 /// One I/O as a user would count it.
@@ -19,6 +22,14 @@ pub(super) struct Fact {
     pub(super) given: u64,
     pub(super) end: Option<u64>,
     pub(super) failed: bool,
+    /// It was given up, and the way with it.
+    lost: bool,
+}
+
+impl Fact {
+    fn lost_by(&self, at: u64) -> bool {
+        self.lost && self.end.is_some_and(|end| end <= at)
+    }
 }
 
 /// Everything that is true of a run.
@@ -30,6 +41,8 @@ pub(super) struct Truth {
     pub(super) end: u64,
     /// Its seconds, each from and to.
     pub(super) seconds: Vec<(u64, u64)>,
+    /// When each worker begins to be measured, where that is not with the run; else 0.
+    pub(super) opens: Vec<u64>,
     /// When each worker had done all that it was to do.
     pub(super) ended: Vec<Option<u64>>,
     /// Why it is not the whole run, if it is not.
@@ -47,24 +60,24 @@ impl Truth {
             .collect();
         let lost = |all: &[&[Seen]]| {
             let answers = all.iter().flat_map(|seen| seen.iter()).filter_map(|seen| seen.answer);
-            answers
-                .filter(|(_, result)| *result == Err(Fault::Unanswered))
-                .map(|(at, _)| at)
-                .min()
+            answers.filter(|(_, result)| *result == Err(Fault::Unanswered)).map(|(at, _)| at).min()
         };
-        let ended = (0..facts.len())
-            .map(|worker| {
-                let limit = situation.limit_of(worker)?;
-                let all = facts[worker].len() as u64 >= limit;
-                let last = facts[worker].iter().map(|fact| fact.end).collect::<Option<Vec<_>>>();
-                last.filter(|_| all)?.into_iter().max()
-            })
-            .collect();
+        let workers = 0..facts.len();
+        let opens = |worker| {
+            let (delay, warm, _) = situation.times_of(worker);
+            nanos(delay) + nanos(warm)
+        };
+        // Who lost the way in its own ramp is never measured.
+        let never = |worker: usize, opens| facts[worker].iter().any(|fact| fact.lost_by(opens));
+        let opens = |worker| if never(worker, opens(worker)) { u64::MAX } else { opens(worker) };
+        let opens = workers.clone().map(opens).collect();
+        let ended = workers.map(|worker| ended(situation, worker, &facts[worker])).collect();
         let mut truth = Truth {
             facts,
             begin: 0,
             end: 0,
             seconds: Vec::new(),
+            opens,
             ended,
             lost: false,
             stopped: false,
@@ -77,7 +90,7 @@ impl Truth {
     /// the last. The run ends with the second in which it was told to, in which a way was lost, or
     /// in which the last worker ended.
     fn lay_out(&mut self, situation: &Situation, ramp: u64, lost: Option<u64>) {
-        let window = situation.window * 1_000_000;
+        let window = nanos(situation.window);
         let (mut now, mut ticks) = (0, 0);
         for (measured, length) in [(false, ramp), (true, window)] {
             let end = now + length;
@@ -101,14 +114,60 @@ impl Truth {
         }
     }
 
-    /// From when to when a worker worked within a stretch, if at all.
+    /// From when to when a worker worked within a stretch, and was measured; if at all.
     pub(super) fn worked(&self, worker: usize, from: u64, to: u64) -> Option<(u64, u64)> {
+        let opens = self.opens[worker];
+        let from = from.max(opens);
         match self.ended[worker] {
+            _ if opens > 0 && opens >= to => None,
             Some(ended) if ended < from => None,
             Some(ended) => Some((from, to.min(ended))),
             None => Some((from, to)),
         }
     }
+
+    /// What some workers' I/Os that `belongs` names come to within a stretch, and the time in which
+    /// any of the workers worked, in seconds.
+    pub(super) fn figures(
+        &self,
+        workers: Range<usize>,
+        (from, to): (u64, u64),
+        belongs: fn(&Fact) -> bool,
+    ) -> (Figures, f64) {
+        let (mut figures, mut hull) = (Figures { exact: true, ..Figures::default() }, None);
+        for worker in workers {
+            if let Some((from, to)) = self.worked(worker, from, to) {
+                let (first, last) = hull.unwrap_or((from, to));
+                hull = Some((from.min(first), to.max(last)));
+            }
+            let opens = self.opens[worker];
+            for fact in self.facts[worker].iter().filter(|fact| belongs(fact)) {
+                figures.add(fact, from.max(opens), to, opens);
+            }
+        }
+        figures.latencies.sort_unstable();
+        let (first, last) = hull.unwrap_or_default();
+        (figures, Nanos(last - first).as_secs_f64())
+    }
+}
+
+/// When a worker had done all that it was to do: everything is back, and it had begun as many as it
+/// may, or its time is over. Who lost the way does not end by itself.
+fn ended(situation: &Situation, worker: usize, facts: &[Fact]) -> Option<u64> {
+    let last = facts.iter().map(|fact| fact.end).collect::<Option<Vec<u64>>>()?;
+    let last = last.into_iter().max().unwrap_or(0);
+    if facts.iter().any(|fact| fact.lost) {
+        return None;
+    }
+    let counted = facts.iter().filter(|fact| fact.op != Op::Flush).count() as u64;
+    if situation.limit_of(worker).is_some_and(|limit| counted >= limit) {
+        return Some(last);
+    }
+    let (delay, warm, length) = situation.times_of(worker);
+    let all = situation.ramp as f64 / 1e3 + warm as f64 / 1e3 + length? as f64 / 1e3;
+    let over = nanos(delay) + (all * 1e9) as u64;
+    // Who begins nothing before its time is over has ended then; a last answer may come later.
+    Some(over.max(last))
 }
 
 /// Facts out of what a volume saw. The planned starts of an open loop are computed anew.
@@ -121,6 +180,7 @@ fn facts(situation: &Situation, capacity: f64, worker: usize, seen: &[Seen]) -> 
         given: seen.given,
         end: seen.answer.map(|(at, _)| at),
         failed: seen.answer.is_some_and(|(_, result)| result.is_err()),
+        lost: seen.answer.is_some_and(|(_, result)| result == Err(Fault::Unanswered)),
     };
     seen.iter().map(fact).collect()
 }
@@ -142,8 +202,15 @@ impl Planned {
         let step = 1e9 / (rate * if pace == "bytes" { mean } else { 1.0 }) * 4_294_967_296.0;
         let mut rng = Rng::new(!situation.seed, worker as u64);
         let first = rng.uniform() * step * mean;
+        let began = u128::from(nanos(situation.times_of(worker).0)) << 32;
         let (per_byte, poisson) = (pace == "bytes", pace == "poisson");
-        (pace != "closed").then_some(Planned { next: first as u128, step, per_byte, poisson, rng })
+        (pace != "closed").then_some(Planned {
+            next: began + first as u128,
+            step,
+            per_byte,
+            poisson,
+            rng,
+        })
     }
 
     fn next(&mut self, len: u32) -> u64 {
@@ -171,27 +238,22 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Of those of `facts` that ended in `[from, to)`.
-    pub(super) fn of<'a>(facts: impl Iterator<Item = &'a Fact>, from: u64, to: u64) -> Figures {
-        let mut figures = Figures {exact:true, ..Figures::default()};
-        for fact in facts {
-            let end = fact.end.unwrap_or(u64::MAX);
-            figures.exact &= fact.start == fact.given;
-            figures.under_way += u128::from(end.min(to).saturating_sub(fact.start.max(from)));
-            if !(from..to).contains(&end) {
-                continue;
-            }
-            match fact.failed {
-                true => figures.errors += 1,
-                false => {
-                    figures.ios += 1;
-                    figures.bytes += u64::from(fact.len);
-                    figures.latencies.push(end - fact.start);
-                }
+    /// Adds what of an I/O lies in `[from, to)`; what a worker did until it `opens` does not count.
+    fn add(&mut self, fact: &Fact, from: u64, to: u64, opens: u64) {
+        let end = fact.end.unwrap_or(u64::MAX);
+        self.exact &= fact.start == fact.given;
+        self.under_way += u128::from(end.min(to).saturating_sub(fact.start.max(from)));
+        if end < from || end >= to || (opens > 0 && end == opens) {
+            return;
+        }
+        match fact.failed {
+            true => self.errors += 1,
+            false => {
+                self.ios += 1;
+                self.bytes += u64::from(fact.len);
+                self.latencies.push(end - fact.start);
             }
         }
-        figures.latencies.sort_unstable();
-        figures
     }
 
     pub(super) fn mean(&self) -> Option<f64> {
@@ -205,9 +267,4 @@ impl Figures {
         let rank = (count * share).div_ceil(10_000).max(1);
         (count * (10_000 - share) >= 1_000_000).then(|| self.latencies[rank as usize - 1])
     }
-}
-
-/// A length of time in seconds.
-pub(super) fn seconds(from: u64, to: u64) -> f64 {
-    Nanos(to.saturating_sub(from)).as_secs_f64()
 }
