@@ -60,14 +60,6 @@ pub fn run(situation: &Situation) -> Result<Told, String> {
     let truth = Truth::of(situation, &medium);
     let mut found = Differences::default();
     compare::compare(&truth, &told, &mut found);
-    if std::env::var_os("RIG_DEBUG").is_some() {
-        for s in &told.intervals {
-            eprintln!("{} {} out {}", s.t, s.iops, s.mean_outstanding);
-        }
-        for c in &told.checks {
-            eprintln!("{} {:?} {}", c.code, c.verdict, c.evidence);
-        }
-    }
     verdicts::judge(situation, medium.script(), &truth, &told, &mut found);
     found.into_result()?;
     Ok(Told { ios: told.totals.ios, errors: told.totals.errors })

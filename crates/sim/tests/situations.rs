@@ -14,7 +14,7 @@ fn holds(situation: &str) {
 
 #[test]
 fn the_first_situations_hold() {
-    (0..100).for_each(|seed| holds(&Situation::of_seed(seed).to_string()));
+    (0..25).for_each(|seed| holds(&Situation::of_seed(seed).to_string()));
 }
 
 #[test]
