@@ -27,6 +27,8 @@ pub enum Plant {
     HoldAll,
     /// One host may take all places.
     OneHostTakesAll,
+    /// What is under way when the window ends is in no figure.
+    DropUnderWay,
     /// A latency counts from the actual start where the planned one was before it.
     WrongStart,
     /// A worker that finished nothing in a second is in none of its sums.
@@ -41,7 +43,8 @@ pub enum Plant {
 
 impl Plant {
     /// Those of what is measured.
-    pub const MEASURED: [Plant; 5] = [
+    pub const MEASURED: [Plant; 6] = [
+        Plant::DropUnderWay,
         Plant::WrongStart,
         Plant::LeaveOutStarved,
         Plant::AveragePercentiles,

@@ -60,6 +60,18 @@ impl Schedule {
         self.next_q32 += if step < 1e19 { u128::from(step as u64) } else { step as u128 };
     }
 
+    /// About how many I/Os are planned before `until`.
+    pub(crate) fn ahead(&self, until: Nanos, mean_bytes: f64) -> u64 {
+        let span_q32 = (u128::from(until.0) << 32).saturating_sub(self.next_q32) as f64;
+        let step_q32 = if self.per_byte { self.step_q32 * mean_bytes } else { self.step_q32 };
+        (span_q32 / step_q32) as u64
+    }
+
+    /// Plans only one of so many I/Os from now on.
+    pub(crate) fn thin(&mut self, factor: u64) {
+        self.step_q32 *= factor as f64;
+    }
+
     /// Plans all that is not due yet so much later.
     pub(crate) fn shift(&mut self, span: Nanos) {
         self.next_q32 = self.next_q32.saturating_add(u128::from(span.0) << 32);

@@ -32,7 +32,7 @@ pub use crate::record::{Moment, Record};
 pub use crate::run::{
     Connections, Cpu, DeviceUse, Direction, Host, Job, KernelThread, MissedDemand, Origin,
     PacedTotals, Placement, Processor, RunResult, SCHEMA_VERSION, SearchedDepth, Second, Tool,
-    Totals, WorkerResult,
+    Totals, Waiting, WorkerResult,
 };
 pub use crate::spread::Spread;
 pub use crate::verdict::{Check, Class, Verdict};

@@ -113,6 +113,8 @@ pub struct Snapshot {
     pub reconnects: u64,
     /// Mean number of I/Os under way.
     pub outstanding: f64,
+    /// For how long the oldest I/O has had no answer, in nanoseconds; `None` while nothing waits.
+    pub oldest_ns: Option<u64>,
     /// I/Os per second of up to [`HISTORY_SECONDS`] past seconds, the oldest first.
     pub history: Vec<f64>,
 }

@@ -25,7 +25,8 @@ pub use direct_io::{Beneath, Opened, direct_io};
 pub use existence::{Existence, Readable, data_exists};
 pub(crate) use host::stopped_s;
 pub use host::{Window, clock, repeats};
-pub use little::{Flow, littles_law};
+pub(crate) use little::Seconds;
+pub use little::{Flow, Flows, littles_law};
 pub use steady::steady_state;
 
 /// What a check came to.

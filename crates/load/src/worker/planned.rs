@@ -11,7 +11,7 @@ use crate::pattern::{Next, Pattern};
 /// How often another place is tried for a write that another one is in the way of.
 const TRIES: u32 = 16;
 /// When to look again for an I/O that found no place.
-const SOON: Nanos = Nanos(20_000);
+pub(super) const SOON: Nanos = Nanos(20_000);
 
 /// What a worker is to do next.
 pub(super) enum Upcoming {
@@ -57,9 +57,7 @@ impl Worker {
                     self.interval.unsettled_ns += i128::from(now.since(slot.start).0);
                 }
                 Err(fault) => {
-                    let failed = slot.failed(fault, done.cause, now);
-                    let words = || self.lane.words_of(done.cause);
-                    self.interval.record_failure(failed, now.since(slot.start), words);
+                    slot.record_failure(fault, done.cause, now, &mut self.interval, &*self.lane);
                     trouble = lost(&*self.lane, fault);
                 }
             }
@@ -125,7 +123,7 @@ impl Worker {
         None
     }
 
-    fn upcoming(&mut self, now: Nanos) -> Upcoming {
+    pub(super) fn upcoming(&mut self, now: Nanos) -> Upcoming {
         if let Some((next, due)) = self.plan.held.take() {
             return Upcoming::Now(next, due);
         }
@@ -180,7 +178,7 @@ impl Worker {
 
     /// Makes sure that no other change of the same blocks is under way, if data are compared:
     /// tries other places too. `None` when all were taken.
-    fn claim(&mut self, mut next: Next) -> Option<Next> {
+    pub(super) fn claim(&mut self, mut next: Next) -> Option<Next> {
         let Some(verify) = &self.verify else { return Some(next) };
         if !changes(next.op) {
             return Some(next);

@@ -189,6 +189,13 @@ pub(super) fn run(worker: &mut Worker, length: Nanos) -> Box<Interval> {
     worker.take_interval(now, last)
 }
 
+/// What H11 says of an interval.
+pub(super) fn little(done: &Interval) -> stats::Check {
+    let flow = ("one".to_owned(), stats::verdict::Flow::of(done, &done.latencies()));
+    let flows = stats::verdict::Flows { each: vec![flow], ..Default::default() };
+    stats::verdict::littles_law(&flows)
+}
+
 pub(super) fn ios(per_second: f64, arrivals: Arrivals) -> Pacing {
     Pacing::Ios { per_second, arrivals }
 }
@@ -250,9 +257,7 @@ fn littles_law_holds_whatever_stands_still_at_the_ends_of_a_window() {
         assert!(done.unsettled_ns < 0, "{}", done.unsettled_ns);
         let sum = done.latencies().sum() as i128;
         assert_eq!(sum, done.outstanding_ns as i128 - done.unsettled_ns);
-        let flow = ("one".to_owned(), stats::verdict::Flow::of(&done));
-        let check = stats::verdict::littles_law(&[flow]);
-        assert_eq!(check.verdict, stats::Verdict::Pass, "{}", check.evidence);
+        assert_eq!(little(&done).verdict, stats::Verdict::Pass);
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) fn compare(truth: &Truth, told: &RunResult, found: &mut Differences) 
     let failed: u64 = told.failures.iter().map(|failure| failure.count).sum();
     found.equal("failures that are listed", failed + told.failures_unlisted, figures.errors);
     let spans: u64 = told.spans.iter().map(|span| count(&span.buckets)).sum();
-    found.equal("I/Os in all spans", spans, figures.ios);
+    found.equal("latencies in all spans", spans, figures.latencies.len() as u64);
 }
 
 fn count(buckets: &Buckets) -> u64 {
@@ -84,6 +84,10 @@ fn count(buckets: &Buckets) -> u64 {
 
 fn totals(found: &mut Differences, told: &Totals, truth: &Figures, long: f64) {
     found.near("length of the window", told.seconds, long);
+    found.equal("I/Os without an answer", told.waiting.ios, truth.waiting.0);
+    found.equal("age of the oldest", told.waiting.oldest_ns, truth.waiting.1);
+    let backlog = told.paced.map_or((0, 0), |paced| (paced.backlog.ios, paced.backlog.oldest_ns));
+    found.equal("I/Os that never began, and the age of the oldest", backlog, truth.backlog);
     found.equal("I/Os", told.ios, truth.ios);
     found.equal("errors", told.errors, truth.errors);
     found.near("IOPS", told.iops, per(truth.ios as f64, long));
@@ -106,8 +110,9 @@ fn direction(found: &mut Differences, name: &str, told: &Direction, truth: &Figu
 }
 
 fn latency(found: &mut Differences, name: &str, told: &Latency, truth: &Figures) {
-    found.equal(&format!("samples of {name}"), told.samples, truth.ios);
     let sorted = &truth.latencies;
+    found.equal(&format!("samples of {name}"), told.samples, sorted.len() as u64);
+    found.equal(&format!("lower bounds of {name}"), told.waiting_from, truth.bounded);
     found.equal(&format!("shortest of {name}"), told.min, sorted.first().copied());
     found.equal(&format!("longest of {name}"), told.max, sorted.last().copied());
     match (told.mean, truth.mean()) {
@@ -131,7 +136,7 @@ fn buckets(found: &mut Differences, name: &str, told: &Buckets, truth: &Figures)
         let inside = below(from + wide) - below(*from);
         found.equal(&format!("the bucket from {from} ns of {name}"), *count, inside);
     }
-    found.equal(&format!("all buckets of {name}"), count(told), truth.ios);
+    found.equal(&format!("all buckets of {name}"), count(told), sorted.len() as u64);
 }
 
 fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerResult) {
@@ -139,6 +144,8 @@ fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerRe
     let (this, window) = (number..number + 1, (truth.begin, truth.end));
     let (figures, long) = truth.figures(this.clone(), window, |_| true);
     found.near(&format!("time of {name}"), told.seconds, long);
+    let waiting = (told.waiting.ios, told.waiting.oldest_ns);
+    found.equal(&format!("I/Os without an answer of {name}"), waiting, figures.waiting);
     found.equal(&format!("I/Os of {name}"), told.ios, figures.ios);
     found.equal(&format!("errors of {name}"), told.errors, figures.errors);
     found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
@@ -165,7 +172,11 @@ fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u6
     found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
     let bytes = per(figures.bytes as f64, long);
     found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
-    found.equal(&format!("errors of {name}"), told.errors, figures.errors);
+    let errors = figures.errors - figures.late_errors;
+    found.equal(&format!("errors of {name}"), told.errors, errors);
+    let oldest = (told.oldest_ns, told.waiting_from_ns);
+    let truly = (figures.oldest, figures.bounded);
+    found.equal(&format!("what waits after {name}"), oldest, truly);
     let under_way = per(figures.under_way as f64 / 1e9, long);
     if figures.exact {
         found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);
@@ -174,7 +185,8 @@ fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u6
         (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),
         (told, truth) => found.equal(&format!("mean of {name}"), told, truth),
     }
-    found.equal(&format!("longest of {name}"), told.max_ns, figures.latencies.last().copied());
+    let longest = figures.latencies.last().copied().max(figures.oldest);
+    found.equal(&format!("longest of {name}"), told.max_ns, longest);
     for (told, share) in
         [told.p50_ns, told.p99_ns, told.p99_9_ns].into_iter().zip([5000, 9900, 9990])
     {

@@ -5,7 +5,7 @@ use stats::{Class, RunResult, Verdict};
 use super::compare::Differences;
 use super::script::Script;
 use super::situation::{PACES, SERVICES, Situation};
-use super::truth::Truth;
+use super::truth::{Fact, Fate, Truth};
 
 /// So many samples are enough to show p99.
 const SAMPLES: u64 = 10_000;
@@ -67,7 +67,8 @@ fn class(truth: &Truth, told: &RunResult, found: &mut Differences) {
     let failed = told.checks.iter().any(|check| check.verdict == Verdict::Fail);
     let class = if failed { Class::Invalid } else { Class::Indicative };
     found.equal("the class", told.class, class);
-    let partial = truth.lost || truth.stopped;
+    let silent = truth.figures(0..truth.facts.len(), (truth.begin, truth.end), |_| true);
+    let partial = truth.lost.is_some() || truth.stopped || silent.0.waiting.0 > 0;
     found.equal("that it is not the whole run", told.partial.is_some(), partial);
 }
 
@@ -91,24 +92,23 @@ fn dead_lanes(
 /// Whether no I/O of anybody ended in a third of the window, in one piece.
 fn silent_for_a_third(truth: &Truth) -> bool {
     let (begin, end) = (truth.begin, truth.end);
-    let ends = truth.facts.iter().flatten().filter_map(|fact| fact.end);
+    let ends = truth.facts.iter().flatten().map(|fact| fact.end);
     let mut ends: Vec<u64> = ends.filter(|at| (begin..end).contains(at)).collect();
     ends.extend([begin, end]);
     ends.sort_unstable();
     ends.windows(2).any(|pair| pair[1] - pair[0] > (end - begin) / 3)
 }
 
-/// Whether half of the I/Os that ended had waited for as long as they took, before they began.
+/// Whether half of the I/Os that were done had waited for as long as they took, before they began.
 fn overloaded(truth: &Truth) -> bool {
     let (begin, end) = (truth.begin, truth.end);
-    let inside = |at: &u64| (begin..end).contains(at);
-    let facts = truth.facts.iter().flatten();
-    let late: Vec<bool> = facts
-        .filter_map(|fact| Some((fact, fact.end.filter(inside)?)))
-        .filter(|(fact, _)| !fact.failed)
-        .map(|(fact, end)| fact.given - fact.start > (end - fact.start) / 2)
-        .collect();
-    late.iter().filter(|late| **late).count() * 2 > late.len()
+    let done = truth.facts.iter().flatten().filter(|fact| {
+        fact.fate == Fate::Done && (begin..end).contains(&fact.end)
+    });
+    let late = |fact: &&Fact| {
+        fact.given.is_some_and(|given| given - fact.start > (fact.end - fact.start) / 2)
+    };
+    done.clone().filter(late).count() * 2 > done.count()
 }
 
 /// Nothing happens, and every I/O takes as long as every other.

@@ -31,6 +31,29 @@ impl From<Connection> for Connections {
     }
 }
 
+/// I/Os that had no answer when the result was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    /// How many. They count in the latencies with the age that they had reached.
+    pub ios: u64,
+    /// Age of the oldest in nanoseconds.
+    pub oldest_ns: u64,
+}
+
+impl Waiting {
+    /// Whether everything was answered.
+    pub fn is_none(&self) -> bool {
+        self.ios == 0
+    }
+
+    /// Counts those of `other`, too.
+    pub fn add(&mut self, other: Waiting) {
+        self.ios += other.ios;
+        self.oldest_ns = self.oldest_ns.max(other.oldest_ns);
+    }
+}
+
 /// Everything together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
@@ -55,6 +78,9 @@ pub struct Totals {
     pub other: Direction,
     /// Latencies of all directions in nanoseconds.
     pub latency_ns: Latency,
+    /// I/Os that had no answer at the end.
+    #[serde(default, skip_serializing_if = "Waiting::is_none")]
+    pub waiting: Waiting,
     /// Connections lost and made again.
     #[serde(flatten)]
     pub connections: Connections,
@@ -72,6 +98,10 @@ pub struct PacedTotals {
     pub lag_ns: Latency,
     /// I/Os that began late because all that may be outstanding were.
     pub missed: u64,
+    /// I/Os whose planned start came, and that never began, because all that may be outstanding
+    /// were. They count in the latencies with the age that they had reached.
+    #[serde(default, skip_serializing_if = "Waiting::is_none")]
+    pub backlog: Waiting,
 }
 
 /// One direction.
@@ -122,6 +152,9 @@ pub struct WorkerResult {
     pub mean_outstanding: f64,
     /// Latencies in nanoseconds, exact mean among them.
     pub latency_ns: Latency,
+    /// I/Os that had no answer at the end.
+    #[serde(default, skip_serializing_if = "Waiting::is_none")]
+    pub waiting: Waiting,
     /// Reads.
     #[serde(default)]
     pub read: Direction,
@@ -210,7 +243,15 @@ pub struct Second {
     /// 99.9 % took no longer, in nanoseconds.
     #[serde(default)]
     pub p99_9_ns: Option<u64>,
-    /// The longest, in nanoseconds.
+    /// The longest, in nanoseconds: of those that were done, or the age of one that still had no
+    /// answer when the second ended.
     #[serde(default)]
     pub max_ns: Option<u64>,
+    /// Age of the oldest I/O that had no answer when the second ended, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_ns: Option<u64>,
+    /// As [`Latency::waiting_from`], in the last second of a run: latencies from here on are lower
+    /// bounds, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_from_ns: Option<u64>,
 }
