@@ -44,9 +44,10 @@ impl Worker {
     }
 
     /// Whether everything has come back that was begun in its time, and all has begun that was
-    /// planned in it.
+    /// planned in it. Nothing more begins where the way is lost.
     pub(crate) fn is_drained(&self) -> bool {
-        self.is_idle() && (self.plan.exhausted || self.plan.until.is_none())
+        let begins = !self.plan.exhausted && self.plan.until.is_some() && self.trouble.is_none();
+        self.is_idle() && !begins
     }
 
     /// Begins what was planned in its time and found no place then; returns when to come again.
@@ -111,7 +112,9 @@ impl Worker {
     fn due(&self, now: Nanos) -> Option<Nanos> {
         let holds_back = self.control.as_ref().is_some_and(|control| control.holds_back());
         let held = self.plan.held.map(|(_, due)| due);
-        if self.plan.exhausted || holds_back || self.free.len() == self.slots.len() {
+        // With nothing under way it begins at once, unless the way is lost.
+        let begins = self.free.len() == self.slots.len() && self.trouble.is_none();
+        if self.plan.exhausted || holds_back || begins {
             return held;
         }
         let planned = match (&self.pattern, &self.plan.schedule) {

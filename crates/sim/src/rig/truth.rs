@@ -156,27 +156,58 @@ impl Truth {
     /// The window is over: what was planned in it and never began is known now, and what is never
     /// answered is given up.
     fn close(&mut self, situation: &Situation, plans: Vec<Option<Planned>>) {
-        let patient = self.end + PATIENCE;
+        let (mut without_way, mut plans_on) = (Vec::new(), false);
         for (worker, plan) in plans.into_iter().enumerate() {
-            let spent = self.is_spent(situation, worker);
+            let Some(mut plan) = plan.filter(|_| !self.is_spent(situation, worker)) else {
+                continue;
+            };
             let until = over(situation, worker).unwrap_or(u64::MAX).min(self.end);
             let facts = &mut self.facts[worker];
             let lost = facts.iter().filter(|fact| fact.fate == Fate::Lost).map(|fact| fact.end);
             let lost = lost.min().is_some_and(|at| at < until + CATCH_UP);
-            let begins = nanos(situation.times_of(worker).0) < until;
-            for fact in facts.iter_mut().filter(|fact| fact.fate == Fate::Silent) {
-                fact.end = patient;
+            plans_on |= !lost && self.ended[worker].is_none_or(|at| at >= self.end);
+            if nanos(situation.times_of(worker).0) >= until {
+                continue;
             }
-            let Some(mut plan) = plan.filter(|_| !spent && begins) else { continue };
             // The mix of a worker is its own: only where all are alike is it known what these are.
             let known = situation.reads == 100 && (situation.sizes == 1 || !plan.per_byte);
             self.unsure |= plan.due() <= until && !known;
-            while plan.due() <= until {
-                let start = plan.next(4096);
-                let end = if lost { patient } else { until + CATCH_UP };
-                let (op, fate) = (Op::Read, Fate::Backlog);
-                facts.push(Fact { op, len: 4096, start, given: None, end, fate });
+            let left = situation.limit_of(worker).map(|limit| limit as usize - facts.len());
+            let most = facts.len() + left.unwrap_or(usize::MAX - facts.len());
+            while plan.due() <= until && facts.len() < most {
+                let (op, fate, end) = (Op::Read, Fate::Backlog, until + CATCH_UP);
+                facts.push(Fact { op, len: 4096, start: plan.next(4096), given: None, end, fate });
             }
+            if lost {
+                without_way.push(worker);
+            }
+        }
+        let given_up = self.given_up(&without_way, plans_on);
+        for (worker, facts) in self.facts.iter_mut().enumerate() {
+            let lost = without_way.contains(&worker);
+            for fact in facts {
+                match fact.fate {
+                    Fate::Backlog if lost => fact.end = given_up,
+                    Fate::Silent => fact.end = given_up,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// When nobody waits any more: a whole number of seconds after the end, when all has come back
+    /// that can, or when the patience with those is over that do not answer.
+    fn given_up(&self, without_way: &[usize], plans_on: bool) -> u64 {
+        let all = self.facts.iter().enumerate();
+        let all = all.flat_map(|(worker, facts)| facts.iter().map(move |fact| (worker, fact)));
+        let awaited = all.filter(|(worker, fact)| {
+            fact.end >= self.end && !(fact.fate == Fate::Backlog && without_way.contains(worker))
+        });
+        match awaited.map(|(_, fact)| fact.end).max() {
+            None if plans_on => self.end + 1_000_000_000,
+            None => self.end,
+            Some(last) if last - self.end >= PATIENCE => self.end + PATIENCE,
+            Some(last) => self.end + ((last - self.end) / 1_000_000_000 + 1) * 1_000_000_000,
         }
     }
 
