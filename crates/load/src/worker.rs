@@ -295,7 +295,11 @@ impl Worker {
         }
         full.searched = self.control.as_ref().and_then(|control| control.searched());
         full.oldest_ns = self.oldest(now).map_or(0, |oldest| now.since(oldest).0);
-        let ages_ns = self.ages_ns(now);
+        // What waits for its beginning is outstanding in the second in which it waits.
+        let backlog_ns = self.backlog_ns(now);
+        full.outstanding_ns += backlog_ns;
+        self.interval.before_ns = backlog_ns;
+        let ages_ns = self.ages_ns(now) + backlog_ns as i128;
         full.unsettled_ns += ages_ns;
         self.interval.unsettled_ns -= ages_ns;
         self.interval.start = now;

@@ -99,8 +99,9 @@ pub struct Interval {
     /// and how long the I/Os took that ended in a fault. Without it, an I/O that was under way for
     /// long at an end of a window would look like an error of accounting.
     pub unsettled_ns: i128,
-    /// What of `outstanding_ns` lies before the span: how long I/Os whose planned start lies before
-    /// it, and that began behind it, had waited by then. Only known of what comes back late.
+    /// What of `outstanding_ns` lies before the span: an I/O that waited for its beginning counts
+    /// from its planned start when it begins. What it had waited by the end of a span is in the
+    /// `outstanding_ns` of that one, and here in the next.
     pub before_ns: u128,
     /// Age of the oldest I/O that has no answer at its end, from its planned start on; of several
     /// workers the greatest, and 0 where none is under way.
@@ -253,8 +254,7 @@ impl Interval {
         self.merge_failures(late);
         self.waiting.add(late.waiting);
         // What was outstanding behind the end is in their latencies, and in nothing else.
-        self.unsettled_ns += late.unsettled_ns - (late.outstanding_ns - late.before_ns) as i128;
-        self.outstanding_ns += late.before_ns;
+        self.unsettled_ns += late.unsettled_ns - late.outstanding_ns();
         if let (Some(ours), Some(theirs)) = (&mut self.paced, &late.paced) {
             ours.merge(theirs);
         }
@@ -318,9 +318,15 @@ impl Interval {
         per(self.bytes() as f64, self.seconds())
     }
 
+    /// The number of outstanding I/Os, integrated over the time of this span only; below zero by as
+    /// much as what it began with was estimated too high.
+    pub fn outstanding_ns(&self) -> i128 {
+        self.outstanding_ns as i128 - self.before_ns as i128
+    }
+
     /// Mean number of outstanding I/Os; zero without a span.
     pub fn mean_outstanding(&self) -> f64 {
-        per(self.outstanding_ns as f64, self.end.since(self.start).0 as f64)
+        per(self.outstanding_ns().max(0) as f64, self.end.since(self.start).0 as f64)
     }
 
     /// Mean number of outstanding I/Os that no latency of this span stands for; below zero where

@@ -14,6 +14,9 @@ const CATCH_UP: Nanos = Nanos::from_secs(1);
 /// So many I/Os that never began are counted one by one; of more, one stands for several.
 const COUNTED: u64 = 1 << 20;
 
+/// So many are looked at one by one each second.
+const LOOKED_AT: u32 = 1024;
+
 impl Worker {
     /// Hands over the last interval of the window, which ends at `now`. From here on nothing new is
     /// planned, and what is recorded is [what came late](Worker::give_up).
@@ -72,15 +75,9 @@ impl Worker {
                 self.plan.held = Some((next, due));
                 return Some(now + SOON);
             };
-            self.interval.before_ns += self.before_ns(due);
             self.launch(next, due, now);
         }
         Some(until + CATCH_UP)
-    }
-
-    /// For how long an I/O that is planned for `due` had waited when the window ended.
-    fn before_ns(&self, due: Nanos) -> u128 {
-        self.closed.map_or(0, |closed| u128::from(closed.since(due).0))
     }
 
     /// Counts what was planned before `until` and never began, with its age.
@@ -97,7 +94,6 @@ impl Worker {
             let age = now.since(due);
             self.interval.record_waiting(next.op, age, each, false);
             self.interval.record_outstanding(each, age);
-            self.interval.before_ns += self.before_ns(due) * u128::from(each);
         }
         self.plan.exhausted = true;
     }
@@ -110,20 +106,44 @@ impl Worker {
 
     /// Since when an I/O is due that has not begun, because all that may be outstanding are.
     fn due(&self, now: Nanos) -> Option<Nanos> {
-        let holds_back = self.control.as_ref().is_some_and(|control| control.holds_back());
         let held = self.plan.held.map(|(_, due)| due);
-        // With nothing under way it begins at once, unless the way is lost.
-        let begins = self.free.len() == self.slots.len() && self.trouble.is_none();
-        if self.plan.exhausted || holds_back || begins {
-            return held;
-        }
         let planned = match (&self.pattern, &self.plan.schedule) {
+            _ if !self.has_backlog() => None,
             (Pattern::Replay(stream), _) if stream.is_timed() => {
                 stream.upcoming().map(|(_, at)| self.plan.began + at)
             }
             (_, schedule) => schedule.as_ref().map(|schedule| schedule.next()),
         };
         sooner(held, planned).filter(|due| *due < now)
+    }
+
+    /// Whether what is due may wait for others to come back.
+    fn has_backlog(&self) -> bool {
+        let holds_back = self.control.as_ref().is_some_and(|control| control.holds_back());
+        // With nothing under way it begins at once, unless the way is lost.
+        let waits = self.free.len() < self.slots.len() || self.trouble.is_some();
+        !self.plan.exhausted && !holds_back && waits
+    }
+
+    /// For how long I/Os that are due and have not begun have waited by `now`, all together. Of
+    /// many it is estimated: what is said too much here is said too little of what follows.
+    #[cold]
+    pub(super) fn backlog_ns(&self, now: Nanos) -> u128 {
+        let held = self.plan.held.map_or(0, |(_, due)| u128::from(now.since(due).0));
+        let planned = match (&self.pattern, &self.plan.schedule) {
+            _ if !self.has_backlog() => 0,
+            (Pattern::Replay(stream), _) if stream.is_timed() => {
+                let since = Nanos(now.0.saturating_sub(self.plan.began.0));
+                stream.waited_ns(since, LOOKED_AT)
+            }
+            (_, Some(schedule)) => {
+                // None is planned beyond the end of its time.
+                let until = self.plan.until.unwrap_or(now).min(now);
+                schedule.waited_ns(until, now, self.plan.mean_bytes, LOOKED_AT)
+            }
+            _ => 0,
+        };
+        held + planned
     }
 
     /// Since when each I/O under way counts.

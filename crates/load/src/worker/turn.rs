@@ -197,7 +197,8 @@ impl Worker {
     fn forget_ramp(&mut self, now: Nanos) {
         self.interval.clear();
         (self.interval.start, self.counted) = (now, now);
-        self.interval.unsettled_ns = -self.ages_ns(now);
+        self.interval.before_ns = self.backlog_ns(now);
+        self.interval.unsettled_ns = -self.ages_ns(now) - self.interval.before_ns as i128;
     }
 
     /// Everything is back: what was written is made durable if that belongs to it, and the turn is

@@ -12,7 +12,7 @@ pub struct Flow {
     /// Their sum in nanoseconds.
     pub latency_ns: u128,
     /// The number under way, integrated over time.
-    pub outstanding_ns: u128,
+    pub outstanding_ns: i128,
     /// What of `outstanding_ns` is in no latency, less what of the latencies lies outside the
     /// window: see [`Interval::unsettled_ns`].
     pub unsettled_ns: i128,
@@ -46,7 +46,7 @@ impl Flow {
         Flow {
             samples: latencies.count(),
             latency_ns: latencies.sum(),
-            outstanding_ns: interval.outstanding_ns,
+            outstanding_ns: interval.outstanding_ns(),
             unsettled_ns: interval.unsettled_ns,
             span_ns: interval.end.since(interval.start).0,
         }
@@ -59,7 +59,7 @@ impl Flow {
 
     /// How far that is off, as a share of what is under way.
     fn mismatch(&self) -> f64 {
-        let (is, should) = (self.outstanding_ns as i128, self.expected_ns());
+        let (is, should) = (self.outstanding_ns, self.expected_ns());
         let apart = is.abs_diff(should) as f64;
         if apart > 0.0 { apart / is.unsigned_abs().max(1) as f64 } else { 0.0 }
     }
@@ -77,12 +77,12 @@ impl Flow {
         let mean_us = self.latency_ns as f64 / self.samples.max(1) as f64 / 1e3;
         format!(
             "{:.2} outstanding, {:.2} by {} latencies of {mean_us:.1} µs on average and {:+.2} \
-             outside the window or failed ({:.4} % apart, at most 0.0001 %)",
+             outside the window or failed ({} ns apart)",
             self.mean(self.outstanding_ns as f64),
             self.mean(self.expected_ns() as f64),
             self.samples,
             self.mean(self.unsettled_ns as f64),
-            self.mismatch() * 100.0,
+            self.outstanding_ns.abs_diff(self.expected_ns()),
         )
     }
 }
@@ -104,9 +104,9 @@ impl Seconds {
     }
 }
 
-/// All sums are of whole nanoseconds: more than a millionth apart is an error of accounting. One
-/// I/O of a million that is lost, or counted twice, is so much.
-const LITTLE_TOLERANCE: f64 = 1e-6;
+/// All sums are of whole nanoseconds, and equal: more than a billionth apart is an error of
+/// accounting. One I/O that is lost, or counted twice, among millions is more than that.
+const LITTLE_TOLERANCE: f64 = 1e-9;
 
 /// H11: what is outstanding must be what arrives times how long it stays.
 ///
@@ -177,7 +177,7 @@ mod test {
     /// One second with so many I/Os of so many microseconds each.
     fn flow(samples: u64, us: u64) -> Flow {
         let latency_ns = u128::from(samples * us * 1000);
-        let (outstanding_ns, span_ns) = (latency_ns, SECOND_NS);
+        let (outstanding_ns, span_ns) = (latency_ns as i128, SECOND_NS);
         Flow { samples, latency_ns, outstanding_ns, unsettled_ns: 0, span_ns }
     }
 

@@ -92,9 +92,9 @@ fn a_target_that_stops_before_the_end_is_in_the_result() {
     let (stop, back) = (Nanos::from_secs(1), Nanos::from_secs(7));
     let (found, _) = run(&spec(2, &reads(4), 5.0, 0.0), stalls(stop, Some(back)));
     let [one, two] = &found.workers[..] else { panic!("two workers") };
-    // Four went under way just before it stopped, and came back at 7 s.
-    assert_eq!(two.latency_ns.max, Some(6_000_100_000 - 100_000));
-    assert_eq!((two.ios, two.latency_ns.samples), (39_996, 40_000));
+    // Four went under way when it stopped, and came back at 7 s.
+    assert_eq!(two.latency_ns.max, Some(6_000_000_000));
+    assert_eq!((two.ios, two.latency_ns.samples), (40_000, 40_004));
     assert_eq!(one.latency_ns.max, Some(100_000));
     assert_eq!(found.totals.latency_ns.max, two.latency_ns.max);
     assert_eq!((found.totals.errors, found.totals.waiting.ios, &found.partial), (0, 0, &None));
@@ -181,6 +181,18 @@ fn the_backlog_of_an_open_loop_waits_from_its_planned_starts() {
     let oldest = found.intervals[1].oldest_ns.unwrap();
     assert!((499..=501).contains(&(oldest / 1_000_000)), "{oldest}");
     assert_eq!(found.totals.paced.unwrap().backlog.ios, 0);
+}
+
+#[test]
+fn a_backlog_counts_in_the_seconds_in_which_it_waits() {
+    // It grows by one a millisecond from 0.5 s to 1.5 s, and is begun within 50 ms.
+    let law = stalls_alone(Nanos::from_millis(500), Nanos::from_millis(1500));
+    let (found, _) = run(&spec(1, &paced(1000.0, 2), 1.0, 1.0), law);
+    // From 500 to 1000 in half a second: what it waited in the ramp is in the latencies only.
+    let outstanding = found.totals.mean_outstanding;
+    assert!((375.0..405.0).contains(&outstanding), "{outstanding}");
+    assert!((1490..=1500).contains(&found.totals.latency_ns.samples), "{:?}", found.totals);
+    assert_eq!(little(&found).verdict, Verdict::Pass, "{:?}", little(&found));
 }
 
 /// As [`stalls`], on the only lane.
