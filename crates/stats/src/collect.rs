@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use block::{Plant, planted};
+
 use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
 use crate::histogram::Latency;
@@ -65,6 +67,9 @@ impl Collector {
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
         self.rates[worker] = interval.iops();
+        if planted(Plant::LeaveOutStarved) && interval.ios() == 0 {
+            return;
+        }
         self.second.merge(interval);
     }
 
@@ -72,7 +77,7 @@ impl Collector {
     /// planned and not begun: they were begun in the window, so their latencies count in it, and
     /// in its last second. Without a second there was no window.
     pub fn add_late(&mut self, worker: usize, late: &Interval) {
-        if self.timeline.is_empty() {
+        if self.timeline.is_empty() || planted(Plant::DropUnderWay) {
             return;
         }
         self.workers[worker].merge_late(late);
@@ -101,12 +106,15 @@ impl Collector {
         let latencies = self.second.latencies();
         let row = self.timeline.add(t_s, &self.second, &latencies);
         self.seconds.note(t_s, &self.second, &latencies);
-        self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
+        let lasted_s = t_s - std::mem::replace(&mut self.ended_s, t_s);
+        self.stopped_s += verdict::stopped_s(lasted_s);
         if self.history.len() == HISTORY_SECONDS {
             self.history.pop_front();
         }
         self.history.push_back(row.iops);
-        self.whole.merge(&self.second);
+        if !(planted(Plant::LoseSecond) && lasted_s < 0.999) {
+            self.whole.merge(&self.second);
+        }
         self.second.clear();
         (row, latencies.summary())
     }
@@ -167,7 +175,14 @@ impl Collector {
 
     /// The sums of all closed seconds.
     pub fn totals(&self) -> Totals {
-        totals(&self.whole)
+        let mut totals = totals(&self.whole);
+        if planted(Plant::AveragePercentiles) {
+            let medians = self.workers().into_iter().map(|worker| worker.latency_ns.p50);
+            let medians: Vec<u64> = medians.flatten().collect();
+            let sum: u64 = medians.iter().sum();
+            totals.latency_ns.p50 = sum.checked_div(medians.len() as u64);
+        }
+        totals
     }
 
     /// One row for each worker.

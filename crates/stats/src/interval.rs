@@ -2,7 +2,7 @@
 //!
 //! A worker owns one interval and records into it; a collector takes it every second.
 
-use block::{Connection, Nanos, Op};
+use block::{Connection, Nanos, Op, Plant, planted};
 
 use crate::failures::{Failed, Failures};
 use crate::histogram::Latencies;
@@ -179,6 +179,9 @@ impl Interval {
         words: impl FnOnce() -> Option<String>,
     ) {
         self.tally(failed.op).errors += 1;
+        if planted(Plant::ErrorsHaveLatencies) {
+            self.tally(failed.op).latencies.record(latency.0);
+        }
         self.unsettled_ns += i128::from(latency.0);
         self.failures.note(failed, words);
     }

@@ -220,6 +220,16 @@ fn who_has_ended_has_no_time_after_it() {
 }
 
 #[test]
+fn an_open_loop_with_a_limit_ends_with_its_last_io() {
+    // The next one would be due ten seconds later.
+    let pacing = Pacing::Ios { per_second: 0.1, arrivals: Arrivals::Constant };
+    let workload = Workload { limit_ios: Some(1), pacing, ..reads(1) };
+    let found = run(&spec(1, &workload, 30.0, 0.0), 100_000, 99).unwrap();
+    assert_eq!((found.totals.ios, found.partial), (1, None));
+    assert!(found.totals.seconds < 10.0, "{}", found.totals.seconds);
+}
+
+#[test]
 fn a_flush_at_the_end_belongs_to_the_window() {
     let writes = Workload { end_flush: true, ..Workload::new(Access::new(4096, 0.0, 100.0), 4) };
     let timed = run(&spec(1, &writes, 1.0, 0.0), 100_000, 99).unwrap();

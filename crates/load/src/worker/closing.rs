@@ -47,9 +47,10 @@ impl Worker {
     }
 
     /// Whether everything has come back that was begun in its time, and all has begun that was
-    /// planned in it.
+    /// planned in it. Nothing more begins where the way is lost.
     pub(crate) fn is_drained(&self) -> bool {
-        self.is_idle() && (self.plan.exhausted || self.plan.until.is_none())
+        let begins = !self.plan.exhausted && self.plan.until.is_some() && self.trouble.is_none();
+        self.is_idle() && !begins
     }
 
     /// Begins what was planned in its time and found no place then; returns when to come again.
@@ -119,7 +120,9 @@ impl Worker {
     /// Whether what is due may wait for others to come back.
     fn has_backlog(&self) -> bool {
         let holds_back = self.control.as_ref().is_some_and(|control| control.holds_back());
-        !self.plan.exhausted && !holds_back && self.free.len() < self.slots.len()
+        // With nothing under way it begins at once, unless the way is lost.
+        let waits = self.free.len() < self.slots.len() || self.trouble.is_some();
+        !self.plan.exhausted && !holds_back && waits
     }
 
     /// For how long I/Os that are due and have not begun have waited by `now`, all together. Of

@@ -1,7 +1,7 @@
 //! The long way of a worker: what begins by the clock, by turns or with conditions, and what is
 //! compared, steered or written down.
 
-use block::{Fault, Io, Nanos, Op, Tag};
+use block::{Fault, Io, Nanos, Op, Plant, Tag, planted};
 
 use super::control::{Back, Gate};
 use super::verify::{Fill, changes};
@@ -140,7 +140,9 @@ impl Worker {
         if let Some(schedule) = &mut plan.schedule {
             let due = schedule.next();
             if due > now {
-                return Upcoming::At(due);
+                // Who has begun all of its I/Os does not wait until another one would be due.
+                plan.exhausted |= self.pattern.is_over();
+                return if plan.exhausted { Upcoming::Nothing } else { Upcoming::At(due) };
             }
             let Some(next) = self.pattern.next() else {
                 plan.exhausted = true;
@@ -198,7 +200,8 @@ impl Worker {
         let Next { op, fua, offset, len, reply, .. } = next;
         let index = self.free.pop().expect("a slot is free");
         let slot = &mut self.slots[index as usize];
-        (slot.start, slot.issued, slot.op) = (due, now, op);
+        let start = if planted(Plant::WrongStart) { now } else { due };
+        (slot.start, slot.issued, slot.op) = (start, now, op);
         (slot.offset, slot.len, slot.reply) = (offset, len, reply);
         self.plan.last_start = now;
         if let Some(control) = &mut self.control {
