@@ -15,7 +15,8 @@ use crate::verdict::{self, Ceiling, Check, Class};
 
 pub use self::cost::{Cpu, DeviceUse, KernelThread, MeasuringCost, Processor};
 pub use self::counted::{
-    Connections, Direction, MissedDemand, PacedTotals, SearchedDepth, Second, Totals, Waiting, WorkerResult,
+    Connections, Direction, MissedDemand, PacedTotals, SearchedDepth, Second, Totals, Waiting,
+    WorkerResult,
 };
 pub use self::host::{Host, Placement};
 

@@ -9,7 +9,9 @@ use stats::{
 
 use super::crew::seats;
 use super::under_way::{Opening, Run};
-use super::words::{displaced, earlier, emulated, origin, steadiness, unanswered_ios};
+use super::words::{
+    displaced, earlier, emulated, not_waited_for, origin, steadiness, unanswered_ios,
+};
 use crate::judge::{self, Facts};
 use crate::meter::Reading;
 use crate::outcome;
@@ -54,7 +56,9 @@ impl Run<'_> {
             let late = || format!("{} of {of} workers did not report in time", self.late);
             (self.late > 0).then(late)
         });
-        let partial = partial.or_else(|| unanswered_ios(self.unanswered));
+        let partial = partial
+            .or_else(|| unanswered_ios(spec, self.unanswered))
+            .or_else(|| not_waited_for(totals.waiting).filter(|_| self.hurried));
         let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
         let mut workers = self.collected.workers();
         self.missed.write(&mut workers, self.collected.whole().start);

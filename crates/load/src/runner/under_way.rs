@@ -64,8 +64,12 @@ pub(super) struct Run<'a> {
     pub(super) finished: bool,
     /// Workers whose last numbers did not come in time.
     pub(super) late: usize,
+    /// The workers begin nothing more.
+    drained: bool,
     /// I/Os that never came back.
     pub(super) unanswered: u64,
+    /// The user did not wait for them.
+    pub(super) hurried: bool,
     /// When it was steady, in seconds of the measured window.
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
@@ -97,7 +101,9 @@ impl<'a> Run<'a> {
             filling: false,
             finished: false,
             late: 0,
+            drained: false,
             unanswered: 0,
+            hurried: false,
             steady_at_s: None,
             watch: Watch::new(spec.steady),
             standstills: Standstills::default(),
@@ -136,8 +142,13 @@ impl<'a> Run<'a> {
         if let Some(window) = spec.search_window().filter(|_| self.searching && crew.has_found()) {
             end = self.measure_found(&mut opening, window, (begin, end), crew, live);
         }
+        if !self.drained {
+            // What ended the window was known when its last second was over.
+            self.collect(crew, true);
+            let begin = self.collected.whole().start;
+            self.collected.extend_second(self.clock.now().since(begin).as_secs_f64());
+        }
         let after = (self.meter.read(self.clock.now()), opening.witness.now());
-        crew.command(Command::Drain);
         Measured { opening, after, end }
     }
 
@@ -224,7 +235,9 @@ impl<'a> Run<'a> {
             let early = self.wait_until(tick, crew, live);
             // Who ends while intervals are handed over has more to hand over.
             self.finished = crew.is_finished();
-            self.collect(crew);
+            let over = tick >= end || self.finished || self.stop.asked() > 0;
+            self.drained = opening.is_some() && over;
+            self.collect(crew, self.drained);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
             let reading = self.meter.read(self.clock.now());
