@@ -11,7 +11,7 @@ use crate::engine::Stop;
 use crate::equals::names;
 use crate::judge;
 use crate::outcome::{self, MissedDemands};
-use crate::runner::{OVERTIME_SECONDS, RunError, check, steadiness};
+use crate::runner::{OVERTIME_SECONDS, RunError, check, patience, steadiness, unanswered_ios};
 use crate::spec::{RunSpec, Watch};
 use crate::worker::{Identity, Order, Trouble, Worker, outlasts, ties};
 
@@ -78,6 +78,8 @@ impl Simulation {
             spec,
             stop: self.stop.clone(),
             planned: vec![None; workers.len()],
+            order: Order::Run,
+            unanswered: 0,
             workers,
             wakes: BinaryHeap::new(),
             awake: Vec::new(),
@@ -98,7 +100,7 @@ impl Simulation {
             origin: Origin::Simulated,
             cores: 0,
         });
-        let outcome = run.go(storage, live);
+        let outcome = run.go(storage, live).and_then(|()| run.drain(storage, live));
         live.end();
         outcome?;
         Ok(run.result())
@@ -115,6 +117,9 @@ struct Run<'a> {
     planned: Vec<Option<Nanos>>,
     /// Workers that have a reason to be stepped now.
     awake: Vec<usize>,
+    order: Order,
+    /// I/Os that never came back.
+    unanswered: u64,
     collected: Collector,
     empty: Option<Box<Interval>>,
     now: Nanos,
@@ -256,10 +261,35 @@ impl Run<'_> {
         }
     }
 
+    /// The window is over: what is under way comes back, and what was planned in it is begun, as
+    /// long as a real run would wait. What it comes to counts in the window.
+    fn drain(&mut self, storage: &mut dyn Storage, live: &mut dyn Live) -> Result<(), RunError> {
+        let (end, now) = (self.now + patience(self.spec), self.now);
+        self.order = Order::Drain;
+        self.workers.iter_mut().for_each(|worker| worker.close_window(now));
+        self.awake.extend(0..self.workers.len());
+        let asked = self.stop.asked();
+        while self.now < end && !self.workers.iter().all(Worker::is_drained) {
+            let tick = end.min(self.now + Nanos::from_secs(1));
+            self.until(tick, storage, live)?;
+            if self.stop.asked() > asked {
+                break;
+            }
+        }
+        for (index, worker) in self.workers.iter_mut().enumerate() {
+            let (late, unanswered) = worker.give_up(self.now);
+            self.collected.add_late(index, &late);
+            self.collected.add_late_failures(index, &unanswered);
+            self.unanswered += unanswered.errors();
+        }
+        self.note_troubles();
+        Ok(())
+    }
+
     /// The step of each worker that has a reason.
     fn step_awake(&mut self) {
         for index in self.awake.drain(..) {
-            let wake = self.workers[index].step(self.now, Order::Run);
+            let wake = self.workers[index].step(self.now, self.order);
             if let Some(at) = wake
                 && self.planned[index] != Some(at)
             {
@@ -276,6 +306,12 @@ impl Run<'_> {
             self.collected.add(index, &full);
             full.clear();
             self.empty = Some(full);
+        }
+        self.note_troubles();
+    }
+
+    fn note_troubles(&mut self) {
+        for (index, worker) in self.workers.iter_mut().enumerate() {
             if let Some(trouble) = worker.take_trouble() {
                 let this = &self.spec.workers[index];
                 let why = match trouble {
@@ -301,6 +337,7 @@ impl Run<'_> {
         let cut = || format!("ended after {:.1} of {} s", totals.seconds, spec.seconds);
         let missed = self.missed.words(spec);
         let partial = self.trouble.or(missed).or_else(|| (self.stop.asked() > 0).then(cut));
+        let partial = partial.or_else(|| unanswered_ios(spec, self.unanswered));
         RunResult {
             schema_version: SCHEMA_VERSION,
             origin: Origin::Simulated,

@@ -8,6 +8,8 @@ mod tracks;
 
 use std::collections::VecDeque;
 
+use block::{Plant, planted};
+
 use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
 use crate::histogram::Latency;
@@ -15,7 +17,7 @@ use crate::interval::{Interval, Tally, per};
 use crate::live::{HISTORY_SECONDS, TargetRate};
 use crate::run::{Direction, PacedTotals, Ramp, Second, Totals, WorkerResult};
 use crate::timeline::Timeline;
-use crate::verdict::{self, Flow};
+use crate::verdict::{self, Flow, Flows, Seconds};
 
 use self::tracks::Tracks;
 
@@ -46,6 +48,8 @@ pub struct Collector {
     tracks: Tracks,
     /// I/Os that failed before the measured window.
     ramp_errors: u64,
+    /// How Little's law holds in each.
+    seconds: Seconds,
     /// Where the last second ended, and what no second accounts for, in seconds.
     ended_s: f64,
     stopped_s: f64,
@@ -68,6 +72,7 @@ impl Collector {
             whole: Interval::new(),
             timeline: Timeline::default(),
             ramp_errors: 0,
+            seconds: Seconds::default(),
             ended_s: 0.0,
             stopped_s: 0.0,
             stood_still_s: 0.0,
@@ -82,14 +87,39 @@ impl Collector {
         self.workers[worker].merge(interval);
         self.rates[worker] = interval.iops();
         self.tracks.add(worker, interval);
+        if planted(Plant::LeaveOutStarved) && interval.ios() == 0 {
+            return;
+        }
         self.second.merge(interval);
     }
 
-    /// Adds what of a worker's I/Os failed after the last second was closed. It counts in the
+    /// Adds what came of a worker's I/Os that were under way when the last second was closed, or
+    /// planned and not begun: they were begun in the window, so their latencies count in it, and
+    /// in its last second. Without a second there was no window.
+    pub fn add_late(&mut self, worker: usize, late: &Interval) {
+        if self.timeline.is_empty() || planted(Plant::DropUnderWay) {
+            return;
+        }
+        self.workers[worker].merge_late(late);
+        self.whole.merge_late(late);
+        self.timeline.extend(None, late, &late.latencies());
+    }
+
+    /// Adds which of a worker's I/Os failed after the last second was closed. It counts in the
     /// totals at once, and in no second.
     pub fn add_late_failures(&mut self, worker: usize, late: &Interval) {
         self.workers[worker].merge_failures(late);
         self.whole.merge_failures(late);
+    }
+
+    /// Adds what was done since the last second, which then ends at `t_s` seconds of the phase: a
+    /// rest too short to be one of its own.
+    pub fn extend_second(&mut self, t_s: f64) {
+        self.timeline.extend(Some(t_s), &self.second, &self.second.latencies());
+        self.tracks.extend_second(t_s);
+        self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
+        self.whole.merge(&self.second);
+        self.second.clear();
     }
 
     /// Closes the second that ends at `t_s` seconds of the phase and says what it was like.
@@ -97,12 +127,16 @@ impl Collector {
         let latencies = self.second.latencies();
         let row = self.timeline.add(t_s, &self.second, &latencies);
         self.tracks.end_second(t_s);
-        self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
+        self.seconds.note(t_s, &self.second, &latencies);
+        let lasted_s = t_s - std::mem::replace(&mut self.ended_s, t_s);
+        self.stopped_s += verdict::stopped_s(lasted_s);
         if self.history.len() == HISTORY_SECONDS {
             self.history.pop_front();
         }
         self.history.push_back(row.iops);
-        self.whole.merge(&self.second);
+        if !(planted(Plant::LoseSecond) && lasted_s < 0.999) {
+            self.whole.merge(&self.second);
+        }
         self.second.clear();
         (row, latencies.summary())
     }
@@ -126,6 +160,7 @@ impl Collector {
         self.second.clear();
         self.whole.clear();
         self.timeline = Timeline::default();
+        self.seconds = Seconds::default();
         (self.ended_s, self.stopped_s, self.stood_still_s) = (0.0, 0.0, 0.0);
     }
 
@@ -175,7 +210,15 @@ impl Collector {
 
     /// The sums of all closed seconds.
     pub fn totals(&self) -> Totals {
-        Totals { ramp_errors: self.ramp_errors, ramp: self.ramp, ..totals(&self.whole) }
+        let mut totals =
+            Totals { ramp_errors: self.ramp_errors, ramp: self.ramp, ..totals(&self.whole) };
+        if planted(Plant::AveragePercentiles) {
+            let medians = self.workers().into_iter().map(|worker| worker.latency_ns.p50);
+            let medians: Vec<u64> = medians.flatten().collect();
+            let sum: u64 = medians.iter().sum();
+            totals.latency_ns.p50 = sum.checked_div(medians.len() as u64);
+        }
+        totals
     }
 
     /// One row for each worker.
@@ -191,12 +234,13 @@ impl Collector {
         failures::listed(each, self.whole.start)
     }
 
-    /// What Little's law is checked with: the whole first, then each worker.
-    pub fn flows(&self) -> Vec<(String, Flow)> {
-        let whole = ("all workers".to_owned(), Flow::of(&self.whole));
+    /// What Little's law is checked with: the whole first, then each worker; and what it came to
+    /// in the seconds.
+    pub fn flows(&self) -> Flows {
+        let whole = ("all workers".to_owned(), Flow::of(&self.whole, &self.whole.latencies()));
         let each = self.names.iter().zip(&self.workers);
-        let each = each.map(|(name, done)| (name.name.clone(), Flow::of(done)));
-        std::iter::once(whole).chain(each).collect()
+        let each = each.map(|(name, done)| (name.name.clone(), Flow::of(done, &done.latencies())));
+        Flows { each: std::iter::once(whole).chain(each).collect(), seconds: self.seconds }
     }
 }
 
@@ -222,6 +266,7 @@ pub(crate) fn totals(all: &Interval) -> Totals {
             service_ns: paced.service.summary(),
             lag_ns: paced.lag.summary(),
             missed: paced.missed,
+            backlog: paced.backlog,
         }),
     }
 }
@@ -332,7 +377,7 @@ mod test {
         assert_eq!(collector.workers().iter().map(|w| w.ios).sum::<u64>(), 16_000);
         assert_eq!(collector.history(), [36_000.0, 4_000.0, 12_000.0]);
         let flows = collector.flows();
-        assert_eq!((flows.len(), flows[0].1.mean_outstanding), (5, 8_000.0 * 1000.0 / 1e9));
+        assert_eq!((flows.each.len(), flows.each[0].1.outstanding_ns), (5, 16_000_000));
         assert_eq!(crate::verdict::littles_law(&flows).verdict, crate::Verdict::Pass);
     }
 

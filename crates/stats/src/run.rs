@@ -13,7 +13,7 @@ use crate::failures::Failure;
 use crate::kind::Kind;
 use crate::verdict::{self, Ceiling, Check, Class};
 
-pub use self::cost::{Cpu, DeviceUse, KernelThread, Processor};
+pub use self::cost::{Cpu, DeviceUse, KernelThread, MeasuringCost, Processor};
 pub use self::counted::{
     Connections, Direction, MissedDemand, PacedTotals, Ramp, SearchedDepth, Second, Totals,
     Waiting, WorkerResult,
@@ -95,6 +95,9 @@ pub struct RunResult {
     pub totals: Totals,
     /// Cost in processor time.
     pub cpu: Cpu,
+    /// What measuring cost of that, as far as it was found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<MeasuringCost>,
     /// What each logical processor did, in ascending order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processors: Vec<Processor>,

@@ -18,7 +18,7 @@ fn result() -> RunResult {
     for i in 0..1_000_000 {
         done.record(Op::Read, 512, Nanos(200_000 + i % 1000));
     }
-    done.record_outstanding(200, Nanos::from_secs(1));
+    done.record_outstanding(1, Nanos(done.read.latencies.sum() as u64));
     let disconnected = Nanos::from_millis(1300);
     done.connection = Connection { lost: 3, reconnects: 2, failed_attempts: 7, disconnected };
     let name = WorkerName {

@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::{Geometry, Lane, Memory, print_size};
+use block::{Geometry, Lane, Memory, Nanos, print_size};
 use os::Core;
 use os::cgroup::MemoryRoom;
 
@@ -78,6 +78,12 @@ pub trait Volume: Send + Sync {
     /// Which drive it emulates, and how well that is known, in a sentence; `None` for a volume that
     /// is what it seems.
     fn emulates(&self) -> Option<&str> {
+        None
+    }
+
+    /// How long its lanes wait for the answer to an I/O before they give up; `None` where the
+    /// system below decides.
+    fn io_timeout(&self) -> Option<Nanos> {
         None
     }
 

@@ -11,7 +11,7 @@ mod written;
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::{Geometry, Lane};
+use block::{Geometry, Lane, Nanos};
 use os::Core;
 
 use self::lane::StripedLane;
@@ -123,6 +123,11 @@ impl Volume for Striped {
 
     fn emulates(&self) -> Option<&str> {
         self.parts.iter().find_map(|part| part.emulates())
+    }
+
+    /// The longest of its volumes, as soon as one has any.
+    fn io_timeout(&self) -> Option<Nanos> {
+        self.parts.iter().filter_map(|part| part.io_timeout()).max()
     }
 
     /// Several are not looked at as one.

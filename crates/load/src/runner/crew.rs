@@ -15,8 +15,8 @@ use crate::records::Desk;
 use crate::spec::{RunSpec, Workload};
 use crate::worker::ties;
 
-/// How long I/Os under way may take to come back at the end.
-pub(super) const DRAINING: Nanos = Nanos::from_secs(10);
+/// How long threads may take to leave when one of them could not begin.
+const LEAVING: Nanos = Nanos::from_secs(10);
 
 /// The threads of a run.
 pub(super) struct Crew {
@@ -84,7 +84,7 @@ impl Crew {
                 }
                 Ok(News::Failed(error)) => {
                     crew.command(Command::Leave);
-                    crew.join(&Stop::default(), &mut || ());
+                    crew.join(&Stop::default(), LEAVING, &mut || ());
                     return Err(RunError::Open(error));
                 }
                 Ok(News::Ended) | Err(_) => {
@@ -120,13 +120,19 @@ impl Crew {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Waits for the threads to drain; those that do not come in time are told to leave, and all
-    /// are when the user has asked twice, which `poll` may find out. Returns what became of the
-    /// I/Os that were under way.
-    pub(super) fn join(&mut self, stop: &Stop, poll: &mut dyn FnMut()) -> Vec<Rest> {
-        let end = Clock::get().now() + DRAINING;
+    /// Waits for the threads to drain; those that do not come within `patience` are told to leave,
+    /// and all are when the user asks once more, which `poll` may find out. Returns what became of
+    /// the I/Os that were under way, and whether the user did.
+    pub(super) fn join(
+        &mut self,
+        stop: &Stop,
+        patience: Nanos,
+        poll: &mut dyn FnMut(),
+    ) -> (Vec<Rest>, bool) {
+        let (end, asked) = (Clock::get().now() + patience, stop.asked());
+        let hurried = || asked > 1 || stop.asked() > asked;
         let mut running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
-        while running > 0 && stop.asked() < 2 && Clock::get().now() < end {
+        while running > 0 && !hurried() && Clock::get().now() < end {
             poll();
             match self.news.recv_timeout(POLL) {
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -135,11 +141,13 @@ impl Crew {
                 }
             }
         }
+        let hurried = running > 0 && hurried();
         self.command(Command::Leave);
         for thread in self.threads.drain(..) {
             thread.join();
         }
-        self.handovers.iter().flat_map(|handover| handover.take_rests()).collect()
+        let rests = self.handovers.iter().flat_map(|handover| handover.take_rests());
+        (rests.collect(), hurried)
     }
 }
 

@@ -1,11 +1,17 @@
 //! What remains of a run: its result, with checks and warnings.
 
-use block::Nanos;
-use stats::{Class, Host, Placement, Processor, RunResult, SCHEMA_VERSION, WorkerResult};
+use block::{Nanos, Op};
+use os::Clock;
+use stats::{
+    Class, Cpu, Host, Interval, MeasuringCost, Placement, Processor, RunResult, SCHEMA_VERSION,
+    WorkerResult,
+};
 
 use super::crew::seats;
 use super::under_way::{Opening, Run};
-use super::words::{displaced, earlier, emulated, origin, steadiness, unanswered_ios};
+use super::words::{
+    displaced, earlier, emulated, not_waited_for, origin, steadiness, unanswered_ios,
+};
 use crate::judge::{self, Facts};
 use crate::meter::Reading;
 use crate::outcome;
@@ -50,7 +56,9 @@ impl Run<'_> {
             let late = || format!("{} of {of} workers did not report in time", self.late);
             (self.late > 0).then(late)
         });
-        let partial = partial.or_else(|| unanswered_ios(self.unanswered));
+        let partial = partial
+            .or_else(|| unanswered_ios(spec, self.unanswered))
+            .or_else(|| not_waited_for(totals.waiting).filter(|_| self.hurried));
         let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
         let mut workers = self.collected.workers();
         self.missed.write(&mut workers, self.collected.whole().start);
@@ -76,6 +84,7 @@ impl Run<'_> {
             partial,
             totals,
             cpu,
+            cost: Some(measuring(totals.iops, &cpu, after.collector_cores_since(before))),
             processors,
             kernel_threads: testimony.threads,
             devices: testimony.devices,
@@ -116,6 +125,25 @@ fn busy_of(processors: &[Processor], spec: &RunSpec, workers: &[usize]) -> Optio
     };
     let each: Option<Vec<f64>> = taken.iter().map(|cpu| processors.get(*cpu).map(busy)).collect();
     Some((taken.len() as u32, each?.iter().sum()))
+}
+
+/// What measuring cost in a run of so many I/Os per second.
+fn measuring(iops: f64, cpu: &Cpu, collector_cores: f64) -> MeasuringCost {
+    const RECORDS: u32 = 1000;
+    let (clock, mut interval) = (Clock::get(), Interval::new());
+    let mut once = || {
+        let begin = clock.now();
+        for number in 0..RECORDS {
+            // Latencies of a drive, so that buckets differ as they do in a run.
+            let latency = Nanos(u64::from(60_000 + number * 7919 % 60_000));
+            std::hint::black_box(&mut interval).record(Op::Read, 4096, latency);
+        }
+        clock.now().since(begin)
+    };
+    // The quickest of a few: in the others somebody else had the processor.
+    let record = (0..10).map(|_| once()).min().unwrap_or(Nanos(0));
+    let each = [clock.cost_ns(), record.0 as f64 / f64::from(RECORDS)];
+    MeasuringCost::of(each, iops, cpu.initiator_cores, Some(collector_cores))
 }
 
 fn host() -> Host {

@@ -9,6 +9,7 @@ use stats::{Collector, RunResult};
 
 use super::OVERTIME_SECONDS;
 use super::crew::Crew;
+use super::standstill::Standstills;
 use super::words::origin;
 use crate::engine::Stop;
 use crate::equals::names;
@@ -21,7 +22,8 @@ use crate::witness::{Moment, Witness};
 use crate::worker::outlasts;
 
 /// How often the view may answer keys.
-pub(super) const POLL: Duration = Duration::from_millis(50);
+pub(super) const POLL: Duration = Duration::from_nanos(POLL_NANOS.0);
+const POLL_NANOS: Nanos = Nanos::from_millis(50);
 /// Histograms over time in what is kept while it runs: all of a long run are tens of megabytes.
 const DRAFT_SPANS: usize = 256;
 
@@ -62,11 +64,16 @@ pub(super) struct Run<'a> {
     pub(super) finished: bool,
     /// Workers whose last numbers did not come in time.
     pub(super) late: usize,
+    /// The workers begin nothing more.
+    drained: bool,
     /// I/Os that never came back.
     pub(super) unanswered: u64,
+    /// The user did not wait for them.
+    pub(super) hurried: bool,
     /// When it was steady, in seconds of the measured window.
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
+    standstills: Standstills,
 }
 
 impl<'a> Run<'a> {
@@ -94,9 +101,12 @@ impl<'a> Run<'a> {
             filling: false,
             finished: false,
             late: 0,
+            drained: false,
             unanswered: 0,
+            hurried: false,
             steady_at_s: None,
             watch: Watch::new(spec.steady),
+            standstills: Standstills::default(),
         }
     }
 
@@ -132,8 +142,13 @@ impl<'a> Run<'a> {
         if let Some(window) = spec.search_window().filter(|_| self.searching && crew.has_found()) {
             end = self.measure_found(&mut opening, window, (begin, end), crew, live);
         }
+        if !self.drained {
+            // What ended the window was known when its last second was over.
+            self.collect(crew, true);
+            let begin = self.collected.whole().start;
+            self.collected.extend_second(self.clock.now().since(begin).as_secs_f64());
+        }
         let after = (self.meter.read(self.clock.now()), opening.witness.now());
-        crew.command(Command::Drain);
         Measured { opening, after, end }
     }
 
@@ -220,7 +235,9 @@ impl<'a> Run<'a> {
             let early = self.wait_until(tick, crew, live);
             // Who ends while intervals are handed over has more to hand over.
             self.finished = crew.is_finished();
-            self.collect(crew);
+            let over = tick >= end || self.finished || self.stop.asked() > 0;
+            self.drained = opening.is_some() && over;
+            self.collect(crew, self.drained);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
             let reading = self.meter.read(self.clock.now());
@@ -271,11 +288,15 @@ impl<'a> Run<'a> {
     /// Waits, answering keys. True when the run is to end before.
     fn wait_until(&mut self, tick: Nanos, crew: &Crew, live: &mut dyn Live) -> bool {
         loop {
-            let left = tick.since(self.clock.now());
+            let now = self.clock.now();
+            self.standstills.sleeps(now);
+            let left = tick.since(now);
             if left == Nanos(0) {
                 return false;
             }
             std::thread::sleep(Duration::from_nanos(left.0).min(POLL));
+            let still = self.standstills.slept(left.min(POLL_NANOS), self.clock.now());
+            self.collected.note_standstill(still.as_secs_f64());
             self.poll(live);
             let filled = self.filling && !crew.is_filling();
             let found = self.searching && crew.has_found();

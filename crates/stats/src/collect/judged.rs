@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Collector;
+use super::{Collector, WorkerName};
 use crate::histogram::{Latencies, Latency};
 use crate::interval::Interval;
 use crate::verdict::{Course, Peer};
@@ -13,13 +13,15 @@ const FEW: f64 = 0.02;
 impl Collector {
     /// The workers as H22 holds them against each other.
     pub fn peers(&self) -> Vec<Peer> {
-        let each = self.names.iter().zip(&self.workers).zip(self.tracks.idle_seconds());
-        let peer = |((name, done), idle): ((&super::WorkerName, &Interval), &u32)| Peer {
+        let idle = self.tracks.idle_seconds().iter().enumerate();
+        let each = self.names.iter().zip(&self.workers).zip(idle);
+        let peer = |((name, done), (at, idle)): ((&WorkerName, &Interval), (usize, &u32))| Peer {
             name: name.name.clone(),
             volume: name.volume.clone(),
             target: name.target.clone(),
             group: name.group,
-            ios: done.ios(),
+            // What came back after the window's end is no part that it had in it.
+            ios: self.tracks.ios(at),
             seconds: done.seconds(),
             idle_seconds: *idle,
         };

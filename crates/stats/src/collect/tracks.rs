@@ -74,12 +74,23 @@ impl Tracks {
             self.stretches.push(Stretch { to_s, ios: vec![0; self.open.len()] });
             self.filled = 0;
         }
+        self.filled += 1;
+        self.extend_second(to_s);
+    }
+
+    /// The last second ends at `to_s` in truth, and holds what is open.
+    pub fn extend_second(&mut self, to_s: f64) {
+        self.ended_s = to_s;
         let Some(last) = self.stretches.last_mut() else { return };
         last.to_s = to_s;
         for (sum, open) in last.ios.iter_mut().zip(&mut self.open) {
             *sum += std::mem::take(open).ios;
         }
-        self.filled += 1;
+    }
+
+    /// What each worker finished in the closed seconds.
+    pub fn ios(&self, worker: usize) -> u64 {
+        self.stretches.iter().map(|stretch| stretch.ios[worker]).sum()
     }
 
     /// Whole seconds in which each worker finished nothing while another one did.

@@ -65,11 +65,6 @@ impl Waiting {
         self.ios == 0
     }
 
-    /// Counts one more of this age.
-    pub fn note(&mut self, age_ns: u64) {
-        self.add(Waiting { ios: 1, oldest_ns: age_ns });
-    }
-
     /// Counts those of `other`, too.
     pub fn add(&mut self, other: Waiting) {
         self.ios += other.ios;
@@ -135,6 +130,10 @@ pub struct PacedTotals {
     pub lag_ns: Latency,
     /// I/Os that began late because all that may be outstanding were.
     pub missed: u64,
+    /// I/Os whose planned start came, and that never began, because all that may be outstanding
+    /// were. They count in the latencies with the age that they had reached.
+    #[serde(default, skip_serializing_if = "Waiting::is_none")]
+    pub backlog: Waiting,
 }
 
 /// One direction.
@@ -286,4 +285,8 @@ pub struct Second {
     /// Age of the oldest I/O that had no answer when the second ended, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_ns: Option<u64>,
+    /// As [`Latency::waiting_from`], in the last second of a run: latencies from here on are lower
+    /// bounds, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_from_ns: Option<u64>,
 }

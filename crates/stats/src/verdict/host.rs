@@ -69,7 +69,14 @@ pub fn clock(
             let (verdict, words) = window.judge();
             (verdict, format!("; {words}"))
         });
-        Check::new("H15", "clock", verdict.worse(lasted), evidence + &words)
+        let made = Check::new("H15", "clock", verdict.worse(lasted), evidence + &words);
+        match lasted {
+            Verdict::Warn | Verdict::Fail => made.mend(
+                "journalctl -k (a suspended host?), then run it again: nothing of the storage \
+                 stops the process",
+            ),
+            _ => made,
+        }
     };
     let Some(source) = source else {
         return check(Verdict::Unknown, "the kernel does not tell its clock source".to_owned());

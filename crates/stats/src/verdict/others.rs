@@ -30,7 +30,11 @@ pub fn nobody_else(host: HostUse) -> Check {
     let of_all = (busy - ours / f64::from(cores) * 100.0).max(0.0);
     let of_taken = taken.filter(|(count, _)| *count > 0).map(|(count, busy)| {
         let others = (busy - ours).max(0.0) / f64::from(count) * 100.0;
-        (others, format!(", {others:.0} % of the {count} processors that the run was on"))
+        let processors = match count {
+            1 => "the processor".to_owned(),
+            _ => format!("the {count} processors"),
+        };
+        (others, format!(", {others:.0} % of {processors} that the run was on"))
     });
     let (of_taken, taken_words) = of_taken.unwrap_or_default();
     let evidence =
@@ -70,7 +74,7 @@ mod test {
         };
         let check = nobody_else(host(0.5, 1.0));
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1), "{check:?}");
-        assert!(check.evidence.contains("50 % of the 1 processors"), "{check:?}");
+        assert!(check.evidence.contains("50 % of the processor that"), "{check:?}");
         assert_eq!(nobody_else(host(0.95, 1.0)).verdict, Verdict::Pass);
     }
 }
