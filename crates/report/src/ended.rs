@@ -21,12 +21,23 @@ pub(crate) fn troubles(result: &RunResult) -> Vec<String> {
     [
         (totals.errors > 0).then(|| figure::plural(totals.errors, "error")),
         waiting(&totals.waiting),
+        totals.paced.as_ref().and_then(|paced| backlog(&paced.backlog)),
         connections::words(&totals.connections, several),
         (!before.is_empty()).then(|| format!("{} in the ramp", before.join(", "))),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// I/Os of an open loop that were due: `4 I/Os due and not begun, the oldest for 4.00 s`.
+fn backlog(backlog: &Waiting) -> Option<String> {
+    let Waiting { ios, oldest_ns } = *backlog;
+    let words = || {
+        let (ios, oldest) = (figure::plural(ios, "I/O"), figure::span(oldest_ns as f64));
+        format!("{ios} due and not begun, the oldest for {oldest}")
+    };
+    (!backlog.is_none()).then(words)
 }
 
 /// I/Os without an answer: `4 I/Os without an answer, the oldest for 4.00 s`.
@@ -42,7 +53,7 @@ pub(crate) fn waiting(waiting: &Waiting) -> Option<String> {
 #[cfg(test)]
 mod test {
     use super::*;
-    use stats::{Connections, Ramp, Totals};
+    use stats::{Connections, PacedTotals, Ramp, Totals};
 
     #[test]
     fn whatever_did_not_end_well_is_told() {
@@ -51,6 +62,9 @@ mod test {
         let waiting = Waiting { ios: 4, oldest_ns: 4_000_000_000 };
         let said = of(Totals { waiting, ..Totals::default() });
         assert_eq!(said, ["4 I/Os without an answer, the oldest for 4.00 s"]);
+        let paced = Some(PacedTotals { backlog: waiting, ..PacedTotals::default() });
+        let said = of(Totals { paced, ..Totals::default() });
+        assert_eq!(said, ["4 I/Os due and not begun, the oldest for 4.00 s"]);
         let ramp = Ramp { connections_lost: 2, reconnects: 2 };
         let said = of(Totals { ramp_errors: 214, ramp, ..Totals::default() });
         assert_eq!(said, ["214 errors, 2 reconnects in the ramp"]);

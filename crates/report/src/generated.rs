@@ -142,8 +142,8 @@ fn second(collector: &mut Collector, chance: &mut Chance, shape: &Shape, at: u64
         if large && at == shape.seconds && chance.one_in(3) {
             for _ in 0..=chance.below(8) {
                 let age = 1_000_000 + chance.below(4_000_000_000);
-                done.waiting.note(age);
-                done.read.latencies.record_waiting(age);
+                let began = !shape.paced || chance.one_in(2);
+                done.record_waiting(Op::Read, Nanos(age), 1, began);
             }
         }
         done.record_outstanding(1 + chance.below(64), Nanos::from_secs(1));
