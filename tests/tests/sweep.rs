@@ -73,8 +73,11 @@ fn every_cell_has_a_result_and_a_row() {
     assert!(run.ok().stdout.contains("honesty checks"));
     let two = drumfire.run(folder.path(), "report s s --as html", LIMIT);
     assert_eq!(two.code, Some(2), "{two:?}");
-    let same = drumfire.run(folder.path(), "compare s s", LIMIT).ok();
-    assert!(same.stdout.matches("within the spread").count() >= 6 * 5, "{}", same.stdout);
+    // A busy host may have made one of them invalid, which ends in another exit code.
+    let same = drumfire.run(folder.path(), "compare s s", LIMIT);
+    assert!([Some(0), Some(3)].contains(&same.code), "{same:?}");
+    assert!(same.stdout.matches("cannot tell: no interval").count() >= 6 * 5, "{}", same.stdout);
+    assert!(same.stdout.contains("2 runs and 2 runs; from 3 runs of each side"), "{}", same.stdout);
     assert!(!same.stdout.contains("higher") && !same.stdout.contains("lower"), "{}", same.stdout);
 }
 

@@ -27,10 +27,11 @@ usage: cargo xtask COMMAND
               --no-install       as above
   miri      let Miri run what is unsafe and makes no system calls, where it is installed
   sim       whole servers in virtual time, from seeds
-              --seeds N          worlds (default 10000)
+              --rig              runs whose truth is known, and what their results say
+              --seeds N          worlds or situations (default 10000)
               --from S           first seed (default 0)
               --plants           plant each known mistake and look whether it is found
-              'seed=7 cores=1 …' one world, as a failure prints it
+              'seed=7 cores=1 …' one of them, as a failure prints it
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
   perf      measure beside the peers and write a page to docs/perf
               [ROW…]             rows to measure (default all; `--list` names them)

@@ -1,7 +1,8 @@
-//! Whole servers in virtual time: `cargo xtask sim`.
+//! Whole servers in virtual time, and runs whose truth is known: `cargo xtask sim`.
 //!
 //! Worlds of many seeds, one world by the line that a failure prints, or mistakes that are planted
-//! to see whether they are found. The simulator itself is the package `drumfire-sim`.
+//! to see whether they are found; with `--rig` situations in place of worlds. The simulator itself
+//! is the package `drumfire-sim`.
 
 use std::process::Command;
 use std::time::Duration;
@@ -15,24 +16,28 @@ use crate::test::tally::Tally;
 const SEEDS: &str = "10000";
 /// Each planted mistake is to be found in so many.
 const PLANT_SEEDS: &str = "1000";
-/// The build, and half a minute of worlds on two cores.
-const LIMIT: Duration = Duration::from_secs(10 * 60);
+/// The build, and a minute or two of worlds on two cores.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Who asks for more seeds waits for as long as these take.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Runs what `args` ask for. True when all holds.
 pub fn main(args: &[String]) -> Result<bool> {
     if args.iter().any(|arg| arg == "--help") {
-        bail!("sim takes --seeds N, --from S, --threads N, --plants, --plant NAME, or a world");
+        bail!(
+            "sim takes --rig, --seeds N, --from S, --threads N, --plants, --plant NAME, or a world"
+        );
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     Ok(run(&args, LONG)?.success())
 }
 
-/// Worlds of many seeds hold, and each planted mistake is found.
+/// Worlds and situations of many seeds hold, and each planted mistake is found.
 pub fn test() -> Result<Tally> {
     let mut tally = Tally::default();
-    let jobs = [&["--seeds", SEEDS][..], &["--plants", "--seeds", PLANT_SEEDS]];
+    let many = &["--seeds", SEEDS][..];
+    let plants = &["--plants", "--seeds", PLANT_SEEDS][..];
+    let jobs = [many, plants, &[&["--rig"], many].concat(), &["--rig", "--plants"]];
     for args in jobs {
         let outcome = run(args, LIMIT)?;
         match outcome.success() {

@@ -31,11 +31,33 @@ pub enum Plant {
     HoldAll,
     /// One host may take all places.
     OneHostTakesAll,
+    /// What is under way when the window ends is in no figure.
+    DropUnderWay,
+    /// A latency counts from the actual start where the planned one was before it.
+    WrongStart,
+    /// A worker that finished nothing in a second is in none of its sums.
+    LeaveOutStarved,
+    /// The median of a window is the mean of those of its workers.
+    AveragePercentiles,
+    /// An I/O that failed has a latency as well.
+    ErrorsHaveLatencies,
+    /// What was done in a second that is no whole one is in no total.
+    LoseSecond,
 }
 
 impl Plant {
-    /// All of them.
-    pub const ALL: [Plant; 12] = [
+    /// Those of what is measured.
+    pub const MEASURED: [Plant; 6] = [
+        Plant::DropUnderWay,
+        Plant::WrongStart,
+        Plant::LeaveOutStarved,
+        Plant::AveragePercentiles,
+        Plant::ErrorsHaveLatencies,
+        Plant::LoseSecond,
+    ];
+
+    /// Those of servers.
+    pub const SERVED: [Plant; 12] = [
         Plant::PollFirstAndLast,
         Plant::RefillLastFirst,
         Plant::OpenInLoop,

@@ -138,9 +138,13 @@ pub struct Drive {
     #[arg(long)]
     pub strict: bool,
     /// Afterwards measure for 2.5 s what the generator itself can do, and hold the result against
-    /// it (honesty check H10).
+    /// it (honesty check H10). Without this, that is done for a second where its processors were
+    /// busy all the time.
     #[arg(long)]
     pub ceiling: bool,
+    /// Never measure what the generator can do.
+    #[arg(long, conflicts_with = "ceiling")]
+    pub no_ceiling: bool,
 }
 
 /// How planned starts are spread.

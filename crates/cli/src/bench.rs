@@ -18,6 +18,7 @@ use crate::exit::{Exit, UsageError};
 use crate::folder::Folder;
 use crate::run::Volumes;
 use crate::simulate::Systems;
+use crate::ceiling::Length;
 use crate::{ceiling, folder, logs, output, placement, race, recheck, show, signal, simulate};
 
 /// The setting of a setup that names the processors.
@@ -261,14 +262,17 @@ pub fn one(
     }
     let lost = ready.lost.clone();
     let mut live = show::Keeping::new(show::view(drive, color, &lost)?, &folder, &name);
-    let again = drive
-        .ceiling
+    let again = (!drive.no_ceiling)
         .then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone(), scribe: None }));
     let mut result = ready.run(&mut live)?;
-    drop(live);
     if let Some((spec, engine)) = again {
-        ceiling::judge(&mut result, &spec, &engine);
+        let length = if drive.ceiling { Length::Asked } else { Length::Short };
+        if drive.ceiling || ceiling::is_needed(&result, &spec) {
+            ceiling::judge(&mut result, &spec, &engine, length);
+        }
     }
+    live.finished(&result);
+    drop(live);
     show::finish(&mut result, &folder, drive, color, &name, print)?;
     Ok(result)
 }

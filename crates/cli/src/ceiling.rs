@@ -21,13 +21,45 @@ use volume::{IscsiUri, Lifetime, NvmeUri, Purpose, Uri, Volume};
 use crate::identity::{self, Identity};
 use crate::{output, race};
 
+/// Length of a window that nobody asked for, and the time before it, in seconds.
+const SHORT: (f64, f64) = (1.0, 0.25);
+/// Workers whose processors were busy for this share of the time may be the limit. Where the storage
+/// works in their threads, or they wait by looking, they are as busy; then the ceiling says so.
+const BUSY_SHARE: f64 = 0.9;
+/// A shorter run is not worth it, in seconds.
+const LEAST_SECONDS: f64 = 1.0;
+
+/// How long the ceiling is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// As it was asked for.
+    Asked,
+    /// For a second, as nobody asked.
+    Short,
+}
+
+/// Whether the generator may have been the limit of a run, so that its ceiling is measured though
+/// nobody asked. Slow storage leaves processors idle. Data that are compared need memory and time
+/// for a first pass; a target that shares the workers' threads makes them as busy.
+pub fn is_needed(result: &RunResult, spec: &RunSpec) -> bool {
+    let compares = spec.workers.iter().any(|worker| worker.workload.verify.is_some());
+    !compares && is_busy(result)
+}
+
+fn is_busy(result: &RunResult) -> bool {
+    let cores = result.placement.initiator.len() as f64;
+    let used = result.cpu.initiator_cores.unwrap_or(0.0);
+    let long = result.totals.seconds >= LEAST_SECONDS && result.totals.ios > 0;
+    result.origin == Origin::Measured && long && cores > 0.0 && used >= BUSY_SHARE * cores
+}
+
 /// Measures the ceiling of what ran as `spec`, and judges `result` by it. A result that is not that
 /// of a whole run is left alone, and so is one whose ceiling cannot be measured: it says why.
-pub fn judge(result: &mut RunResult, spec: &RunSpec, engine: &Engine) {
+pub fn judge(result: &mut RunResult, spec: &RunSpec, engine: &Engine, length: Length) {
     if result.partial.is_some() || result.origin == Origin::Simulated || engine.stop.asked() > 0 {
         return;
     }
-    match measure(spec, engine) {
+    match measure(spec, engine, length) {
         Ok(Some(ceiling)) => result.set_ceiling(ceiling),
         // Interrupted: the run itself is whole.
         Ok(None) => {}
@@ -37,11 +69,14 @@ pub fn judge(result: &mut RunResult, spec: &RunSpec, engine: &Engine) {
     }
 }
 
-fn measure(spec: &RunSpec, engine: &Engine) -> Result<Option<Ceiling>> {
+fn measure(spec: &RunSpec, engine: &Engine, length: Length) -> Result<Option<Ceiling>> {
     let wanted = load::stand_ins(spec);
     let keeps = wanted.iter().any(|stand_in| stand_in.keeps);
     let (server, volumes) = open(spec, wanted)?;
     let mut bare = load::on_stand_ins(spec, &volumes);
+    if length == Length::Short {
+        (bare.seconds, bare.ramp_seconds) = SHORT;
+    }
     let shares = spec.targets.as_ref().is_some_and(|targets| !targets.shared.is_empty());
     // Beside workers that share their threads with a target, this one takes its place.
     if let Some(server) = server.as_ref().filter(|_| shares) {
@@ -191,5 +226,28 @@ fn served(uri: &Uri, index: usize, server: &Server) -> Uri {
             ..real.clone()
         }),
         other => unreachable!("{other} is not remote"),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_generator_that_is_always_busy_may_be_the_limit() {
+        let run = |used: f64, cores: u32, seconds: f64| {
+            let mut result = RunResult::default();
+            result.cpu.initiator_cores = Some(used);
+            result.placement.initiator = (0..cores).collect();
+            (result.totals.seconds, result.totals.ios) = (seconds, 1000);
+            result
+        };
+        assert!(is_busy(&run(1.9, 2, 10.0)));
+        // A disk leaves the processors idle; both ends of a race share theirs.
+        assert!(!is_busy(&run(0.4, 2, 10.0)));
+        assert!(!is_busy(&run(1.7, 2, 10.0)));
+        assert!(!is_busy(&run(1.9, 2, 0.5)), "not worth it");
+        let simulated = RunResult { origin: Origin::Simulated, ..run(2.0, 2, 10.0) };
+        assert!(!is_busy(&simulated));
     }
 }

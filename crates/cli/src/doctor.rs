@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use os::sample::HostCpu;
 use os::{Clock, Features};
-use stats::verdict::{self, Wire};
+use stats::verdict::{self, HostUse, Wire};
 use stats::{Check, Verdict};
 use volume::{Purpose, Uri, Volume};
 
@@ -98,7 +98,12 @@ fn watch() -> [Check; 2] {
     let cores = os::cpu::allowed().len() as u32;
     [
         verdict::cpu_was_ours(share(used.steal), stopped),
-        verdict::nobody_else(share(used.busy()), Some(0.0), cores),
+        verdict::nobody_else(HostUse {
+            host_percent: share(used.busy()),
+            cores,
+            ours: Some(0.0),
+            taken: None,
+        }),
     ]
 }
 

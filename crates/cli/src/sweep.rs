@@ -341,7 +341,7 @@ impl Runs<'_> {
         runs.sort_by(|a, b| a.iops.total_cmp(&b.iops));
         let Some(median) = runs.get(runs.len().saturating_sub(1) / 2) else { return Ok(()) };
         let read = |run: &CellRun| {
-            crate::report::read_document(&self.folder.join(&run.folder).join("result.json"))
+            crate::report::read_own(&self.folder.join(&run.folder).join("result.json"))
         };
         let mut result = read(median)?;
         let source = self.folder.join(&median.folder);
@@ -353,7 +353,7 @@ impl Runs<'_> {
             for other in runs.iter().filter(|run| run.repeat != median.repeat) {
                 result.take_worse(&read(other)?.checks);
             }
-            let rates: Vec<f64> = runs.iter().map(|run| run.iops).collect();
+            let rates: Vec<(f64, f64)> = runs.iter().map(|run| (run.iops, run.seconds)).collect();
             result.set_check(verdict::repeats(&rates));
         }
         folder::write(&self.folder.join(&cell.folder), &result)

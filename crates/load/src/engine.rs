@@ -242,6 +242,7 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         core.turn(wake, &mut ready)?;
     }
     workers.iter_mut().for_each(|worker| worker.hand_over_records(core.now(), true));
+    hand_over_last(seat, core, workers);
     drain(handover, core, workers)?;
     hand_over_rest(seat, core, workers);
     close(handover, core, workers)
@@ -255,10 +256,19 @@ fn hand_over(seat: &Seat, core: &Core, workers: &mut [Worker]) {
     }
 }
 
-/// Waits for what is under way, until all is back or the runner loses patience.
+/// The window is over for these workers.
+#[cold]
+fn hand_over_last(seat: &Seat, core: &Core, workers: &mut [Worker]) {
+    for (worker, index) in workers.iter_mut().zip(&seat.workers) {
+        seat.handover.put_trouble(*index, || worker.take_trouble());
+        seat.handover.put_last(*index, worker.take_last(core.now()));
+    }
+}
+
+/// Waits for what is under way, and begins what was planned before, until all is back or the runner loses patience.
 fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
     let mut ready = Vec::with_capacity(1024);
-    while handover.commanded() == Command::Drain && !workers.iter().all(Worker::is_idle) {
+    while handover.commanded() == Command::Drain && !workers.iter().all(Worker::is_drained) {
         let wake = step_all(core, workers, Order::Drain);
         let soon = core.now() + Nanos::from_millis(50);
         core.turn(Some(wake.map_or(soon, |wake| wake.min(soon))), &mut ready)?;
@@ -272,9 +282,9 @@ fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::R
 #[cold]
 fn hand_over_rest(seat: &Seat, core: &Core, workers: &mut [Worker]) {
     for (worker, index) in workers.iter_mut().zip(&seat.workers) {
-        let (unanswered, interval) = worker.give_up(core.now());
+        let (late, unanswered) = worker.give_up(core.now());
         let (worker, trouble) = (*index, worker.take_trouble());
-        seat.handover.put_rest(Rest { worker, unanswered, interval, trouble });
+        seat.handover.put_rest(Rest { worker, late, unanswered, trouble });
     }
 }
 

@@ -21,13 +21,13 @@ pub(crate) enum Command {
     Leave,
 }
 
-/// What came of a worker's I/Os since it handed over its last interval. Only what failed counts:
-/// it was begun in the measured window, and would be in no figure.
+/// What came of a worker's I/Os since it handed over its last interval, all of which were begun
+/// before that, or planned.
 pub(crate) struct Rest {
     pub(crate) worker: usize,
-    /// I/Os that never came back, which are failed ones of `interval`, too.
-    pub(crate) unanswered: u64,
-    pub(crate) interval: Box<Interval>,
+    pub(crate) late: Box<Interval>,
+    /// Those that never came back, as failed ones: in `late` they only wait.
+    pub(crate) unanswered: Interval,
     pub(crate) trouble: Option<Trouble>,
 }
 
@@ -67,7 +67,8 @@ impl Handover {
             finished: AtomicBool::new(false),
             found: AtomicBool::new(false),
             rests: Mutex::default(),
-            full: ArrayQueue::new(workers.max(1)),
+            // One of each worker that was not taken yet, and its last.
+            full: ArrayQueue::new(2 * workers.max(1)),
             empty,
             troubles: ArrayQueue::new(workers.max(1)),
         }
@@ -156,6 +157,12 @@ impl Handover {
         }
     }
 
+    /// Hands over a worker's last interval, for which no empty one is needed.
+    pub(crate) fn put_last(&self, worker: usize, last: Box<Interval>) {
+        // There is room: there are twice as many places as workers.
+        let _ = self.full.push((worker, last));
+    }
+
     /// The next trouble and its worker. Those of a worker whose interval was taken are there.
     pub(crate) fn take_trouble(&self) -> Option<(usize, Trouble)> {
         self.troubles.pop()
@@ -169,6 +176,7 @@ impl Handover {
     /// Gives an interval back, emptied, after it was read.
     pub(crate) fn put_empty(&self, mut interval: Box<Interval>) {
         interval.clear();
+        // There is none for a last one, which nobody asks for.
         let _ = self.empty.push(interval);
     }
 }

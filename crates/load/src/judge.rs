@@ -1,67 +1,130 @@
 //! The checks that a finished run is held against.
 
-use stats::verdict::{self, Wire};
-use stats::{Check, Collector, Cpu, Job, Verdict};
+use stats::verdict::{self, HostUse, Shown, Steadiness, Wire};
+use stats::{Check, Collector, Cpu, Totals, Verdict};
 
+use crate::equals::planned_iops;
+use crate::spec::{RunSpec, WorkerSpec};
 use crate::witness::Testimony;
 
+/// What a run on this host is judged by, beside its own numbers.
+pub(crate) struct Facts<'a> {
+    pub(crate) cpu: &'a Cpu,
+    /// How many processors the run was on, and how many of them were busy.
+    pub(crate) taken: Option<(u32, f64)>,
+    pub(crate) testimony: &'a Testimony,
+    /// A read returned other data than were written.
+    pub(crate) mismatch: bool,
+}
+
 /// The checks of a run in virtual time: those of numbers, and none of a host.
-pub(crate) fn of_simulation(collected: &Collector) -> Vec<Check> {
-    let totals = collected.totals();
-    let mut checks = vec![
-        verdict::steady_state(&collected.seconds()),
-        verdict::littles_law(&collected.flows()),
-        verdict::percentiles_supported(totals.ios),
-        verdict::ios_succeeded(&totals),
-    ];
-    checks.extend(verdict::schedule_kept(&totals));
+pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector) -> Vec<Check> {
+    let mut checks = of_numbers(spec, collected);
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     checks
 }
 
 /// Every check that can be made from the numbers of a run and what the host said of it.
-/// `data_right` is what comparing every read came to, if reads were compared.
-pub(crate) fn checks(
-    job: &Job,
-    collected: &Collector,
-    cpu: &Cpu,
-    testimony: &Testimony,
-    data_right: Option<bool>,
-) -> Vec<Check> {
+pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -> Vec<Check> {
+    let (job, testimony) = (&spec.job, facts.testimony);
     let wire = match job.transport.as_str() {
         "local" => Wire::None,
         _ if job.loopback => Wire::Loopback,
         _ => Wire::Network { retransmitted_percent: testimony.retransmitted_percent },
     };
-    // A target on this host that is not ours to count would pass for somebody else.
-    let whole = cpu.target_cores.is_some() || !job.loopback;
-    let ours = cpu.initiator_cores.map(|cores| cores + cpu.target_cores.unwrap_or(0.0));
-    let others = if whole {
-        verdict::nobody_else(cpu.host_percent, ours, os::cpu::allowed().len() as u32)
-    } else {
-        let words = "the target is another program of this host: what else used it is not known";
-        Check::new("H17", "nobody-else", Verdict::Unknown, words)
-    };
-    let data = match data_right {
-        Some(true) => (Verdict::Pass, "every read was compared with what was written"),
-        Some(false) => (Verdict::Fail, "a read returned other data than were written"),
-        None => (Verdict::Unknown, "reads were not compared: --verify does"),
-    };
     let totals = collected.totals();
-    let mut checks = vec![
-        Check::new("H05", "data", data.0, data.1),
-        verdict::steady_state(&collected.seconds()),
+    let mut checks = of_numbers(spec, collected);
+    checks.extend([
+        data(spec, &totals, facts.mismatch),
         verdict::generator_ceiling(totals.iops, None),
-        verdict::littles_law(&collected.flows()),
-        verdict::percentiles_supported(totals.ios),
-        verdict::ios_succeeded(&totals),
-        verdict::cpu_was_ours(cpu.steal_percent, testimony.throttled),
-        others,
+        verdict::cpu_was_ours(facts.cpu.steal_percent, testimony.throttled),
+        others(spec, facts),
         verdict::wire(wire),
-    ];
+    ]);
+    if job.transport != "local" {
+        checks.push(verdict::connections(&totals, &collected.workers()));
+    }
     checks.extend(testimony.checks.iter().cloned());
     let mut checks = verdict::joined(checks);
-    checks.extend(verdict::schedule_kept(&totals));
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     checks
 }
+
+/// Those that need nothing but what was counted.
+fn of_numbers(spec: &RunSpec, collected: &Collector) -> Vec<Check> {
+    let totals = collected.totals();
+    let (seconds, parts) = (collected.seconds(), collected.courses());
+    let planned_iops = planned_iops(spec);
+    let (latencies, few) = (collected.latencies(), collected.few());
+    let shown = Shown { latencies: &latencies, few: &few, closed: totals.paced.is_none() };
+    let mut checks = vec![
+        verdict::steady_state(&Steadiness { seconds: &seconds, parts: &parts, planned_iops }),
+        verdict::littles_law(&collected.flows()),
+        verdict::percentiles_supported(&shown),
+        verdict::ios_succeeded(&totals),
+        verdict::even(&collected.peers()),
+    ];
+    checks.extend(verdict::schedule_kept(&totals));
+    checks
+}
+
+fn others(spec: &RunSpec, facts: &Facts<'_>) -> Check {
+    let cpu = facts.cpu;
+    // A target on this host that is not ours to count would pass for somebody else.
+    if cpu.target_cores.is_none() && spec.job.loopback {
+        let words = "the target is another program of this host: what else used it is not known";
+        return Check::new("H17", "nobody-else", Verdict::Unknown, words);
+    }
+    verdict::nobody_else(HostUse {
+        host_percent: cpu.host_percent,
+        cores: os::cpu::allowed().len() as u32,
+        ours: cpu.initiator_cores.map(|cores| cores + cpu.target_cores.unwrap_or(0.0)),
+        taken: facts.taken,
+    })
+}
+
+/// H05: the data are right, as far as they were compared.
+fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
+    let check = |verdict, words: &str| Check::new("H05", "data", verdict, words);
+    if mismatch {
+        return check(Verdict::Fail, "a read returned other data than were written")
+            .mend("drumfire run JOB --verify-only (which blocks of the volume differ)");
+    }
+    let reads = |worker: &&WorkerSpec| worker.workload.access.read_percent() > 0.0;
+    let share = |worker: &WorkerSpec| {
+        worker.workload.verify.map_or(0.0, |verify| verify.sample_percent)
+    };
+    let shares: Vec<f64> = spec.workers.iter().filter(reads).map(share).collect();
+    let compared = shares.iter().filter(|share| **share > 0.0).count();
+    let written = spec.workers.iter().any(|worker| worker.workload.is_unread());
+    if compared == 0 && written {
+        return check(Verdict::Unknown, "nothing is read while it runs: what was written is \
+             compared when it is over, and the exit code says what came of it");
+    }
+    if compared == 0 {
+        return check(Verdict::Unknown, "reads were not compared: --verify does").mend("--verify");
+    }
+    if totals.read.ios == 0 {
+        return check(Verdict::Unknown, "no read ended, so none was compared")
+            .mend("--seconds 10 or more reads");
+    }
+    let least = shares.iter().copied().filter(|share| *share > 0.0).fold(100.0, f64::min);
+    let whose = match shares.len() - compared {
+        0 => String::new(),
+        others => format!(", those of {others} other workers not"),
+    };
+    let words = match least >= 100.0 && whose.is_empty() {
+        true => "every read was compared with what was written".to_owned(),
+        false if least >= 100.0 => {
+            format!("the reads of {compared} workers were compared and right{whose}")
+        }
+        false => format!(
+            "about {least} % of the reads were compared and right{whose}; of the rest nothing is \
+             known (sample_percent = 100 compares all)"
+        ),
+    };
+    check(Verdict::Pass, &words)
+}
+
+#[cfg(test)]
+mod test;

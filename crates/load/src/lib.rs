@@ -9,6 +9,7 @@ mod agenda;
 mod ceiling;
 mod content;
 mod engine;
+mod equals;
 pub mod formats;
 mod handover;
 mod judge;

@@ -45,6 +45,8 @@ pub(crate) struct Reading {
     io_workers: Nanos,
     used: ThreadUse,
     target: Option<Nanos>,
+    /// Processor time of the thread that collects and shows the numbers.
+    collector: Nanos,
     /// Processor time of the threads that workers and targets share.
     shared: Nanos,
     /// Time of the same by the clock: that of the targets, and of both.
@@ -82,6 +84,7 @@ impl Meter {
             io_workers,
             used,
             target: targets.as_ref().map(own),
+            collector: sum(&[sample::thread_id()]),
             shared: sum(both),
             split: [add(SharedTime::companion), add(SharedTime::awake)],
             host: HostCpu::now(),
@@ -185,6 +188,12 @@ impl Reading {
         Nanos((targets.0 as f64 / stretched.max(1.0)) as u64)
     }
 
+    /// Cores that the collecting thread used between `earlier` and here.
+    pub(crate) fn collector_cores_since(&self, earlier: &Reading) -> f64 {
+        let seconds = self.at.since(earlier.at).as_secs_f64().max(1e-9);
+        self.collector.since(earlier.collector).as_secs_f64() / seconds
+    }
+
     /// What each processor did between `earlier` and here.
     pub(crate) fn processors_since(&self, earlier: &Reading) -> Vec<Processor> {
         let used = self.each.iter().zip(&earlier.each).map(|(now, then)| now.since(then));
@@ -241,6 +250,7 @@ mod test {
             io_workers: Nanos(0),
             used: ThreadUse { system_s: ms as f64 / 2e3, ..ThreadUse::default() },
             target: Some(Nanos::from_millis(ms / 10)),
+            collector: Nanos(0),
             shared: Nanos::from_millis(ms),
             split: shared_ms.map(Nanos::from_millis),
             host: HostCpu::default(),

@@ -8,7 +8,7 @@ use crate::spec::{Arrivals, Pacing};
 ///
 /// Times are kept in parts of 2⁻³² nanoseconds: a rate of any number of I/Os per second is exact
 /// to less than one I/O in a year.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     next_q32: u128,
     /// Time per I/O, or per byte.
@@ -58,6 +58,35 @@ impl Schedule {
         }
         // Casts to 128 bits are calls; 2⁶⁴ of these parts are four seconds.
         self.next_q32 += if step < 1e19 { u128::from(step as u64) } else { step as u128 };
+    }
+
+    /// About how many I/Os are planned before `until`.
+    pub(crate) fn ahead(&self, until: Nanos, mean_bytes: f64) -> u64 {
+        let span_q32 = (u128::from(until.0) << 32).saturating_sub(self.next_q32) as f64;
+        let step_q32 = if self.per_byte { self.step_q32 * mean_bytes } else { self.step_q32 };
+        (span_q32 / step_q32) as u64
+    }
+
+    /// For how long the I/Os that are planned up to `until` have waited by `now`, all together; one
+    /// by one for the first `most`, and for the others as if they were planned evenly.
+    pub(crate) fn waited_ns(&self, until: Nanos, now: Nanos, mean_bytes: f64, most: u32) -> u128 {
+        let (mut ahead, mut sum_ns) = (self.clone(), 0);
+        for _ in 0..most {
+            let due = ahead.next();
+            if due > until {
+                return sum_ns;
+            }
+            sum_ns += u128::from(now.since(due).0);
+            ahead.advance(mean_bytes as u32);
+        }
+        let (first, last) = (now.since(ahead.next()).0, now.since(until).0);
+        let mean_ns = (u128::from(first) + u128::from(last)) / 2;
+        sum_ns + mean_ns * u128::from(ahead.ahead(until, mean_bytes))
+    }
+
+    /// Plans only one of so many I/Os from now on.
+    pub(crate) fn thin(&mut self, factor: u64) {
+        self.step_q32 *= factor as f64;
     }
 
     /// Plans all that is not due yet so much later.

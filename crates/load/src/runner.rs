@@ -5,22 +5,24 @@ mod crew;
 mod gather;
 mod read_in;
 mod result;
+mod standstill;
 mod under_way;
 mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use block::Nanos;
 use stats::RunResult;
 use stats::live::Live;
 
 pub(crate) use self::check::{check, volumes};
 use self::crew::Crew;
 use self::under_way::Run;
-pub(crate) use self::words::steadiness;
+pub(crate) use self::words::{steadiness, unanswered_ios};
 use crate::engine::Stop;
 use crate::records::{Desk, SharedScribe};
-use crate::spec::{AccessError, RunSpec};
+use crate::spec::{AccessError, RunSpec, WorkerSpec};
 
 /// How long a run may go on after its time for the flushes that it ends with: a day in seconds.
 pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;
@@ -88,8 +90,9 @@ impl Engine {
         let mut crew = Crew::start(&spec, desk.as_ref())?;
         let mut run = Run::new(&spec, &crew, self.stop.clone());
         let measured = run.go(&crew, desk.as_ref(), live);
-        let rests = crew.join(&self.stop, &mut || run.poll(live));
-        run.take(rests);
+        let waits = (patience(&spec), run.asked);
+        let (rests, hurried) = crew.join(&self.stop, waits, &mut || run.poll(live));
+        run.take(rests, hurried);
         let mut result = run.end(&measured, live);
         result.warnings.extend(cached);
         result.warnings.extend(desk.map(Desk::finish).unwrap_or_default());
@@ -101,6 +104,15 @@ impl Runner for Engine {
     fn run(&mut self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
         Engine::run(self, spec, live)
     }
+}
+
+/// How long I/Os under way at the end are waited for: a little longer than the volumes wait for
+/// answers, so that these tell what is wrong. The kernel gives a device as long by itself.
+pub(crate) fn patience(spec: &RunSpec) -> Nanos {
+    const OF_DEVICES: Nanos = Nanos::from_secs(30);
+    const LONGER: Nanos = Nanos::from_secs(1);
+    let own = |worker: &WorkerSpec| worker.volume.io_timeout().unwrap_or(OF_DEVICES);
+    spec.workers.iter().map(own).max().unwrap_or(OF_DEVICES) + LONGER
 }
 
 /// Where the ledger of the n-th volume of a run is kept.

@@ -5,12 +5,13 @@ use std::collections::BinaryHeap;
 
 use block::{Lane, Nanos, Pool};
 use stats::live::{About, Action, Live, LiveCpu, Phase, Snapshot};
-use stats::{Class, Collector, Cpu, Interval, Origin, RunResult, SCHEMA_VERSION, WorkerName};
+use stats::{Class, Collector, Cpu, Interval, Origin, RunResult, SCHEMA_VERSION};
 
 use crate::engine::Stop;
+use crate::equals::names;
 use crate::judge;
 use crate::outcome::{self, MissedDemands};
-use crate::runner::{OVERTIME_SECONDS, RunError, check, steadiness};
+use crate::runner::{OVERTIME_SECONDS, RunError, check, patience, steadiness, unanswered_ios};
 use crate::spec::{RunSpec, Watch};
 use crate::worker::{Identity, Order, Trouble, Worker, outlasts, ties};
 
@@ -73,19 +74,16 @@ impl Simulation {
             let worker = Worker::new(lane, &this.workload, who, None, &pool)?;
             workers.push(worker.tied(ties));
         }
-        let names = spec.workers.iter().map(|worker| WorkerName {
-            name: worker.name.clone(),
-            volume: worker.uri.clone(),
-            target: worker.target.clone(),
-        });
         let mut run = Run {
             spec,
             stop: self.stop.clone(),
             planned: vec![None; workers.len()],
+            order: Order::Run,
+            unanswered: 0,
             workers,
             wakes: BinaryHeap::new(),
             awake: Vec::new(),
-            collected: Collector::new(names.collect()),
+            collected: Collector::new(names(spec)),
             empty: None,
             now: Nanos(0),
             stuck: 0,
@@ -102,7 +100,7 @@ impl Simulation {
             origin: Origin::Simulated,
             cores: 0,
         });
-        let outcome = run.go(storage, live);
+        let outcome = run.go(storage, live).and_then(|()| run.drain(storage, live));
         live.end();
         outcome?;
         Ok(run.result())
@@ -119,6 +117,9 @@ struct Run<'a> {
     planned: Vec<Option<Nanos>>,
     /// Workers that have a reason to be stepped now.
     awake: Vec<usize>,
+    order: Order,
+    /// I/Os that never came back.
+    unanswered: u64,
     collected: Collector,
     empty: Option<Box<Interval>>,
     now: Nanos,
@@ -198,6 +199,7 @@ impl Run<'_> {
                 connections_lost: 0,
                 reconnects: 0,
                 outstanding: second.mean_outstanding,
+                oldest_ns: second.oldest_ns,
                 history: self.collected.history(),
             };
             if live.update(&snapshot) == Action::Stop {
@@ -259,10 +261,35 @@ impl Run<'_> {
         }
     }
 
+    /// The window is over: what is under way comes back, and what was planned in it is begun, as
+    /// long as a real run would wait. What it comes to counts in the window.
+    fn drain(&mut self, storage: &mut dyn Storage, live: &mut dyn Live) -> Result<(), RunError> {
+        let (end, now) = (self.now + patience(self.spec), self.now);
+        self.order = Order::Drain;
+        self.workers.iter_mut().for_each(|worker| worker.close_window(now));
+        self.awake.extend(0..self.workers.len());
+        let asked = self.stop.asked();
+        while self.now < end && !self.workers.iter().all(Worker::is_drained) {
+            let tick = end.min(self.now + Nanos::from_secs(1));
+            self.until(tick, storage, live)?;
+            if self.stop.asked() > asked {
+                break;
+            }
+        }
+        for (index, worker) in self.workers.iter_mut().enumerate() {
+            let (late, unanswered) = worker.give_up(self.now);
+            self.collected.add_late(index, &late);
+            self.collected.add_late_failures(index, &unanswered);
+            self.unanswered += unanswered.errors();
+        }
+        self.note_troubles();
+        Ok(())
+    }
+
     /// The step of each worker that has a reason.
     fn step_awake(&mut self) {
         for index in self.awake.drain(..) {
-            let wake = self.workers[index].step(self.now, Order::Run);
+            let wake = self.workers[index].step(self.now, self.order);
             if let Some(at) = wake
                 && self.planned[index] != Some(at)
             {
@@ -279,6 +306,12 @@ impl Run<'_> {
             self.collected.add(index, &full);
             full.clear();
             self.empty = Some(full);
+        }
+        self.note_troubles();
+    }
+
+    fn note_troubles(&mut self) {
+        for (index, worker) in self.workers.iter_mut().enumerate() {
             if let Some(trouble) = worker.take_trouble() {
                 let this = &self.spec.workers[index];
                 let why = match trouble {
@@ -300,10 +333,11 @@ impl Run<'_> {
         let (failures, failures_unlisted) = self.collected.failures();
         let mut workers = self.collected.workers();
         self.missed.write(&mut workers, self.collected.whole().start);
-        let checks = judge::of_simulation(&self.collected);
+        let checks = judge::of_simulation(spec, &self.collected);
         let cut = || format!("ended after {:.1} of {} s", totals.seconds, spec.seconds);
         let missed = self.missed.words(spec);
         let partial = self.trouble.or(missed).or_else(|| (self.stop.asked() > 0).then(cut));
+        let partial = partial.or_else(|| unanswered_ios(spec, self.unanswered));
         RunResult {
             schema_version: SCHEMA_VERSION,
             origin: Origin::Simulated,

@@ -102,7 +102,7 @@ impl Witness {
         let mut checks = vec![
             verdict::data_exists(&self.readable()),
             clock(cpu.core_us_per_io, Some(window)),
-            verdict::repeats(&[collected.totals().iops]),
+            verdict::repeats(&[(collected.totals().iops, measured_s)]),
         ];
         checks.extend(verdict::direct_io(&self.opened(before, after, &moved)));
         if self.counts_all {

@@ -3,6 +3,7 @@
 //! The usual one, a closed loop of a plain pattern without comparison, takes a short way
 //! through [`Worker::start_plain`]; what it does not need costs it one branch.
 
+mod closing;
 mod control;
 mod planned;
 mod replay;
@@ -68,6 +69,10 @@ pub(crate) struct Worker {
     control: Option<Box<Control>>,
     /// How long the run goes before what is measured.
     ramp: Nanos,
+    /// When the measured window ended.
+    closed: Option<Nanos>,
+    /// Nothing of it was measured by then.
+    unmeasured: bool,
     /// Where each I/O is written down, if it is. Such a worker takes the long way.
     recorder: Option<Box<Recorder>>,
 }
@@ -100,6 +105,9 @@ struct Plan {
     /// When the worker began.
     began: Nanos,
     ended: Option<Nanos>,
+    /// Its time is over: nothing new is planned from here on, and what was is still begun for a
+    /// while.
+    until: Option<Nanos>,
 }
 
 /// One I/O that may be under way.
@@ -218,6 +226,8 @@ impl Worker {
             turn: None,
             control: Control::new(workload, data),
             ramp: Nanos(0),
+            closed: None,
+            unmeasured: false,
             recorder: None,
         })
     }
@@ -257,8 +267,8 @@ impl Worker {
             }
         } else {
             self.finish_planned(now);
-            if run && self.trouble.is_none() {
-                wake = self.start_planned(now);
+            if self.trouble.is_none() {
+                wake = if run { self.start_planned(now) } else { self.start_backlog(now) };
             }
         }
         self.lane.submit(now, &mut self.batch);
@@ -284,7 +294,12 @@ impl Worker {
             (full.start, full.end) = (Nanos(u64::MAX), Nanos(0));
         }
         full.searched = self.control.as_ref().and_then(|control| control.searched());
-        let ages_ns = self.ages_ns(now);
+        full.oldest_ns = self.oldest(now).map_or(0, |oldest| now.since(oldest).0);
+        // What waits for its beginning is outstanding in the second in which it waits.
+        let backlog_ns = self.backlog_ns(now);
+        full.outstanding_ns += backlog_ns;
+        self.interval.before_ns = backlog_ns;
+        let ages_ns = self.ages_ns(now) + backlog_ns as i128;
         full.unsettled_ns += ages_ns;
         self.interval.unsettled_ns -= ages_ns;
         self.interval.start = now;
@@ -386,20 +401,6 @@ impl Worker {
         (self.slots.len() - self.free.len()) as u64
     }
 
-    /// Gives up what is under way at `now`: it failed, for nobody waits for it any more. Returns
-    /// how many those were, and all that was recorded since the last interval.
-    #[cold]
-    pub(crate) fn give_up(&mut self, now: Nanos) -> (u64, Box<Interval>) {
-        let mut under_way = vec![true; self.slots.len()];
-        self.free.iter().for_each(|index| under_way[*index as usize] = false);
-        for (slot, _) in self.slots.iter().zip(&under_way).filter(|(_, under_way)| **under_way) {
-            let failed = slot.failed(Fault::Unanswered, Cause::NONE, now);
-            self.interval.record_failure(failed, now.since(slot.start), || None);
-        }
-        self.count_connection(now);
-        (self.under_way(), std::mem::take(&mut self.interval))
-    }
-
     /// Asks for an orderly end of the way to the volume; true when it came.
     pub(crate) fn close(&mut self, now: Nanos) -> bool {
         self.lane.close(now)
@@ -419,9 +420,7 @@ impl Worker {
             match done.result {
                 Ok(()) => self.interval.record(slot.op, slot.len, now.since(slot.start)),
                 Err(fault) => {
-                    let failed = slot.failed(fault, done.cause, now);
-                    let words = || self.lane.words_of(done.cause);
-                    self.interval.record_failure(failed, now.since(slot.start), words);
+                    slot.record_failure(fault, done.cause, now, &mut self.interval, &*self.lane);
                     self.trouble = self.trouble.take().or_else(|| lost(&*self.lane, fault));
                 }
             }
@@ -472,6 +471,24 @@ fn lost(lane: &dyn Lane, fault: Fault) -> Option<Trouble> {
 impl Slot {
     fn new(len: u32, buf: Option<Buf>) -> Slot {
         Slot { start: Nanos(0), op: Op::Read, len, offset: 0, issued: Nanos(0), reply: 0, buf }
+    }
+
+    /// Counts its I/O, which ended in a fault. One that was never answered took no less than its
+    /// age.
+    #[cold]
+    fn record_failure(
+        &self,
+        fault: Fault,
+        cause: Cause,
+        now: Nanos,
+        interval: &mut Interval,
+        lane: &dyn Lane,
+    ) {
+        let (failed, age) = (self.failed(fault, cause, now), now.since(self.start));
+        match fault.is_lost() {
+            true => interval.record_unanswered(failed, age, || lane.words_of(cause)),
+            false => interval.record_failure(failed, age, || lane.words_of(cause)),
+        }
     }
 
     /// What is known of its I/O, which ended in a fault.

@@ -180,9 +180,15 @@ fn work(handover: &Handover, turns: u32) -> (u64, u32) {
         }
         thread::yield_now();
     }
-    for (worker, interval) in own.into_iter().enumerate() {
-        let trouble = waiting[worker].take();
-        handover.put_rest(Rest { worker, unanswered: 0, interval, trouble });
+    for (worker, last) in own.into_iter().enumerate() {
+        handover.put_trouble(worker, || waiting[worker].take());
+        handover.put_last(worker, last);
+        // One that was under way comes back late.
+        ios += 1;
+        let mut late = Box::new(stats::Interval::new());
+        late.read.ios = 1;
+        let (trouble, unanswered) = (waiting[worker].take(), stats::Interval::new());
+        handover.put_rest(Rest { worker, late, unanswered, trouble });
     }
     handover.say_finished();
     (ios, troubles)
@@ -215,8 +221,8 @@ fn no_interval_and_no_trouble_is_lost_however_late_the_collector_is() {
         handover.command(Command::Drain);
         let (done, had) = thread.join().expect("it has worked");
         collect(&handover);
-        for Rest { interval, trouble, .. } in handover.take_rests() {
-            ios += interval.read.ios;
+        for Rest { late, trouble, .. } in handover.take_rests() {
+            ios += late.read.ios;
             troubles.extend(trouble.map(|trouble| trouble.0));
         }
         assert!(handover.is_finished());

@@ -29,6 +29,14 @@ pub fn threads_named(names: &[String]) -> Vec<i32> {
     tasks.filter(is_one).filter_map(number).collect()
 }
 
+/// For how long the calling thread has waited for a processor since it began, while it could have
+/// run; `None` where the system does not tell.
+pub fn waited_for_processor() -> Option<Nanos> {
+    // Time on a processor, time waiting for one, and how often it got one: proc(5).
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    stat.split_whitespace().nth(1)?.parse().ok().map(Nanos)
+}
+
 /// Processor time that a thread of this process has used.
 pub fn thread_cpu(thread: i32) -> io::Result<Nanos> {
     // The kernel's number for "the CPU clock of this thread" (see clock_getcpuclockid(3)):

@@ -9,7 +9,9 @@ use std::io::{self, Write};
 
 use stats::RunResult;
 
+use crate::ended;
 use crate::group::{self, Group, Part};
+use crate::reason;
 
 /// Upper edges of the columns of latencies in microseconds; the last column has none.
 const EDGES_US: [u64; 20] = [
@@ -107,6 +109,7 @@ pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "'Test Type,Test Description\n0,{}", plain(&result.job.name))?;
     writeln!(out, "'Version\n1.1.0\n'Time Stamp\n{started}")?;
     specifications(result, out)?;
+    trust(result, out)?;
     writeln!(out, "'Results\n{}", COLUMNS.join(","))?;
     let groups = group::groups(result);
     let total = Row::all(result, &groups);
@@ -117,6 +120,21 @@ pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
         worker_rows(result, group, out)?;
     }
     writeln!(out, "'Time Stamp\n{ended}\n'End Test")
+}
+
+/// How far to believe the file: comments, which readers of Iometer's files pass over, as programs that
+/// count columns would fail on others.
+fn trust(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
+    let of = |what: &str, words: &str| format!("'{what}: {}", words.replace(['\n', '\r'], " "));
+    writeln!(out, "{}", of("Class", &reason::verdict(result)))?;
+    writeln!(out, "{}", of("Checks not passed", &reason::held_against(result)))?;
+    if let Some(partial) = &result.partial {
+        writeln!(out, "{}", of("Partial result", partial))?;
+    }
+    for trouble in ended::troubles(result) {
+        writeln!(out, "{}", of("Ended with", &trouble))?;
+    }
+    Ok(())
 }
 
 /// Beginning and end of the window as `2026-11-20 08:00:00:000`.
@@ -282,7 +300,7 @@ impl Row {
         if !self.raw {
             return vec![String::new(); 9];
         }
-        let sum = |part: &Part| (part.mean_ns * part.ios as f64).round() as u64;
+        let sum = |part: &Part| (part.mean_ns * part.samples as f64).round() as u64;
         let (read, write) = (&self.read, &self.write);
         let run_ns = (result.totals.seconds * 1e9).round() as u64;
         let times = [sum(read), sum(write), 0, 0, read.max_ns, write.max_ns, 0, 0, run_ns];

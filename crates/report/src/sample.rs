@@ -38,6 +38,7 @@ pub fn latency() -> Latency {
         p99_9: Some(1_140_000),
         p99_99: None,
         max: Some(12_300_000),
+        waiting_from: None,
     }
 }
 
@@ -234,6 +235,7 @@ pub fn snapshot() -> Snapshot {
         connections_lost: 0,
         reconnects: 0,
         outstanding: 1599.25,
+        oldest_ns: None,
         history: vec![1_000_000.0, 2_500_000.0, 3_412_345.6],
     }
 }

@@ -7,8 +7,12 @@
 //!
 //! [`Plan::of_seed`] draws a world, [`World::run`] runs it and says what went wrong, and
 //! [`shrink`] takes away what a failure does not need.
+//!
+//! Beside that [`Situation`]s: the workers of `load` measure volumes of which every I/O is known,
+//! and the result must say what is true. Both are a [`Case`].
 #![forbid(unsafe_code)]
 
+mod case;
 mod client;
 mod core;
 mod disk;
@@ -17,10 +21,13 @@ mod net;
 mod plan;
 mod raw;
 mod region;
+mod rig;
 mod shrink;
 mod world;
 
+pub use crate::case::Case;
 pub use crate::plan::{Fault, Plan};
+pub use crate::rig::{Mishap, Situation, Told};
 pub use crate::shrink::shrink;
 pub use crate::world::{Report, World};
 

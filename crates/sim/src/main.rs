@@ -1,4 +1,5 @@
 //! Runs worlds of many seeds: `drumfire-sim --seeds N --from S`, or one: `drumfire-sim 'seed=7 …'`.
+//! With `--rig` it runs situations in which the truth of what is measured is known.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,13 +8,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::Plant;
-use sim::{Plan, Report, shrink};
+use sim::{Case, Plan, Situation, shrink};
 
 fn main() -> ExitCode {
-    match parse(std::env::args().skip(1)) {
-        Ok(Job::One { plan, plant }) => one(&plan, plant),
-        Ok(Job::Many { from, count, threads }) => many(from, count, threads),
-        Ok(Job::Plants { count }) => plants(count),
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (rig, args): (Vec<_>, Vec<_>) = args.into_iter().partition(|arg| arg == "--rig");
+    if rig.is_empty() { run_all::<Plan>(args) } else { run_all::<Situation>(args) }
+}
+
+fn run_all<C: Case>(args: Vec<String>) -> ExitCode {
+    match parse::<C>(args.into_iter()) {
+        Ok(Job::One { case, plant }) => one(&case, plant),
+        Ok(Job::Many { from, count, threads }) => many::<C>(from, count, threads),
+        Ok(Job::Plants { count }) => plants::<C>(count),
         Err(why) => {
             eprintln!("drumfire-sim: {why}");
             ExitCode::from(2)
@@ -21,14 +28,14 @@ fn main() -> ExitCode {
     }
 }
 
-enum Job {
-    One { plan: Plan, plant: Option<Plant> },
+enum Job<C> {
+    One { case: C, plant: Option<Plant> },
     Many { from: u64, count: u64, threads: u64 },
     Plants { count: u64 },
 }
 
-fn parse(mut args: impl Iterator<Item = String>) -> Result<Job, String> {
-    let (mut from, mut count, mut planted, mut plant) = (0, 10_000, false, None);
+fn parse<C: Case>(mut args: impl Iterator<Item = String>) -> Result<Job<C>, String> {
+    let (mut from, mut count, mut planted, mut plant) = (0, None, false, None);
     let mut threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     while let Some(arg) = args.next() {
         let mut number = || {
@@ -36,31 +43,37 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Job, String> {
             value.parse::<u64>().map_err(|_| format!("{arg}: '{value}' is not a number"))
         };
         match arg.as_str() {
-            "--seeds" => count = number()?,
+            "--seeds" => count = Some(number()?),
             "--from" => from = number()?,
             "--threads" => threads = number()?.max(1),
             "--plants" => planted = true,
             "--plant" => {
                 let name = args.next().unwrap_or_default();
-                let known = Plant::ALL.into_iter().find(|plant| format!("{plant:?}") == name);
-                plant = Some(known.ok_or(format!("no mistake is called '{name}'"))?);
+                let known = C::PLANTS.iter().find(|plant| format!("{plant:?}") == name);
+                plant = Some(*known.ok_or(format!("no mistake is called '{name}'"))?);
             }
-            plan if plan.contains('=') => return Ok(Job::One { plan: plan.parse()?, plant }),
+            case if case.contains('=') => return Ok(Job::One { case: case.parse()?, plant }),
             other => {
-                return Err(format!("what is {other}? --seeds N, --from S, --plants, or a world"));
+                return Err(format!(
+                    "what is {other}? --rig, --seeds N, --from S, --plants, or one of the {}",
+                    C::WORD
+                ));
             }
         }
     }
-    Ok(if planted { Job::Plants { count } } else { Job::Many { from, count, threads } })
+    Ok(match planted {
+        true => Job::Plants { count: count.unwrap_or(C::PLANT_SEEDS) },
+        false => Job::Many { from, count: count.unwrap_or(10_000), threads },
+    })
 }
 
-/// Runs a world; a panic in it is a failure of it.
-fn run(plan: &Plan, plant: Option<Plant>) -> Result<Report, String> {
-    run_saying(plan, plant, |_| {})
+/// Runs a case; a panic in it is a failure of it.
+fn run<C: Case>(case: &C, plant: Option<Plant>) -> Result<C::Held, String> {
+    run_saying(case, plant, |_| {})
 }
 
-fn run_saying(plan: &Plan, plant: Option<Plant>, say: fn(&str)) -> Result<Report, String> {
-    let run = || sim::run(plan, plant, say);
+fn run_saying<C: Case>(case: &C, plant: Option<Plant>, say: fn(&str)) -> Result<C::Held, String> {
+    let run = || case.run(plant, say);
     let result = catch_unwind(AssertUnwindSafe(run));
     result.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -69,20 +82,20 @@ fn run_saying(plan: &Plan, plant: Option<Plant>, say: fn(&str)) -> Result<Report
     })
 }
 
-fn one(plan: &Plan, plant: Option<Plant>) -> ExitCode {
-    match run_saying(plan, plant, |line| println!("  server: {line}")) {
-        Ok(report) => {
-            println!("{plan}\nall holds: {report:?}");
+fn one<C: Case>(case: &C, plant: Option<Plant>) -> ExitCode {
+    match run_saying(case, plant, |line| println!("  server: {line}")) {
+        Ok(held) => {
+            println!("{case}\nall holds: {held:?}");
             ExitCode::SUCCESS
         }
         Err(why) => {
-            println!("{plan}\nfails: {why}");
+            println!("{case}\nfails: {why}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn many(from: u64, count: u64, threads: u64) -> ExitCode {
+fn many<C: Case>(from: u64, count: u64, threads: u64) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let begin = os::Clock::get().now();
     let (next, ios) = (AtomicU64::new(from), AtomicU64::new(0));
@@ -96,38 +109,39 @@ fn many(from: u64, count: u64, threads: u64) -> ExitCode {
                     if seed >= from + count || over {
                         return;
                     }
-                    let plan = Plan::of_seed(seed);
-                    match run(&plan, None) {
-                        Ok(report) => drop(ios.fetch_add(report.ios, Ordering::Relaxed)),
-                        Err(why) => drop(failed.lock().unwrap().get_or_insert((plan, why))),
+                    let case = C::of_seed(seed);
+                    match run(&case, None) {
+                        Ok(held) => drop(ios.fetch_add(C::ios(&held), Ordering::Relaxed)),
+                        Err(why) => drop(failed.lock().unwrap().get_or_insert((case, why))),
                     }
                 }
             });
         }
     });
     let spent = os::Clock::get().now().since(begin).as_secs_f64();
-    if let Some((plan, why)) = failed.into_inner().unwrap() {
-        println!("seed {} fails: {why}\n  {plan}", plan.seed);
-        let small = shrink(&plan, |plan| run(plan, None));
+    if let Some((case, why)) = failed.into_inner().unwrap() {
+        println!("seed {} fails: {why}\n  cargo xtask sim {}'{case}'", case.seed(), C::FLAG);
+        let small = shrink(&case, |case| run(case, None));
         let why = run(&small, None).err().unwrap_or_default();
-        println!("shrunk: {why}\n  cargo xtask sim '{small}'");
+        println!("shrunk: {why}\n  cargo xtask sim {}'{small}'", C::FLAG);
         return ExitCode::FAILURE;
     }
     println!(
-        "{count} worlds from seed {from} hold: {spent:.0} s, {:.0} seeds/s, {} I/Os measured in them",
+        "{count} {} from seed {from} hold: {spent:.0} s, {:.0} seeds/s, {} I/Os measured",
+        C::WORD,
         count as f64 / spent,
         ios.into_inner()
     );
     ExitCode::SUCCESS
 }
 
-fn plants(count: u64) -> ExitCode {
+fn plants<C: Case>(count: u64) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut missed = false;
-    for plant in Plant::ALL {
+    for plant in C::PLANTS {
         let found = (0..count).find_map(|seed| {
-            let plan = Plan::of_seed(seed);
-            run(&plan, Some(plant)).err().map(|why| (seed, why))
+            let case = C::of_seed(seed);
+            run(&case, Some(*plant)).err().map(|why| (seed, why))
         });
         match found {
             Some((seed, why)) => println!("{plant:?}: seed {seed}: {why}"),

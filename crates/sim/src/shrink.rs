@@ -1,21 +1,21 @@
 //! Takes away from a world what its failure does not need.
 
-use crate::{Plan, Report};
+use crate::{Case, Plan};
 
-/// The smallest plan that was found to fail as `plan` does, in whatever way, if `run` runs it.
-pub fn shrink(plan: &Plan, run: impl Fn(&Plan) -> Result<Report, String>) -> Plan {
-    let mut best = plan.clone();
+/// The smallest case that was found to fail as `case` does, in whatever way, if `run` runs it.
+pub fn shrink<C: Case>(case: &C, run: impl Fn(&C) -> Result<C::Held, String>) -> C {
+    let mut best = case.clone();
     loop {
-        let smaller = smaller(&best).into_iter().find(|plan| run(plan).is_err());
+        let smaller = best.smaller().into_iter().find(|case| run(case).is_err());
         match smaller {
-            Some(plan) => best = plan,
+            Some(case) => best = case,
             None => return best,
         }
     }
 }
 
 /// Plans that are a little smaller, the boldest first.
-fn smaller(plan: &Plan) -> Vec<Plan> {
+pub(crate) fn smaller(plan: &Plan) -> Vec<Plan> {
     let mut plans = Vec::new();
     for at in 0..plan.faults.len() {
         let mut less = plan.clone();

@@ -3,16 +3,23 @@
 //! The runner owns one collector. Each second it hands over every worker's interval and closes
 //! the second; at the end it asks for the parts of the result.
 
+mod judged;
+mod tracks;
+
 use std::collections::VecDeque;
+
+use block::{Plant, planted};
 
 use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
 use crate::histogram::Latency;
 use crate::interval::{Interval, Tally, per};
 use crate::live::{HISTORY_SECONDS, TargetRate};
-use crate::run::{Direction, PacedTotals, Second, Totals, WorkerResult};
+use crate::run::{Direction, PacedTotals, Ramp, Second, Totals, WorkerResult};
 use crate::timeline::Timeline;
-use crate::verdict::{self, Flow};
+use crate::verdict::{self, Flow, Flows, Seconds};
+
+use self::tracks::Tracks;
 
 /// Who a worker is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +30,9 @@ pub struct WorkerName {
     pub volume: String,
     /// Target that serves it; empty for local storage.
     pub target: String,
+    /// Workers of the same number do the same, all the time, so that they are held against each
+    /// other; `None` for one whose own plan may give it nothing to do.
+    pub group: Option<u32>,
 }
 
 /// Merges intervals: per worker over time, and per second over workers.
@@ -30,15 +40,25 @@ pub struct WorkerName {
 pub struct Collector {
     names: Vec<WorkerName>,
     workers: Vec<Interval>,
-    /// I/Os per second of each worker in the open second.
+    /// I/Os per second of each worker in the open second, and the age of its oldest at its end.
     rates: Vec<f64>,
+    oldest_ns: Vec<u64>,
     second: Interval,
     whole: Interval,
     timeline: Timeline,
+    tracks: Tracks,
+    /// I/Os that failed before the measured window.
+    ramp_errors: u64,
+    /// How Little's law holds in each.
+    seconds: Seconds,
     /// Where the last second ended, and what no second accounts for, in seconds.
     ended_s: f64,
     stopped_s: f64,
+    /// What the collecting thread was kept from by more than others, in seconds.
+    stood_still_s: f64,
     history: VecDeque<f64>,
+    /// What became of connections before the window that is measured now.
+    ramp: Ramp,
 }
 
 impl Collector {
@@ -47,13 +67,19 @@ impl Collector {
         Collector {
             workers: names.iter().map(|_| Interval::new()).collect(),
             rates: vec![0.0; names.len()],
+            tracks: Tracks::new(names.len()),
+            oldest_ns: vec![0; names.len()],
             names,
             second: Interval::new(),
             whole: Interval::new(),
             timeline: Timeline::default(),
+            ramp_errors: 0,
+            seconds: Seconds::default(),
             ended_s: 0.0,
             stopped_s: 0.0,
+            stood_still_s: 0.0,
             history: VecDeque::with_capacity(HISTORY_SECONDS),
+            ramp: Ramp::default(),
         }
     }
 
@@ -62,26 +88,58 @@ impl Collector {
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
         self.rates[worker] = interval.iops();
+        self.tracks.add(worker, interval);
+        self.oldest_ns[worker] = interval.oldest_ns;
+        if planted(Plant::LeaveOutStarved) && interval.ios() == 0 {
+            return;
+        }
         self.second.merge(interval);
     }
 
-    /// Adds what of a worker's I/Os failed after the last second was closed. It counts in the
+    /// Adds what came of a worker's I/Os that were under way when the last second was closed, or
+    /// planned and not begun: they were begun in the window, so their latencies count in it, and
+    /// in its last second. Without a second there was no window.
+    pub fn add_late(&mut self, worker: usize, late: &Interval) {
+        if self.timeline.is_empty() || planted(Plant::DropUnderWay) {
+            return;
+        }
+        self.workers[worker].merge_late(late);
+        self.whole.merge_late(late);
+        self.timeline.extend(None, late, &late.latencies());
+    }
+
+    /// Adds which of a worker's I/Os failed after the last second was closed. It counts in the
     /// totals at once, and in no second.
     pub fn add_late_failures(&mut self, worker: usize, late: &Interval) {
         self.workers[worker].merge_failures(late);
         self.whole.merge_failures(late);
     }
 
+    /// Adds what was done since the last second, which then ends at `t_s` seconds of the phase: a
+    /// rest too short to be one of its own.
+    pub fn extend_second(&mut self, t_s: f64) {
+        self.timeline.extend(Some(t_s), &self.second, &self.second.latencies());
+        self.tracks.extend_second(t_s);
+        self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
+        self.whole.merge(&self.second);
+        self.second.clear();
+    }
+
     /// Closes the second that ends at `t_s` seconds of the phase and says what it was like.
     pub fn end_second(&mut self, t_s: f64) -> (Second, Latency) {
         let latencies = self.second.latencies();
         let row = self.timeline.add(t_s, &self.second, &latencies);
-        self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
+        self.tracks.end_second(t_s);
+        self.seconds.note(t_s, &self.second, &latencies);
+        let lasted_s = t_s - std::mem::replace(&mut self.ended_s, t_s);
+        self.stopped_s += verdict::stopped_s(lasted_s);
         if self.history.len() == HISTORY_SECONDS {
             self.history.pop_front();
         }
         self.history.push_back(row.iops);
-        self.whole.merge(&self.second);
+        if !(planted(Plant::LoseSecond) && lasted_s < 0.999) {
+            self.whole.merge(&self.second);
+        }
         self.second.clear();
         (row, latencies.summary())
     }
@@ -91,14 +149,27 @@ impl Collector {
         self.history.iter().copied().collect()
     }
 
-    /// Forgets everything but the history: the ramp is over and the measured window begins.
+    /// Forgets everything but the history and what went wrong: the ramp is over and the measured
+    /// window begins.
     pub fn restart(&mut self) {
+        self.ramp_errors += self.whole.errors() + self.second.errors();
+        for connection in [&self.whole.connection, &self.second.connection] {
+            self.ramp.connections_lost += connection.lost;
+            self.ramp.reconnects += connection.reconnects;
+        }
+        self.tracks = Tracks::new(self.names.len());
         self.workers.iter_mut().for_each(Interval::clear);
         self.rates.fill(0.0);
         self.second.clear();
         self.whole.clear();
         self.timeline = Timeline::default();
-        (self.ended_s, self.stopped_s) = (0.0, 0.0);
+        self.seconds = Seconds::default();
+        (self.ended_s, self.stopped_s, self.stood_still_s) = (0.0, 0.0, 0.0);
+    }
+
+    /// The whole process, or its host, stood still for so many seconds of the window.
+    pub fn note_standstill(&mut self, seconds: f64) {
+        self.stood_still_s += seconds;
     }
 
     /// I/Os per second of each target, or of each volume without one, by the latest intervals.
@@ -114,6 +185,11 @@ impl Collector {
         rows
     }
 
+    /// Age of each worker's oldest I/O that had no answer at its latest interval's end; 0 without.
+    pub fn oldest_ns(&self) -> &[u64] {
+        &self.oldest_ns
+    }
+
     /// Everything of the closed seconds in one interval.
     pub fn whole(&self) -> &Interval {
         &self.whole
@@ -124,9 +200,10 @@ impl Collector {
         self.timeline.rows()
     }
 
-    /// What of the window no second accounts for, because it lasted too long, in seconds.
+    /// For how long nothing ran in the window, in seconds: what no second accounts for because it
+    /// lasted too long, or all standstills that were noted, where that is more.
     pub fn stopped_s(&self) -> f64 {
-        self.stopped_s
+        self.stopped_s.max(self.stood_still_s)
     }
 
     /// The histograms of all closed seconds.
@@ -141,12 +218,21 @@ impl Collector {
 
     /// The sums of all closed seconds.
     pub fn totals(&self) -> Totals {
-        totals(&self.whole)
+        let mut totals =
+            Totals { ramp_errors: self.ramp_errors, ramp: self.ramp, ..totals(&self.whole) };
+        if planted(Plant::AveragePercentiles) {
+            let medians = self.workers().into_iter().map(|worker| worker.latency_ns.p50);
+            let medians: Vec<u64> = medians.flatten().collect();
+            let sum: u64 = medians.iter().sum();
+            totals.latency_ns.p50 = sum.checked_div(medians.len() as u64);
+        }
+        totals
     }
 
     /// One row for each worker.
     pub fn workers(&self) -> Vec<WorkerResult> {
-        self.names.iter().zip(&self.workers).map(|(name, done)| worker(name, done)).collect()
+        let each = self.names.iter().zip(&self.workers).zip(self.tracks.idle_seconds());
+        each.map(|((name, done), idle)| worker(name, done, *idle)).collect()
     }
 
     /// Which I/Os failed, the earliest first, and how many more there are that are only counted.
@@ -156,12 +242,13 @@ impl Collector {
         failures::listed(each, self.whole.start)
     }
 
-    /// What Little's law is checked with: the whole first, then each worker.
-    pub fn flows(&self) -> Vec<(String, Flow)> {
-        let whole = ("all workers".to_owned(), Flow::of(&self.whole));
+    /// What Little's law is checked with: the whole first, then each worker; and what it came to
+    /// in the seconds.
+    pub fn flows(&self) -> Flows {
+        let whole = ("all workers".to_owned(), Flow::of(&self.whole, &self.whole.latencies()));
         let each = self.names.iter().zip(&self.workers);
-        let each = each.map(|(name, done)| (name.name.clone(), Flow::of(done)));
-        std::iter::once(whole).chain(each).collect()
+        let each = each.map(|(name, done)| (name.name.clone(), Flow::of(done, &done.latencies())));
+        Flows { each: std::iter::once(whole).chain(each).collect(), seconds: self.seconds }
     }
 }
 
@@ -179,11 +266,15 @@ pub(crate) fn totals(all: &Interval) -> Totals {
         write: direction(&all.write, seconds),
         other: direction(&all.other, seconds),
         latency_ns: all.latencies().summary(),
+        waiting: all.waiting,
+        ramp_errors: 0,
         connections: all.connection.into(),
+        ramp: Ramp::default(),
         paced: all.paced.as_ref().map(|paced| PacedTotals {
             service_ns: paced.service.summary(),
             lag_ns: paced.lag.summary(),
             missed: paced.missed,
+            backlog: paced.backlog,
         }),
     }
 }
@@ -207,7 +298,7 @@ fn histograms(done: &Interval) -> Histograms {
     }
 }
 
-fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
+fn worker(name: &WorkerName, done: &Interval, idle_seconds: u32) -> WorkerResult {
     let seconds = done.seconds();
     WorkerResult {
         name: name.name.clone(),
@@ -220,6 +311,8 @@ fn worker(name: &WorkerName, done: &Interval) -> WorkerResult {
         bytes_per_second: done.bytes_per_second(),
         mean_outstanding: done.mean_outstanding(),
         latency_ns: done.latencies().summary(),
+        waiting: done.waiting,
+        idle_seconds,
         read: direction(&done.read, seconds),
         write: direction(&done.write, seconds),
         other: direction(&done.other, seconds),
@@ -253,7 +346,7 @@ mod test {
             name: name.into(),
             volume: format!("ram:1m of {name}"),
             target: target.into(),
-            // Those of target 1 are one job.
+            group: Some(0),
         };
         Collector::new(vec![name("a", "t1"), name("b", "t2"), name("c", "t1"), name("d", "")])
     }
@@ -292,8 +385,63 @@ mod test {
         assert_eq!(collector.workers().iter().map(|w| w.ios).sum::<u64>(), 16_000);
         assert_eq!(collector.history(), [36_000.0, 4_000.0, 12_000.0]);
         let flows = collector.flows();
-        assert_eq!((flows.len(), flows[0].1.mean_outstanding), (5, 8_000.0 * 1000.0 / 1e9));
+        assert_eq!((flows.each.len(), flows.each[0].1.outstanding_ns), (5, 16_000_000));
         assert_eq!(crate::verdict::littles_law(&flows).verdict, crate::Verdict::Pass);
+    }
+
+    #[test]
+    fn what_waits_is_in_a_result_that_is_not_over() {
+        let mut collector = collector();
+        for (worker, oldest_ns) in [(0, 7_000), (1, 900), (2, 0), (3, 5_000)] {
+            let mut stalled = part(0, 300, 1000);
+            stalled.oldest_ns = oldest_ns;
+            collector.add(worker, &stalled);
+        }
+        let (second, _) = collector.end_second(1.0);
+        assert_eq!((second.max_ns, second.oldest_ns), (Some(7_000), Some(7_000)));
+        let (totals, workers) = (collector.totals(), collector.workers());
+        let mut result = crate::RunResult { totals, workers, ..Default::default() };
+        result.count_waiting(collector.oldest_ns());
+        let latency = result.totals.latency_ns;
+        assert_eq!(result.totals.waiting, crate::Waiting { ios: 2, oldest_ns: 7_000 });
+        assert_eq!((latency.max, latency.waiting_from), (Some(7_000), Some(5_000)));
+        assert!(latency.at_least(7_000) && !latency.at_least(latency.p50.unwrap()));
+        let waiting: Vec<u64> = result.workers.iter().map(|it| it.waiting.ios).collect();
+        assert_eq!(waiting, [1, 0, 0, 1]);
+        assert_eq!(result.workers[3].latency_ns.max, Some(5_000));
+    }
+
+    #[test]
+    fn what_comes_back_behind_the_last_second_counts_in_it() {
+        let mut collector = collector();
+        let mut last = part(0, 100, 1000);
+        // One is under way for the last 400 ms of its second, and for 600 ms more.
+        last.record_outstanding(1, Nanos::from_millis(400));
+        last.unsettled_ns = 400_000_000;
+        collector.add(1, &last);
+        collector.end_second(1.0);
+        let (mut late, none) = (Interval::new(), Interval::new());
+        late.record_outstanding(1, Nanos::from_millis(600));
+        late.unsettled_ns = -400_000_000;
+        late.read.latencies.record(1_000_000_000);
+        (0..4)
+            .for_each(|worker| collector.add_late(worker, if worker == 1 { &late } else { &none }));
+        let totals = collector.totals();
+        assert_eq!((totals.ios, totals.latency_ns.samples, totals.seconds), (100, 101, 1.0));
+        assert_eq!((totals.latency_ns.max, totals.waiting.ios), (Some(1_000_000_000), 0));
+        let row = collector.seconds()[0];
+        assert_eq!((row.iops, row.max_ns), (100.0, Some(1_000_000_000)));
+        assert_eq!(row.mean_ns, totals.latency_ns.mean);
+        assert_eq!(collector.spans(9)[0].buckets.samples(), 101);
+        let check = crate::verdict::littles_law(&collector.flows());
+        assert_eq!(check.verdict, crate::Verdict::Pass, "{check:?}");
+        // A lost one is found, and one that is counted twice.
+        for lie in [late.clone(), none] {
+            collector.add_late(1, &lie);
+        }
+        collector.whole.read.latencies.record(1_000_000_000);
+        let check = crate::verdict::littles_law(&collector.flows());
+        assert_eq!(check.verdict, crate::Verdict::Fail, "{check:?}");
     }
 
     #[test]
@@ -316,6 +464,31 @@ mod test {
         assert_eq!((&*failures[0].fault, first.t_s), ("not answered in time", 9.0));
         assert_eq!((first.offset_bytes, &*first.worker), (512, "b"));
         assert_eq!(crate::verdict::ios_succeeded(&after).verdict, crate::Verdict::Fail);
+    }
+
+    #[test]
+    fn what_went_wrong_in_the_ramp_is_not_forgotten() {
+        let mut collector = collector();
+        let mut bad = part(0, 10, 1);
+        let (fault, at) = (Fault::Medium, Nanos(5));
+        let failed = Failed { op: Op::Read, fault, cause: Cause::NONE, at, offset: 0, len: 512 };
+        (0..3).for_each(|_| bad.record_failure(failed, Nanos(5), || None));
+        (bad.connection.lost, bad.connection.reconnects) = (2, 1);
+        collector.add(0, &bad);
+        collector.end_second(1.0);
+        // What no second has closed counts, too.
+        collector.add(1, &bad);
+        collector.restart();
+        collector.add(0, &part(1, 10, 1));
+        collector.end_second(1.0);
+        let totals = collector.totals();
+        assert_eq!((totals.errors, totals.connections.connections_lost), (0, 0));
+        assert_eq!(totals.ramp_errors, 6);
+        assert_eq!(totals.ramp, Ramp { connections_lost: 4, reconnects: 2 });
+        let document = serde_json::to_value(totals).unwrap();
+        assert_eq!(document["ramp"]["reconnects"], 2);
+        let quiet = serde_json::to_value(Totals::default()).unwrap();
+        assert!(quiet.get("ramp").is_none());
     }
 
     #[test]

@@ -5,6 +5,8 @@
 use ::histogram::{Config, Histogram};
 use serde::{Deserialize, Serialize};
 
+use crate::buckets::Buckets;
+
 /// 2⁷ buckets for each power of two: a percentile is at most 1/128 = 0.78 % too high.
 pub(crate) const GROUPING_POWER: u8 = 7;
 /// 2⁴² ns are 73 minutes; no I/O that anybody waits for takes longer.
@@ -28,6 +30,8 @@ pub struct Latencies {
     /// Above `max_ns` as long as nothing is recorded.
     min_ns: u64,
     max_ns: u64,
+    /// The shortest that is a lower bound; `u64::MAX` where none is.
+    waiting_from_ns: u64,
 }
 
 /// One bucket of a histogram that is not empty.
@@ -55,7 +59,16 @@ impl Latencies {
             Err(_) => panic!("7 and 42 are valid powers"),
         };
         let buckets = Histogram::with_config(&CONFIG);
-        Latencies { buckets, sum_low_ns: 0, sum_wraps: 0, min_ns: u64::MAX, max_ns: 0 }
+        let (min_ns, waiting_from_ns) = (u64::MAX, u64::MAX);
+        Latencies { buckets, sum_low_ns: 0, sum_wraps: 0, min_ns, max_ns: 0, waiting_from_ns }
+    }
+
+    /// Back from its buckets, with the longest that they hold. The sum is not known any more.
+    pub(crate) fn of(buckets: &Buckets, max_ns: u64) -> Latencies {
+        let mut latencies = Latencies::new();
+        buckets.iter().for_each(|bucket| latencies.record_n(bucket.from_ns, bucket.count));
+        latencies.max_ns = max_ns;
+        latencies
     }
 
     /// Counts one latency in nanoseconds.
@@ -94,6 +107,15 @@ impl Latencies {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// Counts `n` I/Os that have no answer after `age_ns`: their latencies are not known, only that
+    /// they are no shorter.
+    pub fn record_waiting(&mut self, age_ns: u64, n: u64) {
+        self.record_n(age_ns, n);
+        if n > 0 {
+            self.waiting_from_ns = self.waiting_from_ns.min(age_ns);
+        }
+    }
+
     /// Counts latencies that are longer than the last bucket in the last bucket.
     #[cold]
     fn record_beyond(&mut self, n: u64) {
@@ -112,6 +134,7 @@ impl Latencies {
         self.add_sum(other.sum());
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
+        self.waiting_from_ns = self.waiting_from_ns.min(other.waiting_from_ns);
     }
 
     /// Forgets everything, keeps the memory.
@@ -122,6 +145,7 @@ impl Latencies {
         self.buckets.reset();
         (self.sum_low_ns, self.sum_wraps) = (0, 0);
         (self.min_ns, self.max_ns) = (u64::MAX, 0);
+        self.waiting_from_ns = u64::MAX;
     }
 
     /// Whether nothing was counted.
@@ -142,6 +166,11 @@ impl Latencies {
     /// The longest, exactly, in nanoseconds.
     pub fn max(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.max_ns)
+    }
+
+    /// The age in nanoseconds of the youngest I/O that is counted without an answer.
+    pub fn waiting_from(&self) -> Option<u64> {
+        (self.waiting_from_ns < u64::MAX).then_some(self.waiting_from_ns)
     }
 
     /// The exact sum, in nanoseconds.
@@ -200,6 +229,7 @@ impl Latencies {
             p99_9: self.supported_percentile(0.999),
             p99_99: self.supported_percentile(0.9999),
             max: self.max(),
+            waiting_from: self.waiting_from(),
         }
     }
 }
@@ -241,6 +271,23 @@ pub struct Latency {
     pub p99_99: Option<u64>,
     /// The longest, exactly.
     pub max: Option<u64>,
+    /// The age of the youngest I/O that had no answer, and is counted with the age that it had
+    /// reached. What is not below it is a lower bound: the truth may be longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_from: Option<u64>,
+}
+
+impl Latency {
+    /// Whether a percentile or the maximum of `ns` nanoseconds is a lower bound: I/Os without an
+    /// answer are counted with their age, and a longer latency of theirs could move it.
+    pub fn at_least(&self, ns: u64) -> bool {
+        self.waiting_from.is_some_and(|from| ns >= from)
+    }
+
+    /// Whether the mean is a lower bound: it is, as soon as one I/O had no answer.
+    pub fn mean_at_least(&self) -> bool {
+        self.waiting_from.is_some()
+    }
 }
 
 #[cfg(test)]
@@ -297,6 +344,25 @@ pub(crate) mod test {
         twice.merge(&huge);
         assert_eq!(twice.sum(), 2 * huge.sum());
         assert!(huge.percentile(1.0).unwrap() > 3600 * 1_000_000_000);
+    }
+
+    #[test]
+    fn what_has_no_answer_counts_with_its_age_and_says_so() {
+        let mut latencies = of(&[7; 300]);
+        assert_eq!(latencies.summary().waiting_from, None);
+        assert!(!latencies.summary().at_least(7) && !latencies.summary().mean_at_least());
+        [9, 5000, 9000].iter().for_each(|age_ns| latencies.record_waiting(*age_ns, 1));
+        let mut merged = of(&[1]);
+        merged.merge(&latencies);
+        let shown = merged.summary();
+        assert_eq!((shown.samples, shown.p50, shown.max), (304, Some(7), Some(9000)));
+        assert!(shown.mean_at_least() && shown.at_least(9000) && shown.at_least(9));
+        assert!(!shown.at_least(7), "no longer latency of those that wait moves the median");
+        let text = serde_json::to_string(&shown).unwrap();
+        assert_eq!(serde_json::from_str::<Latency>(&text).unwrap(), shown);
+        assert!(!serde_json::to_string(&of(&[1]).summary()).unwrap().contains("waiting"));
+        merged.clear();
+        assert_eq!(merged, Latencies::new());
     }
 
     proptest! {

@@ -2,11 +2,11 @@
 //!
 //! A worker owns one interval and records into it; a collector takes it every second.
 
-use block::{Connection, Nanos, Op};
+use block::{Connection, Nanos, Op, Plant, planted};
 
 use crate::failures::{Failed, Failures};
 use crate::histogram::Latencies;
-use crate::run::SearchedDepth;
+use crate::run::{SearchedDepth, Waiting};
 
 /// I/Os of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,6 +55,8 @@ pub struct Paced {
     pub lag: Latencies,
     /// I/Os that began late because all that may be outstanding were.
     pub missed: u64,
+    /// I/Os whose planned start came, and that never began: all that may be outstanding were.
+    pub backlog: Waiting,
 }
 
 impl Paced {
@@ -63,6 +65,7 @@ impl Paced {
         self.service.merge(&other.service);
         self.lag.merge(&other.lag);
         self.missed += other.missed;
+        self.backlog.add(other.backlog);
     }
 
     /// Forgets everything, keeps the memory.
@@ -70,6 +73,7 @@ impl Paced {
         self.service.clear();
         self.lag.clear();
         self.missed = 0;
+        self.backlog = Waiting::default();
     }
 }
 
@@ -95,12 +99,21 @@ pub struct Interval {
     /// and how long the I/Os took that ended in a fault. Without it, an I/O that was under way for
     /// long at an end of a window would look like an error of accounting.
     pub unsettled_ns: i128,
+    /// What of `outstanding_ns` lies before the span: an I/O that waited for its beginning counts
+    /// from its planned start when it begins. What it had waited by the end of a span is in the
+    /// `outstanding_ns` of that one, and here in the next.
+    pub before_ns: u128,
+    /// Age of the oldest I/O that has no answer at its end, from its planned start on; of several
+    /// workers the greatest, and 0 where none is under way.
+    pub oldest_ns: u64,
     /// Present where I/Os begin by the clock.
     pub paced: Option<Box<Paced>>,
     /// Writes that went elsewhere, because one was under way at their place and data are compared.
     pub displaced: u64,
     /// Which I/Os ended in a fault, and why.
     pub failures: Failures,
+    /// I/Os that had no answer when the worker ended. They are in the latencies with their age.
+    pub waiting: Waiting,
     /// What became of the connection; of several workers in all.
     pub connection: Connection,
     /// The depth at its end, where it is searched; of several workers the latest.
@@ -125,9 +138,12 @@ impl Interval {
             end: Nanos(0),
             outstanding_ns: 0,
             unsettled_ns: 0,
+            before_ns: 0,
+            oldest_ns: 0,
             paced: None,
             displaced: 0,
             failures: Failures::default(),
+            waiting: Waiting::default(),
             connection: Connection::default(),
             searched: None,
         }
@@ -163,8 +179,41 @@ impl Interval {
         words: impl FnOnce() -> Option<String>,
     ) {
         self.tally(failed.op).errors += 1;
+        if planted(Plant::ErrorsHaveLatencies) {
+            self.tally(failed.op).latencies.record(latency.0);
+        }
         self.unsettled_ns += i128::from(latency.0);
         self.failures.note(failed, words);
+    }
+
+    /// Counts one I/O that failed because it was not answered: after `age` nobody waits for it any
+    /// more. Its latency is no shorter.
+    #[cold]
+    pub fn record_unanswered(
+        &mut self,
+        failed: Failed,
+        age: Nanos,
+        words: impl FnOnce() -> Option<String>,
+    ) {
+        let tally = self.tally(failed.op);
+        tally.errors += 1;
+        tally.latencies.record_waiting(age.0, 1);
+        self.failures.note(failed, words);
+    }
+
+    /// Counts `n` I/Os that have no answer after `age`: their latencies are no shorter. Those that
+    /// never `began` are the backlog of an open loop.
+    #[cold]
+    pub fn record_waiting(&mut self, op: Op, age: Nanos, n: u64, began: bool) {
+        self.tally(op).latencies.record_waiting(age.0, n);
+        let waiting = Waiting { ios: n, oldest_ns: age.0 };
+        match &mut self.paced {
+            Some(paced) if !began => {
+                paced.backlog.add(waiting);
+                paced.lag.record_waiting(age.0, n);
+            }
+            _ => self.waiting.add(waiting),
+        }
     }
 
     /// Says that `outstanding` I/Os were under way for `span`.
@@ -183,12 +232,31 @@ impl Interval {
         self.end = self.end.max(other.end);
         self.outstanding_ns += other.outstanding_ns;
         self.unsettled_ns += other.unsettled_ns;
+        self.before_ns += other.before_ns;
+        self.oldest_ns = self.oldest_ns.max(other.oldest_ns);
         self.displaced += other.displaced;
         self.failures.merge(&other.failures);
+        self.waiting.add(other.waiting);
         self.connection += other.connection;
         self.searched = other.searched.or(self.searched);
         if let Some(theirs) = &other.paced {
             self.paced.get_or_insert_default().merge(theirs);
+        }
+    }
+
+    /// Adds what came of I/Os of this span after its end: `late` begins there, and nothing new was
+    /// begun in it. How long they took counts, and how many failed or had no answer; neither rates
+    /// nor the mean number of outstanding I/Os do.
+    pub fn merge_late(&mut self, late: &Interval) {
+        self.read.latencies.merge(&late.read.latencies);
+        self.write.latencies.merge(&late.write.latencies);
+        self.other.latencies.merge(&late.other.latencies);
+        self.merge_failures(late);
+        self.waiting.add(late.waiting);
+        // What was outstanding behind the end is in their latencies, and in nothing else.
+        self.unsettled_ns += late.unsettled_ns - late.outstanding_ns();
+        if let (Some(ours), Some(theirs)) = (&mut self.paced, &late.paced) {
+            ours.merge(theirs);
         }
     }
 
@@ -209,8 +277,10 @@ impl Interval {
         self.other.clear();
         (self.start, self.end) = (Nanos(u64::MAX), Nanos(0));
         (self.outstanding_ns, self.unsettled_ns) = (0, 0);
+        (self.before_ns, self.oldest_ns) = (0, 0);
         self.displaced = 0;
         self.failures.clear();
+        self.waiting = Waiting::default();
         self.connection = Connection::default();
         self.searched = None;
         if let Some(paced) = &mut self.paced {
@@ -248,9 +318,15 @@ impl Interval {
         per(self.bytes() as f64, self.seconds())
     }
 
+    /// The number of outstanding I/Os, integrated over the time of this span only; below zero by as
+    /// much as what it began with was estimated too high.
+    pub fn outstanding_ns(&self) -> i128 {
+        self.outstanding_ns as i128 - self.before_ns as i128
+    }
+
     /// Mean number of outstanding I/Os; zero without a span.
     pub fn mean_outstanding(&self) -> f64 {
-        per(self.outstanding_ns as f64, self.end.since(self.start).0 as f64)
+        per(self.outstanding_ns().max(0) as f64, self.end.since(self.start).0 as f64)
     }
 
     /// Mean number of outstanding I/Os that no latency of this span stands for; below zero where

@@ -39,6 +39,9 @@ pub trait Live {
 
     /// The run has ended: the view gives the terminal back.
     fn end(&mut self);
+
+    /// What it came to, with all checks; called once behind [`end`](Self::end), if at all.
+    fn finished(&mut self, _result: &RunResult) {}
 }
 
 /// What the user wants.
@@ -113,6 +116,8 @@ pub struct Snapshot {
     pub reconnects: u64,
     /// Mean number of I/Os under way.
     pub outstanding: f64,
+    /// For how long the oldest I/O has had no answer, in nanoseconds; `None` while nothing waits.
+    pub oldest_ns: Option<u64>,
     /// I/Os per second of up to [`HISTORY_SECONDS`] past seconds, the oldest first.
     pub history: Vec<f64>,
 }

@@ -13,14 +13,16 @@ use crate::failures::Failure;
 use crate::kind::Kind;
 use crate::verdict::{self, Ceiling, Check, Class};
 
-pub use self::cost::{Cpu, DeviceUse, KernelThread, Processor};
+pub use self::cost::{Cpu, DeviceUse, KernelThread, MeasuringCost, Processor};
 pub use self::counted::{
-    Connections, Direction, MissedDemand, PacedTotals, SearchedDepth, Second, Totals, WorkerResult,
+    Connections, Direction, MissedDemand, PacedTotals, Ramp, SearchedDepth, Second, Totals,
+    Waiting, WorkerResult,
 };
 pub use self::host::{Host, Placement};
 
-/// Version of the document's layout. It grows when a name changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the document's layout. It grows when a name changes its meaning or goes away: since 2
+/// latencies have the I/Os, too, that were under way when the window ended.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// How the numbers came about. Stands beside every figure that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +95,9 @@ pub struct RunResult {
     pub totals: Totals,
     /// Cost in processor time.
     pub cpu: Cpu,
+    /// What measuring cost of that, as far as it was found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<MeasuringCost>,
     /// What each logical processor did, in ascending order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processors: Vec<Processor>,
@@ -146,6 +151,25 @@ impl RunResult {
             match self.checks.iter().find(|check| check.code == other.code) {
                 Some(check) if check.verdict.worse(other.verdict) == check.verdict => {}
                 _ => self.set_check(other.clone()),
+            }
+        }
+    }
+
+    /// Counts what waits in a run that is not over: with each worker its oldest I/O without an
+    /// answer, of this age in nanoseconds, if that is older than all that came back.
+    pub fn count_waiting(&mut self, oldest_ns: &[u64]) {
+        for (worker, oldest_ns) in self.workers.iter_mut().zip(oldest_ns) {
+            let latency = &mut worker.latency_ns;
+            if *oldest_ns == 0 || Some(*oldest_ns) <= latency.max {
+                continue;
+            }
+            let waiting = Waiting { ios: 1, oldest_ns: *oldest_ns };
+            worker.waiting.add(waiting);
+            self.totals.waiting.add(waiting);
+            for latency in [latency, &mut self.totals.latency_ns] {
+                latency.max = latency.max.max(Some(*oldest_ns));
+                let from = latency.waiting_from.map_or(*oldest_ns, |ns| ns.min(*oldest_ns));
+                latency.waiting_from = Some(from);
             }
         }
     }

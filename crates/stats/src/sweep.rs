@@ -147,6 +147,9 @@ pub struct CellRun {
     pub verdicts: BTreeMap<String, Verdict>,
     /// Beginning of the measured window, RFC 3339.
     pub started: String,
+    /// For how long was measured, in seconds.
+    #[serde(default)]
+    pub seconds: f64,
     /// I/Os per second.
     pub iops: f64,
     /// Bytes per second.
@@ -270,6 +273,7 @@ impl CellRun {
             class: result.class,
             verdicts: result.checks.iter().map(|c| (c.code.clone(), c.verdict)).collect(),
             started: result.started.clone(),
+            seconds: result.totals.seconds,
             iops: result.totals.iops,
             bytes_per_second: result.totals.bytes_per_second,
             errors: result.totals.errors,
@@ -294,8 +298,8 @@ impl Cell {
             let known = worst.entry(code).or_insert(*verdict);
             *known = known.worse(*verdict);
         }
-        let rates: Vec<f64> = self.whole_runs().map(|run| run.iops).collect();
-        worst.insert("H20", verdict::repeats(&rates).verdict);
+        let runs: Vec<(f64, f64)> = self.whole_runs().map(|run| (run.iops, run.seconds)).collect();
+        worst.insert("H20", verdict::repeats(&runs).verdict);
         worst
     }
 
@@ -324,15 +328,15 @@ mod test {
     use crate::verdict::Check;
 
     fn cell(rates: &[f64], verdict: Verdict) -> Cell {
-        let checks: Vec<Check> = ["H06", "H10", "H11", "H12", "H13", "H20", "H21"]
+        let checks: Vec<Check> = ["H06", "H10", "H11", "H12", "H13", "H20", "H21", "H22"]
             .map(|code| Check::new(code, "x", Verdict::Pass, ""))
             .to_vec();
         let mut runs = Vec::new();
         for iops in rates {
             let mut result = RunResult { checks: checks.clone(), ..RunResult::default() };
-            result.totals.iops = *iops;
+            (result.totals.iops, result.totals.seconds) = (*iops, 5.0);
             // One run alone says nothing of the next.
-            result.set_check(verdict::repeats(&[*iops]));
+            result.set_check(verdict::repeats(&[(*iops, 5.0)]));
             assert_eq!(result.class, Class::Indicative);
             runs.push(CellRun::of(&result, 1, String::new()));
         }

@@ -83,6 +83,30 @@ impl Timeline {
         second.second()
     }
 
+    /// Adds what was done behind the last second, up to `to_s`, to that second; the same for what
+    /// came back late, which has no time of its own.
+    pub fn extend(&mut self, to_s: Option<f64>, done: &Interval, latencies: &Latencies) {
+        let Some(last) = self.rows.last_mut() else { return };
+        let to_s = to_s.unwrap_or(last.to_s);
+        match to_s > last.to_s {
+            true => last.join(&Row::of(to_s, done, latencies)),
+            false => last.join_late(latencies),
+        }
+        self.row.merge(latencies);
+        last.shape(&self.row);
+        if self.span_filled == 0
+            && let Some(span) = self.spans.pop()
+        {
+            // It was closed with the last second: opened again, it is closed by the next one.
+            let span = span.span();
+            self.span_from_s = span.from_s;
+            self.span = Latencies::of(&span.buckets, span.max_ns);
+            self.span_filled = self.span_seconds;
+        }
+        self.span.merge(latencies);
+        self.to_s = to_s;
+    }
+
     fn add_span(&mut self, to_s: f64, latencies: &Latencies) {
         if self.span_filled == self.span_seconds {
             self.close_span();
@@ -91,9 +115,11 @@ impl Timeline {
         self.span.merge(latencies);
         self.to_s = to_s;
         if self.spans.len() + 1 == self.spans_max && self.span_filled == self.span_seconds {
+            let last = self.span.clone();
             self.close_span();
             if self.rows.len() == ROWS * self.spans_max {
                 self.join_rows();
+                self.row = last;
             }
             self.halve_spans();
         }
@@ -136,6 +162,11 @@ impl Timeline {
         self.span_seconds *= 2;
     }
 
+    /// Whether there is no second yet.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// The rows so far.
     pub fn rows(&self) -> Vec<Second> {
         self.rows.iter().map(Row::second).collect()
@@ -165,11 +196,15 @@ struct Row {
     bytes: u64,
     errors: u64,
     connection: Connection,
-    outstanding_ns: u128,
+    outstanding_ns: i128,
+    /// How many latencies there are, and their sum.
+    samples: u64,
     latency_ns: u128,
     /// p50, p99 and p99.9.
     percentiles: [Option<u64>; 3],
     max_ns: Option<u64>,
+    oldest_ns: Option<u64>,
+    waiting_from_ns: Option<u64>,
 }
 
 /// Percentiles that a row shows.
@@ -189,10 +224,13 @@ impl Row {
             bytes: done.bytes(),
             errors: done.errors(),
             connection: done.connection,
-            outstanding_ns: done.outstanding_ns,
+            outstanding_ns: done.outstanding_ns(),
+            samples: latencies.count(),
             latency_ns: latencies.sum(),
             percentiles: [None; 3],
-            max_ns: latencies.max(),
+            max_ns: latencies.max().max(Some(done.oldest_ns).filter(|ns| *ns > 0)),
+            oldest_ns: Some(done.oldest_ns).filter(|ns| *ns > 0),
+            waiting_from_ns: latencies.waiting_from(),
         };
         row.shape(latencies);
         row
@@ -216,8 +254,20 @@ impl Row {
         self.errors += next.errors;
         self.connection += next.connection;
         self.outstanding_ns += next.outstanding_ns;
+        self.samples += next.samples;
         self.latency_ns += next.latency_ns;
         self.max_ns = self.max_ns.max(next.max_ns);
+        self.oldest_ns = next.oldest_ns;
+        self.waiting_from_ns = next.waiting_from_ns.or(self.waiting_from_ns);
+    }
+
+    /// Adds what came back late. Percentiles are to be set anew.
+    fn join_late(&mut self, latencies: &Latencies) {
+        self.samples += latencies.count();
+        self.latency_ns += latencies.sum();
+        self.max_ns = self.max_ns.max(latencies.max());
+        let waiting = self.waiting_from_ns.into_iter().chain(latencies.waiting_from());
+        self.waiting_from_ns = waiting.min();
     }
 
     fn shape(&mut self, latencies: &Latencies) {
@@ -225,8 +275,9 @@ impl Row {
     }
 
     fn shape_by(&mut self, span: &Span) {
-        let ios = self.ios();
-        self.percentiles = SHOWN.map(|p| supports(ios, p).then(|| span.percentile(p)).flatten());
+        let samples = self.samples;
+        self.percentiles =
+            SHOWN.map(|p| supports(samples, p).then(|| span.percentile(p)).flatten());
     }
 
     fn second(&self) -> Second {
@@ -245,12 +296,14 @@ impl Row {
             errors: self.errors,
             connections_lost: self.connection.lost,
             reconnects: self.connection.reconnects,
-            mean_outstanding: per(self.outstanding_ns as f64, span_ns),
-            mean_ns: (ios > 0).then(|| self.latency_ns as f64 / ios as f64),
+            mean_outstanding: per(self.outstanding_ns.max(0) as f64, span_ns),
+            mean_ns: (self.samples > 0).then(|| self.latency_ns as f64 / self.samples as f64),
             p50_ns,
             p99_ns,
             p99_9_ns,
             max_ns: self.max_ns,
+            oldest_ns: self.oldest_ns,
+            waiting_from_ns: self.waiting_from_ns,
         }
     }
 }

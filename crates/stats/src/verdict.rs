@@ -5,37 +5,49 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::supports;
-use crate::run::Totals;
-
 mod block_layer;
 mod ceiling;
+mod connections;
 mod content;
 mod counters;
+mod course;
 mod direct_io;
+mod even;
 mod existence;
 mod flash;
 mod host;
 mod little;
 mod machine;
+mod others;
+mod percentiles;
+mod schedule;
 mod sharing;
 mod steady;
+mod succeeded;
 mod together;
 mod working_set;
 
 pub use block_layer::{Asked, Disk, Merged, Merges, Queue, Throttle, block_layer};
 pub use ceiling::{Ceiling, generator_ceiling};
+pub use connections::connections;
 pub use content::{Data, Kept, Reducible, content};
 pub use counters::{Counted, counters_agree};
+pub use course::Course;
 pub use direct_io::{Beneath, Opened, direct_io};
+pub use even::{Peer, even};
 pub use existence::{Existence, Readable, data_exists};
 pub use flash::{Flash, preconditioning};
 pub(crate) use host::stopped_s;
 pub use host::{Window, clock, repeats};
-pub use little::{Flow, littles_law};
+pub(crate) use little::Seconds;
+pub use little::{Flow, Flows, littles_law};
 pub use machine::{Beside, Paced, frequency, one_medium, placement, quota};
+pub use others::{HostUse, nobody_else};
+pub use percentiles::{Shown, percentiles_supported};
+pub use schedule::schedule_kept;
 pub use sharing::{Shared, disks_shared};
-pub use steady::steady_state;
+pub use steady::{Steadiness, steady_state};
+pub use succeeded::ios_succeeded;
 pub use together::joined;
 pub use working_set::{Medium, WorkingSet, working_set};
 
@@ -94,7 +106,8 @@ pub enum Class {
 }
 
 /// Checks that a published number needs: without one of them it is indicative at best.
-const NEEDED: [&str; 7] = ["H06", "H10", "H11", "H12", "H13", "H20", "H21"];
+/// (H23 is made wherever there is a connection.)
+const NEEDED: [&str; 8] = ["H06", "H10", "H11", "H12", "H13", "H20", "H21", "H22"];
 
 impl Class {
     /// A failed check makes a result invalid. It is publishable when every needed check was made
@@ -112,6 +125,12 @@ impl Class {
         let made = |needed| verdicts.clone().any(|(code, _)| code == needed);
         let clean = all().all(|verdict| verdict == Verdict::Pass);
         if clean && NEEDED.into_iter().all(made) { Class::Publishable } else { Class::Indicative }
+    }
+
+    /// Checks that a published number needs and that were not made.
+    pub fn unmade(checks: &[Check]) -> Vec<&'static str> {
+        let made = |needed: &&str| checks.iter().any(|check| check.code == **needed);
+        NEEDED.into_iter().filter(|needed| !made(needed)).collect()
     }
 
     /// The word for it.
@@ -158,50 +177,6 @@ impl Check {
     }
 }
 
-/// Percentiles that a result shows, with their names.
-const SHOWN: [(f64, &str); 5] =
-    [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
-
-/// H12: percentiles rest on enough samples. Those that do not are withheld, and a result that
-/// cannot even show p99 is warned about.
-pub fn percentiles_supported(samples: u64) -> Check {
-    let withheld: Vec<&str> =
-        SHOWN.into_iter().filter(|(p, _)| !supports(samples, *p)).map(|(_, name)| name).collect();
-    let verdict = if supports(samples, 0.99) { Verdict::Pass } else { Verdict::Warn };
-    let shown = if withheld.is_empty() {
-        "every percentile has at least 100 samples above it".to_owned()
-    } else {
-        format!("withheld for want of 100 samples above them: {}", withheld.join(", "))
-    };
-    let evidence = format!("{samples} samples; {shown}; merged histograms, error at most 0.78 %");
-    Check::new("H12", "percentiles-supported", verdict, evidence)
-}
-
-/// With more failed I/Os than this share, the rate is that of a broken volume.
-const FAILED_PERCENT: f64 = 1.0;
-
-/// H21: I/Os succeeded. Those that fail are in no rate and in no latency, yet they take their part
-/// of what may be outstanding.
-pub fn ios_succeeded(totals: &Totals) -> Check {
-    let all = totals.ios + totals.errors;
-    let percent = totals.errors as f64 / all.max(1) as f64 * 100.0;
-    let verdict = match totals.errors {
-        _ if all == 0 => Verdict::Unknown,
-        0 => Verdict::Pass,
-        _ if percent <= FAILED_PERCENT => Verdict::Warn,
-        _ => Verdict::Fail,
-    };
-    let evidence = match all {
-        0 => "no I/O ended in the measured window".to_owned(),
-        _ => format!(
-            "{} of {all} I/Os failed, {percent:.2} % (at most {FAILED_PERCENT:.0}); no rate and no \
-             latency counts them",
-            totals.errors
-        ),
-    };
-    Check::new("H21", "ios-succeeded", verdict, evidence)
-}
-
 /// Stolen time above this share of the window is not ours.
 const STEAL_PERCENT: f64 = 1.0;
 
@@ -220,51 +195,6 @@ pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check
     let bad = steal > STEAL_PERCENT || throttled.is_some_and(|times| times > 0);
     let evidence = format!("{steal:.2} % stolen by the hypervisor (at most 1), {quota}");
     check(if bad { Verdict::Warn } else { Verdict::Pass }, evidence)
-}
-
-/// Others may use this share of the host's processor time.
-const OTHERS_PERCENT: f64 = 10.0;
-
-/// H17: nobody else used the host. `host_percent` is how busy all `cores` were, `ours` how many of
-/// them our threads used, at both ends. `None` where one end's share is not known.
-pub fn nobody_else(host_percent: Option<f64>, ours: Option<f64>, cores: u32) -> Check {
-    let check = |verdict, evidence| Check::new("H17", "nobody-else", verdict, evidence);
-    let (Some(host), Some(ours), true) = (host_percent, ours, cores > 0) else {
-        return check(Verdict::Unknown, "what others used was not measured".to_owned());
-    };
-    let others = (host - ours / f64::from(cores) * 100.0).max(0.0);
-    let verdict = if others > OTHERS_PERCENT { Verdict::Warn } else { Verdict::Pass };
-    let evidence = format!("{others:.0} % of the host went to others or interrupts (at most 10)");
-    check(verdict, evidence)
-}
-
-/// A schedule may be missed by this share of the median response time.
-const LAG_SHARE: f64 = 0.05;
-
-/// H09: no coordinated omission. Of an open loop: how far actual starts were behind planned ones,
-/// against its median response time. Response times count the lag, so they are right even where
-/// this warns; but the load was not the one that was planned.
-pub fn schedule_kept(totals: &Totals) -> Option<Check> {
-    let paced = totals.paced.as_ref()?;
-    let check = |verdict, evidence| Some(Check::new("H09", "schedule-kept", verdict, evidence));
-    let (Some(lag), Some(median)) =
-        (paced.lag_ns.p99_9.or(paced.lag_ns.max), totals.latency_ns.p50)
-    else {
-        return check(Verdict::Unknown, "too few samples".to_owned());
-    };
-    let share = lag as f64 / median as f64;
-    let verdict = match share > LAG_SHARE || paced.missed > 0 {
-        true => Verdict::Warn,
-        false => Verdict::Pass,
-    };
-    let evidence = format!(
-        "99.9 % began at most {:.1} µs late, {:.1} % of the median response (at most 5); {} late \
-         for want of outstanding I/Os",
-        lag as f64 / 1e3,
-        share * 100.0,
-        paced.missed,
-    );
-    check(verdict, evidence)
 }
 
 /// What lay between initiator and target.
@@ -308,55 +238,6 @@ pub fn wire(wire: Wire) -> Check {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::histogram::Latency;
-    use crate::run::PacedTotals;
-
-    #[test]
-    fn others_are_noticed() {
-        let verdict = |host, ours| nobody_else(host, ours, 2).verdict;
-        assert_eq!(verdict(Some(100.0), Some(1.95)), Verdict::Pass);
-        assert_eq!(verdict(Some(99.0), Some(1.03)), Verdict::Warn);
-        assert_eq!(verdict(Some(50.0), Some(1.2)), Verdict::Pass);
-        assert_eq!(verdict(Some(50.0), None), Verdict::Unknown);
-        assert_eq!(nobody_else(Some(50.0), Some(1.0), 0).verdict, Verdict::Unknown);
-    }
-
-    #[test]
-    fn a_missed_schedule_is_said() {
-        let verdict = |lag: u64, missed| {
-            let latency = |ns| Latency { p50: Some(ns), p99_9: Some(ns), ..Latency::default() };
-            let paced = PacedTotals { lag_ns: latency(lag), missed, ..PacedTotals::default() };
-            let latency_ns = latency(100_000);
-            let totals = Totals { latency_ns, paced: Some(paced), ..Totals::default() };
-            schedule_kept(&totals).unwrap().verdict
-        };
-        assert_eq!(verdict(5_000, 0), Verdict::Pass);
-        assert_eq!(verdict(5_001, 0), Verdict::Warn);
-        assert_eq!(verdict(5_000, 1), Verdict::Warn);
-        assert_eq!(schedule_kept(&Totals::default()), None);
-    }
-
-    #[test]
-    fn percentiles_need_samples() {
-        assert_eq!(percentiles_supported(1_000_000).verdict, Verdict::Pass);
-        let some = percentiles_supported(10_000);
-        assert_eq!(some.verdict, Verdict::Pass);
-        assert!(some.evidence.contains("p99.9, p99.99"), "{some:?}");
-        assert_eq!(percentiles_supported(9_999).verdict, Verdict::Warn);
-        assert_eq!(percentiles_supported(0).verdict, Verdict::Warn);
-    }
-
-    #[test]
-    fn failed_ios_are_said() {
-        let verdict = |ios, errors| ios_succeeded(&Totals { ios, errors, ..Totals::default() });
-        assert_eq!(verdict(1000, 0).verdict, Verdict::Pass);
-        assert_eq!(verdict(990, 10).verdict, Verdict::Warn);
-        assert_eq!(verdict(989, 11).verdict, Verdict::Fail);
-        assert_eq!(verdict(0, 1).verdict, Verdict::Fail);
-        assert_eq!(verdict(0, 0).verdict, Verdict::Unknown);
-        let words = verdict(3, 1).evidence;
-        assert!(words.starts_with("1 of 4 I/Os failed, 25.00 % (at most 1)"), "{words}");
-    }
 
     #[test]
     fn stolen_time_and_loopback_are_said() {

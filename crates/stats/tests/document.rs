@@ -2,7 +2,7 @@
 
 use block::{Connection, Nanos, Op};
 use serde_json::Value;
-use stats::verdict::{littles_law, percentiles_supported};
+use stats::verdict::{Shown, littles_law, percentiles_supported};
 use stats::{
     Class, Collector, Connections, Cpu, Interval, Job, Latency, RunResult, SCHEMA_VERSION, Tool,
     WorkerName,
@@ -18,13 +18,14 @@ fn result() -> RunResult {
     for i in 0..1_000_000 {
         done.record(Op::Read, 512, Nanos(200_000 + i % 1000));
     }
-    done.record_outstanding(200, Nanos::from_secs(1));
+    done.record_outstanding(1, Nanos(done.read.latencies.sum() as u64));
     let disconnected = Nanos::from_millis(1300);
     done.connection = Connection { lost: 3, reconnects: 2, failed_attempts: 7, disconnected };
     let name = WorkerName {
         name: "manager 1 worker 1".into(),
         volume: "iscsi://[::1]:3260/iqn/1".into(),
         target: "target 1".into(),
+        group: Some(0),
     };
     let mut collector = Collector::new(vec![name]);
     collector.add(0, &done);
@@ -37,7 +38,9 @@ fn result() -> RunResult {
         target_cores: Some(1.25),
         ..Cpu::default()
     };
-    let checks = vec![littles_law(&collector.flows()), percentiles_supported(totals.ios)];
+    let latencies = collector.latencies();
+    let shown = Shown { latencies: &latencies, few: &[], closed: true };
+    let checks = vec![littles_law(&collector.flows()), percentiles_supported(&shown)];
     RunResult {
         schema_version: SCHEMA_VERSION,
         tool: Tool { name: "drumfire".into(), version: "0.1.0".into(), git: Some("0".into()) },

@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::{Geometry, Lane, Memory, print_size};
+use block::{Geometry, Lane, Memory, Nanos, print_size};
 use os::Core;
 use os::cgroup::MemoryRoom;
 
@@ -84,6 +84,12 @@ pub trait Volume: Send + Sync {
 
     /// What faults it has put into I/Os so far, in a sentence; `None` for a volume that puts none.
     fn incidents(&self) -> Option<String> {
+        None
+    }
+
+    /// How long its lanes wait for the answer to an I/O before they give up; `None` where the
+    /// system below decides.
+    fn io_timeout(&self) -> Option<Nanos> {
         None
     }
 

@@ -32,6 +32,10 @@ impl<D: Dial> Volume for Remote<D> {
         self.geometry
     }
 
+    fn io_timeout(&self) -> Option<Nanos> {
+        Some(self.dial.io_timeout())
+    }
+
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         let mut lane = [self.begin_lane(core)?];
         let refused = |(_, ending)| OpenError::Refused { uri: self.dial.uri(), ending };

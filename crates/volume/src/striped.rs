@@ -12,7 +12,7 @@ mod written;
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::{Geometry, Lane, Pool};
+use block::{Geometry, Lane, Nanos, Pool};
 use os::Core;
 
 use self::lane::StripedLane;
@@ -135,6 +135,11 @@ impl Volume for Striped {
 
     fn emulates(&self) -> Option<&str> {
         self.parts.iter().find_map(|part| part.emulates())
+    }
+
+    /// The longest of its volumes, as soon as one has any.
+    fn io_timeout(&self) -> Option<Nanos> {
+        self.parts.iter().filter_map(|part| part.io_timeout()).max()
     }
 
     /// Several are not looked at as one.

@@ -83,6 +83,9 @@ fn command(folder: &Path, allowed: &Allowed, drive: &Drive) -> Result<Command> {
     if drive.ceiling {
         command.arg("--ceiling");
     }
+    if drive.no_ceiling {
+        command.arg("--no-ceiling");
+    }
     // In a group of its own: Ctrl-C comes to us, and from us once.
     command.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
     match &drive.json_lines {

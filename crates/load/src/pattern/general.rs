@@ -174,7 +174,7 @@ impl General {
         if let Some(write) = self.trimmed.take() {
             return Some(write);
         }
-        if self.left == 0 || self.left_ios == 0 {
+        if self.is_over() {
             return None;
         }
         if self.flush_every > 0 && self.writes >= self.flush_every {
@@ -205,6 +205,11 @@ impl General {
             return Some(Next { op: Op::Trim, fua: false, reply: 0, ..next });
         }
         Some(next)
+    }
+
+    /// Whether all was done that it was limited to.
+    pub(super) fn is_over(&self) -> bool {
+        self.trimmed.is_none() && (self.left == 0 || self.left_ios == 0)
     }
 
     /// Within the range.

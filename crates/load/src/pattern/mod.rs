@@ -100,6 +100,14 @@ impl Pattern {
         }
     }
 
+    /// Whether it is known that none follows.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Pattern::General(general) => general.is_over(),
+            Pattern::Plain(_) | Pattern::Replay(_) => false,
+        }
+    }
+
     /// Another place for an I/O that cannot be done where it was to be: as likely as any. The
     /// same place where the pattern allows no other.
     pub(crate) fn elsewhere(&mut self, next: Next) -> Next {

@@ -9,7 +9,7 @@ use crate::spec::Replay;
 use crate::trace::{Cursor, Trace};
 
 /// Where a worker is in its trace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stream {
     trace: Arc<Trace>,
     cursor: Cursor,
@@ -37,6 +37,19 @@ impl Stream {
     #[inline]
     pub(crate) fn upcoming(&self) -> Option<(Next, Nanos)> {
         self.upcoming
+    }
+
+    /// For how long the I/Os that are due by `now` have waited, all together; of the first `most`.
+    pub(crate) fn waited_ns(&self, now: Nanos, most: u32) -> u128 {
+        let (mut ahead, mut sum_ns) = (self.clone(), 0);
+        for _ in 0..most {
+            match ahead.upcoming.filter(|(_, at)| *at <= now) {
+                Some((_, at)) => sum_ns += u128::from(now.since(at).0),
+                None => break,
+            }
+            ahead.advance();
+        }
+        sum_ns
     }
 
     /// Whether latencies count from the times of the trace.

@@ -15,8 +15,8 @@ use crate::records::Desk;
 use crate::spec::{RunSpec, Workload};
 use crate::worker::ties;
 
-/// How long I/Os under way may take to come back at the end.
-pub(super) const DRAINING: Nanos = Nanos::from_secs(10);
+/// How long threads may take to leave when one of them could not begin.
+const LEAVING: Nanos = Nanos::from_secs(10);
 
 /// The threads of a run.
 pub(super) struct Crew {
@@ -84,7 +84,7 @@ impl Crew {
                 }
                 Ok(News::Failed(error)) => {
                     crew.command(Command::Leave);
-                    crew.join(&Stop::default(), &mut || ());
+                    crew.join(&Stop::default(), (LEAVING, 0), &mut || ());
                     return Err(RunError::Open(error));
                 }
                 Ok(News::Ended) | Err(_) => {
@@ -120,13 +120,19 @@ impl Crew {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Waits for the threads to drain; those that do not come in time are told to leave, and all
-    /// are when the user has asked twice, which `poll` may find out. Returns what became of the
-    /// I/Os that were under way.
-    pub(super) fn join(&mut self, stop: &Stop, poll: &mut dyn FnMut()) -> Vec<Rest> {
-        let end = Clock::get().now() + DRAINING;
+    /// Waits for the threads to drain; those that do not come within `patience` are told to leave,
+    /// and all are when the user has `asked` so often and asks once more, which `poll` may find out.
+    /// Returns what became of the I/Os that were under way, and whether the user did.
+    pub(super) fn join(
+        &mut self,
+        stop: &Stop,
+        (patience, asked): (Nanos, u32),
+        poll: &mut dyn FnMut(),
+    ) -> (Vec<Rest>, bool) {
+        let end = Clock::get().now() + patience;
+        let hurried = || asked > 1 || stop.asked() > asked;
         let mut running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
-        while running > 0 && stop.asked() < 2 && Clock::get().now() < end {
+        while running > 0 && !hurried() && Clock::get().now() < end {
             poll();
             match self.news.recv_timeout(POLL) {
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -135,12 +141,24 @@ impl Crew {
                 }
             }
         }
+        let hurried = running > 0 && hurried();
         self.command(Command::Leave);
         for thread in self.threads.drain(..) {
             thread.join();
         }
-        self.handovers.iter().flat_map(|handover| handover.take_rests()).collect()
+        (self.handovers.iter().flat_map(|handover| rests(handover)).collect(), hurried)
     }
+}
+
+/// What came of the workers of a thread that has ended. What one of them handed over too late for
+/// the window came late, as all that follows it.
+fn rests(handover: &Handover) -> Vec<Rest> {
+    let mut rests = handover.take_rests();
+    while let Some((worker, interval)) = handover.take_full() {
+        let rest = rests.iter_mut().find(|rest| rest.worker == worker);
+        rest.into_iter().for_each(|rest| rest.late.merge(&interval));
+    }
+    rests
 }
 
 /// Processors with the workers on each: dealt out in turn, or where a worker may only be on some,

@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use super::crew::Crew;
 use super::under_way::Run;
-use crate::handover::Rest;
+use crate::handover::{Command, Rest};
 use crate::patience::Patience;
 use crate::spec::RunSpec;
 use crate::worker::Trouble;
 
 impl Run<'_> {
-    /// Asks all workers for their intervals and merges them.
-    pub(super) fn collect(&mut self, crew: &Crew) {
-        crew.ask();
+    /// Asks all workers for their intervals and merges them; with the `last` of them they begin
+    /// nothing more.
+    pub(super) fn collect(&mut self, crew: &Crew, last: bool) {
+        match last {
+            true => crew.command(Command::Drain),
+            false => crew.ask(),
+        }
         let mut patience = Patience::new(self.clock.now());
         let mut missing: Vec<usize> = crew.handovers.iter().map(|it| it.workers).collect();
         loop {
@@ -37,15 +41,17 @@ impl Run<'_> {
         self.late = missing.iter().sum();
     }
 
-    /// Takes what became of the I/Os that were under way at the end. Those for which a user in a
-    /// hurry did not wait are nobody's fault.
-    pub(super) fn take(&mut self, rests: Vec<Rest>) {
-        if self.stop.asked() > 1 {
-            return;
-        }
-        for Rest { worker, unanswered, interval, trouble } in rests {
-            self.unanswered += unanswered;
-            self.collected.add_late_failures(worker, &interval);
+    /// Takes what became of the I/Os that were under way at the end. That those have no answer for
+    /// which a user in a hurry did not wait is nobody's fault.
+    pub(super) fn take(&mut self, rests: Vec<Rest>, hurried: bool) {
+        self.hurried = hurried;
+        for Rest { worker, late, unanswered, trouble } in rests {
+            self.collected.add_late(worker, &late);
+            if hurried {
+                continue;
+            }
+            self.unanswered += unanswered.errors();
+            self.collected.add_late_failures(worker, &unanswered);
             trouble.into_iter().for_each(|trouble| self.note(worker, trouble));
         }
     }

@@ -1,12 +1,18 @@
 //! What remains of a run: its result, with checks and warnings.
 
-use block::Nanos;
-use stats::{Class, Host, Placement, RunResult, SCHEMA_VERSION, WorkerResult};
+use block::{Nanos, Op};
+use os::Clock;
+use stats::{
+    Class, Cpu, Host, Interval, MeasuringCost, Placement, Processor, RunResult, SCHEMA_VERSION,
+    WorkerResult,
+};
 
 use super::crew::seats;
 use super::under_way::{Opening, Run};
-use super::words::{displaced, earlier, emulated, incidents, origin, steadiness, unanswered_ios};
-use crate::judge;
+use super::words::{
+    displaced, earlier, emulated, incidents, not_waited_for, origin, steadiness, unanswered_ios,
+};
+use crate::judge::{self, Facts};
 use crate::meter::Reading;
 use crate::outcome;
 use crate::spec::RunSpec;
@@ -26,8 +32,15 @@ impl Run<'_> {
         let (failures, failures_unlisted) = self.collected.failures();
         let cpu = after.since(before, totals.ios);
         let testimony = witness.testify(first, last, &self.collected, &cpu);
-        let data = self.verdict_of_data();
-        let checks = judge::checks(&spec.job, &self.collected, &cpu, &testimony, data);
+        let processors = after.processors_since(before);
+        let taken: Vec<usize> = seats(spec).into_iter().map(|(cpu, _)| cpu).collect();
+        let facts = Facts {
+            cpu: &cpu,
+            taken: busy_of(&processors, spec, &taken),
+            testimony: &testimony,
+            mismatch: self.mismatch,
+        };
+        let checks = judge::checks(spec, &self.collected, &facts);
         let partial = self.trouble.clone().or_else(|| self.missed.words(spec)).or_else(|| {
             let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
             (!whole).then(cut)
@@ -43,11 +56,12 @@ impl Run<'_> {
             let late = || format!("{} of {of} workers did not report in time", self.late);
             (self.late > 0).then(late)
         });
-        let partial = partial.or_else(|| unanswered_ios(self.unanswered));
+        let partial = partial
+            .or_else(|| unanswered_ios(spec, self.unanswered))
+            .or_else(|| not_waited_for(totals.waiting).filter(|_| self.hurried));
         let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
         let mut workers = self.collected.workers();
         self.missed.write(&mut workers, self.collected.whole().start);
-        let taken: Vec<usize> = seats(spec).into_iter().map(|(cpu, _)| cpu).collect();
         RunResult {
             schema_version: SCHEMA_VERSION,
             origin: origin(spec),
@@ -70,7 +84,8 @@ impl Run<'_> {
             partial,
             totals,
             cpu,
-            processors: after.processors_since(before),
+            cost: Some(measuring(totals.iops, &cpu, after.collector_cores_since(before))),
+            processors,
             kernel_threads: testimony.threads,
             devices: testimony.devices,
             failures,
@@ -96,19 +111,45 @@ impl Run<'_> {
             .chain(outcome::searches(self.spec, workers))
             .collect()
     }
-
-    fn verdict_of_data(&self) -> Option<bool> {
-        verifies(self.spec).then_some(!self.mismatch)
-    }
 }
 
-/// Whether what is read is compared while it runs.
-fn verifies(spec: &RunSpec) -> bool {
-    let mut workloads = spec.workers.iter().map(|worker| &worker.workload);
-    workloads.any(|workload| workload.verify.is_some_and(|verify| verify.sample_percent > 0.0))
+/// How many processors the workers, and targets of this process, ran on, and how many of them were
+/// busy.
+fn busy_of(processors: &[Processor], spec: &RunSpec, workers: &[usize]) -> Option<(u32, f64)> {
+    let mut taken = workers.to_vec();
+    taken.extend(spec.targets.iter().flat_map(|targets| &targets.cores));
+    taken.sort_unstable();
+    taken.dedup();
+    let busy = |one: &Processor| {
+        let programs = one.user_percent + one.system_percent;
+        (programs + one.irq_percent + one.softirq_percent) / 100.0
+    };
+    let each: Option<Vec<f64>> = taken.iter().map(|cpu| processors.get(*cpu).map(busy)).collect();
+    Some((taken.len() as u32, each?.iter().sum()))
+}
+
+/// What measuring cost in a run of so many I/Os per second.
+fn measuring(iops: f64, cpu: &Cpu, collector_cores: f64) -> MeasuringCost {
+    const RECORDS: u32 = 1000;
+    let (clock, mut interval) = (Clock::get(), Interval::new());
+    let mut once = || {
+        let begin = clock.now();
+        for number in 0..RECORDS {
+            // Latencies of a drive, so that buckets differ as they do in a run.
+            let latency = Nanos(u64::from(60_000 + number * 7919 % 60_000));
+            std::hint::black_box(&mut interval).record(Op::Read, 4096, latency);
+        }
+        clock.now().since(begin)
+    };
+    // The quickest of a few: in the others somebody else had the processor.
+    let record = (0..10).map(|_| once()).min().unwrap_or(Nanos(0));
+    let each = [clock.cost_ns(), record.0 as f64 / f64::from(RECORDS)];
+    MeasuringCost::of(each, iops, cpu.initiator_cores, Some(collector_cores))
 }
 
 fn host() -> Host {
+    let clock =
+        os::counters::clock_source().map(|source| ("clock_source".to_owned(), source.into()));
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     Host {
         name: name.trim().to_owned(),
@@ -116,6 +157,7 @@ fn host() -> Host {
         cores: os::cpu::allowed().len() as u32,
         memory_bytes: os::sample::memory_total_bytes().unwrap_or(0),
         kernel: format!("Linux {}", os::sample::kernel_release()),
+        more: clock.into_iter().collect(),
         ..Host::default()
     }
 }

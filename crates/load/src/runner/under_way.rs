@@ -5,12 +5,14 @@ use std::time::Duration;
 use block::Nanos;
 use os::Clock;
 use stats::live::{About, Action, Live, Phase, Snapshot};
-use stats::{Collector, RunResult, WorkerName};
+use stats::{Collector, RunResult};
 
 use super::OVERTIME_SECONDS;
 use super::crew::Crew;
+use super::standstill::Standstills;
 use super::words::origin;
 use crate::engine::Stop;
+use crate::equals::names;
 use crate::handover::Command;
 use crate::meter::{Meter, Reading, Threads};
 use crate::outcome::MissedDemands;
@@ -20,7 +22,8 @@ use crate::witness::{Moment, Witness};
 use crate::worker::outlasts;
 
 /// How often the view may answer keys.
-pub(super) const POLL: Duration = Duration::from_millis(50);
+pub(super) const POLL: Duration = Duration::from_nanos(POLL_NANOS.0);
+const POLL_NANOS: Nanos = Nanos::from_millis(50);
 /// Histograms over time in what is kept while it runs: all of a long run are tens of megabytes.
 const DRAFT_SPANS: usize = 256;
 
@@ -61,20 +64,21 @@ pub(super) struct Run<'a> {
     pub(super) finished: bool,
     /// Workers whose last numbers did not come in time.
     pub(super) late: usize,
+    /// The workers begin nothing more; how often the user had asked for the end by then.
+    drained: bool,
+    pub(super) asked: u32,
     /// I/Os that never came back.
     pub(super) unanswered: u64,
+    /// The user did not wait for them.
+    pub(super) hurried: bool,
     /// When it was steady, in seconds of the measured window.
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
+    standstills: Standstills,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(spec: &'a RunSpec, crew: &Crew, stop: Stop) -> Run<'a> {
-        let names = spec.workers.iter().map(|worker| WorkerName {
-            name: worker.name.clone(),
-            volume: worker.uri.clone(),
-            target: worker.target.clone(),
-        });
         let targets = spec.targets.as_ref().map(|targets| targets.threads.clone());
         let threads = Threads {
             initiators: crew.ids.clone(),
@@ -86,7 +90,7 @@ impl<'a> Run<'a> {
             spec,
             stop,
             clock: Clock::get(),
-            collected: Collector::new(names.collect()),
+            collected: Collector::new(names(spec)),
             meter: Meter::new(threads),
             errors: 0,
             connections_lost: 0,
@@ -98,9 +102,13 @@ impl<'a> Run<'a> {
             filling: false,
             finished: false,
             late: 0,
+            drained: false,
+            asked: 0,
             unanswered: 0,
+            hurried: false,
             steady_at_s: None,
             watch: Watch::new(spec.steady),
+            standstills: Standstills::default(),
         }
     }
 
@@ -136,8 +144,14 @@ impl<'a> Run<'a> {
         if let Some(window) = spec.search_window().filter(|_| self.searching && crew.has_found()) {
             end = self.measure_found(&mut opening, window, (begin, end), crew, live);
         }
+        if !self.drained {
+            // What ended the window was known when its last second was over.
+            self.asked = self.stop.asked();
+            self.collect(crew, true);
+            let begin = self.collected.whole().start;
+            self.collected.extend_second(self.clock.now().since(begin).as_secs_f64());
+        }
         let after = (self.meter.read(self.clock.now()), opening.witness.now());
-        crew.command(Command::Drain);
         Measured { opening, after, end }
     }
 
@@ -188,6 +202,7 @@ impl<'a> Run<'a> {
         let asked_s = self.spec.seconds;
         let cut = || format!("cut after {t_s:.1} of {asked_s} s or later: nobody ended it");
         so_far.partial.get_or_insert_with(cut);
+        so_far.count_waiting(self.collected.oldest_ns());
         live.keep(so_far);
     }
 
@@ -224,7 +239,10 @@ impl<'a> Run<'a> {
             let early = self.wait_until(tick, crew, live);
             // Who ends while intervals are handed over has more to hand over.
             self.finished = crew.is_finished();
-            self.collect(crew);
+            let over = tick >= end || self.finished || self.stop.asked() > 0;
+            self.drained = opening.is_some() && over;
+            self.asked = self.stop.asked();
+            self.collect(crew, self.drained);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
             let reading = self.meter.read(self.clock.now());
@@ -246,6 +264,7 @@ impl<'a> Run<'a> {
                 connections_lost: self.connections_lost,
                 reconnects: self.reconnects,
                 outstanding: second.mean_outstanding,
+                oldest_ns: second.oldest_ns,
                 history: self.collected.history(),
             };
             if live.update(&snapshot) == Action::Stop {
@@ -275,11 +294,15 @@ impl<'a> Run<'a> {
     /// Waits, answering keys. True when the run is to end before.
     fn wait_until(&mut self, tick: Nanos, crew: &Crew, live: &mut dyn Live) -> bool {
         loop {
-            let left = tick.since(self.clock.now());
+            let now = self.clock.now();
+            self.standstills.sleeps(now);
+            let left = tick.since(now);
             if left == Nanos(0) {
                 return false;
             }
             std::thread::sleep(Duration::from_nanos(left.0).min(POLL));
+            let still = self.standstills.slept(left.min(POLL_NANOS), self.clock.now());
+            self.collected.note_standstill(still.as_secs_f64());
             self.poll(live);
             let filled = self.filling && !crew.is_filling();
             let found = self.searching && crew.has_found();

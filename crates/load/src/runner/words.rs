@@ -1,8 +1,8 @@
 //! What a reader of a result should know, in sentences.
 
-use stats::{Collector, Interval, Origin};
+use stats::{Collector, Interval, Origin, Waiting};
 
-use super::crew::DRAINING;
+use super::patience;
 use crate::spec::{RunSpec, Steady};
 
 /// What of it is emulated, each drive once.
@@ -43,15 +43,24 @@ pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
     })
 }
 
-/// What never came back is in no rate and no latency, and it may be the slowest of all.
-pub(super) fn unanswered_ios(ios: u64) -> Option<String> {
-    let seconds = DRAINING.as_secs_f64();
+/// What never came back is in no rate, and in the latencies only as a lower bound.
+pub(crate) fn unanswered_ios(spec: &RunSpec, ios: u64) -> Option<String> {
+    let seconds = patience(spec).as_secs_f64();
     let (were, count) = match ios {
         1 => ("1 I/O was".to_owned(), "counts"),
         _ => (format!("{ios} I/Os were"), "count"),
     };
     (ios > 0).then(|| {
         format!("{were} not answered within {seconds} s after the end, and {count} as failed")
+    })
+}
+
+/// For what a user in a hurry did not wait.
+pub(super) fn not_waited_for(waiting: Waiting) -> Option<String> {
+    let Waiting { ios, oldest_ns } = waiting;
+    let seconds = oldest_ns as f64 / 1e9;
+    (ios > 0).then(|| {
+        format!("ended before {ios} I/Os were answered, the oldest of which waited {seconds:.1} s")
     })
 }
 

@@ -10,6 +10,8 @@ use serde_json::Value;
 use stats::{Job, SearchedDepth};
 use volume::{Purpose, Uri};
 
+mod closing;
+
 use super::*;
 use crate::spec::{
     Access, Arrivals, Demand, Demands, DepthSearch, Pacing, Part, Steady, Verify, WorkerSpec,
@@ -66,7 +68,7 @@ impl Storage for Medium {
 }
 
 /// Nothing to look at; ends the run after so many seconds.
-struct Ends(u32);
+pub(super) struct Ends(pub(super) u32);
 
 impl Live for Ends {
     fn start(&mut self, about: &About) {
@@ -79,7 +81,7 @@ impl Live for Ends {
     fn end(&mut self) {}
 }
 
-fn spec(workers: u64, workload: &Workload, seconds: f64, ramp_seconds: f64) -> RunSpec {
+pub(super) fn spec(workers: u64, workload: &Workload, seconds: f64, ramp_seconds: f64) -> RunSpec {
     let uri: Uri = "null:1g".parse().unwrap();
     let volume = volume::open(&uri, Purpose::Read).unwrap();
     let worker = |number| WorkerSpec {
@@ -119,7 +121,7 @@ fn run(spec: &RunSpec, service_ns: u64, live: u32) -> Result<RunResult, RunError
     Simulation::default().run(spec, lanes, &mut storage, &mut Ends(live))
 }
 
-fn reads(outstanding: u32) -> Workload {
+pub(super) fn reads(outstanding: u32) -> Workload {
     Workload::new(Access::new(4096, 100.0, 100.0), outstanding)
 }
 
@@ -152,13 +154,14 @@ fn the_same_seed_gives_the_same_bits_and_buffers_are_not_touched() {
 #[test]
 fn open_loops_count_from_the_plan() {
     // One at a time takes 100 µs, and 20,000 a second are asked for: half of them cannot be done,
-    // and the queue in front grows.
+    // and the queue in front grows. The other half is done in the second after the window, and
+    // waited for half a second more.
     let mut workload = reads(1);
     workload.pacing = Pacing::Ios { per_second: 20_000.0, arrivals: Arrivals::Constant };
     let found = run(&spec(1, &workload, 1.0, 0.0), 100_000, 99).unwrap();
     assert!((found.totals.iops - 10_000.0).abs() <= 1.0, "{}", found.totals.iops);
     let mean = found.totals.latency_ns.mean.unwrap();
-    assert!((mean / 0.25e9 - 1.0).abs() < 0.01, "{mean}");
+    assert!((mean / 0.5e9 - 1.0).abs() < 0.01, "{mean}");
     assert_eq!(found.totals.paced.unwrap().service_ns.mean, Some(100_000.0));
 }
 
@@ -214,6 +217,16 @@ fn who_has_ended_has_no_time_after_it() {
     let found = run(&spec, 100_000, 99).unwrap();
     assert_eq!((found.workers[0].ios, found.workers[0].seconds), (2500, 0.25));
     assert_eq!((found.workers[0].iops, found.workers[1].seconds), (10_000.0, 5.0));
+}
+
+#[test]
+fn an_open_loop_with_a_limit_ends_with_its_last_io() {
+    // The next one would be due ten seconds later.
+    let pacing = Pacing::Ios { per_second: 0.1, arrivals: Arrivals::Constant };
+    let workload = Workload { limit_ios: Some(1), pacing, ..reads(1) };
+    let found = run(&spec(1, &workload, 30.0, 0.0), 100_000, 99).unwrap();
+    assert_eq!((found.totals.ios, found.partial), (1, None));
+    assert!(found.totals.seconds < 10.0, "{}", found.totals.seconds);
 }
 
 #[test]

@@ -222,6 +222,11 @@ impl Control {
         self.missed.is_some() || self.depth.as_ref().is_some_and(|depth| depth.over)
     }
 
+    /// Whether it lets I/Os wait that are due by the schedule.
+    pub(super) fn holds_back(&self) -> bool {
+        self.think.is_some() || self.share.is_some() || self.depth.is_some()
+    }
+
     /// Its worker has ended: others do not wait for it any more.
     pub(super) fn leave(&mut self) {
         if let Some(share) = &mut self.share {

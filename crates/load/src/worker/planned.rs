@@ -1,7 +1,7 @@
 //! The long way of a worker: what begins by the clock, by turns or with conditions, and what is
 //! compared, steered or written down.
 
-use block::{Fault, Io, Nanos, Op, Tag};
+use block::{Fault, Io, Nanos, Op, Plant, Tag, planted};
 
 use super::control::{Back, Gate};
 use super::verify::{Fill, changes};
@@ -11,7 +11,7 @@ use crate::pattern::{Next, Pattern};
 /// How often another place is tried for a write that another one is in the way of.
 const TRIES: u32 = 16;
 /// When to look again for an I/O that found no place.
-const SOON: Nanos = Nanos(20_000);
+pub(super) const SOON: Nanos = Nanos(20_000);
 
 /// What a worker is to do next.
 pub(super) enum Upcoming {
@@ -57,9 +57,7 @@ impl Worker {
                     self.interval.unsettled_ns += i128::from(now.since(slot.start).0);
                 }
                 Err(fault) => {
-                    let failed = slot.failed(fault, done.cause, now);
-                    let words = || self.lane.words_of(done.cause);
-                    self.interval.record_failure(failed, now.since(slot.start), words);
+                    slot.record_failure(fault, done.cause, now, &mut self.interval, &*self.lane);
                     trouble = lost(&*self.lane, fault);
                 }
             }
@@ -125,7 +123,7 @@ impl Worker {
         None
     }
 
-    fn upcoming(&mut self, now: Nanos) -> Upcoming {
+    pub(super) fn upcoming(&mut self, now: Nanos) -> Upcoming {
         if let Some((next, due)) = self.plan.held.take() {
             return Upcoming::Now(next, due);
         }
@@ -142,7 +140,9 @@ impl Worker {
         if let Some(schedule) = &mut plan.schedule {
             let due = schedule.next();
             if due > now {
-                return Upcoming::At(due);
+                // Who has begun all of its I/Os does not wait until another one would be due.
+                plan.exhausted |= self.pattern.is_over();
+                return if plan.exhausted { Upcoming::Nothing } else { Upcoming::At(due) };
             }
             let Some(next) = self.pattern.next() else {
                 plan.exhausted = true;
@@ -178,7 +178,7 @@ impl Worker {
 
     /// Makes sure that no other change of the same blocks is under way, if data are compared:
     /// tries other places too. `None` when all were taken.
-    fn claim(&mut self, mut next: Next) -> Option<Next> {
+    pub(super) fn claim(&mut self, mut next: Next) -> Option<Next> {
         let Some(verify) = &self.verify else { return Some(next) };
         if !changes(next.op) {
             return Some(next);
@@ -200,7 +200,8 @@ impl Worker {
         let Next { op, fua, offset, len, reply, .. } = next;
         let index = self.free.pop().expect("a slot is free");
         let slot = &mut self.slots[index as usize];
-        (slot.start, slot.issued, slot.op) = (due, now, op);
+        let start = if planted(Plant::WrongStart) { now } else { due };
+        (slot.start, slot.issued, slot.op) = (start, now, op);
         (slot.offset, slot.len, slot.reply) = (offset, len, reply);
         self.plan.last_start = now;
         if let Some(control) = &mut self.control {

@@ -189,6 +189,13 @@ pub(super) fn run(worker: &mut Worker, length: Nanos) -> Box<Interval> {
     worker.take_interval(now, last)
 }
 
+/// What H11 says of an interval.
+pub(super) fn little(done: &Interval) -> stats::Check {
+    let flow = ("one".to_owned(), stats::verdict::Flow::of(done, &done.latencies()));
+    let flows = stats::verdict::Flows { each: vec![flow], ..Default::default() };
+    stats::verdict::littles_law(&flows)
+}
+
 pub(super) fn ios(per_second: f64, arrivals: Arrivals) -> Pacing {
     Pacing::Ios { per_second, arrivals }
 }
@@ -249,11 +256,35 @@ fn littles_law_holds_whatever_stands_still_at_the_ends_of_a_window() {
         let done = worker.take_interval(now, last);
         assert!(done.unsettled_ns < 0, "{}", done.unsettled_ns);
         let sum = done.latencies().sum() as i128;
-        assert_eq!(sum, done.outstanding_ns as i128 - done.unsettled_ns);
-        let flow = ("one".to_owned(), stats::verdict::Flow::of(&done));
-        let check = stats::verdict::littles_law(&[flow]);
-        assert_eq!(check.verdict, stats::Verdict::Pass, "{}", check.evidence);
+        assert_eq!(sum, done.outstanding_ns() - done.unsettled_ns);
+        assert_eq!(little(&done).verdict, stats::Verdict::Pass);
     }
+}
+
+/// Errors that a worker could make, in the figures of one that makes none.
+#[test]
+fn an_error_of_accounting_breaks_littles_law() {
+    let workload = Workload {
+        pacing: ios(100_000.0, Arrivals::Constant),
+        ..Workload::new(Access::new(512, 100.0, 100.0), 16)
+    };
+    let mut lane = Lane::new(50 * US, 0);
+    lane.stall = (Nanos(400 * MS), Nanos(450 * MS));
+    let honest = run(&mut worker(lane, &workload), Nanos::from_secs(1));
+    assert!(honest.ios() > 99_000 && little(&honest).verdict == stats::Verdict::Pass);
+    let fails = |lie: &dyn Fn(&mut Interval)| {
+        let mut lying = honest.clone();
+        lie(&mut lying);
+        assert_eq!(little(&lying).verdict, stats::Verdict::Fail, "{:?}", little(&lying));
+    };
+    // Of 100,000: one is counted twice, one is not under way, and one begins late.
+    fails(&|it| it.read.latencies.record(50 * US));
+    fails(&|it| it.outstanding_ns -= u128::from(50 * US));
+    fails(&|it| it.record_outstanding(1, Nanos(10 * US)));
+    // Those under way at the end are forgotten.
+    fails(&|it| it.unsettled_ns = 0);
+    // All count from the instant that they got a place.
+    fails(&|it| it.read.latencies = it.paced.as_ref().unwrap().service.clone());
 }
 
 #[test]

@@ -162,7 +162,7 @@ impl Worker {
         let (mut wake, ramp) = (None, turn.ramp);
         match turn.look(now) {
             Now::Wait(at) => return Some(at),
-            Now::End => self.plan.exhausted = true,
+            Now::End => self.end_plan(now),
             Now::Go(next) => wake = next,
             Now::Open(next) => {
                 wake = next;
@@ -177,7 +177,9 @@ impl Worker {
                 self.start_plan(now);
             }
         }
-        if !self.plan.exhausted {
+        if self.plan.until.is_some() {
+            wake = sooner(wake, self.start_backlog(now));
+        } else if !self.plan.exhausted {
             let next = if self.plain { None } else { self.start_planned(now) };
             if self.plain {
                 self.start_plain(now);
@@ -195,7 +197,8 @@ impl Worker {
     fn forget_ramp(&mut self, now: Nanos) {
         self.interval.clear();
         (self.interval.start, self.counted) = (now, now);
-        self.interval.unsettled_ns = -self.ages_ns(now);
+        self.interval.before_ns = self.backlog_ns(now);
+        self.interval.unsettled_ns = -self.ages_ns(now) - self.interval.before_ns as i128;
     }
 
     /// Everything is back: what was written is made durable if that belongs to it, and the turn is

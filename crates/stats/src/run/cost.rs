@@ -54,6 +54,49 @@ impl Cpu {
     }
 }
 
+/// What measuring itself cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MeasuringCost {
+    /// A reading of the clock, in nanoseconds.
+    pub clock_ns: f64,
+    /// Counting an I/O with its latency, in nanoseconds.
+    pub record_ns: f64,
+    /// Both together for each I/O, in nanoseconds; less where I/Os of a batch share a reading.
+    pub ns_per_io: f64,
+    /// That of all I/Os as a share of the processor time of the workers, 0 to 100.
+    pub initiator_percent: Option<f64>,
+    /// Cores that collecting the numbers and showing them used, beside the workers.
+    pub collector_cores: Option<f64>,
+    /// How it was found out, in words.
+    pub how: String,
+}
+
+impl MeasuringCost {
+    /// Of a run of so many I/Os per second, whose workers used so many cores.
+    pub fn of(
+        [clock_ns, record_ns]: [f64; 2],
+        iops: f64,
+        initiator_cores: Option<f64>,
+        collector_cores: Option<f64>,
+    ) -> MeasuringCost {
+        let ns_per_io = clock_ns + record_ns;
+        let cores = initiator_cores.filter(|cores| *cores > 0.0);
+        let share = |cores: f64| (ns_per_io * iops / 1e9 / cores * 100.0).min(100.0);
+        MeasuringCost {
+            clock_ns,
+            record_ns,
+            ns_per_io,
+            initiator_percent: cores.map(share),
+            collector_cores,
+            how: "readings of the clock and records of a histogram were timed on this host after \
+                  the run, one of each for each I/O, which is an upper bound; the processor time of \
+                  the collecting thread was counted in the window"
+                .to_owned(),
+        }
+    }
+}
+
 /// What one logical processor did in the measured window. Shares are 0 to 100 of its time; the rest
 /// it was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -105,4 +148,21 @@ pub struct DeviceUse {
     pub queue_ms: u64,
     /// Share of the time in which it had anything to do, 0 to 100.
     pub busy_percent: f64,
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn measuring_has_its_part_of_the_workers_time() {
+        let cost = MeasuringCost::of([8.0, 2.0], 10e6, Some(1.0), Some(0.01));
+        assert_eq!((cost.ns_per_io, cost.initiator_percent), (10.0, Some(10.0)));
+        // Of I/Os in batches the bound is above all there was.
+        assert_eq!(
+            MeasuringCost::of([40.0, 2.0], 50e6, Some(2.0), None).initiator_percent,
+            Some(100.0)
+        );
+        assert_eq!(MeasuringCost::of([8.0, 2.0], 0.0, Some(0.0), None).initiator_percent, None);
+    }
 }

@@ -31,6 +31,47 @@ impl From<Connection> for Connections {
     }
 }
 
+/// What became of connections before the measured window. It is in no rate and no latency, yet a
+/// reader who saw it go by looks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ramp {
+    /// Connections that were lost.
+    pub connections_lost: u64,
+    /// Connections that were made again.
+    pub reconnects: u64,
+}
+
+impl Ramp {
+    /// Whether none was lost or made again.
+    pub fn is_quiet(&self) -> bool {
+        *self == Ramp::default()
+    }
+}
+
+/// I/Os that had no answer when the result was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    /// How many. They count in the latencies with the age that they had reached.
+    pub ios: u64,
+    /// Age of the oldest in nanoseconds.
+    pub oldest_ns: u64,
+}
+
+impl Waiting {
+    /// Whether everything was answered.
+    pub fn is_none(&self) -> bool {
+        self.ios == 0
+    }
+
+    /// Counts those of `other`, too.
+    pub fn add(&mut self, other: Waiting) {
+        self.ios += other.ios;
+        self.oldest_ns = self.oldest_ns.max(other.oldest_ns);
+    }
+}
+
 /// Everything together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
@@ -55,12 +96,29 @@ pub struct Totals {
     pub other: Direction,
     /// Latencies of all directions in nanoseconds.
     pub latency_ns: Latency,
+    /// I/Os that had no answer at the end.
+    #[serde(default, skip_serializing_if = "Waiting::is_none")]
+    pub waiting: Waiting,
+    /// I/Os that ended in a fault before the measured window: in no other number here.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ramp_errors: u64,
     /// Connections lost and made again.
     #[serde(flatten)]
     pub connections: Connections,
+    /// Connections lost and made again before the measured window.
+    #[serde(default, skip_serializing_if = "Ramp::is_quiet")]
+    pub ramp: Ramp,
     /// Of an open loop, whose latencies count from the planned starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paced: Option<PacedTotals>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What an open loop knows beside its response times.
@@ -72,6 +130,10 @@ pub struct PacedTotals {
     pub lag_ns: Latency,
     /// I/Os that began late because all that may be outstanding were.
     pub missed: u64,
+    /// I/Os whose planned start came, and that never began, because all that may be outstanding
+    /// were. They count in the latencies with the age that they had reached.
+    #[serde(default, skip_serializing_if = "Waiting::is_none")]
+    pub backlog: Waiting,
 }
 
 /// One direction.
@@ -122,6 +184,12 @@ pub struct WorkerResult {
     pub mean_outstanding: f64,
     /// Latencies in nanoseconds, exact mean among them.
     pub latency_ns: Latency,
+    /// I/Os that had no answer at the end.
+    #[serde(default, skip_serializing_if = "Waiting::is_none")]
+    pub waiting: Waiting,
+    /// Whole seconds of the window in which it finished no I/O while another worker did.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub idle_seconds: u32,
     /// Reads.
     #[serde(default)]
     pub read: Direction,
@@ -210,7 +278,15 @@ pub struct Second {
     /// 99.9 % took no longer, in nanoseconds.
     #[serde(default)]
     pub p99_9_ns: Option<u64>,
-    /// The longest, in nanoseconds.
+    /// The longest, in nanoseconds: of those that were done, or the age of one that still had no
+    /// answer when the second ended.
     #[serde(default)]
     pub max_ns: Option<u64>,
+    /// Age of the oldest I/O that had no answer when the second ended, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_ns: Option<u64>,
+    /// As [`Latency::waiting_from`], in the last second of a run: latencies from here on are lower
+    /// bounds, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_from_ns: Option<u64>,
 }

@@ -31,7 +31,8 @@ const ALL_SHARE: f64 = 0.95;
 pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
     let check = |verdict, evidence| Check::new("H10", "generator-ceiling", verdict, evidence);
     let Some(ceiling) = ceiling else {
-        return check(Verdict::Unknown, "its ceiling was not measured: --ceiling does".to_owned());
+        return check(Verdict::Unknown, "its ceiling was not measured: --ceiling does".to_owned())
+            .mend("--ceiling");
     };
     if !(iops.is_finite() && ceiling.iops.is_finite() && ceiling.iops > 0.0) {
         return check(Verdict::Unknown, format!("nothing was done on {}", ceiling.against));
@@ -49,7 +50,11 @@ pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
         ceiling.iops,
         ceiling.against,
     );
-    check(verdict, evidence)
+    let made = check(verdict, evidence);
+    match verdict {
+        Verdict::Pass | Verdict::Unknown => made,
+        _ => made.mend("--workers N on more --cores, or larger I/Os: the generator needs less"),
+    }
 }
 
 #[cfg(test)]

@@ -1,110 +1,253 @@
-//! Little's law holds for every honest set of counters.
+//! Little's law holds for every honest set of counters, to the nanosecond.
 
+use crate::histogram::Latencies;
 use crate::interval::Interval;
 use crate::verdict::{Check, Verdict};
 
-/// The three numbers of Little's law, and how many I/Os they rest on.
+/// The sums that Little's law is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flow {
-    /// I/Os that were done.
-    pub ios: u64,
-    /// I/Os per second.
-    pub iops: f64,
-    /// Mean number under way, from the time integral.
-    pub mean_outstanding: f64,
-    /// Mean latency in nanoseconds.
-    pub mean_latency_ns: f64,
-    /// Of those under way on average, what is in no latency: I/Os that cross the ends of the
-    /// window, and those that failed. May be below zero.
-    pub mean_unsettled: f64,
+    /// How many latencies were recorded, and their sum.
+    pub samples: u64,
+    /// Their sum in nanoseconds.
+    pub latency_ns: u128,
+    /// The number under way, integrated over time.
+    pub outstanding_ns: i128,
+    /// What of `outstanding_ns` is in no latency, less what of the latencies lies outside the
+    /// window: see [`Interval::unsettled_ns`].
+    pub unsettled_ns: i128,
+    /// Length of the window.
+    pub span_ns: u64,
+}
+
+/// All flows of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Flows {
+    /// The whole first, then each worker.
+    pub each: Vec<(String, Flow)>,
+    /// What came of each second.
+    pub seconds: Seconds,
+}
+
+/// What came of the seconds, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Seconds {
+    count: u64,
+    /// The one that is farthest off, and where it ends.
+    worst: Option<(f64, Flow)>,
+    /// How many had I/Os under way and none that came back, and where the first of them ends.
+    silent: u64,
+    first_silent_s: f64,
 }
 
 impl Flow {
-    /// The flow of an interval.
-    pub fn of(interval: &Interval) -> Flow {
+    /// The flow of an interval with these latencies.
+    pub fn of(interval: &Interval, latencies: &Latencies) -> Flow {
         Flow {
-            ios: interval.ios(),
-            iops: interval.iops(),
-            mean_outstanding: interval.mean_outstanding(),
-            mean_latency_ns: interval.latencies().mean().unwrap_or(0.0),
-            mean_unsettled: interval.mean_unsettled(),
+            samples: latencies.count(),
+            latency_ns: latencies.sum(),
+            outstanding_ns: interval.outstanding_ns(),
+            unsettled_ns: interval.unsettled_ns,
+            span_ns: interval.end.since(interval.start).0,
         }
     }
 
-    /// What should be under way by the rate and the latency, and by what is in no latency.
-    fn expected_outstanding(&self) -> f64 {
-        self.iops * self.mean_latency_ns / 1e9 + self.mean_unsettled
+    /// What should be under way by the latencies, and by what is in none.
+    fn expected_ns(&self) -> i128 {
+        self.latency_ns as i128 + self.unsettled_ns
     }
 
     /// How far that is off, as a share of what is under way.
     fn mismatch(&self) -> f64 {
-        (self.expected_outstanding() / self.mean_outstanding - 1.0).abs()
+        let (is, should) = (self.outstanding_ns, self.expected_ns());
+        let apart = is.abs_diff(should) as f64;
+        if apart > 0.0 { apart / is.unsigned_abs().max(1) as f64 } else { 0.0 }
+    }
+
+    /// I/Os were under way, and of none it is known how long it took.
+    fn is_silent(&self) -> bool {
+        self.samples == 0 && self.outstanding_ns > 0
+    }
+
+    fn mean(&self, sum_ns: f64) -> f64 {
+        sum_ns / self.span_ns.max(1) as f64
+    }
+
+    fn words(&self) -> String {
+        let mean_us = self.latency_ns as f64 / self.samples.max(1) as f64 / 1e3;
+        format!(
+            "{:.2} outstanding, {:.2} by {} latencies of {mean_us:.1} µs on average and {:+.2} \
+             outside the window or failed ({} ns apart)",
+            self.mean(self.outstanding_ns as f64),
+            self.mean(self.expected_ns() as f64),
+            self.samples,
+            self.mean(self.unsettled_ns as f64),
+            self.outstanding_ns.abs_diff(self.expected_ns()),
+        )
     }
 }
 
-/// More than this share between outstanding and IOPS × latency is an error of accounting.
-const LITTLE_TOLERANCE: f64 = 0.05;
-/// Fewer I/Os than this prove nothing.
-const LITTLE_IOS: u64 = 1000;
+impl Seconds {
+    /// Takes the second that ends at `t_s`.
+    pub(crate) fn note(&mut self, t_s: f64, second: &Interval, latencies: &Latencies) {
+        let flow = Flow::of(second, latencies);
+        self.count += 1;
+        if self.worst.is_none_or(|(_, worst)| flow.mismatch() > worst.mismatch()) {
+            self.worst = Some((t_s, flow));
+        }
+        if flow.is_silent() {
+            if self.silent == 0 {
+                self.first_silent_s = t_s;
+            }
+            self.silent += 1;
+        }
+    }
+}
+
+/// All sums are of whole nanoseconds, and equal: more than a billionth apart is an error of
+/// accounting. One I/O that is lost, or counted twice, among millions is more than that.
+const LITTLE_TOLERANCE: f64 = 1e-9;
 
 /// H11: what is outstanding must be what arrives times how long it stays.
 ///
 /// An I/O must be outstanding from the instant that its latency counts from, which in an open
 /// loop is its planned start. The law is exact for a window of any length if I/Os that cross its
 /// ends count by their part in it; a host that stood still there changes nothing. The worst of the
-/// flows decides; flows with too few I/Os are left out.
-pub fn littles_law(flows: &[(String, Flow)]) -> Check {
+/// flows decides: of the whole, of each worker and of each second, however few I/Os they had. One
+/// with I/Os under way and without a latency proves nothing, which is a reservation.
+pub fn littles_law(flows: &Flows) -> Check {
     let check = |verdict, evidence| Check::new("H11", "littles-law", verdict, evidence);
-    let enough = |flow: &Flow| flow.ios >= LITTLE_IOS && flow.mean_outstanding > 0.0;
-    let judged = flows.iter().filter(|(_, flow)| enough(flow));
-    let worst = judged.clone().max_by(|(_, a), (_, b)| a.mismatch().total_cmp(&b.mismatch()));
-    let Some((name, flow)) = worst else {
-        return check(Verdict::Unknown, "too few I/Os to hold them against Little's law".into());
+    let Flows { each, seconds } = flows;
+    let second =
+        seconds.worst.map(|(t_s, flow)| (format!("the second that ends at {t_s:.1} s"), flow));
+    // Of equals the whole decides.
+    let all = second.iter().chain(each.iter().rev());
+    let Some((name, flow)) = all
+        .filter(|(_, flow)| flow.outstanding_ns > 0 || flow.latency_ns > 0)
+        .max_by(|(_, a), (_, b)| a.mismatch().total_cmp(&b.mismatch()))
+    else {
+        return check(Verdict::Unknown, "nothing was under way".into());
     };
-    let evidence = format!(
-        "{name}: {:.2} outstanding, {:.2} = {:.0} IOPS × {:.1} µs {:+.2} across the ends or \
-         failed ({:.1} % apart, at most 5 %); {} of {} flows judged",
-        flow.mean_outstanding,
-        flow.expected_outstanding(),
-        flow.iops,
-        flow.mean_latency_ns / 1e3,
-        flow.mean_unsettled,
-        flow.mismatch() * 100.0,
-        judged.count(),
-        flows.len(),
-    );
-    let fits = flow.mismatch() <= LITTLE_TOLERANCE;
-    check(if fits { Verdict::Pass } else { Verdict::Fail }, evidence)
+    let judged = format!("{} flows and {} seconds judged", each.len(), seconds.count);
+    let worst = format!("{name}: {}; {judged}", flow.words());
+    if flow.mismatch() > LITTLE_TOLERANCE {
+        return check(Verdict::Fail, worst);
+    }
+    let silent = seconds.silent_words();
+    let mut dumb = each.iter().filter(|(_, flow)| flow.is_silent());
+    match dumb.next() {
+        Some((name, flow)) => {
+            let others = match dumb.count() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let under_way = flow.mean(flow.outstanding_ns as f64);
+            let words = format!(
+                "{name}{others}: {under_way:.2} outstanding, and not one latency to hold it \
+                 against; {worst}{silent}"
+            );
+            check(Verdict::Warn, words)
+        }
+        None => check(Verdict::Pass, worst + &silent),
+    }
+}
+
+impl Seconds {
+    fn silent_words(&self) -> String {
+        match self.silent {
+            0 => String::new(),
+            1 => format!(
+                "; nothing came back in the second that ends at {:.1} s",
+                self.first_silent_s
+            ),
+            more => format!(
+                "; nothing came back in {more} of the seconds, the first of which ends at {:.1} s",
+                self.first_silent_s
+            ),
+        }
+    }
 }
 
 #[cfg(test)]
 mod test {
     use super::*;
 
-    fn flow(ios: u64, iops: f64, mean_outstanding: f64, us: f64) -> (String, Flow) {
-        let mean_latency_ns = us * 1e3;
-        let flow = Flow { ios, iops, mean_outstanding, mean_latency_ns, mean_unsettled: 0.0 };
-        ("worker 1".to_owned(), flow)
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// One second with so many I/Os of so many microseconds each.
+    fn flow(samples: u64, us: u64) -> Flow {
+        let latency_ns = u128::from(samples * us * 1000);
+        let (outstanding_ns, span_ns) = (latency_ns as i128, SECOND_NS);
+        Flow { samples, latency_ns, outstanding_ns, unsettled_ns: 0, span_ns }
+    }
+
+    fn judge(each: &[Flow]) -> Check {
+        let named = |(number, flow): (usize, &Flow)| (format!("worker {number}"), *flow);
+        let each = each.iter().enumerate().map(named).collect();
+        littles_law(&Flows { each, seconds: Seconds::default() })
     }
 
     #[test]
-    fn little_judges_the_worst_flow_that_is_long_enough() {
-        let good = flow(1_000_000, 100_000.0, 32.0, 320.0);
-        let check = littles_law(std::slice::from_ref(&good));
+    fn the_law_is_exact_and_the_worst_flow_decides() {
+        let good = flow(1_000_000, 320);
+        let check = judge(&[good]);
         assert_eq!(check.verdict, Verdict::Pass);
-        assert!(check.evidence.contains("32.00 = 100000 IOPS × 320.0 µs +0.00"), "{check:?}");
-        let bad = flow(1_000_000, 100_000.0, 34.0, 320.0);
-        assert_eq!(littles_law(&[good.clone(), bad]).verdict, Verdict::Fail);
-        let short = flow(999, 100_000.0, 99.0, 320.0);
-        assert_eq!(littles_law(std::slice::from_ref(&short)).verdict, Verdict::Unknown);
-        assert_eq!(littles_law(&[good, short]).verdict, Verdict::Pass);
+        let words = "320.00 outstanding, 320.00 by 1000000 latencies of 320.0 µs on average";
+        assert!(check.evidence.contains(words), "{check:?}");
+        // One of ten thousand is lost, counted twice, or counts from too early.
+        for lie_ns in [-320_000, 320_000, 17_000] {
+            let mut few = flow(10_000, 320);
+            few.latency_ns = (few.latency_ns as i128 + lie_ns) as u128;
+            let check = judge(&[good, few, good]);
+            assert_eq!(check.verdict, Verdict::Fail, "{lie_ns}");
+            assert!(check.evidence.starts_with("worker 1: 3.20 outstanding"), "{check:?}");
+        }
         // Stood still for 100 ms before the window: its latencies reach back there.
-        let mut reaches_back = flow(1_000_000, 100_000.0, 32.0, 352.0);
-        assert_eq!(littles_law(std::slice::from_ref(&reaches_back)).verdict, Verdict::Fail);
-        reaches_back.1.mean_unsettled = -3.2;
-        let check = littles_law(&[reaches_back]);
-        assert_eq!(check.verdict, Verdict::Pass);
-        assert!(check.evidence.contains("× 352.0 µs -3.20 across"), "{check:?}");
-        assert_eq!(littles_law(&[]).verdict, Verdict::Unknown);
+        let mut reaches_back = flow(1000, 320);
+        reaches_back.latency_ns += 100_000_000;
+        assert_eq!(judge(&[reaches_back]).verdict, Verdict::Fail);
+        reaches_back.unsettled_ns = -100_000_000;
+        assert_eq!(judge(&[reaches_back]).verdict, Verdict::Pass);
+        assert_eq!(judge(&[]).verdict, Verdict::Unknown);
+        assert_eq!(judge(&[Flow::default()]).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn who_has_no_latency_is_named() {
+        let (outstanding_ns, span_ns) = (2_000_000_000, SECOND_NS);
+        let unsettled_ns = 2_000_000_000;
+        let dumb = Flow { outstanding_ns, span_ns, unsettled_ns, ..Flow::default() };
+        let check = judge(&[flow(9, 1000), dumb, dumb, Flow::default()]);
+        assert_eq!(check.verdict, Verdict::Warn);
+        let words = "worker 1 and 1 more: 2.00 outstanding, and not one latency";
+        assert!(check.evidence.contains(words), "{check:?}");
+    }
+
+    #[test]
+    fn each_second_is_judged_and_silence_is_told() {
+        let second = |latency_ns: u64, unsettled_ns: i128| {
+            let mut second = Interval::new();
+            (second.start, second.end) = (block::Nanos(0), block::Nanos(SECOND_NS));
+            second.outstanding_ns = SECOND_NS.into();
+            second.unsettled_ns = unsettled_ns;
+            if latency_ns > 0 {
+                second.record(block::Op::Read, 512, block::Nanos(latency_ns));
+            }
+            second
+        };
+        let check = |rows: &[Interval]| {
+            let mut seconds = Seconds::default();
+            for (row, t_s) in rows.iter().zip([1.0, 2.0, 3.0]) {
+                seconds.note(t_s, row, &row.latencies());
+            }
+            littles_law(&Flows { each: vec![("all".into(), flow(100, 10))], seconds })
+        };
+        let stalled = [second(SECOND_NS, 0), second(0, 1_000_000_000), second(SECOND_NS, 0)];
+        let found = check(&stalled);
+        assert_eq!(found.verdict, Verdict::Pass);
+        assert!(found.evidence.contains("nothing came back in the second that ends at 2.0 s"));
+        let found = check(&[second(SECOND_NS, 0), second(SECOND_NS - 5000, 0)]);
+        assert_eq!(found.verdict, Verdict::Fail);
+        assert!(found.evidence.contains("the second that ends at 2.0 s: 1.00 outstanding"));
     }
 }

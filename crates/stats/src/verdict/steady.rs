@@ -1,5 +1,6 @@
-//! Whether a rate has settled.
+//! Whether a rate has settled, in all and of each volume and worker.
 
+use super::course::{Course, deviation, ends, windows};
 use crate::interval::per;
 use crate::run::Second;
 use crate::verdict::{Check, Verdict};
@@ -10,55 +11,275 @@ const WINDOWS: usize = 5;
 const STEADY_RANGE: f64 = 0.20;
 /// Largest allowed rise or fall of the best line through them, as a share of their mean.
 const STEADY_SLOPE: f64 = 0.10;
+/// The rule is made for windows of a minute. Seconds of honest storage on a busy host have a
+/// deviation of 5 % of their mean, and so windows of few seconds may lie apart by chance: of
+/// windows of one second the range exceeds 32 %, and the line 28 %, once in 100,000 runs. It is
+/// less by the root of their length.
+const CHANCE: [f64; 2] = [0.32, 0.28];
+/// Largest allowed deviation of single seconds, as a share of their mean. Where every other two
+/// seconds are throttled to half it is 33 %, and one second of ten without an I/O makes as much.
+const SECONDS_DEVIATION: f64 = 0.25;
+/// A mean latency that grows from window to window, by more than this share of itself, is that of a
+/// queue which builds up.
+const LATENCY_RISE: f64 = 0.50;
+/// An open loop must come to this share of its plan.
+const PLAN_SHARE: f64 = 0.99;
+/// What its workers may begin late, in seconds.
+const BEGIN_S: f64 = 0.02;
+/// Chance does not move a count of independent I/Os further than so many roots of it.
+const ROOTS: f64 = 4.0;
+/// Windows of one worker or volume may lie this far apart, as a share of their mean, and its
+/// seconds have this deviation: what is steady in all may be shared in turns.
+const PART: [f64; 2] = [1.0, 0.5];
+/// With fewer I/Os than this in a window, or a second, chance alone makes a part unsteady.
+const PART_IOS: f64 = 200.0;
+/// A second without an I/O is no chance where so many are usual.
+const SECOND_IOS: f64 = 20.0;
+/// A shorter run tells nothing of a rate that lasts, in seconds.
+const LEAST_SECONDS: f64 = 1.0;
+
+/// What H06 rests on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Steadiness<'a> {
+    /// Seconds of the measured window, or longer stretches of it.
+    pub seconds: &'a [Second],
+    /// Volumes and workers of which each does the same all the time.
+    pub parts: &'a [Course],
+    /// I/Os per second that an open loop planned.
+    pub planned_iops: Option<f64>,
+}
+
+/// Something that is not steady, and the options of the next run that settle it.
+type Finding = (String, &'static str);
 
 /// H06: the rate has settled, by the rule of the SNIA performance test specification: cut into
 /// five windows, they differ by at most 20 % of their mean, and the best line through them rises
-/// or falls by at most 10 %.
+/// or falls by at most 10 %. When five does not divide the number of seconds, the first ones are
+/// left out.
 ///
-/// `seconds` are those of the measured window, or longer stretches of it. When five does not
-/// divide their number, the first ones are left out.
-pub fn steady_state(seconds: &[Second]) -> Check {
-    let check = |verdict, evidence| Check::new("H06", "steady-state", verdict, evidence);
-    let Some(windows) = windows(seconds) else {
-        let ran = seconds.len();
-        let evidence = format!("{WINDOWS} windows take {WINDOWS} s at least, and it ran {ran} s");
-        return check(Verdict::Unknown, evidence);
-    };
-    let width_s = windows[0].1;
-    let windows = windows.map(|(rate, _)| rate);
-    let mean = windows.iter().sum::<f64>() / WINDOWS as f64;
-    if mean <= 0.0 {
-        return check(Verdict::Warn, "nothing was done".into());
+/// A rate may be settled by that rule and yet be the mean of two: single seconds, the latency, the
+/// plan of an open loop, every volume and every worker are looked at, too.
+pub fn steady_state(run: &Steadiness<'_>) -> Check {
+    let check = |verdict, evidence: String| Check::new("H06", "steady-state", verdict, evidence);
+    let rates: Vec<(f64, f64)> = run.seconds.iter().map(|second| (second.t, second.iops)).collect();
+    if !rates.is_empty() && rates.iter().all(|(_, iops)| *iops <= 0.0) {
+        return check(Verdict::Warn, "nothing was done".to_owned())
+            .mend("--seconds 60 (an I/O may take longer than the run did)");
     }
-    let most = windows.iter().copied().fold(f64::MIN, f64::max);
-    let least = windows.iter().copied().fold(f64::MAX, f64::min);
-    let range = (most - least) / mean;
-    let slope = drift(&windows) / mean;
-    let steady = range <= STEADY_RANGE && slope.abs() <= STEADY_SLOPE;
-    let evidence = format!(
-        "{}: range {:.1} % (at most 20), slope {:+.1} % (at most 10) over {WINDOWS} windows of \
-         {width_s:.0} s",
-        if steady { "steady" } else { "not steady" },
-        range * 100.0,
-        slope * 100.0,
-    );
-    check(if steady { Verdict::Pass } else { Verdict::Warn }, evidence)
+    let rule = Rule::of(&rates);
+    let settled = rule.as_ref().is_none_or(|rule| rule.settled);
+    let mut findings: Vec<Finding> = [
+        too_short(run.seconds),
+        nothing_in(&rates),
+        uneven_seconds(&rates).filter(|_| settled),
+        rising_latency(run.seconds).filter(|_| settled),
+        behind_plan(run),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if settled && findings.is_empty() {
+        findings.extend(unsteady_part(run.parts));
+    }
+    let steady = settled && findings.is_empty();
+    let verdict = match (steady, &rule) {
+        (false, _) => Verdict::Warn,
+        (true, Some(_)) => Verdict::Pass,
+        (true, None) => Verdict::Unknown,
+    };
+    let by_rule = match &rule {
+        Some(rule) => rule.words(),
+        None => {
+            let ran = run.seconds.len();
+            format!("{WINDOWS} windows take {WINDOWS} s at least, and it ran {ran} s")
+        }
+    };
+    let word = match (steady, &rule) {
+        (false, _) => "not steady: ",
+        (true, Some(_)) => "steady: ",
+        (true, None) => "",
+    };
+    let drifts = (!settled).then_some("--ramp 60 --seconds 60 (drift that goes on is its own)");
+    let mends = findings.iter().map(|(_, mend)| *mend).chain(drifts);
+    let words: Vec<&str> = findings.iter().map(|(words, _)| &**words).chain([&*by_rule]).collect();
+    mends.fold(check(verdict, format!("{word}{}", words.join("; "))), Check::mend)
 }
 
-/// The rate of each of five windows up to the end, and its length in seconds.
-fn windows(seconds: &[Second]) -> Option<[(f64, f64); WINDOWS]> {
-    let width = seconds.len() / WINDOWS;
-    let from = seconds.len().checked_sub(width * WINDOWS).filter(|_| width > 0)?;
-    let mut begin = from.checked_sub(1).map_or(0.0, |before| seconds[before].t);
-    let mut chunks = seconds[from..].chunks_exact(width);
-    Some(std::array::from_fn(|_| {
-        let (first, mut ios) = (begin, 0.0);
-        for second in chunks.next().unwrap_or_default() {
-            ios += second.iops * (second.t - begin);
-            begin = second.t;
+/// The rule of five windows.
+struct Rule {
+    range: f64,
+    slope: f64,
+    /// The most that each may be.
+    limits: [f64; 2],
+    width_s: f64,
+    settled: bool,
+}
+
+impl Rule {
+    fn of(rates: &[(f64, f64)]) -> Option<Rule> {
+        let windows = windows::<WINDOWS>(rates)?;
+        let width_s = windows[0].1;
+        let windows = windows.map(|(rate, _)| rate);
+        let mean = windows.iter().sum::<f64>() / WINDOWS as f64;
+        if mean <= 0.0 {
+            return None;
         }
-        (per(ios, begin - first), begin - first)
-    }))
+        let (least, most) = ends(&windows);
+        let (range, slope) = ((most - least) / mean, drift(&windows) / mean);
+        let by_chance = CHANCE.map(|chance| chance / width_s.max(1.0).sqrt());
+        let straight = slope.abs() > STEADY_SLOPE && is_straight(rates);
+        let slope_limit = if straight { STEADY_SLOPE } else { STEADY_SLOPE.max(by_chance[1]) };
+        let limits = [STEADY_RANGE.max(by_chance[0]), slope_limit];
+        let settled = range <= limits[0] && slope.abs() <= limits[1];
+        Some(Rule { range, slope, limits, width_s, settled })
+    }
+
+    fn words(&self) -> String {
+        let [range, slope] = self.limits.map(|limit| limit * 100.0);
+        format!(
+            "range {:.1} % (at most {range:.0}), slope {:+.1} % (at most {slope:.0}) over {WINDOWS} \
+             windows of {:.0} s",
+            self.range * 100.0,
+            self.slope * 100.0,
+            self.width_s,
+        )
+    }
+}
+
+/// Whether single seconds lie so close to a line that it is no chance: its slope is many times what
+/// their distances from it allow.
+fn is_straight(rates: &[(f64, f64)]) -> bool {
+    let free = rates.len() as f64 - 2.0;
+    if free < 1.0 {
+        return false;
+    }
+    let count = rates.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| rates.iter().map(of).sum::<f64>() / count;
+    let (middle, level) = (mean(|rate| rate.0), mean(|rate| rate.1));
+    let below: f64 = rates.iter().map(|(t, _)| (t - middle).powi(2)).sum();
+    let above: f64 = rates.iter().map(|(t, iops)| (t - middle) * (iops - level)).sum();
+    let slope = above / below;
+    let off = |(t, iops): &(f64, f64)| (iops - level - slope * (t - middle)).powi(2);
+    let error = (rates.iter().map(off).sum::<f64>() / free / below).sqrt();
+    // Few seconds lie on a line by chance more often.
+    slope.abs() > (6.0 + 40.0 / free) * error
+}
+
+fn too_short(seconds: &[Second]) -> Option<Finding> {
+    let ran_s = seconds.last()?.t;
+    let words = format!("measured for {ran_s:.2} s, too short to tell of a rate that lasts");
+    (ran_s < LEAST_SECONDS).then_some((words, "--seconds 10"))
+}
+
+/// What each stretch lasted, and its rate.
+fn lasted(rates: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + '_ {
+    let mut from_s = 0.0;
+    rates.iter().map(move |(t, iops)| (t - std::mem::replace(&mut from_s, *t), *iops))
+}
+
+fn nothing_in(rates: &[(f64, f64)]) -> Option<Finding> {
+    let all_s = rates.last()?.0;
+    let ios: f64 = lasted(rates).map(|(length_s, iops)| length_s * iops).sum();
+    let empty = lasted(rates).filter(|(length_s, iops)| *iops <= 0.0 && *length_s >= 0.5);
+    let empty_s: f64 = empty.map(|(length_s, _)| length_s).sum();
+    if empty_s == 0.0 || per(ios, all_s) < SECOND_IOS {
+        return None;
+    }
+    let words = format!("nothing came back in {empty_s:.0} of {all_s:.0} s");
+    Some((words, "--json-lines - (shows which seconds)"))
+}
+
+fn uneven_seconds(rates: &[(f64, f64)]) -> Option<Finding> {
+    let all_s = rates.last().filter(|_| rates.len() >= WINDOWS)?.0;
+    let (mean, spread) = deviation(rates);
+    let by_chance = 2.0 / (mean * all_s / rates.len() as f64).max(1e-9).sqrt();
+    if spread <= SECONDS_DEVIATION + by_chance {
+        return None;
+    }
+    let each: Vec<f64> = rates.iter().map(|(_, iops)| *iops).collect();
+    let (least, most) = ends(&each);
+    let words = format!(
+        "single seconds lie between {least:.0} and {most:.0} IOPS, their deviation is {:.0} % of \
+         the mean (at most 25): throttled in turns?",
+        spread * 100.0
+    );
+    Some((words, "--json-lines - (shows which seconds)"))
+}
+
+fn rising_latency(seconds: &[Second]) -> Option<Finding> {
+    // I/Os per second, and what all of a second took: their ratio is the mean latency.
+    let busy = |second: &Second| (second.t, second.iops * second.mean_ns.unwrap_or(0.0));
+    let took = windows::<WINDOWS>(&seconds.iter().map(busy).collect::<Vec<_>>())?;
+    let done: Vec<(f64, f64)> = seconds.iter().map(|second| (second.t, second.iops)).collect();
+    let done = windows::<WINDOWS>(&done)?;
+    if done.iter().any(|(iops, length_s)| iops * length_s < PART_IOS) {
+        return None;
+    }
+    let means: [f64; WINDOWS] = std::array::from_fn(|at| took[at].0 / done[at].0);
+    let mean = means.iter().sum::<f64>() / WINDOWS as f64;
+    let rise = drift(&means) / mean;
+    if rise <= LATENCY_RISE || means.windows(2).any(|pair| pair[1] <= pair[0]) {
+        return None;
+    }
+    let words = format!(
+        "the mean latency grows from window to window, from {:.1} to {:.1} µs: a queue builds up, \
+         and a longer run shows a longer latency",
+        means[0] / 1e3,
+        means[WINDOWS - 1] / 1e3,
+    );
+    Some((words, "--rate RATE below what came back"))
+}
+
+fn behind_plan(run: &Steadiness<'_>) -> Option<Finding> {
+    let (planned, all_s) = (run.planned_iops?, run.seconds.last()?.t);
+    let rates: Vec<(f64, f64)> = run.seconds.iter().map(|second| (second.t, second.iops)).collect();
+    let done: f64 = lasted(&rates).map(|(length_s, iops)| length_s * iops).sum();
+    // What is under way where nothing queues comes back after the end.
+    let quick = run.seconds.iter().filter_map(|second| second.mean_ns);
+    let quick_s = quick.reduce(f64::min).unwrap_or(0.0) / 1e9;
+    let due = planned * (all_s - quick_s - BEGIN_S).max(0.0);
+    if done >= due * PLAN_SHARE || due - done <= ROOTS * due.sqrt() {
+        return None;
+    }
+    let words = format!(
+        "{:.0} of {planned:.0} planned IOPS came back, {:.1} % (at least 99): the storage cannot \
+         keep this rate, and the queue before it grows",
+        done / all_s,
+        done / all_s / planned * 100.0,
+    );
+    Some((words, "--rate RATE below what came back"))
+}
+
+/// The worst of the parts that are not steady, where all together are.
+fn unsteady_part(parts: &[Course]) -> Option<Finding> {
+    let judged = parts.iter().filter_map(|part| Some((part, unsteady(part)?)));
+    let unsteady: Vec<(&Course, f64)> = judged.collect();
+    let (worst, _) = unsteady.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let rates: Vec<f64> = worst.rates.iter().map(|(_, iops)| *iops).collect();
+    let (least, most) = ends(&rates);
+    let more = match unsteady.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more like it"),
+    };
+    let words = format!(
+        "steady in all only: {} went between {least:.0} and {most:.0} IOPS{more}",
+        worst.name
+    );
+    Some((words, "each of them in a run of its own"))
+}
+
+/// How far a part is from steady, if it is too far.
+fn unsteady(part: &Course) -> Option<f64> {
+    let windows = windows::<WINDOWS>(&part.rates)?;
+    let all_s = part.rates.last()?.0;
+    let (mean, spread) = deviation(&part.rates);
+    let each: Vec<f64> = windows.iter().map(|(rate, _)| *rate).collect();
+    let (least, most) = ends(&each);
+    let range = per(most - least, mean);
+    let many = |length_s: f64| mean * length_s >= PART_IOS;
+    let by_windows = range > PART[0] && many(windows[0].1);
+    let by_seconds = spread > PART[1] && many(all_s / part.rates.len() as f64);
+    (by_windows || by_seconds).then(|| (range / PART[0]).max(spread / PART[1]))
 }
 
 /// How far the line of least squares through equally spaced values rises from first to last.
@@ -72,46 +293,4 @@ fn drift(values: &[f64; WINDOWS]) -> f64 {
 }
 
 #[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn steady_state_follows_the_specification() {
-        let verdict = |rates: &[f64]| steady_state(&seconds(rates, 1.0)).verdict;
-        assert_eq!(verdict(&[100.0; 4]), Verdict::Unknown);
-        assert_eq!(verdict(&[100.0; 5]), Verdict::Pass);
-        assert_eq!(verdict(&[0.0; 5]), Verdict::Warn);
-        // A range of 20 % of the mean without slope passes, a little more does not.
-        assert_eq!(verdict(&[110.0, 95.0, 90.0, 95.0, 110.0]), Verdict::Pass);
-        assert_eq!(verdict(&[112.0, 95.0, 86.0, 95.0, 112.0]), Verdict::Warn);
-        // A steady climb of 10 % of the mean is the limit.
-        assert_eq!(verdict(&[95.0, 97.5, 100.0, 102.5, 105.0]), Verdict::Pass);
-        assert_eq!(verdict(&[94.0, 97.0, 100.0, 103.0, 106.0]), Verdict::Warn);
-        assert_eq!(verdict(&[105.0, 105.0, 100.0, 95.0, 95.0]), Verdict::Warn, "slope -12 %");
-        // The seconds left over are the first ones.
-        let mut rates = vec![5000.0, 1.0];
-        rates.extend([100.0; 10]);
-        assert_eq!(verdict(&rates), Verdict::Pass);
-    }
-
-    #[test]
-    fn stretches_count_by_their_length() {
-        // The last stretch of a long run may be short: it must not weigh as much as a whole one.
-        let mut rates = seconds(&[100.0; 10], 128.0);
-        let last = Second { t: rates[9].t - 127.0, iops: 1.0, ..Second::default() };
-        rates[9] = last;
-        let check = steady_state(&rates);
-        assert_eq!(check.verdict, Verdict::Pass, "{check:?}");
-        assert!(check.evidence.contains("windows of 256 s"), "{check:?}");
-    }
-
-    /// Stretches of `width_s` seconds each.
-    fn seconds(rates: &[f64], width_s: f64) -> Vec<Second> {
-        let second = |(number, iops): (usize, &f64)| Second {
-            t: (number + 1) as f64 * width_s,
-            iops: *iops,
-            ..Second::default()
-        };
-        rates.iter().enumerate().map(second).collect()
-    }
-}
+mod test;

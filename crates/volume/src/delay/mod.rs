@@ -85,6 +85,10 @@ impl Volume for Delay {
         self.inner.transport()
     }
 
+    fn io_timeout(&self) -> Option<Nanos> {
+        self.inner.io_timeout()
+    }
+
     fn ground(&self) -> Ground {
         self.inner.ground()
     }

@@ -50,6 +50,10 @@ impl Dial for IscsiUri {
         self.session.patience()
     }
 
+    fn io_timeout(&self) -> Nanos {
+        self.session.io_timeout()
+    }
+
     fn address(&self) -> &str {
         &self.address
     }

@@ -50,6 +50,9 @@ pub(crate) trait Dial: Clone + Send + Sync + 'static {
     /// How long a lane tries to come back when its connection breaks; `None`: not at all.
     fn patience(&self) -> Option<Nanos>;
 
+    /// How long a lane waits for the answer to an I/O.
+    fn io_timeout(&self) -> Nanos;
+
     /// Host and port.
     fn address(&self) -> &str;
 

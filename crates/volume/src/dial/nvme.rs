@@ -134,6 +134,10 @@ impl Dial for NvmeDial {
         self.0.uri.session.patience()
     }
 
+    fn io_timeout(&self) -> Nanos {
+        self.0.uri.session.io_timeout()
+    }
+
     fn address(&self) -> &str {
         &self.0.uri.address
     }

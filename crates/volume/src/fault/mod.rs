@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use block::{Geometry, Lane};
+use block::{Geometry, Lane, Nanos};
 use os::Core;
 
 use self::lane::FaultLane;
@@ -109,6 +109,10 @@ impl Volume for Faulty {
 
     fn ground(&self) -> Ground {
         self.inner.ground()
+    }
+
+    fn io_timeout(&self) -> Option<Nanos> {
+        self.inner.io_timeout()
     }
 
     fn emulates(&self) -> Option<&str> {

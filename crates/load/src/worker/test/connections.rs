@@ -55,7 +55,8 @@ fn every_interval_has_its_own_losses() {
     assert_eq!(take(2000), (0, 1, 1, 300));
     assert_eq!(take(5000), (1, 0, 0, 0));
     // What comes after the last interval is not lost.
-    let (_, rest) = worker.give_up(Nanos::from_millis(9000));
+    worker.close_window(Nanos::from_millis(5000));
+    let (rest, _) = worker.give_up(Nanos::from_millis(9000));
     let rest = rest.connection;
     assert_eq!((rest.lost, rest.reconnects, rest.disconnected.0 / MS), (0, 1, 500));
 }

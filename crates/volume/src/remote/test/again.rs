@@ -192,6 +192,10 @@ impl Dial for Ends {
     fn patience(&self) -> Option<Nanos> {
         None
     }
+    fn io_timeout(&self) -> Nanos {
+        proto::IO_TIMEOUT
+    }
+
     fn address(&self) -> &str {
         self.0.address()
     }

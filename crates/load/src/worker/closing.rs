@@ -1,0 +1,184 @@
+//! The end of a worker's time: what it had under way, or planned and not begun, is waited for, and
+//! counts with its age where that is in vain.
+
+use block::{Cause, Fault, Nanos};
+use stats::Interval;
+
+use super::planned::{SOON, Upcoming};
+use super::{Worker, sooner};
+use crate::pattern::Pattern;
+
+/// For how long I/Os that were planned in a worker's time are begun after it. A lane that keeps up
+/// with its schedule needs milliseconds; one that does not would need as long as the run.
+const CATCH_UP: Nanos = Nanos::from_secs(1);
+/// So many I/Os that never began are counted one by one; of more, one stands for several.
+const COUNTED: u64 = 1 << 20;
+
+/// So many are looked at one by one each second.
+const LOOKED_AT: u32 = 1024;
+
+impl Worker {
+    /// Hands over the last interval of the window, which ends at `now`. From here on nothing new is
+    /// planned, and what is recorded is [what came late](Worker::give_up).
+    #[cold]
+    pub(crate) fn take_last(&mut self, now: Nanos) -> Box<Interval> {
+        let paced = self.interval.paced.is_some();
+        let empty = Box::new(if paced { Interval::paced() } else { Interval::new() });
+        let last = self.take_interval(now, empty);
+        self.close_window(now);
+        last
+    }
+
+    /// The window ended at `now`, when the last interval was taken.
+    pub(crate) fn close_window(&mut self, now: Nanos) {
+        self.closed = Some(now);
+        // What it does before its turn, or in its own ramp, is in no figure.
+        self.unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
+        self.end_plan(now);
+    }
+
+    /// Nothing is planned from `now` on; asked again, it stays as it is.
+    pub(super) fn end_plan(&mut self, now: Nanos) {
+        if self.plan.until.is_none() {
+            self.plan.until = Some(now);
+            let holds_back = self.control.as_ref().is_some_and(|control| control.holds_back());
+            self.plan.exhausted |= !self.is_paced() || holds_back || self.plan.full;
+        }
+    }
+
+    /// Whether everything has come back that was begun in its time, and all has begun that was
+    /// planned in it. Nothing more begins where the way is lost.
+    pub(crate) fn is_drained(&self) -> bool {
+        let begins = !self.plan.exhausted && self.plan.until.is_some() && self.trouble.is_none();
+        self.is_idle() && !begins
+    }
+
+    /// Begins what was planned in its time and found no place then; returns when to come again.
+    #[cold]
+    pub(super) fn start_backlog(&mut self, now: Nanos) -> Option<Nanos> {
+        let until = self.plan.until.filter(|_| !self.plan.exhausted)?;
+        if now >= until + CATCH_UP {
+            self.count_backlog(now, until);
+            return None;
+        }
+        // An answer after the end asks for nothing more.
+        self.plan.replies.clear();
+        while !self.free.is_empty() {
+            let (next, due) = match self.upcoming(until) {
+                Upcoming::Now(next, due) => (next, due),
+                Upcoming::At(_) | Upcoming::Nothing => {
+                    self.plan.exhausted = true;
+                    return None;
+                }
+            };
+            let Some(next) = self.claim(next) else {
+                self.plan.held = Some((next, due));
+                return Some(now + SOON);
+            };
+            self.launch(next, due, now);
+        }
+        Some(until + CATCH_UP)
+    }
+
+    /// Counts what was planned before `until` and never began, with its age.
+    #[cold]
+    fn count_backlog(&mut self, now: Nanos, until: Nanos) {
+        self.plan.replies.clear();
+        let mean_bytes = self.plan.mean_bytes;
+        let mut each = 1;
+        if let Some(schedule) = &mut self.plan.schedule {
+            each = schedule.ahead(until, mean_bytes).div_ceil(COUNTED).max(1);
+            schedule.thin(each);
+        }
+        while let Upcoming::Now(next, due) = self.upcoming(until) {
+            let age = now.since(due);
+            self.interval.record_waiting(next.op, age, each, false);
+            self.interval.record_outstanding(each, age);
+        }
+        self.plan.exhausted = true;
+    }
+
+    /// When the oldest I/O began that has no answer at `now`, or was to begin.
+    #[cold]
+    pub(super) fn oldest(&self, now: Nanos) -> Option<Nanos> {
+        sooner(self.starts().min(), self.due(now))
+    }
+
+    /// Since when an I/O is due that has not begun, because all that may be outstanding are.
+    fn due(&self, now: Nanos) -> Option<Nanos> {
+        let held = self.plan.held.map(|(_, due)| due);
+        let planned = match (&self.pattern, &self.plan.schedule) {
+            _ if !self.has_backlog() => None,
+            (Pattern::Replay(stream), _) if stream.is_timed() => {
+                stream.upcoming().map(|(_, at)| self.plan.began + at)
+            }
+            (_, schedule) => schedule.as_ref().map(|schedule| schedule.next()),
+        };
+        sooner(held, planned).filter(|due| *due < now)
+    }
+
+    /// Whether what is due may wait for others to come back.
+    fn has_backlog(&self) -> bool {
+        let holds_back = self.control.as_ref().is_some_and(|control| control.holds_back());
+        // With nothing under way it begins at once, unless the way is lost.
+        let waits = self.free.len() < self.slots.len() || self.trouble.is_some();
+        !self.plan.exhausted && !holds_back && waits
+    }
+
+    /// For how long I/Os that are due and have not begun have waited by `now`, all together. Of
+    /// many it is estimated: what is said too much here is said too little of what follows.
+    #[cold]
+    pub(super) fn backlog_ns(&self, now: Nanos) -> u128 {
+        let held = self.plan.held.map_or(0, |(_, due)| u128::from(now.since(due).0));
+        let planned = match (&self.pattern, &self.plan.schedule) {
+            _ if !self.has_backlog() => 0,
+            (Pattern::Replay(stream), _) if stream.is_timed() => {
+                let since = Nanos(now.0.saturating_sub(self.plan.began.0));
+                stream.waited_ns(since, LOOKED_AT)
+            }
+            (_, Some(schedule)) => {
+                // None is planned beyond the end of its time.
+                let until = self.plan.until.unwrap_or(now).min(now);
+                schedule.waited_ns(until, now, self.plan.mean_bytes, LOOKED_AT)
+            }
+            _ => 0,
+        };
+        held + planned
+    }
+
+    /// Since when each I/O under way counts.
+    fn starts(&self) -> impl Iterator<Item = Nanos> {
+        let mut under_way = vec![true; self.slots.len()];
+        self.free.iter().for_each(|index| under_way[*index as usize] = false);
+        let slots = self.slots.iter().zip(under_way);
+        slots.filter(|(_, under_way)| *under_way).map(|(slot, _)| slot.start)
+    }
+
+    /// Gives up at `now` what has no answer: nobody waits for it any more. Returns what was recorded
+    /// since the window ended, and by itself what failed by that.
+    #[cold]
+    pub(crate) fn give_up(&mut self, now: Nanos) -> (Box<Interval>, Interval) {
+        self.count_outstanding(now);
+        if let Some(until) = self.plan.until.filter(|_| !self.plan.exhausted) {
+            self.count_backlog(now, until);
+        }
+        let (mut late, mut failed) = (std::mem::take(&mut self.interval), Interval::new());
+        let mut under_way = vec![true; self.slots.len()];
+        self.free.iter().for_each(|index| under_way[*index as usize] = false);
+        for (slot, _) in self.slots.iter().zip(&under_way).filter(|(_, under_way)| **under_way) {
+            late.record_waiting(slot.op, now.since(slot.start), 1, true);
+            if let Some(paced) = &mut late.paced {
+                paced.service.record_waiting(now.since(slot.issued).0, 1);
+            }
+            let unanswered = slot.failed(Fault::Unanswered, Cause::NONE, now);
+            failed.record_failure(unanswered, Nanos(0), || None);
+        }
+        self.interval = Box::new(Interval::new());
+        late.connection += self.lane.connection(now) - self.connection;
+        late.end = now;
+        if self.unmeasured || self.closed.is_none() {
+            (*late, failed) = (Interval::new(), Interval::new());
+        }
+        (late, failed)
+    }
+}

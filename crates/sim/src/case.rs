@@ -1,0 +1,102 @@
+//! What a seed decides: something that runs by itself and then holds, or fails with a reason.
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+use block::Plant;
+
+use crate::rig::{self, Situation, Told};
+use crate::{Plan, Report};
+
+/// A world or a situation: drawn from a seed, printed as one line, and read from it again.
+pub trait Case: Clone + PartialEq + Display + FromStr<Err = String> + Send {
+    /// What came of one that holds.
+    type Held: Debug;
+
+    /// What it is called, in the plural.
+    const WORD: &'static str;
+    /// What stands before its line in the command that repeats it.
+    const FLAG: &'static str;
+    /// Mistakes that it is to find.
+    const PLANTS: &'static [Plant];
+    /// It finds each in so many seeds.
+    const PLANT_SEEDS: u64;
+
+    /// Draws one.
+    fn of_seed(seed: u64) -> Self;
+
+    /// Its seed.
+    fn seed(&self) -> u64;
+
+    /// Those that are a little smaller, the boldest first.
+    fn smaller(&self) -> Vec<Self>;
+
+    /// Runs it with a mistake planted, or none; `say` gets what is logged.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong in it.
+    fn run(&self, plant: Option<Plant>, say: fn(&str)) -> Result<Self::Held, String>;
+
+    /// I/Os that were measured in one that holds.
+    fn ios(held: &Self::Held) -> u64;
+}
+
+impl Case for Plan {
+    type Held = Report;
+    const WORD: &'static str = "worlds";
+    const FLAG: &'static str = "";
+    const PLANTS: &'static [Plant] = &Plant::SERVED;
+    const PLANT_SEEDS: u64 = 1000;
+
+    fn of_seed(seed: u64) -> Plan {
+        Plan::of_seed(seed)
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn smaller(&self) -> Vec<Plan> {
+        crate::shrink::smaller(self)
+    }
+
+    fn run(&self, plant: Option<Plant>, say: fn(&str)) -> Result<Report, String> {
+        crate::run(self, plant, say)
+    }
+
+    fn ios(held: &Report) -> u64 {
+        held.ios
+    }
+}
+
+impl Case for Situation {
+    type Held = Told;
+    const WORD: &'static str = "situations";
+    const FLAG: &'static str = "--rig ";
+    const PLANTS: &'static [Plant] = &Plant::MEASURED;
+    const PLANT_SEEDS: u64 = 100;
+
+    fn of_seed(seed: u64) -> Situation {
+        Situation::of_seed(seed)
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn smaller(&self) -> Vec<Situation> {
+        Situation::smaller(self)
+    }
+
+    fn run(&self, plant: Option<Plant>, _: fn(&str)) -> Result<Told, String> {
+        block::plant(plant);
+        let result = rig::run(self);
+        block::plant(None);
+        result
+    }
+
+    fn ios(held: &Told) -> u64 {
+        held.ios
+    }
+}

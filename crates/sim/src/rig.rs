@@ -1,0 +1,68 @@
+//! Runs whose truth is known: the real workers, pacing, collector and judge in virtual time, on
+//! volumes that stall, starve, fail, drift and reconnect by a seeded script.
+//!
+//! The volumes write down when each I/O came and was answered. From that, and by nothing but
+//! sorting and adding, follows what a result must say; whatever it says otherwise is a failure.
+//! [`Situation::of_seed`] draws one, [`Situation::run`](crate::Case::run) runs it.
+
+mod compare;
+mod medium;
+mod script;
+mod situation;
+mod spec;
+mod truth;
+mod verdicts;
+
+use block::Lane;
+use load::Simulation;
+use stats::live::{About, Action, Live, Snapshot};
+
+use self::compare::Differences;
+use self::medium::{Medium, RigLane, Volumes};
+use self::script::Script;
+pub use self::situation::{Mishap, Situation};
+use self::truth::Truth;
+
+/// What came of a situation in which the result is true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// I/Os that were done in the window.
+    pub ios: u64,
+    /// Those that were not done.
+    pub errors: u64,
+}
+
+/// Nobody looks; interrupts the run after so many seconds, never with 0.
+struct Interrupts(u64);
+
+impl Live for Interrupts {
+    fn start(&mut self, _: &About) {}
+
+    fn update(&mut self, _: &Snapshot) -> Action {
+        self.0 = self.0.wrapping_sub(1);
+        if self.0 == 0 { Action::Stop } else { Action::Continue }
+    }
+
+    fn end(&mut self) {}
+}
+
+/// Runs a situation; what its result says wrong, if anything.
+pub fn run(situation: &Situation) -> Result<Told, String> {
+    let script = Script::new(situation);
+    let spec = spec::of(situation, &script)?;
+    let medium = Medium::new(situation, script);
+    let lane = |worker| -> Box<dyn Lane> { Box::new(RigLane { worker, medium: medium.clone() }) };
+    let lanes = (0..spec.workers.len()).map(lane).collect();
+    let (mut storage, mut live) = (Volumes(medium.clone()), Interrupts(situation.stop));
+    let told = Simulation::default().run(&spec, lanes, &mut storage, &mut live);
+    let told = told.map_err(|error| format!("the run was refused: {error}"))?;
+    let medium = medium.borrow();
+    let truth = Truth::of(situation, &medium);
+    let mut found = Differences::default();
+    if !truth.unsure {
+        compare::compare(&truth, &told, &mut found);
+    }
+    verdicts::judge(situation, medium.script(), &truth, &told, &mut found);
+    found.into_result()?;
+    Ok(Told { ios: told.totals.ios, errors: told.totals.errors })
+}

@@ -1,0 +1,201 @@
+//! A result beside the truth: every figure, exactly or within the error of a histogram.
+
+use block::{Nanos, Op};
+use stats::{Buckets, Direction, Latency, RunResult, Second, Totals, WorkerResult};
+
+use super::truth::{Fact, Figures, Truth};
+
+/// What differs, in words; a few are enough.
+#[derive(Default)]
+pub(super) struct Differences(Vec<String>);
+
+impl Differences {
+    pub(super) fn say(&mut self, what: String) {
+        if self.0.len() < 4 {
+            self.0.push(what);
+        }
+    }
+
+    pub(super) fn equal<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, told: T, truth: T) {
+        if told != truth {
+            self.say(format!("{what} is told as {told:?}, and is {truth:?}"));
+        }
+    }
+
+    /// The same of what is added up or divided in another order.
+    fn near(&mut self, what: &str, told: f64, truth: f64) {
+        if !((told - truth).abs() <= 1e-9 * truth.abs().max(1e-3)) {
+            self.say(format!("{what} is told as {told}, and is {truth}"));
+        }
+    }
+
+    /// A percentile: never too low, and too high by what a bucket is wide.
+    fn percentile(&mut self, what: &str, told: Option<u64>, truth: Option<u64>) {
+        let fits = match (told, truth) {
+            (Some(told), Some(truth)) => told >= truth && told - truth <= truth / 128 + 1,
+            (told, truth) => told == truth,
+        };
+        if !fits {
+            self.say(format!("{what} is told as {told:?}, and is {truth:?}"));
+        }
+    }
+
+    pub(super) fn into_result(self) -> Result<(), String> {
+        if self.0.is_empty() { Ok(()) } else { Err(self.0.join("; ")) }
+    }
+}
+
+/// Which I/Os belong to a direction of a result.
+const DIRECTIONS: [(&str, fn(&Fact) -> bool); 3] = [
+    ("reads", |fact| fact.op == Op::Read),
+    ("writes", |fact| matches!(fact.op, Op::Write | Op::WriteZeroes)),
+    ("others", |fact| matches!(fact.op, Op::Flush | Op::Trim)),
+];
+
+/// Compares every figure of a result with the truth.
+pub(super) fn compare(truth: &Truth, told: &RunResult, found: &mut Differences) {
+    let (workers, window) = (0..truth.facts.len(), (truth.begin, truth.end));
+    let (figures, long) = truth.figures(workers.clone(), window, |_| true);
+    totals(found, &told.totals, &figures, long);
+    let parts = [&told.totals.read, &told.totals.write, &told.totals.other];
+    let kept = [&told.histograms.read, &told.histograms.write, &told.histograms.other];
+    for (((name, belongs), part), kept) in DIRECTIONS.into_iter().zip(parts).zip(kept) {
+        let (figures, _) = truth.figures(workers.clone(), window, belongs);
+        direction(found, name, part, &figures, long);
+        buckets(found, name, kept, &figures);
+    }
+    found.equal("number of workers", told.workers.len(), truth.facts.len());
+    for (number, told) in told.workers.iter().enumerate() {
+        worker(found, truth, number, told);
+    }
+    found.equal("number of seconds", told.intervals.len(), truth.seconds.len());
+    for (told, stretch) in told.intervals.iter().zip(&truth.seconds) {
+        second(found, truth, told, *stretch);
+    }
+    let failed: u64 = told.failures.iter().map(|failure| failure.count).sum();
+    found.equal("failures that are listed", failed + told.failures_unlisted, figures.errors);
+    let spans: u64 = told.spans.iter().map(|span| count(&span.buckets)).sum();
+    found.equal("latencies in all spans", spans, figures.latencies.len() as u64);
+}
+
+fn count(buckets: &Buckets) -> u64 {
+    buckets.count.iter().sum()
+}
+
+fn totals(found: &mut Differences, told: &Totals, truth: &Figures, long: f64) {
+    found.near("length of the window", told.seconds, long);
+    found.equal("I/Os without an answer", told.waiting.ios, truth.waiting.0);
+    found.equal("age of the oldest", told.waiting.oldest_ns, truth.waiting.1);
+    let backlog = told.paced.map_or((0, 0), |paced| (paced.backlog.ios, paced.backlog.oldest_ns));
+    found.equal("I/Os that never began, and the age of the oldest", backlog, truth.backlog);
+    found.equal("I/Os", told.ios, truth.ios);
+    found.equal("errors", told.errors, truth.errors);
+    found.near("IOPS", told.iops, per(truth.ios as f64, long));
+    found.near("bytes per second", told.bytes_per_second, per(truth.bytes as f64, long));
+    if truth.exact {
+        let under_way = per(truth.under_way as f64 / 1e9, long);
+        found.near("mean outstanding", told.mean_outstanding, under_way);
+    }
+    latency(found, "all", &told.latency_ns, truth);
+}
+
+fn direction(found: &mut Differences, name: &str, told: &Direction, truth: &Figures, long: f64) {
+    found.equal(name, told.ios, truth.ios);
+    found.equal(&format!("errors of {name}"), told.errors, truth.errors);
+    found.equal(&format!("bytes of {name}"), told.bytes, truth.bytes);
+    found.near(&format!("IOPS of {name}"), told.iops, per(truth.ios as f64, long));
+    let bytes = per(truth.bytes as f64, long);
+    found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
+    latency(found, name, &told.latency_ns, truth);
+}
+
+fn latency(found: &mut Differences, name: &str, told: &Latency, truth: &Figures) {
+    let sorted = &truth.latencies;
+    found.equal(&format!("samples of {name}"), told.samples, sorted.len() as u64);
+    found.equal(&format!("lower bounds of {name}"), told.waiting_from, truth.bounded);
+    found.equal(&format!("shortest of {name}"), told.min, sorted.first().copied());
+    found.equal(&format!("longest of {name}"), told.max, sorted.last().copied());
+    match (told.mean, truth.mean()) {
+        (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),
+        (told, truth) => found.equal(&format!("mean of {name}"), told, truth),
+    }
+    let told = [told.p50, told.p90, told.p99, told.p99_9, told.p99_99];
+    for (told, share) in told.into_iter().zip([5000, 9000, 9900, 9990, 9999]) {
+        let what = format!("percentile {} of {name}", share as f64 / 100.0);
+        found.percentile(&what, told, truth.percentile(share));
+    }
+}
+
+/// Each bucket counts as many latencies as lie in it.
+fn buckets(found: &mut Differences, name: &str, told: &Buckets, truth: &Figures) {
+    let sorted = &truth.latencies;
+    let below = |ns: u64| sorted.partition_point(|latency| *latency < ns) as u64;
+    for (from, count) in told.from_ns.iter().zip(&told.count) {
+        // A power of two has 128 buckets.
+        let wide = 1 << (63 - (from | 1).leading_zeros()).saturating_sub(7);
+        let inside = below(from + wide) - below(*from);
+        found.equal(&format!("the bucket from {from} ns of {name}"), *count, inside);
+    }
+    found.equal(&format!("all buckets of {name}"), count(told), sorted.len() as u64);
+}
+
+fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerResult) {
+    let name = format!("worker {number}");
+    let (this, window) = (number..number + 1, (truth.begin, truth.end));
+    let (figures, long) = truth.figures(this.clone(), window, |_| true);
+    found.near(&format!("time of {name}"), told.seconds, long);
+    let waiting = (told.waiting.ios, told.waiting.oldest_ns);
+    found.equal(&format!("I/Os without an answer of {name}"), waiting, figures.waiting);
+    found.equal(&format!("I/Os of {name}"), told.ios, figures.ios);
+    found.equal(&format!("errors of {name}"), told.errors, figures.errors);
+    found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
+    let bytes = per(figures.bytes as f64, long);
+    found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
+    let under_way = per(figures.under_way as f64 / 1e9, long);
+    if figures.exact {
+        found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);
+    }
+    latency(found, &name, &told.latency_ns, &figures);
+    let parts = [&told.read, &told.write, &told.other];
+    for ((which, belongs), part) in DIRECTIONS.into_iter().zip(parts) {
+        let (figures, _) = truth.figures(this.clone(), window, belongs);
+        direction(found, &format!("{which} of {name}"), part, &figures, long);
+    }
+}
+
+fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u64, u64)) {
+    let end = Nanos(to - truth.begin).as_secs_f64();
+    let name = format!("the second up to {end}");
+    let workers = 0..truth.facts.len();
+    let (figures, long) = truth.figures(workers.clone(), (from, to), |_| true);
+    found.near("end of a second", told.t, end);
+    found.near(&format!("IOPS of {name}"), told.iops, per(figures.ios as f64, long));
+    let bytes = per(figures.bytes as f64, long);
+    found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
+    let errors = figures.errors - figures.late_errors;
+    found.equal(&format!("errors of {name}"), told.errors, errors);
+    let oldest = (told.oldest_ns, told.waiting_from_ns);
+    let truly = (figures.oldest, figures.bounded);
+    found.equal(&format!("what waits after {name}"), oldest, truly);
+    let under_way = per(figures.under_way as f64 / 1e9, long);
+    if figures.exact {
+        found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);
+    }
+    match (told.mean_ns, figures.mean()) {
+        (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),
+        (told, truth) => found.equal(&format!("mean of {name}"), told, truth),
+    }
+    let longest = figures.latencies.last().copied().max(figures.oldest);
+    found.equal(&format!("longest of {name}"), told.max_ns, longest);
+    for (told, share) in
+        [told.p50_ns, told.p99_ns, told.p99_9_ns].into_iter().zip([5000, 9900, 9990])
+    {
+        found.percentile(&format!("a percentile of {name}"), told, figures.percentile(share));
+    }
+    let (reads, _) = truth.figures(workers, (from, to), DIRECTIONS[0].1);
+    found.near(&format!("reads of {name}"), told.read_iops, per(reads.ios as f64, long));
+}
+
+fn per(amount: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { amount / seconds } else { 0.0 }
+}

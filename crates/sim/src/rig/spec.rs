@@ -1,0 +1,91 @@
+//! The job of a situation, in the words of `load`.
+
+use std::sync::Arc;
+
+use load::spec::{Access, Arrivals, Line, Pacing, Part, Shift, When, Workload};
+use load::{RunSpec, WorkerSpec};
+use volume::{Purpose, Uri};
+
+use super::script::Script;
+use super::situation::{PACES, Situation};
+
+/// Sizes that are mixed, in bytes, and how often each is drawn.
+const SIZES: [&[(u32, f64)]; 3] =
+    [&[(4096, 100.0)], &[(512, 75.0), (16_384, 25.0)], &[(4096, 50.0), (8192, 30.0), (512, 20.0)]];
+
+/// I/Os per second that are planned for each worker of an open loop.
+pub(super) fn rate(situation: &Situation, capacity: f64) -> f64 {
+    (capacity * situation.load as f64 / 100.0).max(0.1)
+}
+
+/// Mean length of the I/Os, in bytes.
+pub(super) fn mean_bytes(situation: &Situation) -> f64 {
+    let sizes = SIZES[situation.sizes as usize - 1];
+    sizes.iter().map(|(bytes, share)| f64::from(*bytes) * share / 100.0).sum()
+}
+
+/// The job.
+pub(super) fn of(situation: &Situation, script: &Script) -> Result<RunSpec, String> {
+    let uri: Uri = "null:64m".parse().map_err(|error| format!("{error}"))?;
+    let volume = volume::open(&uri, Purpose::Write).map_err(|error| format!("{error}"))?;
+    let line = |(bytes, share): &(u32, f64)| Line {
+        share_percent: *share,
+        delay_us: situation.pause,
+        burst: if situation.pause > 0 { 3 } else { 1 },
+        ..Line::new(*bytes, situation.reads as f64, 100.0)
+    };
+    let lines = SIZES[situation.sizes as usize - 1].iter().map(line);
+    let access = Access { flush_every: situation.flush as u32, ..Access::of(lines.collect()) };
+    let workload = |number| Workload {
+        pacing: pacing(situation, script.capacity()),
+        limit_ios: situation.limit_of(number),
+        refill_at: Some(situation.refill.min(situation.depth_of(number) - 1) as u32)
+            .filter(|_| situation.refill > 0),
+        ..Workload::new(access.clone(), situation.depth_of(number) as u32)
+    };
+    let ms = |ms: u64| ms as f64 / 1e3;
+    let shift = |number| {
+        let (delay, warm, length) = situation.times_of(number);
+        let when = When {
+            after: String::new(),
+            delay_seconds: ms(delay),
+            seconds: length.map(ms),
+            ramp_seconds: ms(warm),
+        };
+        Shift { when, ..Shift::default() }
+    };
+    let worker = |number: usize| WorkerSpec {
+        name: format!("worker {number}"),
+        volume: volume.clone(),
+        uri: format!("null:64m of volume {}", situation.volume_of(number)),
+        target: String::new(),
+        workload: Arc::new(workload(number)),
+        number: number as u64,
+        part: Part::WHOLE,
+        shift: shift(number),
+    };
+    Ok(RunSpec {
+        job: Default::default(),
+        document: Default::default(),
+        workers: (0..situation.workers as usize).map(worker).collect(),
+        seconds: ms(situation.window),
+        ramp_seconds: ms(situation.ramp),
+        ends_with_first: false,
+        steady: None,
+        seed: situation.seed,
+        cores: vec![0],
+        ledgers: None,
+        targets: None,
+    })
+}
+
+fn pacing(situation: &Situation, capacity: f64) -> Pacing {
+    let per_second = rate(situation, capacity);
+    let arrivals = Arrivals::Constant;
+    match PACES[situation.pace as usize] {
+        "rate" => Pacing::Ios { per_second, arrivals },
+        "poisson" => Pacing::Ios { per_second, arrivals: Arrivals::Poisson },
+        "bytes" => Pacing::Bytes { per_second: per_second * mean_bytes(situation), arrivals },
+        _ => Pacing::Closed,
+    }
+}

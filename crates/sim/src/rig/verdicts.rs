@@ -1,0 +1,137 @@
+//! What the checks of a result must say, where the truth leaves no doubt.
+
+use stats::{Class, RunResult, Verdict};
+
+use super::compare::Differences;
+use super::script::Script;
+use super::situation::{PACES, SERVICES, Situation};
+use super::truth::{Fact, Fate, Truth};
+
+/// So many samples are enough to show p99.
+const SAMPLES: u64 = 10_000;
+/// A run as long as this, in nanoseconds, has what the check of a steady state needs.
+const STEADY_NS: u64 = 5_000_000_000;
+
+/// Of I/Os that are no longer than this many nanoseconds, many end in each second.
+const SHORT: f64 = 20e6;
+
+/// Holds the verdicts and the class of a result against the truth.
+pub(super) fn judge(
+    situation: &Situation,
+    script: &Script,
+    truth: &Truth,
+    told: &RunResult,
+    found: &mut Differences,
+) {
+    let verdict = |code: &str| told.checks.iter().find(|c| c.code == code).map(|c| c.verdict);
+    let mut never = |code: &str, wrong: Verdict, why: &str| {
+        if verdict(code) == Some(wrong) {
+            found.say(format!("{code} says {}, and {why}", wrong.word()));
+        }
+    };
+    let all = 0..truth.facts.len();
+    let (figures, _) = truth.figures(all, (truth.begin, truth.end), |_| true);
+    let ended = figures.ios + figures.errors;
+    never("H11", Verdict::Fail, "I/Os are counted for as long as they are under way");
+    if figures.ios < SAMPLES {
+        never("H12", Verdict::Pass, "there are too few samples for p99");
+    }
+    if figures.errors > 0 {
+        never("H21", Verdict::Pass, "I/Os failed");
+        never("H21", Verdict::Unknown, "I/Os failed");
+    } else {
+        never("H21", Verdict::Fail, "none failed");
+    }
+    if ended > 0 && figures.errors * 100 > ended {
+        never("H21", Verdict::Warn, "more than one of a hundred failed");
+    }
+    if ended == 0 {
+        never("H21", Verdict::Pass, "none ended");
+    }
+    if truth.end - truth.begin >= STEADY_NS && silent_for_a_third(truth) {
+        never("H06", Verdict::Pass, "nothing was done for a third of the window");
+    }
+    if PACES[situation.pace as usize] != "closed" && overloaded(truth) {
+        never("H09", Verdict::Pass, "most I/Os began after half of them should have been done");
+    }
+    class(truth, told, found);
+    dead_lanes(situation, script, truth, told, found);
+    if is_plain(situation) && script.service < SHORT && figures.ios > 0 {
+        no_alarm(told, found);
+    }
+}
+
+/// The class follows from the verdicts. Virtual time has no host and no ceiling to be checked, so
+/// nothing of it can be published.
+fn class(truth: &Truth, told: &RunResult, found: &mut Differences) {
+    let failed = told.checks.iter().any(|check| check.verdict == Verdict::Fail);
+    let class = if failed { Class::Invalid } else { Class::Indicative };
+    found.equal("the class", told.class, class);
+    let silent = truth.figures(0..truth.facts.len(), (truth.begin, truth.end), |_| true);
+    let partial = truth.lost.is_some() || truth.stopped || silent.0.waiting.0 > 0;
+    found.equal("that it is not the whole run", told.partial.is_some(), partial);
+}
+
+/// No result in which a volume was dead for a third of the time passes every check.
+fn dead_lanes(
+    situation: &Situation,
+    script: &Script,
+    truth: &Truth,
+    told: &RunResult,
+    found: &mut Differences,
+) {
+    let driven = (situation.volumes.min(situation.workers)) as usize;
+    let (begin, end) = (truth.begin, truth.end);
+    let dead = (0..driven).find(|volume| script.was_dead_for_a_third(*volume, begin, end));
+    let all_pass = told.checks.iter().all(|check| check.verdict == Verdict::Pass);
+    if let (Some(volume), true) = (dead, all_pass) {
+        found.say(format!("all checks pass, and volume {volume} was dead for a third of the time"));
+    }
+}
+
+/// Whether no I/O of anybody ended in a third of the window, in one piece.
+fn silent_for_a_third(truth: &Truth) -> bool {
+    let (begin, end) = (truth.begin, truth.end);
+    let ends = truth.facts.iter().flatten().map(|fact| fact.end);
+    let mut ends: Vec<u64> = ends.filter(|at| (begin..end).contains(at)).collect();
+    ends.extend([begin, end]);
+    ends.sort_unstable();
+    ends.windows(2).any(|pair| pair[1] - pair[0] > (end - begin) / 3)
+}
+
+/// Whether half of the I/Os that were done had waited for as long as they took, before they began.
+fn overloaded(truth: &Truth) -> bool {
+    let (begin, end) = (truth.begin, truth.end);
+    let done = truth
+        .facts
+        .iter()
+        .flatten()
+        .filter(|fact| fact.fate == Fate::Done && (begin..end).contains(&fact.end));
+    let late = |fact: &&Fact| {
+        fact.given.is_some_and(|given| given - fact.start > (fact.end - fact.start) / 2)
+    };
+    done.clone().filter(late).count() * 2 > done.count()
+}
+
+/// Nothing happens, and every I/O takes as long as every other.
+fn is_plain(situation: &Situation) -> bool {
+    situation.mishaps.is_empty()
+        && SERVICES[situation.service as usize] == "fixed"
+        && PACES[situation.pace as usize] == "closed"
+        && (situation.limit, situation.stop, situation.delay, situation.length) == (0, 0, 0, 0)
+        && (situation.warm, situation.refill, situation.pause, situation.skew) == (0, 0, 0, 1)
+        // A worker of a busy volume may have fewer turns than another, but not a tenth fewer.
+        && situation.ios >= 1500
+}
+
+/// An honest result raises no alarm beside that there are few samples.
+fn no_alarm(told: &RunResult, found: &mut Differences) {
+    let alarms = told.checks.iter().filter(|check| {
+        let few = check.code == "H12" && told.totals.ios < SAMPLES;
+        !few && matches!(check.verdict, Verdict::Warn | Verdict::Fail)
+    });
+    for alarm in alarms {
+        found
+            .say(format!("{} raises an alarm where there is none: {}", alarm.code, alarm.evidence));
+    }
+}

@@ -1,0 +1,53 @@
+//! Situations in which a result was once wrong, and a few of all. Many more run by
+//! `cargo xtask sim --rig`.
+#![forbid(unsafe_code)]
+
+use block::Plant;
+use sim::{Case, Situation, shrink};
+
+fn holds(situation: &str) {
+    let situation: Situation = situation.parse().unwrap();
+    if let Err(why) = situation.run(None, |_| {}) {
+        panic!("{why}\n  cargo xtask sim --rig '{situation}'");
+    }
+}
+
+#[test]
+fn the_first_situations_hold() {
+    (0..25).for_each(|seed| holds(&Situation::of_seed(seed).to_string()));
+}
+
+#[test]
+fn the_same_seed_is_the_same_result() {
+    let [first, second] = [(); 2].map(|()| Situation::of_seed(3).run(None, |_| {}).unwrap());
+    assert_eq!(first, second);
+}
+
+#[test]
+fn every_planted_mistake_is_found() {
+    for plant in Situation::PLANTS {
+        let fails = |seed| Situation::of_seed(seed).run(Some(*plant), |_| {}).is_err();
+        assert!((0..Situation::PLANT_SEEDS).any(fails), "{plant:?} is not found");
+    }
+}
+
+#[test]
+fn a_failing_situation_is_made_smaller() {
+    let situation: Situation = "seed=3 volumes=2 workers=3 depth=8 ios=1500 window=4500 ramp=35 \
+         units=2 service=two-peaks pace=rate load=90 reads=0 sizes=3 limit=0 stop=0 mishaps=swap"
+        .parse()
+        .unwrap();
+    let plant = Some(Plant::WrongStart);
+    let small = shrink(&situation, |situation| situation.run(plant, |_| {}));
+    assert!(small.mishaps.is_empty() && small.workers == 1 && small.sizes == 1, "{small}");
+    assert!(small.run(plant, |_| {}).is_err() && small.run(None, |_| {}).is_ok());
+}
+
+#[test]
+fn who_has_begun_all_its_ios_ends_with_the_last() {
+    holds(
+        "seed=720 volumes=1 workers=5 depth=2 ios=1500 window=930 ramp=0 units=2 \
+         service=exponential pace=rate load=90 reads=100 sizes=3 limit=63 stop=0 \
+         mishaps=dead-end,silent",
+    );
+}

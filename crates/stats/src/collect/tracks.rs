@@ -1,0 +1,184 @@
+//! What each worker did over time, in bounded memory however long the run and however many they
+//! are: enough to see one that stood still while others worked, or two that took turns.
+
+use crate::interval::{Interval, per};
+use crate::verdict::Course;
+
+/// Stretches that are kept at most. So many become half as many of twice the length.
+const STRETCHES: usize = 128;
+/// A worker that was there for less than this share of a second had no chance to be idle in it.
+const THERE: f64 = 0.5;
+/// A shorter second is the rest of a window, not a second.
+const WHOLE_S: f64 = 0.9;
+
+/// I/Os of each worker in stretches of equal length.
+#[derive(Debug)]
+pub(super) struct Tracks {
+    /// Seconds that make a stretch by now, and those in the last one.
+    width: usize,
+    filled: usize,
+    ended_s: f64,
+    stretches: Vec<Stretch>,
+    /// The open second of each worker.
+    open: Vec<Open>,
+    /// Whole seconds in which a worker finished nothing while another one did.
+    idle: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Stretch {
+    to_s: f64,
+    ios: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    ios: u64,
+    seconds: f64,
+}
+
+impl Tracks {
+    /// For so many workers.
+    pub fn new(workers: usize) -> Tracks {
+        Tracks {
+            width: 1,
+            filled: 0,
+            ended_s: 0.0,
+            stretches: Vec::new(),
+            open: vec![Open::default(); workers],
+            idle: vec![0; workers],
+        }
+    }
+
+    /// Adds what a worker did in the open second.
+    pub fn add(&mut self, worker: usize, interval: &Interval) {
+        let open = &mut self.open[worker];
+        open.ios += interval.ios();
+        open.seconds += interval.seconds();
+    }
+
+    /// Closes the second that ends at `to_s`.
+    pub fn end_second(&mut self, to_s: f64) {
+        let length_s = to_s - std::mem::replace(&mut self.ended_s, to_s);
+        let worked = self.open.iter().any(|open| open.ios > 0);
+        for (open, idle) in self.open.iter().zip(&mut self.idle) {
+            let there = open.seconds >= THERE * length_s;
+            *idle += u32::from(worked && there && open.ios == 0 && length_s >= WHOLE_S);
+        }
+        let begins = self.filled == self.width || self.stretches.is_empty();
+        if begins && self.stretches.len() == STRETCHES {
+            self.halve();
+        }
+        // Halved, the last stretch may have room again.
+        if self.filled == self.width || self.stretches.is_empty() {
+            self.stretches.push(Stretch { to_s, ios: vec![0; self.open.len()] });
+            self.filled = 0;
+        }
+        self.filled += 1;
+        self.extend_second(to_s);
+    }
+
+    /// The last second ends at `to_s` in truth, and holds what is open.
+    pub fn extend_second(&mut self, to_s: f64) {
+        self.ended_s = to_s;
+        let Some(last) = self.stretches.last_mut() else { return };
+        last.to_s = to_s;
+        for (sum, open) in last.ios.iter_mut().zip(&mut self.open) {
+            *sum += std::mem::take(open).ios;
+        }
+    }
+
+    /// What each worker finished in the closed seconds.
+    pub fn ios(&self, worker: usize) -> u64 {
+        self.stretches.iter().map(|stretch| stretch.ios[worker]).sum()
+    }
+
+    /// Whole seconds in which each worker finished nothing while another one did.
+    pub fn idle_seconds(&self) -> &[u32] {
+        &self.idle
+    }
+
+    /// The rates of these workers together.
+    pub fn course(&self, name: &str, workers: &[usize]) -> Course {
+        let mut from_s = 0.0;
+        let rates = self.stretches.iter().map(|stretch| {
+            let ios: u64 = workers.iter().map(|worker| stretch.ios[*worker]).sum();
+            let length_s = stretch.to_s - std::mem::replace(&mut from_s, stretch.to_s);
+            (stretch.to_s, per(ios as f64, length_s))
+        });
+        Course { name: name.to_owned(), rates: rates.collect() }
+    }
+
+    fn halve(&mut self) {
+        let mut all = std::mem::take(&mut self.stretches).into_iter();
+        while let Some(mut one) = all.next() {
+            if let Some(next) = all.next() {
+                one.to_s = next.to_s;
+                one.ios.iter_mut().zip(next.ios).for_each(|(sum, more)| *sum += more);
+            }
+            self.stretches.push(one);
+        }
+        self.width *= 2;
+        self.filled = self.width;
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use block::Nanos;
+
+    use super::*;
+
+    fn second(ios: u64, seconds: f64) -> Interval {
+        let mut interval = Interval::new();
+        (interval.start, interval.end) = (Nanos(0), Nanos((seconds * 1e9) as u64));
+        interval.read.ios = ios;
+        interval
+    }
+
+    #[test]
+    fn who_stands_still_beside_others_is_counted() {
+        let mut tracks = Tracks::new(3);
+        // The third begins late, and ends with the fourth second.
+        let done = [[5, 5, 0], [5, 0, 0], [0, 0, 7], [5, 0, 0], [5, 5, 0]];
+        let there = [0.0, 0.2, 1.0, 1.0, 0.0];
+        for (number, (ios, third)) in done.iter().zip(there).enumerate() {
+            for (worker, ios) in ios.iter().enumerate() {
+                tracks.add(worker, &second(*ios, if worker == 2 { third } else { 1.0 }));
+            }
+            tracks.end_second(number as f64 + 1.0);
+        }
+        assert_eq!(tracks.idle_seconds(), [1, 3, 1]);
+        // Nobody did anything: that is not one worker's trouble. Nor is a rest of a second.
+        (0..3).for_each(|worker| tracks.add(worker, &second(0, 1.0)));
+        tracks.end_second(6.0);
+        tracks.add(0, &second(5, 0.5));
+        tracks.add(1, &second(0, 0.5));
+        tracks.end_second(6.5);
+        assert_eq!(tracks.idle_seconds(), [1, 3, 1]);
+    }
+
+    #[test]
+    fn many_seconds_become_few_stretches() {
+        let mut tracks = Tracks::new(2);
+        for number in 0..3 * STRETCHES as u64 + 5 {
+            tracks.add(0, &second(number, 1.0));
+            tracks.add(1, &second(10, 1.0));
+            tracks.end_second(number as f64 + 1.0);
+        }
+        let course = tracks.course("both", &[0, 1]);
+        assert!(course.rates.len() <= STRETCHES, "{}", course.rates.len());
+        assert!(course.rates.len() > STRETCHES / 2, "{}", course.rates.len());
+        let (mut from_s, mut all) = (0.0, 0.0);
+        for (number, (to_s, iops)) in course.rates.iter().enumerate() {
+            if number + 1 < course.rates.len() {
+                assert_eq!(to_s - from_s, 4.0);
+            }
+            all += iops * (to_s - from_s);
+            from_s = *to_s;
+        }
+        let seconds = 3 * STRETCHES as u64 + 5;
+        assert_eq!(from_s, seconds as f64);
+        assert!((all - (seconds * (seconds - 1) / 2 + 10 * seconds) as f64).abs() < 1e-6, "{all}");
+    }
+}

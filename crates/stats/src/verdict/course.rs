@@ -1,0 +1,52 @@
+//! A rate over time, and the arithmetic of it.
+
+use crate::interval::per;
+
+/// The rate of a worker or a volume over time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Course {
+    /// Whose.
+    pub name: String,
+    /// Stretches of time: the end of each in seconds since the window began, and I/Os per second.
+    pub rates: Vec<(f64, f64)>,
+}
+
+/// The rate of each of so many windows up to the end, and its length in seconds. When they do not
+/// divide the stretches, the first ones are left out.
+pub(super) fn windows<const N: usize>(rates: &[(f64, f64)]) -> Option<[(f64, f64); N]> {
+    let width = rates.len() / N;
+    let from = rates.len().checked_sub(width * N).filter(|_| width > 0)?;
+    let mut begin = from.checked_sub(1).map_or(0.0, |before| rates[before].0);
+    let mut chunks = rates[from..].chunks_exact(width);
+    Some(std::array::from_fn(|_| {
+        let (first, mut amount) = (begin, 0.0);
+        for (t, rate) in chunks.next().unwrap_or_default() {
+            amount += rate * (t - begin);
+            begin = *t;
+        }
+        (per(amount, begin - first), begin - first)
+    }))
+}
+
+/// The mean of all stretches by their length, and their standard deviation as a share of it; zero
+/// without a mean.
+pub(super) fn deviation(rates: &[(f64, f64)]) -> (f64, f64) {
+    let all_s = rates.last().map_or(0.0, |(t, _)| *t);
+    let sum = |of: &dyn Fn(f64) -> f64| {
+        let mut from_s = 0.0;
+        let each = rates.iter().map(|(t, rate)| {
+            let length_s = t - std::mem::replace(&mut from_s, *t);
+            of(*rate) * length_s
+        });
+        per(each.sum::<f64>(), all_s)
+    };
+    let mean = sum(&|rate| rate);
+    let square = sum(&|rate| (rate - mean).powi(2));
+    (mean, per(square.sqrt(), mean))
+}
+
+/// The least and the most.
+pub(super) fn ends(values: &[f64]) -> (f64, f64) {
+    let least = values.iter().copied().fold(f64::MAX, f64::min);
+    (least, values.iter().copied().fold(f64::MIN, f64::max))
+}

@@ -1,0 +1,321 @@
+//! Whether every worker had its part.
+//!
+//! A mean over workers of which many stood still is the mean of the others. Workers that do the
+//! same by design are held against each other; those that differ by design are not.
+
+use std::collections::BTreeMap;
+
+use super::{Check, Verdict};
+
+/// A worker with less than this share of what its equals did was held back.
+const LEAST_SHARE: f64 = 0.5;
+/// Chance does not move a count of independent I/Os further than so many roots of it.
+const DEVIATIONS: f64 = 4.0;
+/// I/Os that a worker would have finished by the rate of its equals, from which on it is no chance
+/// that it finished none: of 500 workers one does once in a million runs.
+const SURE_IOS: f64 = 20.0;
+/// Without any equal that worked: as long as this without an I/O is no chance, in seconds.
+const SURE_SECONDS: f64 = 1.0;
+/// Names that are listed.
+const LISTED: usize = 3;
+
+/// A worker as it is held against the others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Peer {
+    /// As "manager 1 worker 3".
+    pub name: String,
+    /// URI of its volume.
+    pub volume: String,
+    /// Target that serves it; empty for local storage.
+    pub target: String,
+    /// Workers of the same number do the same all the time. `None` for one whose own plan may give
+    /// it nothing to do.
+    pub group: Option<u32>,
+    /// I/Os done without a fault.
+    pub ios: u64,
+    /// How long it worked, in seconds.
+    pub seconds: f64,
+    /// Whole seconds in which it finished nothing while another worker did.
+    pub idle_seconds: u32,
+}
+
+impl Peer {
+    fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.ios as f64 / self.seconds } else { 0.0 }
+    }
+}
+
+/// H22: nobody was starved. A worker that finished nothing while others did makes the result that
+/// of fewer workers than it names; one that got less than half of what its equals got, or that had
+/// seconds without an I/O, is told. Every session, volume and target is as even as its workers.
+pub fn even(peers: &[Peer]) -> Check {
+    let check = |verdict, words: String| Check::new("H22", "even", verdict, words);
+    let judged: Vec<&Peer> =
+        peers.iter().filter(|peer| peer.group.is_some() && peer.seconds > 0.0).collect();
+    if peers.iter().all(|peer| peer.ios == 0) {
+        return check(Verdict::Unknown, "no I/O was finished".to_owned());
+    }
+    let found = Found::of(&judged);
+    let findings: Vec<(Verdict, String)> =
+        [found.starved(peers), found.short(), found.idle()].into_iter().flatten().collect();
+    let Some(verdict) = findings.iter().map(|(verdict, _)| *verdict).reduce(Verdict::worse) else {
+        return check(Verdict::Pass, found.passed(peers.len()));
+    };
+    let words: Vec<String> = findings.into_iter().map(|(_, words)| words).collect();
+    check(verdict, words.join("; "))
+        .mend("--seconds 30 --ramp 10 (who has nothing then does not only begin late)")
+        .mend("--outstanding 1 (fewer I/Os under way: is it the volume or the queue before it?)")
+}
+
+/// Workers that stood out.
+struct Found<'a> {
+    judged: &'a [&'a Peer],
+    starved: Vec<&'a Peer>,
+    /// It is no chance that one of them finished nothing.
+    sure: bool,
+    short: Vec<&'a Peer>,
+    /// The least share of what equals did, and who had it.
+    least: Option<(f64, &'a Peer)>,
+    idle: Vec<&'a Peer>,
+}
+
+impl<'a> Found<'a> {
+    fn of(judged: &'a [&'a Peer]) -> Found<'a> {
+        let mut groups: BTreeMap<u32, Vec<&Peer>> = BTreeMap::new();
+        for peer in judged {
+            groups.entry(peer.group.unwrap_or_default()).or_default().push(peer);
+        }
+        let (starved, short, idle) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Found { judged, starved, sure: false, short, least: None, idle };
+        groups.values().for_each(|group| found.compare(group));
+        found
+    }
+
+    /// Holds equal workers against each other.
+    fn compare(&mut self, group: &[&'a Peer]) {
+        let fair = fair_rate(group);
+        for peer in group {
+            let expected = fair * peer.seconds;
+            if peer.ios == 0 {
+                self.starved.push(peer);
+                self.sure |= match fair > 0.0 {
+                    true => expected >= SURE_IOS,
+                    false => peer.seconds >= SURE_SECONDS,
+                };
+                continue;
+            }
+            let (done, share) = (peer.ios as f64, peer.ios as f64 / expected.max(1e-9));
+            if group.len() > 1 && self.least.is_none_or(|(least, _)| share < least) {
+                self.least = Some((share, peer));
+            }
+            let by_chance = expected - done <= DEVIATIONS * expected.sqrt();
+            if group.len() > 1 && share < LEAST_SHARE && !by_chance {
+                self.short.push(peer);
+            } else if peer.idle_seconds > 0 && fair.max(peer.rate()) >= SURE_IOS {
+                self.idle.push(peer);
+            }
+        }
+    }
+
+    fn starved(&self, peers: &[Peer]) -> Option<(Verdict, String)> {
+        let first = self.starved.first()?;
+        let verdict = if self.sure { Verdict::Fail } else { Verdict::Warn };
+        let few = if self.sure { "" } else { " (with so few I/Os that may be chance)" };
+        let words = format!(
+            "{} of {} workers finished no I/O in {:.1} s{few}: {}; rate and latencies are those of \
+             the others",
+            self.starved.len(),
+            peers.len(),
+            first.seconds,
+            names(&self.starved, self.judged),
+        );
+        Some((verdict, words))
+    }
+
+    fn short(&self) -> Option<(Verdict, String)> {
+        let (share, least) = self.least.filter(|_| !self.short.is_empty())?;
+        let words = format!(
+            "{} of {} equal workers did less than half of what is usual, the least {:.1} % ({}, \
+             {:.0} IOPS): {}",
+            self.short.len(),
+            self.judged.len(),
+            share * 100.0,
+            least.name,
+            least.rate(),
+            names(&self.short, self.judged),
+        );
+        Some((Verdict::Warn, words))
+    }
+
+    fn idle(&self) -> Option<(Verdict, String)> {
+        let most = self.idle.iter().max_by_key(|peer| peer.idle_seconds)?;
+        let words = format!(
+            "{} of {} workers finished nothing for whole seconds while others did, the longest {} \
+             of {:.0} s ({}): {}",
+            self.idle.len(),
+            self.judged.len(),
+            most.idle_seconds,
+            most.seconds,
+            most.name,
+            names(&self.idle, self.judged),
+        );
+        Some((Verdict::Warn, words))
+    }
+
+    fn passed(&self, all: usize) -> String {
+        let differ = match all - self.judged.len() {
+            0 => String::new(),
+            some => format!("; {some} that differ by design are not compared"),
+        };
+        match self.least {
+            Some((share, _)) => format!(
+                "{} equal workers, the least did {:.0} % of what is usual (at least 50){differ}",
+                self.judged.len(),
+                share * 100.0,
+            ),
+            None => format!("no equal workers to compare, none stood still{differ}"),
+        }
+    }
+}
+
+/// What each of equal workers should have done per second: the median, or the mean where so many
+/// were starved that it is more.
+fn fair_rate(group: &[&Peer]) -> f64 {
+    let mut rates: Vec<f64> = group.iter().map(|peer| peer.rate()).collect();
+    rates.sort_by(f64::total_cmp);
+    let count = rates.len();
+    let median = (rates[(count - 1) / 2] + rates[count / 2]) / 2.0;
+    median.max(rates.iter().sum::<f64>() / count as f64)
+}
+
+/// The names of `some`, or the target or volume that is all of them and nobody else.
+fn names(some: &[&Peer], all: &[&Peer]) -> String {
+    let whole = |of: fn(&Peer) -> &str, word: &str| {
+        let place = of(some.first()?);
+        let is_whole = !place.is_empty()
+            && some.iter().all(|peer| of(peer) == place)
+            && all.iter().filter(|peer| of(peer) == place).count() == some.len()
+            && some.len() < all.len();
+        is_whole.then(|| format!("all workers of {word} {place}"))
+    };
+    let place = whole(|peer| &peer.target, "target").or_else(|| whole(|p| &p.volume, "volume"));
+    if let Some(place) = place {
+        return place;
+    }
+    let listed: Vec<&str> = some.iter().take(LISTED).map(|peer| &*peer.name).collect();
+    match some.len().saturating_sub(LISTED) {
+        0 => listed.join(", "),
+        more => format!("{}, … and {more} more", listed.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use block::Rng;
+
+    use super::*;
+
+    fn peers(ios: &[u64]) -> Vec<Peer> {
+        let peer = |(number, ios): (usize, &u64)| Peer {
+            name: format!("worker {}", number + 1),
+            volume: format!("nvme+tcp://h/{}", number / 2),
+            target: format!("t{}", number / 2),
+            group: Some(0),
+            ios: *ios,
+            seconds: 3.0,
+            idle_seconds: if *ios == 0 { 3 } else { 0 },
+        };
+        ios.iter().enumerate().map(peer).collect()
+    }
+
+    #[test]
+    fn starved_sessions_are_never_silent() {
+        // 314 of 500 sessions finished nothing in three seconds.
+        let ios: Vec<u64> = (0..500).map(|n| if n % 500 < 314 { 0 } else { 3000 }).collect();
+        let check = even(&peers(&ios));
+        assert_eq!(check.verdict, Verdict::Fail, "{check:?}");
+        assert!(
+            check.evidence.contains("314 of 500 workers finished no I/O in 3.0 s"),
+            "{check:?}"
+        );
+        assert!(check.evidence.contains("worker 1, worker 2, worker 3, … and 311"), "{check:?}");
+        assert!(!check.mend.is_empty());
+        // All had their part.
+        let check = even(&peers(&[2900; 500]));
+        assert_eq!(check.verdict, Verdict::Pass, "{check:?}");
+        // Slow ones of which some were not served yet: said, and no verdict on the rate.
+        assert_eq!(even(&peers(&[2, 3, 0, 4, 2, 3])).verdict, Verdict::Warn);
+        assert_eq!(even(&peers(&[0; 3])).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_target_that_was_silent_is_named() {
+        let check = even(&peers(&[500, 510, 0, 0, 490, 500]));
+        assert!(check.evidence.contains("all workers of target t1"), "{check:?}");
+        let mut local = peers(&[500, 510, 0, 0, 490, 500]);
+        local.iter_mut().for_each(|peer| peer.target.clear());
+        assert!(even(&local).evidence.contains("all workers of volume nvme+tcp://h/1"));
+    }
+
+    #[test]
+    fn a_small_share_is_said() {
+        // One volume at 50 IOPS beside one at 20,000.
+        let check = even(&peers(&[150, 60_000]));
+        assert_eq!(check.verdict, Verdict::Warn, "{check:?}");
+        assert!(check.evidence.contains("worker 1, 50 IOPS"), "{check:?}");
+        assert_eq!(even(&peers(&[10_000, 10_000, 5_001, 10_000])).verdict, Verdict::Pass);
+        assert_eq!(even(&peers(&[10_000, 10_000, 4_900, 10_000])).verdict, Verdict::Warn);
+        // Those who got least are the most.
+        assert_eq!(even(&peers(&[1000, 1000, 1000, 90_000])).verdict, Verdict::Warn);
+        // Different by design: no share is fair. Neither is one that may have nothing to do.
+        let mut differ = peers(&[150, 60_000]);
+        differ[1].group = Some(1);
+        assert_eq!(even(&differ).verdict, Verdict::Pass);
+        differ[0].ios = 0;
+        assert_eq!(even(&differ).verdict, Verdict::Fail, "it had something to do");
+        differ[0].group = None;
+        let check = even(&differ);
+        assert_eq!(check.verdict, Verdict::Pass);
+        assert!(check.evidence.contains("1 that differ"), "{check:?}");
+    }
+
+    #[test]
+    fn seconds_without_an_io_are_said() {
+        let mut some = peers(&[30_000, 29_000]);
+        some[1].idle_seconds = 1;
+        let check = even(&some);
+        assert_eq!(check.verdict, Verdict::Warn, "{check:?}");
+        assert!(check.evidence.contains("the longest 1 of 3 s (worker 2)"), "{check:?}");
+        // Five a second have seconds without one by chance.
+        let mut slow = peers(&[15, 16]);
+        slow[1].idle_seconds = 1;
+        assert_eq!(even(&slow).verdict, Verdict::Pass);
+    }
+
+    /// Honest workers whose I/Os are independent of each other raise no alarm, few or many.
+    #[test]
+    fn chance_alone_raises_no_alarm() {
+        let mut rng = Rng::new(7, 1);
+        for run in 0..1000_u64 {
+            let mean = [1, 5, 20, 50, 300][run as usize % 5];
+            let mut draw = || {
+                // A Poisson count, drawn by its gaps.
+                let (mut at, mut count) = (0.0_f64, 0);
+                loop {
+                    at -= (1.0 - (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64).ln();
+                    if at > f64::from(mean) {
+                        return count;
+                    }
+                    count += 1;
+                }
+            };
+            let ios: Vec<u64> = (0..50).map(|_| draw()).collect();
+            let check = even(&peers(&ios));
+            if mean >= 20 {
+                assert_eq!(check.verdict, Verdict::Pass, "run {run}: {check:?} {ios:?}");
+            } else {
+                assert_ne!(check.verdict, Verdict::Fail, "run {run}: {check:?} {ios:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Whether the host was ours alone.
+
+use super::{Check, Verdict};
+
+/// Others may use this share of the processor time, in percent.
+const OTHERS_PERCENT: f64 = 10.0;
+
+/// How busy a host was, and with what.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostUse {
+    /// How busy all processors were, 0 to 100.
+    pub host_percent: Option<f64>,
+    /// How many processors there are.
+    pub cores: u32,
+    /// How many of them our threads used, at both ends. `None` where one end's part is not known.
+    pub ours: Option<f64>,
+    /// Of the processors that our threads run on: how many those are, and how many of them were
+    /// busy.
+    pub taken: Option<(u32, f64)>,
+}
+
+/// H17: nobody else used the host, or the processors that we ran on: on a large host one neighbour
+/// there is a small share of all, and may be half of what we had.
+pub fn nobody_else(host: HostUse) -> Check {
+    let check = |verdict, evidence: String| Check::new("H17", "nobody-else", verdict, evidence);
+    let HostUse { host_percent, cores, ours, taken } = host;
+    let (Some(busy), Some(ours), true) = (host_percent, ours, cores > 0) else {
+        return check(Verdict::Unknown, "what others used was not measured".to_owned());
+    };
+    let of_all = (busy - ours / f64::from(cores) * 100.0).max(0.0);
+    let of_taken = taken.filter(|(count, _)| *count > 0).map(|(count, busy)| {
+        let others = (busy - ours).max(0.0) / f64::from(count) * 100.0;
+        let processors = match count {
+            1 => "the processor".to_owned(),
+            _ => format!("the {count} processors"),
+        };
+        (others, format!(", {others:.0} % of {processors} that the run was on"))
+    });
+    let (of_taken, taken_words) = of_taken.unwrap_or_default();
+    let evidence =
+        format!("{of_all:.0} % of the host{taken_words} went to others or interrupts (at most 10)");
+    match of_all.max(of_taken) > OTHERS_PERCENT {
+        true => check(Verdict::Warn, evidence)
+            .mend("top -H -d 1 (who runs beside it; end it, or choose other processors: --cores)"),
+        false => check(Verdict::Pass, evidence),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn others_are_noticed() {
+        let verdict = |host_percent, ours| {
+            nobody_else(HostUse { host_percent, ours, cores: 2, taken: None }).verdict
+        };
+        assert_eq!(verdict(Some(100.0), Some(1.95)), Verdict::Pass);
+        assert_eq!(verdict(Some(99.0), Some(1.03)), Verdict::Warn);
+        assert_eq!(verdict(Some(50.0), Some(1.2)), Verdict::Pass);
+        assert_eq!(verdict(Some(50.0), None), Verdict::Unknown);
+        let none = HostUse { host_percent: Some(50.0), ours: Some(1.0), ..HostUse::default() };
+        assert_eq!(nobody_else(none).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_neighbour_on_our_own_processor_is_noticed_on_a_large_host() {
+        // 64 processors, of which we use one; another program has half of it.
+        let host = |ours, busy| HostUse {
+            host_percent: Some(100.0 / 64.0),
+            cores: 64,
+            ours: Some(ours),
+            taken: Some((1, busy)),
+        };
+        let check = nobody_else(host(0.5, 1.0));
+        assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1), "{check:?}");
+        assert!(check.evidence.contains("50 % of the processor that"), "{check:?}");
+        assert_eq!(nobody_else(host(0.95, 1.0)).verdict, Verdict::Pass);
+    }
+}

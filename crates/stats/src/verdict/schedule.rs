@@ -1,0 +1,102 @@
+//! Whether an open loop kept its plan.
+
+use super::{Check, Verdict};
+use crate::histogram::Latency;
+use crate::run::Totals;
+
+/// Lag may be this share of what the storage took.
+const LAG_SHARE: f64 = 0.05;
+/// And this share of the I/Os may begin late because too few could be outstanding.
+const MISSED_SHARE: f64 = 0.001;
+
+/// H09: no coordinated omission. Of an open loop: how far actual starts were behind planned ones,
+/// against what the storage took for the same share of I/Os. The response is no measure: lag makes
+/// it longer. Response times count the lag, so they are right even where this warns; but the load
+/// was not the one that was planned.
+pub fn schedule_kept(totals: &Totals) -> Option<Check> {
+    let paced = totals.paced.as_ref()?;
+    let check = |verdict, words: String| Check::new("H09", "schedule-kept", verdict, words);
+    let latest = paced.lag_ns.max.unwrap_or(0) as f64 / 1e3;
+    let latest = format!("the latest {latest:.1} µs");
+    let known = |of: &Latency| [(of.p99_9, "99.9 %"), (of.p99, "99 %"), (of.p90, "90 %")];
+    let pairs = known(&paced.lag_ns).into_iter().zip(known(&paced.service_ns));
+    let mut pairs = pairs.filter_map(|((lag, word), (service, _))| Some((lag?, service?, word)));
+    let Some((lag, service, word)) = pairs.next() else {
+        let words = format!("too few samples to tell how many began late, {latest}");
+        return Some(check(Verdict::Unknown, words));
+    };
+    let share = lag as f64 / service.max(1) as f64;
+    let [mean_lag, mean_service] =
+        [paced.lag_ns.mean, paced.service_ns.mean].map(|mean| mean.unwrap_or(0.0));
+    let mean_share = mean_lag / mean_service.max(1.0);
+    let missed = paced.missed as f64 / totals.ios.max(1) as f64;
+    let evidence = format!(
+        "{word} began at most {:.1} µs late, {:.1} % of the {:.1} µs that the storage took for as \
+         many (at most 5), {latest}, {:.1} µs on average; {} late for want of outstanding I/Os",
+        lag as f64 / 1e3,
+        share * 100.0,
+        service as f64 / 1e3,
+        mean_lag / 1e3,
+        paced.missed,
+    );
+    let late = share > LAG_SHARE || mean_share > LAG_SHARE;
+    let mut made = check(Verdict::Pass, evidence);
+    if missed > MISSED_SHARE {
+        made.verdict = Verdict::Warn;
+        made = made.mend("--outstanding N, more than now: or the storage cannot keep this --rate");
+    } else if late {
+        made.verdict = Verdict::Warn;
+        made = made.mend("--rate RATE, less than now, or more --workers: the generator was late");
+    }
+    Some(made)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::run::PacedTotals;
+
+    fn flat(ns: u64) -> Latency {
+        let (same, mean) = (Some(ns), Some(ns as f64));
+        Latency { p90: same, p99: same, p99_9: same, mean, max: same, ..Latency::default() }
+    }
+
+    fn judge(lag_ns: Latency, missed: u64) -> Check {
+        let paced =
+            PacedTotals { lag_ns, service_ns: flat(100_000), missed, ..PacedTotals::default() };
+        // The response is as long as it is, it is no measure.
+        let totals = Totals { ios: 30_000, latency_ns: flat(1 << 40), ..Totals::default() };
+        schedule_kept(&Totals { paced: Some(paced), ..totals }).unwrap()
+    }
+
+    #[test]
+    fn a_missed_schedule_is_said() {
+        assert_eq!(judge(flat(5_000), 0).verdict, Verdict::Pass);
+        assert_eq!(judge(flat(5_001), 0).verdict, Verdict::Warn);
+        assert_eq!(judge(flat(5_000), 30).verdict, Verdict::Pass);
+        let check = judge(flat(5_000), 31);
+        assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1));
+        assert_eq!(schedule_kept(&Totals::default()), None);
+    }
+
+    #[test]
+    fn one_late_start_is_no_schedule_missed() {
+        // One of 30,000 began 4 ms late: p99.9 is not known, and the maximum is called so.
+        let lag = Latency { p99_9: None, mean: Some(150.0), max: Some(3_917_500), ..flat(4_960) };
+        let check = judge(lag, 0);
+        assert_eq!(check.verdict, Verdict::Pass, "{check:?}");
+        assert!(check.evidence.starts_with("99 % began at most 5.0 µs late, 5.0 %"), "{check:?}");
+        assert!(check.evidence.contains("the latest 3917.5 µs"), "{check:?}");
+        let few = Latency { max: Some(9_000_000), ..Latency::default() };
+        let check = judge(few, 0);
+        assert_eq!(check.verdict, Verdict::Unknown);
+        assert!(!check.evidence.contains('%'), "{check:?}");
+    }
+
+    #[test]
+    fn lag_that_few_have_and_all_pay_for_is_said() {
+        // Five stops of half a second in 15 s: 0.05 % would not show them, the mean does.
+        let lag = Latency { mean: Some(40e6), max: Some(500_000_000), ..flat(100) };
+        assert_eq!(judge(lag, 0).verdict, Verdict::Warn);
+    }
+}

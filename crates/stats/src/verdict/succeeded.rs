@@ -1,0 +1,121 @@
+//! Whether I/Os ended well, and all of them.
+
+use super::{Check, Verdict};
+use crate::run::Totals;
+
+/// With more failed I/Os than this share, the rate is that of a broken volume, in percent.
+const FAILED_PERCENT: f64 = 1.0;
+/// I/Os without an answer may have this share of all that was outstanding, in percent: beyond it
+/// rate and latency are those of what was left.
+const WAITED_PERCENT: f64 = 10.0;
+
+/// H21: I/Os succeeded. Those that fail are in no rate and in no latency, yet they take their part
+/// of what may be outstanding; those that are never answered have no latency that anybody knows.
+pub fn ios_succeeded(totals: &Totals) -> Check {
+    let check = |verdict, evidence: String| Check::new("H21", "ios-succeeded", verdict, evidence);
+    let all = totals.ios + totals.errors;
+    let findings: Vec<(Verdict, String, &str)> =
+        [failed(totals), waiting(totals), in_the_ramp(totals)].into_iter().flatten().collect();
+    let Some(verdict) = findings.iter().map(|(verdict, ..)| *verdict).reduce(Verdict::worse) else {
+        return match all {
+            0 => check(Verdict::Unknown, "no I/O ended in the measured window".to_owned()),
+            _ => check(Verdict::Pass, format!("all {all} I/Os ended well, none waits")),
+        };
+    };
+    let words: Vec<&str> = findings.iter().map(|(_, words, _)| &**words).collect();
+    let made = check(verdict, words.join("; "));
+    findings.iter().fold(made, |check, (.., mend)| check.mend(*mend))
+}
+
+fn failed(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
+    let all = totals.ios + totals.errors;
+    let percent = totals.errors as f64 / all.max(1) as f64 * 100.0;
+    let verdict = if percent > FAILED_PERCENT { Verdict::Fail } else { Verdict::Warn };
+    let words = format!(
+        "{} of {all} I/Os failed, {percent:.2} % (at most {FAILED_PERCENT:.0}); no rate and no \
+         latency counts them",
+        totals.errors
+    );
+    let mend = "dmesg | tail (what the kernel says of the device; a target says it in its own log)";
+    (totals.errors > 0).then_some((verdict, words, mend))
+}
+
+fn waiting(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
+    let waiting = totals.waiting;
+    let oldest_s = waiting.oldest_ns as f64 / 1e9;
+    // No I/O is under way within the window for longer than it lasts.
+    let waited = waiting.ios as f64 * oldest_s.min(totals.seconds);
+    let percent = waited / (totals.mean_outstanding * totals.seconds).max(1e-9) * 100.0;
+    let fails = percent > WAITED_PERCENT || totals.ios == 0;
+    let verdict = if fails { Verdict::Fail } else { Verdict::Warn };
+    let words = format!(
+        "{} I/Os were never answered, the oldest for {oldest_s:.2} s: up to {:.0} % of what was \
+         outstanding (at most {WAITED_PERCENT:.0}); their latency is not known",
+        waiting.ios,
+        percent.min(100.0),
+    );
+    let mend = "--seconds 60 (does the answer come late, or never?)";
+    (waiting.ios > 0).then_some((verdict, words, mend))
+}
+
+fn in_the_ramp(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
+    let words = format!(
+        "{} I/Os failed before the measured window, in the ramp: what is measured may be less than \
+         what was asked for",
+        totals.ramp_errors
+    );
+    let mend = "--ramp 0 (the report then lists which failed, and why)";
+    (totals.ramp_errors > 0).then_some((Verdict::Warn, words, mend))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::run::Waiting;
+
+    #[test]
+    fn failed_ios_are_said() {
+        let verdict = |ios, errors| ios_succeeded(&Totals { ios, errors, ..Totals::default() });
+        assert_eq!(verdict(1000, 0).verdict, Verdict::Pass);
+        assert_eq!(verdict(990, 10).verdict, Verdict::Warn);
+        assert_eq!(verdict(989, 11).verdict, Verdict::Fail);
+        assert_eq!(verdict(0, 1).verdict, Verdict::Fail);
+        assert_eq!(verdict(0, 0).verdict, Verdict::Unknown);
+        let words = verdict(3, 1).evidence;
+        assert!(words.starts_with("1 of 4 I/Os failed, 25.00 % (at most 1)"), "{words}");
+        assert_eq!(verdict(3, 1).mend.len(), 1);
+    }
+
+    #[test]
+    fn ios_that_wait_are_said() {
+        let judge = |ios, oldest_s: f64| {
+            let waiting = Waiting { ios, oldest_ns: (oldest_s * 1e9) as u64 };
+            let (seconds, mean_outstanding) = (5.0, 8.0);
+            let totals = Totals { ios: 1_000_000, seconds, mean_outstanding, ..Totals::default() };
+            ios_succeeded(&Totals { waiting, ..totals })
+        };
+        assert_eq!(judge(0, 0.0).verdict, Verdict::Pass);
+        // One of two targets was silent for the last four seconds.
+        let check = judge(4, 4.0);
+        assert_eq!(check.verdict, Verdict::Fail, "{check:?}");
+        assert!(
+            check
+                .evidence
+                .contains("4 I/Os were never answered, the oldest for 4.00 s: up to 40 %")
+        );
+        assert_eq!(judge(1, 0.5).verdict, Verdict::Warn);
+        // Nothing was done but to wait, for longer than the window.
+        let waiting = Waiting { ios: 8, oldest_ns: 15_000_000_000 };
+        let check = ios_succeeded(&Totals { waiting, seconds: 5.0, ..Totals::default() });
+        assert_eq!(check.verdict, Verdict::Fail);
+    }
+
+    #[test]
+    fn errors_of_the_ramp_are_said() {
+        let totals = Totals { ios: 1_000_000, ramp_errors: 214, ..Totals::default() };
+        let check = ios_succeeded(&totals);
+        assert_eq!(check.verdict, Verdict::Warn);
+        assert!(check.evidence.contains("214 I/Os failed before"), "{check:?}");
+        assert!(check.mend[0].starts_with("--ramp 0"), "{check:?}");
+    }
+}
