@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use os::sample::HostCpu;
-use os::{Clock, Features, counters};
+use os::{Clock, Features};
 use stats::verdict::{self, Wire};
 use stats::{Check, Verdict};
 use volume::{Purpose, Uri, Volume};
