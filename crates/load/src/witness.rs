@@ -36,6 +36,8 @@ pub(crate) struct Witness {
     has_targets: bool,
     /// Bytes of the processors' largest cache.
     cache_bytes: Option<u64>,
+    /// Bytes of memory that the page cache may take.
+    memory_bytes: u64,
     /// What was seen within the window.
     glanced: RefCell<Glanced>,
 }
@@ -72,6 +74,7 @@ impl Witness {
             cores,
             has_targets: spec.targets.is_some(),
             cache_bytes: os::cpu::cache_bytes(),
+            memory_bytes: memory_bytes(),
             glanced: RefCell::default(),
         }
     }
@@ -177,6 +180,7 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
         cores: Vec::new(),
         has_targets: false,
         cache_bytes: os::cpu::cache_bytes(),
+        memory_bytes: memory_bytes(),
         glanced: RefCell::default(),
     };
     let files = witness.volumes.iter().filter_map(|seen| Some((seen, seen.file()?)));
@@ -201,9 +205,15 @@ pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
     checks.extend(witness.content());
     checks.extend(witness.working_set());
     checks.extend(witness.quota(&now, None));
-    checks.extend(witness.one_medium());
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     checks
+}
+
+/// Memory of the host, or what its control group leaves this process of it.
+fn memory_bytes() -> u64 {
+    let limit = os::cgroup::memory_room().and_then(|room| room.limit);
+    let all = os::sample::memory_total_bytes().unwrap_or(0);
+    limit.map_or(all, |limit| limit.limit_bytes.min(all))
 }
 
 fn clock(io_us: Option<f64>, window: Option<Window>) -> Check {

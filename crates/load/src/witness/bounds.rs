@@ -120,11 +120,13 @@ impl Witness {
     }
 
     /// Writes at the bottom of volumes that are only read, below a loop device or a mapper. Reads
-    /// tell nothing: arrays read what they write around.
+    /// tell nothing: arrays read what they write around. Nor do writes below the page cache, which
+    /// may be what filled a volume before.
     fn lowest(&self, before: &Moment, after: &Moment, moved: &[[u64; 2]]) -> Vec<Shared> {
         let mut disks: BTreeMap<&str, Shared> = BTreeMap::new();
         for (index, seen) in self.volumes.iter().enumerate() {
-            let devices = seen.file().map_or(&[][..], |file| &file.stack.devices);
+            let file = seen.file().filter(|file| file.stack.cached_disk().is_none());
+            let devices = file.map_or(&[][..], |file| &file.stack.devices);
             let pair = before.lowest[index].zip(after.lowest[index]);
             let (Some(low), Some((then, now)), true) = (devices.last(), pair, devices.len() > 1)
             else {

@@ -16,14 +16,14 @@ impl Seen {
         self.in_target || matches!(self.ground, Ground::Memory | Ground::Nothing)
     }
 
-    /// What keeps it, as far as caches go. `cached_bytes` are those of all volumes that go through
-    /// the page cache, `cache_bytes` those of the processors' largest cache.
-    fn medium(&self, cached_bytes: u64, cache_bytes: Option<u64>) -> Medium {
+    /// What keeps it, as far as caches go. `cached` is that of volumes that go through the page
+    /// cache, and `cache_bytes` are those of the processors' largest cache.
+    fn medium(&self, cached: Medium, cache_bytes: Option<u64>) -> Medium {
         let emulated = self.volume.emulates().is_some();
         match &self.ground {
             Ground::Memory => Medium::Memory { cache_bytes: cache_bytes.filter(|_| !emulated) },
             Ground::Elsewhere if self.in_target => Medium::TargetMemory,
-            Ground::File(file) if !emulated => of_file(file, cached_bytes, self.turns),
+            Ground::File(file) if !emulated => of_file(file, cached, self.turns),
             _ => Medium::Elsewhere,
         }
     }
@@ -65,13 +65,12 @@ fn is_cached(file: &FileGround) -> bool {
     cached && !elsewhere && file.stack.memory().is_none()
 }
 
-fn of_file(file: &FileGround, cached_bytes: u64, rotational: Option<bool>) -> Medium {
+fn of_file(file: &FileGround, cached: Medium, rotational: Option<bool>) -> Medium {
     if let Some(what) = file.stack.memory() {
         return Medium::Beneath(what.to_owned());
     }
     if is_cached(file) {
-        let memory_bytes = os::sample::memory_total_bytes().unwrap_or(0);
-        return Medium::PageCache { memory_bytes, all_bytes: cached_bytes };
+        return cached;
     }
     if !file.stack.is_charged {
         return Medium::Elsewhere;
@@ -97,14 +96,15 @@ impl Witness {
     /// H08: what is used is larger than caches.
     pub(super) fn working_set(&self) -> Option<Check> {
         let cached = self.volumes.iter().filter(|seen| seen.is_cached());
-        let cached_bytes = cached.map(|seen| seen.used_bytes).sum();
+        let all_bytes = cached.map(|seen| seen.used_bytes).sum();
+        let cached = Medium::PageCache { memory_bytes: self.memory_bytes, all_bytes };
         let stores = self.volumes.iter().filter(|seen| !matches!(seen.ground, Ground::Nothing));
         let one = |seen: &Seen| WorkingSet {
             name: seen.name.clone(),
             used_bytes: seen.used_bytes,
             volume_bytes: seen.volume.geometry().bytes(),
             longest_bytes: seen.asked.most_bytes,
-            medium: seen.medium(cached_bytes, self.cache_bytes),
+            medium: seen.medium(cached.clone(), self.cache_bytes),
         };
         verdict::working_set(&stores.map(one).collect::<Vec<_>>())
     }

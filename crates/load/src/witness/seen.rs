@@ -244,6 +244,8 @@ fn add(one: Existence, other: Existence) -> Existence {
 
 #[cfg(test)]
 mod test {
+    use block::Rng;
+
     use super::*;
 
     #[test]
@@ -269,6 +271,19 @@ mod test {
         let of = |ranges: &[(u64, u64)]| united(ranges.iter().copied());
         assert_eq!(of(&[(8, 8), (0, 4), (10, 2), (4, 4)]), [(0, 16)]);
         assert_eq!(of(&[(5, 0), (20, 1), (0, 4)]), [(0, 4), (20, 1)]);
+        for seed in 0..500 {
+            let mut rng = Rng::new(seed, 0);
+            let count = rng.below(9);
+            let ranges: Vec<_> = (0..count).map(|_| (rng.below(60), rng.below(20))).collect();
+            let is_in = |at: u64, all: &[(u64, u64)]| {
+                all.iter().filter(|(start, length)| (*start..start + length).contains(&at)).count()
+            };
+            let found = of(&ranges);
+            for at in 0..100 {
+                let once = usize::from(is_in(at, &ranges) > 0);
+                assert_eq!(is_in(at, &found), once, "seed {seed}: {ranges:?} {found:?}");
+            }
+        }
     }
 
     #[test]
