@@ -21,8 +21,6 @@ pub enum Plant {
     PinBuffers,
     /// A connection is served until nothing more has come.
     ServeWhole,
-    /// A command that waits for a buffer is forgotten until its peer speaks again.
-    LeaveHungry,
     /// What a server needed once, it keeps.
     KeepMemory,
     /// A lane whose way is lost is kept for ever.
@@ -35,7 +33,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 12] = [
+    pub const ALL: [Plant; 11] = [
         Plant::PollFirstAndLast,
         Plant::RefillLastFirst,
         Plant::OpenInLoop,
@@ -43,7 +41,6 @@ impl Plant {
         Plant::StayDeaf,
         Plant::PinBuffers,
         Plant::ServeWhole,
-        Plant::LeaveHungry,
         Plant::KeepMemory,
         Plant::KeepBroken,
         Plant::HoldAll,

@@ -39,7 +39,9 @@ impl World {
             let is_last = end == begin + span;
             let enough = if is_last { 1 } else { 2 * self.plan.depth + 4 };
             match if is_roomy { self.judge(enough) } else { self.all_get_on() } {
-                Ok(()) if is_last || self.is_quick() => return self.check_waits(longest),
+                Ok(()) if is_last || !is_roomy || self.is_quick() => {
+                    return self.check_waits(longest);
+                }
                 Ok(()) => slice = slice + Nanos(slice.0 / 2),
                 Err(why) if is_last => return Err(why),
                 Err(_) => slice = slice + Nanos(slice.0 / 2),
