@@ -113,10 +113,9 @@ fn many(from: u64, count: u64, threads: u64) -> ExitCode {
         println!("shrunk: {why}\n  cargo xtask sim '{small}'");
         return ExitCode::FAILURE;
     }
+    let (rate, ios) = (count as f64 / spent, ios.into_inner());
     println!(
-        "{count} worlds from seed {from} hold: {spent:.0} s, {:.0} seeds/s, {} I/Os measured in them",
-        count as f64 / spent,
-        ios.into_inner()
+        "{count} worlds from seed {from} hold: {spent:.0} s, {rate:.0} seeds/s, {ios} I/Os measured"
     );
     ExitCode::SUCCESS
 }
