@@ -21,8 +21,6 @@ pub enum Plant {
     PinBuffers,
     /// A connection is served until nothing more has come.
     ServeWhole,
-    /// A command that waits for a buffer is forgotten until its peer speaks again.
-    LeaveHungry,
     /// What a server needed once, it keeps.
     KeepMemory,
     /// A lane whose way is lost is kept for ever.
@@ -57,7 +55,7 @@ impl Plant {
     ];
 
     /// Those of servers.
-    pub const SERVED: [Plant; 12] = [
+    pub const SERVED: [Plant; 11] = [
         Plant::PollFirstAndLast,
         Plant::RefillLastFirst,
         Plant::OpenInLoop,
@@ -65,7 +63,6 @@ impl Plant {
         Plant::StayDeaf,
         Plant::PinBuffers,
         Plant::ServeWhole,
-        Plant::LeaveHungry,
         Plant::KeepMemory,
         Plant::KeepBroken,
         Plant::HoldAll,

@@ -28,7 +28,7 @@ pub(crate) struct Stock {
     next_review: Nanos,
     /// Those of the budget when it was last looked at.
     refusals: u32,
-    /// What was lent and covered at the last review, and how many ago that began to be so.
+    /// What was lent and covered when it was looked at last, and how many reviews that is so.
     reviewed_buffers: usize,
     quiet_reviews: u32,
 }
@@ -346,10 +346,13 @@ impl Stock {
             self.next_review = now + QUIET;
             let budget = &self.budget;
             self.shelves.iter_mut().for_each(|shelf| shelf.release(wanted, budget));
-            let count = |shelf: &Shelf| shelf.made + shelf.covered + shelf.lent();
-            let buffers = self.shelves.iter().map(count).sum();
-            let same = std::mem::replace(&mut self.reviewed_buffers, buffers) == buffers;
-            self.quiet_reviews = if same { self.quiet_reviews + 1 } else { 0 };
+            self.quiet_reviews += 1;
+        }
+        let count = |shelf: &Shelf| shelf.made + shelf.covered + shelf.lent();
+        let buffers = self.shelves.iter().map(count).sum();
+        // Also if it is not time to review yet: nobody may ask again who is told not to.
+        if std::mem::replace(&mut self.reviewed_buffers, buffers) != buffers {
+            self.quiet_reviews = 0;
         }
         // What the kernel knows, or is in use in part, stays.
         self.quiet_reviews < 2 && self.shelves.iter().any(Shelf::has_spare)

@@ -383,8 +383,7 @@ impl<R: Reactor> Portal<R> {
             let limit = self.shared.limits.unread_bytes;
             let Some(connection) = self.connections.get(slot) else { continue };
             let outcome = connection.flush(now, limit);
-            let starves = connection.end.starves() && !planted(Plant::LeaveHungry);
-            if starves && !std::mem::replace(&mut connection.is_hungry, true) {
+            if connection.end.starves() && !std::mem::replace(&mut connection.is_hungry, true) {
                 self.hungry.push_back(slot);
             }
             match outcome {

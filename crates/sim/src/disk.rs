@@ -92,6 +92,22 @@ impl SimLane {
     }
 }
 
+impl Drop for SimLane {
+    /// A server that is killed takes its I/Os along: of those that were on their way the disk has
+    /// done some, or the first blocks of some.
+    fn drop(&mut self) {
+        let mut disk = self.disk.borrow_mut();
+        for (_, mut io) in self.flying.drain(..) {
+            disk.under_way -= 1;
+            let blocks = disk.rng.below(2 + u64::from(io.len / BLOCK)) as u32;
+            io.len = io.len.min(blocks * BLOCK);
+            if self.geometry.check(&io).is_ok() {
+                disk.execute(&mut io);
+            }
+        }
+    }
+}
+
 impl Lane for SimLane {
     fn geometry(&self) -> Geometry {
         self.geometry

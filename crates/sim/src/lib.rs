@@ -35,7 +35,7 @@ pub use crate::world::{Report, World};
 /// `say` gets what the server logs.
 pub fn run(plan: &Plan, plant: Option<block::Plant>, say: fn(&str)) -> Result<Report, String> {
     block::plant(plant);
-    let result = World::new(plan, serve::Log::new(say)).run();
+    let result = World::new(plan, say).run();
     block::plant(None);
     result
 }

@@ -126,11 +126,10 @@ fn many<C: Case>(from: u64, count: u64, threads: u64) -> ExitCode {
         println!("shrunk: {why}\n  cargo xtask sim {}'{small}'", C::FLAG);
         return ExitCode::FAILURE;
     }
+    let (rate, ios) = (count as f64 / spent, ios.into_inner());
     println!(
-        "{count} {} from seed {from} hold: {spent:.0} s, {:.0} seeds/s, {} I/Os measured",
+        "{count} {} from seed {from} hold: {spent:.0} s, {rate:.0} seeds/s, {ios} I/Os measured",
         C::WORD,
-        count as f64 / spent,
-        ios.into_inner()
     );
     ExitCode::SUCCESS
 }

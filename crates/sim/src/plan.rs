@@ -63,11 +63,13 @@ pub enum Fault {
     Pause,
     /// All clients leave at once.
     Leave,
+    /// The server is killed, and started again after a while.
+    Crash,
 }
 
 impl Fault {
     /// All of them, with the words for them.
-    pub const ALL: [(Fault, &str); 11] = [
+    pub const ALL: [(Fault, &str); 12] = [
         (Fault::Reset, "reset"),
         (Fault::Vanish, "vanish"),
         (Fault::Stop, "stop"),
@@ -79,6 +81,7 @@ impl Fault {
         (Fault::NoFiles, "no-files"),
         (Fault::Pause, "pause"),
         (Fault::Leave, "leave"),
+        (Fault::Crash, "crash"),
     ];
 }
 

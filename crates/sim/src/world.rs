@@ -2,6 +2,7 @@
 
 mod agenda;
 mod checks;
+mod crash;
 mod events;
 
 use std::cell::RefCell;
@@ -96,6 +97,9 @@ impl Dialer {
         host: u8,
         client: Option<usize>,
     ) -> Option<usize> {
+        if self.listeners.is_empty() {
+            return None;
+        }
         let core = self.rng.borrow_mut().below(self.listeners.len() as u64) as usize;
         let conn = self.machine.borrow_mut().net.connect(client);
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
@@ -117,6 +121,9 @@ pub struct World {
     shared: Arc<Shared>,
     portals: Vec<Portal<SimCore>>,
     pools: Vec<Pool>,
+    /// What it is told when it starts.
+    geometry: Geometry,
+    say: fn(&str),
     /// When each core has finished its turn.
     free_at: Rc<RefCell<Vec<Nanos>>>,
     woken: Vec<Arc<AtomicBool>>,
@@ -136,8 +143,8 @@ pub struct World {
 }
 
 impl World {
-    /// Builds the world of a plan, whose server says what it has to say to `log`.
-    pub fn new(plan: &Plan, log: Log) -> World {
+    /// Builds the world of a plan, whose server says what it has to say to `say`.
+    pub fn new(plan: &Plan, say: fn(&str)) -> World {
         let mut rng = Rng::new(plan.seed, 1);
         let units = (plan.disks + plan.memories + 1).min(NAMES.len() as u64) as usize;
         let crowd = (plan.iscsi + plan.nvme).div_ceil(units as u64 - 1).max(plan.hostile).max(1);
@@ -148,19 +155,10 @@ impl World {
         let cores = (0..plan.cores).map(|_| CoreState::new(plan.buffers as usize)).collect();
         let machine = Machine { net, cores, violations: Vec::new(), share_bytes: SHARE_BYTES };
         let machine = Rc::new(RefCell::new(machine));
-        // The last unit is for peers that do not mean well.
-        let is_memory = |unit: usize| {
-            unit >= plan.disks as usize && unit < (plan.disks + plan.memories) as usize
-        };
         let disks: Vec<SharedDisk> = (0..units)
             .map(|unit| Disk::new(bytes, Rng::new(plan.seed, 100 + unit as u64)))
             .collect();
-        let memory = |unit: usize| is_memory(unit).then(|| disks[unit].borrow().bytes.clone());
-        let memories: Vec<Option<Memory>> = (0..units).map(memory).collect();
-        let config = config(plan, geometry, &memories);
-        let protocols = Protocols::new(&config, &config.nvme_tcp).expect("names are good");
-        let shared = Shared::new(protocols, &config, log);
-        let shared = Arc::new(shared.expect("there is memory enough"));
+        let shared = shared(plan, geometry, &disks, say);
         let free_at = Rc::new(RefCell::new(vec![Nanos(0); plan.cores as usize]));
         let mut world = World {
             plan: plan.clone(),
@@ -173,6 +171,8 @@ impl World {
             shared,
             portals: Vec::new(),
             pools: Vec::new(),
+            geometry,
+            say,
             free_at,
             woken: Vec::new(),
             disks,
@@ -185,15 +185,16 @@ impl World {
             strict: false,
             next_look: Nanos(0),
         };
-        (0..plan.cores as usize).for_each(|core| world.add_core(core, geometry));
+        (0..plan.cores as usize).for_each(|core| world.add_core(core));
         world.add_clients(units, &mut rng);
         world.draw_events(&mut rng);
-        let general = [Fault::NoFiles, Fault::Pause, Fault::Leave];
+        let general = [Fault::NoFiles, Fault::Pause, Fault::Leave, Fault::Crash];
         world.strict = !general.iter().any(|fault| plan.has(*fault)) && plan.memory >= ROOMY;
         world
     }
 
-    fn add_core(&mut self, index: usize, geometry: Geometry) {
+    fn add_core(&mut self, index: usize) {
+        let geometry = self.geometry;
         let pool = Pool::within(self.shared.budget().clone());
         let core = SimCore::new(&self.dialer.machine, index, pool.clone());
         let listeners = vec![(core.listen(), Protocol::Iscsi), (core.listen(), Protocol::NvmeTcp)];
@@ -513,6 +514,22 @@ impl World {
 /// them whose end is not noticed yet. One host has half of them at most.
 fn places(plan: &Plan) -> usize {
     2 * (plan.iscsi + 2 * plan.nvme) as usize + 16
+}
+
+/// Whether a unit is memory of the server. The last unit is for peers that do not mean well.
+fn is_memory(plan: &Plan, unit: usize) -> bool {
+    unit >= plan.disks as usize && unit < (plan.disks + plan.memories) as usize
+}
+
+/// What the cores of a new server share.
+fn shared(plan: &Plan, geometry: Geometry, disks: &[SharedDisk], say: fn(&str)) -> Arc<Shared> {
+    let memory = |(unit, disk): (usize, &SharedDisk)| {
+        is_memory(plan, unit).then(|| disk.borrow().bytes.clone())
+    };
+    let memories: Vec<Option<Memory>> = disks.iter().enumerate().map(memory).collect();
+    let config = config(plan, geometry, &memories);
+    let protocols = Protocols::new(&config, &config.nvme_tcp).expect("names are good");
+    Arc::new(Shared::new(protocols, &config, Log::new(say)).expect("there is memory enough"))
 }
 
 /// The server's settings.

@@ -58,6 +58,26 @@ fn a_volume_that_lets_nobody_in_holds_nobody_else_up() {
 }
 
 #[test]
+fn memory_goes_back_when_peers_leave_after_a_quiet_time() {
+    finds(
+        Plant::KeepMemory,
+        "seed=3482 cores=1 disks=1 memories=0 iscsi=1 nvme=0 hostile=1 depth=4 blocks=6 buffers=2 \
+         memory=78 cut=3 digests=0 faults=vanish,pause",
+    );
+}
+
+#[test]
+fn a_server_that_was_killed_serves_all_again() {
+    let world = |seed: u64| {
+        format!(
+            "seed={seed} cores=2 disks=2 memories=1 iscsi=2 nvme=2 hostile=1 depth=4 blocks=8 \
+             buffers=8 memory=64 cut=100 digests=0 faults=crash,reset"
+        )
+    };
+    (0..4).for_each(|seed| holds(&world(seed)));
+}
+
+#[test]
 fn a_failing_world_is_made_smaller() {
     let plan: Plan = "seed=3 cores=2 disks=4 memories=2 iscsi=3 nvme=3 hostile=2 depth=4 blocks=8 \
                       buffers=8 memory=256 cut=100 digests=1 faults=reset,stall"

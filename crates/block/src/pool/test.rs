@@ -115,6 +115,21 @@ fn memory_goes_back_when_it_was_not_used_for_a_while() {
 }
 
 #[test]
+fn memory_that_was_held_for_long_goes_back_too() {
+    let pool = Pool::within(Budget::new(2 << 30));
+    let all: Vec<_> = (0..100).map_while(|_| pool.take(Pool::LARGE_BYTES)).collect();
+    // Held in quiet, until nobody needs to look again.
+    (0..40).for_each(|half| _ = pool.review(Nanos::from_millis(500 * half)));
+    assert!(!pool.review(Nanos::from_secs(20)));
+    all.into_iter().for_each(|buf| pool.give(buf));
+    // Whoever gave it back looks once, and goes on for as long as it is told to.
+    let times = (0..100).map(|half| Nanos::from_millis(20_500 + 500 * half));
+    let reviews = times.take_while(|now| pool.review(*now)).count();
+    assert!(reviews < 20, "{reviews} reviews until nothing was to be given back");
+    assert!(pool.mapped_bytes() <= 2 * STEP as usize, "{} are kept", pool.mapped_bytes());
+}
+
+#[test]
 fn what_one_core_does_not_use_another_gets_at_once() {
     let budget = Budget::new(64 << 20);
     let [rich, poor] = [(); 2].map(|()| Pool::within(budget.clone()));

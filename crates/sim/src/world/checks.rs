@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Who may ask for equal shares: whether over iSCSI, whether of memory, and which core.
+type Kind = (bool, bool, usize);
+
 /// How long it is measured at least.
 const FIRST_SLICE: Nanos = Nanos::from_millis(1);
 /// Whoever waits longer is looked at for longer.
@@ -39,7 +42,9 @@ impl World {
             let is_last = end == begin + span;
             let enough = if is_last { 1 } else { 2 * self.plan.depth + 4 };
             match if is_roomy { self.judge(enough) } else { self.all_get_on() } {
-                Ok(()) if is_last || self.is_quick() => return self.check_waits(longest),
+                Ok(()) if is_last || !is_roomy || self.is_quick() => {
+                    return self.check_waits(longest);
+                }
                 Ok(()) => slice = slice + Nanos(slice.0 / 2),
                 Err(why) if is_last => return Err(why),
                 Err(_) => slice = slice + Nanos(slice.0 / 2),
@@ -71,7 +76,7 @@ impl World {
 
     /// Who shares a core has equal shares of it, and each has at least so many I/Os.
     fn judge(&self, enough: u64) -> Result<(), String> {
-        let mut groups: BTreeMap<(bool, bool, usize), Vec<(u64, &str)>> = BTreeMap::new();
+        let mut groups: BTreeMap<Kind, Vec<(u64, &str)>> = BTreeMap::new();
         let memories = self.plan.disks as usize;
         for client in self.good() {
             let cores = self.dialer.cores.borrow();

@@ -30,6 +30,8 @@ enum Event {
     NoFiles(usize, Nanos),
     Pause(Nanos),
     Leave(Nanos),
+    Crash(Nanos),
+    Restart,
 }
 
 impl World {
@@ -59,6 +61,7 @@ impl World {
                     }
                     Fault::Pause => Event::Pause(span(rng, 30_000)),
                     Fault::Leave => Event::Leave(span(rng, 3000)),
+                    Fault::Crash => Event::Crash(span(rng, 3000)),
                 };
                 let asks = matches!(fault, Fault::Refuse | Fault::SlowOpen);
                 let waits = if asks || rng.below(4) == 0 { 0 } else { WAIT.1 };
@@ -76,12 +79,16 @@ impl World {
     pub(super) fn happen(&mut self, due: Due) -> Result<(), String> {
         if due.waits > 0 && !self.meets_an_io(due.event) {
             let at = self.now() + Nanos(1 + self.rng.below(WAIT.0.0));
-            let place = self.events.partition_point(|other| other.at > at);
-            self.events.insert(place, Due { at, waits: due.waits - 1, ..due });
+            self.will_happen(Due { at, waits: due.waits - 1, ..due });
             return Ok(());
         }
         self.agenda.is_stale = true;
         self.strike(due.event)
+    }
+
+    fn will_happen(&mut self, due: Due) {
+        let place = self.events.partition_point(|other| other.at > due.at);
+        self.events.insert(place, due);
     }
 
     /// Whether there is an I/O under way that an event would meet.
@@ -98,6 +105,15 @@ impl World {
     }
 
     fn strike(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Crash(_) if self.portals.is_empty() => return Ok(()),
+            Event::Crash(span) => {
+                self.will_happen(Due { at: self.now() + span, event: Event::Restart, waits: 0 });
+                return self.crash();
+            }
+            Event::Restart => return self.start(),
+            _ => {}
+        }
         let now = self.now();
         let dialer = &self.dialer;
         let sick = |change: &dyn Fn(&mut Disk)| {
@@ -130,6 +146,7 @@ impl World {
             Event::NoFiles(core, span) => {
                 dialer.machine.borrow_mut().cores[core].out_of_files = now + span;
             }
+            Event::Crash(_) | Event::Restart => {}
             Event::Pause(span) => dialer.machine.borrow_mut().net.now = now + span,
             Event::Leave(span) => {
                 for client in &mut self.clients {

@@ -1,0 +1,39 @@
+//! A server that is killed, and started again.
+
+use super::*;
+
+impl World {
+    /// The server ends where it stands: its sockets are closed, its I/Os forgotten. What units
+    /// acknowledged they keep, also those in memory, which belongs to no process here.
+    pub(super) fn crash(&mut self) -> Result<(), String> {
+        self.check_attempts()?;
+        self.dialer.listeners.clear();
+        self.portals.clear();
+        self.pools.clear();
+        self.woken.clear();
+        let left = self.shared.connection_count();
+        if left > 0 {
+            return Err(format!("{left} connections outlived their server"));
+        }
+        let fresh = |_| CoreState::new(self.plan.buffers as usize);
+        self.dialer.machine.borrow_mut().cores = (0..self.plan.cores).map(fresh).collect();
+        for (unit, disk) in self.disks.iter().enumerate() {
+            let mut disk = disk.borrow_mut();
+            disk.begun.clear();
+            if disk.under_way > 0 {
+                return Err(format!(
+                    "{} I/Os of unit {unit} outlived their server",
+                    disk.under_way
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A server with the same settings and disks starts.
+    pub(super) fn start(&mut self) -> Result<(), String> {
+        self.shared = shared(&self.plan, self.geometry, &self.disks, self.say);
+        (0..self.plan.cores as usize).for_each(|core| self.add_core(core));
+        Ok(())
+    }
+}
