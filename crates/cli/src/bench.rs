@@ -14,11 +14,11 @@ use stats::live::Live;
 use volume::Uri;
 
 use crate::args::{Color, Drive};
+use crate::ceiling::Length;
 use crate::exit::{Exit, UsageError};
 use crate::folder::Folder;
 use crate::run::Volumes;
 use crate::simulate::Systems;
-use crate::ceiling::Length;
 use crate::{ceiling, folder, logs, output, placement, race, recheck, show, signal, simulate};
 
 /// The setting of a setup that names the processors.
