@@ -16,8 +16,8 @@ fn runs(drumfire: &Drumfire) -> Folder {
     std::fs::File::create(folder.path().join("hole")).unwrap().set_len(1 << 20).unwrap();
     for name in ["full", "hole"] {
         let args = format!(
-            "run file:{name}?direct=0 --size 4k --seconds 0.3 --ramp 0 --out of-{name} --json-lines \
-             {name}.lines"
+            "run file:{name}?direct=0 --size 4k --seconds 0.3 --ramp 0 --out of-{name} \
+             --json-lines {name}.lines"
         );
         let done = drumfire.run(folder.path(), &args, LIMIT).ok();
         assert!(done.stdout.contains(" IOPS measured in "), "{done:?}");

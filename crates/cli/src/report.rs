@@ -161,15 +161,15 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
             false => String::new(),
         };
         let why = format!(
-            "{name}: {why}: the file was changed since it was made. Use the one that the run wrote, \
-             or measure again{again}"
+            "{name}: {why}: the file was changed since it was made. Use the one that the run \
+             wrote, or measure again{again}"
         );
         return Err(UsageError(why).into());
     }
     if result.schema_version < SCHEMA_VERSION {
         result.warnings.push(format!(
-            "made by an earlier version (layout {}): its latencies leave out the I/Os that were under \
-             way when the window ended, so its longest and its percentiles may be too low",
+            "made by an earlier version (layout {}): its latencies leave out the I/Os that were \
+             under way when the window ended, so its longest and its percentiles may be too low",
             result.schema_version
         ));
     }

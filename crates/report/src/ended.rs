@@ -5,8 +5,8 @@ use stats::{RunResult, Waiting};
 use crate::connections;
 use crate::figure;
 
-/// What did not end well: failed I/Os, those without an answer, lost connections, and what of it was
-/// before the measured window. Empty where all is well.
+/// What did not end well: failed I/Os, those without an answer, lost connections, and what of it
+/// was before the measured window. Empty where all is well.
 pub(crate) fn troubles(result: &RunResult) -> Vec<String> {
     let totals = &result.totals;
     let several = result.workers.len() > 1;

@@ -131,8 +131,8 @@ pub enum Beside {
     These(Vec<&'static Record>),
 }
 
-/// What of published figures stands beside a result: measured ones of the same shape, none more than
-/// a hundred times off, and beside memory or without a wire only those of memory.
+/// What of published figures stands beside a result: measured ones of the same shape, none more
+/// than a hundred times off, and beside memory or without a wire only those of memory.
 pub fn beside(result: &RunResult) -> Beside {
     let same = like(&result.job, result.origin);
     if same.is_empty() {

@@ -171,7 +171,8 @@ fn ends_doubt(buckets: &Buckets, (min, mean, max): (u64, f64, u64)) -> Option<St
             figure::span(mean)
         ));
     }
-    if !(first.from_ns..=first.to_ns).contains(&min) && !(beyond && buckets.iter().count() == 1) {
+    let alone = beyond && buckets.iter().count() == 1;
+    if !alone && !(first.from_ns..=first.to_ns).contains(&min) {
         return Some(format!(
             "says that the shortest took {}, its histogram {}",
             span(min),

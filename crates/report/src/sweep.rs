@@ -340,8 +340,8 @@ mod test {
         let shown = text(&sweep);
         let line = shown.lines().nth(1).unwrap();
         assert!(line.contains(" 5/5 × 0.20 s ") && line.ends_with("invalid (H02)"), "{shown}");
-        let against = "checks not passed: H02 fail in 1 of 2 cells (what was read was never written), \
-            H19 warn in 1 of 2 cells";
+        let against = "checks not passed: H02 fail in 1 of 2 cells (what was read was never \
+            written), H19 warn in 1 of 2 cells";
         assert!(shown.contains(against), "{shown}");
         sweep.cells[0].runs.iter_mut().for_each(|run| run.seconds = 30.0);
         assert!(!text(&sweep).contains('×'));

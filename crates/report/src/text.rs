@@ -36,8 +36,8 @@ pub fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Resu
     write_records(result, paint, out)
 }
 
-/// What a hurried reader needs first: the number, how far to believe it and why; then what it is of,
-/// and how its I/Os ended.
+/// What a hurried reader needs first: the number, how far to believe it and why; then what it is
+/// of, and how its I/Os ended.
 fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     let (job, totals) = (&result.job, &result.totals);
     writeln!(out, "{}", reason::headline(result, paint))?;

@@ -53,8 +53,8 @@ pub fn resume(folder: &Path) -> Result<Sweep> {
     let layout = sweep.document().schema_version;
     if layout != SCHEMA_VERSION {
         let why = format!(
-            "{} was begun by another version (layout {layout}, here {SCHEMA_VERSION}), whose figures \
-             mean something else: begin a new sweep with another --out",
+            "{} was begun by another version (layout {layout}, here {SCHEMA_VERSION}), whose \
+             figures mean something else: begin a new sweep with another --out",
             folder.display()
         );
         return Err(UsageError(why).into());
@@ -108,8 +108,8 @@ pub fn read(folder: &Path) -> Result<SweepResult> {
         if !same {
             let (sweep, path) = (folder.join(DOCUMENT), path.display());
             let why = format!(
-                "{}: what it says of {} is not what {path} says ({says:.0} and {is:.0} IOPS, {} and \
-                 {}): the file was changed since it was made",
+                "{}: what it says of {} is not what {path} says ({says:.0} and {is:.0} IOPS, {} \
+                 and {}): the file was changed since it was made",
                 sweep.display(),
                 run.folder,
                 run.class.word(),

@@ -1,9 +1,9 @@
 //! By how much one side differs from the other, and how sure that is: the ratio of two means of
 //! repeats with its interval, and the change that so many repeats would have shown.
 //!
-//! Noise of rates and latencies is a share of them, so their logarithms are compared: the difference
-//! of two means whose variances differ (B. L. Welch, The generalization of 'Student's' problem,
-//! 1947). Sides with fewer than three repeats say nothing of their own noise.
+//! Noise of rates and latencies is a share of them, so their logarithms are compared: the
+//! difference of two means whose variances differ (B. L. Welch, The generalization of 'Student's'
+//! problem, 1947). Sides with fewer than three repeats say nothing of their own noise.
 
 /// Fewest repeats of a side that give an interval.
 pub(super) const FEWEST: usize = 3;

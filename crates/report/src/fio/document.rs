@@ -81,8 +81,8 @@ pub(super) struct Job {
     pub drumfire: Trust,
 }
 
-/// What fio has no names for: how far to believe a job's figures. Readers of fio's documents pass it
-/// over.
+/// What fio has no names for: how far to believe a job's figures. Readers of fio's documents pass
+/// it over.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(super) struct Trust {
     pub class: &'static str,
