@@ -14,11 +14,11 @@ use stats::live::Live;
 use volume::Uri;
 
 use crate::args::{Color, Drive};
+use crate::ceiling::Length;
 use crate::exit::{Exit, UsageError};
 use crate::folder::Folder;
 use crate::run::Volumes;
 use crate::simulate::Systems;
-use crate::ceiling::Length;
 use crate::{ceiling, folder, logs, output, placement, race, recheck, show, signal, simulate};
 
 /// The setting of a setup that names the processors.
@@ -265,13 +265,14 @@ pub fn one(
     let again = (!drive.no_ceiling)
         .then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone(), scribe: None }));
     let mut result = ready.run(&mut live)?;
-    drop(live);
     if let Some((spec, engine)) = again {
         let length = if drive.ceiling { Length::Asked } else { Length::Short };
         if drive.ceiling || ceiling::is_needed(&result, &spec) {
             ceiling::judge(&mut result, &spec, &engine, length);
         }
     }
+    live.finished(&result);
+    drop(live);
     show::finish(&mut result, &folder, drive, color, &name, print)?;
     Ok(result)
 }

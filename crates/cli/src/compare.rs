@@ -1,4 +1,4 @@
-//! `drumfire compare`: what changed between two runs or two sweeps.
+//! `drumfire compare`: what changed between two runs or two sweeps, and what cannot be told.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args as Flags;
 use load::sweep::words_of;
-use report::compare::{Comparison, compare};
+use report::compare::{Change, Comparison, ENOUGH, compare, refuse};
 use stats::RunResult;
 
 use crate::args::Color;
@@ -15,6 +15,11 @@ use crate::{output, report as results, show, sweep};
 
 /// `drumfire compare`.
 #[derive(Flags, Debug)]
+#[command(
+    after_help = "A figure is higher or lower where the 95 % interval of its ratio, of at least \
+    three runs on each side, does not hold 1; unchanged where the interval is within 5 %; else it \
+    cannot be told. Ends in exit code 3 if a side is invalid."
+)]
 pub struct Args {
     /// Folder of a run or a sweep, or a result.json: before.
     pub a: PathBuf,
@@ -29,22 +34,52 @@ pub struct Args {
 struct Side {
     name: String,
     runs: Vec<RunResult>,
+    /// The command that repeats it.
+    again: String,
+}
+
+/// Two sides that are held against each other.
+struct Pair<'a> {
+    comparison: Comparison,
+    run: &'a RunResult,
+    again: [&'a str; 2],
+}
+
+impl<'a> Pair<'a> {
+    fn of(name: &str, a: &'a Side, b: &'a Side) -> Pair<'a> {
+        let comparison = compare(name, &a.runs, &b.runs);
+        Pair { comparison, run: &a.runs[0], again: [&a.again, &b.again] }
+    }
+}
+
+/// The command that repeats the run in a folder often enough.
+fn repeats(folder: &Path, run: &RunResult) -> String {
+    let name = folder.display();
+    // Files of their own are written again only if that is said.
+    let writes = run.job.read_percent < 100.0 && run.job.transport == "local";
+    let destroy = if writes { " --destroy" } else { "" };
+    format!("drumfire sweep {name}/job.toml --repeats {ENOUGH} --out {name}-repeats{destroy}")
 }
 
 /// Prints what changed.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let (a, b) = (sides(&args.a)?, sides(&args.b)?);
-    let mut pairs: Vec<(Comparison, &RunResult)> = Vec::new();
+    let all = |sides: &[Side]| -> Vec<RunResult> {
+        sides.iter().flat_map(|side| side.runs.first().cloned()).collect()
+    };
+    if let Some(why) = refuse(&all(&a), &all(&b)) {
+        let (a, b) = (args.a.display(), args.b.display());
+        return Err(UsageError(format!("{a} and {b}: {why}")).into());
+    }
+    let mut pairs: Vec<Pair> = Vec::new();
     let mut alone: Vec<String> = Vec::new();
     if let ([a], [b]) = (&a[..], &b[..]) {
         // Two runs are held against each other whatever they are called.
-        pairs.push((compare(&a.name, &a.runs, &b.runs), &a.runs[0]));
+        pairs.push(Pair::of(&a.name, a, b));
     } else {
         for side in &a {
             match b.iter().find(|other| other.name == side.name) {
-                Some(other) => {
-                    pairs.push((compare(&side.name, &side.runs, &other.runs), &side.runs[0]));
-                }
+                Some(other) => pairs.push(Pair::of(&side.name, side, other)),
                 None => alone.push(format!("{}: {}", args.a.display(), side.name)),
             }
         }
@@ -57,25 +92,38 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     }
     output::write(|out| match args.json {
         true => {
-            let all: Vec<&Comparison> = pairs.iter().map(|(comparison, _)| comparison).collect();
+            let all: Vec<&Comparison> = pairs.iter().map(|pair| &pair.comparison).collect();
             let document = serde_json::json!({ "comparisons": all, "on_one_side_only": alone });
             report::json::write_value(&document, out)
         }
         false => print(&pairs, &alone, color, out),
     })?;
-    Ok(Exit::Good)
+    let invalid = pairs.iter().any(|pair| !pair.comparison.invalid.is_empty());
+    Ok(if invalid { Exit::Dishonest } else { Exit::Good })
 }
 
-fn print(
-    pairs: &[(Comparison, &RunResult)],
-    alone: &[String],
-    color: Color,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    for (comparison, run) in pairs {
-        report::compare::write(comparison, run, show::paint(color), out)?;
+fn print(pairs: &[Pair], alone: &[String], color: Color, out: &mut impl Write) -> io::Result<()> {
+    for Pair { comparison, run, again } in pairs {
+        report::compare::write(comparison, run, *again, show::paint(color), out)?;
+    }
+    if let Some(words) = by_chance(pairs) {
+        writeln!(out, "{words}")?;
     }
     alone.iter().try_for_each(|name| writeln!(out, "on one side only: {name}"))
+}
+
+/// Of many figures some are called changed by chance: a reader who counts must know how many.
+fn by_chance(pairs: &[Pair]) -> Option<String> {
+    const MANY: usize = 20;
+    let figures = || pairs.iter().flat_map(|pair| &pair.comparison.figures);
+    let judged = figures().filter(|figure| figure.ratio_range.is_some()).count();
+    let is_changed = |change: Change| matches!(change, Change::Higher | Change::Lower);
+    let changed = figures().filter(|figure| is_changed(figure.verdict)).count();
+    let words = || {
+        let chance = judged as f64 * 0.05;
+        format!("{changed} of {judged} figures changed; up to {chance:.0} would by chance alone")
+    };
+    (judged >= MANY).then(words)
 }
 
 /// The cells of a sweep, or the steps of a run.
@@ -87,7 +135,15 @@ fn sides(path: &Path) -> Result<Vec<Side>> {
             true => String::new(),
             false => format!("step {number}"),
         };
-        let side = |step: (usize, RunResult)| Side { name: name(&step), runs: vec![step.1] };
+        let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+        let side = |step: (usize, RunResult)| {
+            let folder = match only {
+                true => folder.to_owned(),
+                false => folder.join(format!("step-{}", step.0)),
+            };
+            let again = repeats(&folder, &step.1);
+            Side { name: name(&step), runs: vec![step.1], again }
+        };
         return Ok((1..).zip(runs).map(side).collect());
     }
     let mut sides = Vec::new();
@@ -98,7 +154,8 @@ fn sides(path: &Path) -> Result<Vec<Side>> {
             .collect::<Result<_>>()
             .with_context(|| format!("{}, a cell of {}", cell.folder, path.display()))?;
         if !runs.is_empty() {
-            sides.push(Side { name: words_of(&cell.settings), runs });
+            let again = format!("the sweep of {} with --repeats {ENOUGH}", path.display());
+            sides.push(Side { name: words_of(&cell.settings), runs, again });
         }
     }
     Ok(sides)

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args as Flags, ValueEnum};
 use serde_json::error::Category;
-use stats::RunResult;
 use stats::sweep::{CellRun, SweepResult};
+use stats::{RunResult, SCHEMA_VERSION};
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError, of_file};
@@ -150,22 +150,75 @@ pub fn read(run: &Path) -> Result<Vec<RunResult>> {
     Ok(results)
 }
 
-/// Reads one `result.json`.
+/// Reads one `result.json`, and refuses one that is not as it was made.
 pub fn read_document(path: &Path) -> Result<RunResult> {
+    let mut result = read_own(path)?;
+    let name = path.display();
+    if let Some(why) = report::sound::doubt(&result) {
+        let job = path.with_file_name("job.toml");
+        let again = match job.is_file() {
+            true => format!(": drumfire run {}", job.display()),
+            false => String::new(),
+        };
+        let why = format!(
+            "{name}: {why}: the file was changed since it was made. Use the one that the run wrote, \
+             or measure again{again}"
+        );
+        return Err(UsageError(why).into());
+    }
+    if result.schema_version < SCHEMA_VERSION {
+        result.warnings.push(format!(
+            "made by an earlier version (layout {}): its latencies leave out the I/Os that were under \
+             way when the window ended, so its longest and its percentiles may be too low",
+            result.schema_version
+        ));
+    }
+    Ok(result)
+}
+
+/// Reads one `result.json` that this program has just made.
+pub fn read_own(path: &Path) -> Result<RunResult> {
     use std::io::Read;
     let name = path.display();
     let mut text = Vec::new();
     File::open(path)
         .and_then(|file| file.take(DOCUMENT_MAX_BYTES).read_to_end(&mut text))
         .map_err(|error| of_file(&name, error))?;
+    if let Some(why) = newer(&text) {
+        return Err(UsageError(format!("cannot read {name}: {why}")).into());
+    }
     report::json::read(&text).map_err(|error| {
         let why = match (error.classify(), is_document(&text)) {
-            (Category::Syntax | Category::Eof, _) => format!("it is no JSON: {error}"),
+            (Category::Eof, _) => format!(
+                "it is no JSON: it ends in the middle, at line {}: the file was cut",
+                error.line()
+            ),
+            (Category::Syntax, _) => format!("it is no JSON: {error}"),
             // It is one of ours, of another version or spoilt.
             (_, true) => error.to_string(),
             (_, false) => "it holds something else than the result of a run".to_owned(),
         };
         UsageError(format!("cannot read {name}: {why}")).into()
+    })
+}
+
+/// Says which program reads a document whose layout is newer than this one knows.
+pub fn newer(text: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema_version: u32,
+        #[serde(default)]
+        tool: Option<serde_json::Value>,
+    }
+    let head: Head = serde_json::from_slice(text).ok()?;
+    let layout = head.schema_version;
+    let version = head.tool.and_then(|tool| Some(tool.get("version")?.as_str()?.to_owned()));
+    let version = version.map_or_else(String::new, |version| format!(" of drumfire {version}"));
+    (layout > SCHEMA_VERSION).then(|| {
+        format!(
+            "it has layout {layout}{version}, and this version reads up to {SCHEMA_VERSION}: read \
+             it with that version or a newer one"
+        )
     })
 }
 

@@ -125,6 +125,11 @@ impl Live for Beside {
         self.lines.end();
         self.view.end();
     }
+
+    fn finished(&mut self, result: &RunResult) {
+        self.lines.finished(result);
+        self.view.finished(result);
+    }
 }
 
 /// Whether stdout belongs to the JSON Lines.
@@ -243,6 +248,10 @@ impl Live for Keeping<'_> {
 
     fn end(&mut self) {
         self.view.end();
+    }
+
+    fn finished(&mut self, result: &RunResult) {
+        self.view.finished(result);
     }
 }
 

@@ -341,7 +341,7 @@ impl Runs<'_> {
         runs.sort_by(|a, b| a.iops.total_cmp(&b.iops));
         let Some(median) = runs.get(runs.len().saturating_sub(1) / 2) else { return Ok(()) };
         let read = |run: &CellRun| {
-            crate::report::read_document(&self.folder.join(&run.folder).join("result.json"))
+            crate::report::read_own(&self.folder.join(&run.folder).join("result.json"))
         };
         let mut result = read(median)?;
         let source = self.folder.join(&median.folder);

@@ -134,8 +134,17 @@ mod test {
         });
         let mut slow = reads(8);
         slow.access.lines[0].delay_us = LONG_PAUSE_US;
-        let all =
-            [reads(8), reads(8), reads(1), limited, thinks, slow, paced(5.0), paced(20.0), reads(8)];
+        let all = [
+            reads(8),
+            reads(8),
+            reads(1),
+            limited,
+            thinks,
+            slow,
+            paced(5.0),
+            paced(20.0),
+            reads(8),
+        ];
         let mut spec = spec(&all);
         spec.workers[8].shift.when.delay_seconds = 1.0;
         let groups: Vec<_> = names(&spec).into_iter().map(|name| name.group).collect();

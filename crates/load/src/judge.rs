@@ -90,15 +90,17 @@ fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
             .mend("drumfire run JOB --verify-only (which blocks of the volume differ)");
     }
     let reads = |worker: &&WorkerSpec| worker.workload.access.read_percent() > 0.0;
-    let share = |worker: &WorkerSpec| {
-        worker.workload.verify.map_or(0.0, |verify| verify.sample_percent)
-    };
+    let share =
+        |worker: &WorkerSpec| worker.workload.verify.map_or(0.0, |verify| verify.sample_percent);
     let shares: Vec<f64> = spec.workers.iter().filter(reads).map(share).collect();
     let compared = shares.iter().filter(|share| **share > 0.0).count();
     let written = spec.workers.iter().any(|worker| worker.workload.is_unread());
     if compared == 0 && written {
-        return check(Verdict::Unknown, "nothing is read while it runs: what was written is \
-             compared when it is over, and the exit code says what came of it");
+        return check(
+            Verdict::Unknown,
+            "nothing is read while it runs: what was written is \
+             compared when it is over, and the exit code says what came of it",
+        );
     }
     if compared == 0 {
         return check(Verdict::Unknown, "reads were not compared: --verify does").mend("--verify");

@@ -36,7 +36,7 @@ fn table(
     let heads: String = heads.collect();
     writeln!(out, "{}", paint.dim(&format!("{:LABEL$}{heads}  of {}", "", group.name)))?;
     let parts = [("reads", &group.read), ("writes", &group.write), ("others", &group.other)];
-    for (name, part) in parts.into_iter().filter(|(_, part)| part.ios > 0) {
+    for (name, part) in parts.into_iter().filter(|(_, part)| part.samples > 0) {
         writeln!(out, "{name:LABEL$}{}", cells(part, percents))?;
     }
     Ok(())
@@ -46,7 +46,7 @@ fn table(
 fn cells(part: &Part, percents: &[f64]) -> String {
     let found = fio::percentiles(&part.buckets, percents);
     let cell = |percent: &f64| {
-        let known = stats::supports(part.ios, percent / 100.0) || *percent == 100.0;
+        let known = stats::supports(part.samples, percent / 100.0) || *percent == 100.0;
         let value = found.iter().find(|(found, _)| found == percent).filter(|_| known);
         format!("{:>9}", figure::latency(value.map(|(_, ns)| *ns)))
     };

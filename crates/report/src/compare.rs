@@ -1,15 +1,18 @@
-//! Two sides: what changed, whether that is more than their spread, and whether they may stand
-//! side by side at all.
+//! Two sides: what changed, what did not, what cannot be told from so few repeats, and whether they
+//! may stand side by side at all.
 
+mod facts;
 mod options;
+mod ratio;
 
 use std::io::{self, Write};
 
 use serde::Serialize;
-use stats::{RunResult, Spread};
+use stats::{Class, Latency, RunResult};
 
 use crate::figure;
 use crate::job;
+use crate::reason;
 use crate::style::Paint;
 
 /// What two sides come to.
@@ -19,6 +22,8 @@ pub struct Comparison {
     pub name: String,
     /// Whether nothing but what is to be compared differs.
     pub comparable: bool,
+    /// Sides that are invalid, and why: nothing of what they say is called changed.
+    pub invalid: Vec<String>,
     /// What else differs.
     pub differences: Vec<Difference>,
     /// The figures of both.
@@ -45,170 +50,172 @@ pub struct Figure {
     pub a: Sample,
     /// On the second side.
     pub b: Sample,
-    /// The second over the first; `null` if the first is 0.
+    /// The second over the first; `null` if one is 0.
     pub ratio: Option<f64>,
-    /// The least and the most that the ratio may be, by the intervals of both.
+    /// Between what the ratio lies with 95 %; `null` unless each side has at least three runs.
     pub ratio_range: Option<[f64; 2]>,
+    /// The smallest change that so many runs show in four of five comparisons, as a share: 0.05 is
+    /// a rise of 5 %. `null` without an interval.
+    pub detectable: Option<f64>,
     /// What it comes to.
     pub verdict: Change,
 }
 
-/// A figure and how far it spreads.
+/// A figure of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sample {
-    /// The value: of the only run, or the median of several.
+    /// The value: of the only run, or the geometric mean of several.
     pub value: f64,
-    /// The spread of the runs, or of the seconds of the only one.
-    pub spread: Option<Spread>,
-    /// What the spread is of.
-    pub of: Kind,
-}
-
-/// What a spread is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Runs: it tells how far another run would be off.
-    Runs,
-    /// The seconds of one run: it tells less.
-    Seconds,
+    /// Runs that it rests on.
+    pub runs: usize,
+    /// The least of them.
+    pub least: f64,
+    /// The most of them.
+    pub most: f64,
+    /// It is a lower bound: I/Os without an answer could make it longer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
 /// Whether something changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// Both intervals lie apart.
+    /// The whole interval of the ratio lies above 1.
     Higher,
-    /// Both intervals lie apart.
+    /// The whole interval of the ratio lies below 1.
     Lower,
-    /// The difference is within the spread.
-    WithinSpread,
-    /// There is no spread to hold it against.
-    Unknown,
+    /// The interval holds 1 and nothing that is further off than [`SAME`].
+    Unchanged,
+    /// There is no interval, it is too wide, or a side means something else.
+    CannotTell,
 }
 
-impl Change {
-    fn words(self) -> &'static str {
-        match self {
-            Change::Higher => "higher",
-            Change::Lower => "lower",
-            Change::WithinSpread => "within the spread",
-            Change::Unknown => "no spread known",
-        }
-    }
+/// What is no further off than this share is called unchanged, if the interval is as narrow.
+pub const SAME: f64 = 0.05;
+/// Percentiles come from histograms, by so much too high at most.
+const BUCKET: f64 = 1.0 / 128.0;
+
+/// Why two sides cannot be compared at all, and what to do: their results have names of other
+/// meanings.
+pub fn refuse(a: &[RunResult], b: &[RunResult]) -> Option<String> {
+    let mut all = a.iter().chain(b);
+    let first = all.next()?;
+    let other = all.find(|run| run.schema_version != first.schema_version)?;
+    let older = if other.schema_version < first.schema_version { other } else { first };
+    Some(format!(
+        "a result of layout {} (drumfire {}) has figures of another meaning than one of layout {}: \
+         measure it again with this version",
+        older.schema_version,
+        older.tool.version,
+        first.schema_version.max(other.schema_version),
+    ))
 }
 
 /// Compares two sides of at least one run each. The runs of a side are repeats of each other.
 pub fn compare(name: &str, a: &[RunResult], b: &[RunResult]) -> Comparison {
-    let differences = differences(&a[0], &b[0]);
-    let latency = |of: fn(&stats::Latency) -> Option<u64>| {
-        move |run: &RunResult| of(&run.totals.latency_ns).map(|ns| ns as f64)
-    };
-    let ns = |ns: Option<u64>| ns.map(|ns| ns as f64);
-    let figures = [
-        figure("IOPS", a, b, |run| Some(run.totals.iops), |second| Some(second.iops)),
-        figure(
-            "bytes/s",
-            a,
-            b,
-            |run| Some(run.totals.bytes_per_second),
-            |second| Some(second.bytes_per_second),
-        ),
-        figure("mean", a, b, |run| run.totals.latency_ns.mean, |second| second.mean_ns),
-        figure("p50", a, b, latency(|l| l.p50), |second| ns(second.p50_ns)),
-        figure("p99", a, b, latency(|l| l.p99), |second| ns(second.p99_ns)),
-        figure("p99.9", a, b, latency(|l| l.p99_9), |second| ns(second.p99_9_ns)),
-        figure("µs core/IO", a, b, |run| run.cpu.core_us_per_io, |_| None),
-    ];
+    let differences = differences(a, b);
+    let invalid = ["first", "second"].iter().zip([a, b]).filter_map(|(side, runs)| {
+        let bad = runs.iter().find(|run| run.class == Class::Invalid)?;
+        let of = match runs.len() {
+            1 => String::new(),
+            of => {
+                let bad = runs.iter().filter(|run| run.class == Class::Invalid).count();
+                format!("{bad} of {of} runs of ")
+            }
+        };
+        Some(format!("{of}the {side} side: {}", reason::verdict(bad)))
+    });
+    let invalid: Vec<String> = invalid.collect();
+    let figures = figures(a, b).into_iter().map(|figure| match invalid.is_empty() {
+        true => figure,
+        false => Figure { verdict: Change::CannotTell, ..figure },
+    });
     Comparison {
         name: name.to_owned(),
-        comparable: differences.is_empty(),
+        comparable: differences.is_empty() && invalid.is_empty(),
+        figures: figures.collect(),
+        invalid,
         differences,
-        figures: figures.into_iter().flatten().collect(),
     }
+}
+
+fn figures(a: &[RunResult], b: &[RunResult]) -> Vec<Figure> {
+    let exact = |of: fn(&RunResult) -> Option<f64>| move |run: &RunResult| Some((of(run)?, false));
+    let percentile = |of: fn(&Latency) -> Option<u64>| {
+        move |run: &RunResult| {
+            let latency = &run.totals.latency_ns;
+            of(latency).map(|ns| (ns as f64, latency.at_least(ns)))
+        }
+    };
+    let mean = |run: &RunResult| {
+        let latency = &run.totals.latency_ns;
+        latency.mean.map(|mean| (mean, latency.mean_at_least()))
+    };
+    [
+        figure("IOPS", a, b, 0.0, exact(|run| Some(run.totals.iops))),
+        figure("bytes/s", a, b, 0.0, exact(|run| Some(run.totals.bytes_per_second))),
+        figure("mean", a, b, 0.0, mean),
+        figure("p50", a, b, BUCKET, percentile(|latency| latency.p50)),
+        figure("p99", a, b, BUCKET, percentile(|latency| latency.p99)),
+        figure("p99.9", a, b, BUCKET, percentile(|latency| latency.p99_9)),
+        figure("µs core/IO", a, b, 0.0, exact(|run| run.cpu.core_us_per_io)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn figure(
     name: &'static str,
     a: &[RunResult],
     b: &[RunResult],
-    run: impl Fn(&RunResult) -> Option<f64>,
-    second: impl Fn(&stats::Second) -> Option<f64>,
+    blur: f64,
+    of: impl Fn(&RunResult) -> Option<(f64, bool)>,
 ) -> Option<Figure> {
-    let (a, b) = (sample(a, &run, &second)?, sample(b, &run, &second)?);
-    let ratio = (a.value != 0.0).then(|| b.value / a.value);
-    let ends = a.spread.zip(b.spread);
-    let ratio_range =
-        ends.filter(|(a, _)| a.low > 0.0).map(|(a, b)| [b.low / a.high, b.high / a.low]);
-    let verdict = match ends {
-        None => Change::Unknown,
-        Some((a, b)) if !a.is_apart_from(&b) => Change::WithinSpread,
-        Some((a, b)) if b.low > a.high => Change::Higher,
-        Some(_) => Change::Lower,
+    let values = |runs: &[RunResult]| runs.iter().map(&of).collect::<Option<Vec<(f64, bool)>>>();
+    let bare = |of: &[(f64, bool)]| of.iter().map(|(value, _)| *value).collect::<Vec<f64>>();
+    let (a, b) = (values(a)?, values(b)?);
+    let found = ratio::ratio(&bare(&a), &bare(&b), blur);
+    let (a, b) = (sample(&a)?, sample(&b)?);
+    let verdict = match found.and_then(|ratio| ratio.range) {
+        // What is a lower bound may be anything above it.
+        _ if a.at_least || b.at_least => Change::CannotTell,
+        None => Change::CannotTell,
+        Some([low, _]) if low > 1.0 => Change::Higher,
+        Some([_, high]) if high < 1.0 => Change::Lower,
+        Some([low, high]) if low >= 1.0 - SAME && high <= 1.0 + SAME => Change::Unchanged,
+        Some(_) => Change::CannotTell,
     };
-    Some(Figure { name, a, b, ratio, ratio_range, verdict })
+    Some(Figure {
+        name,
+        a,
+        b,
+        ratio: found.map(|ratio| ratio.value),
+        ratio_range: found.and_then(|ratio| ratio.range),
+        detectable: found.and_then(|ratio| ratio.detectable),
+        verdict,
+    })
 }
 
-/// The spread of several runs; of one run that of its seconds, and around its own value.
-fn sample(
-    runs: &[RunResult],
-    run: &impl Fn(&RunResult) -> Option<f64>,
-    second: &impl Fn(&stats::Second) -> Option<f64>,
-) -> Option<Sample> {
-    let values: Option<Vec<f64>> = runs.iter().map(run).collect();
-    let values = values?;
-    if let [value] = values[..] {
-        let seconds = runs[0].intervals.iter().filter_map(second);
-        let spread = Spread::of(seconds).filter(|spread| spread.n > 1);
-        let around = |spread: Spread| Spread {
-            low: spread.low.min(value),
-            high: spread.high.max(value),
-            ..spread
-        };
-        return Some(Sample { value, spread: spread.map(around), of: Kind::Seconds });
-    }
-    let spread = Spread::of(values)?;
-    Some(Sample { value: spread.median, spread: Some(spread), of: Kind::Runs })
+fn sample(values: &[(f64, bool)]) -> Option<Sample> {
+    let bare: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
+    let least = bare.iter().copied().reduce(f64::min)?;
+    let most = bare.iter().copied().reduce(f64::max)?;
+    let value = match &bare[..] {
+        [only] => *only,
+        several => ratio::mean(several).unwrap_or(least),
+    };
+    let at_least = values.iter().any(|(_, at_least)| *at_least);
+    Some(Sample { value, runs: values.len(), least, most, at_least })
 }
 
-/// What differs beside the figures: the kind of job, the host, how the numbers came about.
-fn differences(a: &RunResult, b: &RunResult) -> Vec<Difference> {
-    let share = |percent: f64| format!("{percent} %");
-    let some = |number: Option<f64>| number.map_or_else(|| "none".to_owned(), figure::rate);
-    let size = |size: Option<u32>| {
-        size.map_or_else(|| "mixed".to_owned(), |bytes| figure::size(bytes.into()))
-    };
-    let facts = |run: &RunResult| {
-        let (job, host) = (&run.job, &run.host);
-        [
-            ("origin", run.origin.with(run.kind)),
-            ("size", size(job.size_bytes)),
-            ("reads", share(job.read_percent)),
-            ("random", share(job.random_percent)),
-            ("outstanding", some(job.outstanding.map(|n| n as f64))),
-            ("planned rate", some(job.rate_per_s)),
-            ("workers", job.workers.to_string()),
-            ("volumes", job.volumes.to_string()),
-            ("transport", job.transport.clone()),
-            ("loopback", job.loopback.to_string()),
-            ("storage", job.storage.clone()),
-            ("seconds", figure::seconds(job.seconds)),
-            ("host", host.name.clone()),
-            ("processor", format!("{}, {} cores", host.cpu, host.cores)),
-            ("memory", figure::size(host.memory_bytes)),
-            ("kernel", host.kernel.clone()),
-            ("hypervisor", host.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
-            ("cores of workers", format!("{:?}", run.placement.initiator)),
-            ("version", format!("{} {}", run.tool.version, run.tool.git.as_deref().unwrap_or(""))),
-            ("failed I/Os", run.totals.errors.to_string()),
-            ("reconnects", run.totals.connections.reconnects.to_string()),
-            ("connections lost", run.totals.connections.connections_lost.to_string()),
-            ("whole run", run.partial.clone().unwrap_or_else(|| "yes".to_owned())),
-        ]
-    };
-    let both = facts(a).into_iter().zip(facts(b));
-    let mut found: Vec<Difference> = both
+/// What differs beside the figures: how far to believe them, the kind of job, the host, how the
+/// numbers came about.
+fn differences(a: &[RunResult], b: &[RunResult]) -> Vec<Difference> {
+    let (one, other) = (&a[0], &b[0]);
+    let sides = facts::of_side(a).into_iter().zip(facts::of_side(b));
+    let mut found: Vec<Difference> = sides
         .filter(|((_, a), (_, b))| a != b)
         .map(|((what, a), (_, b))| Difference {
             what: what.to_owned(),
@@ -216,7 +223,8 @@ fn differences(a: &RunResult, b: &RunResult) -> Vec<Difference> {
             b: b.trim().to_owned(),
         })
         .collect();
-    for option in options::differences(&a.spec, &b.spec) {
+    found.extend(facts::of_hosts(one, other));
+    for option in options::differences(&one.spec, &other.spec) {
         // Some stand among the facts, in better words.
         if found.iter().all(|known| known.what != option.what) {
             found.push(option);
@@ -225,21 +233,27 @@ fn differences(a: &RunResult, b: &RunResult) -> Vec<Difference> {
     found
 }
 
-/// Writes a comparison: first what forbids it, then the figures.
+/// Writes a comparison: first what forbids it, then the figures. `again` are the commands that
+/// repeat both sides [`ENOUGH`] times.
 pub fn write(
     comparison: &Comparison,
     run: &RunResult,
+    again: [&str; 2],
     paint: Paint,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let name =
         if comparison.name.is_empty() { job::kind(&run.job) } else { comparison.name.clone() };
     writeln!(out, "{}", paint.bold(&name))?;
+    for invalid in &comparison.invalid {
+        let line = format!("  NOT TO BE COMPARED, {invalid}");
+        writeln!(out, "{}", paint.red(&line))?;
+    }
     for difference in &comparison.differences {
         let line = format!("  {}: {} → {}", difference.what, difference.a, difference.b);
         writeln!(out, "{}", paint.yellow(&line))?;
     }
-    if !comparison.comparable {
+    if !comparison.differences.is_empty() {
         let line = "  not the same measurement: a change below may come from any of these";
         writeln!(out, "{}", paint.yellow(line))?;
     }
@@ -252,13 +266,14 @@ pub fn write(
             (None, _) => figure::UNKNOWN.to_owned(),
         };
         let verdict = match figure.verdict {
-            Change::Higher | Change::Lower => paint.bold(figure.verdict.words()),
-            Change::WithinSpread | Change::Unknown => figure.verdict.words().to_owned(),
+            Change::Higher | Change::Lower => paint.bold(&words(figure)),
+            Change::Unchanged | Change::CannotTell => words(figure),
         };
-        let (a, b) = (show(figure.name, figure.a.value), show(figure.name, figure.b.value));
-        writeln!(out, "  {:<10} {a:>10} → {b:>10}  {change:<32}  {verdict}", figure.name)?;
+        let (a, b) = (show(figure.name, &figure.a), show(figure.name, &figure.b));
+        writeln!(out, "  {:<10} {a:>10} → {b:>10}  {change:<30}  {verdict}", figure.name)?;
     }
-    writeln!(out, "  {}", paint.dim(&rests_on(comparison)))
+    let rests_on = rests_on(comparison, again);
+    rests_on.iter().try_for_each(|line| writeln!(out, "  {}", paint.dim(line)))
 }
 
 /// As "+3.1 %".
@@ -266,47 +281,73 @@ fn percent(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
-fn show(name: &str, value: f64) -> String {
-    match name {
+fn show(name: &str, sample: &Sample) -> String {
+    let value = sample.value;
+    let text = match name {
         "IOPS" => figure::rate(value),
         "bytes/s" => figure::bytes_per_second(value),
         "µs core/IO" => format!("{value:.3}"),
         _ => figure::span(value),
+    };
+    if sample.at_least { format!("≥{text}") } else { text }
+}
+
+/// The verdict, and what a change would have to be to show.
+fn words(figure: &Figure) -> String {
+    let seen = figure.detectable.map(|share| format!("{:.1} %", share * 100.0));
+    match (figure.verdict, seen) {
+        (Change::Higher, _) => "higher".to_owned(),
+        (Change::Lower, _) => "lower".to_owned(),
+        (Change::Unchanged, Some(seen)) => format!("unchanged; from {seen} on it would show"),
+        (Change::Unchanged, None) => "unchanged".to_owned(),
+        (Change::CannotTell, _) if figure.a.at_least || figure.b.at_least => {
+            "cannot tell: a lower bound".to_owned()
+        }
+        (Change::CannotTell, Some(seen)) => {
+            format!("cannot tell; only a change from {seen} on shows")
+        }
+        (Change::CannotTell, None) => "cannot tell: no interval".to_owned(),
     }
 }
 
-fn rests_on(comparison: &Comparison) -> String {
-    let Some(figure) = comparison.figures.first() else { return "nothing is known".to_owned() };
-    let side = |sample: &Sample| match (sample.of, sample.spread) {
-        (Kind::Seconds, Some(spread)) => format!("{} seconds of one run", spread.n),
-        (Kind::Seconds, None) => "one run".to_owned(),
-        (Kind::Runs, Some(spread)) => {
-            format!("{} runs ({:.0} %)", spread.n, spread.confidence * 100.0)
-        }
-        (Kind::Runs, None) => "runs without a figure".to_owned(),
+/// What the intervals rest on, or how to get some.
+fn rests_on(comparison: &Comparison, [a, b]: [&str; 2]) -> Vec<String> {
+    let Some(figure) = comparison.figures.first() else {
+        return vec!["nothing is known".to_owned()];
     };
-    let more = match (figure.a.spread, figure.b.spread) {
-        (Some(a), Some(b)) if figure.a.of == Kind::Runs && figure.b.of == Kind::Runs => {
-            by_chance(&a, &b)
-        }
-        _ => "; how far runs differ is not known: sweep --repeats tells".to_owned(),
-    };
-    format!("spreads: {} and {}{more}", side(&figure.a), side(&figure.b))
-}
-
-/// How often the ranges of a few runs lie apart though nothing changed: in two of all the orders
-/// that the runs of both sides can have.
-fn by_chance(a: &Spread, b: &Spread) -> String {
-    const RARE: f64 = 0.05;
-    let orders = (1..=a.n).fold(1.0, |orders, k| orders * (b.n + k) as f64 / k as f64);
-    match 2.0 / orders {
-        chance if chance <= RARE => String::new(),
-        chance => format!(
-            "; equal sides lie apart in {:.0} % of such comparisons: more repeats tell better",
-            chance * 100.0
+    let (one, other) = (figure.a.runs, figure.b.runs);
+    let few = ratio::FEWEST;
+    let least = one.min(other);
+    if least >= few {
+        let runs =
+            format!("{one} and {other} runs: geometric means, 95 % intervals of their ratio");
+        return vec![match least < ENOUGH {
+            true => format!("{runs}; more repeats see smaller changes"),
+            false => runs,
+        }];
+    }
+    let runs = match (one, other) {
+        (1, 1) => "one run each".to_owned(),
+        _ => format!(
+            "{} and {}",
+            figure::plural(one as u64, "run"),
+            figure::plural(other as u64, "run")
         ),
-    }
+    };
+    let mut lines = vec![format!(
+        "no interval: {runs}; from {few} runs of each side on there is one; repeat with"
+    )];
+    lines.extend(
+        [(a, one), (b, other)]
+            .into_iter()
+            .filter(|(_, runs)| *runs < few)
+            .map(|(again, _)| format!("  {again}")),
+    );
+    lines
 }
+
+/// Repeats that are asked for: so many see changes of about twice the noise.
+pub const ENOUGH: usize = 5;
 
 #[cfg(test)]
 mod test {
@@ -317,6 +358,7 @@ mod test {
         let with = |iops: &f64| {
             let mut run = sample::race();
             run.totals.iops = *iops;
+            run.workers.truncate(1);
             run
         };
         rates.iter().map(with).collect()
@@ -327,39 +369,83 @@ mod test {
     }
 
     #[test]
-    fn a_change_is_more_than_the_spread() {
-        let same = iops(&[100.0, 110.0, 105.0], &[109.0, 120.0, 115.0]);
-        assert_eq!(same.verdict, Change::WithinSpread);
-        let higher = iops(&[100.0, 110.0, 105.0], &[121.0, 111.0, 115.0]);
-        assert_eq!((higher.verdict, higher.ratio), (Change::Higher, Some(115.0 / 105.0)));
-        assert_eq!(higher.ratio_range, Some([111.0 / 110.0, 121.0 / 100.0]));
-        assert_eq!(iops(&[100.0, 101.0], &[90.0, 99.0]).verdict, Change::Lower);
+    fn changed_unchanged_or_cannot_tell() {
+        let figure = iops(&[100.0, 101.0, 99.0], &[121.0, 120.0, 122.0]);
+        assert_eq!(figure.verdict, Change::Higher);
+        let [low, high] = figure.ratio_range.unwrap();
+        assert!(1.15 < low && high < 1.27, "{low} to {high}");
+        assert_eq!(iops(&[100.0, 101.0, 99.0], &[90.0, 91.0, 89.0]).verdict, Change::Lower);
+        let same = iops(&[100.0, 100.5, 99.5, 100.2], &[100.1, 99.9, 100.3, 99.8]);
+        assert_eq!((same.verdict, words(&same).contains("would show")), (Change::Unchanged, true));
+        // Too far apart to say that nothing changed, and too wide to say that something did.
+        let wide = iops(&[100.0, 180.0, 60.0], &[90.0, 170.0, 70.0]);
+        assert_eq!(wide.verdict, Change::CannotTell);
+        assert!(wide.detectable.unwrap() > 0.5, "{wide:?}");
+        assert!(words(&wide).starts_with("cannot tell; only a change from "), "{}", words(&wide));
     }
 
     #[test]
-    fn few_runs_lie_apart_by_chance() {
-        let rests = |n: usize| rests_on(&compare("", &runs(&vec![1.0; n]), &runs(&vec![2.0; n])));
-        assert!(rests(2).contains("in 33 % of such"), "{}", rests(2));
-        assert!(rests(3).contains("in 10 % of such"), "{}", rests(3));
-        assert_eq!(rests(4), "spreads: 4 runs (88 %) and 4 runs (88 %)");
-    }
-
-    #[test]
-    fn one_run_has_the_spread_of_its_seconds_at_best() {
-        let mut alone = runs(&[100.0]);
-        alone[0].intervals.clear();
-        let unknown = compare("", &alone, &alone);
-        assert_eq!(unknown.figures[0].verdict, Change::Unknown);
+    fn one_run_each_has_no_interval_whatever_it_says() {
+        let text = |a: &[RunResult], b: &[RunResult]| {
+            let mut out = Vec::new();
+            let again = ["drumfire sweep a", "drumfire sweep b"];
+            write(&compare("", a, b), &a[0], again, Paint::PLAIN, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let (mut a, mut b) = (runs(&[100.0]), runs(&[43.2]));
         let second = |iops| stats::Second { iops, ..stats::Second::default() };
-        alone[0].intervals = [90.0, 100.0, 110.0].map(second).to_vec();
-        let mut other = alone.clone();
-        other[0].totals.iops = 109.0;
-        let figure = compare("", &alone, &other).figures.remove(0);
-        assert_eq!((figure.verdict, figure.a.of), (Change::WithinSpread, Kind::Seconds));
+        a[0].intervals = [10.0, 100.0, 300.0].map(second).to_vec();
+        b[0].intervals = [9.0, 43.0, 110.0].map(second).to_vec();
+        let figure = compare("", &a, &b).figures.remove(0);
+        assert_eq!((figure.verdict, figure.ratio_range), (Change::CannotTell, None));
+        let said = text(&a, &b);
+        assert!(said.contains("-56.8 %") && !said.contains("-56.8 % ("), "{said}");
+        assert!(said.contains("no interval: one run each; from 3 runs of each side on"), "{said}");
+        assert!(
+            said.ends_with("repeat with\n    drumfire sweep a\n    drumfire sweep b\n"),
+            "{said}"
+        );
+        for verdict in ["higher", "lower", "unchanged", "within"] {
+            assert!(!said.contains(verdict), "{said}");
+        }
+        let said = text(&runs(&[1.0; 3]), &runs(&[2.0; 2]));
+        assert!(said.contains("3 runs and 2 runs") && !said.contains("sweep a"), "{said}");
+    }
+
+    #[test]
+    fn what_is_invalid_is_not_compared() {
+        let (a, mut b) = (runs(&[1.0; 3]), runs(&[9.0; 3]));
+        assert_eq!(compare("", &a, &b).figures[0].verdict, Change::Higher);
+        b[1].set_check(stats::Check::new("H02", "x", stats::Verdict::Fail, "a hole"));
+        let compared = compare("", &a, &b);
+        assert!(compared.figures.iter().all(|figure| figure.verdict == Change::CannotTell));
+        let why = "1 of 3 runs of the second side: invalid: what was read was never written (H02)";
+        assert_eq!((compared.invalid[0].as_str(), compared.comparable), (why, false));
+        assert_eq!(compared.differences[0].what, "class");
         let mut out = Vec::new();
-        write(&compare("", &alone, &other), &alone[0], Paint::PLAIN, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("3 seconds of one run") && text.contains("+9.0 %"), "{text}");
+        write(&compared, &a[0], ["a", "b"], Paint::PLAIN, &mut out).unwrap();
+        let said = String::from_utf8(out).unwrap();
+        assert!(said.contains("\n  NOT TO BE COMPARED, 1 of 3 runs of the second"), "{said}");
+    }
+
+    #[test]
+    fn lower_bounds_and_other_layouts_are_not_compared() {
+        let (a, mut b) = (runs(&[1.0; 3]), runs(&[1.0; 3]));
+        b[2].totals.latency_ns.waiting_from = Some(600_000);
+        b.iter_mut().for_each(|run| run.totals.latency_ns.p99 = Some(7_000_000));
+        let compared = compare("", &a, &b);
+        let of = |name| compared.figures.iter().find(|figure| figure.name == name).unwrap();
+        assert_eq!(of("p50").verdict, Change::Unchanged);
+        assert_eq!(
+            (of("p99").verdict, of("mean").verdict),
+            (Change::CannotTell, Change::CannotTell)
+        );
+        assert_eq!(show("p99", &of("p99").b), "≥7.00 ms");
+        assert_eq!(words(of("p99")), "cannot tell: a lower bound");
+        assert_eq!(refuse(&a, &b), None);
+        b[1].schema_version -= 1;
+        let why = refuse(&a, &b).unwrap();
+        assert!(why.contains("measure it again with this version"), "{why}");
     }
 
     #[test]
@@ -369,9 +455,23 @@ mod test {
         b[0].origin = stats::Origin::Simulated;
         b[0].job.size_bytes = Some(8192);
         b[0].host.name = "elsewhere".to_owned();
+        b[0].host.more.insert("clock_source".to_owned(), "hpet".into());
+        b[0].workers[0].volume = "file:hole".to_owned();
         let comparison = compare("", &a, &b);
         let what: Vec<&str> = comparison.differences.iter().map(|d| &*d.what).collect();
-        assert_eq!(what, ["origin", "size", "host"]);
+        assert_eq!(what, ["origin", "size", "volume", "host", "clock source"]);
         assert!(!comparison.comparable);
+    }
+
+    #[test]
+    fn targets_of_loopback_have_other_ports_each_time() {
+        let (mut a, mut b) = (runs(&[1.0]), runs(&[1.0]));
+        a[0].workers[0].volume = "iscsi://127.0.0.1:40001/iqn.x/1".to_owned();
+        b[0].workers[0].volume = "iscsi://127.0.0.1:51234/iqn.x/1".to_owned();
+        assert!(compare("", &a, &b).comparable);
+        for other in ["iscsi://127.0.0.1:51234/iqn.y/1", "iscsi://10.0.0.1:40001/iqn.x/1"] {
+            b[0].workers[0].volume = other.to_owned();
+            assert_eq!(compare("", &a, &b).differences[0].what, "volume");
+        }
     }
 }

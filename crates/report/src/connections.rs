@@ -1,15 +1,9 @@
 //! How often connections were lost and made again, in words.
 
-use std::io::{self, Write};
-
+use stats::Connections;
 use stats::live::Snapshot;
-use stats::{Connections, RunResult};
 
 use crate::figure;
-use crate::style::Paint;
-
-/// Width of a label at the beginning of a line.
-const LABEL: usize = 9;
 
 /// What became of the connections, if any was lost: "2 reconnects, 1.3 s disconnected". Where there
 /// may be `several`, the time is that of all together.
@@ -35,7 +29,7 @@ pub(crate) fn so_far(snapshot: &Snapshot) -> Option<String> {
     (connections_lost > 0).then(|| lost_and_made(connections_lost, reconnects))
 }
 
-fn lost_and_made(lost: u64, reconnects: u64) -> String {
+pub(crate) fn lost_and_made(lost: u64, reconnects: u64) -> String {
     let made = figure::plural(reconnects, "reconnect");
     match lost.saturating_sub(reconnects) {
         0 => made,
@@ -44,18 +38,13 @@ fn lost_and_made(lost: u64, reconnects: u64) -> String {
     }
 }
 
-/// Writes a line, if any connection was lost.
-pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
-    match words(&result.totals.connections, result.workers.len() > 1) {
-        Some(words) => writeln!(out, "\n{:LABEL$}{}", "lost", paint.yellow(&words)),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod test {
+    use stats::RunResult;
+
     use super::*;
     use crate::sample;
+    use crate::style::Paint;
 
     fn counted(lost: u64, reconnects: u64, failed_attempts: u64, seconds: f64) -> Connections {
         Connections {
@@ -92,7 +81,7 @@ mod test {
         };
         assert!(!table(&result).contains("disconnected"));
         result.totals.connections = counted(6, 6, 12, 3.5);
-        let line = "lost     6 reconnects (12 attempts failed), 3.5 s disconnected in all\n";
+        let line = "· 6 reconnects (12 attempts failed), 3.5 s disconnected in all ·";
         assert!(table(&result).contains(line), "{}", table(&result));
         assert!(crate::pages::runs(&[result]).html().contains("6 reconnects (12 attempts failed)"));
     }

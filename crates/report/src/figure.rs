@@ -1,6 +1,7 @@
 //! Figures as people read them: three digits, and always a unit.
 
 use block::Rate;
+use stats::Latency;
 
 /// Stands where a figure is not known or rests on too few samples.
 pub const UNKNOWN: &str = "n/a";
@@ -46,6 +47,22 @@ pub fn span(ns: f64) -> String {
 /// A latency in nanoseconds, when it is known.
 pub fn latency(ns: Option<u64>) -> String {
     ns.map_or_else(|| UNKNOWN.to_owned(), |ns| span(ns as f64))
+}
+
+/// A percentile or the longest of `of`: `≥4.00 s` where I/Os without an answer make it a lower
+/// bound.
+pub fn bound(of: &Latency, ns: Option<u64>) -> String {
+    marked(ns.is_some_and(|ns| of.at_least(ns)), latency(ns))
+}
+
+/// The mean of `of`, likewise.
+pub fn mean(of: &Latency) -> String {
+    let text = of.mean.map_or_else(|| UNKNOWN.to_owned(), span);
+    marked(of.mean.is_some() && of.mean_at_least(), text)
+}
+
+fn marked(at_least: bool, text: String) -> String {
+    if at_least { format!("≥{text}") } else { text }
 }
 
 /// A count with its thousands apart: `34,123,456`.
@@ -103,6 +120,20 @@ mod test {
         }
         assert_eq!(latency(None), "n/a");
         assert_eq!(latency(Some(u64::MAX)), "18446744074 s");
+    }
+
+    #[test]
+    fn lower_bounds_say_so() {
+        let mut of = Latency { mean: Some(5e3), p50: Some(1000), ..Latency::default() };
+        of.max = Some(4_000_000_000);
+        assert_eq!(
+            [mean(&of), bound(&of, of.p50), bound(&of, of.p99)],
+            ["5.00 µs", "1.00 µs", "n/a"]
+        );
+        of.waiting_from = Some(2_000_000);
+        let shown = [mean(&of), bound(&of, of.p50), bound(&of, of.max), bound(&of, None)];
+        assert_eq!(shown, ["≥5.00 µs", "1.00 µs", "≥4.00 s", "n/a"]);
+        assert_eq!(mean(&Latency { waiting_from: Some(1), ..Latency::default() }), "n/a");
     }
 
     #[test]

@@ -33,7 +33,9 @@ pub(crate) struct Part {
     pub bytes: u64,
     pub iops: f64,
     pub bytes_per_second: f64,
-    /// Of those that are in the histogram.
+    /// I/Os that latencies are known of: those without an answer with their age, too.
+    pub samples: u64,
+    /// Of these.
     pub min_ns: u64,
     pub mean_ns: f64,
     pub max_ns: u64,
@@ -182,11 +184,14 @@ impl Part {
 
     fn add(&mut self, direction: &Direction, buckets: Buckets) {
         let latency = &direction.latency_ns;
-        let (samples, more) = (self.ios as f64, direction.ios as f64);
+        // Earlier documents do not say how many latencies they rest on.
+        let more = if latency.samples > 0 { latency.samples } else { direction.ios };
         if let (Some(min), Some(mean), Some(max)) = (latency.min, latency.mean, latency.max) {
-            self.min_ns = if self.ios == 0 { min } else { self.min_ns.min(min) };
+            self.min_ns = if self.samples == 0 { min } else { self.min_ns.min(min) };
             self.max_ns = self.max_ns.max(max);
-            self.mean_ns = (self.mean_ns * samples + mean * more) / (samples + more).max(1.0);
+            let (before, weight) = (self.samples as f64, more as f64);
+            self.mean_ns = (self.mean_ns * before + mean * weight) / (before + weight).max(1.0);
+            self.samples += more;
         }
         self.ios += direction.ios;
         self.errors += direction.errors;
@@ -202,9 +207,10 @@ impl Part {
     /// Adds what another one did.
     pub fn merge(&mut self, other: &Part) {
         let latency_ns = stats::Latency {
-            min: (other.ios > 0).then_some(other.min_ns),
-            mean: (other.ios > 0).then_some(other.mean_ns),
-            max: (other.ios > 0).then_some(other.max_ns),
+            samples: other.samples,
+            min: (other.samples > 0).then_some(other.min_ns),
+            mean: (other.samples > 0).then_some(other.mean_ns),
+            max: (other.samples > 0).then_some(other.max_ns),
             ..stats::Latency::default()
         };
         let direction = Direction {

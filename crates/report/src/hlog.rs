@@ -8,6 +8,9 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use stats::{Buckets, RunResult, Span};
 
+use crate::ended;
+use crate::reason;
+
 /// Three digits: finer than the buckets of a result, so nothing is lost.
 const DIGITS: u8 = 3;
 
@@ -21,6 +24,15 @@ pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     builder.with_max_value_divisor(1.0);
     let comment = format!("[Histogram log format version 1.3, {}, in ns]", result.job.name);
     builder.add_comment(&comment.replace(['\n', '\r'], " "));
+    let trust = [
+        Some(format!("[Class: {}]", reason::verdict(result))),
+        result.partial.as_ref().map(|why| format!("[Partial result: {why}]")),
+        ended::waiting(&result.totals.waiting)
+            .map(|waiting| format!("[{waiting}: counted with their age]")),
+    ];
+    for line in trust.into_iter().flatten() {
+        builder.add_comment(&line.replace(['\n', '\r'], " "));
+    }
     let mut log = builder.begin_log_with(out, &mut serializer)?;
     let whole = [Span {
         from_s: 0.0,
@@ -60,6 +72,7 @@ mod test {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
     use super::*;
+    use crate::forms::read::base64;
     use crate::sample;
 
     #[test]
@@ -67,6 +80,7 @@ mod test {
         let result = sample::counted();
         let mut out = Vec::new();
         write(&result, &mut out).unwrap();
+        assert!(String::from_utf8_lossy(&out).contains("#[Class: indicative"));
         let mut deserializer = Deserializer::new();
         let mut counts = Vec::new();
         for entry in IntervalLogIterator::new(&out) {
@@ -77,23 +91,5 @@ mod test {
             counts.push((line.duration().as_secs_f64(), histogram.len()));
         }
         assert_eq!(counts, [(1.0, 2000), (1.0, 1000)]);
-    }
-
-    /// The alphabet of the log's histograms, read without a library.
-    fn base64(text: &str) -> Vec<u8> {
-        let digit = |c: u8| match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' => 62,
-            _ => 63,
-        };
-        let mut bytes = Vec::new();
-        for four in text.trim_end_matches('=').as_bytes().chunks(4) {
-            let all = four.iter().fold(0_u32, |all, c| all << 6 | u32::from(digit(*c)));
-            let all = all << (6 * (4 - four.len()));
-            bytes.extend(&all.to_be_bytes()[1..four.len()]);
-        }
-        bytes
     }
 }

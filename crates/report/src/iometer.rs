@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use stats::RunResult;
 
 use crate::group::{self, Group, Part};
+use crate::reason;
 
 /// Upper edges of the columns of latencies in microseconds; the last column has none.
 const EDGES_US: [u64; 20] = [
@@ -17,8 +18,9 @@ const EDGES_US: [u64; 20] = [
     500_000, 1_000_000, 2_000_000, 4_700_000, 5_000_000, 10_000_000,
 ];
 
-/// Columns of the header, as Iometer names them.
-const COLUMNS: [&str; 80] = [
+/// Columns of the header, as Iometer names them; the last two are ours, behind all that its readers
+/// count.
+const COLUMNS: [&str; 82] = [
     "'Target Type",
     "Target Name",
     "Access Specification Name",
@@ -99,6 +101,8 @@ const COLUMNS: [&str; 80] = [
     "4.7 to 5 s",
     "5 to 10 s",
     " >= 10 s",
+    "Class",
+    "Checks Not Passed",
 ];
 
 /// Writes the file of one test.
@@ -274,6 +278,8 @@ impl Row {
         fields.push(self.depth.map_or_else(String::new, |depth| depth.to_string()));
         fields.extend(self.host_use(result, both.iops));
         fields.extend(bins(&both).iter().map(u64::to_string));
+        fields.push(result.class.word().to_owned());
+        fields.push(reason::held_against(result).replace(", ", " "));
         writeln!(out, "{}", fields.join(","))
     }
 
@@ -282,7 +288,7 @@ impl Row {
         if !self.raw {
             return vec![String::new(); 9];
         }
-        let sum = |part: &Part| (part.mean_ns * part.ios as f64).round() as u64;
+        let sum = |part: &Part| (part.mean_ns * part.samples as f64).round() as u64;
         let (read, write) = (&self.read, &self.write);
         let run_ns = (result.totals.seconds * 1e9).round() as u64;
         let times = [sum(read), sum(write), 0, 0, read.max_ns, write.max_ns, 0, 0, run_ns];
@@ -346,9 +352,9 @@ mod test {
     }
 
     #[test]
-    fn every_row_has_eighty_columns_and_the_sums_are_right() {
+    fn every_row_has_its_columns_and_the_sums_are_right() {
         let rows = rows(&sample::counted());
-        assert!(rows.iter().all(|row| row.len() == 80), "{rows:?}");
+        assert!(rows.iter().all(|row| row.len() == 82), "{rows:?}");
         let kinds: Vec<&str> = rows[1..].iter().map(|row| row[0].as_str()).collect();
         assert_eq!(kinds, ["ALL", "MANAGER", "WORKER", "DISK", "DISK"]);
         let (all, worker, disk) = (&rows[1], &rows[3], &rows[4]);
@@ -360,8 +366,9 @@ mod test {
         assert_eq!((&*all[18], &*all[19], &*all[24]), ("0.100000", "8.000000", "8.000000"));
         assert_eq!((&*worker[36], &*worker[44]), ("200000000", "2000000000"));
         assert_eq!(all[36..45].join(""), "");
-        let bins: Vec<u64> = all[59..].iter().map(|bin| bin.parse().unwrap()).collect();
+        let bins: Vec<u64> = all[59..80].iter().map(|bin| bin.parse().unwrap()).collect();
         assert_eq!((bins[2], bins[7], bins.iter().sum::<u64>()), (2000, 1000, 3000));
+        assert!(rows[1..].iter().all(|row| row[80] == "indicative"), "{rows:?}");
     }
 
     #[test]

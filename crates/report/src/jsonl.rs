@@ -3,20 +3,24 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use stats::Failure;
 use stats::live::{About, Action, Live, Snapshot};
+use stats::{Failure, RunResult};
+
+use crate::reason;
 
 /// Writes a line when a run starts, one each second, at its end one for each kind of I/O that
-/// failed, and a last one.
+/// failed, and a last one with what the run came to.
 #[derive(Debug)]
-pub struct JsonLines<W> {
+pub struct JsonLines<W: Write> {
     out: W,
+    /// The last line waits for the result; without one it goes out at the end.
+    owed: bool,
 }
 
 impl<W: Write> JsonLines<W> {
     /// Writes to `out`; each line goes out at once.
     pub fn new(out: W) -> JsonLines<W> {
-        JsonLines { out }
+        JsonLines { out, owed: false }
     }
 
     fn write(&mut self, line: &Value) {
@@ -53,8 +57,33 @@ impl<W: Write> Live for JsonLines<W> {
     }
 
     fn end(&mut self) {
-        self.write(&json!({ "type": "end" }));
+        self.owed = true;
     }
+
+    fn finished(&mut self, result: &RunResult) {
+        self.owed = false;
+        self.write(&end(result));
+    }
+}
+
+impl<W: Write> Drop for JsonLines<W> {
+    fn drop(&mut self) {
+        if self.owed {
+            self.write(&json!({ "type": "end" }));
+        }
+    }
+}
+
+/// The last line: the figures of the whole window, and how far to believe them.
+fn end(result: &RunResult) -> Value {
+    json!({
+        "type": "end",
+        "class": result.class,
+        "reason": reason::verdict(result),
+        "checks": reason::verdicts(result),
+        "partial": result.partial,
+        "totals": result.totals,
+    })
 }
 
 /// The object of one second.
@@ -95,6 +124,8 @@ mod test {
         assert_eq!(lines.update(&sample::snapshot()), Action::Continue);
         lines.failed(&sample::failures());
         lines.end();
+        lines.finished(&sample::race());
+        drop(lines);
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -107,5 +138,18 @@ mod test {
         assert_eq!((&second["t"], &second["phase"]), (&json!(3.0), &json!("run")));
         assert_eq!(second["latency_ns"]["p99"], 690_000);
         assert_eq!(second["targets"][1]["name"], "target 2");
+        let end = &lines[4];
+        assert_eq!((&end["class"], &end["checks"]["H19"]), (&json!("indicative"), &json!("warn")));
+        assert_eq!(end["reason"], "indicative: loopback, no wire (H19)");
+        assert_eq!((&end["totals"]["ios"], &end["partial"]), (&json!(34_123_456), &Value::Null));
+    }
+
+    #[test]
+    fn a_run_without_a_result_ends_too() {
+        let mut out = Vec::new();
+        let mut lines = JsonLines::new(&mut out);
+        lines.end();
+        drop(lines);
+        assert_eq!(out, b"{\"type\":\"end\"}\n");
     }
 }

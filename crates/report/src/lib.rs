@@ -11,9 +11,14 @@ pub mod chart;
 pub mod compare;
 mod connections;
 mod digits;
+mod ended;
 pub mod failures;
 mod figure;
 pub mod fio;
+#[cfg(test)]
+mod forms;
+#[cfg(test)]
+mod generated;
 mod group;
 pub mod hlog;
 pub mod iometer;
@@ -25,11 +30,14 @@ pub mod line;
 mod live;
 pub mod page;
 pub mod pages;
+mod part;
+pub mod reason;
 pub mod records;
 #[cfg(test)]
 mod sample;
 mod screen;
 mod silent;
+pub mod sound;
 mod style;
 pub mod sweep;
 pub mod targets;

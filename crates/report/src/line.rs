@@ -67,8 +67,8 @@ pub fn line(snapshot: &Snapshot, cores: u32) -> String {
         snapshot.t_s,
         figure::iops(snapshot.iops),
         figure::bytes_per_second(snapshot.bytes_per_second),
-        figure::latency(latency.p50),
-        figure::latency(latency.p99),
+        figure::bound(latency, latency.p50),
+        figure::bound(latency, latency.p99),
     );
     if let Some(used) = snapshot.cpu.cores() {
         line += &format!("  CPU {used:.2}");

@@ -2,15 +2,18 @@
 //! [`sweep`](crate::sweep) say, with bars.
 
 use stats::sweep::{Cell, SweepResult};
-use stats::{Check, Class, Latency, RunResult, Second};
+use stats::{Check, Latency, RunResult, Second};
 
 use crate::chart::{Bar, Chart};
-use crate::connections;
+use crate::ended;
 use crate::failures;
 use crate::figure;
 use crate::job;
 use crate::page::{Content, Page, Section, Table};
-use crate::records;
+use crate::part;
+use crate::reason;
+use crate::records::{self, Beside};
+use crate::style::Paint;
 use crate::sweep as table;
 
 /// Most bars of a chart over time: more are too thin to read.
@@ -38,23 +41,17 @@ pub fn runs(results: &[RunResult]) -> Page {
 
 fn lead(result: &RunResult) -> String {
     let totals = &result.totals;
-    let lost = connections::words(&totals.connections, result.workers.len() > 1);
-    let lost = lost.map(|words| format!(", {words}"));
+    let troubles = ended::troubles(result);
     let partial = result.partial.as_ref().map(|why| format!(" Partial result: {why}."));
+    let part = part::words(&result.spec);
     format!(
-        "{} {}, {}: {}. {} I/Os in {}, {}{}.{}",
-        figure::iops(totals.iops),
-        result.origin.with(result.kind),
-        result.class.word(),
+        "{}. {}{}. {} I/Os in {}, {}.{}",
+        reason::headline(result, Paint::PLAIN),
         job::kind(&result.job),
+        part.iter().map(|word| format!(", {word}")).collect::<String>(),
         figure::count(totals.ios),
         figure::seconds(totals.seconds),
-        if totals.errors == 0 {
-            "no errors".into()
-        } else {
-            figure::plural(totals.errors, "error")
-        },
-        lost.unwrap_or_default(),
+        if troubles.is_empty() { "no errors".to_owned() } else { troubles.join(", ") },
         partial.unwrap_or_default(),
     )
 }
@@ -80,17 +77,16 @@ const LATENCY: [&str; 10] =
 fn latencies(result: &RunResult) -> Section {
     let totals = &result.totals;
     let row = |name: &str, iops: f64, latency: &Latency| {
-        let mean = latency.mean.map_or_else(|| figure::UNKNOWN.to_owned(), figure::span);
-        let [min, p50, p90, p99] =
-            [latency.min, latency.p50, latency.p90, latency.p99].map(figure::latency);
-        let [p99_9, p99_99, max] =
-            [latency.p99_9, latency.p99_99, latency.max].map(figure::latency);
+        let mean = figure::mean(latency);
+        let cell = |ns| figure::bound(latency, ns);
+        let [min, p50, p90, p99] = [latency.min, latency.p50, latency.p90, latency.p99].map(cell);
+        let [p99_9, p99_99, max] = [latency.p99_9, latency.p99_99, latency.max].map(cell);
         let name = name.to_owned();
         vec![name, figure::rate(iops), min, mean, p50, p90, p99, p99_9, p99_99, max]
     };
     let directions =
         [("reads", &totals.read), ("writes", &totals.write), ("others", &totals.other)];
-    let used = directions.into_iter().filter(|(_, direction)| direction.ios > 0);
+    let used = directions.into_iter().filter(|(_, of)| of.ios > 0 || of.latency_ns.samples > 0);
     let mut rows = vec![row("all", totals.iops, &totals.latency_ns)];
     rows.extend(used.map(|(name, of)| row(name, of.iops, &of.latency_ns)));
     let table = Table { head: LATENCY.to_vec(), rows };
@@ -127,25 +123,26 @@ fn over_time(result: &RunResult) -> Section {
 
 fn checks(result: &RunResult) -> Section {
     let row = |check: &Check| {
-        let Check { code, name, verdict, evidence, .. } = check;
-        vec![code.clone(), name.clone(), verdict.word().to_owned(), evidence.clone()]
+        let Check { code, name, verdict, evidence, mend } = check;
+        let (verdict, mend) = (verdict.word().to_owned(), mend.join("; "));
+        vec![code.clone(), name.clone(), verdict, evidence.clone(), mend]
     };
-    let rows = result.checks.iter().map(row).collect();
-    let mut content =
-        vec![Content::Table(Table { head: vec!["check", "name", "verdict", "evidence"], rows })];
+    let rows = reason::in_order(&result.checks).into_iter().map(row).collect();
+    let head = vec!["check", "name", "verdict", "evidence", "mend"];
+    let mut content = vec![Content::Table(Table { head, rows })];
     content.extend(result.warnings.iter().cloned().map(Content::Text));
     section("honesty checks", content)
 }
 
 fn records(result: &RunResult) -> Option<Section> {
-    let records = records::like(&result.job, result.origin);
-    if records.is_empty() {
-        return None;
-    }
-    if result.class == Class::Invalid {
-        let words = "Not compared with published figures: the result is invalid.".to_owned();
-        return Some(section("records", vec![Content::Text(words)]));
-    }
+    let records = match records::beside(result) {
+        Beside::Nothing => return None,
+        Beside::Withheld(why) => {
+            let words = format!("Not compared with published figures: {why}.");
+            return Some(section("records", vec![Content::Text(words)]));
+        }
+        Beside::These(records) => records,
+    };
     let row = |record: &records::Record| {
         let multiple = format!("{:.3} ×", result.totals.iops / record.iops);
         vec![multiple, record.figure(), record.name(), record.job(), record.system.to_owned()]
@@ -214,7 +211,7 @@ fn rates(sweep: &SweepResult) -> Section {
             label: words(cell),
             value: iops.median,
             range: Some((iops.low, iops.high)),
-            text: format!("{} {}", figure::iops(iops.median), cell.class.word()),
+            text: format!("{} {}", figure::iops(iops.median), table::class(cell)),
             marked: iops.median == best,
         })
     };
@@ -242,9 +239,13 @@ mod test {
         result.totals = sample::race().totals;
         result.checks = sample::race().checks;
         let page = runs(std::slice::from_ref(&result)).html();
-        for part in
-            ["3.41M IOPS measured, indicative", "690 µs", "H19", "loopback: no wire", "Third I/O"]
-        {
+        for part in [
+            "3.41M IOPS measured, indicative: loopback",
+            "690 µs",
+            "H19",
+            "loopback: no wire",
+            "Third I/O",
+        ] {
             assert!(page.contains(part), "{part} in {page}");
         }
         result.set_check(Check::new("H02", "data-exist", Verdict::Fail, "a <hole>"));

@@ -3,7 +3,7 @@
 //! These figures are theirs: published by them, on their hardware, not repeated here. They stand
 //! beside a result to give it a scale. `docs` list the claims and what is wrong with some.
 
-use stats::{Job, Origin};
+use stats::{Class, Job, Origin, RunResult, Verdict};
 
 /// What a published figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Record {
             Some((a, b)) => format!("{} to {}", size(a.into()), size(b.into())),
         };
         match self.read_percent {
-            None => sizes,
+            None => format!("{sizes}, mix not stated"),
             Some(100.0) => format!("{sizes} reads"),
             Some(0.0) => format!("{sizes} writes"),
             Some(read) => format!("{sizes}, {read:.0} % reads"),
@@ -86,6 +86,19 @@ impl Record {
     /// Whether it is said of that mix of reads and writes; `None` when they do not say.
     fn fits_mix(&self, job: &Job) -> Option<bool> {
         self.read_percent.map(|read| (read - job.read_percent).abs() <= 5.0)
+    }
+
+    /// Whether it is said of a job of the same shape: size, direction, and whether a network lies
+    /// between. Of a mix that they do not state only the size is known; without a size nothing is.
+    fn is_like(&self, job: &Job) -> bool {
+        let remote = |transport: &str| {
+            !["local", "SATA", "SAS", "PCIe"]
+                .iter()
+                .any(|near| near.eq_ignore_ascii_case(transport))
+        };
+        self.fits_size(job) == Some(true)
+            && self.fits_mix(job) != Some(false)
+            && remote(self.transport) == remote(&job.transport)
     }
 
     /// How near its kind of job is to `job`: the size counts most, then the mix, then how the
@@ -104,31 +117,75 @@ impl Record {
     }
 }
 
-/// The size must fit, or it is not stated and the mix does not speak against it.
-const NEAR: u32 = 6;
+/// A published figure so many times smaller or greater than a run is none of its kind.
+const APART: f64 = 100.0;
 
-/// Measured records of the same kind of job, the nearest first, and of those equally near the
+/// What of published figures stands beside a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Beside {
+    /// Nobody published anything of its kind.
+    Nothing,
+    /// Somebody did, and why it is not shown.
+    Withheld(String),
+    /// These, the nearest first.
+    These(Vec<&'static Record>),
+}
+
+/// What of published figures stands beside a result: measured ones of the same shape, none more than
+/// a hundred times off, and beside memory or without a wire only those of memory.
+pub fn beside(result: &RunResult) -> Beside {
+    let same = like(&result.job, result.origin);
+    if same.is_empty() {
+        return Beside::Nothing;
+    }
+    if result.class == Class::Invalid {
+        let failed = result.checks.iter().filter(|check| check.verdict == Verdict::Fail);
+        let codes: Vec<&str> = failed.map(|check| check.code.as_str()).collect();
+        let codes =
+            if codes.is_empty() { String::new() } else { format!(" ({})", codes.join(", ")) };
+        return Beside::Withheld(format!("the result is invalid{codes}"));
+    }
+    let memory = memory(result);
+    let iops = result.totals.iops;
+    let near = |record: &&Record| (1.0 / APART..=APART).contains(&(iops / record.iops));
+    let fits = |record: &&Record| memory.is_none() || record.storage == "RAM";
+    let found: Vec<&Record> = same.into_iter().filter(fits).filter(near).collect();
+    match (found.is_empty(), memory) {
+        (false, _) => Beside::These(found),
+        (true, Some(code)) => Beside::Withheld(format!("memory or loopback was measured ({code})")),
+        (true, None) => Beside::Nothing,
+    }
+}
+
+/// The check that says that memory or no wire was measured.
+fn memory(result: &RunResult) -> Option<&'static str> {
+    let against = |code: &str| {
+        let bad = |verdict| matches!(verdict, Verdict::Warn | Verdict::Fail);
+        result.checks.iter().any(|check| check.code == code && bad(check.verdict))
+    };
+    let wire = || result.job.loopback.then_some("H19");
+    ["H01", "H08"].into_iter().find(|code| against(code)).or_else(wire)
+}
+
+/// Measured records of jobs of the same shape, the nearest first, and of those equally near the
 /// highest first.
-pub fn like(job: &Job, origin: Origin) -> Vec<&'static Record> {
+fn like(job: &Job, origin: Origin) -> Vec<&'static Record> {
     if !competes(job, origin) {
         return Vec::new();
     }
-    let near =
-        |record: &&Record| record.standing == Standing::Measured && record.nearness(job) >= NEAR;
-    let mut found: Vec<&Record> = RECORDS.iter().filter(near).collect();
+    let same = |record: &&Record| record.standing == Standing::Measured && record.is_like(job);
+    let mut found: Vec<&Record> = RECORDS.iter().filter(same).collect();
     found.sort_by(|a, b| b.nearness(job).cmp(&a.nearness(job)).then(b.iops.total_cmp(&a.iops)));
     found
 }
 
-/// The marks on the way up for this kind of job, from low to high: every record whose size and
-/// mix do not speak against it.
+/// The marks on the way up for this kind of job, from low to high: every record of its shape, and
+/// without a wire only those of memory.
 pub fn ladder(job: &Job, origin: Origin) -> Vec<&'static Record> {
     if !competes(job, origin) {
         return Vec::new();
     }
-    let fits = |record: &&Record| {
-        record.fits_size(job) != Some(false) && record.fits_mix(job) != Some(false)
-    };
+    let fits = |record: &&Record| record.is_like(job) && (!job.loopback || record.storage == "RAM");
     let mut found: Vec<&Record> = RECORDS.iter().filter(fits).collect();
     found.sort_by(|a, b| a.iops.total_cmp(&b.iops));
     found
@@ -322,17 +379,70 @@ mod test {
         records.iter().map(|r| format!("{} {}", r.name(), r.figure())).collect()
     }
 
+    fn run(job: Job, iops: f64) -> RunResult {
+        let totals = stats::Totals { iops, ..stats::Totals::default() };
+        RunResult { job, totals, ..RunResult::default() }
+    }
+
+    fn shown(result: &RunResult) -> Vec<String> {
+        match beside(result) {
+            Beside::These(records) => names(&records),
+            Beside::Nothing => vec!["nothing".to_owned()],
+            Beside::Withheld(why) => vec![why],
+        }
+    }
+
     #[test]
     fn the_nearest_kind_of_job_comes_first() {
-        let race = names(&like(&job(512, 100.0, "iSCSI", "RAM"), Origin::Measured));
-        assert_eq!(
-            race[..3],
-            ["Third I/O 2010 2.7M", "Intel 2010 1M", "Microsoft and Intel 2010 1.03M"]
-        );
-        let reads = names(&like(&job(4096, 100.0, "NVMe/TCP", "SSD"), Origin::Measured));
-        assert_eq!(reads[..2], ["Marvell 2011 1.4M", "Intel 2009 1M"]);
-        let mix = names(&like(&job(8192, 70.0, "iSCSI", "RAM"), Origin::Measured));
-        assert_eq!(mix[0], "Third I/O 2010 1.3M");
+        let race = shown(&run(job(512, 100.0, "iSCSI", "RAM"), 1e6));
+        assert_eq!(race, ["Third I/O 2010 2.7M", "Intel 2010 1M"]);
+        let reads = shown(&run(job(4096, 100.0, "local", "SSD"), 1e6));
+        assert_eq!(reads, ["Marvell 2011 1.4M", "Intel 2009 1M", "Marvell 2011 93k"]);
+        let mix = shown(&run(job(8192, 70.0, "iSCSI", "RAM"), 1e6));
+        assert_eq!(mix, ["Third I/O 2010 1.3M"]);
+    }
+
+    #[test]
+    fn only_the_same_shape_stands_beside_a_run() {
+        // Neither other directions, nor other sizes, nor a wire where there is none.
+        let all =
+            |size, read, transport: &str| shown(&run(job(size, read, transport, "file"), 1e6));
+        assert_eq!(all(4096, 0.0, "local"), ["Marvell 2011 1.04M", "Marvell 2011 70k"]);
+        assert_eq!(all(4096, 70.0, "local"), ["nothing"]);
+        assert_eq!(all(4096, 70.0, "NVMe/TCP"), ["Third I/O 2010 2.2M"]);
+        assert_eq!(all(65536, 100.0, "local"), ["nothing"]);
+        for (size, read) in [(512, 100.0), (4096, 100.0), (8192, 70.0), (2048, 100.0)] {
+            let local = all(size, read, "local");
+            assert!(local.iter().all(|name| !name.contains("Third I/O")), "{local:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_a_hundred_times_off_stands_beside_a_run() {
+        let of = |iops| shown(&run(job(4096, 100.0, "local", "SSD"), iops));
+        assert_eq!(of(900.0), ["nothing"]);
+        assert_eq!(of(9_301.0), ["Marvell 2011 93k"]);
+        assert_eq!(of(50e6), ["Marvell 2011 1.4M", "Intel 2009 1M"]);
+        assert_eq!(of(f64::NAN), ["nothing"]);
+    }
+
+    #[test]
+    fn memory_and_loopback_are_compared_with_memory_only() {
+        let mut file = run(job(4096, 100.0, "local", "file"), 1e6);
+        let warn = |code| stats::Check::new(code, "x", Verdict::Warn, "");
+        file.set_check(warn("H01"));
+        assert_eq!(shown(&file), ["memory or loopback was measured (H01)"]);
+        file.checks.clear();
+        file.set_check(warn("H08"));
+        assert_eq!(shown(&file), ["memory or loopback was measured (H08)"]);
+        let loopback = Job { loopback: true, ..job(512, 100.0, "iSCSI", "RAM") };
+        assert_eq!(shown(&run(loopback, 1e6)), ["Third I/O 2010 2.7M", "Intel 2010 1M"]);
+        file.set_check(stats::Check::new("H02", "x", Verdict::Fail, ""));
+        assert_eq!(shown(&file), ["the result is invalid (H02)"]);
+        // A wire that is there and bad is a wire.
+        let mut remote = run(job(512, 100.0, "iSCSI", "file"), 1e6);
+        remote.set_check(warn("H19"));
+        assert_eq!(shown(&remote), ["Third I/O 2010 2.7M", "Intel 2010 1M"]);
     }
 
     #[test]
@@ -347,15 +457,14 @@ mod test {
 
     #[test]
     fn a_ladder_rises_and_fits() {
-        let writes = ladder(&job(4096, 0.0, "local", "SSD"), Origin::Measured);
-        assert!(writes.is_sorted_by(|a, b| a.iops <= b.iops));
-        assert!(writes.iter().all(|record| record.read_percent != Some(100.0)));
-        assert!(names(&writes).contains(&"Marvell 2011 1.04M".to_owned()));
-        assert_eq!((writes[0].job(), writes[0].figure()), ("size not stated".into(), "250".into()));
+        let reads = ladder(&job(4096, 100.0, "local", "SSD"), Origin::Measured);
+        assert!(reads.is_sorted_by(|a, b| a.iops <= b.iops));
+        let steps = ["Intel 2009 35k", "Marvell 2011 93k", "Intel 2009 1M", "Marvell 2011 1.4M"];
+        assert_eq!(names(&reads), steps);
         assert_eq!(THIRD_IO.job(), "512 B to 2 KiB reads");
-        // A job of mixed sizes meets only what is said of no size.
-        assert!(
-            ladder(&Job::default(), Origin::Measured).iter().all(|record| record.sizes.is_none())
-        );
+        let nab = RECORDS.iter().find(|record| record.transport == "iSCSI").unwrap();
+        assert_eq!((nab.job(), nab.figure()), ("512 B, mix not stated".into(), "1M".into()));
+        // A job of mixed sizes has no shape that anybody published.
+        assert!(ladder(&Job::default(), Origin::Measured).is_empty());
     }
 }

@@ -121,11 +121,11 @@ fn draw_rate(frame: &mut Frame, area: Rect, scene: &Scene) {
 fn draw_latency(frame: &mut Frame, area: Rect, scene: &Scene) {
     let latency = &scene.snapshot.latency_ns;
     let cells = [
-        ("p50", figure::latency(latency.p50)),
-        ("p99", figure::latency(latency.p99)),
-        ("p99.9", figure::latency(latency.p99_9)),
-        ("max", figure::latency(latency.max)),
-        ("mean", latency.mean.map_or_else(|| figure::UNKNOWN.into(), figure::span)),
+        ("p50", figure::bound(latency, latency.p50)),
+        ("p99", figure::bound(latency, latency.p99)),
+        ("p99.9", figure::bound(latency, latency.p99_9)),
+        ("max", figure::bound(latency, latency.max)),
+        ("mean", figure::mean(latency)),
     ];
     let heads: String = cells.iter().map(|(head, _)| format!("{head:>12}")).collect();
     let values: String = cells.iter().map(|(_, value)| format!("{value:>12}")).collect();

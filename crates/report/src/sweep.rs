@@ -8,6 +8,7 @@ use stats::{Latency, Origin, Spread, Verdict};
 
 use crate::connections;
 use crate::figure;
+use crate::reason;
 use crate::style::Paint;
 
 /// Fewest repeats whose interval covers a median with 95 %.
@@ -72,7 +73,7 @@ fn words(sweep: &SweepResult) -> Vec<&str> {
 /// Its settings, then its figures.
 pub(crate) fn row(sweep: &SweepResult, cell: &Cell) -> Vec<String> {
     let values = cell.settings.iter().map(|setting| setting.value.clone());
-    let runs = format!("{}/{}", cell.whole_runs().count(), wanted(sweep, cell));
+    let runs = format!("{}/{}{}", cell.whole_runs().count(), wanted(sweep, cell), short(cell));
     let unknown = || figure::UNKNOWN.to_owned();
     let [median, low, high] = match cell.iops {
         Some(iops) => [iops.median, iops.low, iops.high].map(figure::rate),
@@ -89,9 +90,25 @@ pub(crate) fn row(sweep: &SweepResult, cell: &Cell) -> Vec<String> {
         range(cell, |latency| latency.p99),
         range(cell, |latency| latency.p99_9),
         core.map_or_else(unknown, |core| format!("{:.3}", core.median)),
-        if cell.iops.is_some() { cell.class.word().to_owned() } else { unknown() },
+        if cell.iops.is_some() { class(cell) } else { unknown() },
     ];
     values.chain(figures).collect()
+}
+
+/// The class of a cell with the check that says most against it: `indicative (H19)`.
+pub(crate) fn class(cell: &Cell) -> String {
+    let word = cell.class.word();
+    match reason::worst_of(cell.verdicts()) {
+        Some((code, _)) => format!("{word} ({code})"),
+        None => word.to_owned(),
+    }
+}
+
+/// The length of its shortest run, where that is too short for any rate to settle.
+fn short(cell: &Cell) -> String {
+    let measured = cell.whole_runs().filter(|run| run.origin != Origin::Simulated);
+    let least = measured.map(|run| run.seconds).filter(|s| reason::is_short(*s)).reduce(f64::min);
+    least.map_or_else(String::new, |seconds| format!(" × {}", figure::seconds(seconds)))
 }
 
 /// A percentile over the runs: never its mean.
@@ -135,8 +152,12 @@ pub(crate) fn rests_on(sweep: &SweepResult) -> String {
     }
 }
 
-/// What speaks against the cells, the worst of each check: `H19 warn`, `H20 unknown in 2 of 6
-/// cells`.
+fn meaning(code: &str, verdict: Verdict) -> String {
+    reason::short(code, verdict).map_or_else(String::new, |words| format!(" ({words})"))
+}
+
+/// What speaks against the cells, the worst of each check: `H06 warn (the rate had not settled)`,
+/// `H20 unknown in 2 of 6 cells (measured too rarely)`.
 pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
     let measured: Vec<&Cell> = sweep.cells.iter().filter(|cell| cell.iops.is_some()).collect();
     let mut found: BTreeMap<&str, (Verdict, usize)> = BTreeMap::new();
@@ -147,9 +168,15 @@ pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
         }
     }
     let say = |(code, (worst, cells)): (&str, (Verdict, usize))| match cells == measured.len() {
-        true => format!("{code} {}", worst.word()),
-        false => format!("{code} {} in {cells} of {} cells", worst.word(), measured.len()),
+        true => format!("{code} {}{}", worst.word(), meaning(code, worst)),
+        false => {
+            let (word, of) = (worst.word(), measured.len());
+            format!("{code} {word} in {cells} of {of} cells{}", meaning(code, worst))
+        }
     };
+    // What says most comes first.
+    let mut found: Vec<(&str, (Verdict, usize))> = found.into_iter().collect();
+    found.sort_by_key(|(code, (worst, _))| reason::order(code, *worst));
     found.into_iter().map(say).collect()
 }
 
@@ -284,7 +311,9 @@ mod test {
         assert!(line.contains("5.00 µs – 7.00 µs"), "{shown}");
         assert!(shown.lines().nth(2).unwrap().contains("0/3    n/a    n/a"), "{shown}");
         assert!(shown.contains("range of 3 runs, which covers the median with 75 %"), "{shown}");
-        assert!(shown.contains("checks not passed: H20 unknown\n"), "{shown}");
+        let against = "checks not passed: H20 unknown (measured too rarely)\n";
+        assert!(shown.contains(against), "{shown}");
+        assert!(line.ends_with("  indicative (H20)"), "{shown}");
         assert!(shown.contains("knee: at or beyond outstanding=8, 2"), "{shown}");
         let scaled = "=16    15.00 times the first (14.50 – 15.50), 94 % of linear";
         assert!(shown.contains(scaled), "{shown}");
@@ -296,6 +325,26 @@ mod test {
         assert!(!text(&sweep).contains("not calibrated"), "some have percentiles");
         sweep.cells[0].runs.iter_mut().for_each(|run| run.latency_ns.p50 = None);
         assert!(text(&sweep).contains("percentiles: not calibrated"));
+    }
+
+    #[test]
+    fn short_runs_and_the_worst_reason_of_a_cell_are_marked() {
+        let mut of = cell("512", &[1e6; 5], &[1; 5]);
+        of.runs.iter_mut().for_each(|run| run.seconds = 0.2);
+        of.runs[3].verdicts.insert("H19".to_owned(), Verdict::Warn);
+        of.runs[4].verdicts.insert("H02".to_owned(), Verdict::Fail);
+        of.class = of.judge();
+        let other = cell("4k", &[1e6; 5], &[1; 5]);
+        let mut sweep = SweepResult { cells: vec![of, other], ..SweepResult::default() };
+        sweep.plan.repeats = 5;
+        let shown = text(&sweep);
+        let line = shown.lines().nth(1).unwrap();
+        assert!(line.contains(" 5/5 × 0.20 s ") && line.ends_with("invalid (H02)"), "{shown}");
+        let against = "checks not passed: H02 fail in 1 of 2 cells (what was read was never written), \
+            H19 warn in 1 of 2 cells";
+        assert!(shown.contains(against), "{shown}");
+        sweep.cells[0].runs.iter_mut().for_each(|run| run.seconds = 30.0);
+        assert!(!text(&sweep).contains('×'));
     }
 
     #[test]

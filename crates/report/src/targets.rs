@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use stats::WorkerResult;
+use stats::{Latency, WorkerResult};
 
 use crate::figure;
 use crate::style::Paint;
@@ -21,6 +21,12 @@ pub struct TargetRow {
     pub ios: u64,
     /// I/Os that ended in a fault.
     pub errors: u64,
+    /// I/Os without an answer.
+    pub waiting: u64,
+    /// Latencies that the mean rests on.
+    pub samples: u64,
+    /// From where latencies are lower bounds, in nanoseconds.
+    pub waiting_from: Option<u64>,
     /// I/Os per second.
     pub iops: f64,
     /// Bytes per second.
@@ -42,12 +48,20 @@ pub fn rows(workers: &[WorkerResult]) -> Vec<TargetRow> {
             rows.len() - 1
         });
         let row = &mut rows[at];
-        let ios = row.ios + worker.ios;
-        if let Some(mean) = worker.latency_ns.mean.filter(|_| worker.ios > 0) {
-            let before = row.mean_ns.unwrap_or(0.0) * row.ios as f64;
-            row.mean_ns = Some((before + mean * worker.ios as f64) / ios as f64);
+        let latency = &worker.latency_ns;
+        // Earlier documents do not say how many latencies they rest on.
+        let more = if latency.samples > 0 { latency.samples } else { worker.ios };
+        if let Some(mean) = latency.mean.filter(|_| more > 0) {
+            let before = row.mean_ns.unwrap_or(0.0) * row.samples as f64;
+            row.samples += more;
+            row.mean_ns = Some((before + mean * more as f64) / row.samples as f64);
         }
-        row.ios = ios;
+        row.ios += worker.ios;
+        row.waiting += worker.waiting.ios;
+        row.waiting_from = match (row.waiting_from, latency.waiting_from) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
         row.errors += worker.errors;
         row.iops += worker.iops;
         row.bytes_per_second += worker.bytes_per_second;
@@ -78,15 +92,25 @@ pub(crate) fn write(
     );
     writeln!(out, "{}", paint.dim(&head))?;
     for row in &rows {
-        let mean = row.mean_ns.map_or_else(|| figure::UNKNOWN.to_owned(), figure::span);
+        let latency = Latency {
+            mean: row.mean_ns,
+            max: row.max_ns,
+            waiting_from: row.waiting_from,
+            ..Latency::default()
+        };
+        let mean = figure::mean(&latency);
         let errors = format!("{:>8}", figure::count(row.errors));
+        let waiting = match row.waiting {
+            0 => String::new(),
+            ios => paint.red(&format!("  {} without an answer", figure::count(ios))),
+        };
         writeln!(
             out,
-            "{:width$}{:>14}{:>13}{mean:>11}{:>11}{}",
+            "{:width$}{:>14}{:>13}{mean:>11}{:>11}{}{waiting}",
             short(&row.name),
             figure::iops(row.iops),
             figure::bytes_per_second(row.bytes_per_second),
-            figure::latency(row.max_ns),
+            figure::bound(&latency, latency.max),
             if row.errors == 0 { errors } else { paint.red(&errors) },
         )?;
     }
@@ -115,7 +139,6 @@ fn short(name: &str) -> String {
 #[cfg(test)]
 mod test {
     use super::*;
-    use stats::Latency;
 
     fn worker(target: &str, ios: u64, mean: f64) -> WorkerResult {
         WorkerResult {

@@ -5,14 +5,16 @@
 
 use std::io::{self, Write};
 
-use stats::{Check, Class, Cpu, Latency, Placement, RunResult, Verdict};
+use stats::{Check, Cpu, Latency, Placement, RunResult, Verdict};
 
 use crate::asked;
-use crate::connections;
+use crate::ended;
 use crate::failures;
 use crate::figure;
 use crate::job;
-use crate::records;
+use crate::part;
+use crate::reason;
+use crate::records::{self, Beside};
 use crate::style::Paint;
 use crate::targets;
 
@@ -27,7 +29,6 @@ pub fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Resu
     write_latencies(result, paint, out)?;
     asked::write(result, paint, out)?;
     failures::write(result, paint, out)?;
-    connections::write(result, paint, out)?;
     write_cpu(&result.cpu, result.host.cores, out)?;
     write_placement(&result.placement, out)?;
     targets::write(&result.workers, paint, out)?;
@@ -35,26 +36,26 @@ pub fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Resu
     write_records(result, paint, out)
 }
 
+/// What a hurried reader needs first: the number, how far to believe it and why; then what it is of,
+/// and how its I/Os ended.
 fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     let (job, totals) = (&result.job, &result.totals);
-    let name = if job.name.is_empty() { "run" } else { &job.name };
-    writeln!(out, "{name}: {}", job::kind(job))?;
-    let extent = job::extent(job);
-    if !extent.is_empty() {
-        writeln!(out, "{extent}")?;
-    }
-    let headline = paint.bold(&figure::iops(totals.iops));
-    writeln!(out, "\n  {headline}  {}  {}", result.origin.with(result.kind), result.class.word())?;
+    writeln!(out, "{}", reason::headline(result, paint))?;
     if let Some(partial) = &result.partial {
-        writeln!(out, "  {}", paint.red(&format!("partial result: {partial}")))?;
+        writeln!(out, "{}", paint.red(&format!("partial result: {partial}")))?;
     }
-    let errors = match totals.errors {
-        0 => "no errors".to_owned(),
-        n => paint.red(&figure::plural(n, "error")),
+    let name = if job.name.is_empty() { "run" } else { &job.name };
+    writeln!(out, "\n{name}: {}", job::kind(job))?;
+    let lines = [job::extent(job), part::words(&result.spec).join(" · ")];
+    lines.iter().filter(|line| !line.is_empty()).try_for_each(|line| writeln!(out, "{line}"))?;
+    let troubles = ended::troubles(result);
+    let ended = match troubles.is_empty() {
+        true => "no errors".to_owned(),
+        false => paint.red(&troubles.join(" · ")),
     };
     writeln!(
         out,
-        "  {} · {} I/Os in {} · {errors} · {:.1} outstanding on average\n",
+        "{} · {} I/Os in {} · {ended} · {:.1} outstanding on average\n",
         figure::bytes_per_second(totals.bytes_per_second),
         figure::count(totals.ios),
         figure::seconds(totals.seconds),
@@ -69,7 +70,8 @@ fn write_latencies(result: &RunResult, paint: Paint, out: &mut impl Write) -> io
     let totals = &result.totals;
     let directions =
         [("reads", &totals.read), ("writes", &totals.write), ("others", &totals.other)];
-    let used: Vec<_> = directions.into_iter().filter(|(_, d)| d.ios > 0).collect();
+    let used: Vec<_> =
+        directions.into_iter().filter(|(_, d)| d.ios > 0 || d.latency_ns.samples > 0).collect();
     writeln!(out, "{:LABEL$}{}", "all", latency_cells(&totals.latency_ns))?;
     // One direction alone is the same line again.
     for (name, direction) in used.iter().filter(|_| used.len() > 1) {
@@ -80,16 +82,15 @@ fn write_latencies(result: &RunResult, paint: Paint, out: &mut impl Write) -> io
 }
 
 fn latency_cells(latency: &Latency) -> String {
-    let mean = latency.mean.map_or_else(|| figure::UNKNOWN.to_owned(), figure::span);
     let cells = [
-        figure::latency(latency.min),
-        mean,
-        figure::latency(latency.p50),
-        figure::latency(latency.p90),
-        figure::latency(latency.p99),
-        figure::latency(latency.p99_9),
-        figure::latency(latency.p99_99),
-        figure::latency(latency.max),
+        figure::bound(latency, latency.min),
+        figure::mean(latency),
+        figure::bound(latency, latency.p50),
+        figure::bound(latency, latency.p90),
+        figure::bound(latency, latency.p99),
+        figure::bound(latency, latency.p99_9),
+        figure::bound(latency, latency.p99_99),
+        figure::bound(latency, latency.max),
     ];
     cells.iter().map(|cell| format!("{cell:>9}")).collect()
 }
@@ -148,8 +149,10 @@ fn write_checks(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::R
     let count = |verdict| result.checks.iter().filter(|c| c.verdict == verdict).count();
     let passed = count(Verdict::Pass);
     writeln!(out, "\n{:LABEL$}{passed} of {} passed", "checks", result.checks.len())?;
-    for check in result.checks.iter().filter(|check| check.verdict != Verdict::Pass) {
+    let against = reason::in_order(&result.checks).into_iter();
+    for check in against.filter(|check| check.verdict != Verdict::Pass) {
         writeln!(out, "  {}", check_line(check, paint))?;
+        check.mend.iter().try_for_each(|command| writeln!(out, "{:11}mend: {command}", ""))?;
     }
     for warning in &result.warnings {
         writeln!(out, "  {}", paint.yellow(&format!("note     {warning}")))?;
@@ -170,19 +173,13 @@ fn check_line(check: &Check, paint: Paint) -> String {
 }
 
 fn write_records(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
-    let records = records::like(&result.job, result.origin);
-    if records.is_empty() {
-        return Ok(());
-    }
-    if result.class == Class::Invalid {
-        let failed = result.checks.iter().filter(|check| check.verdict == Verdict::Fail);
-        let codes: Vec<&str> = failed.map(|check| check.code.as_str()).collect();
-        return writeln!(
-            out,
-            "\nrecords  not compared with published figures: the result is invalid{}",
-            if codes.is_empty() { String::new() } else { format!(" ({})", codes.join(", ")) },
-        );
-    }
+    let records = match records::beside(result) {
+        Beside::Nothing => return Ok(()),
+        Beside::Withheld(why) => {
+            return writeln!(out, "\nrecords  not compared with published figures: {why}");
+        }
+        Beside::These(records) => records,
+    };
     writeln!(
         out,
         "\nrecords  this run as a multiple of published figures for the same kind of job\n         \
@@ -216,6 +213,8 @@ fn multiple(ratio: f64) -> String {
 
 #[cfg(test)]
 mod test {
+    use stats::Class;
+
     use super::*;
     use crate::sample;
 

@@ -47,6 +47,18 @@ impl Buckets {
         })
     }
 
+    /// The longest latency in nanoseconds of the bucket that holds the share `p` (0 to 1) of all
+    /// I/Os; `None` without any.
+    pub fn percentile(&self, p: f64) -> Option<u64> {
+        let rank = rank(p, self.samples())?;
+        let mut seen = 0;
+        let found = self.iter().find(|bucket| {
+            seen += bucket.count;
+            seen >= rank
+        });
+        found.map(|bucket| bucket.to_ns)
+    }
+
     /// Adds what another one counted.
     pub fn merge(&mut self, other: &Buckets) {
         let mut all: Vec<(u64, u64)> =
@@ -130,13 +142,7 @@ impl Span {
     /// As [`Latencies::percentile`]: the latency in nanoseconds that the share `p` of all I/Os
     /// did not exceed, for `p` from 0 to 1.
     pub(crate) fn percentile(&self, p: f64) -> Option<u64> {
-        let rank = rank(p, self.buckets.samples())?;
-        let mut seen = 0;
-        let found = self.buckets.iter().find(|bucket| {
-            seen += bucket.count;
-            seen >= rank
-        });
-        found.map(|bucket| bucket.to_ns.min(self.max_ns))
+        self.buckets.percentile(p).map(|ns| ns.min(self.max_ns))
     }
 }
 

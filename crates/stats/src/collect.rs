@@ -15,7 +15,7 @@ use crate::failures::{self, Failure};
 use crate::histogram::Latency;
 use crate::interval::{Interval, Tally, per};
 use crate::live::{HISTORY_SECONDS, TargetRate};
-use crate::run::{Direction, PacedTotals, Second, Totals, WorkerResult};
+use crate::run::{Direction, PacedTotals, Ramp, Second, Totals, WorkerResult};
 use crate::timeline::Timeline;
 use crate::verdict::{self, Flow, Flows, Seconds};
 
@@ -56,6 +56,8 @@ pub struct Collector {
     /// What the collecting thread was kept from by more than others, in seconds.
     stood_still_s: f64,
     history: VecDeque<f64>,
+    /// What became of connections before the window that is measured now.
+    ramp: Ramp,
 }
 
 impl Collector {
@@ -75,6 +77,7 @@ impl Collector {
             stopped_s: 0.0,
             stood_still_s: 0.0,
             history: VecDeque::with_capacity(HISTORY_SECONDS),
+            ramp: Ramp::default(),
         }
     }
 
@@ -143,10 +146,14 @@ impl Collector {
         self.history.iter().copied().collect()
     }
 
-    /// Forgets everything but the history, and how many I/Os failed: the ramp is over and the
-    /// measured window begins.
+    /// Forgets everything but the history and what went wrong: the ramp is over and the measured
+    /// window begins.
     pub fn restart(&mut self) {
         self.ramp_errors += self.whole.errors() + self.second.errors();
+        for connection in [&self.whole.connection, &self.second.connection] {
+            self.ramp.connections_lost += connection.lost;
+            self.ramp.reconnects += connection.reconnects;
+        }
         self.tracks = Tracks::new(self.names.len());
         self.workers.iter_mut().for_each(Interval::clear);
         self.rates.fill(0.0);
@@ -203,7 +210,8 @@ impl Collector {
 
     /// The sums of all closed seconds.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals { ramp_errors: self.ramp_errors, ..totals(&self.whole) };
+        let mut totals =
+            Totals { ramp_errors: self.ramp_errors, ramp: self.ramp, ..totals(&self.whole) };
         if planted(Plant::AveragePercentiles) {
             let medians = self.workers().into_iter().map(|worker| worker.latency_ns.p50);
             let medians: Vec<u64> = medians.flatten().collect();
@@ -253,6 +261,7 @@ pub(crate) fn totals(all: &Interval) -> Totals {
         waiting: all.waiting,
         ramp_errors: 0,
         connections: all.connection.into(),
+        ramp: Ramp::default(),
         paced: all.paced.as_ref().map(|paced| PacedTotals {
             service_ns: paced.service.summary(),
             lag_ns: paced.lag.summary(),
@@ -392,6 +401,31 @@ mod test {
         assert_eq!((&*failures[0].fault, first.t_s), ("not answered in time", 9.0));
         assert_eq!((first.offset_bytes, &*first.worker), (512, "b"));
         assert_eq!(crate::verdict::ios_succeeded(&after).verdict, crate::Verdict::Fail);
+    }
+
+    #[test]
+    fn what_went_wrong_in_the_ramp_is_not_forgotten() {
+        let mut collector = collector();
+        let mut bad = part(0, 10, 1);
+        let (fault, at) = (Fault::Medium, Nanos(5));
+        let failed = Failed { op: Op::Read, fault, cause: Cause::NONE, at, offset: 0, len: 512 };
+        (0..3).for_each(|_| bad.record_failure(failed, Nanos(5), || None));
+        (bad.connection.lost, bad.connection.reconnects) = (2, 1);
+        collector.add(0, &bad);
+        collector.end_second(1.0);
+        // What no second has closed counts, too.
+        collector.add(1, &bad);
+        collector.restart();
+        collector.add(0, &part(1, 10, 1));
+        collector.end_second(1.0);
+        let totals = collector.totals();
+        assert_eq!((totals.errors, totals.connections.connections_lost), (0, 0));
+        assert_eq!(totals.ramp_errors, 6);
+        assert_eq!(totals.ramp, Ramp { connections_lost: 4, reconnects: 2 });
+        let document = serde_json::to_value(totals).unwrap();
+        assert_eq!(document["ramp"]["reconnects"], 2);
+        let quiet = serde_json::to_value(Totals::default()).unwrap();
+        assert!(quiet.get("ramp").is_none());
     }
 
     #[test]

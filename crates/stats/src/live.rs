@@ -39,6 +39,9 @@ pub trait Live {
 
     /// The run has ended: the view gives the terminal back.
     fn end(&mut self);
+
+    /// What it came to, with all checks; called once behind [`end`](Self::end), if at all.
+    fn finished(&mut self, _result: &RunResult) {}
 }
 
 /// What the user wants.

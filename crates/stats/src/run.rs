@@ -15,13 +15,14 @@ use crate::verdict::{self, Ceiling, Check, Class};
 
 pub use self::cost::{Cpu, DeviceUse, KernelThread, MeasuringCost, Processor};
 pub use self::counted::{
-    Connections, Direction, MissedDemand, PacedTotals, SearchedDepth, Second, Totals, Waiting,
-    WorkerResult,
+    Connections, Direction, MissedDemand, PacedTotals, Ramp, SearchedDepth, Second, Totals,
+    Waiting, WorkerResult,
 };
 pub use self::host::{Host, Placement};
 
-/// Version of the document's layout. It grows when a name changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the document's layout. It grows when a name changes its meaning or goes away: since 2
+/// latencies have the I/Os, too, that were under way when the window ended.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// How the numbers came about. Stands beside every figure that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

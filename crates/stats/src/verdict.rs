@@ -116,6 +116,12 @@ impl Class {
         if clean && NEEDED.into_iter().all(made) { Class::Publishable } else { Class::Indicative }
     }
 
+    /// Checks that a published number needs and that were not made.
+    pub fn unmade(checks: &[Check]) -> Vec<&'static str> {
+        let made = |needed: &&str| checks.iter().any(|check| check.code == **needed);
+        NEEDED.into_iter().filter(|needed| !made(needed)).collect()
+    }
+
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use block::Nanos;
 use load::sweep::{Sweep, Ticket};
 use os::Clock;
+use stats::SCHEMA_VERSION;
 use stats::sweep::SweepResult;
 
 use crate::exit::UsageError;
@@ -48,7 +49,16 @@ pub fn lock(folder: &Path) -> Result<File> {
 
 /// Takes a sweep up, and says how far it is.
 pub fn resume(folder: &Path) -> Result<Sweep> {
-    let sweep = read_sweep(folder)?;
+    let mut sweep = read_sweep(folder)?;
+    let layout = sweep.document().schema_version;
+    if layout != SCHEMA_VERSION {
+        let why = format!(
+            "{} was begun by another version (layout {layout}, here {SCHEMA_VERSION}), whose figures \
+             mean something else: begin a new sweep with another --out",
+            folder.display()
+        );
+        return Err(UsageError(why).into());
+    }
     let (done, planned) = sweep.progress();
     output::note(format_args!("drumfire: {done} of {planned} runs are there already"));
     Ok(sweep)
@@ -60,6 +70,9 @@ fn read_sweep(folder: &Path) -> Result<Sweep> {
     let read = || -> Result<SweepResult> {
         let mut text = Vec::new();
         File::open(&path)?.take(DOCUMENT_MAX_BYTES).read_to_end(&mut text)?;
+        if let Some(why) = results::newer(&text) {
+            return Err(UsageError(why).into());
+        }
         Ok(serde_json::from_slice(&text)?)
     };
     let document = read().with_context(|| format!("cannot read {}", path.display()))?;
@@ -69,7 +82,7 @@ fn read_sweep(folder: &Path) -> Result<Sweep> {
     for ticket in missing {
         let result = folder.join(&ticket.folder).join("result.json");
         if result.is_file()
-            && let Ok(result) = results::read_document(&result)
+            && let Ok(result) = results::read_own(&result)
         {
             sweep.adopt(&ticket, &result);
         }
@@ -77,10 +90,39 @@ fn read_sweep(folder: &Path) -> Result<Sweep> {
     Ok(sweep)
 }
 
-/// Reads a sweep with all that was measured.
+/// Reads a sweep with all that was measured, and refuses one whose figures are not those of its
+/// runs.
 pub fn read(folder: &Path) -> Result<SweepResult> {
-    Ok(read_sweep(folder)?.document().clone())
+    let document = read_sweep(folder)?.document().clone();
+    let runs = document.cells.iter().flat_map(|cell| cell.whole_runs());
+    for run in runs.take(CHECKED_RUNS) {
+        let path = folder.join(&run.folder).join("result.json");
+        if !path.is_file() {
+            continue;
+        }
+        let result = results::read_document(&path)?;
+        let (says, is) = (run.iops, result.totals.iops);
+        let same = (says - is).abs() <= 1e-6 * is.abs()
+            && run.class == result.class
+            && run.latency_ns == result.totals.latency_ns;
+        if !same {
+            let (sweep, path) = (folder.join(DOCUMENT), path.display());
+            let why = format!(
+                "{}: what it says of {} is not what {path} says ({says:.0} and {is:.0} IOPS, {} and \
+                 {}): the file was changed since it was made",
+                sweep.display(),
+                run.folder,
+                run.class.word(),
+                result.class.word(),
+            );
+            return Err(UsageError(why).into());
+        }
+    }
+    Ok(document)
 }
+
+/// Runs of a sweep that are held against their results: some seconds.
+const CHECKED_RUNS: usize = 2000;
 
 /// The document of a sweep as it grows.
 pub struct Index<'a> {

@@ -278,10 +278,8 @@ fn data_are_right_as_far_as_they_were_compared() {
     let judge = |samples: &[Option<f64>], reads_done: u64, mismatch| {
         let mut spec = spec(samples.len(), &reads(1), 1.0);
         for (worker, sample) in spec.workers.iter_mut().zip(samples) {
-            let verify = sample.map(|percent| Verify {
-                sample_percent: percent,
-                ..Verify::default()
-            });
+            let verify =
+                sample.map(|percent| Verify { sample_percent: percent, ..Verify::default() });
             worker.workload = Arc::new(Workload { verify, ..reads(1) });
         }
         let mut totals = Totals::default();
@@ -290,10 +288,10 @@ fn data_are_right_as_far_as_they_were_compared() {
     };
     assert_eq!(judge(&[None], 9, false).verdict, Verdict::Unknown);
     let all = judge(&[Some(100.0)], 9, false);
-    assert_eq!((all.verdict, &*all.evidence), (
-        Verdict::Pass,
-        "every read was compared with what was written"
-    ));
+    assert_eq!(
+        (all.verdict, &*all.evidence),
+        (Verdict::Pass, "every read was compared with what was written")
+    );
     let some = judge(&[Some(1.0)], 9, false);
     assert_eq!(some.verdict, Verdict::Pass);
     assert!(some.evidence.contains("about 1 % of the reads") && !some.evidence.contains("every"));

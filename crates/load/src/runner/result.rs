@@ -147,6 +147,8 @@ fn measuring(iops: f64, cpu: &Cpu, collector_cores: f64) -> MeasuringCost {
 }
 
 fn host() -> Host {
+    let clock =
+        os::counters::clock_source().map(|source| ("clock_source".to_owned(), source.into()));
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     Host {
         name: name.trim().to_owned(),
@@ -154,6 +156,7 @@ fn host() -> Host {
         cores: os::cpu::allowed().len() as u32,
         memory_bytes: os::sample::memory_total_bytes().unwrap_or(0),
         kernel: format!("Linux {}", os::sample::kernel_release()),
+        more: clock.into_iter().collect(),
         ..Host::default()
     }
 }

@@ -143,6 +143,7 @@ impl Sweep {
         let search = document.plan.search;
         let mut sweep = Sweep::new(job, document.plan)?;
         sweep.document.tool = document.tool;
+        sweep.document.schema_version = document.schema_version;
         let places: HashMap<String, usize> =
             (0..).zip(&sweep.document.cells).map(|(at, c)| (words_of(&c.settings), at)).collect();
         for cell in document.cells {

@@ -55,7 +55,7 @@ fn direction(
     of: impl Fn(&Second) -> (f64, f64),
     shown: &Shown<'_>,
 ) -> Direction {
-    if part.ios == 0 {
+    if part.ios == 0 && part.samples == 0 {
         return Direction::default();
     }
     let bytes_per_second = part.bytes_per_second;
@@ -117,7 +117,7 @@ impl Rates {
 }
 
 fn spread(part: &Part, shown: &Shown<'_>, whole: bool) -> Spread {
-    if part.ios == 0 {
+    if part.samples == 0 {
         return Spread::default();
     }
     let bins = bins::bins(&part.buckets);
@@ -128,7 +128,7 @@ fn spread(part: &Part, shown: &Shown<'_>, whole: bool) -> Spread {
         max: part.max_ns,
         mean: part.mean_ns,
         stddev: bins::deviation(&bins, part.mean_ns),
-        samples: part.ios,
+        samples: part.samples,
         percentile: (whole && !bins.is_empty())
             .then(|| Object(percentiles.into_iter().map(named).collect())),
         bins: (whole && shown.plus).then(|| {

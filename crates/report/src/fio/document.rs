@@ -78,6 +78,28 @@ pub(super) struct Job {
     pub latency_window: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desc: Option<String>,
+    pub drumfire: Trust,
+}
+
+/// What fio has no names for: how far to believe a job's figures. Readers of fio's documents pass it
+/// over.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub(super) struct Trust {
+    pub class: &'static str,
+    /// The class with the reason that matters most.
+    pub reason: String,
+    /// What each honesty check came to.
+    pub checks: Object<String, &'static str>,
+    /// Why it is not the whole run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+    /// I/Os of the job that had no answer. Latencies have them with their age.
+    pub waiting_ios: u64,
+    /// From where latencies are lower bounds therefore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_from_ns: Option<u64>,
+    pub connections_lost: u64,
+    pub reconnects: u64,
 }
 
 /// Without `mixed` alone, each by itself; flushes go with them.

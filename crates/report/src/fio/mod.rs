@@ -23,11 +23,12 @@ use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use stats::{Buckets, Failure, RunResult, Second};
 
-use self::document::{Document, Job, Object};
+use self::document::{Document, Job, Object, Trust};
 pub use self::histograms::HistogramLog;
 pub use self::logs::{Form, Logs};
 pub use self::trace::{Driven, Trace};
 use crate::group::{self, Group, Part};
+use crate::reason;
 
 /// The version whose document this is.
 const VERSION: &str = "fio-3.33";
@@ -130,6 +131,23 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         latency_percentile,
         latency_window,
         desc: group.figures.get("description").and_then(Value::as_str).map(str::to_owned),
+        drumfire: trust(result, group),
+    }
+}
+
+/// How far to believe the figures of a group: those of the run, and what of its own was lost.
+fn trust(result: &RunResult, group: &Group<'_>) -> Trust {
+    let verdicts = reason::verdicts(result).into_iter();
+    let workers = || group.workers.iter();
+    Trust {
+        class: result.class.word(),
+        reason: reason::verdict(result),
+        checks: Object(verdicts.map(|(code, word)| (code.to_owned(), word)).collect()),
+        partial: result.partial.clone(),
+        waiting_ios: workers().map(|worker| worker.waiting.ios).sum(),
+        waiting_from_ns: workers().filter_map(|worker| worker.latency_ns.waiting_from).min(),
+        connections_lost: workers().map(|worker| worker.connections.connections_lost).sum(),
+        reconnects: workers().map(|worker| worker.connections.reconnects).sum(),
     }
 }
 

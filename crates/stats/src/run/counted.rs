@@ -31,6 +31,24 @@ impl From<Connection> for Connections {
     }
 }
 
+/// What became of connections before the measured window. It is in no rate and no latency, yet a
+/// reader who saw it go by looks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ramp {
+    /// Connections that were lost.
+    pub connections_lost: u64,
+    /// Connections that were made again.
+    pub reconnects: u64,
+}
+
+impl Ramp {
+    /// Whether none was lost or made again.
+    pub fn is_quiet(&self) -> bool {
+        *self == Ramp::default()
+    }
+}
+
 /// I/Os that had no answer when the result was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -87,6 +105,9 @@ pub struct Totals {
     /// Connections lost and made again.
     #[serde(flatten)]
     pub connections: Connections,
+    /// Connections lost and made again before the measured window.
+    #[serde(default, skip_serializing_if = "Ramp::is_quiet")]
+    pub ramp: Ramp,
     /// Of an open loop, whose latencies count from the planned starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paced: Option<PacedTotals>,

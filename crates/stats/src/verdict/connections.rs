@@ -29,8 +29,10 @@ pub fn connections(totals: &Totals, workers: &[WorkerResult]) -> Check {
     });
     let written = match totals.write.ios {
         0 => "",
-        _ => "; writes were among the I/Os: a target that keeps data in memory and was restarted \
-              has lost them",
+        _ => {
+            "; writes were among the I/Os: a target that keeps data in memory and was restarted \
+              has lost them"
+        }
     };
     let evidence = format!(
         "{} connections lost, {} made again, {} attempts failed; {:.2} s without one, {percent:.1} \

@@ -234,7 +234,10 @@ mod test {
         let ios: Vec<u64> = (0..500).map(|n| if n % 500 < 314 { 0 } else { 3000 }).collect();
         let check = even(&peers(&ios));
         assert_eq!(check.verdict, Verdict::Fail, "{check:?}");
-        assert!(check.evidence.contains("314 of 500 workers finished no I/O in 3.0 s"), "{check:?}");
+        assert!(
+            check.evidence.contains("314 of 500 workers finished no I/O in 3.0 s"),
+            "{check:?}"
+        );
         assert!(check.evidence.contains("worker 1, worker 2, worker 3, … and 311"), "{check:?}");
         assert!(!check.mend.is_empty());
         // All had their part.

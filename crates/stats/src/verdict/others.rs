@@ -37,9 +37,8 @@ pub fn nobody_else(host: HostUse) -> Check {
         (others, format!(", {others:.0} % of {processors} that the run was on"))
     });
     let (of_taken, taken_words) = of_taken.unwrap_or_default();
-    let evidence = format!(
-        "{of_all:.0} % of the host{taken_words} went to others or interrupts (at most 10)"
-    );
+    let evidence =
+        format!("{of_all:.0} % of the host{taken_words} went to others or interrupts (at most 10)");
     match of_all.max(of_taken) > OTHERS_PERCENT {
         true => check(Verdict::Warn, evidence)
             .mend("top -H -d 1 (who runs beside it; end it, or choose other processors: --cores)"),

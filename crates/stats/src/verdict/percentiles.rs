@@ -77,7 +77,8 @@ fn stalls(shown: &Shown<'_>) -> Option<String> {
 fn hidden(shown: &Shown<'_>) -> Option<(String, String)> {
     let p99 = shown.latencies.percentile(0.99)? as f64;
     let middle = |latency: &Latency| latency.p50.map(|ns| ns as f64).or(latency.mean);
-    let slow = shown.few.iter().filter_map(|(name, latency)| Some((name, latency, middle(latency)?)));
+    let slow =
+        shown.few.iter().filter_map(|(name, latency)| Some((name, latency, middle(latency)?)));
     let slow: Vec<_> = slow.filter(|(.., middle)| *middle > p99).collect();
     let (name, latency, middle) = slow.iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
     let more = match slow.len() - 1 {

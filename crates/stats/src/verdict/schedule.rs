@@ -62,12 +62,8 @@ mod test {
     }
 
     fn judge(lag_ns: Latency, missed: u64) -> Check {
-        let paced = PacedTotals {
-            lag_ns,
-            service_ns: flat(100_000),
-            missed,
-            ..PacedTotals::default()
-        };
+        let paced =
+            PacedTotals { lag_ns, service_ns: flat(100_000), missed, ..PacedTotals::default() };
         // The response is as long as it is, it is no measure.
         let totals = Totals { ios: 30_000, latency_ns: flat(1 << 40), ..Totals::default() };
         schedule_kept(&Totals { paced: Some(paced), ..totals }).unwrap()

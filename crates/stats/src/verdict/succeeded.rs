@@ -98,7 +98,11 @@ mod test {
         // One of two targets was silent for the last four seconds.
         let check = judge(4, 4.0);
         assert_eq!(check.verdict, Verdict::Fail, "{check:?}");
-        assert!(check.evidence.contains("4 I/Os were never answered, the oldest for 4.00 s: up to 40 %"));
+        assert!(
+            check
+                .evidence
+                .contains("4 I/Os were never answered, the oldest for 4.00 s: up to 40 %")
+        );
         assert_eq!(judge(1, 0.5).verdict, Verdict::Warn);
         // Nothing was done but to wait, for longer than the window.
         let waiting = Waiting { ios: 8, oldest_ns: 15_000_000_000 };

@@ -1,0 +1,108 @@
+//! What two sides should have in common, in words.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use stats::{Class, RunResult};
+
+use super::Difference;
+use crate::ended;
+use crate::figure;
+use crate::reason;
+
+/// The facts of a side, those of its first run where all runs have them alike.
+pub(super) fn of_side(runs: &[RunResult]) -> Vec<(&'static str, String)> {
+    let share = |percent: f64| format!("{percent} %");
+    let some = |number: Option<f64>| number.map_or_else(|| "none".to_owned(), figure::rate);
+    let run = &runs[0];
+    let (job, host) = (&run.job, &run.host);
+    let size =
+        job.size_bytes.map_or_else(|| "mixed".to_owned(), |bytes| figure::size(bytes.into()));
+    vec![
+        ("class", class(runs)),
+        ("origin", run.origin.with(run.kind)),
+        ("size", size),
+        ("reads", share(job.read_percent)),
+        ("random", share(job.random_percent)),
+        ("outstanding", some(job.outstanding.map(|n| n as f64))),
+        ("planned rate", some(job.rate_per_s)),
+        ("workers", job.workers.to_string()),
+        ("volumes", job.volumes.to_string()),
+        ("volume", volumes(run)),
+        ("transport", job.transport.clone()),
+        ("loopback", job.loopback.to_string()),
+        ("storage", job.storage.clone()),
+        ("seconds", figure::seconds(job.seconds)),
+        ("host", host.name.clone()),
+        ("processor", format!("{}, {} cores", host.cpu, host.cores)),
+        ("memory", figure::size(host.memory_bytes)),
+        ("kernel", host.kernel.clone()),
+        ("hypervisor", host.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
+        ("cores of workers", format!("{:?}", run.placement.initiator)),
+        ("version", format!("{} {}", run.tool.version, run.tool.git.as_deref().unwrap_or(""))),
+        ("how I/Os ended", ended(runs)),
+        ("whole run", run.partial.clone().unwrap_or_else(|| "yes".to_owned())),
+    ]
+}
+
+/// The class, with what speaks most against the runs that have the worst one.
+fn class(runs: &[RunResult]) -> String {
+    let rank = |run: &&RunResult| match run.class {
+        Class::Publishable => 0,
+        Class::Indicative => 1,
+        Class::Invalid => 2,
+    };
+    let worst = runs.iter().max_by_key(rank).expect("a side has runs");
+    reason::verdict(worst)
+}
+
+/// The volumes, each once. Targets of loopback have other ports each time.
+fn volumes(run: &RunResult) -> String {
+    let names: BTreeSet<String> = run.workers.iter().map(|w| without_port(&w.volume)).collect();
+    let shown: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+fn without_port(uri: &str) -> String {
+    for address in ["://127.0.0.1:", "://[::1]:", "://localhost:"] {
+        if let Some((scheme, rest)) = uri.split_once(address) {
+            let path = rest.find('/').map_or("", |at| &rest[at..]);
+            return format!("{scheme}{}{path}", address.trim_end_matches(':'));
+        }
+    }
+    uri.to_owned()
+}
+
+fn ended(runs: &[RunResult]) -> String {
+    let bad = runs.iter().filter_map(|run| {
+        let troubles = ended::troubles(run);
+        (!troubles.is_empty()).then(|| troubles.join(", "))
+    });
+    let bad: Vec<String> = bad.collect();
+    match &bad[..] {
+        [] => "well".to_owned(),
+        [first] => first.clone(),
+        [first, rest @ ..] => format!("{first}, and {} more runs not well", rest.len()),
+    }
+}
+
+/// Further facts of hosts that differ, whatever they are.
+pub(super) fn of_hosts(a: &RunResult, b: &RunResult) -> Vec<Difference> {
+    let (a, b) = (&a.host.more, &b.host.more);
+    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let said = |value: Option<&Value>| match value {
+        None => "not known".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    };
+    let differ = names.into_iter().filter(|name| a.get(*name) != b.get(*name));
+    let difference = |name: &String| Difference {
+        what: name.replace('_', " "),
+        a: said(a.get(name)),
+        b: said(b.get(name)),
+    };
+    differ.map(difference).collect()
+}

@@ -1,0 +1,250 @@
+//! The one reason that matters most why a result is not better than it is.
+//!
+//! A hurried reader sees a number, its class, and this. It is chosen by what checks came to, fail
+//! before warn before unknown, and among those by how much each takes from the number.
+
+use std::collections::BTreeMap;
+
+use stats::{Check, Class, Origin, RunResult, Verdict};
+
+use crate::figure;
+use crate::style::Paint;
+
+/// Checks by how much they take from a number: wrong or missing data first, then what is not the
+/// medium that is named, then what disturbed the measurement, then how often it was made.
+const WEIGHT: [&str; 23] = [
+    "H05", "H21", "H23", "H02", "H01", "H03", "H08", "H04", "H22", "H15", "H11", "H10", "H19",
+    "H09", "H13", "H18", "H16", "H17", "H06", "H14", "H12", "H07", "H20",
+];
+
+/// The check that says most against a result; of a number that passed all of them, none.
+pub(crate) fn worst(checks: &[Check]) -> Option<&Check> {
+    in_order(checks).into_iter().next().filter(|check| check.verdict != Verdict::Pass)
+}
+
+/// All checks, those first that say most against a result.
+pub(crate) fn in_order(checks: &[Check]) -> Vec<&Check> {
+    let mut all: Vec<&Check> = checks.iter().collect();
+    all.sort_by_key(|check| order(&check.code, check.verdict));
+    all
+}
+
+/// The same of bare verdicts, each with the number of its check.
+pub(crate) fn worst_of<'a>(
+    verdicts: impl IntoIterator<Item = (&'a str, Verdict)>,
+) -> Option<(&'a str, Verdict)> {
+    let against = verdicts.into_iter().filter(|(_, verdict)| *verdict != Verdict::Pass);
+    against.min_by_key(|(code, verdict)| order(code, *verdict))
+}
+
+/// Sorts checks as [`in_order`] does.
+pub(crate) fn order(code: &str, verdict: Verdict) -> (u8, usize) {
+    (severity(verdict), weight(code))
+}
+
+fn severity(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Fail => 0,
+        Verdict::Warn => 1,
+        Verdict::Unknown => 2,
+        Verdict::Pass => 3,
+    }
+}
+
+/// Checks that this version does not know come last.
+fn weight(code: &str) -> usize {
+    WEIGHT.iter().position(|known| *known == code).unwrap_or(WEIGHT.len())
+}
+
+/// Number, origin, class and reason in one line: `1.00M IOPS measured, indicative: memory below
+/// the file (H01)`.
+pub fn headline(result: &RunResult, paint: Paint) -> String {
+    let number = paint.bold(&figure::iops(result.totals.iops));
+    let origin = result.origin.with(result.kind);
+    let class = verdict(result);
+    let class = match result.class {
+        Class::Invalid => paint.red(&class),
+        Class::Indicative | Class::Publishable => class,
+    };
+    let length = match result.totals.seconds {
+        s if is_short(s) && result.origin != Origin::Simulated => {
+            format!(" in {}", figure::seconds(s))
+        }
+        _ => String::new(),
+    };
+    format!("{number} {origin}{length}, {class}")
+}
+
+/// In less time no rate is known to have settled, in seconds.
+const SHORT_S: f64 = 5.0;
+
+/// Whether a window is so short that its length belongs beside every figure of it. What has no
+/// length was not measured.
+pub(crate) fn is_short(seconds: f64) -> bool {
+    seconds > 0.0 && seconds < SHORT_S
+}
+
+/// The class of a result with its reason: `indicative: memory below the file (H01)`.
+pub fn verdict(result: &RunResult) -> String {
+    let class = result.class.word();
+    match why(result) {
+        Some(why) => format!("{class}: {why}"),
+        None => class.to_owned(),
+    }
+}
+
+fn why(result: &RunResult) -> Option<String> {
+    if let Some(check) = worst(&result.checks) {
+        return Some(format!("{} ({})", words(check), check.code));
+    }
+    let missing = Class::unmade(&result.checks);
+    // That a model was not measured says its origin.
+    let says = result.class == Class::Indicative && result.origin != Origin::Simulated;
+    (says && !missing.is_empty()).then(|| format!("not checked: {}", missing.join(", ")))
+}
+
+/// What each check came to, by its number.
+pub(crate) fn verdicts(result: &RunResult) -> BTreeMap<&str, &'static str> {
+    let checks = result.checks.iter();
+    checks.map(|check| (check.code.as_str(), check.verdict.word())).collect()
+}
+
+/// Checks that did not pass, the worst first: `H02 fail, H19 warn`.
+pub(crate) fn held_against(result: &RunResult) -> String {
+    let against = in_order(&result.checks).into_iter();
+    let against = against.filter(|check| check.verdict != Verdict::Pass);
+    let words = against.map(|check| format!("{} {}", check.code, check.verdict.word()));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// What a check came to, in a few words. Its evidence says the rest.
+pub(crate) fn words(check: &Check) -> String {
+    let says = |word: &str| check.evidence.contains(word);
+    let words = match (check.code.as_str(), check.verdict) {
+        ("H01", Verdict::Warn) if says("goes through the page cache") => "through the page cache",
+        ("H01", Verdict::Warn) => "memory below the file",
+        ("H02", Verdict::Warn) if says("stores nothing") => "nothing is stored",
+        ("H15", Verdict::Warn | Verdict::Fail) if says("stopped") => {
+            "the run was stopped meanwhile"
+        }
+        ("H19", Verdict::Warn | Verdict::Fail) if says("loopback") => "loopback, no wire",
+        ("H20", Verdict::Unknown | Verdict::Warn) if says("one run") => "measured once",
+        ("H12", Verdict::Warn) if !check.evidence.starts_with(|c: char| c.is_ascii_digit()) => {
+            "percentiles do not tell of all"
+        }
+        ("H21", Verdict::Warn | Verdict::Fail) if says(" I/Os failed, ") => "I/Os failed",
+        ("H21", Verdict::Warn | Verdict::Fail) if says("answer") => "I/Os without an answer",
+        ("H21", Verdict::Warn | Verdict::Fail) if says("in the ramp") => "I/Os failed in the ramp",
+        (code, verdict) => short(code, verdict).unwrap_or(&check.name),
+    };
+    words.to_owned()
+}
+
+/// What a check comes to whatever its evidence is.
+pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
+    use Verdict::{Fail, Unknown, Warn};
+    Some(match (code, verdict) {
+        ("H01", Fail) => "the page cache took part",
+        ("H01", Warn) => "memory below the file",
+        ("H01", Unknown) => "the page cache's part is not known",
+        ("H02", Fail) => "what was read was never written",
+        ("H02", Warn) => "blocks of zeroes were read",
+        ("H02", Unknown) => "not known what was ever written",
+        ("H03", Fail) => "the device did not see the I/Os",
+        ("H03", Warn) => "the device counted other I/Os",
+        ("H03", Unknown) => "the device's counters are not known",
+        ("H04", Fail | Warn) => "the data can be reduced",
+        ("H05", Fail) => "wrong data",
+        ("H05", Warn | Unknown) => "data not compared",
+        ("H06", Fail | Warn) => "the rate had not settled",
+        ("H06", Unknown) => "too short to see whether the rate had settled",
+        ("H07", Fail | Warn | Unknown) => "not preconditioned, as far as is known",
+        ("H08", Fail | Warn) => "the working set fits into a cache",
+        ("H09", Fail | Warn) => "I/Os began later than planned",
+        ("H10", Fail | Warn) => "the generator was the limit",
+        ("H10", Unknown) => "the generator's limit was not measured",
+        ("H11", Fail | Warn) => "rate × latency is not what was outstanding",
+        ("H12", Fail | Warn) => "too few I/Os for a p99",
+        ("H13", Fail | Warn) => "processor time went to others",
+        ("H14", Fail | Warn) => "the processor's clock rate changed",
+        ("H15", Fail | Warn) => "the clock is slow to read",
+        ("H16", Fail | Warn) => "workers ran far from the device",
+        ("H17", Fail | Warn) => "others used the host",
+        ("H17", Unknown) => "not known what others did on the host",
+        ("H18", Fail) => "settings of the device changed meanwhile",
+        ("H18", Warn) => "the block layer acts on the I/Os",
+        ("H19", Fail | Warn) => "segments were sent again",
+        ("H20", Fail | Warn) => "repeats lie apart",
+        ("H20", Unknown) => "measured too rarely",
+        ("H21", Fail | Warn) => "I/Os failed",
+        ("H22", Fail | Warn) => "some had far fewer I/Os than others",
+        ("H23", Fail | Warn) => "connections were lost",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    fn check(code: &str, verdict: Verdict, evidence: &str) -> Check {
+        Check::new(code, "some-name", verdict, evidence)
+    }
+
+    #[test]
+    fn the_worst_verdict_first_and_then_what_takes_most_from_the_number() {
+        use Verdict::{Fail, Pass, Unknown, Warn};
+        let of = |checks: &[(&str, Verdict)]| {
+            let checks: Vec<Check> =
+                checks.iter().map(|(code, verdict)| check(code, *verdict, "")).collect();
+            worst(&checks).map(|check| check.code.clone())
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[("H05", Pass)]), None);
+        let mixed = [("H05", Unknown), ("H17", Warn), ("H01", Warn), ("H06", Fail), ("H20", Fail)];
+        assert_eq!(of(&mixed).as_deref(), Some("H06"));
+        assert_eq!(of(&mixed[..3]).as_deref(), Some("H01"));
+        assert_eq!(of(&mixed[..1]).as_deref(), Some("H05"));
+        // One that this version does not know counts, and comes last among its like.
+        assert_eq!(of(&[("H99", Warn), ("H05", Unknown)]).as_deref(), Some("H99"));
+        assert_eq!(of(&[("H99", Warn), ("H20", Warn)]).as_deref(), Some("H20"));
+        let bare = worst_of(mixed);
+        assert_eq!(bare, Some(("H06", Fail)));
+    }
+
+    #[test]
+    fn one_line_says_the_number_its_class_and_why() {
+        let mut result = sample::race();
+        let line = |result: &RunResult| headline(result, Paint::PLAIN);
+        assert_eq!(line(&result), "3.41M IOPS measured, indicative: loopback, no wire (H19)");
+        let file = "file:a: O_DIRECT goes around nothing, what it lies on is memory (tmpfs)";
+        result.set_check(check("H01", Verdict::Warn, file));
+        assert_eq!(line(&result), "3.41M IOPS measured, indicative: memory below the file (H01)");
+        result.set_check(check("H05", Verdict::Fail, "a read returned other data"));
+        assert_eq!(line(&result), "3.41M IOPS measured, invalid: wrong data (H05)");
+        let text = headline(&result, Paint::COLOR);
+        assert!(text.contains("\x1b[31minvalid: wrong data (H05)\x1b[0m"), "{text:?}");
+        // Everything that was checked passed, and not everything was checked.
+        result.checks = vec![check("H06", Verdict::Pass, "")];
+        result.class = Class::of(&result.checks);
+        let said = line(&result);
+        assert!(said.starts_with("3.41M IOPS measured, indicative: not checked: H10, "), "{said}");
+        result.totals.seconds = 0.2;
+        let said = line(&result);
+        assert!(said.starts_with("3.41M IOPS measured in 0.20 s, indicative: "), "{said}");
+        result.origin = Origin::Simulated;
+        assert_eq!(line(&result), "3.41M IOPS simulated, indicative");
+    }
+
+    #[test]
+    fn every_check_has_words_of_its_own() {
+        let all = WEIGHT.iter().flat_map(|code| [(code, Verdict::Fail), (code, Verdict::Warn)]);
+        for (code, verdict) in all {
+            assert!(short(code, verdict).is_some() || *code == "H05", "{code} {verdict:?}");
+            assert!(!words(&check(code, verdict, "")).is_empty());
+        }
+        assert_eq!(words(&check("H99", Verdict::Warn, "")), "some-name");
+        assert_eq!(words(&check("H20", Verdict::Unknown, "one run: at least 5")), "measured once");
+    }
+}
