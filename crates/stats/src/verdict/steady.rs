@@ -137,8 +137,8 @@ impl Rule {
     fn words(&self) -> String {
         let [range, slope] = self.limits.map(|limit| limit * 100.0);
         format!(
-            "range {:.1} % (at most {range:.0}), slope {:+.1} % (at most {slope:.0}) over {WINDOWS} \
-             windows of {:.0} s",
+            "range {:.1} % (at most {range:.0}), slope {:+.1} % (at most {slope:.0}) over \
+             {WINDOWS} windows of {:.0} s",
             self.range * 100.0,
             self.slope * 100.0,
             self.width_s,
