@@ -59,6 +59,25 @@ fn a_run_that_was_stopped_says_so() {
     }
 }
 
+/// Many short stops make no second long, and the rate is wrong all the same.
+#[test]
+fn many_short_stops_are_said() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "run null:1g --seconds 6 --ramp 0 --no-ceiling --json --json-lines lines";
+    let mut run = Running::start(&mut drumfire.command(folder.path(), args));
+    await_second(&mut run, &folder.path().join("lines"));
+    for _ in 0..6 {
+        run.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(300));
+        run.signal(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let (verdict, evidence) = check(&run.finish(LIMIT).ok().json(), "H15");
+    assert!(evidence.contains("the run was stopped"), "{evidence}");
+    assert_ne!(verdict, "pass");
+}
+
 #[test]
 fn a_hole_is_no_measurement() {
     let Some(drumfire) = Drumfire::find() else { return };

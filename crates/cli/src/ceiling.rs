@@ -23,8 +23,9 @@ use crate::{output, race};
 
 /// Length of a window that nobody asked for, and the time before it, in seconds.
 const SHORT: (f64, f64) = (1.0, 0.25);
-/// Workers whose processors were busy for this share of the time may be the limit. Where the storage
-/// works in their threads, or they wait by looking, they are as busy; then the ceiling says so.
+/// Workers whose processors were busy for this share of the time may be the limit. Where the
+/// storage works in their threads, or they wait by looking, they are as busy; then the ceiling says
+/// so.
 const BUSY_SHARE: f64 = 0.9;
 /// A shorter run is not worth it, in seconds.
 const LEAST_SECONDS: f64 = 1.0;

@@ -19,7 +19,7 @@ pub(crate) fn names(spec: &RunSpec) -> Vec<WorkerName> {
         let group = same_all_the_time(worker, spec).then(|| {
             // As a rule all workers of a group of the job share one.
             let alike = |kind: &&Workload| std::ptr::eq(*kind, workload) || *kind == workload;
-            kinds.iter().rposition(|kind| alike(kind)).unwrap_or_else(|| {
+            kinds.iter().rposition(alike).unwrap_or_else(|| {
                 kinds.push(workload);
                 kinds.len() - 1
             })

@@ -104,7 +104,8 @@ fn data(spec: &RunSpec, totals: &Totals, mismatch: bool) -> Check {
         );
     }
     if compared == 0 {
-        return check(Verdict::Unknown, "reads were not compared: --verify does").mend("--verify");
+        return check(Verdict::Unknown, "reads were not compared with what was written")
+            .mend("--verify (compares each)");
     }
     if totals.read.ios == 0 {
         return check(Verdict::Unknown, "no read ended, so none was compared")

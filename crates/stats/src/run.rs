@@ -174,6 +174,15 @@ impl RunResult {
         }
     }
 
+    /// For how long it counts as a repeat (H20), in seconds: as long as was asked for, if at least
+    /// half of it was measured, for a busy host begins late. Else as long as was measured: its work
+    /// was done, or it was cut.
+    pub fn repeat_seconds(&self) -> f64 {
+        let (asked_s, measured_s) = (self.job.seconds, self.totals.seconds);
+        let whole = self.partial.is_none() && measured_s >= asked_s / 2.0;
+        if whole { measured_s.max(asked_s) } else { measured_s }
+    }
+
     /// Takes what the generator reaches by itself, and judges the rate by it (H10).
     pub fn set_ceiling(&mut self, ceiling: Ceiling) {
         self.set_check(verdict::generator_ceiling(self.totals.iops, Some(&ceiling)));

@@ -147,7 +147,7 @@ pub struct CellRun {
     pub verdicts: BTreeMap<String, Verdict>,
     /// Beginning of the measured window, RFC 3339.
     pub started: String,
-    /// For how long was measured, in seconds.
+    /// For how long it counts as a repeat, in seconds: [`RunResult::repeat_seconds`].
     #[serde(default)]
     pub seconds: f64,
     /// I/Os per second.
@@ -273,7 +273,7 @@ impl CellRun {
             class: result.class,
             verdicts: result.checks.iter().map(|c| (c.code.clone(), c.verdict)).collect(),
             started: result.started.clone(),
-            seconds: result.totals.seconds,
+            seconds: result.repeat_seconds(),
             iops: result.totals.iops,
             bytes_per_second: result.totals.bytes_per_second,
             errors: result.totals.errors,
@@ -342,6 +342,21 @@ mod test {
         }
         runs[0].verdicts.insert("H06".to_owned(), verdict);
         Cell { runs, ..Cell::default() }
+    }
+
+    #[test]
+    fn a_run_counts_as_long_as_was_asked_for_if_most_of_it_was_measured() {
+        let lasted = |asked_s: f64, measured_s: f64, partial: Option<&str>| {
+            let mut result = RunResult::default();
+            (result.job.seconds, result.totals.seconds) = (asked_s, measured_s);
+            result.partial = partial.map(str::to_owned);
+            CellRun::of(&result, 1, String::new()).seconds
+        };
+        // A busy host began late; the work of another one was done after a moment.
+        assert_eq!(lasted(5.0, 4.22, None), 5.0);
+        assert_eq!(lasted(5.0, 0.2, None), 0.2);
+        assert_eq!(lasted(0.2, 0.2, None), 0.2);
+        assert_eq!(lasted(10.0, 6.0, Some("interrupted")), 6.0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use block::{Nanos, Op};
 use os::Clock;
 use stats::{
     Class, Cpu, Host, Interval, MeasuringCost, Placement, Processor, RunResult, SCHEMA_VERSION,
-    WorkerResult,
+    Totals, WorkerResult,
 };
 
 use super::crew::seats;
@@ -41,25 +41,6 @@ impl Run<'_> {
             mismatch: self.mismatch,
         };
         let checks = judge::checks(spec, &self.collected, &facts);
-        let partial = self.trouble.clone().or_else(|| self.missed.words(spec)).or_else(|| {
-            let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
-            (!whole).then(cut)
-        });
-        let partial = partial.or_else(|| {
-            let own = spec.workers.iter().map(|worker| worker.shift.when.ramp_seconds);
-            let ramp = own.fold(spec.ramp_seconds, f64::max);
-            let early = || format!("all was done within the ramp of {ramp} s");
-            (self.finished && totals.ios + totals.errors == 0).then(early)
-        });
-        let partial = partial.or_else(|| {
-            let of = spec.workers.len();
-            let late = || format!("{} of {of} workers did not report in time", self.late);
-            (self.late > 0).then(late)
-        });
-        let partial = partial
-            .or_else(|| unanswered_ios(spec, self.unanswered))
-            .or_else(|| not_waited_for(totals.waiting).filter(|_| self.hurried));
-        let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
         let mut workers = self.collected.workers();
         self.missed.write(&mut workers, self.collected.whole().start);
         RunResult {
@@ -70,18 +51,10 @@ impl Run<'_> {
             job: spec.job.clone(),
             spec: spec.document.clone(),
             host: host(),
-            placement: Placement {
-                initiator: cores(&taken),
-                target: spec.targets.as_ref().map_or_else(Vec::new, |t| cores(&t.cores)),
-                pinned: true,
-                shared_threads: spec
-                    .targets
-                    .as_ref()
-                    .is_some_and(|t| taken.iter().any(|cpu| t.shared_on(*cpu).is_some())),
-            },
+            placement: placement(spec, &taken),
             started: started.clone(),
             seed: spec.seed,
-            partial,
+            partial: self.partial(whole, &totals),
             totals,
             cpu,
             cost: Some(measuring(totals.iops, &cpu, after.collector_cores_since(before))),
@@ -99,6 +72,29 @@ impl Run<'_> {
         }
     }
 
+    /// Why it is not the whole run, if it is not.
+    fn partial(&self, whole: bool, totals: &Totals) -> Option<String> {
+        let spec = self.spec;
+        let partial = self.trouble.clone().or_else(|| self.missed.words(spec)).or_else(|| {
+            let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
+            (!whole).then(cut)
+        });
+        let partial = partial.or_else(|| {
+            let own = spec.workers.iter().map(|worker| worker.shift.when.ramp_seconds);
+            let ramp = own.fold(spec.ramp_seconds, f64::max);
+            let early = || format!("all was done within the ramp of {ramp} s");
+            (self.finished && totals.ios + totals.errors == 0).then(early)
+        });
+        let partial = partial.or_else(|| {
+            let of = spec.workers.len();
+            let late = || format!("{} of {of} workers did not report in time", self.late);
+            (self.late > 0).then(late)
+        });
+        partial
+            .or_else(|| unanswered_ios(spec, self.unanswered))
+            .or_else(|| not_waited_for(totals.waiting).filter(|_| self.hurried))
+    }
+
     /// What a reader should know.
     fn warnings(&self, workers: &[WorkerResult]) -> Vec<String> {
         let steady = self.spec.steady.map(|steady| steadiness(&steady, self.steady_at_s));
@@ -110,6 +106,18 @@ impl Run<'_> {
             .chain(steady)
             .chain(outcome::searches(self.spec, workers))
             .collect()
+    }
+}
+
+fn placement(spec: &RunSpec, taken: &[usize]) -> Placement {
+    let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
+    let targets = spec.targets.as_ref();
+    Placement {
+        initiator: cores(taken),
+        target: targets.map_or_else(Vec::new, |targets| cores(&targets.cores)),
+        pinned: true,
+        shared_threads: targets
+            .is_some_and(|targets| taken.iter().any(|cpu| targets.shared_on(*cpu).is_some())),
     }
 }
 

@@ -90,8 +90,8 @@ impl MeasuringCost {
             initiator_percent: cores.map(share),
             collector_cores,
             how: "readings of the clock and records of a histogram were timed on this host after \
-                  the run, one of each for each I/O, which is an upper bound; the processor time of \
-                  the collecting thread was counted in the window"
+                  the run, one of each for each I/O, which is an upper bound; the processor time \
+                  of the collecting thread was counted in the window"
                 .to_owned(),
         }
     }

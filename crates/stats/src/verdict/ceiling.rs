@@ -31,8 +31,11 @@ const ALL_SHARE: f64 = 0.95;
 pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
     let check = |verdict, evidence| Check::new("H10", "generator-ceiling", verdict, evidence);
     let Some(ceiling) = ceiling else {
-        return check(Verdict::Unknown, "its ceiling was not measured: --ceiling does".to_owned())
-            .mend("--ceiling");
+        return check(
+            Verdict::Unknown,
+            "what the generator reaches by itself was not measured".to_owned(),
+        )
+        .mend("--ceiling (measures it after the run)");
     };
     if !(iops.is_finite() && ceiling.iops.is_finite() && ceiling.iops > 0.0) {
         return check(Verdict::Unknown, format!("nothing was done on {}", ceiling.against));

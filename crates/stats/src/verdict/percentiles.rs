@@ -50,8 +50,8 @@ pub fn percentiles_supported(shown: &Shown<'_>) -> Check {
 }
 
 /// Time that no percentile tells of. In a closed loop all I/Os together take as long as the window
-/// times the outstanding I/Os: what few of them took is the share of the window in which the storage
-/// stood still for them.
+/// times the outstanding I/Os: what few of them took is the share of the window in which the
+/// storage stood still for them.
 fn stalls(shown: &Shown<'_>) -> Option<String> {
     let all = shown.latencies;
     let samples = all.count();
@@ -66,8 +66,8 @@ fn stalls(shown: &Shown<'_>) -> Option<String> {
         return None;
     }
     Some(format!(
-        "the {ios} I/Os above {name} ({:.1} µs) took {:.0} % of the time: nothing came back for them \
-         meanwhile, and a closed loop begins none then, so percentiles hardly count it",
+        "the {ios} I/Os above {name} ({:.1} µs) took {:.0} % of the time: nothing came back for \
+         them meanwhile, and a closed loop begins none then, so percentiles hardly count it",
         highest as f64 / 1e3,
         share * 100.0,
     ))

@@ -13,7 +13,7 @@ const STEADY_RANGE: f64 = 0.20;
 const STEADY_SLOPE: f64 = 0.10;
 /// The rule is made for windows of a minute. Seconds of honest storage on a busy host have a
 /// deviation of 5 % of their mean, and so windows of few seconds may lie apart by chance: of
-/// windows of one second the range exceeds 32 %, and the line 28 %, once in 100,000 runs. It is
+/// windows of one second the range exceeds 32 %, and the line 28 %, once in 10,000 runs. It is
 /// less by the root of their length.
 const CHANCE: [f64; 2] = [0.32, 0.28];
 /// Largest allowed deviation of single seconds, as a share of their mean. Where every other two
@@ -137,8 +137,8 @@ impl Rule {
     fn words(&self) -> String {
         let [range, slope] = self.limits.map(|limit| limit * 100.0);
         format!(
-            "range {:.1} % (at most {range:.0}), slope {:+.1} % (at most {slope:.0}) over {WINDOWS} \
-             windows of {:.0} s",
+            "range {:.1} % (at most {range:.0}), slope {:+.1} % (at most {slope:.0}) over \
+             {WINDOWS} windows of {:.0} s",
             self.range * 100.0,
             self.slope * 100.0,
             self.width_s,

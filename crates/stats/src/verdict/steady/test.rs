@@ -120,7 +120,7 @@ fn volumes_that_take_turns_are_seen_though_all_is_steady() {
         steady_state(&Steadiness { seconds: &all, parts, planned_iops: None })
     };
     for period in [1, 5, 10] {
-        let high = |n: u32| if n / period % 2 == 0 { 20e3 } else { 200.0 };
+        let high = |n: u32| if (n / period).is_multiple_of(2) { 20e3 } else { 200.0 };
         let low = |n: u32| 20_200.0 - high(n);
         let check = run(&[course("file:a", &high), course("file:b", &low)]);
         assert_eq!(check.verdict, Verdict::Warn, "{period}: {check:?}");
