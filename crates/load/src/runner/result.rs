@@ -1,7 +1,7 @@
 //! What remains of a run: its result, with checks and warnings.
 
 use block::Nanos;
-use stats::{Class, Host, Placement, RunResult, SCHEMA_VERSION, WorkerResult};
+use stats::{Class, Host, Placement, RunResult, SCHEMA_VERSION, Totals, WorkerResult};
 
 use super::crew::seats;
 use super::under_way::{Opening, Run};
@@ -30,24 +30,7 @@ impl Run<'_> {
         let testimony = witness.testify(first, last, &self.collected, &cpu);
         let data = self.verdict_of_data();
         let checks = judge::checks(&spec.job, &self.collected, &cpu, &testimony, data);
-        let partial = self.trouble.clone().or_else(|| self.missed.words(spec)).or_else(|| {
-            let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
-            (!whole).then(cut)
-        });
-        let partial = partial.or_else(|| {
-            let own = spec.workers.iter().map(|worker| worker.shift.when.ramp_seconds);
-            let ramp = own.fold(spec.ramp_seconds, f64::max);
-            let early = || format!("all was done within the ramp of {ramp} s");
-            (self.finished && totals.ios + totals.errors == 0).then(early)
-        });
-        let partial = partial.or_else(|| {
-            let of = spec.workers.len();
-            let late = || format!("{} of {of} workers did not report in time", self.late);
-            (self.late > 0).then(late)
-        });
-        let partial = partial
-            .or_else(|| unanswered_ios(spec, self.unanswered))
-            .or_else(|| not_waited_for(totals.waiting).filter(|_| self.hurried));
+        let partial = self.partial(&totals, whole);
         let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
         let mut workers = self.collected.workers();
         self.missed.write(&mut workers, self.collected.whole().start);
@@ -86,6 +69,29 @@ impl Run<'_> {
             spans: self.collected.spans(spans),
             ..RunResult::default()
         }
+    }
+
+    /// Why it is not the result of the whole run, if it is not.
+    fn partial(&self, totals: &Totals, whole: bool) -> Option<String> {
+        let spec = self.spec;
+        let partial = self.trouble.clone().or_else(|| self.missed.words(spec)).or_else(|| {
+            let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);
+            (!whole).then(cut)
+        });
+        let partial = partial.or_else(|| {
+            let own = spec.workers.iter().map(|worker| worker.shift.when.ramp_seconds);
+            let ramp = own.fold(spec.ramp_seconds, f64::max);
+            let early = || format!("all was done within the ramp of {ramp} s");
+            (self.finished && totals.ios + totals.errors == 0).then(early)
+        });
+        let partial = partial.or_else(|| {
+            let of = spec.workers.len();
+            let late = || format!("{} of {of} workers did not report in time", self.late);
+            (self.late > 0).then(late)
+        });
+        partial
+            .or_else(|| unanswered_ios(spec, self.unanswered))
+            .or_else(|| not_waited_for(totals.waiting).filter(|_| self.hurried))
     }
 
     /// What a reader should know.
