@@ -265,7 +265,8 @@ fn hand_over_last(seat: &Seat, core: &Core, workers: &mut [Worker]) {
     }
 }
 
-/// Waits for what is under way, and begins what was planned before, until all is back or the runner loses patience.
+/// Waits for what is under way, and begins what was planned before, until all is back or the runner
+/// loses patience.
 fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
     let mut ready = Vec::with_capacity(1024);
     while handover.commanded() == Command::Drain && !workers.iter().all(Worker::is_drained) {

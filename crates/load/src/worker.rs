@@ -69,10 +69,6 @@ pub(crate) struct Worker {
     control: Option<Box<Control>>,
     /// How long the run goes before what is measured.
     ramp: Nanos,
-    /// When the measured window ended.
-    closed: Option<Nanos>,
-    /// Nothing of it was measured by then.
-    unmeasured: bool,
     /// Where each I/O is written down, if it is. Such a worker takes the long way.
     recorder: Option<Box<Recorder>>,
 }
@@ -108,6 +104,10 @@ struct Plan {
     /// Its time is over: nothing new is planned from here on, and what was is still begun for a
     /// while.
     until: Option<Nanos>,
+    /// When the measured window ended.
+    closed: Option<Nanos>,
+    /// Nothing of it was measured by then.
+    unmeasured: bool,
 }
 
 /// One I/O that may be under way.
@@ -226,8 +226,6 @@ impl Worker {
             turn: None,
             control: Control::new(workload, data),
             ramp: Nanos(0),
-            closed: None,
-            unmeasured: false,
             recorder: None,
         })
     }

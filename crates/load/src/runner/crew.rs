@@ -121,8 +121,8 @@ impl Crew {
     }
 
     /// Waits for the threads to drain; those that do not come within `patience` are told to leave,
-    /// and all are when the user has `asked` so often and asks once more, which `poll` may find out.
-    /// Returns what became of the I/Os that were under way, and whether the user did.
+    /// and all are when the user has `asked` so often and asks once more, which `poll` may find
+    /// out. Returns what became of the I/Os that were under way, and whether the user did.
     pub(super) fn join(
         &mut self,
         stop: &Stop,

@@ -54,7 +54,7 @@ impl Run<'_> {
             placement: placement(spec, &taken),
             started: started.clone(),
             seed: spec.seed,
-            partial: self.partial(whole, &totals),
+            partial: self.partial(&totals, whole),
             totals,
             cpu,
             cost: Some(measuring(totals.iops, &cpu, after.collector_cores_since(before))),
@@ -72,8 +72,8 @@ impl Run<'_> {
         }
     }
 
-    /// Why it is not the whole run, if it is not.
-    fn partial(&self, whole: bool, totals: &Totals) -> Option<String> {
+    /// Why it is not the result of the whole run, if it is not.
+    fn partial(&self, totals: &Totals, whole: bool) -> Option<String> {
         let spec = self.spec;
         let partial = self.trouble.clone().or_else(|| self.missed.words(spec)).or_else(|| {
             let cut = || format!("interrupted after {:.1} of {} s", totals.seconds, spec.seconds);

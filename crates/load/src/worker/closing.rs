@@ -31,9 +31,9 @@ impl Worker {
 
     /// The window ended at `now`, when the last interval was taken.
     pub(crate) fn close_window(&mut self, now: Nanos) {
-        self.closed = Some(now);
+        self.plan.closed = Some(now);
         // What it does before its turn, or in its own ramp, is in no figure.
-        self.unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
+        self.plan.unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
         self.end_plan(now);
     }
 
@@ -154,8 +154,8 @@ impl Worker {
         slots.filter(|(_, under_way)| *under_way).map(|(slot, _)| slot.start)
     }
 
-    /// Gives up at `now` what has no answer: nobody waits for it any more. Returns what was recorded
-    /// since the window ended, and by itself what failed by that.
+    /// Gives up at `now` what has no answer: nobody waits for it any more. Returns what was
+    /// recorded since the window ended, and by itself what failed by that.
     #[cold]
     pub(crate) fn give_up(&mut self, now: Nanos) -> (Box<Interval>, Interval) {
         self.count_outstanding(now);
@@ -173,10 +173,9 @@ impl Worker {
             let unanswered = slot.failed(Fault::Unanswered, Cause::NONE, now);
             failed.record_failure(unanswered, Nanos(0), || None);
         }
-        self.interval = Box::new(Interval::new());
         late.connection += self.lane.connection(now) - self.connection;
         late.end = now;
-        if self.unmeasured || self.closed.is_none() {
+        if self.plan.unmeasured || self.plan.closed.is_none() {
             (*late, failed) = (Interval::new(), Interval::new());
         }
         (late, failed)
