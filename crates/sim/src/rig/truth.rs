@@ -62,6 +62,9 @@ pub(super) struct Truth {
     pub(super) stopped: bool,
     /// Something was planned and not begun of which only the worker knows what it was to be.
     pub(super) unsure: bool,
+    /// When I/Os are due that wait to begin depends on sizes that are not drawn yet: workers
+    /// estimate it.
+    guessed: bool,
 }
 
 impl Truth {
@@ -81,6 +84,7 @@ impl Truth {
             lost: None,
             stopped: false,
             unsure: false,
+            guessed: PACES[situation.pace as usize] == "bytes" && situation.sizes > 1,
         };
         let lost = truth.facts.iter().flatten().filter(|fact| fact.fate == Fate::Lost);
         truth.lost = lost.map(|fact| fact.end).min();
@@ -247,7 +251,7 @@ impl Truth {
             }
             let opens = self.opens[worker];
             for fact in self.facts[worker].iter().filter(|fact| belongs(fact)) {
-                figures.add(fact, (from.max(opens), to), opens, late);
+                figures.add(fact, (from.max(opens), to), opens, (late, self.guessed));
             }
         }
         figures.latencies.sort_unstable();
@@ -339,16 +343,22 @@ pub(super) struct Figures {
     pub(super) oldest: Option<u64>,
     /// I/Os under way, added up over nanoseconds.
     pub(super) under_way: u128,
-    /// None began later than it was planned.
+    /// What waits to begin is known to the worker, not estimated.
     pub(super) exact: bool,
 }
 
 impl Figures {
     /// Adds what of an I/O lies in `[from, to)`, and, of the last stretch, what came of it `late`.
     /// What a worker did until it `opens` does not count.
-    fn add(&mut self, fact: &Fact, (from, to): (u64, u64), opens: u64, late: bool) {
+    fn add(
+        &mut self,
+        fact: &Fact,
+        (from, to): (u64, u64),
+        opens: u64,
+        (late, guessed): (bool, bool),
+    ) {
         let (end, age) = (fact.end, fact.end - fact.start);
-        self.exact &= fact.given == Some(fact.start);
+        self.exact &= fact.given == Some(fact.start) || !guessed;
         self.under_way += u128::from(end.min(to).saturating_sub(fact.start.max(from)));
         if fact.start < to && end >= to {
             self.oldest = self.oldest.max(Some(to - fact.start));

@@ -102,9 +102,11 @@ fn silent_for_a_third(truth: &Truth) -> bool {
 /// Whether half of the I/Os that were done had waited for as long as they took, before they began.
 fn overloaded(truth: &Truth) -> bool {
     let (begin, end) = (truth.begin, truth.end);
-    let done = truth.facts.iter().flatten().filter(|fact| {
-        fact.fate == Fate::Done && (begin..end).contains(&fact.end)
-    });
+    let done = truth
+        .facts
+        .iter()
+        .flatten()
+        .filter(|fact| fact.fate == Fate::Done && (begin..end).contains(&fact.end));
     let late = |fact: &&Fact| {
         fact.given.is_some_and(|given| given - fact.start > (fact.end - fact.start) / 2)
     };
