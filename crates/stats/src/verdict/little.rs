@@ -120,11 +120,11 @@ pub fn littles_law(flows: &Flows) -> Check {
     let Flows { each, seconds } = flows;
     let second =
         seconds.worst.map(|(t_s, flow)| (format!("the second that ends at {t_s:.1} s"), flow));
-    let all = each.iter().chain(&second);
-    let Some((name, flow)) =
-        all.filter(|(_, flow)| flow.outstanding_ns > 0 || flow.latency_ns > 0).max_by(
-            |(_, a), (_, b)| a.mismatch().total_cmp(&b.mismatch()).then(b.samples.cmp(&a.samples)),
-        )
+    // Of equals the whole decides.
+    let all = second.iter().chain(each.iter().rev());
+    let Some((name, flow)) = all
+        .filter(|(_, flow)| flow.outstanding_ns > 0 || flow.latency_ns > 0)
+        .max_by(|(_, a), (_, b)| a.mismatch().total_cmp(&b.mismatch()))
     else {
         return check(Verdict::Unknown, "nothing was under way".into());
     };
