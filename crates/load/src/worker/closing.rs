@@ -15,7 +15,7 @@ const CATCH_UP: Nanos = Nanos::from_secs(1);
 const COUNTED: u64 = 1 << 20;
 
 /// So many are looked at one by one each second.
-const LOOKED_AT: u32 = 1024;
+const LOOKED_AT: u64 = 1024;
 
 impl Worker {
     /// Hands over the last interval of the window, which ends at `now`. From here on nothing new is
@@ -139,7 +139,8 @@ impl Worker {
             (_, Some(schedule)) => {
                 // None is planned beyond the end of its time.
                 let until = self.plan.until.unwrap_or(now).min(now);
-                schedule.waited_ns(until, now, self.plan.mean_bytes, LOOKED_AT)
+                let (mean_bytes, left) = (self.plan.mean_bytes, self.pattern.left());
+                schedule.waited_ns((until, now), mean_bytes, LOOKED_AT, left)
             }
             _ => 0,
         };
