@@ -89,7 +89,8 @@ impl Engine {
         let mut crew = Crew::start(&spec, desk.as_ref())?;
         let mut run = Run::new(&spec, &crew, self.stop.clone());
         let measured = run.go(&crew, desk.as_ref(), live);
-        let (rests, hurried) = crew.join(&self.stop, patience(&spec), &mut || run.poll(live));
+        let waits = (patience(&spec), run.asked);
+        let (rests, hurried) = crew.join(&self.stop, waits, &mut || run.poll(live));
         run.take(rests, hurried);
         let mut result = run.end(&measured, live);
         result.warnings.extend(cached);

@@ -69,6 +69,7 @@ fn second(snapshot: &Snapshot) -> Value {
         "iops": snapshot.iops,
         "bytes_per_second": snapshot.bytes_per_second,
         "outstanding": snapshot.outstanding,
+        "oldest_ns": snapshot.oldest_ns,
         "errors": snapshot.errors,
         "connections_lost": snapshot.connections_lost,
         "reconnects": snapshot.reconnects,

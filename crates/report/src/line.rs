@@ -59,6 +59,9 @@ pub fn heading(about: &About) -> String {
     format!("{name}: {} · {} · {length}{ramp}", job::kind(job), about.origin.with(about.kind))
 }
 
+/// An I/O that has waited for as long as the second that is shown is in none of its figures.
+const WAITS_NS: u64 = 1_000_000_000;
+
 /// The line for one second on a host of `cores` logical processors (0: not known).
 pub fn line(snapshot: &Snapshot, cores: u32) -> String {
     let latency = &snapshot.latency_ns;
@@ -81,6 +84,9 @@ pub fn line(snapshot: &Snapshot, cores: u32) -> String {
     }
     if let Some(words) = connections::so_far(snapshot) {
         line += &format!("  {words} so far");
+    }
+    if let Some(ns) = snapshot.oldest_ns.filter(|ns| *ns >= WAITS_NS) {
+        line += &format!("  one waits for {}", figure::latency(Some(ns)));
     }
     if snapshot.phase != Phase::Run {
         line += &format!("  ({})", snapshot.phase.word());
@@ -106,6 +112,10 @@ mod test {
         lines.update(&again);
         again.reconnects = 2;
         lines.update(&again);
+        let (oldest_ns, t_s) = (Some(3_210_000_000), 4.0);
+        lines.update(&Snapshot { t_s, oldest_ns, phase: Phase::Run, ..Snapshot::default() });
+        let oldest_ns = Some(999_999_999);
+        lines.update(&Snapshot { t_s, oldest_ns, phase: Phase::Drain, ..Snapshot::default() });
         lines.end();
         assert_eq!(String::from_utf8(out).unwrap(), GOLDEN);
     }
@@ -116,5 +126,7 @@ race: 512 B · 100 % read · random · iSCSI on loopback · RAM · measured · 1
   3s  3.41M IOPS  1.75 GB/s  p50 412 µs p99 690 µs  CPU 1.98 of 2
   2s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  3 connections lost so far
   2s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  2 reconnects, 1 connection lost so far
+  4s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  one waits for 3.21 s
+  4s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  (drain)
 ";
 }

@@ -32,8 +32,9 @@ pub struct WorkerName {
 pub struct Collector {
     names: Vec<WorkerName>,
     workers: Vec<Interval>,
-    /// I/Os per second of each worker in the open second.
+    /// I/Os per second of each worker in the open second, and the age of its oldest at its end.
     rates: Vec<f64>,
+    oldest_ns: Vec<u64>,
     second: Interval,
     whole: Interval,
     timeline: Timeline,
@@ -51,6 +52,7 @@ impl Collector {
         Collector {
             workers: names.iter().map(|_| Interval::new()).collect(),
             rates: vec![0.0; names.len()],
+            oldest_ns: vec![0; names.len()],
             names,
             second: Interval::new(),
             whole: Interval::new(),
@@ -67,6 +69,7 @@ impl Collector {
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
         self.rates[worker] = interval.iops();
+        self.oldest_ns[worker] = interval.oldest_ns;
         if planted(Plant::LeaveOutStarved) && interval.ios() == 0 {
             return;
         }
@@ -146,6 +149,11 @@ impl Collector {
             }
         }
         rows
+    }
+
+    /// Age of each worker's oldest I/O that had no answer at its latest interval's end; 0 without.
+    pub fn oldest_ns(&self) -> &[u64] {
+        &self.oldest_ns
     }
 
     /// Everything of the closed seconds in one interval.
@@ -339,6 +347,61 @@ mod test {
         let flows = collector.flows();
         assert_eq!((flows.each.len(), flows.each[0].1.outstanding_ns), (5, 16_000_000));
         assert_eq!(crate::verdict::littles_law(&flows).verdict, crate::Verdict::Pass);
+    }
+
+    #[test]
+    fn what_waits_is_in_a_result_that_is_not_over() {
+        let mut collector = collector();
+        for (worker, oldest_ns) in [(0, 7_000), (1, 900), (2, 0), (3, 5_000)] {
+            let mut stalled = part(0, 300, 1000);
+            stalled.oldest_ns = oldest_ns;
+            collector.add(worker, &stalled);
+        }
+        let (second, _) = collector.end_second(1.0);
+        assert_eq!((second.max_ns, second.oldest_ns), (Some(7_000), Some(7_000)));
+        let (totals, workers) = (collector.totals(), collector.workers());
+        let mut result = crate::RunResult { totals, workers, ..Default::default() };
+        result.count_waiting(collector.oldest_ns());
+        let latency = result.totals.latency_ns;
+        assert_eq!(result.totals.waiting, crate::Waiting { ios: 2, oldest_ns: 7_000 });
+        assert_eq!((latency.max, latency.waiting_from), (Some(7_000), Some(5_000)));
+        assert!(latency.at_least(7_000) && !latency.at_least(latency.p50.unwrap()));
+        let waiting: Vec<u64> = result.workers.iter().map(|it| it.waiting.ios).collect();
+        assert_eq!(waiting, [1, 0, 0, 1]);
+        assert_eq!(result.workers[3].latency_ns.max, Some(5_000));
+    }
+
+    #[test]
+    fn what_comes_back_behind_the_last_second_counts_in_it() {
+        let mut collector = collector();
+        let mut last = part(0, 100, 1000);
+        // One is under way for the last 400 ms of its second, and for 600 ms more.
+        last.record_outstanding(1, Nanos::from_millis(400));
+        last.unsettled_ns = 400_000_000;
+        collector.add(1, &last);
+        collector.end_second(1.0);
+        let (mut late, none) = (Interval::new(), Interval::new());
+        late.record_outstanding(1, Nanos::from_millis(600));
+        late.unsettled_ns = -400_000_000;
+        late.read.latencies.record(1_000_000_000);
+        (0..4)
+            .for_each(|worker| collector.add_late(worker, if worker == 1 { &late } else { &none }));
+        let totals = collector.totals();
+        assert_eq!((totals.ios, totals.latency_ns.samples, totals.seconds), (100, 101, 1.0));
+        assert_eq!((totals.latency_ns.max, totals.waiting.ios), (Some(1_000_000_000), 0));
+        let row = collector.seconds()[0];
+        assert_eq!((row.iops, row.max_ns), (100.0, Some(1_000_000_000)));
+        assert_eq!(row.mean_ns, totals.latency_ns.mean);
+        assert_eq!(collector.spans(9)[0].buckets.samples(), 101);
+        let check = crate::verdict::littles_law(&collector.flows());
+        assert_eq!(check.verdict, crate::Verdict::Pass, "{check:?}");
+        // A lost one is found, and one that is counted twice.
+        for lie in [late.clone(), none] {
+            collector.add_late(1, &lie);
+        }
+        collector.whole.read.latencies.record(1_000_000_000);
+        let check = crate::verdict::littles_law(&collector.flows());
+        assert_eq!(check.verdict, crate::Verdict::Fail, "{check:?}");
     }
 
     #[test]

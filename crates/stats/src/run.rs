@@ -151,6 +151,25 @@ impl RunResult {
         }
     }
 
+    /// Counts what waits in a run that is not over: with each worker its oldest I/O without an
+    /// answer, of this age in nanoseconds, if that is older than all that came back.
+    pub fn count_waiting(&mut self, oldest_ns: &[u64]) {
+        for (worker, oldest_ns) in self.workers.iter_mut().zip(oldest_ns) {
+            let latency = &mut worker.latency_ns;
+            if *oldest_ns == 0 || Some(*oldest_ns) <= latency.max {
+                continue;
+            }
+            let waiting = Waiting { ios: 1, oldest_ns: *oldest_ns };
+            worker.waiting.add(waiting);
+            self.totals.waiting.add(waiting);
+            for latency in [latency, &mut self.totals.latency_ns] {
+                latency.max = latency.max.max(Some(*oldest_ns));
+                let from = latency.waiting_from.map_or(*oldest_ns, |ns| ns.min(*oldest_ns));
+                latency.waiting_from = Some(from);
+            }
+        }
+    }
+
     /// Takes what the generator reaches by itself, and judges the rate by it (H10).
     pub fn set_ceiling(&mut self, ceiling: Ceiling) {
         self.set_check(verdict::generator_ceiling(self.totals.iops, Some(&ceiling)));

@@ -84,7 +84,7 @@ impl Crew {
                 }
                 Ok(News::Failed(error)) => {
                     crew.command(Command::Leave);
-                    crew.join(&Stop::default(), LEAVING, &mut || ());
+                    crew.join(&Stop::default(), (LEAVING, 0), &mut || ());
                     return Err(RunError::Open(error));
                 }
                 Ok(News::Ended) | Err(_) => {
@@ -121,15 +121,15 @@ impl Crew {
     }
 
     /// Waits for the threads to drain; those that do not come within `patience` are told to leave,
-    /// and all are when the user asks once more, which `poll` may find out. Returns what became of
-    /// the I/Os that were under way, and whether the user did.
+    /// and all are when the user has `asked` so often and asks once more, which `poll` may find out.
+    /// Returns what became of the I/Os that were under way, and whether the user did.
     pub(super) fn join(
         &mut self,
         stop: &Stop,
-        patience: Nanos,
+        (patience, asked): (Nanos, u32),
         poll: &mut dyn FnMut(),
     ) -> (Vec<Rest>, bool) {
-        let (end, asked) = (Clock::get().now() + patience, stop.asked());
+        let end = Clock::get().now() + patience;
         let hurried = || asked > 1 || stop.asked() > asked;
         let mut running = self.threads.iter().filter(|thread| !thread.is_finished()).count();
         while running > 0 && !hurried() && Clock::get().now() < end {
@@ -146,9 +146,19 @@ impl Crew {
         for thread in self.threads.drain(..) {
             thread.join();
         }
-        let rests = self.handovers.iter().flat_map(|handover| handover.take_rests());
-        (rests.collect(), hurried)
+        (self.handovers.iter().flat_map(|handover| rests(handover)).collect(), hurried)
     }
+}
+
+/// What came of the workers of a thread that has ended. What one of them handed over too late for
+/// the window came late, as all that follows it.
+fn rests(handover: &Handover) -> Vec<Rest> {
+    let mut rests = handover.take_rests();
+    while let Some((worker, interval)) = handover.take_full() {
+        let rest = rests.iter_mut().find(|rest| rest.worker == worker);
+        rest.into_iter().for_each(|rest| rest.late.merge(&interval));
+    }
+    rests
 }
 
 /// Processors with the workers on each: dealt out in turn, or where a worker may only be on some,

@@ -61,8 +61,9 @@ pub(super) struct Run<'a> {
     pub(super) finished: bool,
     /// Workers whose last numbers did not come in time.
     pub(super) late: usize,
-    /// The workers begin nothing more.
+    /// The workers begin nothing more; how often the user had asked for the end by then.
     drained: bool,
+    pub(super) asked: u32,
     /// I/Os that never came back.
     pub(super) unanswered: u64,
     /// The user did not wait for them.
@@ -103,6 +104,7 @@ impl<'a> Run<'a> {
             finished: false,
             late: 0,
             drained: false,
+            asked: 0,
             unanswered: 0,
             hurried: false,
             steady_at_s: None,
@@ -144,6 +146,7 @@ impl<'a> Run<'a> {
         }
         if !self.drained {
             // What ended the window was known when its last second was over.
+            self.asked = self.stop.asked();
             self.collect(crew, true);
             let begin = self.collected.whole().start;
             self.collected.extend_second(self.clock.now().since(begin).as_secs_f64());
@@ -199,6 +202,7 @@ impl<'a> Run<'a> {
         let asked_s = self.spec.seconds;
         let cut = || format!("cut after {t_s:.1} of {asked_s} s or later: nobody ended it");
         so_far.partial.get_or_insert_with(cut);
+        so_far.count_waiting(self.collected.oldest_ns());
         live.keep(so_far);
     }
 
@@ -237,6 +241,7 @@ impl<'a> Run<'a> {
             self.finished = crew.is_finished();
             let over = tick >= end || self.finished || self.stop.asked() > 0;
             self.drained = opening.is_some() && over;
+            self.asked = self.stop.asked();
             self.collect(crew, self.drained);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);

@@ -310,3 +310,28 @@ fn of_generated_lanes_everything_is_known() {
         assert_eq!(little(&found).verdict, Verdict::Pass, "seed {seed}: {:?}", little(&found));
     }
 }
+
+/// Of open loops it is known when their I/Os are planned, and so how many belong to the window.
+#[test]
+fn of_generated_open_loops_none_is_lost() {
+    for seed in 0..40_u64 {
+        let mut bits = seed;
+        let depth = 1 + splitmix(&mut bits) % 9;
+        let (per_second, ms) = (100 + splitmix(&mut bits) % 4000, 200 + splitmix(&mut bits) % 2000);
+        let workload = paced(per_second as f64, depth as u32);
+        let spec = spec(2, &workload, ms as f64 / 1e3, 0.0);
+        let (found, truth) = run(&spec, chance(seed, 2));
+        let planned = (2 * per_second * ms) as f64 / 1e3;
+        let samples = found.totals.latency_ns.samples;
+        assert!((samples as f64 - planned).abs() <= 2.0, "seed {seed}: {samples} of {planned}");
+        let backlog = found.totals.paced.unwrap().backlog.ios;
+        assert_eq!(samples, truth.borrow().all.len() as u64 + backlog, "seed {seed}");
+        assert_eq!(found.totals.paced.unwrap().lag_ns.samples, samples, "seed {seed}");
+        let outstanding: f64 = found.workers.iter().map(|it| it.mean_outstanding).sum();
+        assert!((outstanding - found.totals.mean_outstanding).abs() < 1e-9, "seed {seed}");
+        assert_eq!(little(&found).verdict, Verdict::Pass, "seed {seed}: {:?}", little(&found));
+        // Each second's longest is no shorter than the age of what waits in it.
+        let behind = |s: &Second| s.oldest_ns > s.max_ns;
+        assert!(!found.intervals.iter().any(behind), "seed {seed}: {:?}", found.intervals);
+    }
+}
