@@ -34,7 +34,14 @@ impl Worker {
         self.closed = Some(now);
         // What it does before its turn, or in its own ramp, is in no figure.
         self.unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
-        self.end_plan(now);
+        self.end_plan(self.planned_until(now));
+    }
+
+    /// Until when I/Os are planned, as seen at `now`: who has lost the way does not look at the end
+    /// of its time any more.
+    fn planned_until(&self, now: Nanos) -> Nanos {
+        let by_turn = || self.turn.as_ref().map_or(now, |turn| turn.end_by(now));
+        self.plan.until.unwrap_or_else(by_turn).min(now)
     }
 
     /// Nothing is planned from `now` on; asked again, it stays as it is.
@@ -112,7 +119,10 @@ impl Worker {
             (Pattern::Replay(stream), _) if stream.is_timed() => {
                 stream.upcoming().map(|(_, at)| self.plan.began + at)
             }
-            (_, schedule) => schedule.as_ref().map(|schedule| schedule.next()),
+            (_, schedule) => {
+                let until = self.planned_until(now);
+                schedule.as_ref().map(|schedule| schedule.next()).filter(|due| *due <= until)
+            }
         };
         sooner(held, planned).filter(|due| *due < now)
     }
@@ -138,7 +148,7 @@ impl Worker {
             }
             (_, Some(schedule)) => {
                 // None is planned beyond the end of its time.
-                let until = self.plan.until.unwrap_or(now).min(now);
+                let until = self.planned_until(now);
                 let (mean_bytes, left) = (self.plan.mean_bytes, self.pattern.left());
                 schedule.waited_ns((until, now), mean_bytes, LOOKED_AT, left)
             }
@@ -155,8 +165,8 @@ impl Worker {
         slots.filter(|(_, under_way)| *under_way).map(|(slot, _)| slot.start)
     }
 
-    /// Gives up at `now` what has no answer: nobody waits for it any more. Returns what was recorded
-    /// since the window ended, and by itself what failed by that.
+    /// Gives up at `now` what has no answer: nobody waits for it any more. Returns what was
+    /// recorded since the window ended, and by itself what failed by that.
     #[cold]
     pub(crate) fn give_up(&mut self, now: Nanos) -> (Box<Interval>, Interval) {
         self.count_outstanding(now);

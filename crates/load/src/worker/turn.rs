@@ -277,6 +277,11 @@ impl Turn {
         matches!(self.state, State::Waits(_) | State::Begins(..))
     }
 
+    /// `now`, or when it was to end if that was before.
+    pub(super) fn end_by(&self, now: Nanos) -> Nanos {
+        if let State::Goes(Some(end)) = self.state { end.min(now) } else { now }
+    }
+
     /// Whether what it does is not measured: before it begins, and in a ramp of its own.
     pub(crate) fn is_unmeasured(&self) -> bool {
         self.is_waiting() || self.opens.is_some()
