@@ -68,10 +68,17 @@ impl Schedule {
     }
 
     /// For how long the I/Os that are planned up to `until` have waited by `now`, all together; one
-    /// by one for the first `most`, and for the others as if they were planned evenly.
-    pub(crate) fn waited_ns(&self, until: Nanos, now: Nanos, mean_bytes: f64, most: u32) -> u128 {
+    /// by one for the first `most`, and for the others as if they were planned evenly. There are no
+    /// more than `left`.
+    pub(crate) fn waited_ns(
+        &self,
+        (until, now): (Nanos, Nanos),
+        mean_bytes: f64,
+        most: u64,
+        left: u64,
+    ) -> u128 {
         let (mut ahead, mut sum_ns) = (self.clone(), 0);
-        for _ in 0..most {
+        for _ in 0..most.min(left) {
             let due = ahead.next();
             if due > until {
                 return sum_ns;
@@ -79,9 +86,13 @@ impl Schedule {
             sum_ns += u128::from(now.since(due).0);
             ahead.advance(mean_bytes as u32);
         }
-        let (first, last) = (now.since(ahead.next()).0, now.since(until).0);
-        let mean_ns = (u128::from(first) + u128::from(last)) / 2;
-        sum_ns + mean_ns * u128::from(ahead.ahead(until, mean_bytes))
+        if ahead.next() > until || left <= most {
+            return sum_ns;
+        }
+        let more = u128::from(ahead.ahead(until, mean_bytes).min(left - most - 1));
+        let step_q32 = if self.per_byte { self.step_q32 * mean_bytes } else { self.step_q32 };
+        let middle_q32 = ahead.next_q32 + (step_q32 * more as f64 / 2.0) as u128;
+        sum_ns + ((((u128::from(now.0) << 32).saturating_sub(middle_q32)) * (more + 1)) >> 32)
     }
 
     /// Plans only one of so many I/Os from now on.
@@ -122,6 +133,23 @@ mod test {
         let pacing = Pacing::Bytes { per_second: 4096.0 * 1000.0, arrivals: Arrivals::Constant };
         assert!(starts(pacing, 100).windows(2).all(|pair| pair[1] - pair[0] == 1_000_000));
         assert!(Schedule::new(&Pacing::Closed, Rng::new(1, 0)).is_none());
+    }
+
+    #[test]
+    fn what_has_waited_is_known_beyond_those_that_are_looked_at() {
+        for per_second in [1e3, 333_333.0] {
+            let pacing = Pacing::Ios { per_second, arrivals: Arrivals::Constant };
+            let mut schedule = Schedule::new(&pacing, Rng::new(4, 0)).unwrap();
+            schedule.begin(Nanos(0), 4096.0);
+            let now = Nanos::from_secs(1);
+            let waited = |most, left| schedule.waited_ns((now, now), 4096.0, most, left);
+            for left in [5, 500, u64::MAX] {
+                // Planned starts are whole nanoseconds where they are looked at.
+                let (all, some) = (waited(u64::MAX, left), waited(10, left));
+                assert!(all.abs_diff(some) <= per_second as u128, "{all} {some}");
+            }
+            assert!(waited(10, 500) < waited(10, 900));
+        }
     }
 
     #[test]

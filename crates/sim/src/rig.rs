@@ -60,7 +60,7 @@ pub fn run(situation: &Situation) -> Result<Told, String> {
     let truth = Truth::of(situation, &medium);
     let mut found = Differences::default();
     if !truth.unsure {
-        compare::compare(&truth, &told, &mut found);
+        compare::compare(&truth, &medium, &told, &mut found);
     }
     verdicts::judge(situation, medium.script(), &truth, &told, &mut found);
     found.into_result()?;

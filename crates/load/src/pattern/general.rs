@@ -174,7 +174,7 @@ impl General {
         if let Some(write) = self.trimmed.take() {
             return Some(write);
         }
-        if self.is_over() {
+        if self.left == 0 || self.left_ios == 0 {
             return None;
         }
         if self.flush_every > 0 && self.writes >= self.flush_every {
@@ -207,9 +207,12 @@ impl General {
         Some(next)
     }
 
-    /// Whether all was done that it was limited to.
-    pub(super) fn is_over(&self) -> bool {
-        self.trimmed.is_none() && (self.left == 0 || self.left_ios == 0)
+    /// How many I/Os follow, at most: flushes between them do not count, and where a number of
+    /// bytes is the limit, they may be shorter.
+    pub(super) fn left(&self) -> u64 {
+        let shortest = self.here.lines.iter().map(|line| line.size).min().unwrap_or(1).max(1);
+        let ios = self.left_ios.min(self.left.div_ceil(u64::from(shortest)));
+        ios.saturating_add(u64::from(self.trimmed.is_some()))
     }
 
     /// Within the range.

@@ -102,9 +102,14 @@ impl Pattern {
 
     /// Whether it is known that none follows.
     pub(crate) fn is_over(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// How many follow, at most.
+    pub(crate) fn left(&self) -> u64 {
         match self {
-            Pattern::General(general) => general.is_over(),
-            Pattern::Plain(_) | Pattern::Replay(_) => false,
+            Pattern::General(general) => general.left(),
+            Pattern::Plain(_) | Pattern::Replay(_) => u64::MAX,
         }
     }
 

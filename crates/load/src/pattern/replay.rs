@@ -40,7 +40,7 @@ impl Stream {
     }
 
     /// For how long the I/Os that are due by `now` have waited, all together; of the first `most`.
-    pub(crate) fn waited_ns(&self, now: Nanos, most: u32) -> u128 {
+    pub(crate) fn waited_ns(&self, now: Nanos, most: u64) -> u128 {
         let (mut ahead, mut sum_ns) = (self.clone(), 0);
         for _ in 0..most {
             match ahead.upcoming.filter(|(_, at)| *at <= now) {

@@ -15,7 +15,7 @@ const CATCH_UP: Nanos = Nanos::from_secs(1);
 const COUNTED: u64 = 1 << 20;
 
 /// So many are looked at one by one each second.
-const LOOKED_AT: u32 = 1024;
+const LOOKED_AT: u64 = 1024;
 
 impl Worker {
     /// Hands over the last interval of the window, which ends at `now`. From here on nothing new is
@@ -34,7 +34,14 @@ impl Worker {
         self.plan.closed = Some(now);
         // What it does before its turn, or in its own ramp, is in no figure.
         self.plan.unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
-        self.end_plan(now);
+        self.end_plan(self.planned_until(now));
+    }
+
+    /// Until when I/Os are planned, as seen at `now`: a worker that has lost the way does not look
+    /// at the end of its time any more.
+    fn planned_until(&self, now: Nanos) -> Nanos {
+        let by_turn = || self.turn.as_ref().map_or(now, |turn| turn.end_by(now));
+        self.plan.until.unwrap_or_else(by_turn).min(now)
     }
 
     /// Nothing is planned from `now` on; asked again, it stays as it is.
@@ -112,7 +119,10 @@ impl Worker {
             (Pattern::Replay(stream), _) if stream.is_timed() => {
                 stream.upcoming().map(|(_, at)| self.plan.began + at)
             }
-            (_, schedule) => schedule.as_ref().map(|schedule| schedule.next()),
+            (_, schedule) => {
+                let until = self.planned_until(now);
+                schedule.as_ref().map(|schedule| schedule.next()).filter(|due| *due <= until)
+            }
         };
         sooner(held, planned).filter(|due| *due < now)
     }
@@ -138,8 +148,9 @@ impl Worker {
             }
             (_, Some(schedule)) => {
                 // None is planned beyond the end of its time.
-                let until = self.plan.until.unwrap_or(now).min(now);
-                schedule.waited_ns(until, now, self.plan.mean_bytes, LOOKED_AT)
+                let until = self.planned_until(now);
+                let (mean_bytes, left) = (self.plan.mean_bytes, self.pattern.left());
+                schedule.waited_ns((until, now), mean_bytes, LOOKED_AT, left)
             }
             _ => 0,
         };

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use block::{Nanos, Op};
+use block::{Connection, Nanos, Op};
 
 use super::control::{Flows, Shared};
 use super::{Worker, sooner};
@@ -171,6 +171,9 @@ impl Worker {
             Now::Begin(next) => {
                 wake = next;
                 (self.interval.start, self.counted) = (now, now);
+                // What became of its connection before is not its turn's.
+                self.count_connection(now);
+                self.interval.connection = Connection::default();
                 if let Some(recorder) = &mut self.recorder {
                     recorder.turn(now, ramp);
                 }
@@ -195,6 +198,7 @@ impl Worker {
     /// Its own ramp is over: what was recorded so far stands in no figure.
     #[cold]
     fn forget_ramp(&mut self, now: Nanos) {
+        self.count_connection(now);
         self.interval.clear();
         (self.interval.start, self.counted) = (now, now);
         self.interval.before_ns = self.backlog_ns(now);
@@ -271,6 +275,11 @@ impl Turn {
     /// Whether it has not begun.
     fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waits(_) | State::Begins(..))
+    }
+
+    /// `now`, or when it was to end if that was before.
+    pub(super) fn end_by(&self, now: Nanos) -> Nanos {
+        if let State::Goes(Some(end)) = self.state { end.min(now) } else { now }
     }
 
     /// Whether what it does is not measured: before it begins, and in a ramp of its own.

@@ -3,6 +3,7 @@
 use block::{Nanos, Op};
 use stats::{Buckets, Direction, Latency, RunResult, Second, Totals, WorkerResult};
 
+use super::medium::Medium;
 use super::truth::{Fact, Figures, Truth};
 
 /// What differs, in words; a few are enough.
@@ -26,6 +27,14 @@ impl Differences {
     fn near(&mut self, what: &str, told: f64, truth: f64) {
         if !((told - truth).abs() <= 1e-9 * truth.abs().max(1e-3)) {
             self.say(format!("{what} is told as {told}, and is {truth}"));
+        }
+    }
+
+    /// The same of mean outstanding I/Os: planned starts are rounded to whole nanoseconds.
+    fn outstanding(&mut self, what: &str, told: f64, truth: f64, figures: &Figures, long: f64) {
+        let rounded = figures.begun_late as f64 / 1e9 / long.max(1e-9);
+        if (told - truth).abs() > rounded + 1e-9 * truth.max(1e-3) {
+            self.say(format!("outstanding of {what} is told as {told}, and is {truth}"));
         }
     }
 
@@ -53,7 +62,7 @@ const DIRECTIONS: [(&str, fn(&Fact) -> bool); 3] = [
 ];
 
 /// Compares every figure of a result with the truth.
-pub(super) fn compare(truth: &Truth, told: &RunResult, found: &mut Differences) {
+pub(super) fn compare(truth: &Truth, medium: &Medium, told: &RunResult, found: &mut Differences) {
     let (workers, window) = (0..truth.facts.len(), (truth.begin, truth.end));
     let (figures, long) = truth.figures(workers.clone(), window, |_| true);
     totals(found, &told.totals, &figures, long);
@@ -64,13 +73,23 @@ pub(super) fn compare(truth: &Truth, told: &RunResult, found: &mut Differences) 
         direction(found, name, part, &figures, long);
         buckets(found, name, kept, &figures);
     }
+    let lasted = truth.connections(workers.clone(), window, medium);
+    found.equal("what became of connections", told.totals.connections, lasted.into());
     found.equal("number of workers", told.workers.len(), truth.facts.len());
     for (number, told) in told.workers.iter().enumerate() {
         worker(found, truth, number, told);
+        let lasted = truth.connections(number..number + 1, window, medium);
+        let what = format!("what became of the connection of worker {number}");
+        found.equal(&what, told.connections, lasted.into());
     }
     found.equal("number of seconds", told.intervals.len(), truth.seconds.len());
     for (told, stretch) in told.intervals.iter().zip(&truth.seconds) {
         second(found, truth, told, *stretch);
+        if stretch.1 < truth.end {
+            let lasted = truth.connections(workers.clone(), *stretch, medium);
+            let told = (told.connections_lost, told.reconnects);
+            found.equal("connections of a second", told, (lasted.lost, lasted.reconnects));
+        }
     }
     let failed: u64 = told.failures.iter().map(|failure| failure.count).sum();
     found.equal("failures that are listed", failed + told.failures_unlisted, figures.errors);
@@ -94,7 +113,7 @@ fn totals(found: &mut Differences, told: &Totals, truth: &Figures, long: f64) {
     found.near("bytes per second", told.bytes_per_second, per(truth.bytes as f64, long));
     if truth.exact {
         let under_way = per(truth.under_way as f64 / 1e9, long);
-        found.near("mean outstanding", told.mean_outstanding, under_way);
+        found.outstanding("all", told.mean_outstanding, under_way, truth, long);
     }
     latency(found, "all", &told.latency_ns, truth);
 }
@@ -153,7 +172,7 @@ fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerRe
     found.near(&format!("bytes per second of {name}"), told.bytes_per_second, bytes);
     let under_way = per(figures.under_way as f64 / 1e9, long);
     if figures.exact {
-        found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);
+        found.outstanding(&name, told.mean_outstanding, under_way, &figures, long);
     }
     latency(found, &name, &told.latency_ns, &figures);
     let parts = [&told.read, &told.write, &told.other];
@@ -179,7 +198,7 @@ fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u6
     found.equal(&format!("what waits after {name}"), oldest, truly);
     let under_way = per(figures.under_way as f64 / 1e9, long);
     if figures.exact {
-        found.near(&format!("mean outstanding of {name}"), told.mean_outstanding, under_way);
+        found.outstanding(&name, told.mean_outstanding, under_way, &figures, long);
     }
     match (told.mean_ns, figures.mean()) {
         (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),

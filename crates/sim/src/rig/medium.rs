@@ -77,6 +77,11 @@ impl Medium {
         self.ways.iter().map(|way| &way.seen[..]).collect()
     }
 
+    /// What became of a worker's connection by `at`.
+    pub(super) fn connection(&self, worker: usize, at: u64) -> Connection {
+        self.script.connection(self.ways[worker].volume, at)
+    }
+
     fn submit(&mut self, worker: usize, now: u64, ios: &mut VecDeque<Io>) {
         let way = &mut self.ways[worker];
         for io in ios.iter() {
@@ -168,7 +173,6 @@ impl Lane for RigLane {
     }
 
     fn connection(&self, now: Nanos) -> Connection {
-        let medium = self.medium.borrow();
-        medium.script.connection(medium.ways[self.worker].volume, now.0)
+        self.medium.borrow().connection(self.worker, now.0)
     }
 }

@@ -163,6 +163,8 @@ impl Script {
             2 => begin + rng.below(window),
             _ => rng.below(end),
         };
+        // Not at the very beginning: a lane is open then.
+        let from = from.max(1);
         Stretch { from, to: from + length, volume }
     }
 

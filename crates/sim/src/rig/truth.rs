@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use block::{Nanos, Op, Rng};
+use block::{Connection, Nanos, Op, Rng};
 
 use super::medium::{Medium, Seen};
 use super::script::nanos;
@@ -60,8 +60,13 @@ pub(super) struct Truth {
     /// When a way was lost first.
     pub(super) lost: Option<u64>,
     pub(super) stopped: bool,
+    /// When nobody waited any more for what came late.
+    pub(super) given_up: u64,
     /// Something was planned and not begun of which only the worker knows what it was to be.
     pub(super) unsure: bool,
+    /// Of so many I/Os that wait to begin workers know when they were due; of more they estimate
+    /// it, and of all where it depends on sizes that are not drawn yet.
+    known: u64,
 }
 
 impl Truth {
@@ -80,7 +85,13 @@ impl Truth {
             ended: Vec::new(),
             lost: None,
             stopped: false,
+            given_up: 0,
             unsure: false,
+            known: match PACES[situation.pace as usize] {
+                "bytes" if situation.sizes > 1 => 0,
+                "poisson" => 1024,
+                _ => u64::MAX,
+            },
         };
         let lost = truth.facts.iter().flatten().filter(|fact| fact.fate == Fate::Lost);
         truth.lost = lost.map(|fact| fact.end).min();
@@ -183,6 +194,7 @@ impl Truth {
             }
         }
         let given_up = self.given_up(&without_way, plans_on);
+        self.given_up = given_up;
         for (worker, facts) in self.facts.iter_mut().enumerate() {
             let lost = without_way.contains(&worker);
             for fact in facts {
@@ -227,6 +239,23 @@ impl Truth {
         self.opens[worker] > 0 && self.opens[worker] >= to
     }
 
+    /// What became of the connections of some workers within a stretch; if it is the last, until
+    /// nobody waited any more.
+    pub(super) fn connections(
+        &self,
+        workers: Range<usize>,
+        (from, to): (u64, u64),
+        medium: &Medium,
+    ) -> Connection {
+        let measured = workers.filter(|worker| !self.is_unmeasured(*worker, to) && to > from);
+        measured.fold(Connection::default(), |sum, worker| {
+            let last = if to == self.end { self.given_up } else { to };
+            let [before, after] =
+                [from.max(self.opens[worker]), last].map(|at| medium.connection(worker, at));
+            sum + (after - before)
+        })
+    }
+
     /// What some workers' I/Os that `belongs` names come to within a stretch, and the time in which
     /// any of the workers worked, in seconds.
     pub(super) fn figures(
@@ -247,7 +276,12 @@ impl Truth {
             }
             let opens = self.opens[worker];
             for fact in self.facts[worker].iter().filter(|fact| belongs(fact)) {
-                figures.add(fact, (from.max(opens), to), opens, late);
+                if self.begin == self.end {
+                    // Of a run that ended in its ramp only this is told.
+                    figures.errors += u64::from(fact.fate == Fate::Silent);
+                    continue;
+                }
+                figures.add(fact, (from.max(opens), to), opens, (late, self.known));
             }
         }
         figures.latencies.sort_unstable();
@@ -339,16 +373,19 @@ pub(super) struct Figures {
     pub(super) oldest: Option<u64>,
     /// I/Os under way, added up over nanoseconds.
     pub(super) under_way: u128,
-    /// None began later than it was planned.
+    /// I/Os that began later than it was planned, or never.
+    pub(super) begun_late: u64,
+    /// When these were due is known to the workers, not estimated.
     pub(super) exact: bool,
 }
 
 impl Figures {
     /// Adds what of an I/O lies in `[from, to)`, and, of the last stretch, what came of it `late`.
     /// What a worker did until it `opens` does not count.
-    fn add(&mut self, fact: &Fact, (from, to): (u64, u64), opens: u64, late: bool) {
+    fn add(&mut self, fact: &Fact, (from, to): (u64, u64), opens: u64, (late, known): (bool, u64)) {
         let (end, age) = (fact.end, fact.end - fact.start);
-        self.exact &= fact.given == Some(fact.start);
+        self.begun_late += u64::from(fact.given != Some(fact.start));
+        self.exact &= self.begun_late <= known;
         self.under_way += u128::from(end.min(to).saturating_sub(fact.start.max(from)));
         if fact.start < to && end >= to {
             self.oldest = self.oldest.max(Some(to - fact.start));
