@@ -25,7 +25,9 @@ impl Differences {
 
     /// The same of what is added up or divided in another order.
     fn near(&mut self, what: &str, told: f64, truth: f64) {
-        if !((told - truth).abs() <= 1e-9 * truth.abs().max(1e-3)) {
+        // What is no number is not near.
+        let is_near = (told - truth).abs() <= 1e-9 * truth.abs().max(1e-3);
+        if !is_near {
             self.say(format!("{what} is told as {told}, and is {truth}"));
         }
     }
@@ -54,8 +56,10 @@ impl Differences {
     }
 }
 
-/// Which I/Os belong to a direction of a result.
-const DIRECTIONS: [(&str, fn(&Fact) -> bool); 3] = [
+/// A direction of a result: its name, and which I/Os belong to it.
+type Direction = (&'static str, fn(&Fact) -> bool);
+
+const DIRECTIONS: [Direction; 3] = [
     ("reads", |fact| fact.op == Op::Read),
     ("writes", |fact| matches!(fact.op, Op::Write | Op::WriteZeroes)),
     ("others", |fact| matches!(fact.op, Op::Flush | Op::Trim)),
