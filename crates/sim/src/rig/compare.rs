@@ -57,9 +57,9 @@ impl Differences {
 }
 
 /// A direction of a result: its name, and which I/Os belong to it.
-type Direction = (&'static str, fn(&Fact) -> bool);
+type Kind = (&'static str, fn(&Fact) -> bool);
 
-const DIRECTIONS: [Direction; 3] = [
+const DIRECTIONS: [Kind; 3] = [
     ("reads", |fact| fact.op == Op::Read),
     ("writes", |fact| matches!(fact.op, Op::Write | Op::WriteZeroes)),
     ("others", |fact| matches!(fact.op, Op::Flush | Op::Trim)),
