@@ -51,3 +51,28 @@ fn who_has_begun_all_its_ios_ends_with_the_last() {
          mishaps=dead-end,silent",
     );
 }
+
+#[test]
+fn nothing_is_planned_beyond_a_limit() {
+    holds(
+        "seed=148 volumes=1 workers=2 depth=8 ios=3000 window=2500 ramp=1000 units=1 \
+         service=fixed pace=rate load=250 reads=100 sizes=2 limit=1565 skew=1 \
+         mishaps=ramp-errors,throttle",
+    );
+}
+
+#[test]
+fn who_lost_the_way_plans_nothing_beyond_its_time() {
+    holds(
+        "seed=9467 volumes=1 workers=5 depth=1 ios=12000 window=7000 ramp=139 units=1 \
+         service=fixed pace=bytes load=250 reads=100 sizes=1 skew=1 length=3709 mishaps=time-out",
+    );
+}
+
+#[test]
+fn connections_count_from_the_turn_of_their_worker_on() {
+    holds(
+        "seed=93 volumes=2 workers=6 depth=16 ios=3000 window=2000 ramp=1000 service=two-peaks \
+         pace=bytes load=60 sizes=1 skew=1 delay=1410 mishaps=reconnect",
+    );
+}
