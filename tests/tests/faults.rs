@@ -59,13 +59,20 @@ fn a_silent_target_leaves_a_partial_result(way: Way) {
     let served = drumfire.serve(&["disk=ram:64m"]);
     let folder = Folder::new();
     let uri = way(&served, "disk");
-    // Its end and the ten seconds after it come before the connection is given up for silence.
-    let args = format!("run {uri} --outstanding 3 --seconds 4 --ramp 0 --json");
+    // The window ends before the connection is given up for silence.
+    let args = format!("run {uri}?io_timeout=7 --outstanding 3 --seconds 4 --ramp 0 --json");
     let running = under_way(&mut drumfire.command(folder.path(), &args));
     served.running.signal(Signal::STOP);
     let finished = running.finish(LIMIT);
     assert_eq!(finished.code, Some(PARTIAL), "{finished:?}");
-    assert!(finished.stderr.contains("3 I/Os were not answered"), "{finished:?}");
+    for part in ["was not answered within 7 s (io_timeout)", "3 I/Os failed"] {
+        assert!(finished.stderr.contains(part), "{part}: {finished:?}");
+    }
+    // Their age is a lower bound of every latency that they could move.
+    let latency = &finished.json()["totals"]["latency_ns"];
+    assert!(latency["max"].as_u64() >= Some(7_000_000_000), "{latency}");
+    assert!(latency["waiting_from"].as_u64() <= latency["max"].as_u64(), "{latency}");
+    assert!(latency["waiting_from"].is_u64(), "{latency}");
     result_is_kept(&folder);
 }
 

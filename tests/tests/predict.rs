@@ -259,7 +259,7 @@ fn every_number_says_where_it_is_from() {
     // Texts say it too: the heading, the result, a sweep and a comparison.
     let simulate = "simulate optane.toml --seconds 0.2 --ramp 0.1 --out text";
     let done = drumfire.run(folder.path(), simulate, LIMIT).ok();
-    assert!(done.stdout.contains("IOPS  simulated (figures: measured)"), "{}", done.stdout);
+    assert!(done.stdout.contains("IOPS simulated (figures: measured)"), "{}", done.stdout);
     assert!(done.stdout.contains("rests on figures:"), "{}", done.stdout);
     assert!(done.stderr.contains("simulated (figures: measured)"), "{}", done.stderr);
     let done = drumfire.run(folder.path(), "compare bill profile", LIMIT).ok();

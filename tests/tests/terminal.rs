@@ -1,5 +1,6 @@
 //! Terminals that go away or take no more: the run ends, and keeps what it measured.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -15,10 +16,14 @@ const INTERRUPTED: Option<i32> = Some(130);
 
 /// The same call in a session whose terminal is its standard input, as a shell makes them.
 fn in_session(command: &Command) -> Option<Command> {
-    let env = require("env")?;
     let setsid = require("setsid")?;
-    let mut inside = Command::new(env);
-    inside.arg("--default-signal=HUP").arg(setsid).arg("-c");
+    heeding_hang_ups(&[setsid.as_os_str(), "-c".as_ref()], command)
+}
+
+/// The same call behind these words, and heeding hang-ups also where the tests run under `nohup`.
+fn heeding_hang_ups(words: &[&OsStr], command: &Command) -> Option<Command> {
+    let mut inside = Command::new(require("env")?);
+    inside.arg("--default-signal=HUP").args(words);
     inside.arg(command.get_program()).args(command.get_args());
     inside.current_dir(command.get_current_dir().expect("it has a folder"));
     Some(inside)
@@ -49,11 +54,9 @@ fn result(folder: &Folder, name: &str) -> serde_json::Value {
 fn ends_with_its_window(args: &str, session: bool) {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    let mut command = long(&drumfire, &folder, args);
-    if session {
-        let Some(inside) = in_session(&command) else { return };
-        command = inside;
-    }
+    let command = long(&drumfire, &folder, args);
+    let inside = if session { in_session(&command) } else { heeding_hang_ups(&[], &command) };
+    let Some(command) = inside else { return };
     let terminal = Terminal::open();
     let mut run = terminal.start(&command);
     run.await_that(LIMIT, |run| is_drawn(run) && measures(folder.path()));

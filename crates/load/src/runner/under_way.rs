@@ -64,6 +64,8 @@ pub(super) struct Run<'a> {
     pub(super) finished: bool,
     /// Workers whose last numbers did not come in time.
     pub(super) late: usize,
+    /// The counters of the threads when the window ended, before they did.
+    closing: Option<Reading>,
     /// The workers begin nothing more; how often the user had asked for the end by then.
     drained: bool,
     pub(super) asked: u32,
@@ -103,6 +105,7 @@ impl<'a> Run<'a> {
             finished: false,
             late: 0,
             drained: false,
+            closing: None,
             asked: 0,
             unanswered: 0,
             hurried: false,
@@ -147,11 +150,13 @@ impl<'a> Run<'a> {
         if !self.drained {
             // What ended the window was known when its last second was over.
             self.asked = self.stop.asked();
+            self.closing = Some(self.meter.read(self.clock.now()));
             self.collect(crew, true);
             let begin = self.collected.whole().start;
             self.collected.extend_second(self.clock.now().since(begin).as_secs_f64());
         }
-        let after = (self.meter.read(self.clock.now()), opening.witness.now());
+        let reading = self.closing.take().unwrap_or_else(|| self.meter.read(self.clock.now()));
+        let after = (reading, opening.witness.now());
         Measured { opening, after, end }
     }
 
@@ -242,11 +247,13 @@ impl<'a> Run<'a> {
             let over = tick >= end || self.finished || self.stop.asked() > 0;
             self.drained = opening.is_some() && over;
             self.asked = self.stop.asked();
+            // A thread that has handed over the last of its intervals may be gone.
+            let reading = self.meter.read(self.clock.now());
             self.collect(crew, self.drained);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
-            let reading = self.meter.read(self.clock.now());
             let cpu = reading.live_since(&before, &reading.since(&before, 0));
+            self.closing = self.drained.then(|| reading.clone());
             before = reading;
             self.errors += second.errors;
             self.connections_lost += second.connections_lost;

@@ -179,6 +179,8 @@ fn worker(found: &mut Differences, truth: &Truth, number: usize, told: &WorkerRe
         found.outstanding(&name, told.mean_outstanding, under_way, &figures, long);
     }
     latency(found, &name, &told.latency_ns, &figures);
+    let idle = truth.idle_seconds(number);
+    found.equal(&format!("seconds without an I/O of {name}"), told.idle_seconds, idle);
     let parts = [&told.read, &told.write, &told.other];
     for ((which, belongs), part) in DIRECTIONS.into_iter().zip(parts) {
         let (figures, _) = truth.figures(this.clone(), window, belongs);

@@ -234,6 +234,24 @@ impl Truth {
         }
     }
 
+    /// Whole seconds in which a worker that was there finished nothing, while another one did.
+    pub(super) fn idle_seconds(&self, worker: usize) -> u32 {
+        let done =
+            |worker: usize, stretch| self.figures(worker..worker + 1, stretch, |_| true).0.ios;
+        let is_idle = |stretch: &&(u64, u64)| {
+            let (from, to) = **stretch;
+            let there = self.worked(worker, from, to).map_or(0, |(from, to)| to - from);
+            let others = 0..self.facts.len();
+            // The rest of a window is no second; who was there for less than half of it had no
+            // chance.
+            to - from >= 900_000_000
+                && there * 2 >= to - from
+                && done(worker, **stretch) == 0
+                && others.into_iter().any(|other| done(other, **stretch) > 0)
+        };
+        self.seconds.iter().filter(is_idle).count() as u32
+    }
+
     /// Whether nothing of what a worker did before `to` counts.
     fn is_unmeasured(&self, worker: usize, to: u64) -> bool {
         self.opens[worker] > 0 && self.opens[worker] >= to

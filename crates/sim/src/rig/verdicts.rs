@@ -33,7 +33,8 @@ pub(super) fn judge(
     let (figures, _) = truth.figures(all, (truth.begin, truth.end), |_| true);
     let ended = figures.ios + figures.errors;
     never("H11", Verdict::Fail, "I/Os are counted for as long as they are under way");
-    if figures.ios < SAMPLES {
+    // What came late, or never, has a latency as well.
+    if (figures.latencies.len() as u64) < SAMPLES {
         never("H12", Verdict::Pass, "there are too few samples for p99");
     }
     if figures.errors > 0 {
@@ -54,10 +55,28 @@ pub(super) fn judge(
     if PACES[situation.pace as usize] != "closed" && overloaded(truth) {
         never("H09", Verdict::Pass, "most I/Os began after half of them should have been done");
     }
+    starved(situation, truth, told, found);
     class(truth, told, found);
     dead_lanes(situation, script, truth, told, found);
     if is_plain(situation) && script.service < SHORT && figures.ios > 0 {
         no_alarm(told, found);
+    }
+}
+
+/// Of workers that do the same all the time none finishes nothing in silence, while another works.
+fn starved(situation: &Situation, truth: &Truth, told: &RunResult, found: &mut Differences) {
+    let own_plans = (situation.limit, situation.delay, situation.length, situation.pause);
+    let equal = own_plans == (0, 0, 0, 0) && (situation.warm, situation.skew) == (0, 1);
+    let (window, long) = ((truth.begin, truth.end), truth.end - truth.begin);
+    if !equal || PACES[situation.pace as usize] != "closed" || long < 1_000_000_000 {
+        return;
+    }
+    let done = |worker: usize| truth.figures(worker..worker + 1, window, |_| true).0.ios;
+    let done: Vec<u64> = (0..truth.facts.len()).map(done).collect();
+    let starves = done.contains(&0) && done.iter().any(|ios| *ios >= 100);
+    let even = told.checks.iter().find(|check| check.code == "H22").map(|check| check.verdict);
+    if starves && !matches!(even, Some(Verdict::Warn | Verdict::Fail)) {
+        found.say(format!("H22 says {even:?}, and of {done:?} I/Os one worker has none"));
     }
 }
 
@@ -124,11 +143,12 @@ fn is_plain(situation: &Situation) -> bool {
         && situation.ios >= 1500
 }
 
-/// An honest result raises no alarm beside that there are few samples.
+/// An honest result raises no alarm beside that there are few samples, or that it was short.
 fn no_alarm(told: &RunResult, found: &mut Differences) {
     let alarms = told.checks.iter().filter(|check| {
-        let few = check.code == "H12" && told.totals.ios < SAMPLES;
-        !few && matches!(check.verdict, Verdict::Warn | Verdict::Fail)
+        let few = check.code == "H12" && told.totals.latency_ns.samples < SAMPLES;
+        let short = check.code == "H06" && told.totals.seconds < 1.0;
+        !few && !short && matches!(check.verdict, Verdict::Warn | Verdict::Fail)
     });
     for alarm in alarms {
         found

@@ -182,7 +182,7 @@ mod test {
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Fail, 2));
         // The worst stand first.
         assert!(check.evidence.starts_with("file:2: 50.0 %"), "{check:?}");
-        assert!(check.evidence.contains(" without the device (and of 2 more); "), "{check:?}");
+        assert!(check.evidence.contains(" is a warning) (and of 2 more); "), "{check:?}");
         assert!(check.evidence.ends_with(" written (and of 46 more)"), "{check:?}");
         assert_eq!(check.evidence.matches("file:").count(), 2, "{check:?}");
         assert!(!of(2).evidence.contains("; …"));
