@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     pattern: Pattern,
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Of each slot whether it is under way, when that is looked at.
+    under_way: Vec<bool>,
     batch: VecDeque<Io>,
     done: Vec<Done>,
     interval: Box<Interval>,
@@ -204,6 +206,7 @@ impl Worker {
             lane,
             pattern,
             free: (0..outstanding).rev().collect(),
+            under_way: vec![true; slots.len()],
             batch: VecDeque::with_capacity(slots.len()),
             done: Vec::with_capacity(slots.len()),
             interval: Box::new(Interval::new()),

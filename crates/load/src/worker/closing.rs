@@ -107,8 +107,17 @@ impl Worker {
 
     /// When the oldest I/O began that has no answer at `now`, or was to begin.
     #[cold]
-    pub(super) fn oldest(&self, now: Nanos) -> Option<Nanos> {
-        sooner(self.starts().min(), self.due(now))
+    pub(super) fn oldest(&mut self, now: Nanos) -> Option<Nanos> {
+        self.mark_under_way();
+        let slots = self.slots.iter().zip(&self.under_way);
+        let starts = slots.filter(|(_, under_way)| **under_way).map(|(slot, _)| slot.start);
+        sooner(starts.min(), self.due(now))
+    }
+
+    /// Notes of each slot whether it is under way.
+    fn mark_under_way(&mut self) {
+        self.under_way.fill(true);
+        self.free.iter().for_each(|index| self.under_way[*index as usize] = false);
     }
 
     /// Since when an I/O is due that has not begun, because all that may be outstanding are.
@@ -157,14 +166,6 @@ impl Worker {
         held + planned
     }
 
-    /// Since when each I/O under way counts.
-    fn starts(&self) -> impl Iterator<Item = Nanos> {
-        let mut under_way = vec![true; self.slots.len()];
-        self.free.iter().for_each(|index| under_way[*index as usize] = false);
-        let slots = self.slots.iter().zip(under_way);
-        slots.filter(|(_, under_way)| *under_way).map(|(slot, _)| slot.start)
-    }
-
     /// Gives up at `now` what has no answer: nobody waits for it any more. Returns what was
     /// recorded since the window ended, and by itself what failed by that.
     #[cold]
@@ -174,9 +175,9 @@ impl Worker {
             self.count_backlog(now, until);
         }
         let (mut late, mut failed) = (std::mem::take(&mut self.interval), Interval::new());
-        let mut under_way = vec![true; self.slots.len()];
-        self.free.iter().for_each(|index| under_way[*index as usize] = false);
-        for (slot, _) in self.slots.iter().zip(&under_way).filter(|(_, under_way)| **under_way) {
+        self.mark_under_way();
+        for (slot, _) in self.slots.iter().zip(&self.under_way).filter(|(_, under_way)| **under_way)
+        {
             late.record_waiting(slot.op, now.since(slot.start), 1, true);
             if let Some(paced) = &mut late.paced {
                 paced.service.record_waiting(now.since(slot.issued).0, 1);
