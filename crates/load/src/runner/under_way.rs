@@ -247,13 +247,10 @@ impl<'a> Run<'a> {
             let over = tick >= end || self.finished || self.stop.asked() > 0;
             self.drained = opening.is_some() && over;
             self.asked = self.stop.asked();
-            // A thread that has handed over the last of its intervals may be gone.
-            let reading = self.meter.read(self.clock.now());
-            self.collect(crew, self.drained);
+            let reading = self.take_second(crew);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
             let cpu = reading.live_since(&before, &reading.since(&before, 0));
-            self.closing = self.drained.then(|| reading.clone());
             before = reading;
             self.errors += second.errors;
             self.connections_lost += second.connections_lost;
@@ -296,6 +293,15 @@ impl<'a> Run<'a> {
             }
         }
         (true, end)
+    }
+
+    /// Takes what the workers did in a second. The counters of their threads are read before: a
+    /// thread that has handed over the last of its intervals may be gone.
+    fn take_second(&mut self, crew: &Crew) -> Reading {
+        let reading = self.meter.read(self.clock.now());
+        self.collect(crew, self.drained);
+        self.closing = self.drained.then(|| reading.clone());
+        reading
     }
 
     /// Waits, answering keys. True when the run is to end before.
