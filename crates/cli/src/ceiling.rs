@@ -12,11 +12,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use block::Geometry;
 use load::spec::{Group, JobSpec};
-use load::{Engine, RunSpec, StandIn};
+use load::{Engine, RunSpec, StandIn, WorkerSpec};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::verdict::Ceiling;
 use stats::{Origin, RunResult};
-use volume::{IscsiUri, Lifetime, NvmeUri, Purpose, Uri, Volume};
+use volume::{Ground, IscsiUri, Lifetime, NvmeUri, Purpose, Uri, Volume};
 
 use crate::identity::{self, Identity};
 use crate::{output, race};
@@ -41,10 +41,12 @@ pub enum Length {
 
 /// Whether the generator may have been the limit of a run, so that its ceiling is measured though
 /// nobody asked. Slow storage leaves processors idle. Data that are compared need memory and time
-/// for a first pass; a target that shares the workers' threads makes them as busy.
+/// for a first pass; a target that shares the workers' threads makes them as busy. What is done on
+/// volumes that do nothing is the ceiling itself.
 pub fn is_needed(result: &RunResult, spec: &RunSpec) -> bool {
     let compares = spec.workers.iter().any(|worker| worker.workload.verify.is_some());
-    !compares && is_busy(result)
+    let nothing = |worker: &WorkerSpec| matches!(worker.volume.ground(), Ground::Nothing);
+    !compares && !spec.workers.iter().all(nothing) && is_busy(result)
 }
 
 fn is_busy(result: &RunResult) -> bool {
