@@ -146,8 +146,12 @@ impl<S: ReactorSocket> Connection<S> {
         Outcome::Open
     }
 
-    /// The peer is gone; what is with a volume comes back into nothing.
-    fn leave(&mut self) {
+    /// The peer is gone: its buffers go back to the pool, and what is with a volume comes back into
+    /// nothing. Once is enough.
+    pub(crate) fn leave(&mut self) {
+        if self.gone {
+            return;
+        }
         let pool = self.out.pool().clone();
         self.end.abandon(&pool);
         self.out.exchange(&mut self.chain);

@@ -396,10 +396,12 @@ impl<R: Reactor> Portal<R> {
     }
 
     fn close(&mut self, slot: usize, why: Option<String>, now: Nanos) {
-        let Some(connection) = self.connections.remove(slot) else { return };
+        let Some(mut connection) = self.connections.remove(slot) else { return };
         if let Some(why) = why {
             self.shared.log.say(now, &format!("ended {}: {why}", connection.peer));
         }
+        // One that makes room for others goes with answers that were not sent.
+        connection.leave();
         self.has_spare = true;
     }
 
