@@ -142,6 +142,11 @@ impl Volume for Striped {
         self.parts.iter().filter_map(|part| part.io_timeout()).max()
     }
 
+    fn incidents(&self) -> Option<String> {
+        let each: Vec<String> = self.parts.iter().filter_map(|part| part.incidents()).collect();
+        (!each.is_empty()).then(|| each.join("; "))
+    }
+
     /// Several are not looked at as one.
     fn ground(&self) -> Ground {
         Ground::Elsewhere

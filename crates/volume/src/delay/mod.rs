@@ -96,6 +96,10 @@ impl Volume for Delay {
     fn emulates(&self) -> Option<&str> {
         Some(&self.about)
     }
+
+    fn incidents(&self) -> Option<String> {
+        self.inner.incidents()
+    }
 }
 
 /// A seed that nobody chose, from the system: no two drives err together, nor two runs on one.
