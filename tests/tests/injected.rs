@@ -60,9 +60,9 @@ fn lost_writes_are_found_by_verify_and_the_result_says_what_was_injected() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     schedule(folder.path(), "verb = 'drop'\nop = 'write'\nchance = 0.05");
-    // Whatever lies around it.
-    let args = "run stripe:64k(ram:4m,delay:x25-m(fault:faults.toml(ram:4m))) --size 4k --read 50 --outstanding 4 --verify \
-                --seconds 3 --ramp 0 --json";
+    // In a part of a stripe, too.
+    let args = "run stripe:64k(ram:4m,fault:faults.toml(ram:4m)) --size 4k --read 50 \
+                --outstanding 4 --verify --seconds 3 --ramp 0 --json";
     let finished = drumfire.run(folder.path(), args, LIMIT);
     assert_eq!(finished.code, Some(5), "{finished:?}");
     let result = finished.json();
