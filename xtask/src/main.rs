@@ -19,7 +19,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy      check what compilers do not: imports, unsafe code, words, widths, links
+  tidy      check what compilers do not: imports, unsafe code, words, widths, links, lies
   test      run every test: unit, interoperability, kernel, fuzz smoke; list what was skipped
               --fuzz-seconds N   time for each fuzz target (default 60)
               --no-install       do not install missing programs, even as root

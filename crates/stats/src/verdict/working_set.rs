@@ -167,6 +167,8 @@ mod test {
         Medium::Disk { name: "vda".into(), rotational }
     }
 
+    /// Lie of H08: every I/O goes to one block; 1 % of a volume.
+    /// Twin of H08: 256 MiB of a disk.
     #[test]
     fn a_corner_of_a_volume_is_said() {
         let one = of(4096, disk(None)).unwrap();
@@ -180,6 +182,8 @@ mod test {
         assert_eq!(of(256 * MIB, Medium::Elsewhere), None);
     }
 
+    /// Lie of H08: less than the cache of a drive; less than five times the memory.
+    /// Twin of H08: five times the memory.
     #[test]
     fn caches_are_held_against_it() {
         let small = |used: u64, rotational| {
@@ -206,6 +210,8 @@ mod test {
         assert_eq!(around("file:a?size=1g&direct=0"), "file:a?size=1g&direct=1");
     }
 
+    /// Lie of H08: 16 MiB of memory below a cache of 32; memory below a file.
+    /// Twin of H08: 64 MiB of it.
     #[test]
     fn memory_is_told_as_memory() {
         let cache = Medium::Memory { cache_bytes: Some(32 * MIB) };
