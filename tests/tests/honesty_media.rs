@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Loop, check, require, run, skip};
+use drumfire_tests::{Drumfire, Folder, Loop, Served, check, require, run, skip};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -317,6 +317,30 @@ fn memory_is_told_as_memory() {
     assert!(evidence.contains("memory of the target"), "{evidence}");
     for silent in ["H01", "H03", "H04", "H07", "H18", "H24"] {
         assert_eq!(check(&result, silent).0, "", "{silent}: {result}");
+    }
+}
+
+/// Lie of H24: a target's memory and a file of it, by both protocols.
+/// Twin of H24: two volumes of a target's memory.
+#[test]
+fn memory_of_a_target_elsewhere_is_told_as_memory() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = folder.file("disk", &data());
+    let file = format!("b=file:{}?direct=0", path.display());
+    let served = drumfire.serve(&["a=ram:64m", &file, "c=ram:64m"]);
+    for uri in [Served::uri, Served::nvme_uri] {
+        let [memory, file, other] = ["a", "b", "c"].map(|name| uri(&served, name));
+        let (verdict, evidence) = said(&read(&drumfire, &folder, &memory), "H08");
+        assert_eq!(verdict, "pass", "{evidence}");
+        assert!(evidence.contains("memory of the target"), "{evidence}");
+        assert_eq!(check(&read(&drumfire, &folder, &file), "H08").0, "");
+        let (verdict, evidence) =
+            said(&read(&drumfire, &folder, &format!("{memory} {file}")), "H24");
+        assert_eq!(verdict, "warn", "{evidence}");
+        assert!(evidence.contains("memory of a target ("), "{evidence}");
+        let alike = read(&drumfire, &folder, &format!("{memory} {other}"));
+        assert_eq!(check(&alike, "H24").0, "", "{alike}");
     }
 }
 

@@ -177,7 +177,7 @@ fn existence(
     let file = match ground {
         Ground::Nothing => return (Existence::Nothing, None),
         Ground::Memory => return (Existence::Memory, None),
-        Ground::Elsewhere => return (Existence::Elsewhere, None),
+        Ground::Target(_) | Ground::Elsewhere => return (Existence::Elsewhere, None),
         Ground::File(file) => file,
     };
     let mut found = None;

@@ -11,7 +11,7 @@ pub enum Medium {
         /// `None` where it is not known, or plays no part.
         cache_bytes: Option<u64>,
     },
-    /// Memory of a target in this process.
+    /// Memory of a target.
     TargetMemory,
     /// What is memory of this host though it looks like a disk.
     Beneath(String),
@@ -93,9 +93,7 @@ impl WorkingSet {
                 size(*cache)
             )),
             Medium::Memory { .. } => pass("memory of this process, and no disk".to_owned()),
-            Medium::TargetMemory => {
-                pass("memory of the target in this process, and no disk".to_owned())
-            }
+            Medium::TargetMemory => pass("memory of the target, and no disk".to_owned()),
             Medium::Beneath(what) => warn(format!("all of it is held by memory ({what})")),
             Medium::PageCache { memory_bytes, all_bytes } => {
                 let wanted = memory_bytes.saturating_mul(MEMORIES);
