@@ -254,9 +254,9 @@ pub enum OpenError {
     Profile(delay::ProfileError),
     /// A leg of a mirror by name outlives it.
     #[error(
-        "mirror: {0} keeps its data when the mirror is gone, and a mirror by name remembers nothing: \
-         opened anew it would read from a leg that was left behind. Serve a mirror of ram: volumes, \
-         or drive this one with `drumfire run`"
+        "mirror: {0} keeps its data when the mirror is gone, and a mirror by name remembers \
+         nothing: opened anew it would read from a leg that was left behind. Serve a mirror of \
+         ram: volumes, or drive this one with `drumfire run`"
     )]
     Forgets(String),
     /// The schedule of faults cannot be read.

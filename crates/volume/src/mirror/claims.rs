@@ -74,7 +74,7 @@ impl Claims {
     /// this one is to let it try before it claims anything again.
     pub(super) fn release(&self, lane: u16, offset: u64, len: u64) -> bool {
         let all = places(offset, len, self.places.len() as u64);
-        all.fold(false, |wanted, place| self.leave(place, lane) || wanted)
+        all.filter(|place| self.leave(*place, lane)).count() > 0
     }
 
     fn claim_place(&self, place: u64, lane: u16) -> bool {

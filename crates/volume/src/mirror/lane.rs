@@ -284,7 +284,7 @@ impl MirrorLane {
     /// What another leg read is written where it could not be; then the repair is over.
     fn repair_answered(&mut self, from: usize, task: u32, one: Done) {
         let Task::Repair(Repair { leg, offset, len }) = *self.tasks.get(task) else { return };
-        if from != leg && one.result.is_ok() && self.legs.has(from) && self.legs.has(leg) {
+        if from != leg && one.result.is_ok() && self.legs.has(leg) {
             let (tag, op, fua, buf) = (one.tag, Op::Write, false, one.buf);
             return self.give(leg, task, Io { tag, op, fua, len, offset, buf });
         }
@@ -389,7 +389,9 @@ impl Lane for MirrorLane {
 
     fn close(&mut self, now: Nanos) -> bool {
         self.closing = true;
-        self.ways.iter_mut().fold(true, |closed, way| way.lane.close(now) && closed)
+        let mut closed = true;
+        self.ways.iter_mut().for_each(|way| closed &= way.lane.close(now));
+        closed
     }
 }
 
