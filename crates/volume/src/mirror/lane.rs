@@ -29,7 +29,6 @@ pub(super) struct MirrorLane {
     /// Answers that are ready.
     ready: Vec<Done>,
     answers: Vec<Done>,
-    closing: bool,
 }
 
 /// The way to one leg.
@@ -66,7 +65,6 @@ impl MirrorLane {
             yields: false,
             ready: Vec::new(),
             answers: Vec::new(),
-            closing: false,
         }
     }
 
@@ -388,7 +386,6 @@ impl Lane for MirrorLane {
     }
 
     fn close(&mut self, now: Nanos) -> bool {
-        self.closing = true;
         let mut closed = true;
         self.ways.iter_mut().for_each(|way| closed &= way.lane.close(now));
         closed

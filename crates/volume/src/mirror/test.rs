@@ -291,8 +291,8 @@ impl Run {
     /// Nothing fails as long as a leg lives, and the last one that is in says what the mirror says.
     fn may_fail(&self, result: Result<(), Fault>) -> Result<(), String> {
         let world = self.world.borrow();
-        let legs = (0..world.legs.len()).filter(|leg| self.legs.has(*leg));
-        match legs.map(|leg| world.legs[leg].blamed).all(|blamed| blamed) {
+        let mut legs = (0..world.legs.len()).filter(|leg| self.legs.has(*leg));
+        match legs.all(|leg| world.legs[leg].blamed) {
             true => Ok(()),
             false => Err(format!("{result:?} though a leg is good")),
         }
