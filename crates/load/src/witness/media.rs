@@ -114,12 +114,13 @@ impl Witness {
     /// H08: what is used is larger than caches.
     pub(super) fn working_set(&self) -> Option<Check> {
         let cached = self.volumes.iter().filter(|seen| seen.is_cached());
-        let all_bytes = cached.map(|seen| seen.used_bytes).sum();
+        let all_bytes = cached.map(|seen| seen.hot_bytes).sum();
         let cached = Medium::PageCache { memory_bytes: self.memory_bytes, all_bytes };
         let stores = self.volumes.iter().filter(|seen| !matches!(seen.ground, Ground::Nothing));
         let one = |seen: &Seen| WorkingSet {
             name: seen.name.clone(),
             used_bytes: seen.used_bytes,
+            hot_bytes: seen.hot_bytes,
             volume_bytes: seen.volume.geometry().bytes(),
             longest_bytes: seen.asked.most_bytes,
             medium: seen.medium(cached.clone(), self.cache_bytes),
