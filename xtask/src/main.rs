@@ -33,7 +33,7 @@ usage: cargo xtask COMMAND
               --plants           plant each known mistake and look whether it is found
               'seed=7 cores=1 …' one of them, as a failure prints it
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
-  perf      measure beside the peers and write a page to docs/perf
+  perf      measure beside the peers and write raw tables to target/perf
               [ROW…]             rows to measure (default all; `--list` names them)
               --runs N           runs per contender (default 5)
               --seconds S        length of a run (default 5)
