@@ -137,6 +137,9 @@ pub struct Drive {
     /// Exit with 3 if an honesty check fails.
     #[arg(long)]
     pub strict: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub asked: crate::thresholds::Asked,
     /// Afterwards measure for 2.5 s what the generator itself can do, and hold the result against
     /// it (honesty check H10). Without this, that is done for a second where its processors were
     /// busy all the time.

@@ -19,7 +19,9 @@ use crate::exit::{Exit, UsageError};
 use crate::folder::Folder;
 use crate::run::Volumes;
 use crate::simulate::Systems;
-use crate::{ceiling, folder, logs, output, placement, race, recheck, show, signal, simulate};
+use crate::{
+    ceiling, folder, logs, output, placement, race, recheck, show, signal, simulate, thresholds,
+};
 
 /// The setting of a setup that names the processors.
 pub const CORES: &str = "cores";
@@ -238,6 +240,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, drive.strict));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
+    let exit = exit.worse(thresholds::say(&drive.asked.of_results(&results)));
     Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
 }
 

@@ -33,6 +33,7 @@ mod show;
 mod signal;
 mod simulate;
 mod sweep;
+mod thresholds;
 mod typed;
 
 use crate::args::{Args, Command};

@@ -19,8 +19,9 @@ use crate::exit::UsageError;
 use crate::folder::Folder;
 use crate::{folder, output, signal};
 
-/// Refuses what wants stdout twice.
+/// Refuses what wants stdout twice, and thresholds that no run can have.
 pub fn check(drive: &Drive) -> Result<(), UsageError> {
+    drive.asked.check()?;
     if drive.json && lines_on_stdout(drive) {
         let why = "--json and --json-lines - both want stdout: name a file for the lines";
         return Err(UsageError(why.to_owned()));

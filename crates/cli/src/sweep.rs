@@ -22,7 +22,7 @@ use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker};
 use crate::exit::{self, Exit, UsageError};
 use crate::folder::Folder;
-use crate::{folder, job, logs, output, race, run, show, signal, simulate};
+use crate::{folder, job, logs, output, race, run, show, signal, simulate, thresholds};
 
 /// `drumfire sweep`.
 #[derive(Flags, Clone, Debug)]
@@ -172,6 +172,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     })?;
     print(sweep.document(), drive, color, &folder)?;
     runs.bench.lost.check(drive)?;
+    let exit = exit.worse(thresholds::say(&drive.asked.of_sweep(sweep.document())));
     let missed = sweep.document().found.iter().any(|found| found.rate_per_s.is_none());
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
 }

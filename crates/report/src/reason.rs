@@ -117,6 +117,23 @@ pub(crate) fn held_against(result: &RunResult) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
+/// What settles a check that did not pass: the command that mends it, or one that measures again
+/// what decides it.
+pub(crate) fn next(check: &Check) -> String {
+    if let Some(mend) = check.mend.first() {
+        return mend.clone();
+    }
+    let known = match check.code.as_str() {
+        "H10" => "drumfire run … --ceiling",
+        "H12" | "H06" => "the same with a longer --seconds",
+        "H13" | "H14" => "drumfire doctor",
+        "H19" => "drumfire serve on another host, and drumfire run iscsi://HOST/… here",
+        "H20" => "drumfire sweep RUN/job.toml --repeats 5",
+        _ => "",
+    };
+    known.to_owned()
+}
+
 /// What a check came to, in a few words. Its evidence says the rest.
 pub(crate) fn words(check: &Check) -> String {
     let says = |word: &str| check.evidence.contains(word);
