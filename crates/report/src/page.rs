@@ -181,11 +181,18 @@ impl Table {
         *html += "</tr>\n";
         for row in &self.rows {
             let cells: String =
-                row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+                row.iter().map(|cell| format!("<td>{}</td>", whole(cell))).collect();
             *html += &format!("<tr>{cells}</tr>\n");
         }
         *html += "</table></div>\n";
     }
+}
+
+/// A cell. A figure and its unit stay on one line.
+pub(crate) fn whole(cell: &str) -> String {
+    let is_figure =
+        cell.chars().count() <= 18 && cell.starts_with(|c: char| c.is_ascii_digit() || c == '≥');
+    if is_figure { escape(cell).replace(' ', "\u{a0}") } else { escape(cell) }
 }
 
 /// Text as it stands in markup, in quotes too. Control characters are none of it.

@@ -182,7 +182,7 @@ mod test {
         let page = runs(std::slice::from_ref(&result)).html();
         for part in [
             "3.41M IOPS measured, indicative: loopback",
-            "690 µs",
+            "690\u{a0}µs",
             "H19",
             "loopback: no wire",
             "Third I/O",

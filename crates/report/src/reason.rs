@@ -123,15 +123,21 @@ pub(crate) fn next(check: &Check) -> String {
     if let Some(mend) = check.mend.first() {
         return mend.clone();
     }
-    let known = match check.code.as_str() {
-        "H10" => "drumfire run … --ceiling",
-        "H12" | "H06" => "the same with a longer --seconds",
-        "H13" | "H14" => "drumfire doctor",
+    settles(&check.code).to_owned()
+}
+
+/// What settles a check of this number where the check itself names nothing; empty where nothing is
+/// known to.
+pub(crate) fn settles(code: &str) -> &'static str {
+    match code {
+        "H02" => "write the volumes before: --read 0 over all of them, then this again",
+        "H06" | "H12" => "the same with a longer --seconds",
+        "H10" => "the same with --ceiling",
+        "H13" | "H14" | "H15" => "drumfire doctor",
         "H19" => "drumfire serve on another host, and drumfire run iscsi://HOST/… here",
-        "H20" => "drumfire sweep RUN/job.toml --repeats 5",
+        "H20" => "drumfire sweep RUN/job.toml --repeats 6",
         _ => "",
-    };
-    known.to_owned()
+    }
 }
 
 /// What a check came to, in a few words. Its evidence says the rest.

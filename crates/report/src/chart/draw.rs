@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use stats::Origin;
 
-use super::axis::{Axis, Span};
+use super::axis::{Axis, Scale, Span, Unit};
 use super::plot::{At, Mark, Plot, Point, Series};
 use crate::page::escape;
 
@@ -63,9 +63,9 @@ pub(super) fn plot(plot: &Plot, width: usize) -> (f64, String) {
     let right = if at_ends { width - room.max(14.0) } else { width - 14.0 };
     let frame = Frame { left, right, top: 26.0, bottom: high - 40.0, x, y };
     let mut svg = String::new();
-    ticks(&mut svg, [&plot.x, &plot.y], &frame, width, high);
-    for mark in &plot.marks {
-        self::mark(&mut svg, mark, &frame);
+    ticks(&mut svg, [&plot.x, &plot.y], &frame, width, high, &measured_at(plot));
+    for (row, mark) in plot.marks.iter().enumerate() {
+        self::mark(&mut svg, mark, row, &frame);
     }
     let mut ends: Vec<(f64, usize)> = Vec::new();
     for (index, series) in plot.series.iter().enumerate() {
@@ -102,6 +102,7 @@ pub(super) fn ticks(
     frame: &Frame,
     width: f64,
     high: f64,
+    own: &[f64],
 ) {
     let Frame { left, right, top, bottom, .. } = *frame;
     let ((x0, x1), (y0, y1)) = (frame.x.ends(), frame.y.ends());
@@ -123,7 +124,8 @@ pub(super) fn ticks(
     }
     let most = ((right - left) / 52.0) as usize;
     let mut taken = f64::NEG_INFINITY;
-    for tick in frame.x.ticks(most.max(2)) {
+    let round = frame.x.ticks(most.max(2));
+    for tick in if own.is_empty() { round } else { own.to_vec() } {
         let Some(x) = frame.x(tick) else { continue };
         let words = x_axis.tick(tick);
         let half = words.chars().count() as f64 * LETTER / 2.0;
@@ -151,7 +153,8 @@ pub(super) fn ticks(
     );
 }
 
-fn mark(svg: &mut String, mark: &Mark, frame: &Frame) {
+/// The names of several stand below each other.
+fn mark(svg: &mut String, mark: &Mark, row: usize, frame: &Frame) {
     let name = escape(&mark.name);
     let _ = match mark.at {
         At::X(at) => {
@@ -164,7 +167,7 @@ fn mark(svg: &mut String, mark: &Mark, frame: &Frame) {
                 svg,
                 "<path class=\"mark\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>\
                  <text class=\"named{class}\" x=\"{words:.1}\" y=\"{:.1}\">{name}</text>",
-                top + 4.0
+                top + 4.0 + (row % 4) as f64 * 14.0
             )
         }
         At::Y(at) => {
@@ -179,6 +182,16 @@ fn mark(svg: &mut String, mark: &Mark, frame: &Frame) {
             )
         }
     };
+}
+
+/// Loads that double have ticks of their own: 1, 2, 4, 8 say more than 1, 2, 5, 10.
+fn measured_at(plot: &Plot) -> Vec<f64> {
+    let mut at: Vec<f64> =
+        plot.series.iter().flat_map(|series| series.points.iter().map(|point| point.x)).collect();
+    at.sort_unstable_by(f64::total_cmp);
+    at.dedup();
+    let counts = plot.x.scale == Scale::Log && plot.x.unit == Unit::Count;
+    if counts && at.len() <= 14 { at } else { Vec::new() }
 }
 
 fn style(series: &Series) -> &'static str {
@@ -316,7 +329,6 @@ fn names(svg: &mut String, plot: &Plot, mut ends: Vec<(f64, usize)>, frame: &Fra
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::chart::axis::{Scale, Unit};
     use crate::chart::plot::POINTS;
     use crate::generated::Chance;
 

@@ -115,7 +115,7 @@ impl Heat {
         for (shade, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
             let _ = writeln!(svg, "<path class=\"heat h{shade}\" d=\"{path}\"/>");
         }
-        ticks(&mut svg, [&self.x, &self.y], &frame, width, high);
+        ticks(&mut svg, [&self.x, &self.y], &frame, width, high, &[]);
         let below = high + 4.0;
         let mut at = 4.0;
         for shade in 0..SHADES {

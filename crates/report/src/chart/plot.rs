@@ -6,7 +6,7 @@ use stats::Origin;
 
 use super::axis::Axis;
 use super::draw;
-use crate::page::escape;
+use crate::page::{escape, whole};
 
 /// Lines, bands and marks over two axes.
 #[derive(Clone, Debug, PartialEq)]
@@ -228,7 +228,7 @@ pub(super) fn around(
     }
     out += "</tr>\n";
     for row in rows {
-        let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+        let cells: String = row.iter().map(|cell| format!("<td>{}</td>", whole(cell))).collect();
         let _ = writeln!(out, "<tr>{cells}</tr>");
     }
     out += "</table></div>\n";

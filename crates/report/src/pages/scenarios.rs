@@ -135,7 +135,7 @@ mod test {
         assert!(page.lead.contains("2 published figures") && page.lead.contains("+12.5 %"));
         let html = page.html();
         for part in
-            ["1.00M IOPS", "1.01M IOPS", "+1.0 %", "880 µs", "the drive&#39;s &lt;cache&gt;"]
+            ["1.00M\u{a0}IOPS", "1.01M\u{a0}IOPS", "+1.0 %", "880\u{a0}µs", "the drive&#39;s &lt;cache&gt;"]
         {
             assert!(html.contains(part), "{part} in {html}");
         }

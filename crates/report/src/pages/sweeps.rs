@@ -7,6 +7,7 @@ use super::{section, setup};
 use crate::chart::{At, Axis, Bar, Chart, Mark, Plot, Point, Scale, Series, Unit};
 use crate::figure;
 use crate::page::{Content, Judged, Page, Section, Table};
+use crate::reason;
 use crate::sweep as table;
 
 /// A sweep.
@@ -106,16 +107,17 @@ fn judged(sweep: &SweepResult) -> Option<Judged> {
     })?;
     let origin = measured().flat_map(Cell::whole_runs).map(|run| run.origin.with(run.kind)).next();
     let held = table::held_against(sweep);
-    let few = measured().filter_map(|cell| cell.iops).any(|iops| iops.n < 5);
+    let because = held.first().cloned().unwrap_or_default();
     let searches = sweep.plan.search != Search::Nothing;
+    let next = match because.starts_with("H20") && !searches {
+        true => "the same sweep with --repeats 6 and --seconds 5 or more",
+        false => reason::settles(because.get(..3).unwrap_or_default()),
+    };
     Some(Judged {
         class: class.word(),
         origin: origin.unwrap_or_default(),
-        because: held.first().cloned().unwrap_or_default(),
-        next: match few && !searches {
-            true => "drumfire sweep … --repeats 5".to_owned(),
-            false => String::new(),
-        },
+        because,
+        next: next.to_owned(),
     })
 }
 
@@ -214,16 +216,26 @@ fn drawn(lines: &[&Line], point: impl Fn(f64, &Cell) -> Point) -> Vec<Series> {
     lines.iter().map(series).collect()
 }
 
-/// Knees; more than three would hide the lines.
+/// Knees, those at one place together.
 fn knees(axis: &str, lines: &[&Line]) -> Vec<Mark> {
-    let knee = |line: &&Line| {
-        let knee = line.of.knee.as_ref().filter(|knee| !knee.at_end)?;
-        let gap = if line.name.is_empty() { "" } else { " " };
-        let name = format!("knee{gap}{} at {}", line.name, knee.value);
-        Some(Mark { name, at: At::X(number(axis, &knee.value)?) })
+    let mut found: Vec<(f64, &str, Vec<&str>)> = Vec::new();
+    for line in lines {
+        let Some(knee) = line.of.knee.as_ref().filter(|knee| !knee.at_end) else { continue };
+        let Some(x) = number(axis, &knee.value) else { continue };
+        match found.iter_mut().find(|(at, ..)| *at == x) {
+            Some((.., names)) => names.push(&line.name),
+            None => found.push((x, &knee.value, vec![&line.name])),
+        }
+    }
+    let mark = |(x, value, names): (f64, &str, Vec<&str>)| {
+        let of = match names[..] {
+            [only] if lines.len() > 1 => format!(" of {only}"),
+            [_] => String::new(),
+            _ => format!(" of {} lines", names.len()),
+        };
+        Mark { name: format!("knee{of} at {value}"), at: At::X(x) }
     };
-    let all: Vec<Mark> = lines.iter().filter_map(knee).collect();
-    if all.len() <= 3 { all } else { Vec::new() }
+    found.into_iter().map(mark).collect()
 }
 
 fn rate_over(axis: &str, lines: &[&Line]) -> Plot {
