@@ -35,6 +35,7 @@ mod simulate;
 mod sweep;
 mod thresholds;
 mod typed;
+mod watch;
 
 use crate::args::{Args, Command};
 

@@ -15,7 +15,7 @@ use stats::{RunResult, SCHEMA_VERSION};
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError, of_file};
-use crate::thresholds::{self, Asked};
+use crate::thresholds::{self, Thresholds};
 use crate::{output, show, sweep};
 
 /// `drumfire report`.
@@ -33,7 +33,7 @@ pub struct Args {
     pub form: Form,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub asked: Asked,
+    pub asked: Thresholds,
 }
 
 /// Forms of a result.

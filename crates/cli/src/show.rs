@@ -231,6 +231,10 @@ impl Live for Keeping<'_> {
         self.view.poll()
     }
 
+    fn wants_workers(&mut self) -> bool {
+        self.view.wants_workers()
+    }
+
     fn wants_result(&mut self) -> bool {
         self.drafts.are_due(self.clock.now())
     }
@@ -238,6 +242,7 @@ impl Live for Keeping<'_> {
     fn keep(&mut self, mut result: RunResult) {
         result.tool = tool();
         result.job.name = self.name.to_owned();
+        self.view.judged(&result);
         // A disk that is full says so at the end, where it can be told.
         let _ = folder::write_draft(self.folder, &result);
         self.drafts.wrote(self.clock.now());

@@ -156,7 +156,8 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         Some(Made::Simulate(simulate)) => &simulate.command.drive,
     };
     show::check(drive)?;
-    let Begun { mut sweep, folder, bench, lock } = begin(args, drive)?;
+    let Begun { mut sweep, folder, mut bench, lock } = begin(args, drive)?;
+    bench.watch = drive.watch.open()?;
     signal::stop_on_signal(&bench.stop)?;
     sweep.set_tool(show::tool());
     let index = Index::new(&folder);
@@ -291,6 +292,7 @@ impl Runs<'_> {
                 self.index.write(sweep)?;
             }
             output::note(format_args!("[{}/{planned}] {}", done + 1, ticket.folder));
+            self.bench.watch.progress(done, planned, &ticket.folder);
             match self.one(&ticket, sweep.plan().repeat_as) {
                 Ok(result) => {
                     if self.bench.stop.asked() > 0 {

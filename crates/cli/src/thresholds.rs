@@ -10,7 +10,7 @@ use crate::output;
 
 /// Thresholds of a command.
 #[derive(Flags, Clone, Debug, Default)]
-pub struct Asked {
+pub struct Thresholds {
     /// Exit with 4 if a figure crosses a bound: 'p99>500us', 'iops<900k', 'read.max>5ms',
     /// 'bw<1GB/s', 'errors>0'; several times for several. Where runs were repeated their interval
     /// decides; what it does not decide is said, and is no failure.
@@ -18,7 +18,7 @@ pub struct Asked {
     pub fail_if: Vec<Threshold>,
 }
 
-impl Asked {
+impl Thresholds {
     /// Refuses what needs a second side.
     pub fn check(&self) -> Result<(), UsageError> {
         match self.fail_if.iter().find(|threshold| threshold.is_relative()) {

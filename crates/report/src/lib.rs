@@ -44,6 +44,7 @@ pub mod sweep;
 pub mod targets;
 pub mod text;
 pub mod threshold;
+pub mod watch;
 
 pub use crate::jsonl::JsonLines;
 pub use crate::line::Lines;

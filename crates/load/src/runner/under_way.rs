@@ -247,6 +247,7 @@ impl<'a> Run<'a> {
             let over = tick >= end || self.finished || self.stop.asked() > 0;
             self.drained = opening.is_some() && over;
             self.asked = self.stop.asked();
+            self.collected.watch(live.wants_workers());
             let reading = self.take_second(crew);
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
@@ -263,6 +264,7 @@ impl<'a> Run<'a> {
                 bytes_per_second: second.bytes_per_second,
                 latency_ns,
                 targets: self.collected.target_rates(),
+                workers: self.collected.worker_seconds(),
                 cpu,
                 errors: self.errors,
                 connections_lost: self.connections_lost,

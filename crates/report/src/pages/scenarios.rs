@@ -134,9 +134,13 @@ mod test {
         let page = scenarios(&serde_json::from_str(text).unwrap(), text);
         assert!(page.lead.contains("2 published figures") && page.lead.contains("+12.5 %"));
         let html = page.html();
-        for part in
-            ["1.00M\u{a0}IOPS", "1.01M\u{a0}IOPS", "+1.0 %", "880\u{a0}µs", "the drive&#39;s &lt;cache&gt;"]
-        {
+        for part in [
+            "1.00M\u{a0}IOPS",
+            "1.01M\u{a0}IOPS",
+            "+1.0 %",
+            "880\u{a0}µs",
+            "the drive&#39;s &lt;cache&gt;",
+        ] {
             assert!(html.contains(part), "{part} in {html}");
         }
     }
