@@ -1,4 +1,5 @@
-//! `--listen`: a live page, metrics and JSON of what this program does, for browsers and collectors.
+//! `--listen`: a live page, metrics and JSON of what this program does, for browsers and
+//! collectors.
 //!
 //! It only reads: nothing that is asked for changes anything. It costs the collecting thread a copy
 //! of each second, and is drawn by its own threads only while somebody looks. They end with the

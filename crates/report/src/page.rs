@@ -163,7 +163,7 @@ impl Content {
             Content::Plot(plot) => *html += &plot.figure(number),
             Content::Heat(heat) => *html += &heat.figure(number),
             Content::Parts(parts) => *html += &parts.figure(number),
-            Content::Table(table) => table.write(section, html),
+            Content::Table(table) => table.write(&format!("{section}, table {number}"), html),
         }
     }
 }

@@ -110,7 +110,7 @@ fn section(title: &str, content: Vec<Content>) -> Section {
 }
 
 const LATENCY: [&str; 10] =
-    ["", "IOPS", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+    ["of", "IOPS", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
 
 fn latencies(result: &RunResult) -> Section {
     let totals = &result.totals;

@@ -1,8 +1,8 @@
 //! Thresholds, as `p99>500us`: what must not be, and whether it is.
 //!
 //! Of a single run its figures decide; of several the interval of their median, and of a comparison
-//! the interval of the ratio. What the interval does not decide cannot be told, which is said and is
-//! no miss.
+//! the interval of the ratio. What the interval does not decide cannot be told, which is said and
+//! is no miss.
 
 use std::fmt;
 use std::str::FromStr;

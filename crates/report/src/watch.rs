@@ -168,6 +168,7 @@ pub fn document(moment: &Moment) -> Value {
         "job": job::kind(&about.job),
         "origin": about.origin.with(about.kind),
         "cores": about.cores,
+        "has_targets": about.job.targets > 0,
         "second": snapshot.as_ref().map(second),
         "past": past.collect::<Vec<Value>>(),
         "most_iops": moment.most_iops,

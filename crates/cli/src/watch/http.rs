@@ -215,8 +215,8 @@ fn answer(
     let allow = if code == 405 { "Allow: GET, HEAD\r\n" } else { "" };
     let length = body.len();
     let head = format!(
-        "HTTP/1.1 {code} {word}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{allow}{HEAD}\
-         Connection: close\r\n\r\n"
+        "HTTP/1.1 {code} {word}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         {allow}{HEAD}Connection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes())?;
     if is_head { Ok(()) } else { stream.write_all(body.as_bytes()) }

@@ -82,7 +82,8 @@ pub(super) fn plot(plot: &Plot, width: usize) -> (f64, String) {
         let colour = index % COLOURS;
         let _ = writeln!(
             svg,
-            "<path class=\"line c{colour}{}\" d=\"M4 {:.0}H30\"/>{}<text x=\"36\" y=\"{:.0}\">{}</text>",
+            "<path class=\"line c{colour}{}\" d=\"M4 {:.0}H30\"/>{}\
+             <text x=\"36\" y=\"{:.0}\">{}</text>",
             style(series),
             below + 8.0,
             if series.is_guide { String::new() } else { point(index, 17.0, below + 8.0, "") },

@@ -64,7 +64,8 @@ impl Parts {
 
     /// Head and rows of the table.
     pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
-        let head = ["", "in all"].map(str::to_owned).into_iter().chain(self.names.iter().cloned());
+        let head =
+            ["what", "in all"].map(str::to_owned).into_iter().chain(self.names.iter().cloned());
         let row = |row: &Row| {
             let of = |which: usize| {
                 let parts = row.parts.iter().filter(|part| part.0 == which);

@@ -53,7 +53,7 @@ impl Content {
             }
             Content::Chart(chart) => {
                 let row = |bar: &crate::chart::Bar| vec![bar.label.clone(), bar.text.clone()];
-                let head = [chart.title.clone(), String::new()];
+                let head = [chart.title.clone(), "figure".to_owned()];
                 table(out, &head, &chart.bars.iter().map(row).collect::<Vec<_>>());
             }
             Content::Plot(plot) => {

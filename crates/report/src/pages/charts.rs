@@ -181,8 +181,8 @@ pub(super) fn limits(result: &RunResult) -> Option<Section> {
     let all = result.processors.len();
     if full > 0 && full == all {
         found.push(format!(
-            "All {all} processors were busy for at least {BUSY_PERCENT:.0} % of the time: more likely \
-             this host was the limit than the storage. --ceiling says what the generator reaches \
+            "All {all} processors were busy for at least {BUSY_PERCENT:.0} % of the time: more \
+             likely this host was the limit than the storage. --ceiling says what the generator reaches \
              alone."
         ));
     } else if full > 0 {

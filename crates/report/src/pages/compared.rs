@@ -100,7 +100,7 @@ fn sides(comparison: &Comparison, a: &RunResult, b: &RunResult, names: [&str; 2]
         row("host", &|run| run.host.name.clone()),
         vec!["folder".to_owned(), names[0].to_owned(), names[1].to_owned()],
     ];
-    let heads = Content::Table(Table { head: vec!["", "before", "after"], rows });
+    let heads = Content::Table(Table { head: vec!["what", "before", "after"], rows });
     let rows = comparison.figures.iter().map(compare::row).collect();
     let head = vec!["figure", "before", "after", "change", "interval", "verdict"];
     let figures = Content::Table(Table { head, rows });

@@ -340,9 +340,9 @@ fn scaling(line: &Line) -> Option<Content> {
     }))
 }
 
-/// Least squares of N. Gunther's universal scalability law, C(n) = n / (1 + σ(n−1) + κn(n−1)): the
-/// part that waits for its turn, and the part that is agreement. `None` from fewer than four points,
-/// or where one of them would have to be below 0 by more than noise.
+/// Least squares of N. Gunther's universal scalability law, C(n) = n / (1 + σ(n−1) + κn(n−1)):
+/// the part that waits for its turn, and the part that is agreement. `None` from fewer than four
+/// points, or where neither is a number from 0 on.
 fn law(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     if points.len() < 4 {
         return None;

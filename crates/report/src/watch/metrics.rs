@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use stats::Verdict;
+use stats::live::{LiveCpu, Snapshot};
+use stats::{Check, Latency, Verdict};
 
-use super::{Moment, Stage};
+use super::{Moment, Served, Stage};
 
 /// All metrics. Names and labels are a contract: dashboards rest on them.
 pub fn metrics(moment: &Moment) -> String {
@@ -12,85 +13,104 @@ pub fn metrics(moment: &Moment) -> String {
     let up = if moment.stage == Stage::Ended { 0.0 } else { 1.0 };
     out.one("drumfire_up", "Whether it drives, serves or prepares that: 0 once a run is over.", up);
     if let Some(now) = &moment.snapshot {
-        out.one("drumfire_iops", "I/Os per second, of the last second.", now.iops);
-        out.one("drumfire_bytes_per_second", "Bytes per second, likewise.", now.bytes_per_second);
-        out.one("drumfire_outstanding", "I/Os under way, on average.", now.outstanding);
-        let latency = &now.latency_ns;
-        out.head("drumfire_latency_seconds", "gauge", "Latency of the last second's I/Os.");
-        let shares = [("50", latency.p50), ("99", latency.p99), ("99.9", latency.p99_9)];
-        for (share, ns) in shares.into_iter().chain([("100", latency.max)]) {
-            // A percentile of too few I/Os is left out, not 0.
-            if let Some(ns) = ns {
-                out.line("drumfire_latency_seconds", &[("percentile", share)], ns as f64 / 1e9);
-            }
-        }
-        if let Some(mean) = latency.mean {
-            let help = "Mean latency of the last second's I/Os.";
-            out.one("drumfire_latency_mean_seconds", help, mean / 1e9);
-        }
-        if let Some(oldest) = now.oldest_ns {
-            let help = "For how long the oldest I/O has had no answer.";
-            out.one("drumfire_oldest_seconds", help, oldest as f64 / 1e9);
-        }
-        let help = "I/Os that ended in a fault since the run began.";
-        out.count("drumfire_errors_total", help, now.errors);
-        let help = "Connections lost since the run began.";
-        out.count("drumfire_connections_lost_total", help, now.connections_lost);
-        let help = "Connections made again since the run began.";
-        out.count("drumfire_reconnects_total", help, now.reconnects);
-        if let Some(left) = now.seconds_left {
-            out.one("drumfire_seconds_left", "Until the phase ends.", left);
-        }
-        out.head("drumfire_target_iops", "gauge", "I/Os per second of a target or volume.");
-        for target in &now.targets {
-            out.line("drumfire_target_iops", &[("target", &target.name)], target.iops);
-        }
-        let cpu = &now.cpu;
-        out.head("drumfire_cpu_cores", "gauge", "CPU seconds per second that an end used.");
-        for (end, cores) in [("initiator", cpu.initiator_cores), ("target", cpu.target_cores)] {
-            if let Some(cores) = cores {
-                out.line("drumfire_cpu_cores", &[("end", end)], cores);
-            }
-        }
-        out.head("drumfire_core_busy_ratio", "gauge", "Busy share of a logical processor, 0 to 1.");
-        for (core, percent) in cpu.per_core_percent.iter().enumerate() {
-            out.line("drumfire_core_busy_ratio", &[("core", &core.to_string())], percent / 100.0);
-        }
+        out.rates(now);
+        out.latencies(&now.latency_ns);
+        out.processors(&now.cpu);
     }
-    if !moment.checks.is_empty() {
-        let help = "Honesty checks: 1 passed, 0 failed, 0.5 a reservation or not known.";
-        out.head("drumfire_check_passed", "gauge", help);
-        for check in &moment.checks {
-            let value = match check.verdict {
-                Verdict::Pass => 1.0,
-                Verdict::Fail => 0.0,
-                Verdict::Warn | Verdict::Unknown => 0.5,
-            };
-            let labels = [("check", &check.code[..]), ("verdict", check.verdict.word())];
-            out.line("drumfire_check_passed", &labels, value);
-        }
-    }
+    out.checks(&moment.checks);
     if let Some(sweep) = &moment.sweep {
         out.one("drumfire_sweep_runs_done", "Runs of the sweep that are done.", sweep.done as f64);
         let help = "Runs that the sweep is to have.";
         out.one("drumfire_sweep_runs_planned", help, sweep.planned as f64);
     }
     if let Some(served) = &moment.served {
-        out.one("drumfire_connections", "Connections of hosts.", served.connections as f64);
-        let [used, most] = served.memory_bytes.map(|bytes| bytes as f64);
-        out.one("drumfire_connection_memory_bytes", "Memory that connections take.", used);
-        let help = "Memory that connections may take.";
-        out.one("drumfire_connection_memory_limit_bytes", help, most);
-        if let Some(cores) = served.cores {
-            let help = "CPU seconds per second of the serving threads.";
-            out.one("drumfire_serve_cpu_cores", help, cores);
-        }
-        out.head("drumfire_volume_bytes", "gauge", "Size of a served volume.");
-        for (name, bytes) in &served.volumes {
-            out.line("drumfire_volume_bytes", &[("volume", name)], *bytes as f64);
-        }
+        out.served(served);
     }
     out.text
+}
+
+impl Out {
+    fn rates(&mut self, now: &Snapshot) {
+        self.one("drumfire_iops", "I/Os per second, of the last second.", now.iops);
+        self.one("drumfire_bytes_per_second", "Bytes per second, likewise.", now.bytes_per_second);
+        self.one("drumfire_outstanding", "I/Os under way, on average.", now.outstanding);
+        if let Some(oldest) = now.oldest_ns {
+            let help = "For how long the oldest I/O has had no answer.";
+            self.one("drumfire_oldest_seconds", help, oldest as f64 / 1e9);
+        }
+        let help = "I/Os that ended in a fault since the run began.";
+        self.count("drumfire_errors_total", help, now.errors);
+        let help = "Connections lost since the run began.";
+        self.count("drumfire_connections_lost_total", help, now.connections_lost);
+        let help = "Connections made again since the run began.";
+        self.count("drumfire_reconnects_total", help, now.reconnects);
+        if let Some(left) = now.seconds_left {
+            self.one("drumfire_seconds_left", "Until the phase ends.", left);
+        }
+        self.head("drumfire_target_iops", "gauge", "I/Os per second of a target or volume.");
+        for target in &now.targets {
+            self.line("drumfire_target_iops", &[("target", &target.name)], target.iops);
+        }
+    }
+
+    fn latencies(&mut self, of: &Latency) {
+        self.head("drumfire_latency_seconds", "gauge", "Latency of the last second's I/Os.");
+        let shares = [("50", of.p50), ("99", of.p99), ("99.9", of.p99_9), ("100", of.max)];
+        // A percentile of too few I/Os is left out, not 0.
+        for (share, ns) in shares.into_iter().filter_map(|(share, ns)| Some((share, ns?))) {
+            self.line("drumfire_latency_seconds", &[("percentile", share)], ns as f64 / 1e9);
+        }
+        if let Some(mean) = of.mean {
+            let help = "Mean latency of the last second's I/Os.";
+            self.one("drumfire_latency_mean_seconds", help, mean / 1e9);
+        }
+    }
+
+    fn processors(&mut self, cpu: &LiveCpu) {
+        self.head("drumfire_cpu_cores", "gauge", "CPU seconds per second that an end used.");
+        for (end, cores) in [("initiator", cpu.initiator_cores), ("target", cpu.target_cores)] {
+            if let Some(cores) = cores {
+                self.line("drumfire_cpu_cores", &[("end", end)], cores);
+            }
+        }
+        let help = "Busy share of a logical processor, 0 to 1.";
+        self.head("drumfire_core_busy_ratio", "gauge", help);
+        for (core, percent) in cpu.per_core_percent.iter().enumerate() {
+            self.line("drumfire_core_busy_ratio", &[("core", &core.to_string())], percent / 100.0);
+        }
+    }
+
+    fn checks(&mut self, checks: &[Check]) {
+        if checks.is_empty() {
+            return;
+        }
+        let help = "Honesty checks: 1 passed, 0 failed, 0.5 a reservation or not known.";
+        self.head("drumfire_check_passed", "gauge", help);
+        for check in checks {
+            let value = match check.verdict {
+                Verdict::Pass => 1.0,
+                Verdict::Fail => 0.0,
+                Verdict::Warn | Verdict::Unknown => 0.5,
+            };
+            self.line("drumfire_check_passed", &[("check", &check.code)], value);
+        }
+    }
+
+    fn served(&mut self, served: &Served) {
+        self.one("drumfire_connections", "Connections of hosts.", served.connections as f64);
+        let [used, most] = served.memory_bytes.map(|bytes| bytes as f64);
+        self.one("drumfire_connection_memory_bytes", "Memory that connections take.", used);
+        let help = "Memory that connections may take.";
+        self.one("drumfire_connection_memory_limit_bytes", help, most);
+        if let Some(cores) = served.cores {
+            let help = "CPU seconds per second of the serving threads.";
+            self.one("drumfire_serve_cpu_cores", help, cores);
+        }
+        self.head("drumfire_volume_bytes", "gauge", "Size of a served volume.");
+        for (name, bytes) in &served.volumes {
+            self.line("drumfire_volume_bytes", &[("volume", name)], *bytes as f64);
+        }
+    }
 }
 
 #[derive(Default)]
