@@ -185,7 +185,7 @@ fn others_need_a_token_and_a_server_is_watched_too() {
             prometheus_takes(&body);
         }
     }
-    let look_on = format!("GET /events?token=0123456789abcdef0123 HTTP/1.1\r\nHost: x\r\n\r\n");
+    let look_on = "GET /events?token=0123456789abcdef0123 HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut stream = TcpStream::connect(&*address).unwrap();
     stream.write_all(look_on.as_bytes()).unwrap();
     running.signal(Signal::TERM);

@@ -214,8 +214,10 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     // Whether it is ours is known before anything is made or measured.
     let named = drive.out.as_deref().map(|out| new(Some(out))).transpose()?;
     let many = job.steps.len() > 1;
+    let preparing = output::Wait::says("preparing");
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
     let steps = steps.collect::<Result<Vec<Ready>>>()?;
+    drop(preparing);
     if bench.logged {
         logs::begin(job)?;
     }

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
+use block::Nanos;
 use clap::{Args as Flags, Subcommand, ValueEnum};
 use load::RunError;
 use load::spec::JobSpec;
@@ -178,6 +179,20 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
 }
 
+/// How long the rest takes if it goes on as it did: ", some 5 min left". Nothing before the first
+/// run is done.
+fn left(took: Nanos, done: usize, rest: usize) -> String {
+    if done == 0 {
+        return String::new();
+    }
+    let seconds = took.as_secs_f64() / done as f64 * rest as f64;
+    match seconds {
+        s if s < 90.0 => format!(", some {s:.0} s left"),
+        s if s < 5400.0 => format!(", some {:.0} min left", s / 60.0),
+        s => format!(", some {:.1} h left", s / 3600.0),
+    }
+}
+
 /// What makes the runs of a sweep, if all its cells can be run.
 fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
     let jobs: Vec<JobSpec> = sweep.jobs().collect();
@@ -284,6 +299,8 @@ impl Runs<'_> {
     fn go(&mut self, sweep: &mut Sweep) -> Result<Exit> {
         let mut exit = Exit::Good;
         let mut known = sweep.progress().1;
+        let (clock, before) = (os::Clock::get(), sweep.progress().0);
+        let begun = clock.now();
         while let Some(ticket) = sweep.next_run() {
             let (done, planned) = sweep.progress();
             if planned > known {
@@ -291,7 +308,8 @@ impl Runs<'_> {
                 known = planned;
                 self.index.write(sweep)?;
             }
-            output::note(format_args!("[{}/{planned}] {}", done + 1, ticket.folder));
+            let left = left(clock.now().since(begun), done - before.min(done), planned - done);
+            output::note(format_args!("[{}/{planned}] {}{left}", done + 1, ticket.folder));
             self.bench.watch.progress(done, planned, &ticket.folder);
             match self.one(&ticket, sweep.plan().repeat_as) {
                 Ok(result) => {
