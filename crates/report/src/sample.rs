@@ -226,6 +226,7 @@ pub fn snapshot() -> Snapshot {
         targets: [("target 1", 1_800_000.0), ("target 2", 1_612_345.6)]
             .map(|(name, iops)| TargetRate { name: name.into(), iops })
             .to_vec(),
+        workers: Vec::new(),
         cpu: LiveCpu {
             initiator_cores: Some(0.98),
             target_cores: Some(1.0),
