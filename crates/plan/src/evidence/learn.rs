@@ -26,10 +26,14 @@ pub struct Learned {
     pub half: f64,
 }
 
-/// Learns from the rows of a class, without those of one publisher. A class with fewer than nine
+/// Learns from those rows of a class that are not held out. A class with fewer than nine
 /// rows or four publishers learns from all classes together; one without a row learns nothing.
-pub fn learn(samples: &[Sample], class: Class, without: Option<&str>) -> Option<Learned> {
-    let others = || samples.iter().filter(|sample| Some(sample.publisher.as_str()) != without);
+pub fn learn(
+    samples: &[Sample],
+    class: Class,
+    keep: impl Fn(&Sample) -> bool,
+) -> Option<Learned> {
+    let others = || samples.iter().filter(|sample| keep(sample));
     let own: Vec<&Sample> = others().filter(|sample| sample.class == class).collect();
     if !samples.iter().any(|sample| sample.class == class) {
         return None;

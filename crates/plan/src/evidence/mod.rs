@@ -3,11 +3,12 @@
 //! `data/evidence.toml` holds published results, each with its source, date and the system that it
 //! is about. A system belongs to a [`Class`] by what limits it. Within a class the errors of the
 //! others say how far the next answer may be off: split conformal prediction (Vovk, Gammerman and
-//! Shafer 2005), with the logarithm of published over predicted. Whoever published a row is left
-//! out when that row is asked, with everything else of theirs.
+//! Shafer 2005), with the logarithm of published over predicted. When a row is asked, the document
+//! that it stands in is left out whole; and once more, everything by the same publisher.
 
 mod learn;
 mod read;
+mod table;
 
 use std::sync::OnceLock;
 
@@ -19,6 +20,8 @@ use crate::predict::{BUSY, Prediction, predict};
 use crate::system::{Level, PlanError, Tweak};
 
 pub use learn::{Learned, interval, learn};
+pub(crate) use learn::middle;
+pub use table::{Asked, Table, Total, table};
 pub use read::{Evidence, EvidenceError, Row, Source, What};
 
 /// What kind of system a bill is about, by what limits it.
@@ -93,7 +96,9 @@ pub struct Sample {
     pub row: usize,
     /// Class of the system.
     pub class: Class,
-    /// Who published it.
+    /// Which document it stands in.
+    pub source: String,
+    /// Who published that.
     pub publisher: String,
     /// The number as published, in base units.
     pub published: f64,
@@ -121,7 +126,8 @@ pub fn samples(evidence: &Evidence, catalogue: &Catalogue) -> Result<Vec<Sample>
         };
         let residual = sign * (published / model).ln();
         let publisher = evidence.sources[&row.source].publisher.clone();
-        Ok(Sample { row: at, class: Class::of(&bill, &found), publisher, published, model, residual })
+        let (class, source) = (Class::of(&bill, &found), row.source.clone());
+        Ok(Sample { row: at, class, source, publisher, published, model, residual })
     };
     evidence.rows.iter().enumerate().filter(|(_, row)| !row.recalled).map(one).collect()
 }
@@ -156,7 +162,7 @@ fn shipped() -> &'static [Sample] {
 /// As [`predict`].
 pub fn sure(bill: &Bill, found: &Prediction, spread: (f64, f64)) -> Result<Sure, PlanError> {
     let class = Class::of(bill, found);
-    let learned = learn(shipped(), class, None);
+    let learned = learn(shipped(), class, |_| true);
     let Some(known) = &learned else {
         return Ok(Sure { class, learned: None, middle: 1.0, ends: None });
     };

@@ -11,3 +11,17 @@ fn every_row_has_an_answer_and_a_source() {
         assert!(!source.publisher.is_empty() && source.url.contains('.'), "{key}");
     }
 }
+
+#[test]
+fn each_row_is_asked_from_the_others() {
+    let asked = table(&Evidence::shipped(), &Catalogue::shipped()).unwrap();
+    for row in &asked.rows {
+        println!(
+            "{:?} {:+.0} % {} {:?} | {} pub {:.4e} model {:.4e}",
+            row.sample.class, row.error * 100.0, row.held, row.learned.as_ref().map(|l| (l.pooled, (l.center*100.0).round(), (l.half*100.0).round())), row.name, row.sample.published, row.sample.model
+        );
+    }
+    for total in asked.classes.iter().chain([&asked.single, &asked.all]) {
+        println!("{total:?}");
+    }
+}

@@ -9,6 +9,9 @@ use crate::wire::{self, Pcie};
 
 /// Most channels of all drives of a group: as many stations as a network may have.
 const CHANNELS_MAX: u32 = 2048;
+/// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
+/// known, in bytes.
+const LONG: f64 = 65_536.0;
 
 impl Builder<'_> {
     /// Cards with their drives.
@@ -270,15 +273,24 @@ impl Builder<'_> {
         let copies = f64::from(self.bill.setup.replicas);
         let mut seconds = 0.0;
         if reads > 0.0 || (writes > 0.0 && before > 0.0) {
-            let rate = self.read_rate(drive)?;
             let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
+            let rate = match LONG <= work.size_bytes && bandwidth.is_finite() {
+                true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
+                false => self.read_rate(drive)?,
+            };
             let read = (1.0 / rate).max(work.size_bytes / bandwidth);
             seconds += (reads + writes * before * copies) * read;
         }
         if writes > 0.0 {
             let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
             let rate = match self.bill.setup.state {
-                State::Worn => self.need(drive, "write_iops")?,
+                State::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
+                    self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
+                }
+                State::Worn => match self.alone(drive, "write_iops", "write_latency") {
+                    Some(alone) => alone,
+                    None => self.need(drive, "write_iops")?,
+                },
                 State::Fresh => match self.figure(drive, "fresh_write_iops") {
                     Some(rate) => rate,
                     // Fresh flash writes at random as it does in sequence.
@@ -292,10 +304,21 @@ impl Builder<'_> {
         Ok(seconds)
     }
 
+    /// I/Os per second of a drive whose rating nobody published, where one at a time needs none.
+    fn alone(&mut self, drive: &Part, rating: &str, latency: &'static str) -> Option<f64> {
+        if drive.value(rating).is_some() || self.bill.work.outstanding > 1 {
+            return None;
+        }
+        self.figure(drive, latency).map(|seconds| 1.0 / seconds)
+    }
+
     /// Reads per second at the length of the work: a rating holds at the length it was found at,
     /// and between two the logarithm of the length tells.
     fn read_rate(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let size = self.bill.work.size_bytes;
+        if let Some(alone) = self.alone(drive, "read_iops", "read_latency") {
+            return Ok(alone);
+        }
         let rate = self.need(drive, "read_iops")?;
         if size >= 4096.0 {
             return Ok(rate);
