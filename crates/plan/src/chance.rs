@@ -41,6 +41,13 @@ pub struct Chance {
     pub reaches: Option<f64>,
 }
 
+impl Chance {
+    /// The ends of the draws' rates over their middle.
+    pub fn spread(&self) -> (f64, f64) {
+        (self.iops.p10 / self.iops.p50, self.iops.p90 / self.iops.p50)
+    }
+}
+
 /// Most draws; more change nothing that intervals could tell.
 pub const DRAWS_MAX: u32 = 10_000;
 

@@ -6,6 +6,8 @@ use super::{Class, Sample};
 
 /// Fewest rows, and publishers of them, from which a class learns by itself.
 const ROWS: usize = 9;
+/// Fewest rows of clusters: with fewer no interval holds four of five.
+const ALONE: usize = 4;
 /// See [`ROWS`].
 const PUBLISHERS: usize = 4;
 /// Share of published results that an interval is to hold.
@@ -27,7 +29,8 @@ pub struct Learned {
 }
 
 /// Learns from those rows of a class that are not held out. A class with fewer than nine
-/// rows or four publishers learns from all classes together; one without a row learns nothing.
+/// rows or four publishers learns from all of them but clusters together; clusters learn from clusters
+/// only; a class without a row learns nothing.
 pub fn learn(
     samples: &[Sample],
     class: Class,
@@ -38,8 +41,16 @@ pub fn learn(
     if !samples.iter().any(|sample| sample.class == class) {
         return None;
     }
-    let pooled = own.len() < ROWS || publishers(&own) < PUBLISHERS;
-    let of = if pooled { others().collect() } else { own };
+    // A cluster is not like the others: what they teach says nothing of it.
+    if class == Class::Cluster && own.len() < ALONE {
+        return None;
+    }
+    let pooled =
+        class != Class::Cluster && (own.len() < ROWS || publishers(&own) < PUBLISHERS);
+    let of = match pooled {
+        true => others().filter(|sample| sample.class != Class::Cluster).collect(),
+        false => own,
+    };
     if of.is_empty() {
         return None;
     }

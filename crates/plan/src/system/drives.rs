@@ -9,6 +9,10 @@ use crate::wire::{self, Pcie};
 
 /// Most channels of all drives of a group: as many stations as a network may have.
 const CHANNELS_MAX: u32 = 2048;
+/// With so many under way for each bank of a drive all of them are busy.
+const FULL: f64 = 4.0;
+/// A queue that takes longer than this at the rating hides what a lone I/O takes, in seconds.
+const DEEP_S: f64 = 300e-6;
 /// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
 /// known, in bytes.
 const LONG: f64 = 65_536.0;
@@ -202,7 +206,8 @@ impl Builder<'_> {
                 let passed = 1.0 - self.bill.setup.cache.map_or(0.0, |cache| cache.hit);
                 let seconds = self.at(Level::Drive, devices / law.throughput_per_s(devices));
                 // What a lone I/O takes beyond the time that it keeps others waiting.
-                let delay_s = (self.idle(group, drive)? - seconds).max(0.0) * passed
+                let idle = self.idle(group, drive, alone)?;
+                let delay_s = self.beside(seconds, idle) * passed
                     + self.bill.setup.cache.map_or(0.0, |cache| cache.hit * cache.latency_s);
                 let decides: &[&str] = match self.bill.work.size_bytes > 4096.0 {
                     true => &["read_bandwidth", "write_bandwidth"],
@@ -215,16 +220,18 @@ impl Builder<'_> {
 
     /// Time of an I/O on an idle drive. What nobody published is not zero: then it is what drives
     /// of its kind take.
-    fn idle(&mut self, group: &Group, drive: &Part) -> Result<f64, PlanError> {
+    fn idle(&mut self, group: &Group, drive: &Part, rated: f64) -> Result<f64, PlanError> {
         let (reads, writes) = self.shares();
+        // Where many wait at the rating, what a lone one takes changes nothing.
+        let deep = f64::from(self.bill.work.outstanding) * rated > DEEP_S;
         let read = match self.figure(drive, "read_latency") {
             Some(read) => read,
-            None if reads > 0.0 => self.latency_like(drive, "read_latency"),
+            None if reads > 0.0 && !deep => self.latency_like(drive, "read_latency"),
             None => 0.0,
         };
         let write = match self.figure(drive, "write_latency") {
             Some(write) => write,
-            None if writes > 0.0 => self.latency_like(drive, "write_latency"),
+            None if writes > 0.0 && !deep => self.latency_like(drive, "write_latency"),
             None => 0.0,
         };
         let bytes = |bandwidth: Option<f64>| {
@@ -236,6 +243,21 @@ impl Builder<'_> {
         // Parity is read before it is written.
         let before = if group.raid.small_write().0 > 0.0 { read } else { 0.0 };
         Ok(reads * read + writes * (before + write))
+    }
+
+    /// The delay beside the one server that a rated drive is. Reads go to banks by chance, so that
+    /// the rating is not reached before most banks are busy; writes are taken in by a buffer.
+    fn beside(&self, seconds: f64, idle: f64) -> f64 {
+        let depth = self.bill.work.outstanding;
+        let least = (idle - seconds).max(0.0);
+        // Long I/Os are spread over many banks; and many under way leave none of them idle.
+        let apart = self.shares().0 < 0.5 || self.bill.work.size_bytes >= LONG;
+        let full = f64::from(depth) >= FULL * idle / seconds;
+        if apart || full || depth == 1 || least == 0.0 {
+            return least;
+        }
+        let rate = model::laws::banks_per_s(1.0 / seconds, idle, depth);
+        least.max(model::laws::delay_s(seconds, depth, rate))
     }
 
     /// The middle of what drives with the same interface, and as quick as it, are known to take.
