@@ -68,12 +68,14 @@ impl Answer<'_> {
     /// The middle, and where eight of ten published results of such systems would be.
     fn answer(&self) -> serde_json::Value {
         let kind = self.found.kind;
-        let at = |factor: f64| json!({
-            "iops": self.found.iops * factor,
-            "bytes_per_s": self.found.bytes_per_s * factor,
-            "latency_s": self.found.latency_s / factor,
-            "kind": kind,
-        });
+        let at = |factor: f64| {
+            json!({
+                "iops": self.found.iops * factor,
+                "bytes_per_s": self.found.bytes_per_s * factor,
+                "latency_s": self.found.latency_s / factor,
+                "kind": kind,
+            })
+        };
         json!({
             "class": self.evidence.class,
             "evidence": self.evidence.learned,
@@ -184,7 +186,11 @@ fn summary(text: &mut String, answer: &Answer) -> Result<()> {
     writeln!(text, "  in draws   {}", limits.join(", "))?;
     if let (Some(goal), Some(reaches)) = (goal, sure.reaches) {
         let percent = reaches * 100.0;
-        writeln!(text, "  goal       {} IOPS: reached in {percent:.0} % of the draws", Rate(*goal))?;
+        writeln!(
+            text,
+            "  goal       {} IOPS: reached in {percent:.0} % of the draws",
+            Rate(*goal)
+        )?;
     }
     Ok(())
 }

@@ -31,11 +31,7 @@ pub struct Learned {
 /// Learns from those rows of a class that are not held out. A class with fewer than nine
 /// rows or four publishers learns from all of them but clusters together; clusters learn from clusters
 /// only; a class without a row learns nothing.
-pub fn learn(
-    samples: &[Sample],
-    class: Class,
-    keep: impl Fn(&Sample) -> bool,
-) -> Option<Learned> {
+pub fn learn(samples: &[Sample], class: Class, keep: impl Fn(&Sample) -> bool) -> Option<Learned> {
     let others = || samples.iter().filter(|sample| keep(sample));
     let own: Vec<&Sample> = others().filter(|sample| sample.class == class).collect();
     if !samples.iter().any(|sample| sample.class == class) {
@@ -45,8 +41,7 @@ pub fn learn(
     if class == Class::Cluster && own.len() < ALONE {
         return None;
     }
-    let pooled =
-        class != Class::Cluster && (own.len() < ROWS || publishers(&own) < PUBLISHERS);
+    let pooled = class != Class::Cluster && (own.len() < ROWS || publishers(&own) < PUBLISHERS);
     let of = match pooled {
         true => others().filter(|sample| sample.class != Class::Cluster).collect(),
         false => own,
