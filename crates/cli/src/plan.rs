@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use load::formats::read_text;
-use plan::bill::{Bill, Group, Work, shipped, shipped_names};
+use plan::bill::{Bill, Group, Setup, Work, shipped, shipped_names};
 use plan::catalogue::{Catalogue, Class};
 use plan::chance::DRAWS_MAX;
 use plan::search::spread;
@@ -291,7 +291,8 @@ fn bill(args: &Flagged, catalogue: Catalogue) -> Result<Bill> {
         _ => "a search".to_owned(),
     };
     let work = work(args)?;
-    let bill = Bill { name, server, software, work, groups, catalogue, extras: Vec::new() };
+    let (setup, extras) = (Setup::default(), Vec::new());
+    let bill = Bill { name, server, software, work, groups, catalogue, setup, extras };
     if drive.is_some() {
         bill.check().map_err(|(_, reason)| UsageError(reason))?;
     }
