@@ -14,6 +14,7 @@ use crate::claim::{Claim, Document, bytes_of};
 mod across;
 mod parts;
 mod units;
+pub mod verify;
 
 /// How a rule came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -217,11 +218,8 @@ fn one_by_one(claim: &Claim) -> Option<Finding> {
     let mut idle = (0.0, 0.0, Kind::Spec);
     for (share, known) in [(read, reads), (1.0 - read, writes)] {
         if let Some(known) = known.filter(|_| share > 0.0) {
-            idle = (
-                idle.0 + share * known.low,
-                idle.1 + share * known.value,
-                idle.2.max(known.kind),
-            );
+            idle =
+                (idle.0 + share * known.low, idle.1 + share * known.value, idle.2.max(known.kind));
         }
     }
     let (low, value, kind) = idle;

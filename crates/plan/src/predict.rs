@@ -112,7 +112,8 @@ pub fn limit(bill: &Bill, what_ifs: &[WhatIf]) -> Result<Option<Limit>, PlanErro
     if gains < best.gain.ln() / best.factor.ln() {
         return Ok(Some(Limit::Parts { level: best.level }));
     }
-    let full = |depth| Ok::<_, PlanError>(at(depth)?.bottleneck().is_some_and(|u| u.utilisation >= FULL));
+    let full =
+        |depth| Ok::<_, PlanError>(at(depth)?.bottleneck().is_some_and(|u| u.utilisation >= FULL));
     let (mut low, mut high) = (now, now.max(1));
     while !full(high)? {
         if high >= 16_384 {

@@ -130,7 +130,8 @@ impl Bill {
             target_software: raw.target_software.clone(),
             target_server: raw.target_server.clone(),
         }
-        .checked(&catalogue).map_err(|reason| refuse(1, reason))?;
+        .checked(&catalogue)
+        .map_err(|reason| refuse(1, reason))?;
         let work = Work {
             size_bytes: size as f64,
             read_share: raw.read / 100.0,
@@ -178,14 +179,20 @@ impl RawGroup {
         if self.tcp_options > 40 {
             return Err(format!("tcp_options {}: 0 to 40 bytes", self.tcp_options));
         }
-        if drive.is_some() && self.link.is_none() && (self.protocol.is_some() || self.ports.is_some())
+        if drive.is_some()
+            && self.link.is_none()
+            && (self.protocol.is_some() || self.ports.is_some())
         {
-            return Err("ports that lead to drives: name their link, such as ethernet-100".to_owned());
+            return Err(
+                "ports that lead to drives: name their link, such as ethernet-100".to_owned()
+            );
         }
         if self.raid != Raid::None && drive.is_none() {
             return Err("raid is of drives: name one".to_owned());
         }
-        if let Some(least) = self.raid.least().filter(|least| self.count * self.drives.unwrap_or(1) < *least) {
+        if let Some(least) =
+            self.raid.least().filter(|least| self.count * self.drives.unwrap_or(1) < *least)
+        {
             return Err(format!("raid {}: {least} drives at least", self.raid.word()));
         }
         if drive.is_none() && self.drives.is_some() {

@@ -146,16 +146,20 @@ impl RawSetup {
                 return Err("cache_hit: 0 to 100 %; cache_latency_us: 0.001 to 1e7".to_owned());
             }
             _ => {
-                return Err("a cache has a share of hits and a time: give cache_hit in percent and \
+                return Err(
+                    "a cache has a share of hits and a time: give cache_hit in percent and \
                             cache_latency_us"
-                    .to_owned());
+                        .to_owned(),
+                );
             }
         };
         let part = |name: &str, class: Class| {
             let part = catalogue.part(name).map_err(|error| error.to_string())?;
             match part.class == class {
                 true => Ok(part.id.clone()),
-                false => Err(format!("{} is a {}, no {}", part.id, part.class.word(), class.word())),
+                false => {
+                    Err(format!("{} is a {}, no {}", part.id, part.class.word(), class.word()))
+                }
             }
         };
         let target = match (self.target_software, self.target_server) {

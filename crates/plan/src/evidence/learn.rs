@@ -28,11 +28,7 @@ pub struct Learned {
 
 /// Learns from those rows of a class that are not held out. A class with fewer than nine
 /// rows or four publishers learns from all classes together; one without a row learns nothing.
-pub fn learn(
-    samples: &[Sample],
-    class: Class,
-    keep: impl Fn(&Sample) -> bool,
-) -> Option<Learned> {
+pub fn learn(samples: &[Sample], class: Class, keep: impl Fn(&Sample) -> bool) -> Option<Learned> {
     let others = || samples.iter().filter(|sample| keep(sample));
     let own: Vec<&Sample> = others().filter(|sample| sample.class == class).collect();
     if !samples.iter().any(|sample| sample.class == class) {

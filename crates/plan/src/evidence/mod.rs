@@ -19,10 +19,10 @@ use crate::catalogue::Catalogue;
 use crate::predict::{BUSY, Prediction, predict};
 use crate::system::{Level, PlanError, Tweak};
 
-pub use learn::{Learned, interval, learn};
 pub(crate) use learn::middle;
+pub use learn::{Learned, interval, learn};
+pub use read::{Evidence, EvidenceError, Given, Row, Source, What};
 pub use table::{Asked, Table, Total, table};
-pub use read::{Evidence, EvidenceError, Row, Source, What};
 
 /// What kind of system a bill is about, by what limits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -244,7 +244,10 @@ impl Row {
     pub fn name(&self) -> String {
         let what = self.drive.as_deref().or(self.link.as_deref()).unwrap_or("nothing");
         let count = self.drives * self.adapters * self.hosts.unwrap_or(1);
-        format!("{}: {count} x {what}, {} {} % reads, depth {}", self.source, self.size, self.read, self.depth)
+        format!(
+            "{}: {count} x {what}, {} {} % reads, depth {}",
+            self.source, self.size, self.read, self.depth
+        )
     }
 
     fn cards(&self) -> u32 {

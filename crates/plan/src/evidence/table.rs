@@ -107,7 +107,8 @@ pub fn table(evidence: &Evidence, catalogue: &Catalogue) -> Result<Table, Eviden
         .filter_map(|class| of(Some(class), &|row| row.sample.class == class))
         .collect();
     let without = Class::ALL.into_iter();
-    let without = without.filter(|class| !classes.iter().any(|c| c.class == Some(*class))).collect();
+    let without =
+        without.filter(|class| !classes.iter().any(|c| c.class == Some(*class))).collect();
     let empty = || EvidenceError { row: 0, name: "all".to_owned(), reason: "no rows".to_owned() };
     let mut whole = of(None, &|_| true).ok_or_else(empty)?;
     whole.met = (COVERS.0..=COVERS.1).contains(&whole.covered);

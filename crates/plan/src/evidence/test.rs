@@ -18,7 +18,17 @@ fn each_row_is_asked_from_the_others() {
     for row in &asked.rows {
         println!(
             "{:?} {:+.0} % {} {:?} | {} pub {:.4e} model {:.4e}",
-            row.sample.class, row.error * 100.0, row.held, row.learned.as_ref().map(|l| (l.pooled, (l.center*100.0).round(), (l.half*100.0).round())), row.name, row.sample.published, row.sample.model
+            row.sample.class,
+            row.error * 100.0,
+            row.held,
+            row.learned.as_ref().map(|l| (
+                l.pooled,
+                (l.center * 100.0).round(),
+                (l.half * 100.0).round()
+            )),
+            row.name,
+            row.sample.published,
+            row.sample.model
         );
     }
     for total in asked.classes.iter().chain([&asked.single, &asked.all]) {

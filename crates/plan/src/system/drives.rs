@@ -242,7 +242,9 @@ impl Builder<'_> {
     fn latency_like(&mut self, drive: &Part, quantity: &'static str) -> f64 {
         let disk = |part: &Part| part.value("read_iops").is_some_and(|rate| rate < 1000.0);
         let alike = self.bill.catalogue.parts.values().filter(|part| {
-            part.class == Sort::Drive && part.interface == drive.interface && disk(part) == disk(drive)
+            part.class == Sort::Drive
+                && part.interface == drive.interface
+                && disk(part) == disk(drive)
         });
         let mut times: Vec<f64> = alike.filter_map(|part| part.value(quantity)).collect();
         times.sort_by(f64::total_cmp);

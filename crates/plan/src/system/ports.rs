@@ -11,14 +11,12 @@ impl<'a> Builder<'a> {
     /// The adapter of a group whose ports are engines that wait for their transfer.
     pub(super) fn engine_of(&self, group: &Group) -> Option<&'a Part> {
         let adapter = self.part(group.adapter.as_deref()?);
-        (group.drive.is_none() && group.ports > 0 && adapter.known("engine_time").is_some()).then_some(adapter)
+        (group.drive.is_none() && group.ports > 0 && adapter.known("engine_time").is_some())
+            .then_some(adapter)
     }
 
     /// Groups of ports: those with engines all together, the others one by one.
-    pub(super) fn ports(
-        &mut self,
-        host: [Option<Stop>; 4],
-    ) -> Result<(), PlanError> {
+    pub(super) fn ports(&mut self, host: [Option<Stop>; 4]) -> Result<(), PlanError> {
         let bill = self.bill;
         let (mut engines, mut time, mut count, mut contexts) = (None, 0.0, 0, 1);
         let served = bill.groups.iter().any(|group| group.drive.is_some() && group.link.is_none());
@@ -43,7 +41,9 @@ impl<'a> Builder<'a> {
                 None if group.drive.is_none() && group.ports > 0 && served => {
                     self.front(index, group)?;
                 }
-                None if group.drive.is_none() && group.ports > 0 => self.network_ports(index, group, host)?,
+                None if group.drive.is_none() && group.ports > 0 => {
+                    self.network_ports(index, group, host)?
+                }
                 _ => {}
             }
         }
@@ -155,7 +155,11 @@ impl<'a> Builder<'a> {
     }
 
     /// The ports that lead to the drives of a group, all together; `None` if drives are local.
-    pub(super) fn way_in(&mut self, index: usize, group: &Group) -> Result<Option<Stop>, PlanError> {
+    pub(super) fn way_in(
+        &mut self,
+        index: usize,
+        group: &Group,
+    ) -> Result<Option<Stop>, PlanError> {
         if group.link.is_none() || !self.wanted(Level::Port) {
             return Ok(None);
         }
