@@ -136,7 +136,8 @@ fn figures(part: &Part) -> Vec<ClaimText> {
                 says: format!("{} of {}, {}", is, part.id, figure.source),
                 iops: Some(format!("{} IOPS", figure.value)),
                 read: Some(read.to_owned()),
-                size: Some("4k".to_owned()),
+                // Sheets that name no length may have meant a sector.
+                size: figure.condition.contains("4 KiB").then(|| "4k".to_owned()),
                 drive: Some(part.id.clone()),
                 drives: Some("1".to_owned()),
                 outstanding: depth.map(str::to_owned),
