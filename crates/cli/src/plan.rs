@@ -72,6 +72,9 @@ pub struct Args {
     /// Decides what is drawn.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Take a profile whose fit is not usable.
+    #[arg(long)]
+    pub anyway: bool,
     /// Write a page with charts too: HTML in one file, for a system or a comparison.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -146,6 +149,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     if let Some(file) = &args.bill
         && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &args.parts)?
     {
+        simulate::usable(&profile, args.anyway)?;
         if args.html.is_some() {
             let file = file.display();
             let why = format!("--html: {file} is a profile, which has no page: give a bill");

@@ -21,7 +21,7 @@ use crate::system::{Level, PlanError, Tweak};
 
 pub(crate) use learn::middle;
 pub use learn::{Learned, interval, learn};
-pub use read::{Evidence, EvidenceError, Row, Source, What};
+pub use read::{Evidence, EvidenceError, Given, Row, Source, What};
 pub use table::{Asked, Table, Total, table};
 
 /// What kind of system a bill is about, by what limits it.
