@@ -182,8 +182,8 @@ pub(super) fn limits(result: &RunResult) -> Option<Section> {
     if full > 0 && full == all {
         found.push(format!(
             "All {all} processors were busy for at least {BUSY_PERCENT:.0} % of the time: more \
-             likely this host was the limit than the storage. --ceiling says what the generator reaches \
-             alone."
+             likely this host was the limit than the storage. --ceiling says what the generator \
+             reaches alone."
         ));
     } else if full > 0 {
         found.push(format!(
