@@ -207,7 +207,7 @@ fn browsed(folder: &Path, address: &str) -> Option<String> {
         "--disable-component-update",
         "--disable-sync",
         "--enable-logging=stderr",
-        "--timeout=3000",
+        "--timeout=6000",
         "--dump-dom",
     ]);
     command.arg(format!("--user-data-dir={}", folder.join("browser").display())).arg(address);
@@ -220,7 +220,7 @@ fn browsed(folder: &Path, address: &str) -> Option<String> {
 fn a_browser_draws_what_was_measured_and_has_nothing_to_complain() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    let args = "run null:1g --seconds 12 --ramp 0 --no-ceiling --out r --listen 127.0.0.1:0";
+    let args = "run null:1g --seconds 20 --ramp 0 --no-ceiling --out r --listen 127.0.0.1:0";
     let (running, address) = watched(&drumfire, folder.path(), args);
     let Some(page) = browsed(folder.path(), &format!("http://{address}/")) else { return };
     let rate = page.split_once("id=\"rate\"").unwrap().1.split_once('>').unwrap().1;

@@ -27,12 +27,12 @@ use self::token::Token;
 /// Where this program can be watched.
 #[derive(Flags, Clone, Debug, Default)]
 pub struct Watching {
-    /// Show a live page at http://ADDR/, metrics for Prometheus at /metrics and JSON at /api/state:
+    /// Show a live page at this address, metrics for Prometheus at /metrics and JSON at /api/state:
     /// 127.0.0.1:8080; port 0 picks a free one.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
     /// File with the token that who watches must give, as ?token=… or as Authorization: Bearer;
-    /// needed where ADDR is not loopback.
+    /// needed where the address is not loopback.
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub listen_token: Option<PathBuf>,
 }

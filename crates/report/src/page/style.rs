@@ -49,5 +49,6 @@ svg .soft{fill:var(--soft)}.grid{stroke:var(--line);fill:none}
 --mark:#333;--c0:#000;--c1:#555;--c2:#777;--c3:#222;--c4:#666;--c5:#444;--c6:#888;--c7:#333;\
 --heat:#000;--bad:#000;--fair:#000;--good:#000}body{max-width:none;margin:0}
 .w360,.w1080{display:none}.w720{display:block;max-width:100%;height:auto}\
-section{break-inside:auto}figure{break-inside:avoid}details:not([open]){display:none}}
+section{break-inside:auto}h2{break-after:avoid}\
+figure{break-inside:avoid}details:not([open]){display:none}}
 ";
