@@ -61,7 +61,9 @@ pub fn polite_answers(noise: &[u8]) -> Vec<u8> {
                 data.extend(u32::from(*count).to_be_bytes());
                 data.extend([0, wish & 7]);
                 data.resize(6 + usize::from(wish & 7), *place);
-                data.extend(if number == 0x8002 { &offset.to_be_bytes()[..] } else { &[] });
+                if number == 0x8002 {
+                    data.extend(offset.to_be_bytes());
+                }
             }
             _ => {}
         }
