@@ -200,9 +200,9 @@ fn spread(steps: &[Step]) -> Vec<Step> {
 
 /// Puts words for their names in braces.
 pub fn fill(text: &str, words: &BTreeMap<String, String>) -> String {
-    words.iter().fold(text.to_owned(), |text, (name, word)| {
-        text.replace(&format!("{{{name}}}"), word)
-    })
+    words
+        .iter()
+        .fold(text.to_owned(), |text, (name, word)| text.replace(&format!("{{{name}}}"), word))
 }
 
 /// Names become files: nothing but letters, digits, dots, dashes and underscores.
@@ -300,7 +300,8 @@ mod test {
         let text = "[[row]]\nid='r'\nfigure='f'\npublished=1.0\nunit='IOPS'\n\
             [[step]]\nid='s-{n}'\nway='live'\neach=[{n='1'},{n='2'}]\nrun=['run','ram:{n}m']\n";
         let found = read_from("x.toml", &format!("{HEAD}{text}")).unwrap();
-        let shown: Vec<_> = found.steps.iter().map(|s| (s.id.as_str(), s.run[1].as_str())).collect();
+        let shown: Vec<_> =
+            found.steps.iter().map(|s| (s.id.as_str(), s.run[1].as_str())).collect();
         assert_eq!(shown, [("s-1", "ram:1m"), ("s-2", "ram:2m")]);
     }
 }

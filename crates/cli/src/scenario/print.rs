@@ -95,7 +95,8 @@ fn number(value: f64) -> String {
     };
     let places = if value.abs() >= 100.0 { 1 } else { 3 };
     let text = format!("{value:.places$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text}{unit}")
 }
 

@@ -132,9 +132,8 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     }
     if is_far(live_error_percent) || (live && real.is_none()) {
         match cpu.filter(|busy| *busy >= BUSY_PERCENT) {
-            Some(busy) => words.push(format!(
-                "live: this machine's processors were the limit, {busy:.0} % busy"
-            )),
+            Some(busy) => words
+                .push(format!("live: this machine's processors were the limit, {busy:.0} % busy")),
             None => words.push(format!("live: {}", said(&row.why_live))),
         }
     }

@@ -109,8 +109,7 @@ fn read_kept(file: &Path, key: &Value) -> Option<Value> {
 }
 
 fn program(work: &Path) -> Result<Command> {
-    let mut command =
-        Command::new(std::env::current_exe().context("cannot find this program")?);
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
     // In a group of its own: Ctrl-C comes to us, and from us once.
     command.current_dir(work).process_group(0).stdin(Stdio::null());
     Ok(command)
