@@ -39,6 +39,7 @@ fn read(drumfire: &Drumfire, folder: &Folder, path: &Path) -> Finished {
 }
 
 /// A rate over a time in which nothing ran is not that of the volume.
+/// Lie of H15: the process is stopped once.
 #[test]
 fn a_run_that_was_stopped_says_so() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -60,6 +61,7 @@ fn a_run_that_was_stopped_says_so() {
 }
 
 /// Many short stops make no second long, and the rate is wrong all the same.
+/// Lie of H15: twenty stops of 0.4 s.
 #[test]
 fn many_short_stops_are_said() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -78,6 +80,7 @@ fn many_short_stops_are_said() {
     assert_ne!(verdict, "pass");
 }
 
+/// Lie of H02: a file with a hole.
 #[test]
 fn a_hole_is_no_measurement() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -95,6 +98,7 @@ fn a_hole_is_no_measurement() {
     }
 }
 
+/// Lie of H02: a file that is only reserved.
 #[test]
 fn reserved_space_is_no_measurement() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -112,6 +116,7 @@ fn reserved_space_is_no_measurement() {
     assert!(evidence.contains("64.0 MiB reserved only"), "{evidence}");
 }
 
+/// Twin of H02: a file that was written.
 #[test]
 fn what_was_written_can_be_measured() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -27,6 +27,7 @@ fn in_group(drumfire: &Drumfire, folder: &Folder, group: &ControlGroup, args: &s
     run(&mut group.put(&inner), LIMIT).ok().json()
 }
 
+/// Lie of H18: an I/O limit on a disk below.
 #[test]
 fn a_limit_of_io_is_named() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -51,6 +52,7 @@ fn a_limit_of_io_is_named() {
     assert!(!evidence.contains("limits this process"), "{evidence}");
 }
 
+/// Lie of H13: a quota on the group above.
 #[test]
 fn a_quota_of_processors_is_named() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -70,6 +72,7 @@ fn a_quota_of_processors_is_named() {
     assert!(!check(&free, "H13").1.contains(&name), "{free}");
 }
 
+/// Lie of H18: a setting changed and put back in the run.
 #[test]
 fn settings_that_were_put_back_are_seen() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -106,6 +109,7 @@ fn writer(dd: &Path, to: &str) -> Running {
     Running::start(command.args(["-c", &format!("exec 2>/dev/null; {script}")]))
 }
 
+/// Lie of H17: another program writes to the file system.
 #[test]
 fn writes_beside_our_reads_are_seen() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -135,6 +139,7 @@ fn writes_beside_our_reads_are_seen() {
 }
 
 /// A disk is used by others also where they do not use the loop device on it.
+/// Lie of H17: another program writes to the disk below.
 #[test]
 fn writes_below_our_reads_are_seen() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -162,6 +167,7 @@ fn writes_below_our_reads_are_seen() {
     assert!(!evidence.contains("from loop"), "{evidence}");
 }
 
+/// Lie of H18: direct writes into a volatile cache.
 #[test]
 fn writes_that_nothing_flushes_are_said() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -186,6 +192,7 @@ fn writes_that_nothing_flushes_are_said() {
 }
 
 /// What the page cache took and no device saw was not written yet.
+/// Lie of H03: buffered writes.
 #[test]
 fn buffered_writes_that_never_arrive_are_no_writes() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -19,6 +19,7 @@ fn run(drumfire: &Drumfire, folder: &Path, args: &str) -> Value {
 }
 
 /// A file system of memory takes `O_DIRECT`, and is the page cache all the same.
+/// Lie of H01: a file on tmpfs.
 #[test]
 fn memory_is_no_disk() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -38,6 +39,7 @@ fn memory_is_no_disk() {
 }
 
 /// Neighbours that become one I/O of the device are fewer than are counted here.
+/// Lie of H18: sequential reads that are merged.
 #[test]
 fn merged_reads_are_said() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -61,6 +63,7 @@ fn merged_reads_are_said() {
 }
 
 /// The way to an address of this host's own is no wire, whatever the address.
+/// Lie of H19: a target at an address of this host.
 #[test]
 fn the_same_host_is_no_wire() {
     let Some(drumfire) = Drumfire::find() else { return };

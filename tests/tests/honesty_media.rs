@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Loop, check, require, run, skip};
+use drumfire_tests::{Drumfire, Folder, Loop, Served, check, require, run, skip};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -77,6 +77,7 @@ fn is_on_disk(drumfire: &Drumfire, folder: &Folder) -> bool {
     on_disk
 }
 
+/// Lie of H01: a direct loop device over tmpfs.
 #[test]
 fn a_loop_device_over_memory_is_memory() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -102,6 +103,7 @@ fn a_loop_device_over_memory_is_memory() {
     assert!(said(&result, "H01").1.contains("tmpfs"), "{result}");
 }
 
+/// Twin of H01: one over a disk.
 #[test]
 fn a_loop_device_over_a_disk_is_no_memory() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -158,6 +160,8 @@ fn overlaid(drumfire: &Drumfire, folder: &Folder, upper: &Path) -> Option<Value>
     Some(finished.json())
 }
 
+/// Lie of H01: an overlay on tmpfs.
+/// Twin of H01: an overlay on a disk.
 #[test]
 fn an_overlay_is_what_lies_below_it() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -188,6 +192,7 @@ fn an_overlay_is_what_lies_below_it() {
 }
 
 /// Extents that are kept compressed are read through the page cache, whatever `O_DIRECT` says.
+/// Lie of H03: a compressed file of btrfs.
 #[test]
 fn what_btrfs_compresses_was_not_read() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -226,6 +231,7 @@ fn what_btrfs_compresses_was_not_read() {
     assert_eq!(said(&plain, "H04").0, "pass", "{plain}");
 }
 
+/// Lie of H02: a file of zeroes.
 #[test]
 fn a_file_of_zeroes_is_said() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -244,6 +250,7 @@ fn a_file_of_zeroes_is_said() {
     }
 }
 
+/// Lie of H02: a hole of 2 %.
 #[test]
 fn a_small_hole_is_said_with_its_share() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -267,6 +274,7 @@ fn job(folder: &Folder, volumes: &str, workload: &str) -> String {
     folder.file("job.toml", text.as_bytes()).display().to_string()
 }
 
+/// Lie of H08: one block for every I/O.
 #[test]
 fn one_block_is_no_working_set() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -291,6 +299,7 @@ fn one_block_is_no_working_set() {
     }
 }
 
+/// Lie of H08: `ram:`.
 #[test]
 fn memory_is_told_as_memory() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -311,6 +320,31 @@ fn memory_is_told_as_memory() {
     }
 }
 
+/// Lie of H24: a target's memory and a file of it, by both protocols.
+/// Twin of H24: two volumes of a target's memory.
+#[test]
+fn memory_of_a_target_elsewhere_is_told_as_memory() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let path = folder.file("disk", &data());
+    let file = format!("b=file:{}?direct=0", path.display());
+    let served = drumfire.serve(&["a=ram:64m", &file, "c=ram:64m"]);
+    for uri in [Served::uri, Served::nvme_uri] {
+        let [memory, file, other] = ["a", "b", "c"].map(|name| uri(&served, name));
+        let (verdict, evidence) = said(&read(&drumfire, &folder, &memory), "H08");
+        assert_eq!(verdict, "pass", "{evidence}");
+        assert!(evidence.contains("memory of the target"), "{evidence}");
+        assert_eq!(check(&read(&drumfire, &folder, &file), "H08").0, "");
+        let (verdict, evidence) =
+            said(&read(&drumfire, &folder, &format!("{memory} {file}")), "H24");
+        assert_eq!(verdict, "warn", "{evidence}");
+        assert!(evidence.contains("memory of a target ("), "{evidence}");
+        let alike = read(&drumfire, &folder, &format!("{memory} {other}"));
+        assert_eq!(check(&alike, "H24").0, "", "{alike}");
+    }
+}
+
+/// Lie of H24: `null:` and a file.
 #[test]
 fn two_media_are_no_one() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -328,6 +362,7 @@ fn two_media_are_no_one() {
     assert_eq!(check(&alike, "H24").0, "", "{alike}");
 }
 
+/// Lie of H04: writes that repeat.
 #[test]
 fn writes_that_can_be_reduced_are_said() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy      check what compilers do not: imports, unsafe code, words, widths, links
+  tidy      check what compilers do not: imports, unsafe code, words, widths, links, lies
   test      run every test: unit, interoperability, kernel, fuzz smoke; list what was skipped
               --fuzz-seconds N   time for each fuzz target (default 60)
               --no-install       do not install missing programs, even as root
@@ -33,7 +33,7 @@ usage: cargo xtask COMMAND
               --plants           plant each known mistake and look whether it is found
               'seed=7 cores=1 …' one of them, as a failure prints it
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
-  perf      measure beside the peers and write a page to docs/perf
+  perf      measure beside the peers and write raw tables to target/perf
               [ROW…]             rows to measure (default all; `--list` names them)
               --runs N           runs per contender (default 5)
               --seconds S        length of a run (default 5)

@@ -139,6 +139,12 @@ pub struct Drive {
     /// Exit with 3 if an honesty check fails.
     #[arg(long)]
     pub strict: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub asked: crate::thresholds::Thresholds,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub watch: crate::watch::Watching,
     /// Afterwards measure for 2.5 s what the generator itself can do, and hold the result against
     /// it (honesty check H10). Without this, that is done for a second where its processors were
     /// busy all the time.
@@ -280,6 +286,9 @@ pub struct Serve {
     /// what is available, 4g at most].
     #[arg(long, value_parser = size64, value_name = "SIZE")]
     pub memory: Option<u64>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub watch: crate::watch::Watching,
 }
 
 /// `drumfire run`.

@@ -22,7 +22,8 @@ use crate::{catalogue, output};
     Exit codes: 0 possible or unclear, 2 usage, 4 impossible."
 )]
 pub struct Args {
-    /// Files of claims; `founding` stands for the documents that the project was founded on.
+    /// Files of claims; `founding` stands for the documents that the project was founded on, and
+    /// `verify` alone holds the rules against claims of which it is known whether they can be true.
     #[arg(value_name = "FILE", conflicts_with = "claim")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -141,6 +142,11 @@ impl Flagged {
 /// Audits one claim, or files of them.
 pub fn main(args: &Args) -> Result<Exit> {
     let catalogue = catalogue::read(&args.parts)?;
+    if let [word] = &args.files[..]
+        && word.as_os_str() == "verify"
+    {
+        return verify(args, &catalogue);
+    }
     if !args.files.is_empty() {
         return documents(args, &catalogue);
     }
@@ -161,6 +167,41 @@ pub fn main(args: &Args) -> Result<Exit> {
     };
     output::print(&text)?;
     Ok(exit(verdict))
+}
+
+/// The rules against what is known.
+fn verify(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit> {
+    use plan::audit::verify::{FALSE_MAX, FOUND_MIN, verify};
+    let matrix = verify(catalogue).map_err(|error| UsageError(error.to_string()))?;
+    let meets = matrix.meets();
+    let text = match args.json {
+        true => pretty(&json!({ "meets": meets, "matrix": matrix }))?,
+        false => {
+            let mut text = String::from("                      impossible  unclear  possible\n");
+            for (name, counts) in [
+                ("made impossible", matrix.planted),
+                ("made possible", matrix.sound),
+                ("figures of data sheets", matrix.figures),
+                ("published results", matrix.published),
+            ] {
+                let (a, b, c) = (counts.impossible, counts.unclear, counts.possible);
+                writeln!(text, "{name:<22}{a:>10}  {b:>7}  {c:>8}")?;
+            }
+            for wrong in &matrix.wrong {
+                writeln!(text, "wrong: {wrong}")?;
+            }
+            let (found, falsely) = (FOUND_MIN * 100.0, FALSE_MAX * 100.0);
+            writeln!(
+                text,
+                "bars: {found:.0} % of the impossible found, {falsely:.0} % of the others called \
+                 so at most: {}",
+                if meets { "met" } else { "missed" }
+            )?;
+            text
+        }
+    };
+    output::print(&text)?;
+    Ok(if meets { Exit::Good } else { Exit::Missed })
 }
 
 fn documents(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit> {

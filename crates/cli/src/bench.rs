@@ -19,7 +19,10 @@ use crate::exit::{Exit, UsageError};
 use crate::folder::Folder;
 use crate::run::Volumes;
 use crate::simulate::Systems;
-use crate::{ceiling, folder, logs, output, placement, race, recheck, show, signal, simulate};
+use crate::watch::Watch;
+use crate::{
+    ceiling, folder, logs, output, placement, race, recheck, show, signal, simulate, thresholds,
+};
 
 /// The setting of a setup that names the processors.
 pub const CORES: &str = "cores";
@@ -93,6 +96,8 @@ pub struct Bench {
     pub logged: bool,
     /// JSON Lines of all runs that could not be written.
     pub lost: show::Lost,
+    /// Those who look on.
+    pub watch: Watch,
     volumes: Volumes,
     systems: Systems,
 }
@@ -105,6 +110,7 @@ pub struct Ready {
     /// Ends it early.
     stop: Stop,
     lost: show::Lost,
+    watch: Watch,
     /// Targets that are there for the run.
     server: Option<serve::Server>,
 }
@@ -118,6 +124,7 @@ impl Bench {
             stop: Stop::default(),
             logged: false,
             lost: show::Lost::default(),
+            watch: Watch::default(),
             volumes,
             systems: Systems::default(),
         }
@@ -147,14 +154,14 @@ impl Bench {
 
     /// Opens or makes what a step drives.
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
-        let (stop, lost) = (self.stop.clone(), self.lost.clone());
+        let (stop, lost, watch) = (self.stop.clone(), self.lost.clone(), self.watch.clone());
         let engine = || Engine { stop: self.stop.clone(), scribe: None };
         match Maker::of(job)? {
             Maker::Nobody => {
                 let spec = self.volumes.spec(job, step, &self.allowed)?;
                 let scribe = self.logged.then(|| logs::scribe(step, &spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { spec, runner, stop, lost, server: None })
+                Ok(Ready { spec, runner, stop, lost, watch, server: None })
             }
             Maker::Race => {
                 race::check(job)?;
@@ -162,12 +169,12 @@ impl Bench {
                 let (spec, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
                 let scribe = self.logged.then(|| logs::scribe(step, &spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { spec, runner, stop, lost, server: Some(server) })
+                Ok(Ready { spec, runner, stop, lost, watch, server: Some(server) })
             }
             Maker::Simulate => {
                 let (spec, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
                 simulator.stop = self.stop.clone();
-                Ok(Ready { spec, runner: Box::new(simulator), stop, lost, server: None })
+                Ok(Ready { spec, runner: Box::new(simulator), stop, lost, watch, server: None })
             }
         }
     }
@@ -196,6 +203,7 @@ pub fn setup<const N: usize>(
 pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Result<Exit> {
     show::check(drive)?;
     let mut bench = Bench::new(allowed, job.steps.iter());
+    bench.watch = drive.watch.open()?;
     bench.check(job)?;
     bench.logged = Maker::of(job)? != Maker::Simulate;
     if bench.logged {
@@ -206,8 +214,10 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     // Whether it is ours is known before anything is made or measured.
     let named = drive.out.as_deref().map(|out| new(Some(out))).transpose()?;
     let many = job.steps.len() > 1;
+    let preparing = output::Wait::says("preparing");
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
     let steps = steps.collect::<Result<Vec<Ready>>>()?;
+    drop(preparing);
     if bench.logged {
         logs::begin(job)?;
     }
@@ -238,6 +248,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, drive.strict));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
+    let exit = exit.worse(thresholds::say(&drive.asked.of_results(&results)));
     Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
 }
 
@@ -261,7 +272,8 @@ pub fn one(
         output::note("drumfire: reads files into the page cache first");
     }
     let lost = ready.lost.clone();
-    let mut live = show::Keeping::new(show::view(drive, color, &lost)?, &folder, &name);
+    let mut live =
+        show::Keeping::new(ready.watch.beside(show::view(drive, color, &lost)?), &folder, &name);
     let again = (!drive.no_ceiling)
         .then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone(), scribe: None }));
     let mut result = ready.run(&mut live)?;

@@ -70,13 +70,14 @@ pub fn main(args: &Args) -> Result<Exit> {
                 "parameters": found.parameters,
                 "points": found.rows,
                 "remarks": found.remarks,
+                "usable": found.profile.usable().is_ok(),
                 "out": out,
             });
             serde_json::to_string_pretty(&document)? + "\n"
         }
         false => table(&found, out)?,
     })?;
-    Ok(Exit::Good)
+    Ok(if found.profile.usable().is_ok() { Exit::Good } else { Exit::Missed })
 }
 
 /// The cells of a sweep that were measured, or what is no sweep itself.
@@ -141,6 +142,9 @@ fn table(found: &Calibrated, out: &Path) -> Result<String> {
     }
     for remark in &found.remarks {
         writeln!(text, "note: {remark}")?;
+    }
+    if let Err(why) = found.profile.usable() {
+        writeln!(text, "NOT USABLE: {why}")?;
     }
     writeln!(text, "kept in {}", out.display())?;
     Ok(text)

@@ -4,21 +4,23 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use clap::Args as Flags;
+use clap::{Args as Flags, ValueEnum};
 use load::sweep::words_of;
 use report::compare::{Change, Comparison, ENOUGH, compare, refuse};
+use report::threshold::Threshold;
 use stats::RunResult;
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError};
-use crate::{output, report as results, show, sweep};
+use crate::{output, report as results, show, sweep, thresholds};
 
 /// `drumfire compare`.
 #[derive(Flags, Debug)]
 #[command(
     after_help = "A figure is higher or lower where the 95 % interval of its ratio, of at least \
     three runs on each side, does not hold 1; unchanged where the interval is within 5 %; else it \
-    cannot be told. Ends in exit code 3 if a side is invalid."
+    cannot be told. Ends in exit code 3 if a side is invalid, in 4 if --fail-if 'iops<-3%' is \
+    beyond noise."
 )]
 pub struct Args {
     /// Folder of a run or a sweep, or a result.json: before.
@@ -28,6 +30,26 @@ pub struct Args {
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
+    /// The form: text, a page with charts in one file, or the same in Markdown.
+    #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
+    #[arg(conflicts_with = "json")]
+    pub form: Form,
+    /// Exit with 4 if a change goes further than this with its whole interval: 'iops<-3%',
+    /// 'p99>+10%'; or if a figure of B crosses a bound: 'p99>500us'. What noise does not let tell
+    /// is said, and is no failure.
+    #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
+    pub fail_if: Vec<Threshold>,
+}
+
+/// Forms of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// A table.
+    Text,
+    /// A page with charts in one file.
+    Html,
+    /// The same page in Markdown.
+    Markdown,
 }
 
 /// What is held against its like on the other side.
@@ -42,13 +64,15 @@ struct Side {
 struct Pair<'a> {
     comparison: Comparison,
     run: &'a RunResult,
+    after: &'a [RunResult],
     again: [&'a str; 2],
 }
 
 impl<'a> Pair<'a> {
     fn of(name: &str, a: &'a Side, b: &'a Side) -> Pair<'a> {
         let comparison = compare(name, &a.runs, &b.runs);
-        Pair { comparison, run: &a.runs[0], again: [&a.again, &b.again] }
+        let again = [&a.again[..], &b.again];
+        Pair { comparison, run: &a.runs[0], after: &b.runs, again }
     }
 }
 
@@ -90,20 +114,40 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         let why = "nothing stands on both sides: compare two runs, or sweeps with equal cells";
         return Err(UsageError(why.to_owned()).into());
     }
+    match args.form {
+        Form::Text => print_plain(args, &pairs, &alone, color)?,
+        form => {
+            let found: Vec<_> =
+                pairs.iter().map(|pair| (&pair.comparison, pair.run, &pair.after[0])).collect();
+            let names = [args.a.display().to_string(), args.b.display().to_string()];
+            let page = report::pages::comparison(&found, [&names[0], &names[1]], &alone);
+            results::print_page(&page, form == Form::Markdown)?;
+        }
+    }
+    let held: Vec<_> = pairs
+        .iter()
+        .flat_map(|pair| {
+            args.fail_if.iter().map(|one| one.of_comparison(&pair.comparison, pair.after))
+        })
+        .collect();
+    let exit = thresholds::say(&held);
+    let invalid = pairs.iter().any(|pair| !pair.comparison.invalid.is_empty());
+    Ok(if invalid { exit.worse(Exit::Dishonest) } else { exit })
+}
+
+fn print_plain(args: &Args, pairs: &[Pair], alone: &[String], color: Color) -> Result<()> {
     output::write(|out| match args.json {
         true => {
             let all: Vec<&Comparison> = pairs.iter().map(|pair| &pair.comparison).collect();
             let document = serde_json::json!({ "comparisons": all, "on_one_side_only": alone });
             report::json::write_value(&document, out)
         }
-        false => print(&pairs, &alone, color, out),
-    })?;
-    let invalid = pairs.iter().any(|pair| !pair.comparison.invalid.is_empty());
-    Ok(if invalid { Exit::Dishonest } else { Exit::Good })
+        false => print(pairs, alone, color, out),
+    })
 }
 
 fn print(pairs: &[Pair], alone: &[String], color: Color, out: &mut impl Write) -> io::Result<()> {
-    for Pair { comparison, run, again } in pairs {
+    for Pair { comparison, run, again, .. } in pairs {
         report::compare::write(comparison, run, *again, show::paint(color), out)?;
     }
     if let Some(words) = by_chance(pairs) {

@@ -242,7 +242,8 @@ fn capacity(uri: &str) -> Option<u64> {
         | Uri::Ram { .. }
         | Uri::Delay { .. }
         | Uri::Fault { .. }
-        | Uri::Stripe { .. } => return None,
+        | Uri::Stripe { .. }
+        | Uri::Mirror { .. } => return None,
     };
     volume::open(&uri, Purpose::Read).ok().map(|volume| volume.geometry().bytes())
 }

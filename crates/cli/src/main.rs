@@ -34,7 +34,9 @@ mod show;
 mod signal;
 mod simulate;
 mod sweep;
+mod thresholds;
 mod typed;
+mod watch;
 
 use crate::args::{Args, Command};
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, StdoutLock, Write};
+use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 
@@ -38,6 +38,29 @@ pub fn is_unread(error: &io::Error, out: &impl AsFd) -> bool {
 /// A line of diagnostics on standard error. `eprintln` panics where nobody reads it.
 pub fn note(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", plain(&line.to_string()));
+}
+
+/// Says on a terminal that something takes a moment, until it is dropped. Elsewhere nothing.
+pub struct Wait(bool);
+
+impl Wait {
+    /// From now on.
+    pub fn says(what: &str) -> Wait {
+        let is_seen = io::stderr().is_terminal();
+        if is_seen {
+            let _ = write!(io::stderr(), "{} …", plain(what));
+        }
+        Wait(is_seen)
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        if self.0 {
+            // Back to the first column, and the line is empty again.
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
 }
 
 /// A text for a terminal. Names and files of others may hold letters that steer it: they become

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use load::formats::read_text;
-use plan::bill::{Bill, Group, Work, shipped, shipped_names};
+use plan::bill::{Bill, Group, Setup, Work, shipped, shipped_names};
 use plan::catalogue::{Catalogue, Class};
 use plan::chance::DRAWS_MAX;
 use plan::search::spread;
@@ -72,6 +72,9 @@ pub struct Args {
     /// Decides what is drawn.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Take a profile whose fit is not usable.
+    #[arg(long)]
+    pub anyway: bool,
     /// Write a page with charts too: HTML in one file, for a system or a comparison.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -146,6 +149,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     if let Some(file) = &args.bill
         && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &args.parts)?
     {
+        simulate::usable(&profile, args.anyway)?;
         if args.html.is_some() {
             let file = file.display();
             let why = format!("--html: {file} is a profile, which has no page: give a bill");
@@ -291,7 +295,8 @@ fn bill(args: &Flagged, catalogue: Catalogue) -> Result<Bill> {
         _ => "a search".to_owned(),
     };
     let work = work(args)?;
-    let bill = Bill { name, server, software, work, groups, catalogue, extras: Vec::new() };
+    let (setup, extras) = (Setup::default(), Vec::new());
+    let bill = Bill { name, server, software, work, groups, catalogue, setup, extras };
     if drive.is_some() {
         bill.check().map_err(|(_, reason)| UsageError(reason))?;
     }

@@ -6,25 +6,34 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args as Flags, ValueEnum};
+use report::page::Page;
+use report::pages::Scenarios;
+use report::threshold::Held;
 use serde_json::error::Category;
 use stats::sweep::{CellRun, SweepResult};
 use stats::{RunResult, SCHEMA_VERSION};
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError, of_file};
+use crate::thresholds::{self, Thresholds};
 use crate::{output, show, sweep};
 
 /// `drumfire report`.
 #[derive(Flags, Debug)]
 #[command(after_help = "Examples: drumfire report drumfire-runs/* --as csv > runs.csv\n\
-    drumfire report my-sweep --as html > sweep.html")]
+    drumfire report my-sweep --as html > sweep.html\n\
+    drumfire report my-run --as markdown >> \"$GITHUB_STEP_SUMMARY\"\n\
+    drumfire scenario run all --json > all.json; drumfire report all.json --as html > all.html")]
 pub struct Args {
-    /// Folders of runs or sweeps, or their result.json.
+    /// Folders of runs or sweeps, their result.json, or what scenario --json printed.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// The form.
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     pub form: Form,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub asked: Thresholds,
 }
 
 /// Forms of a result.
@@ -36,6 +45,10 @@ pub enum Form {
     Json,
     /// A page with charts in one file.
     Html,
+    /// The same page in Markdown, for reviews and summaries of build servers.
+    Markdown,
+    /// Honesty checks and thresholds as test cases for build servers.
+    Junit,
     /// What fio prints with --output-format=json.
     Fio,
     /// The same with histograms: --output-format=json+.
@@ -52,9 +65,50 @@ const DOCUMENT_MAX_BYTES: u64 = 1 << 30;
 
 /// Prints the results.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
-    if args.form == Form::Html {
-        return page(&args.runs);
+    let held = held(args)?;
+    match args.form {
+        Form::Html | Form::Markdown => page(&args.runs, args.form)?,
+        Form::Junit => junit(&args.runs, &held)?,
+        _ => plain(args, color)?,
     }
+    Ok(thresholds::say(&held))
+}
+
+/// What the thresholds come to.
+fn held(args: &Args) -> Result<Vec<Held>> {
+    let mut held = Vec::new();
+    if args.asked.fail_if.is_empty() {
+        return Ok(held);
+    }
+    args.asked.check()?;
+    for run in &args.runs {
+        if sweep::is_one(run) {
+            held.extend(args.asked.of_sweep(&sweep::read(run)?));
+        } else {
+            held.extend(args.asked.of_results(&read(run)?));
+        }
+    }
+    Ok(held)
+}
+
+fn junit(runs: &[PathBuf], held: &[Held]) -> Result<()> {
+    let mut found: Vec<(String, RunResult)> = Vec::new();
+    for run in runs {
+        let results = match sweep::is_one(run) {
+            true => of_sweep(run, Form::Junit)?.into_iter().flat_map(Found::runs).collect(),
+            false => read(run)?,
+        };
+        let many = results.len() > 1;
+        for (number, result) in (1..).zip(results) {
+            let step = if many { format!(" {number}") } else { String::new() };
+            found.push((format!("{}{step}", run.display()), result));
+        }
+    }
+    let named: Vec<(&str, &RunResult)> = found.iter().map(|(name, run)| (&name[..], run)).collect();
+    output::write(|out| report::junit::write(&named, held, out))
+}
+
+fn plain(args: &Args, color: Color) -> Result<()> {
     let mut found = Vec::new();
     for run in &args.runs {
         if sweep::is_one(run) {
@@ -74,22 +128,51 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
             (Found::Sweep(sweep), Form::Json) => report::json::write_value(sweep, out),
             (Found::Sweep(sweep), _) => report::sweep::write(sweep, show::paint(color), out),
         })
-    })?;
-    Ok(Exit::Good)
+    })
 }
 
-/// Prints the page of one run, with all its steps, or of one sweep.
-fn page(runs: &[PathBuf]) -> Result<Exit> {
+/// Prints the page of one run, with all its steps, of one sweep, or of scenarios.
+fn page(runs: &[PathBuf], form: Form) -> Result<()> {
     let [run] = runs else {
         let why = "a page holds one run or sweep: name one of them";
         return Err(UsageError(why.to_owned()).into());
     };
-    let page = match sweep::is_one(run) {
-        true => report::pages::sweep(&sweep::read(run)?),
-        false => report::pages::runs(&read(run)?),
+    let page = match (scenarios(run)?, sweep::is_one(run)) {
+        (Some((found, text)), _) => report::pages::scenarios(&found, &text),
+        (None, true) => report::pages::sweep(&sweep::read(run)?),
+        (None, false) => report::pages::runs(&read(run)?),
     };
-    output::print(&page.html())?;
-    Ok(Exit::Good)
+    print_page(&page, form == Form::Markdown)
+}
+
+/// Prints a page as HTML or as Markdown.
+pub fn print_page(page: &Page, as_markdown: bool) -> Result<()> {
+    output::print(&if as_markdown { page.markdown() } else { page.html() })
+}
+
+/// What `scenario run --json` printed, if a file holds that, with its text.
+fn scenarios(path: &Path) -> Result<Option<(Scenarios, String)>> {
+    use std::io::Read;
+    // Long documents are results, and are read as such.
+    const MAX_BYTES: u64 = 16 << 20;
+    let is_short = |of: std::fs::Metadata| of.is_file() && of.len() <= MAX_BYTES;
+    if !path.metadata().is_ok_and(is_short) {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    let name = path.display();
+    let file = File::open(path).map_err(|error| of_file(&name, error))?;
+    if file.take(MAX_BYTES).read_to_string(&mut text).is_err() {
+        return Ok(None);
+    }
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) else { return Ok(None) };
+    if value.get("scenarios").is_none() {
+        return Ok(None);
+    }
+    let found = serde_json::from_value(value).map_err(|error| {
+        UsageError(format!("cannot read {name}: its scenarios are not as they were made: {error}"))
+    })?;
+    Ok(Some((found, text)))
 }
 
 /// What is printed.
@@ -97,6 +180,15 @@ enum Found {
     /// Of one run: several only where a form takes them at once.
     Run(Vec<RunResult>),
     Sweep(Box<SweepResult>),
+}
+
+impl Found {
+    fn runs(self) -> Vec<RunResult> {
+        match self {
+            Found::Run(results) => results,
+            Found::Sweep(_) => Vec::new(),
+        }
+    }
 }
 
 /// A sweep as it is, or all its runs in the forms that know no sweeps.
@@ -115,7 +207,7 @@ fn write(steps: &[RunResult], form: Form, color: Color, out: &mut impl Write) ->
     match form {
         Form::Text => report::text::write(result, show::paint(color), out),
         Form::Json => report::json::write(result, out),
-        Form::Html => unreachable!("a page is made of all results at once"),
+        Form::Html | Form::Markdown | Form::Junit => unreachable!("made of all results at once"),
         Form::Fio => report::fio::write(steps, false, out),
         Form::FioPlus => report::fio::write(steps, true, out),
         Form::Csv => report::iometer::write(result, out),

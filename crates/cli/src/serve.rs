@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use ::serve::{Export, Limits, Log, ServeConfig, Server};
 use anyhow::Result;
-use block::parse_size;
+use block::{Nanos, parse_size};
+use report::watch::Served;
 use serde::Deserialize;
 use volume::{Lifetime, Place, Purpose, Uri, Volume};
 
@@ -14,6 +17,7 @@ use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
 use crate::identity::{self, Identity};
 use crate::output::{note, print};
+use crate::watch::Watch;
 use crate::{placement, settings, signal};
 
 /// Names of targets, and of subsystems, go on like this.
@@ -64,6 +68,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let served: Vec<_> = volumes.iter().map(|one| (one.text, one.volume.clone())).collect();
     let exports = volumes.into_iter().map(|volume| export(&identity, volume)).collect();
     let signals = signal::on_signal()?;
+    let watch = serve.watch.open()?;
     let by_name = file.nvme_hosts.into_iter();
     let nvme_hosts = by_name.map(|(name, hosts)| (Names::of(&name).subsystem, hosts)).collect();
     let memory = file.memory.as_deref().map(|text| {
@@ -88,9 +93,11 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     end_with(&server);
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
-    print(&format!("ready {}\n", iscsi.chain(nvme_tcp).collect::<Vec<_>>().join(" ")))?;
-    // The channel only ends with the thread that feeds it, and then nobody could stop us.
-    let _ = signals.recv();
+    let portals: Vec<String> = iscsi.chain(nvme_tcp).collect();
+    print(&format!("ready {}\n", portals.join(" ")))?;
+    let sizes = served.iter().map(|(text, volume)| shown(text, volume)).collect();
+    let of = Served { portals, volumes: sizes, ..Served::default() };
+    until_told(&signals, &server, &watch, of);
     drop(server);
     for (text, volume) in &served {
         if let Some(incidents) = volume.incidents() {
@@ -106,6 +113,45 @@ pub(crate) fn end_with(server: &Server) {
         note(format_args!("drumfire: {why}: the server ends"));
         std::process::exit(Exit::Failed.number().into());
     });
+}
+
+/// How often those who look on see what is new.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Serves, and shows what is served to those who look on.
+fn until_told(signals: &Receiver<()>, server: &Server, watch: &Watch, of: Served) {
+    if !watch.is_on() {
+        // The channel only ends with the thread that feeds it, and then nobody could stop us.
+        let _ = signals.recv();
+        return;
+    }
+    let used = || -> Option<u64> {
+        let threads = server.thread_ids().into_iter();
+        threads.map(|thread| Some(os::sample::thread_cpu(thread).ok()?.0)).sum()
+    };
+    let mut before = used();
+    for seconds in 0.. {
+        let now = used();
+        let cores =
+            now.zip(before).map(|(now, before)| Nanos(now.saturating_sub(before)).as_secs_f64());
+        before = now;
+        watch.serves(Served {
+            connections: server.connection_count(),
+            memory_bytes: server.memory_bytes(),
+            cores: cores.filter(|_| seconds > 0),
+            seconds,
+            ..of.clone()
+        });
+        if signals.recv_timeout(SECOND) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+/// A volume as it is shown: its name, without where its data are, and its bytes.
+fn shown(text: &str, volume: &Arc<dyn Volume>) -> (String, u64) {
+    let name = text.split_once('=').map_or(text, |(name, _)| name);
+    (name.to_owned(), volume.geometry().bytes())
 }
 
 /// A volume that is served.

@@ -19,8 +19,9 @@ use crate::exit::UsageError;
 use crate::folder::Folder;
 use crate::{folder, output, signal};
 
-/// Refuses what wants stdout twice.
+/// Refuses what wants stdout twice, and thresholds that no run can have.
 pub fn check(drive: &Drive) -> Result<(), UsageError> {
+    drive.asked.check()?;
     if drive.json && lines_on_stdout(drive) {
         let why = "--json and --json-lines - both want stdout: name a file for the lines";
         return Err(UsageError(why.to_owned()));
@@ -230,6 +231,10 @@ impl Live for Keeping<'_> {
         self.view.poll()
     }
 
+    fn wants_workers(&mut self) -> bool {
+        self.view.wants_workers()
+    }
+
     fn wants_result(&mut self) -> bool {
         self.drafts.are_due(self.clock.now())
     }
@@ -237,6 +242,7 @@ impl Live for Keeping<'_> {
     fn keep(&mut self, mut result: RunResult) {
         result.tool = tool();
         result.job.name = self.name.to_owned();
+        self.view.judged(&result);
         // A disk that is full says so at the end, where it can be told.
         let _ = folder::write_draft(self.folder, &result);
         self.drafts.wrote(self.clock.now());

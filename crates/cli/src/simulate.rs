@@ -56,6 +56,9 @@ pub struct Args {
     /// Parts of your own, beside those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
+    /// Take a profile whose fit is not usable.
+    #[arg(long)]
+    pub anyway: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub drive: Drive,
@@ -89,6 +92,9 @@ pub fn job(args: &Args) -> Result<JobSpec> {
     parts.iter().try_for_each(|name| keep_file(&mut setup, name))?;
     keep_files(&mut setup, [&args.system])?;
     let system = Systems::default().read(&setup)?;
+    if let System::Profile(profile) = &system {
+        usable(profile, args.anyway)?;
+    }
     let mut run = run_of(args);
     if let (System::Bill(bill), None, None) = (&system, &args.job, &args.preset) {
         work_of(bill, &mut run.drive);
@@ -220,6 +226,12 @@ impl Systems {
         self.known.insert([name, parts], system.clone());
         Ok(system)
     }
+}
+
+/// Refuses a profile whose own held-out runs say that it predicts nothing.
+pub fn usable(profile: &Profile, anyway: bool) -> Result<()> {
+    let told = |why| UsageError(format!("{why}; --anyway takes it as it is"));
+    Ok(if anyway { Ok(()) } else { profile.usable().map_err(told) }?)
 }
 
 /// Reads what a file holds: stages make a profile, anything else is read as a bill.

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
+use block::Nanos;
 use clap::{Args as Flags, Subcommand, ValueEnum};
 use load::RunError;
 use load::spec::JobSpec;
@@ -22,7 +23,7 @@ use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker};
 use crate::exit::{self, Exit, UsageError};
 use crate::folder::Folder;
-use crate::{folder, job, logs, output, race, run, show, signal, simulate};
+use crate::{folder, job, logs, output, race, run, show, signal, simulate, thresholds};
 
 /// `drumfire sweep`.
 #[derive(Flags, Clone, Debug)]
@@ -156,7 +157,8 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         Some(Made::Simulate(simulate)) => &simulate.command.drive,
     };
     show::check(drive)?;
-    let Begun { mut sweep, folder, bench, lock } = begin(args, drive)?;
+    let Begun { mut sweep, folder, mut bench, lock } = begin(args, drive)?;
+    bench.watch = drive.watch.open()?;
     signal::stop_on_signal(&bench.stop)?;
     sweep.set_tool(show::tool());
     let index = Index::new(&folder);
@@ -172,8 +174,23 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     })?;
     print(sweep.document(), drive, color, &folder)?;
     runs.bench.lost.check(drive)?;
+    let exit = exit.worse(thresholds::say(&drive.asked.of_sweep(sweep.document())));
     let missed = sweep.document().found.iter().any(|found| found.rate_per_s.is_none());
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
+}
+
+/// How long the rest takes if it goes on as it did: ", some 5 min left". Nothing before the first
+/// run is done.
+fn left(took: Nanos, done: usize, rest: usize) -> String {
+    if done == 0 {
+        return String::new();
+    }
+    let seconds = took.as_secs_f64() / done as f64 * rest as f64;
+    match seconds {
+        s if s < 90.0 => format!(", some {s:.0} s left"),
+        s if s < 5400.0 => format!(", some {:.0} min left", s / 60.0),
+        s => format!(", some {:.1} h left", s / 3600.0),
+    }
 }
 
 /// What makes the runs of a sweep, if all its cells can be run.
@@ -282,6 +299,8 @@ impl Runs<'_> {
     fn go(&mut self, sweep: &mut Sweep) -> Result<Exit> {
         let mut exit = Exit::Good;
         let mut known = sweep.progress().1;
+        let (clock, before) = (os::Clock::get(), sweep.progress().0);
+        let begun = clock.now();
         while let Some(ticket) = sweep.next_run() {
             let (done, planned) = sweep.progress();
             if planned > known {
@@ -289,7 +308,9 @@ impl Runs<'_> {
                 known = planned;
                 self.index.write(sweep)?;
             }
-            output::note(format_args!("[{}/{planned}] {}", done + 1, ticket.folder));
+            let left = left(clock.now().since(begun), done - before.min(done), planned - done);
+            output::note(format_args!("[{}/{planned}] {}{left}", done + 1, ticket.folder));
+            self.bench.watch.progress(done, planned, &ticket.folder);
             match self.one(&ticket, sweep.plan().repeat_as) {
                 Ok(result) => {
                     if self.bench.stop.asked() > 0 {

@@ -104,7 +104,7 @@ mod test {
     }
 
     /// Value names of options that take no number.
-    const WORDS: [&str; 22] = [
+    const WORDS: [&str; 23] = [
         "ADDRESS:PORT",
         "ARRIVALS",
         "BILL.toml",
@@ -117,6 +117,7 @@ mod test {
         "LINK",
         "NAME",
         "NAME=URI",
+        "BOUND",
         "PART",
         "PROFILE.toml",
         "PROTOCOL",

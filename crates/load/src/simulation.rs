@@ -182,6 +182,7 @@ impl Run<'_> {
             let next = self.now + Nanos::from_secs(1);
             let tick = if next + Nanos::from_millis(500) > end { end } else { next };
             self.until(tick, storage, live)?;
+            self.collected.watch(live.wants_workers());
             self.collect();
             let t_s = self.now.since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
@@ -194,6 +195,7 @@ impl Run<'_> {
                 bytes_per_second: second.bytes_per_second,
                 latency_ns,
                 targets: self.collected.target_rates(),
+                workers: self.collected.worker_seconds(),
                 cpu: LiveCpu::default(),
                 errors: self.errors,
                 connections_lost: 0,

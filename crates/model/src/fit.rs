@@ -10,8 +10,10 @@ const PARAMETERS_MAX: usize = 64;
 /// Step of the differences, as a share of the range of a parameter: the cube root of the precision
 /// of a double, where central differences are best.
 const STEP: f64 = 6e-6;
-/// A step that gains less than this share of the sum of squares, or moves less than this share of
-/// the range, is the last.
+/// A step that gains less than this share of the sum of squares is the last: along a valley that
+/// the data leave flat, gains go on for ever and mean nothing.
+const GAIN_MIN: f64 = 1e-8;
+/// So is one that moves less than this share of the range.
 const SETTLED: f64 = 1e-12;
 
 /// Shares of a residual that the fit leaves, below which a point decides alone.
@@ -88,7 +90,7 @@ pub fn least_squares(
             if gain > 0.0 {
                 (at, rows) = (next, trial);
                 damping *= 0.2;
-                settled = gain <= SETTLED * before || moved <= SETTLED;
+                settled = gain <= GAIN_MIN * before || moved <= SETTLED;
                 break;
             }
             if moved <= SETTLED {

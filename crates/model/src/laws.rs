@@ -21,6 +21,37 @@ pub fn throughput_per_s(population: f64, response_s: f64) -> f64 {
     population / response_s
 }
 
+/// Requests per second of a device of banks, each request at a bank by chance, with `n` under way:
+/// of K banks so many work on average, K (1 − (1 − 1/K)^n). K is the rate of all banks at work times
+/// what a lone request takes.
+pub fn banks_per_s(rate_per_s: f64, alone_s: f64, n: u32) -> f64 {
+    let banks = (rate_per_s * alone_s).max(1.0);
+    rate_per_s * (1.0 - (1.0 - 1.0 / banks).powi(n.min(i32::MAX as u32) as i32))
+}
+
+/// The delay in seconds beside one server of `server_s` with which `n` requests come to
+/// `throughput_per_s`; 0 if they do less without any, and at most what Little's law allows.
+pub fn delay_s(server_s: f64, n: u32, throughput_per_s: f64) -> f64 {
+    let (mut low, mut high) = (0.0, f64::from(n) / throughput_per_s);
+    let does = |delay_s: f64| {
+        let (mut queue, mut rate) = (0.0, 0.0);
+        for present in 1..=n {
+            let response_s = server_s * (1.0 + queue);
+            rate = f64::from(present) / (response_s + delay_s);
+            queue = rate * response_s;
+        }
+        rate
+    };
+    if does(0.0) <= throughput_per_s {
+        return 0.0;
+    }
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if does(middle) > throughput_per_s { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
+}
+
 /// What the classes can reach at most, whatever the distributions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
@@ -172,6 +203,28 @@ fn occupy(network: &Network, route: &[Step], chance: f64, occupied: &mut [f64]) 
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn banks_fill_by_chance() {
+        // Two banks: one request keeps one busy, two keep 1.5 of them.
+        assert!((banks_per_s(2.0, 1.0, 1) - 1.0).abs() < 1e-12);
+        assert!((banks_per_s(2.0, 1.0, 2) - 1.5).abs() < 1e-12);
+        assert!((banks_per_s(2.0, 1.0, 64) - 2.0).abs() < 1e-12);
+        // A device that does one at a time is one bank, whatever it is said to take.
+        assert_eq!(banks_per_s(10.0, 0.01, 5), 10.0);
+        for n in [1, 2, 7, 32, 300] {
+            let wanted = banks_per_s(500e3, 80e-6, n);
+            let delay = delay_s(2e-6, n, wanted);
+            let mut network = Network::default();
+            let server = network.add_station(crate::Station::servers("server", 1));
+            let away = network.add_station(crate::Station::delay("away"));
+            let class = Class::closed("all", n).visit(server, crate::Service::exponential(2e-6));
+            network.add_class(class.visit(away, crate::Service::exponential(delay.max(1e-15))));
+            let found = crate::solve(&network, crate::Method::Exact).unwrap();
+            assert!((found.throughput_per_s() / wanted - 1.0).abs() < 1e-6, "{n}");
+        }
+    }
+
     use crate::{Service, Station, Visit};
 
     fn visit(at: StationId, mean_s: f64) -> Visit {

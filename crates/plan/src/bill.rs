@@ -6,10 +6,13 @@
 
 mod check;
 mod read;
+mod setup;
 
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
+
+pub use setup::{Cache, HOSTS_MAX, Raid, Setup, State, Target};
 
 /// Bills that come along: name and text.
 const SHIPPED: [(&str, &str); 5] = [
@@ -45,6 +48,8 @@ pub struct Bill {
     pub groups: Vec<Group>,
     /// The catalogue, with the bill's own figures.
     pub catalogue: Catalogue,
+    /// How it is put together beyond its parts.
+    pub setup: Setup,
     /// What the parts cost that no catalogue knows, in dollars: (what, how much).
     pub extras: Vec<(String, f64)>,
 }
@@ -71,7 +76,8 @@ pub struct Group {
     pub drive: Option<String>,
     /// Number of drives on each card.
     pub drives: u32,
-    /// Ports in use on each card; without drives.
+    /// Ports in use on each card: without drives those that have requests of their own, with
+    /// drives those that lead to them.
     pub ports: u32,
     /// What the ports speak: a link of the catalogue.
     pub link: Option<String>,
@@ -79,6 +85,8 @@ pub struct Group {
     pub protocol: Option<String>,
     /// Bytes of TCP options in each segment.
     pub tcp_options: u32,
+    /// How its drives hold data together.
+    pub raid: Raid,
     /// How a drive is seen.
     pub view: View,
     /// Share of the work of all devices of the group that they do one after the other.
@@ -139,6 +147,7 @@ impl Group {
             link: None,
             protocol: None,
             tcp_options: 0,
+            raid: Raid::None,
             view: View::Rated,
             contention: 0.0,
             contexts: 1,
@@ -212,8 +221,8 @@ mod test {
             ("drive = 'nosuch'", 5, "no part is called"),
             ("adapter = 'x25-m'\ndrive = 'x25-m'", 5, "no adapter"),
             ("drive = 'lsi-9210-8i'", 5, "no drive"),
-            ("adapter = 'x520'", 5, "either a drive or ports"),
-            ("drive = 'x25-m'\nports = 1", 5, "either a drive or ports"),
+            ("adapter = 'x520'", 5, "a drive, ports, or ports that lead"),
+            ("drive = 'x25-m'\nports = 1", 5, "name their link"),
             ("drive = 'x25-m'\ncount = 0", 1, "0 drives and ports"),
             (
                 "drive = 'x25-m'\n[[group]]\ncount = 4000000000\ndrive = 'x25-m'\ndrives = 0",
@@ -222,7 +231,7 @@ mod test {
             ),
             ("drive = 'x25-m'\ncontexts = 99", 5, "contexts"),
             ("drive = 'x25-m'\ntcp_options = 41", 5, "0 to 40 bytes"),
-            ("drive = 'x25-m'\nlink = 'fc-8'", 5, "belong to ports"),
+            ("drive = 'x25-m'\nraid = '5'", 5, "3 drives at least"),
             ("drives = 2\nports = 1", 5, "without a drive"),
             ("drive = 'x25-m'\n[[extra]]\nwhat = 'rack'\nprice = nan", 1, "extra 'rack'"),
             ("drive = 'x25-m'\n[[extra]]\nwhat = 'gift'\nprice = -1", 1, "extra 'gift'"),

@@ -157,6 +157,7 @@ const FILES: &[(&str, &str)] = &[
     ("adapters.toml", include_str!("../data/adapters.toml")),
     ("links.toml", include_str!("../data/links.toml")),
     ("servers.toml", include_str!("../data/servers.toml")),
+    ("reviewed.toml", include_str!("../data/reviewed.toml")),
 ];
 
 impl Catalogue {

@@ -10,7 +10,7 @@ use block::Rng;
 use serde::Serialize;
 
 use crate::bill::Bill;
-use crate::predict::predict;
+use crate::predict::{BUSY, predict};
 use crate::system::{PlanError, System, Tweak};
 
 /// The middle and the ends of eight draws of ten.
@@ -39,6 +39,13 @@ pub struct Chance {
     pub limits: Vec<(String, f64)>,
     /// Share of the draws that reach the goal, if there is one.
     pub reaches: Option<f64>,
+}
+
+impl Chance {
+    /// The ends of the draws' rates over their middle.
+    pub fn spread(&self) -> (f64, f64) {
+        (self.iops.p10 / self.iops.p50, self.iops.p90 / self.iops.p50)
+    }
 }
 
 /// Most draws; more change nothing that intervals could tell.
@@ -78,13 +85,16 @@ fn on_threads(
         let values = columns.iter().map(|(key, values)| (key.clone(), values[draw]));
         let tweak = Tweak { values: values.collect(), ..Tweak::default() };
         let found = predict(bill, &tweak)?;
-        let limit = found.bottleneck().map(|limit| limit.level);
+        let limit = found.bottleneck().map(|limit| match limit.utilisation < BUSY {
+            true => "queue depth",
+            false => limit.level.word(),
+        });
         Ok((found.iops, found.latency_s, limit))
     };
     let found = in_parts(threads, draws as usize, one)?;
     let mut limits: BTreeMap<String, u32> = BTreeMap::new();
     for level in found.iter().filter_map(|(.., limit)| *limit) {
-        *limits.entry(level.word().to_owned()).or_default() += 1;
+        *limits.entry(level.to_owned()).or_default() += 1;
     }
     let rates: Vec<f64> = found.iter().map(|(iops, ..)| *iops).collect();
     let latencies = found.iter().map(|(_, latency_s, _)| *latency_s).collect();

@@ -278,7 +278,7 @@ mod test {
         vec![
             bill("sata", "adapter = 'lsi-9210-8i'\ndrive = 'x25-m'\ndrives = 4"),
             bill("optane", "drive = 'p4800x-375'"),
-            bill("unknown", "drive = 'pm1743'"),
+            bill("unknown", "drive = 'p5800x-800'"),
         ]
     }
 

@@ -52,6 +52,82 @@ impl Prediction {
     }
 }
 
+/// What stands in the way of more.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Too few I/Os are under way to keep any part busy.
+    QueueDepth {
+        /// How many on each drive or port would keep the busiest part at work for nine tenths of
+        /// the time; `None` if none would, as where a drive takes no more commands at once.
+        lifts: Option<u32>,
+    },
+    /// Parts, of which ten percent more bring the most.
+    Parts {
+        /// Which.
+        level: Level,
+    },
+}
+
+impl Limit {
+    /// In words.
+    pub fn words(&self) -> String {
+        match self {
+            Limit::QueueDepth { lifts: Some(depth) } => {
+                format!("queue depth: {depth} under way on each would lift it")
+            }
+            Limit::QueueDepth { lifts: None } => {
+                "queue depth, and the drives take no more commands at once".to_owned()
+            }
+            Limit::Parts { level } => level.word().to_owned(),
+        }
+    }
+}
+
+/// Below this share of its time the busiest part is not what limits.
+pub(crate) const BUSY: f64 = 0.85;
+/// At this share a part is what limits.
+const FULL: f64 = 0.9;
+
+/// What limits a bill. Where a part is named, no other brings more if it were faster; where the
+/// queue depth is, a deeper one brings more than any faster part.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn limit(bill: &Bill, what_ifs: &[WhatIf]) -> Result<Option<Limit>, PlanError> {
+    let base = predict(bill, &Tweak::default())?;
+    let Some(best) = what_ifs.first() else { return Ok(None) };
+    if base.bottleneck().is_none_or(|busiest| busiest.utilisation >= BUSY) {
+        return Ok(Some(Limit::Parts { level: best.level }));
+    }
+    let at = |depth: u32| {
+        let mut deeper = bill.clone();
+        deeper.work.outstanding = depth;
+        predict(&deeper, &Tweak::default())
+    };
+    let now = bill.work.outstanding;
+    let more = now.saturating_add(now.div_ceil(10));
+    let gains = (at(more)?.iops / base.iops).ln() / (f64::from(more) / f64::from(now)).ln();
+    if gains < best.gain.ln() / best.factor.ln() {
+        return Ok(Some(Limit::Parts { level: best.level }));
+    }
+    let full =
+        |depth| Ok::<_, PlanError>(at(depth)?.bottleneck().is_some_and(|u| u.utilisation >= FULL));
+    let (mut low, mut high) = (now, now.max(1));
+    while !full(high)? {
+        if high >= 16_384 {
+            return Ok(Some(Limit::QueueDepth { lifts: None }));
+        }
+        (low, high) = (high, high.saturating_mul(2));
+    }
+    while high - low > 1 + low / 20 {
+        let middle = low + (high - low) / 2;
+        if full(middle)? { high = middle } else { low = middle }
+    }
+    Ok(Some(Limit::QueueDepth { lifts: Some(high) }))
+}
+
 /// Solves a bill.
 ///
 /// # Errors
@@ -69,6 +145,7 @@ pub fn predict(bill: &Bill, tweak: &Tweak) -> Result<Prediction, PlanError> {
 pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Prediction, PlanError> {
     let system = System::build(bill, tweak)?;
     let solution = solve(&system.network, method)?;
+    let hosts = f64::from(bill.setup.hosts);
     let iops = solution.throughput_per_s();
     let mut uses: Vec<Use> = system.resources.iter().map(|r| used(r, &solution, iops)).collect();
     // The sort is stable, so that equals keep their order and the answer is the same each time.
@@ -80,10 +157,10 @@ pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Predicti
     remarks.extend(solution.caveats.iter().filter_map(caveat).map(str::to_owned));
     remarks.dedup();
     Ok(Prediction {
-        iops,
-        bytes_per_s: iops * bill.work.size_bytes,
+        iops: iops * hosts,
+        bytes_per_s: iops * hosts * bill.work.size_bytes,
         latency_s: solution.response_s(),
-        outstanding: solution.classes.iter().map(|class| class.outstanding).sum(),
+        outstanding: solution.classes.iter().map(|class| class.outstanding).sum::<f64>() * hosts,
         processor,
         uses,
         method: match solution.method {
@@ -131,7 +208,8 @@ fn caveat(caveat: &Caveat) -> Option<&'static str> {
 /// As [`predict`].
 pub fn bound(bill: &Bill) -> Result<f64, PlanError> {
     let system = System::build(bill, &Tweak::default())?;
-    Ok(model::laws::bounds(&system.network)?.throughput_per_s_high)
+    let hosts = f64::from(bill.setup.hosts);
+    Ok(model::laws::bounds(&system.network)?.throughput_per_s_high * hosts)
 }
 
 /// One step of the way from ratings to the answer.

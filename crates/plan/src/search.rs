@@ -137,6 +137,7 @@ struct Kit<'a> {
 impl<'a> Kit<'a> {
     fn new(goal: &'a Goal, catalogue: &'a Catalogue, drive: &'a Part) -> Result<Kit<'a>, Refused> {
         let goods = Bill {
+            setup: crate::bill::Setup::default(),
             name: format!("a search for {}", drive.id),
             server: None,
             software: None,

@@ -163,14 +163,17 @@ impl System {
             resources: Vec::new(),
             inputs: Vec::new(),
             remarks: Vec::new(),
+            front: None,
         };
         let processor = builder.processor()?;
         let fabric = builder.fabric()?;
-        builder.ports(processor, fabric)?;
+        let far = builder.target()?;
+        let added = builder.added();
+        builder.ports([fabric, processor, far, added])?;
         for (index, group) in bill.groups.iter().enumerate() {
             if group.drive.is_some() {
                 builder.line = group.line;
-                builder.drives(index, group, processor, fabric)?;
+                builder.drives(index, group, [fabric, processor, far, added])?;
             }
         }
         let Builder { network, resources, inputs, remarks, .. } = builder;
@@ -186,6 +189,8 @@ struct Builder<'a> {
     resources: Vec<Resource>,
     inputs: Vec<Input>,
     remarks: Vec<String>,
+    /// Ports of their own groups that lead to the drives of the others.
+    front: Option<Stop>,
 }
 
 /// A station with the time that an I/O needs there.
@@ -210,6 +215,16 @@ impl<'a> Builder<'a> {
             self.inputs.push(Input { part: part.id.clone(), quantity, known });
         }
         Some(value)
+    }
+
+    /// A figure that nobody published, supposed from parts of its kind and remembered.
+    fn supposed(&mut self, part: &Part, quantity: &'static str, known: Known) -> f64 {
+        let key = (part.id.clone(), quantity);
+        let value = self.tweak.values.get(&key).copied().unwrap_or(known.value);
+        if !self.inputs.iter().any(|input| input.part == part.id && input.quantity == quantity) {
+            self.inputs.push(Input { part: part.id.clone(), quantity, known });
+        }
+        value
     }
 
     fn need(&mut self, part: &Part, quantity: &'static str) -> Result<f64, PlanError> {

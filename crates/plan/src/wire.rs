@@ -21,6 +21,11 @@ pub const FC_FRAME_BYTES: f64 = 60.0;
 /// Most payload of a Fibre Channel frame that adapters use.
 pub const FC_PAYLOAD_BYTES: f64 = 2048.0;
 
+/// SAS: SOF 4, header 24, CRC 4, EOF 4, and the credit that goes the other way counts there.
+pub const SAS_FRAME_BYTES: f64 = 36.0;
+/// Most payload of a SAS data frame.
+pub const SAS_PAYLOAD_BYTES: f64 = 1024.0;
+
 /// How blocks are carried over Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tcp {

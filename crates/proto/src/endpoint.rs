@@ -34,6 +34,11 @@ pub trait Initiator: Endpoint {
     /// I/Os that are finished; the caller drains them.
     fn done(&mut self) -> &mut Vec<Done>;
 
+    /// What the target calls the volume, once it is open: vendor and product, or the model.
+    fn product(&self) -> Option<&str> {
+        None
+    }
+
     /// What the [`Cause`] of an I/O that failed here says, in the words of the standard.
     fn words_of(&self, _cause: Cause) -> Option<String> {
         None

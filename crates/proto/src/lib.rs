@@ -6,6 +6,7 @@
 //! A peer's bytes never panic, never make us allocate by their own claim, and never hang us.
 #![forbid(unsafe_code)]
 
+mod ascii;
 pub mod crc32c;
 mod disk_id;
 mod endpoint;

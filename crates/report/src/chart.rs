@@ -1,9 +1,20 @@
 //! Bars beside each other: in a terminal, and as inline SVG for a [page](crate::page).
 //!
 //! A chart is given figures and words and knows nothing of what they mean. Every bar carries its
-//! figure in words, so that nothing is told by length or colour alone.
+//! figure in words, so that nothing is told by length or colour alone. [`Plot`], [`Heat`] and
+//! [`Parts`] are drawn for pages only, in three widths, with a table of the same figures.
 
+mod axis;
+mod draw;
+mod heat;
+mod parts;
+mod plot;
 mod svg;
+
+pub use self::axis::{Axis, Scale, Unit};
+pub use self::heat::{Field, Heat};
+pub use self::parts::{Parts, Row};
+pub use self::plot::{At, Mark, Plot, Point, Series};
 
 /// Bars that share a scale.
 #[derive(Clone, Debug, Default, PartialEq)]

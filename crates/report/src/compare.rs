@@ -276,6 +276,33 @@ pub fn write(
     rests_on.iter().try_for_each(|line| writeln!(out, "  {}", paint.dim(line)))
 }
 
+/// The ratio of a figure with its interval and one word: "IOPS +3.1 % (+2.0 % to +4.1 %), faster".
+pub(crate) fn in_words(figure: &Figure) -> String {
+    let [_, a, b, change, range, _] = row(figure).try_into().unwrap_or_default();
+    let range = if range.is_empty() { range } else { format!(" ({range})") };
+    let word = match figure.verdict {
+        Change::Higher => "faster",
+        Change::Lower => "slower",
+        Change::Unchanged => "same",
+        Change::CannotTell => "cannot tell",
+    };
+    format!("{a} → {b} {}, {change}{range}: {word}", figure.name)
+}
+
+/// The cells of a figure in a table: name, both sides, the change, its interval, what it comes to.
+pub(crate) fn row(figure: &Figure) -> Vec<String> {
+    let range =
+        figure.ratio_range.map(|[low, high]| format!("{} to {}", percent(low), percent(high)));
+    vec![
+        figure.name.to_owned(),
+        show(figure.name, &figure.a),
+        show(figure.name, &figure.b),
+        figure.ratio.map_or_else(|| figure::UNKNOWN.to_owned(), percent),
+        range.unwrap_or_default(),
+        words(figure),
+    ]
+}
+
 /// As "+3.1 %".
 fn percent(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)

@@ -10,10 +10,10 @@ use serde_json::Value;
 use stats::live::Live;
 use stats::{Direction, Latency, RunResult, Verdict};
 
-use self::read::{agrees, agrees_latency, base64, cells, rows};
+use self::read::{agrees, agrees_latency, base64, cells, piped, rows};
 use crate::style::Paint;
 use crate::targets;
-use crate::{ended, fio, generated, hlog, iometer, json, jsonl, pages, text};
+use crate::{ended, fio, generated, hlog, iometer, json, jsonl, junit, pages, text};
 
 fn each(check: impl Fn(&RunResult)) {
     for (seed, result) in generated::hundred().iter().enumerate() {
@@ -333,6 +333,47 @@ fn the_log_of_histograms_has_every_latency() {
         }
         let (said, is) = (all.max() as f64, latency.max.unwrap() as f64);
         assert!((said / is - 1.0).abs() < 0.01, "{said} for {is}");
+    });
+}
+
+#[test]
+fn markdown_says_what_the_result_says() {
+    each(|result| {
+        let text = pages::runs(std::slice::from_ref(result)).markdown();
+        let lead = text.lines().find(|line| line.starts_with("**")).unwrap();
+        let (rate, rest) = lead.trim_start_matches('*').split_once(" IOPS ").unwrap();
+        agrees(rate, result.totals.iops);
+        assert!(rest.starts_with(&measured(result)), "{lead}");
+        assert!(text.contains(&format!(" **{}** · ", result.class.word().to_uppercase())));
+        assert_eq!(lead.contains("no errors"), ended::troubles(result).is_empty(), "{lead}");
+        let table = piped(&text);
+        let row = |name: &str| table.iter().find(|row| row[0] == name).unwrap();
+        agrees(&row("all")[1], result.totals.iops);
+        latency_cells(&result.totals.latency_ns, &row("all")[2..]);
+        for (name, of) in used(result) {
+            agrees(&row(name)[1], of.iops);
+            latency_cells(&of.latency_ns, &row(name)[2..]);
+        }
+        for check in &result.checks {
+            assert_eq!(row(&check.code)[2], check.verdict.word());
+            assert_eq!(row(&check.code).len(), 5, "{}", check.evidence);
+        }
+    });
+}
+
+#[test]
+fn junit_says_what_the_result_says() {
+    each(|result| {
+        let text = written(|out| junit::write(&[("run", result)], &[], out));
+        assert_eq!(text.matches("<testcase ").count(), result.checks.len() + 1);
+        let failed = result.checks.iter().filter(|check| check.verdict == Verdict::Fail).count();
+        let ended = usize::from(result.totals.errors > 0 || result.partial.is_some());
+        assert_eq!(text.matches("<failure ").count(), failed + ended, "{text}");
+        let head = format!("failures=\"{}\"", failed + ended);
+        assert!(text.lines().nth(1).unwrap().contains(&head), "{text}");
+        let unknown = |check: &&stats::Check| check.verdict == Verdict::Unknown;
+        let unknown = result.checks.iter().filter(unknown).count();
+        assert_eq!(text.matches("<skipped ").count(), unknown);
     });
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Key {
     Stop,
     /// `p`.
     Hold,
+    /// `?`: what is shown, in words.
+    Help,
 }
 
 /// The terminal is gone: nobody types there any more, and nobody reads.
@@ -81,6 +83,7 @@ impl Keys {
             (_, ESC) => (None, Place::Escape),
             (Place::Key, b'q') => (Some(Key::Stop), Place::Key),
             (Place::Key, b'p') => (Some(Key::Hold), Place::Key),
+            (Place::Key, b'?' | b'h') => (Some(Key::Help), Place::Key),
             (Place::Key, _) => (None, Place::Key),
             (Place::Escape, b'[' | b'O') => (None, Place::Sequence),
             (Place::Escape, _) | (Place::Sequence, b'@'..=b'~') => (None, Place::Key),
@@ -103,6 +106,7 @@ mod test {
     #[test]
     fn keys_mean_what_the_footer_says() {
         assert_eq!(keys(b"q"), [Key::Stop]);
+        assert_eq!(keys(b"?\x1b[?"), [Key::Help]);
         assert_eq!(keys(b"\x03"), [Key::Stop]);
         assert_eq!(keys(b"xcQP p"), [Key::Hold]);
     }

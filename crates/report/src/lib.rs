@@ -25,6 +25,7 @@ pub mod iometer;
 mod job;
 pub mod json;
 mod jsonl;
+pub mod junit;
 mod keys;
 pub mod line;
 mod live;
@@ -42,6 +43,8 @@ mod style;
 pub mod sweep;
 pub mod targets;
 pub mod text;
+pub mod threshold;
+pub mod watch;
 
 pub use crate::jsonl::JsonLines;
 pub use crate::line::Lines;

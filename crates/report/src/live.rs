@@ -42,7 +42,7 @@ pub enum Wish {
     Gone,
 }
 
-/// The full-screen view. Keys: `q` or Ctrl-C stop the run, `p` holds the picture.
+/// The full-screen view. Keys: `q` or Ctrl-C stop the run, `p` holds the picture, `?` explains it.
 pub struct FullScreen {
     desk: Arc<Desk>,
 }
@@ -59,6 +59,7 @@ struct State {
     about: About,
     snapshot: Snapshot,
     paused: bool,
+    help: bool,
     /// The picture is not that of this state.
     stale: bool,
     /// What is to be done with the terminal; none when that is done.
@@ -222,10 +223,12 @@ impl Painter {
         if !std::mem::take(&mut state.stale) && !resized {
             return;
         }
-        let (about, snapshot, paused) = (state.about.clone(), state.snapshot.clone(), state.paused);
+        let (about, snapshot) = (state.about.clone(), state.snapshot.clone());
+        let (paused, help) = (state.paused, state.help);
         // A run does not wait for its picture.
         drop(state);
-        let scene = Scene { about: &about, snapshot: &snapshot, paused, paint: self.paint };
+        let paint = self.paint;
+        let scene = Scene { about: &about, snapshot: &snapshot, paused, help, paint };
         // A terminal that went away is noticed where keys are read.
         let _ = self.terminal.draw(|frame| screen::draw(frame, &scene));
     }
@@ -244,6 +247,11 @@ impl Painter {
                         Key::Hold => {
                             let mut state = self.desk.state();
                             state.paused = !state.paused;
+                            state.stale = true;
+                        }
+                        Key::Help => {
+                            let mut state = self.desk.state();
+                            state.help = !state.help;
                             state.stale = true;
                         }
                     }

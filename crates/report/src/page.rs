@@ -3,9 +3,12 @@
 //! It follows the reader's choice of light or dark, prints in black on white, and says in words and
 //! tables what its drawings show. What it is given is text: nothing in it becomes markup.
 
+mod markdown;
+mod style;
+
 use std::fmt::Write as _;
 
-use crate::chart::Chart;
+use crate::chart::{Chart, Heat, Parts, Plot};
 
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,10 +17,27 @@ pub struct Page {
     pub title: String,
     /// What it comes to, in a sentence or two.
     pub lead: String,
+    /// How far to believe it; nothing where there is nothing to judge.
+    pub judged: Option<Judged>,
     /// In order.
     pub sections: Vec<Section>,
     /// Who made it, from what.
     pub foot: String,
+    /// The document that it was made of, as JSON; kept in the page, and shown by nothing.
+    pub raw: Option<String>,
+}
+
+/// How far to believe a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Its class, as "indicative".
+    pub class: &'static str,
+    /// How its figures came about, as "measured".
+    pub origin: String,
+    /// The one reason that counts, with its evidence; empty if nothing speaks against it.
+    pub because: String,
+    /// What settles that; empty where nothing is known to.
+    pub next: String,
 }
 
 /// A heading with what stands below it.
@@ -34,8 +54,16 @@ pub struct Section {
 pub enum Content {
     /// A paragraph.
     Text(String),
+    /// What is typed or copied, line by line.
+    Code(String),
     /// Bars.
     Chart(Chart),
+    /// Lines over axes.
+    Plot(Plot),
+    /// A heat map.
+    Heat(Heat),
+    /// Rows made of parts.
+    Parts(Parts),
     /// Rows under a head.
     Table(Table),
 }
@@ -49,56 +77,94 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-const STYLE: &str = "\
-:root{color-scheme:light dark;--back:#fff;--text:#1b1f24;--soft:#57606a;--line:#d0d7de;\
---bar:#7aa7d9;--mark:#1f7a4d}
-@media(prefers-color-scheme:dark){:root{--back:#14171b;--text:#e6e9ec;--soft:#9aa4ae;\
---line:#3a4149;--bar:#3f6ea5;--mark:#3fa870}}
-body{margin:2rem auto;max-width:56rem;padding:0 1rem;background:var(--back);color:var(--text);\
-font:16px/1.5 system-ui,sans-serif}
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem;border-bottom:1px solid var(--line)}
-.lead{font-size:1.15rem}.about,footer{color:var(--soft);font-size:.9rem}
-.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;width:100%}
-th,td{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;\
-border-bottom:1px solid var(--line)}td{font-variant-numeric:tabular-nums}
-svg{width:100%;height:auto;font:14px system-ui,sans-serif}svg text{fill:var(--text)}
-.figure{text-anchor:end}.bar{fill:var(--bar)}.marked{fill:var(--mark)}
-.range{stroke:var(--text);stroke-width:1.5;fill:none}
-@media print{:root{--back:#fff;--text:#000;--soft:#333;--line:#999;--bar:#bbb;--mark:#777}}
-";
+impl Judged {
+    /// A shape beside the word, so that no colour is needed to tell classes apart.
+    fn shape(&self) -> &'static str {
+        match self.class {
+            "publishable" => "●",
+            "invalid" => "✕",
+            _ => "◐",
+        }
+    }
+}
 
 impl Page {
     /// The whole file.
     pub fn html(&self) -> String {
         let mut html = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n\
-             <title>{0}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-             <h1>{0}</h1>\n<p class=\"lead\">{1}</p>\n",
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n\
+             <h1>{0}</h1>\n<p class=\"lead\">{2}</p>\n",
             escape(&self.title),
+            style::SHEET,
             escape(&self.lead)
         );
-        let mut charts = 0;
+        if let Some(judged) = &self.judged {
+            judged.write(&mut html);
+        }
+        let mut figures = 0;
         for section in &self.sections {
             // Writing to a string cannot fail.
             let _ = writeln!(html, "<section>\n<h2>{}</h2>", escape(&section.title));
             for content in &section.content {
-                match content {
-                    Content::Text(text) => {
-                        let _ = writeln!(html, "<p>{}</p>", escape(text));
-                    }
-                    Content::Chart(chart) => {
-                        charts += 1;
-                        html += &chart.svg(charts);
-                        let _ = writeln!(html, "<p class=\"about\">{}</p>", escape(&chart.about));
-                    }
-                    Content::Table(table) => table.write(&section.title, &mut html),
-                }
+                figures += 1;
+                content.write(&section.title, figures, &mut html);
             }
             html += "</section>\n";
         }
+        html += "</main>\n";
+        if let Some(raw) = &self.raw {
+            // No text of it may end the element.
+            let raw = raw.replace("</", "<\\/").replace("<!--", "<\\u0021--");
+            let _ =
+                writeln!(html, "<script type=\"application/json\" id=\"result\">{raw}</script>");
+        }
         let foot = escape(&self.foot);
-        html + "</main>\n<footer>" + &foot + "</footer>\n</body>\n</html>\n"
+        html + "<footer>" + &foot + "</footer>\n</body>\n</html>\n"
+    }
+}
+
+impl Judged {
+    fn write(&self, html: &mut String) {
+        let Judged { class, origin, because, next } = self;
+        let _ = write!(
+            html,
+            "<div class=\"judged {class}\">\n<p><b>{} {}</b> · {}</p>\n",
+            self.shape(),
+            class.to_uppercase(),
+            escape(origin)
+        );
+        if !because.is_empty() {
+            let _ = writeln!(html, "<p>Because: {}</p>", escape(because));
+        }
+        if !next.is_empty() {
+            let _ = writeln!(html, "<p>What settles it: <code>{}</code></p>", escape(next));
+        }
+        *html += "</div>\n";
+    }
+}
+
+impl Content {
+    /// `number` tells the figures of a page apart.
+    fn write(&self, section: &str, number: usize, html: &mut String) {
+        match self {
+            Content::Text(text) => {
+                let _ = writeln!(html, "<p>{}</p>", escape(text));
+            }
+            Content::Code(text) => {
+                let lines: Vec<String> = text.lines().map(escape).collect();
+                let _ = writeln!(html, "<pre tabindex=\"0\">{}</pre>", lines.join("\n"));
+            }
+            Content::Chart(chart) => {
+                *html += &chart.svg(number);
+                let _ = writeln!(html, "<p class=\"about\">{}</p>", escape(&chart.about));
+            }
+            Content::Plot(plot) => *html += &plot.figure(number),
+            Content::Heat(heat) => *html += &heat.figure(number),
+            Content::Parts(parts) => *html += &parts.figure(number),
+            Content::Table(table) => table.write(&format!("{section}, table {number}"), html),
+        }
     }
 }
 
@@ -115,11 +181,18 @@ impl Table {
         *html += "</tr>\n";
         for row in &self.rows {
             let cells: String =
-                row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+                row.iter().map(|cell| format!("<td>{}</td>", whole(cell))).collect();
             *html += &format!("<tr>{cells}</tr>\n");
         }
         *html += "</table></div>\n";
     }
+}
+
+/// A cell. A figure and its unit stay on one line.
+pub(crate) fn whole(cell: &str) -> String {
+    let is_figure =
+        cell.chars().count() <= 18 && cell.starts_with(|c: char| c.is_ascii_digit() || c == '≥');
+    if is_figure { escape(cell).replace(' ', "\u{a0}") } else { escape(cell) }
 }
 
 /// Text as it stands in markup, in quotes too. Control characters are none of it.
@@ -151,7 +224,7 @@ mod test {
         let table = Table { head: vec!["part", "price"], rows: vec![vec![text(), text()]] };
         let content = vec![Content::Text(text()), Content::Chart(chart), Content::Table(table)];
         let sections = vec![Section { title: text(), content }];
-        Page { title: text(), lead: text(), sections, foot: text() }
+        Page { title: text(), lead: text(), sections, foot: text(), ..Page::default() }
     }
 
     #[test]

@@ -1,23 +1,28 @@
-//! Runs and sweeps as pages of HTML: what the tables of [`text`](crate::text) and
-//! [`sweep`](crate::sweep) say, with bars.
+//! Runs, sweeps, comparisons and scenarios as pages: what their tables in a terminal say, with
+//! charts, how far to believe it, and all that is needed to repeat it.
 
-use stats::sweep::{Cell, SweepResult};
-use stats::{Check, Latency, RunResult, Second};
+mod charts;
+mod compared;
+mod scenarios;
+mod setup;
+mod sweeps;
 
-use crate::chart::{Bar, Chart};
+use stats::{Check, Latency, RunResult, Verdict};
+
 use crate::ended;
 use crate::failures;
 use crate::figure;
 use crate::job;
-use crate::page::{Content, Page, Section, Table};
+use crate::page::{Content, Judged, Page, Section, Table};
 use crate::part;
 use crate::reason;
 use crate::records::{self, Beside};
 use crate::style::Paint;
-use crate::sweep as table;
 
-/// Most bars of a chart over time: more are too thin to read.
-const BARS: usize = 60;
+pub use self::compared::comparison;
+pub use self::scenarios::{Scenarios, scenarios};
+pub use self::sweeps::sweep;
+
 /// How many records stand beside a result.
 const RECORDS_SHOWN: usize = 4;
 
@@ -36,7 +41,33 @@ pub fn runs(results: &[RunResult]) -> Page {
     let foot = first.map_or_else(String::new, |result| {
         format!("drumfire {}, begun {}, seed {}", result.tool.version, result.started, result.seed)
     });
-    Page { title, lead, sections: sections.collect(), foot }
+    let judged = results.iter().map(judged).reduce(|a, b| if rank(&b) > rank(&a) { b } else { a });
+    let raw = match results {
+        [one] => serde_json::to_string(one),
+        all => serde_json::to_string(&serde_json::json!({ "steps": all })),
+    };
+    // A result is made of what JSON knows.
+    Page { title, lead, judged, sections: sections.collect(), foot, raw: raw.ok() }
+}
+
+/// Which of several judgements says more against what it judges.
+fn rank(judged: &Judged) -> usize {
+    ["publishable", "indicative", "invalid"].iter().position(|c| *c == judged.class).unwrap_or(0)
+}
+
+/// How far to believe a result, the one reason that counts, and what settles it.
+fn judged(result: &RunResult) -> Judged {
+    let against = reason::worst(&result.checks).filter(|check| check.verdict != Verdict::Pass);
+    let because = against.map(|check| {
+        let Check { code, evidence, .. } = check;
+        format!("{}; {evidence} ({code}, {})", reason::words(check), check.verdict.word())
+    });
+    Judged {
+        class: result.class.word(),
+        origin: result.origin.with(result.kind),
+        because: because.unwrap_or_default(),
+        next: against.map(reason::next).unwrap_or_default(),
+    }
 }
 
 fn lead(result: &RunResult) -> String {
@@ -44,9 +75,14 @@ fn lead(result: &RunResult) -> String {
     let troubles = ended::troubles(result);
     let partial = result.partial.as_ref().map(|why| format!(" Partial result: {why}."));
     let part = part::words(&result.spec);
+    let latency = &totals.latency_ns;
+    let p99 = latency.p99.map(|ns| format!(" · p99 {}", figure::bound(latency, Some(ns))));
     format!(
-        "{}. {}{}. {} I/Os in {}, {}.{}",
+        "{}. {} · mean {}{}. {}{}. {} I/Os in {}, {}.{}",
         reason::headline(result, Paint::PLAIN),
+        figure::bytes_per_second(totals.bytes_per_second),
+        figure::mean(latency),
+        p99.unwrap_or_default(),
         job::kind(&result.job),
         part.iter().map(|word| format!(", {word}")).collect::<String>(),
         figure::count(totals.ios),
@@ -58,12 +94,14 @@ fn lead(result: &RunResult) -> String {
 
 fn sections(result: &RunResult) -> Vec<Section> {
     let mut sections = vec![latencies(result)];
-    if !result.intervals.is_empty() {
-        sections.push(over_time(result));
-    }
+    sections.extend(charts::limits(result));
+    sections.extend(charts::over_time(result));
+    sections.extend(charts::distribution(result));
+    sections.extend(charts::processors(result));
     sections.extend(failures::section(result));
     sections.push(checks(result));
     sections.extend(records(result));
+    sections.push(setup::section(result));
     sections
 }
 
@@ -72,7 +110,7 @@ fn section(title: &str, content: Vec<Content>) -> Section {
 }
 
 const LATENCY: [&str; 10] =
-    ["", "IOPS", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+    ["of", "IOPS", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
 
 fn latencies(result: &RunResult) -> Section {
     let totals = &result.totals;
@@ -92,33 +130,6 @@ fn latencies(result: &RunResult) -> Section {
     let table = Table { head: LATENCY.to_vec(), rows };
     let words = "Percentiles with fewer than 100 samples above them are withheld.".to_owned();
     section("latency", vec![Content::Table(table), Content::Text(words)])
-}
-
-/// The rate over time, in as many seconds a bar as it takes.
-fn over_time(result: &RunResult) -> Section {
-    let width = result.intervals.len().div_ceil(BARS).max(1);
-    // Rows of long runs stand for more than a second each.
-    let length_s = result.intervals.get(width - 1).map_or(0.0, |row| row.t);
-    let mut begin = 0.0;
-    let bar = |seconds: &[Second]| {
-        let end = seconds.last().map_or(begin, |second| second.t);
-        let mut from = begin;
-        let ios: f64 = seconds
-            .iter()
-            .map(|second| second.iops * (second.t - std::mem::replace(&mut from, second.t)))
-            .sum();
-        let value = ios / (end - begin).max(1e-9);
-        let label = format!("{begin:.0} – {end:.0} s");
-        begin = end;
-        Bar { label, value, range: None, text: figure::iops(value), marked: false }
-    };
-    let chart = Chart {
-        title: "IOPS over time".to_owned(),
-        about: format!("A bar is the mean rate of {}.", figure::seconds(length_s)),
-        full: None,
-        bars: result.intervals.chunks(width).map(bar).collect(),
-    };
-    section("over time", vec![Content::Chart(chart)])
 }
 
 fn checks(result: &RunResult) -> Section {
@@ -157,80 +168,10 @@ fn records(result: &RunResult) -> Option<Section> {
     ))
 }
 
-/// A sweep.
-pub fn sweep(sweep: &SweepResult) -> Page {
-    let rows = sweep.cells.iter().map(|cell| {
-        let mut row = table::row(sweep, cell);
-        let figures = row.split_off(cell.settings.len());
-        std::iter::once(words(cell)).chain(figures).collect()
-    });
-    let head = std::iter::once("cell").chain(table::FIGURES).collect();
-    let cells = Content::Table(Table { head, rows: rows.collect() });
-    let bends = sweep.series.iter().flat_map(|series| {
-        let scaled = series.scaling.iter().map(|scale| table::scaled(series, scale));
-        std::iter::once(table::knee(series)).chain(scaled)
-    });
-    let found = sweep.found.iter().map(|found| table::search(sweep, found));
-    let failed = table::failures(sweep);
-    let held = table::held_against(sweep);
-    let mut checks: Vec<Content> = Vec::new();
-    if !held.is_empty() {
-        checks.push(Content::Text(format!("Not passed: {}.", held.join(", "))));
-    }
-    checks.extend(failed.into_iter().map(Content::Text));
-    let mut sections = vec![section("cells", vec![cells]), rates(sweep)];
-    let bends: Vec<Content> = bends.chain(found).map(Content::Text).collect();
-    for (title, content) in [("where it bends", bends), ("honesty checks", checks)] {
-        if !content.is_empty() {
-            sections.push(section(title, content));
-        }
-    }
-    let (done, planned) = (
-        sweep.cells.iter().map(|cell| cell.whole_runs().count()).sum::<usize>(),
-        sweep.cells.iter().map(|cell| table::wanted(sweep, cell) as usize).sum::<usize>(),
-    );
-    Page {
-        title: "sweep".to_owned(),
-        lead: format!("{done} of {planned} runs: {}.", table::rests_on(sweep)),
-        sections,
-        foot: format!("drumfire {}, seed {}", sweep.tool.version, sweep.plan.seed),
-    }
-}
-
-fn words(cell: &Cell) -> String {
-    let words = cell.settings.iter().map(|setting| format!("{}={}", setting.word, setting.value));
-    words.collect::<Vec<_>>().join(" ")
-}
-
-fn rates(sweep: &SweepResult) -> Section {
-    let best = sweep.cells.iter().filter_map(|cell| cell.iops).map(|iops| iops.median);
-    let best = best.fold(0.0, f64::max);
-    let bar = |cell: &Cell| {
-        let iops = cell.iops?;
-        Some(Bar {
-            label: words(cell),
-            value: iops.median,
-            range: Some((iops.low, iops.high)),
-            text: format!("{} {}", figure::iops(iops.median), table::class(cell)),
-            marked: iops.median == best,
-        })
-    };
-    let chart = Chart {
-        title: "IOPS of each cell".to_owned(),
-        about: "A bar is the median of the runs, its range their interval; the highest is marked."
-            .to_owned(),
-        full: None,
-        bars: sweep.cells.iter().filter_map(bar).collect(),
-    };
-    section("rates", vec![Content::Chart(chart)])
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
     use crate::sample;
-    use stats::sweep::{CellRun, Knee, Series, Setting, SweepPlan};
-    use stats::{Spread, Verdict};
 
     #[test]
     fn a_run_says_on_a_page_what_it_says_in_a_table() {
@@ -241,10 +182,14 @@ mod test {
         let page = runs(std::slice::from_ref(&result)).html();
         for part in [
             "3.41M IOPS measured, indicative: loopback",
-            "690 µs",
+            "690\u{a0}µs",
             "H19",
             "loopback: no wire",
             "Third I/O",
+            "INDICATIVE",
+            "Because: ",
+            "The same as a table",
+            "id=\"result\"",
         ] {
             assert!(page.contains(part), "{part} in {page}");
         }
@@ -253,55 +198,5 @@ mod test {
         assert!(page.contains("step 2: latency") && page.contains("a &lt;hole&gt;"), "{page}");
         assert!(page.contains("Not compared") && !page.contains("Third I/O"), "{page}");
         assert!(runs(&[]).html().contains("<html"));
-    }
-
-    #[test]
-    fn a_long_run_has_few_bars_and_its_mean_rate() {
-        let second =
-            |t: u32| Second { t: t.into(), iops: f64::from(t % 2) * 200.0, ..Second::default() };
-        let intervals = (1..=3600).map(second).collect();
-        let result = RunResult { intervals, ..RunResult::default() };
-        let section = over_time(&result);
-        let [Content::Chart(chart)] = &section.content[..] else { panic!("{section:?}") };
-        assert_eq!(chart.bars.len(), BARS);
-        assert!(chart.bars.iter().all(|bar| (bar.value - 100.0).abs() < 1e-6), "{chart:?}");
-        assert_eq!(chart.bars[59].label, "3540 – 3600 s");
-    }
-
-    #[test]
-    fn a_sweep_has_its_cells_its_knee_and_what_speaks_against_it() {
-        let run = |iops: f64| CellRun {
-            iops,
-            failed: (iops == 0.0).then(|| "worker 1 lost <x>".to_owned()),
-            ..CellRun::default()
-        };
-        let cell = |value: &str, rates: &[f64]| Cell {
-            settings: vec![Setting { word: "outstanding".into(), value: value.into() }],
-            iops: Spread::of(rates.iter().copied().filter(|rate| *rate > 0.0)),
-            runs: rates.iter().map(|rate| run(*rate)).collect(),
-            ..Cell::default()
-        };
-        let knee = Knee { value: "8".into(), iops: 2e6, mean_ns: 1e4, at_end: false };
-        let series =
-            Series { axis: "outstanding".into(), points: 3, knee: Some(knee), ..Series::default() };
-        let result = SweepResult {
-            plan: SweepPlan { repeats: 2, ..SweepPlan::default() },
-            cells: vec![cell("1", &[1e6, 1.2e6]), cell("8", &[2e6, 0.0]), cell("16", &[])],
-            series: vec![series],
-            ..SweepResult::default()
-        };
-        let page = sweep(&result).html();
-        for part in [
-            "3 of 6 runs",
-            "outstanding=1",
-            "1.10M IOPS indicative",
-            "knee: at outstanding=8",
-            "H20 unknown",
-            "worker 1 lost &lt;x&gt;",
-            "0/2",
-        ] {
-            assert!(page.contains(part), "{part} in {page}");
-        }
-        assert!(sweep(&SweepResult::default()).html().contains("not measured yet"));
     }
 }

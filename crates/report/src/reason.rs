@@ -117,6 +117,29 @@ pub(crate) fn held_against(result: &RunResult) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
+/// What settles a check that did not pass: the command that mends it, or one that measures again
+/// what decides it.
+pub(crate) fn next(check: &Check) -> String {
+    if let Some(mend) = check.mend.first() {
+        return mend.clone();
+    }
+    settles(&check.code).to_owned()
+}
+
+/// What settles a check of this number where the check itself names nothing; empty where nothing is
+/// known to.
+pub(crate) fn settles(code: &str) -> &'static str {
+    match code {
+        "H02" => "write the volumes before: --read 0 over all of them, then this again",
+        "H06" | "H12" => "the same with a longer --seconds",
+        "H10" => "the same with --ceiling",
+        "H13" | "H14" | "H15" => "drumfire doctor",
+        "H19" => "drumfire serve on another host, and drumfire run iscsi://HOST/… here",
+        "H20" => "drumfire sweep RUN/job.toml --repeats 6",
+        _ => "",
+    }
+}
+
 /// What a check came to, in a few words. Its evidence says the rest.
 pub(crate) fn words(check: &Check) -> String {
     let says = |word: &str| check.evidence.contains(word);

@@ -4,8 +4,8 @@ use serde_json::json;
 use stats::live::{About, LiveCpu, Phase, Snapshot, TargetRate};
 use stats::{
     Buckets, Check, Class, Cpu, Direction, Failure, FirstFailure, Histograms, Host, Job, Latencies,
-    Latency, Origin, Placement, RunResult, SCHEMA_VERSION, Second, Span, Totals, Verdict,
-    WorkerResult,
+    Latency, MeasuringCost, Origin, Placement, RunResult, SCHEMA_VERSION, Second, Span, Totals,
+    Verdict, WorkerResult,
 };
 
 pub fn job() -> Job {
@@ -136,6 +136,7 @@ pub fn race() -> RunResult {
             ..Cpu::default()
         }
         .derive(3_412_345.6),
+        cost: Some(MeasuringCost::of([8.1, 5.4], 3_412_345.6, Some(0.98), Some(0.004))),
         workers: (1..=4).map(worker).collect(),
         intervals: vec![Second { t: 1.0, iops: 3_412_345.6, ..Second::default() }],
         ..RunResult::default()
@@ -225,6 +226,7 @@ pub fn snapshot() -> Snapshot {
         targets: [("target 1", 1_800_000.0), ("target 2", 1_612_345.6)]
             .map(|(name, iops)| TargetRate { name: name.into(), iops })
             .to_vec(),
+        workers: Vec::new(),
         cpu: LiveCpu {
             initiator_cores: Some(0.98),
             target_cores: Some(1.0),

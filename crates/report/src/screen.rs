@@ -28,6 +28,8 @@ pub struct Scene<'a> {
     pub snapshot: &'a Snapshot,
     /// The user holds the picture.
     pub paused: bool,
+    /// The user wants to know what is shown.
+    pub help: bool,
     /// Whether there is colour.
     pub paint: Paint,
 }
@@ -46,8 +48,34 @@ impl Scene<'_> {
     }
 }
 
+/// What is shown, in words of at most 80 columns.
+const HELP: [&str; 18] = [
+    "What this shows",
+    "",
+    "big number    I/Os per second of the last second; beside it bytes and errors",
+    "ramp          caches, windows and queues fill; not in the result",
+    "run           the measured window; the time left stands above",
+    "latency       of the last second's I/Os; n/a: too few for that percentile",
+    "              ≥: an I/O without an answer could make it longer",
+    "last 60 s     the rate, from 0 to the most of that time",
+    "targets       each one's rate beside the fastest; without targets: volumes",
+    "CPU           cores that workers and targets use; below it each core",
+    "passed, next  published records for the same kind of job",
+    "",
+    "Keys",
+    "",
+    "q, Ctrl-C     stop, complete what is under way, write the result; twice: now",
+    "p             hold the picture; the run goes on",
+    "?             this page, and back",
+    "In a browser: the same command with --listen 127.0.0.1:8080",
+];
+
 /// Draws the whole screen. Fits 80 × 24; what does not fit a smaller one is cut off.
 pub fn draw(frame: &mut Frame, scene: &Scene) {
+    if scene.help {
+        frame.render_widget(Paragraph::new(HELP.map(Line::from).to_vec()), frame.area());
+        return;
+    }
     let [title, _, rate, _, latency, history, bars, marks, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -70,7 +98,7 @@ pub fn draw(frame: &mut Frame, scene: &Scene) {
     draw_targets(frame, targets, scene);
     draw_cpu(frame, cpu, scene);
     draw_marks(frame, marks, scene);
-    let help = Line::styled("q stop and report   p hold the picture", scene.label());
+    let help = Line::styled("q stop and report   p hold the picture   ? help", scene.label());
     frame.render_widget(help, keys);
 }
 
@@ -90,7 +118,10 @@ fn draw_title(frame: &mut Frame, area: Rect, scene: &Scene) {
         Phase::Run => scene.color(Color::Green),
         Phase::Ramp | Phase::Drain => scene.color(Color::Yellow),
     };
-    let right = format!(" {}{clock}{held}", snapshot.phase.word());
+    // Before the first second there is nothing but the wait for it.
+    let nothing_yet = snapshot.history.is_empty() && snapshot.t_s == 0.0;
+    let phase = if nothing_yet { "preparing" } else { snapshot.phase.word() };
+    let right = format!(" {phase}{clock}{held}");
     frame.render_widget(Line::styled(right, style).right_aligned(), area);
 }
 
@@ -282,7 +313,7 @@ mod test {
     /// The characters of a screen of that size.
     fn screen(width: u16, height: u16, about: &About, snapshot: &Snapshot) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        let scene = Scene { about, snapshot, paused: false, paint: Paint::COLOR };
+        let scene = Scene { about, snapshot, paused: false, help: false, paint: Paint::COLOR };
         terminal.draw(|frame| draw(frame, &scene)).unwrap();
         let buffer = terminal.backend().buffer();
         let rows = buffer.content.chunks(usize::from(width));
@@ -297,6 +328,11 @@ mod test {
     fn a_race_on_80_by_24() {
         let screen = screen(80, 24, &sample::about(), &sample::snapshot());
         assert_eq!(screen, include_str!("../tests/screen.txt"), "\n{screen}");
+    }
+
+    #[test]
+    fn help_fits_80_by_24() {
+        assert!(HELP.len() <= 24 && HELP.iter().all(|line| line.chars().count() <= 80));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use stats::{Check, Cpu, Latency, Placement, RunResult, Verdict};
+use stats::{Check, Cpu, Latency, MeasuringCost, Placement, RunResult, Verdict};
 
 use crate::asked;
 use crate::ended;
@@ -31,6 +31,7 @@ pub fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Resu
     failures::write(result, paint, out)?;
     write_cpu(&result.cpu, result.host.cores, out)?;
     write_placement(&result.placement, out)?;
+    write_cost(result.cost.as_ref(), out)?;
     targets::write(&result.workers, paint, out)?;
     write_checks(result, paint, out)?;
     write_records(result, paint, out)
@@ -143,6 +144,21 @@ fn write_placement(placement: &Placement, out: &mut impl Write) -> io::Result<()
     let pinned = if placement.pinned { " · pinned" } else { "" };
     let shared = if placement.shared_threads { " · one thread for both" } else { "" };
     writeln!(out, "{:LABEL$}{}{pinned}{shared}", "", parts.join(" · "))
+}
+
+/// What measuring itself cost.
+fn write_cost(cost: Option<&MeasuringCost>, out: &mut impl Write) -> io::Result<()> {
+    let Some(cost) = cost else { return Ok(()) };
+    let share = cost.initiator_percent.map(|percent| format!(" ({percent:.1} % of the workers)"));
+    let collecting = cost.collector_cores.map(|cores| format!(" · collecting {cores:.3} cores"));
+    writeln!(
+        out,
+        "{:LABEL$}measuring ≤ {:.0} ns per I/O{}{}",
+        "",
+        cost.ns_per_io,
+        share.unwrap_or_default(),
+        collecting.unwrap_or_default()
+    )
 }
 
 fn write_checks(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {

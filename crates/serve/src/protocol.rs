@@ -153,11 +153,14 @@ fn subsystems(exports: &[Export], shared: bool) -> Result<Vec<Subsystem>, ServeE
                 nqn: export.subsystem.clone(),
                 namespaces: Vec::new(),
                 serial: String::new(),
-                model: "Drumfire".to_owned(),
+                model: model(export),
                 shared,
             });
             list.len() - 1
         });
+        if list[at].model != model(export) {
+            "Drumfire".clone_into(&mut list[at].model);
+        }
         let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
         let namespace = Namespace { id: UnitId(index as u32), geometry, memory, disk: export.disk };
         let place = usize::from(export.lun).checked_sub(1);
@@ -170,6 +173,11 @@ fn subsystems(exports: &[Export], shared: bool) -> Result<Vec<Subsystem>, ServeE
         subsystem.serial = serial(subsystem);
     }
     Ok(list)
+}
+
+/// What Identify calls a subsystem whose namespaces are all of this kind.
+fn model(export: &Export) -> String {
+    format!("Drumfire {}", export.volume.kind().to_uppercase())
 }
 
 /// A subsystem's serial number: that of its first namespace, which is another for strangers of the

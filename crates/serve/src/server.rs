@@ -107,6 +107,17 @@ impl Server {
         &self.nvme_tcp
     }
 
+    /// How many connections there are now.
+    pub fn connection_count(&self) -> usize {
+        self.shared.connection_count()
+    }
+
+    /// Memory that connections take now, and may take, in bytes.
+    pub fn memory_bytes(&self) -> [u64; 2] {
+        let budget = self.shared.budget();
+        [budget.held_bytes(), budget.limit_bytes()]
+    }
+
     /// Numbers of the threads that serve, for their use of the processors.
     pub fn thread_ids(&self) -> Vec<i32> {
         self.threads.iter().map(|thread| thread.id).collect()

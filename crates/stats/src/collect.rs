@@ -14,7 +14,7 @@ use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
 use crate::histogram::Latency;
 use crate::interval::{Interval, Tally, per};
-use crate::live::{HISTORY_SECONDS, TargetRate};
+use crate::live::{HISTORY_SECONDS, TargetRate, WorkerSecond};
 use crate::run::{Direction, PacedTotals, Ramp, Second, Totals, WorkerResult};
 use crate::timeline::Timeline;
 use crate::verdict::{self, Flow, Flows, Seconds};
@@ -57,6 +57,8 @@ pub struct Collector {
     /// What the collecting thread was kept from by more than others, in seconds.
     stood_still_s: f64,
     history: VecDeque<f64>,
+    /// What each worker did in the open second, where somebody watches.
+    watched: Option<Vec<WorkerSecond>>,
     /// What became of connections before the window that is measured now.
     ramp: Ramp,
 }
@@ -79,8 +81,28 @@ impl Collector {
             stopped_s: 0.0,
             stood_still_s: 0.0,
             history: VecDeque::with_capacity(HISTORY_SECONDS),
+            watched: None,
             ramp: Ramp::default(),
         }
+    }
+
+    /// Keeps what each worker does in a second, or no longer.
+    pub fn watch(&mut self, wanted: bool) {
+        if wanted == self.watched.is_some() {
+            return;
+        }
+        let of = |name: &WorkerName| WorkerSecond {
+            name: name.name.clone(),
+            volume: name.volume.clone(),
+            target: name.target.clone(),
+            ..WorkerSecond::default()
+        };
+        self.watched = wanted.then(|| self.names.iter().map(of).collect());
+    }
+
+    /// What each worker did by its latest interval; empty unless it is [watched](Self::watch).
+    pub fn worker_seconds(&self) -> Vec<WorkerSecond> {
+        self.watched.clone().unwrap_or_default()
     }
 
     /// Adds what a worker did since its last interval. It counts in the totals when its second
@@ -90,6 +112,12 @@ impl Collector {
         self.rates[worker] = interval.iops();
         self.tracks.add(worker, interval);
         self.oldest_ns[worker] = interval.oldest_ns;
+        if let Some(watched) = &mut self.watched {
+            let of = &mut watched[worker];
+            (of.iops, of.bytes_per_second) = (interval.iops(), interval.bytes_per_second());
+            (of.errors, of.oldest_ns) = (interval.errors(), interval.oldest_ns);
+            of.latency_ns = interval.latencies().summary();
+        }
         if planted(Plant::LeaveOutStarved) && interval.ios() == 0 {
             return;
         }

@@ -34,6 +34,15 @@ pub trait Live {
     /// That result: who is killed later has not measured for nothing.
     fn keep(&mut self, _so_far: RunResult) {}
 
+    /// Whether each worker's own second is wanted in the next snapshot: that costs a summary of its
+    /// latencies each.
+    fn wants_workers(&mut self) -> bool {
+        false
+    }
+
+    /// How the checks stand by a result so far, of which the view gets no more than this look.
+    fn judged(&mut self, _so_far: &RunResult) {}
+
     /// What failed in the run that is about to end, the earliest kind first.
     fn failed(&mut self, _failures: &[Failure]) {}
 
@@ -106,6 +115,8 @@ pub struct Snapshot {
     pub latency_ns: Latency,
     /// Each target, or each volume of local storage.
     pub targets: Vec<TargetRate>,
+    /// Each worker by itself; empty unless [`Live::wants_workers`].
+    pub workers: Vec<WorkerSecond>,
     /// Processor time.
     pub cpu: LiveCpu,
     /// I/Os that ended in a fault since the run began.
@@ -129,6 +140,27 @@ pub struct TargetRate {
     pub name: String,
     /// I/Os per second.
     pub iops: f64,
+}
+
+/// What one worker did in its last second.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkerSecond {
+    /// As "manager 1 worker 3".
+    pub name: String,
+    /// URI of the volume it drives.
+    pub volume: String,
+    /// Target that serves it; empty for local storage.
+    pub target: String,
+    /// I/Os per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
+    /// I/Os that ended in a fault.
+    pub errors: u64,
+    /// Latencies in nanoseconds.
+    pub latency_ns: Latency,
+    /// For how long its oldest I/O has had no answer, in nanoseconds; 0 while nothing waits.
+    pub oldest_ns: u64,
 }
 
 /// Processor time of the last second. "Cores" are CPU seconds per second.

@@ -194,7 +194,14 @@ pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check
     };
     let bad = steal > STEAL_PERCENT || throttled.is_some_and(|times| times > 0);
     let evidence = format!("{steal:.2} % stolen by the hypervisor (at most 1), {quota}");
-    check(if bad { Verdict::Warn } else { Verdict::Pass }, evidence)
+    let mut made = check(if bad { Verdict::Warn } else { Verdict::Pass }, evidence);
+    if steal > STEAL_PERCENT {
+        made = made.mend("vmstat 1 (column st: run again in an hour that has none)");
+    }
+    if throttled.is_some_and(|times| times > 0) {
+        made = made.mend("cat /proc/self/cgroup (raise cpu.max of this group and those above it)");
+    }
+    made
 }
 
 /// What lay between initiator and target.
@@ -223,14 +230,19 @@ pub fn wire(wire: Wire) -> Check {
             Verdict::Warn,
             "loopback: initiator and target share one host and its cores, no wire was measured"
                 .into(),
-        ),
+        )
+        .mend("drumfire serve --nvme-tcp 0.0.0.0:4420 … on another host, and run against that"),
         Wire::Network { retransmitted_percent: None } => {
             check(Verdict::Unknown, "retransmissions were not measured".into())
         }
         Wire::Network { retransmitted_percent: Some(percent) } => {
             let bad = percent > RETRANSMITTED_PERCENT;
             let evidence = format!("{percent:.4} % of segments sent again (at most 0.01)");
-            check(if bad { Verdict::Warn } else { Verdict::Pass }, evidence)
+            match bad {
+                true => check(Verdict::Warn, evidence)
+                    .mend("nstat -az TcpRetransSegs; ethtool -S IFACE (which port drops them)"),
+                false => check(Verdict::Pass, evidence),
+            }
         }
     }
 }
@@ -239,13 +251,21 @@ pub fn wire(wire: Wire) -> Check {
 mod test {
     use super::*;
 
+    /// Lie of H13: 1.01 % of the time is stolen; a quota stops the run once.
+    /// Twin of H13: 1 % is stolen.
+    /// Lie of H19: loopback; 0.02 % of the segments are sent again.
+    /// Twin of H19: 0.01 % are.
     #[test]
     fn stolen_time_and_loopback_are_said() {
         assert_eq!(cpu_was_ours(Some(1.0), Some(0)).verdict, Verdict::Pass);
         assert_eq!(cpu_was_ours(Some(1.01), None).verdict, Verdict::Warn);
         assert_eq!(cpu_was_ours(Some(0.0), Some(1)).verdict, Verdict::Warn);
         assert_eq!(cpu_was_ours(None, None).verdict, Verdict::Unknown);
-        assert_eq!(wire(Wire::Loopback).verdict, Verdict::Warn);
+        assert_eq!(cpu_was_ours(Some(2.0), Some(1)).mend.len(), 2);
+        assert_eq!(
+            (wire(Wire::Loopback).verdict, wire(Wire::Loopback).mend.len()),
+            (Verdict::Warn, 1)
+        );
         assert_eq!(wire(Wire::None).verdict, Verdict::Pass);
         let network = |percent| wire(Wire::Network { retransmitted_percent: percent }).verdict;
         assert_eq!(

@@ -17,7 +17,9 @@ pub enum Ground {
     Memory,
     /// A file or device of this host.
     File(FileGround),
-    /// Another host.
+    /// A target, which calls the volume so: vendor and product of INQUIRY, model of Identify.
+    Target(String),
+    /// Another host, or several places.
     Elsewhere,
 }
 

@@ -13,6 +13,7 @@ mod guard;
 mod lifetime;
 mod link;
 mod many;
+mod mirror;
 mod null;
 mod ram;
 mod remote;
@@ -151,6 +152,13 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
                 parts.iter().map(|part| (part.clone(), purpose)).collect();
             Arc::new(striped::Striped::whole(open_all(&wanted)?, *chunk_bytes)?)
         }
+        Uri::Mirror { legs } => {
+            all_differ(legs)?;
+            let wanted: Vec<(Uri, Purpose)> =
+                legs.iter().map(|leg| (leg.clone(), purpose)).collect();
+            let names = legs.iter().map(Uri::to_string).collect();
+            Arc::new(mirror::Mirror::open(open_all(&wanted)?, names, purpose)?)
+        }
         Uri::Fault { schedule, inner } => {
             Arc::new(fault::Faulty::open(schedule, open(inner, purpose)?)?)
         }
@@ -244,6 +252,13 @@ pub enum OpenError {
     /// The profile of an emulated drive cannot be read.
     #[error(transparent)]
     Profile(delay::ProfileError),
+    /// A leg of a mirror by name outlives it.
+    #[error(
+        "mirror: {0} keeps its data when the mirror is gone, and a mirror by name remembers \
+         nothing: opened anew it would read from a leg that was left behind. Serve a mirror of \
+         ram: volumes, or drive this one with `drumfire run`"
+    )]
+    Forgets(String),
     /// The schedule of faults cannot be read.
     #[error("fault schedule {name}: {reason}")]
     Schedule {

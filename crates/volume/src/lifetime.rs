@@ -37,6 +37,8 @@ impl Lifetime {
                 }
                 name
             }
+            // Nobody knows which of its legs is the right one.
+            Uri::Mirror { .. } => return Lifetime::Process,
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
             Uri::Nvme(far) => format!("nvme {} {} {}", far.address, far.subsystem, far.nsid).into(),
@@ -94,7 +96,7 @@ impl Place {
         let path = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return None,
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return Place::of(inner),
-            Uri::Stripe { parts, .. } => {
+            Uri::Stripe { parts, .. } | Uri::Mirror { legs: parts } => {
                 return Some(Place::Several(parts.iter().filter_map(Place::of).collect()));
             }
             Uri::File(file) => &file.path,

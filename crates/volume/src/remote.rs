@@ -9,21 +9,23 @@ use proto::{Endpoint, Initiator, Phase};
 
 use crate::again::{Again, Step};
 use crate::attempt::Attempt;
-use crate::dial::Dial;
+use crate::dial::{Dial, Learned};
 use crate::link::Link;
-use crate::{OpenError, Volume, await_open};
+use crate::{Ground, OpenError, Volume, await_open};
 
 /// A volume behind a connection. Each lane is a connection of its own.
 pub(crate) struct Remote<D> {
     dial: D,
     geometry: Geometry,
+    /// What the target calls it.
+    product: Option<String>,
 }
 
 impl<D: Dial> Remote<D> {
-    /// Connects once, to learn the shape and to fail early.
+    /// Connects once, to learn what it is and to fail early.
     pub(crate) fn open(dial: D) -> Result<Remote<D>, OpenError> {
-        let geometry = dial.geometry()?;
-        Ok(Remote { dial, geometry })
+        let Learned { geometry, product } = dial.learn()?;
+        Ok(Remote { dial, geometry, product })
     }
 }
 
@@ -68,6 +70,10 @@ impl<D: Dial> Volume for Remote<D> {
 
     fn transport(&self) -> &'static str {
         self.dial.transport()
+    }
+
+    fn ground(&self) -> Ground {
+        self.product.clone().map_or(Ground::Elsewhere, Ground::Target)
     }
 }
 

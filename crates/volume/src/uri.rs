@@ -48,6 +48,11 @@ pub enum Uri {
         /// Two or more.
         parts: Vec<Uri>,
     },
+    /// `mirror(URI,URI,…)`: the same data on several volumes.
+    Mirror {
+        /// Two to 16.
+        legs: Vec<Uri>,
+    },
     /// `fault:SCHEDULE(URI)`: another volume, whose I/Os meet faults.
     Fault {
         /// A schedule that comes along, or the file of one.
@@ -163,7 +168,9 @@ impl Uri {
             Uri::Iscsi(iscsi) => Some(&iscsi.address),
             Uri::Nvme(nvme) => Some(&nvme.address),
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.address(),
-            Uri::Stripe { parts, .. } => parts.iter().find_map(Uri::address),
+            Uri::Stripe { parts, .. } | Uri::Mirror { legs: parts } => {
+                parts.iter().find_map(Uri::address)
+            }
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -174,7 +181,9 @@ impl Uri {
             Uri::Iscsi(iscsi) => Some(&iscsi.target),
             Uri::Nvme(nvme) => Some(&nvme.subsystem),
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.target(),
-            Uri::Stripe { parts, .. } => parts.iter().find_map(Uri::target),
+            Uri::Stripe { parts, .. } | Uri::Mirror { legs: parts } => {
+                parts.iter().find_map(Uri::target)
+            }
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -219,6 +228,10 @@ impl fmt::Display for Uri {
             }
             Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
             Uri::Fault { schedule, inner } => write!(f, "fault:{schedule}({inner})")?,
+            Uri::Mirror { legs } => {
+                let legs: Vec<String> = legs.iter().map(ToString::to_string).collect();
+                write!(f, "mirror({})", legs.join(","))?;
+            }
             Uri::Stripe { chunk_bytes, parts } => {
                 let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
                 write!(f, "stripe:{}({})", print_size(*chunk_bytes), parts.join(","))?;

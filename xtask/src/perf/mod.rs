@@ -1,4 +1,4 @@
-//! Measures beside the peers: `cargo xtask perf`, and writes a page to `docs/perf`.
+//! Measures beside the peers: `cargo xtask perf`, and writes raw tables to `target/perf`.
 //!
 //! A row is one question with several contenders. Their runs are interleaved, so that a machine
 //! that drifts drifts for all, and a probe of the processors' placement and of the memory stands

@@ -63,8 +63,8 @@ fn version(release: &str) -> String {
     release.trim().split('-').next().unwrap_or_default().into()
 }
 
-/// Where today's page of this host and this `kind` goes; one of its own for `rows` that were asked
-/// for by name, or after the first of many.
+/// Where today's raw tables of this host and this `kind` go; a page of its own for `rows` that were
+/// asked for by name, or after the first of many.
 pub fn path(kind: &[String], rows: &[String]) -> PathBuf {
     let host = Host::read();
     let named = match rows {
@@ -75,7 +75,7 @@ pub fn path(kind: &[String], rows: &[String]) -> PathBuf {
     };
     let parts = [&[host.date, slug(&host.model)], kind, &named].concat();
     let name = format!("{}.md", parts.join("-"));
-    crate::root().join("docs/perf").join(name)
+    crate::root().join("target/perf").join(name)
 }
 
 fn slug(model: &str) -> String {

@@ -19,6 +19,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("tgt", "tgtd"),
     ("libiscsi-bin", "iscsi-ls"),
     ("qemu-utils", "qemu-img"),
+    // Look at pages and metrics.
+    ("chromium", "chromium"),
+    ("prometheus", "promtool"),
     // Compiles libFuzzer.
     ("g++", "c++"),
 ];

@@ -6,6 +6,7 @@
 mod citations;
 mod docs;
 mod imports;
+mod lies;
 mod purity;
 mod safety;
 mod shape;
@@ -49,14 +50,21 @@ const RULES: &[Rule] = &[
     shape::check,
     docs::check,
     citations::check,
+    lies::check,
 ];
 
-/// Checks the whole repository. True when nothing is wrong.
+/// Checks the whole repository. True when nothing is wrong. `--write` makes the tables of pages
+/// anew before.
 pub fn main(args: &[String]) -> Result<bool> {
-    if let Some(arg) = args.first() {
-        bail!("tidy takes no arguments, not `{arg}`");
+    let mut tree = Tree::read(&crate::root())?;
+    match args.first().map(String::as_str) {
+        None => {}
+        Some("--write") => {
+            lies::write(&tree, &crate::root())?;
+            tree = Tree::read(&crate::root())?;
+        }
+        Some(arg) => bail!("tidy takes `--write` or nothing, not `{arg}`"),
     }
-    let tree = Tree::read(&crate::root())?;
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(&tree)).collect();
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     for finding in &findings {

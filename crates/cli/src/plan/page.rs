@@ -48,7 +48,7 @@ pub fn prediction(answer: &Answer) -> Page {
     sections.push(parts(answer));
     sections.push(figures([(&bill.catalogue, found)]));
     sections.push(notes(found));
-    Page { title: bill.name.clone(), lead, sections, foot: FOOT.to_owned() }
+    Page { title: bill.name.clone(), lead, sections, foot: FOOT.to_owned(), ..Page::default() }
 }
 
 fn asked(bill: &Bill) -> Section {
@@ -140,5 +140,11 @@ pub fn comparison(found: &Comparison, bills: &[Bill]) -> Page {
     });
     sections.push(figures(of));
     let title = found.alternatives.iter().map(|one| one.name.as_str()).collect::<Vec<_>>();
-    Page { title: title.join(" or "), lead: lead(found), sections, foot: FOOT.to_owned() }
+    Page {
+        title: title.join(" or "),
+        lead: lead(found),
+        sections,
+        foot: FOOT.to_owned(),
+        ..Page::default()
+    }
 }

@@ -7,7 +7,8 @@ use block::Rate;
 use plan::bill::{Bill, Work};
 use plan::chance::{Chance, chance};
 use plan::cost::{Cost, Sum, cost};
-use plan::predict::{Fall, Prediction, WhatIf, bound, predict, waterfall, what_if};
+use plan::evidence::{Sure, sure};
+use plan::predict::{Fall, Limit, Prediction, WhatIf, bound, limit, predict, waterfall, what_if};
 use plan::system::{Tweak, rests_on};
 use serde_json::json;
 
@@ -19,11 +20,15 @@ use crate::output::print;
 pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     let usage = |error| blame(args.bill.as_deref(), error);
     let found = predict(bill, &Tweak::default()).map_err(usage)?;
+    let drawn = chance(bill, args.draws, args.seed, goal).map_err(usage)?;
+    let what_ifs = what_if(bill).map_err(usage)?;
     let answer = Answer {
         bill,
         falls: waterfall(bill).map_err(usage)?,
-        what_ifs: what_if(bill).map_err(usage)?,
-        sure: chance(bill, args.draws, args.seed, goal).map_err(usage)?,
+        limit: limit(bill, &what_ifs).map_err(usage)?,
+        what_ifs,
+        evidence: sure(bill, &found, drawn.spread()).map_err(usage)?,
+        sure: drawn,
         most: bound(bill).map_err(usage)?,
         costs: cost(bill),
         goal,
@@ -41,8 +46,12 @@ pub struct Answer<'a> {
     pub bill: &'a Bill,
     /// What it will do.
     pub found: Prediction,
-    /// How sure that is.
+    /// What the figures' intervals say of it.
     pub sure: Chance,
+    /// What published results of such systems say of it.
+    pub evidence: Sure,
+    /// What stands in the way of more.
+    pub limit: Option<Limit>,
     /// The bound of means alone, in I/Os per second.
     pub most: f64,
     /// From the drives to the whole.
@@ -56,6 +65,27 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    /// The middle, and where eight of ten published results of such systems would be.
+    fn answer(&self) -> serde_json::Value {
+        let kind = self.found.kind;
+        let at = |factor: f64| {
+            json!({
+                "iops": self.found.iops * factor,
+                "bytes_per_s": self.found.bytes_per_s * factor,
+                "latency_s": self.found.latency_s / factor,
+                "kind": kind,
+            })
+        };
+        json!({
+            "class": self.evidence.class,
+            "evidence": self.evidence.learned,
+            "p50": at(self.evidence.middle),
+            "p10": self.evidence.ends.map(|(low, _)| at(low)),
+            "p90": self.evidence.ends.map(|(_, high)| at(high)),
+            "kind": kind,
+        })
+    }
+
     fn json(&self) -> Result<String> {
         let document = json!({
             "name": self.bill.name,
@@ -65,6 +95,8 @@ impl Answer<'_> {
             "prediction": self.found,
             "bound_iops": self.most,
             "chance": self.sure,
+            "answer": self.answer(),
+            "limit": self.limit,
             "waterfall": self.falls,
             "what_if": self.what_ifs,
             "cost": self.costs,
@@ -75,7 +107,7 @@ impl Answer<'_> {
 
     fn text(&self) -> Result<String> {
         let mut text = String::new();
-        summary(&mut text, self.bill, &self.found, &self.sure, self.goal)?;
+        summary(&mut text, self)?;
         writeln!(text, "  bound      {} IOPS, whatever the distributions", Rate(self.most))?;
         for chart in [
             charts::falls(&self.falls, &self.sure),
@@ -90,13 +122,8 @@ impl Answer<'_> {
     }
 }
 
-fn summary(
-    text: &mut String,
-    bill: &Bill,
-    found: &Prediction,
-    sure: &Chance,
-    goal: Option<f64>,
-) -> Result<()> {
+fn summary(text: &mut String, answer: &Answer) -> Result<()> {
+    let Answer { bill, found, sure, evidence, goal, .. } = answer;
     let Work { size_bytes, read_share, outstanding } = bill.work;
     let reads = percent(read_share);
     writeln!(
@@ -104,35 +131,66 @@ fn summary(
         "{}: {size_bytes} B, {reads} % reads, {outstanding} under way on each; predicted",
         bill.name
     )?;
-    let (low, high) = (Rate(sure.iops.p10), Rate(sure.iops.p90));
+    let middle = evidence.middle;
+    let micros = |seconds: f64| seconds * 1e6;
+    let class = evidence.class.title();
+    let (rate, latency) = (found.iops * middle, micros(found.latency_s / middle));
+    match evidence.ends {
+        Some((low, high)) => {
+            let ends = (Rate(found.iops * low), Rate(found.iops * high));
+            writeln!(text, "  IOPS       {}, p10 {}, p90 {}", Rate(rate), ends.0, ends.1)?;
+            writeln!(
+                text,
+                "  latency    {latency:.1} us on average, p10 {:.1}, p90 {:.1}; percentiles of \
+                 I/Os need a calibrated device",
+                micros(found.latency_s / high),
+                micros(found.latency_s / low)
+            )?;
+        }
+        None => {
+            writeln!(text, "  IOPS       {}; no evidence for this class: {class}", Rate(rate))?;
+            writeln!(
+                text,
+                "  latency    {latency:.1} us on average; percentiles of I/Os need a calibrated \
+                 device"
+            )?;
+        }
+    }
+    writeln!(text, "  bandwidth  {}B/s", Rate(found.bytes_per_s * middle))?;
+    if let Some(learned) = &evidence.learned {
+        let of = if learned.pooled { "all classes, its own has too few" } else { "its class" };
+        writeln!(
+            text,
+            "  evidence   {class}: {} published results by {} publishers, of {of}",
+            learned.rows, learned.publishers
+        )?;
+    }
     writeln!(
         text,
-        "  IOPS       {}, p10 {low}, p50 {}, p90 {high} of {} draws, seed {}",
+        "  figures    {} IOPS by the network alone, p10 {}, p90 {} of {} draws, seed {}",
         Rate(found.iops),
-        Rate(sure.iops.p50),
+        Rate(sure.iops.p10),
+        Rate(sure.iops.p90),
         sure.draws,
         sure.seed
-    )?;
-    writeln!(text, "  bandwidth  {}B/s", Rate(found.bytes_per_s))?;
-    let micros = |seconds: f64| seconds * 1e6;
-    writeln!(
-        text,
-        "  latency    {:.1} us on average, p10 {:.1}, p90 {:.1} of the draws; percentiles of I/Os \
-         need a calibrated device",
-        micros(found.latency_s),
-        micros(sure.latency_s.p10),
-        micros(sure.latency_s.p90)
     )?;
     if let Some(used) = found.processor {
         writeln!(text, "  processor  {:.1} % of all cores", used * 100.0)?;
     }
     writeln!(text, "  rests on   {}", rests_on(&found.inputs))?;
+    if let Some(limit) = &answer.limit {
+        writeln!(text, "  limited by {}", limit.words())?;
+    }
     let limits: Vec<String> =
         sure.limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
-    writeln!(text, "  limited by {} of the draws", limits.join(", "))?;
+    writeln!(text, "  in draws   {}", limits.join(", "))?;
     if let (Some(goal), Some(reaches)) = (goal, sure.reaches) {
         let percent = reaches * 100.0;
-        writeln!(text, "  goal       {} IOPS: reached in {percent:.0} % of the draws", Rate(goal))?;
+        writeln!(
+            text,
+            "  goal       {} IOPS: reached in {percent:.0} % of the draws",
+            Rate(*goal)
+        )?;
     }
     Ok(())
 }

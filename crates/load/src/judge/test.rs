@@ -152,6 +152,10 @@ fn drive(seed: u64, us: f64) -> impl FnMut() -> Nanos {
     move || Nanos((us * 500.0 * (1.0 - (1.0 - rng.uniform()).ln())) as u64)
 }
 
+/// Twin of H06: whole runs on drives of exponential times.
+/// Twin of H11: the same.
+/// Twin of H09: the same, as open loops.
+/// Twin of H22: the same, eight workers.
 #[test]
 fn honest_runs_raise_no_alarm() {
     for (seed, seconds) in [(1, 3.0), (2, 10.0), (3, 3.0), (4, 10.0)] {
@@ -171,6 +175,7 @@ fn honest_runs_raise_no_alarm() {
     }
 }
 
+/// Lie of H22: 314 of 500 sessions are never served, in virtual time.
 #[test]
 fn sessions_that_are_never_served_are_told() {
     // Of 500 sessions 314 finish nothing in three seconds.
@@ -188,6 +193,7 @@ fn sessions_that_are_never_served_are_told() {
     assert_eq!(check(&all, "H22").verdict, Verdict::Pass, "{:?}", all.checks);
 }
 
+/// Lie of H22: a worker stands still for two seconds.
 #[test]
 fn a_worker_that_stands_still_for_two_seconds_is_told() {
     let serve = |worker, now: Nanos| {
@@ -203,6 +209,8 @@ fn a_worker_that_stands_still_for_two_seconds_is_told() {
     assert!(even.evidence.contains("(worker 2)"), "{even:?}");
 }
 
+/// Lie of H06: two volumes take turns every three seconds.
+/// Twin of H06: uneven all the time, and steady.
 #[test]
 fn two_volumes_that_take_turns_are_told() {
     let takes = |high: bool| Nanos(if high { 500_000 } else { 50_000_000 });
@@ -219,6 +227,8 @@ fn two_volumes_that_take_turns_are_told() {
     assert_eq!(said(&found), [("H12", Verdict::Warn), ("H22", Verdict::Warn)]);
 }
 
+/// Lie of H12: five stalls of half a second in 15 s.
+/// Twin of H12: the same without.
 #[test]
 fn stalls_of_a_closed_loop_are_told() {
     // Five stalls of half a second in 15 s: no percentile shows them.
@@ -235,6 +245,8 @@ fn stalls_of_a_closed_loop_are_told() {
     assert!(said(&quick).is_empty(), "{:?}", quick.checks);
 }
 
+/// Lie of H06: an open loop beyond what the storage does.
+/// Twin of H06: one within.
 #[test]
 fn a_rate_beyond_what_the_storage_does_is_told() {
     // 2000 a second are done, one after the other; 2150 are planned.
@@ -257,6 +269,8 @@ fn a_rate_beyond_what_the_storage_does_is_told() {
     assert!(said(&kept).is_empty(), "{:?}", kept.checks);
 }
 
+/// Lie of H21: errors of the ramp.
+/// Twin of H21: none.
 #[test]
 fn errors_of_the_ramp_are_told() {
     let fails = |until: u64| {
@@ -273,6 +287,8 @@ fn errors_of_the_ramp_are_told() {
     assert_eq!(check(&none, "H21").verdict, Verdict::Pass);
 }
 
+/// Lie of H05: a read differs; 1 % compared is not every read.
+/// Twin of H05: every read compared.
 #[test]
 fn data_are_right_as_far_as_they_were_compared() {
     let judge = |samples: &[Option<f64>], reads_done: u64, mismatch| {

@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
             let over = tick >= end || self.finished || self.stop.asked() > 0;
             self.drained = opening.is_some() && over;
             self.asked = self.stop.asked();
-            let reading = self.take_second(crew);
+            let reading = self.take_second(crew, live.wants_workers());
             let t_s = self.clock.now().since(begin).as_secs_f64();
             let (second, latency_ns) = self.collected.end_second(t_s);
             let cpu = reading.live_since(&before, &reading.since(&before, 0));
@@ -263,6 +263,7 @@ impl<'a> Run<'a> {
                 bytes_per_second: second.bytes_per_second,
                 latency_ns,
                 targets: self.collected.target_rates(),
+                workers: self.collected.worker_seconds(),
                 cpu,
                 errors: self.errors,
                 connections_lost: self.connections_lost,
@@ -296,8 +297,10 @@ impl<'a> Run<'a> {
     }
 
     /// Takes what the workers did in a second. The counters of their threads are read before: a
-    /// thread that has handed over the last of its intervals may be gone.
-    fn take_second(&mut self, crew: &Crew) -> Reading {
+    /// thread that has handed over the last of its intervals may be gone. `each`: what every worker
+    /// did is kept for a view.
+    fn take_second(&mut self, crew: &Crew, each: bool) -> Reading {
+        self.collected.watch(each);
         let reading = self.meter.read(self.clock.now());
         self.collect(crew, self.drained);
         self.closing = self.drained.then(|| reading.clone());

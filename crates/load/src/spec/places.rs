@@ -93,6 +93,63 @@ impl Places {
     }
 }
 
+/// The share of the I/Os that the hot places of a range get.
+pub const HOT_SHARE: f64 = 0.9;
+
+impl Places {
+    /// The share, above 0 and at most 1, of a range of `bytes` with `places` places that gets
+    /// [`HOT_SHARE`] of the I/Os: 1 where none are hotter than others.
+    pub fn hot_part(&self, bytes: u64, places: u64) -> f64 {
+        let part = match self {
+            Places::Uniform | Places::Once => 1.0,
+            Places::Zipf { exponent } => hot_of_zipf(*exponent, places.max(1) as f64),
+            Places::Pareto { hot } => {
+                let hot = hot.min(1.0 - hot);
+                // A part hotᵏ of the places gets a part (1 − hot)ᵏ of the I/Os.
+                HOT_SHARE.powf(hot.ln() / (1.0 - hot).ln())
+            }
+            // So many deviations to both sides of the middle hold 90 % of a normal law.
+            Places::Normal { deviation_percent } => 2.0 * 1.645 * deviation_percent / 100.0,
+            Places::Zones { zones } => hot_of_zones(zones, bytes),
+        };
+        part.clamp(f64::MIN_POSITIVE, 1.0)
+    }
+}
+
+/// Sums of 1 / kᵉ up to k, about; the k that has so much of the whole.
+fn hot_of_zipf(exponent: f64, places: f64) -> f64 {
+    let sum = |k: f64| match (1.0 - exponent).abs() < 1e-9 {
+        true => k.ln() + 0.5 * (1.0 + 1.0 / k),
+        false => {
+            (k.powf(1.0 - exponent) - 1.0) / (1.0 - exponent) + 0.5 * (1.0 + k.powf(-exponent))
+        }
+    };
+    let (mut low, mut high) = (1.0, places);
+    for _ in 0..64 {
+        let middle = f64::midpoint(low, high);
+        match sum(middle) < HOT_SHARE * sum(places) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    high / places
+}
+
+fn hot_of_zones(zones: &[Zone], bytes: u64) -> f64 {
+    let part = |zone: &Zone| (zone.space.of(bytes) as f64 / bytes.max(1) as f64).min(1.0);
+    let mut all: Vec<(f64, f64)> =
+        zones.iter().map(|zone| (zone.io_percent / 100.0, part(zone))).collect();
+    all.sort_by(|a, b| (b.0 * a.1).total_cmp(&(a.0 * b.1)));
+    let (mut share, mut space) = (0.0, 0.0);
+    for (ios, part) in all {
+        if share + ios >= HOT_SHARE {
+            return space + part * (HOT_SHARE - share) / ios;
+        }
+        (share, space) = (share + ios, space + part);
+    }
+    space
+}
+
 fn check_zones(zones: &[Zone]) -> Result<(), AccessError> {
     if zones.is_empty() || zones.len() > MAX_ZONES {
         let (what, range) = ("the number of zones", "1 to 256");
@@ -111,4 +168,38 @@ fn check_zones(zones: &[Zone]) -> Result<(), AccessError> {
     }
     whole("the shares of the zones' I/Os", zones.iter().map(|zone| zone.io_percent).sum())?;
     percents.map_or(Ok(()), |sum| whole("the spaces of the zones", sum))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_hot_part_gets_its_share() {
+        let part = |places: &Places| places.hot_part(1 << 30, 1 << 18);
+        assert_eq!([Places::Uniform, Places::Once].map(|places| part(&places)), [1.0; 2]);
+        // By adding up.
+        for exponent in [0.5, 0.99, 1.0, 1.2, 3.0] {
+            let sum = |count: u64| (1..=count).map(|k| (k as f64).powf(-exponent)).sum::<f64>();
+            let found = part(&Places::Zipf { exponent }) * f64::from(1 << 18);
+            let share = sum(found.round().max(1.0) as u64) / sum(1 << 18);
+            let one = found < 2.0;
+            assert!(share > 0.8 && (one || (0.88..0.92).contains(&share)), "{exponent}: {share}");
+        }
+        // 80 and 20: a third of the rest's fifth, and so on.
+        let pareto = part(&Places::Pareto { hot: 0.2 });
+        assert!((pareto - 0.4677).abs() < 1e-3, "{pareto}");
+        let (low, high) = (Places::Pareto { hot: 0.01 }, Places::Pareto { hot: 0.99 });
+        assert_eq!(part(&low), part(&high));
+        let normal = part(&Places::Normal { deviation_percent: 1.0 });
+        assert!((normal - 0.0329).abs() < 1e-6, "{normal}");
+        let zone = |io_percent, percent| {
+            let space = size::Extent::Percent(percent);
+            Zone { io_percent, space }
+        };
+        let zones =
+            Places::Zones { zones: vec![zone(5.0, 90.0), zone(60.0, 1.0), zone(35.0, 9.0)] };
+        // All of the hottest, and 30 of 35 of the next.
+        assert!((part(&zones) - (0.01 + 0.09 * 30.0 / 35.0)).abs() < 1e-9);
+    }
 }

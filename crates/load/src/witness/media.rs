@@ -13,7 +13,12 @@ use super::seen::Seen;
 impl Seen {
     /// Memory of this process or of a target in it, in which nothing is reduced.
     fn is_memory(&self) -> bool {
-        self.in_target || matches!(self.ground, Ground::Memory | Ground::Nothing)
+        self.in_target_memory() || matches!(self.ground, Ground::Memory | Ground::Nothing)
+    }
+
+    /// Memory of a target: one in this process, or one that calls the volume so.
+    fn in_target_memory(&self) -> bool {
+        self.in_target || matches!(&self.ground, Ground::Target(product) if is_memory(product))
     }
 
     /// What keeps it, as far as caches go. `cached` is that of volumes that go through the page
@@ -22,7 +27,7 @@ impl Seen {
         let emulated = self.volume.emulates().is_some();
         match &self.ground {
             Ground::Memory => Medium::Memory { cache_bytes: cache_bytes.filter(|_| !emulated) },
-            Ground::Elsewhere if self.in_target => Medium::TargetMemory,
+            _ if self.in_target_memory() && !emulated => Medium::TargetMemory,
             Ground::File(file) if !emulated => of_file(file, cached, self.turns),
             _ => Medium::Elsewhere,
         }
@@ -40,6 +45,10 @@ impl Seen {
         let file = match &self.ground {
             Ground::Nothing => return "nothing at all".to_owned(),
             Ground::Memory => return "memory".to_owned(),
+            Ground::Target(product) => {
+                let memory = if self.in_target_memory() { "memory of a target" } else { "remote" };
+                return format!("{memory} ({}, {product})", self.volume.transport());
+            }
             Ground::Elsewhere => return format!("remote ({})", self.volume.transport()),
             Ground::File(file) => file,
         };
@@ -56,6 +65,15 @@ impl Seen {
         }
         .to_owned()
     }
+}
+
+/// Whether a target calls a volume memory, as `DRUMFIRE RAM`, `LIO-ORG RAMDISK-MCP` or `SPDK Malloc
+/// disk` do.
+fn is_memory(product: &str) -> bool {
+    let product = product.to_lowercase();
+    product
+        .split(|letter: char| !letter.is_alphanumeric())
+        .any(|word| ["ram", "ramdisk", "memory", "malloc"].contains(&word))
 }
 
 /// The page cache is above it, or above the file of a loop device below it.
@@ -96,12 +114,13 @@ impl Witness {
     /// H08: what is used is larger than caches.
     pub(super) fn working_set(&self) -> Option<Check> {
         let cached = self.volumes.iter().filter(|seen| seen.is_cached());
-        let all_bytes = cached.map(|seen| seen.used_bytes).sum();
+        let all_bytes = cached.map(|seen| seen.hot_bytes).sum();
         let cached = Medium::PageCache { memory_bytes: self.memory_bytes, all_bytes };
         let stores = self.volumes.iter().filter(|seen| !matches!(seen.ground, Ground::Nothing));
         let one = |seen: &Seen| WorkingSet {
             name: seen.name.clone(),
             used_bytes: seen.used_bytes,
+            hot_bytes: seen.hot_bytes,
             volume_bytes: seen.volume.geometry().bytes(),
             longest_bytes: seen.asked.most_bytes,
             medium: seen.medium(cached.clone(), self.cache_bytes),

@@ -58,6 +58,9 @@ impl Worker {
                 }
                 Err(fault) => {
                     slot.record_failure(fault, done.cause, now, &mut self.interval, &*self.lane);
+                    if let Some(paced) = self.interval.paced.as_mut().filter(|_| fault.is_lost()) {
+                        paced.service.record_waiting(now.since(slot.issued).0, 1);
+                    }
                     trouble = lost(&*self.lane, fault);
                 }
             }

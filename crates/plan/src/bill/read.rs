@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Bill, BillError, Group, View, Work, payload};
+use super::{Bill, BillError, Group, Raid, Setup, View, Work, payload, setup::RawSetup};
 use crate::catalogue::{
     Catalogue, Class, Own, Part, RawFigure, RawPart, RawSource, line_of, syntax,
 };
@@ -21,6 +21,14 @@ struct RawBill {
     #[serde(default = "reads")]
     read: f64,
     outstanding: u32,
+    jobs: Option<u32>,
+    hosts: Option<u32>,
+    replicas: Option<u32>,
+    state: Option<super::setup::State>,
+    cache_hit: Option<f64>,
+    cache_latency_us: Option<f64>,
+    target_software: Option<String>,
+    target_server: Option<String>,
     group: Vec<Spanned<RawGroup>>,
     #[serde(default)]
     extra: Vec<RawExtra>,
@@ -54,6 +62,8 @@ struct RawGroup {
     protocol: Option<String>,
     #[serde(default)]
     tcp_options: u32,
+    #[serde(default)]
+    raid: Raid,
     #[serde(default)]
     view: View,
     #[serde(default)]
@@ -110,6 +120,18 @@ impl Bill {
             let group = group.into_inner().checked(&catalogue, line);
             groups.push(group.map_err(|reason| refuse(line, reason))?);
         }
+        let setup: Setup = RawSetup {
+            jobs: raw.jobs,
+            hosts: raw.hosts,
+            replicas: raw.replicas,
+            state: raw.state,
+            cache_hit: raw.cache_hit,
+            cache_latency_us: raw.cache_latency_us,
+            target_software: raw.target_software.clone(),
+            target_server: raw.target_server.clone(),
+        }
+        .checked(&catalogue)
+        .map_err(|reason| refuse(1, reason))?;
         let work = Work {
             size_bytes: size as f64,
             read_share: raw.read / 100.0,
@@ -117,7 +139,7 @@ impl Bill {
         };
         let extras = raw.extra.into_iter().map(|extra| (extra.what, extra.price)).collect();
         let name = raw.name;
-        let bill = Bill { name, server, software, work, groups, catalogue, extras };
+        let bill = Bill { name, server, software, work, groups, catalogue, setup, extras };
         bill.check().map_err(|(line, reason)| refuse(line, reason))?;
         Ok(bill)
     }
@@ -157,27 +179,42 @@ impl RawGroup {
         if self.tcp_options > 40 {
             return Err(format!("tcp_options {}: 0 to 40 bytes", self.tcp_options));
         }
-        if drive.is_some() && (self.link.is_some() || self.protocol.is_some()) {
-            return Err("link and protocol belong to ports, not to drives".to_owned());
+        if drive.is_some()
+            && self.link.is_none()
+            && (self.protocol.is_some() || self.ports.is_some())
+        {
+            return Err(
+                "ports that lead to drives: name their link, such as ethernet-100".to_owned()
+            );
+        }
+        if self.raid != Raid::None && drive.is_none() {
+            return Err("raid is of drives: name one".to_owned());
+        }
+        if let Some(least) =
+            self.raid.least().filter(|least| self.count * self.drives.unwrap_or(1) < *least)
+        {
+            return Err(format!("raid {}: {least} drives at least", self.raid.word()));
         }
         if drive.is_none() && self.drives.is_some() {
             return Err("drives without a drive: name one".to_owned());
         }
-        if drive.is_some() == self.ports.is_some() {
-            return Err("a group has either a drive or ports".to_owned());
+        if drive.is_none() && self.ports.is_none() {
+            return Err("a group has a drive, ports, or ports that lead to drives".to_owned());
         }
         if self.protocol.as_deref().is_some_and(|p| !["iscsi", "nvme-tcp"].contains(&p)) {
             return Err("protocol: iscsi or nvme-tcp".to_owned());
         }
+        let drive_link = drive.is_some() && self.link.is_some();
         Ok(Group {
             adapter,
             count: self.count,
             drive,
             drives: self.drives.unwrap_or(1),
-            ports: self.ports.unwrap_or(0),
+            ports: self.ports.unwrap_or(u32::from(drive_link)),
             link,
             protocol: self.protocol,
             tcp_options: self.tcp_options,
+            raid: self.raid,
             view: self.view,
             contention: self.contention,
             contexts: self.contexts,

@@ -1,6 +1,6 @@
 //! The fit: a profile of four stages, its times by bounded least squares, its width by trial.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::fit::{Fit, least_squares};
 use model::{Method, ModelError, solve};
@@ -19,6 +19,10 @@ use shape::Shape;
 /// What a measured point is expected to be off by itself: residuals are counted in it, so that
 /// points and priors weigh as they should.
 const NOISE: f64 = 0.02;
+/// Share of the other structure's scatter that a structure must come down to, to be taken.
+const BETTER: f64 = 0.9;
+/// Share that repeats may be apart.
+const UNEQUAL: f64 = 0.10;
 /// Widths of a medium that are tried first; then those between the best one's neighbours.
 const WIDTHS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
 /// From so many stages on, times are as good as fixed.
@@ -43,11 +47,20 @@ pub fn calibrate(
         let key = |p: &Point| (p.drives, p.cores, p.size_bytes, p.outstanding);
         key(a).cmp(&key(b)).then(a.read_share.total_cmp(&b.read_share))
     });
+    repeats(&mut points);
     let (held, fitted): (Vec<_>, Vec<_>) =
         points.iter().enumerate().partition(|(index, _)| index % 3 == 1);
     let fitted: Vec<&Point> = fitted.into_iter().map(|(_, point)| point).collect();
-    let shape = Shape::of(&fitted, part)?;
-    let best = best(&shape, &fitted)?;
+    let apart = Shape::of(&fitted, part)?;
+    let mut shape = apart.clone();
+    let mut best = best_width(&shape, &fitted)?;
+    // Another structure has to be better, not as good.
+    if let Some(together) = apart.with_one_server(&fitted)
+        && let Ok(other) = best_width(&together, &fitted)
+        && other.fit.rms < best.fit.rms * BETTER
+    {
+        (shape, best) = (together, other);
+    }
     let mut profile = shape.profile(&best.fit.values, best.width);
     profile.name = name.to_owned();
     let scatter = scatter(&profile, &fitted);
@@ -72,6 +85,14 @@ pub fn calibrate(
     });
     let mut parameters = shape.fitted(&best.fit);
     let mut remarks = shape.remarks(&parameters);
+    for point in points.iter().filter(|point| point.doubt > 1.0) {
+        remarks.push(format!(
+            "{}: counts {:.2} as much as a clean run: {}",
+            point.name,
+            1.0 / (point.doubt * point.doubt),
+            point.doubts.join(", ")
+        ));
+    }
     if scatter.is_none() {
         remarks.push(
             "no run of a thousand I/Os, one at a time, so that nothing tells how times scatter: \
@@ -87,6 +108,26 @@ pub fn calibrate(
         prior: None,
     });
     Ok(Calibrated { profile, parameters, rows, remarks })
+}
+
+/// Runs of the same job that differ are worth less the more they do.
+fn repeats(points: &mut [Point]) {
+    let same = |a: &Point, b: &Point| {
+        (a.drives, a.cores, a.size_bytes, a.outstanding)
+            == (b.drives, b.cores, b.size_bytes, b.outstanding)
+            && a.read_share == b.read_share
+    };
+    for group in points.chunk_by_mut(same) {
+        let least = group.iter().map(|point| point.iops).fold(f64::INFINITY, f64::min);
+        let most = group.iter().map(|point| point.iops).fold(0.0, f64::max);
+        let apart = most / least - 1.0;
+        if apart > UNEQUAL {
+            for point in group {
+                point.doubt *= 1.0 + apart / UNEQUAL;
+                point.doubts.push(format!("repeats are {:.0} % apart", apart * 100.0));
+            }
+        }
+    }
 }
 
 /// Whether points are enough, and of the same thing.
@@ -116,25 +157,40 @@ struct Best {
 }
 
 /// The width that explains the points best, and the times with it.
-fn best(shape: &Shape, points: &[&Point]) -> Result<Best, CalibrateError> {
+fn best_width(shape: &Shape, points: &[&Point]) -> Result<Best, CalibrateError> {
     let deepest = points.iter().map(|point| point.outstanding).max().unwrap_or(1);
     let mut tried: BTreeMap<u32, Fit> = BTreeMap::new();
+    let mut refused: BTreeSet<u32> = BTreeSet::new();
     // A medium wider than anything that was under way is as good as infinitely wide.
+    // One at which the times do not settle explains nothing; others may.
+    let mut failed = None;
     for width in WIDTHS.into_iter().filter(|width| *width < deepest * 4) {
-        tried.insert(width, with_width(shape, width, points)?);
+        match with_width(shape, width, points) {
+            Ok(fit) => _ = tried.insert(width, fit),
+            Err(error) => failed = Some(error),
+        }
+    }
+    if let (true, Some(error)) = (tried.is_empty(), failed) {
+        return Err(error);
     }
     loop {
         let best = least(&tried);
         let below = tried.range(..best).next_back().map_or(best, |(width, _)| *width);
         let above = tried.range(best + 1..).next().map_or(best, |(width, _)| *width);
         let middle = [mean(below, best), mean(best, above)];
-        let new: Vec<u32> = middle.into_iter().filter(|width| !tried.contains_key(width)).collect();
+        let new: Vec<u32> = middle
+            .into_iter()
+            .filter(|width| !tried.contains_key(width) && !refused.contains(width))
+            .collect();
         if new.is_empty() {
             let fit = tried.remove(&best).expect("it was tried");
             return Ok(Best { width: best, fit });
         }
         for width in new {
-            tried.insert(width, with_width(shape, width, points)?);
+            match with_width(shape, width, points) {
+                Ok(fit) => _ = tried.insert(width, fit),
+                Err(_) => _ = refused.insert(width),
+            }
         }
     }
 }
@@ -145,7 +201,7 @@ fn with_width(shape: &Shape, width: u32, points: &[&Point]) -> Result<Fit, Calib
         let profile = shape.profile(values, width);
         for point in points {
             match model_iops(&profile, point) {
-                Ok(iops) => rows.push((iops / point.iops - 1.0) / NOISE),
+                Ok(iops) => rows.push((iops / point.iops - 1.0) / (NOISE * point.doubt)),
                 Err(error) => {
                     failed.get_or_insert(error);
                     rows.push(f64::NAN);

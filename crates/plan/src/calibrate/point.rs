@@ -1,7 +1,7 @@
 //! What a result says about a drive, in a few numbers.
 
 use serde::Serialize;
-use stats::{Origin, RunResult};
+use stats::{Class, Origin, RunResult, Verdict};
 
 use super::CalibrateError;
 use crate::bill::DEVICES_MAX;
@@ -38,7 +38,17 @@ pub struct Point {
     pub core_s: Option<f64>,
     /// Squared coefficient of variation of the latencies of a lone I/O.
     pub alone_scv: Option<f64>,
+    /// How many times as far off it may be as a clean run, 1 or more.
+    pub doubt: f64,
+    /// Why, if it is more than 1.
+    pub doubts: Vec<String>,
 }
+
+/// Host use, in percent, from which on a measured rate may be the host's.
+const BUSY_PERCENT: f64 = 95.0;
+/// What a full host, and a failed check, add to the error that is expected.
+const BUSY: f64 = 2.0;
+const INVALID: f64 = 3.0;
 
 impl Point {
     /// The point of a result, called `name` in messages.
@@ -82,6 +92,7 @@ impl Point {
             0 => result.host.cores,
             used => used as u32,
         };
+        let (doubt, doubts) = doubts(result);
         let core_s = result.cpu.core_us_per_io.map(|us| us * 1e-6);
         Ok(Point {
             name: name.to_owned(),
@@ -95,8 +106,29 @@ impl Point {
             cores: cores.min(4096),
             core_s: core_s.filter(|s| *s > 0.0 && *s < 1.0),
             alone_scv: (outstanding == 1).then(|| scv(result)).flatten(),
+            doubt,
+            doubts,
         })
     }
+}
+
+/// What speaks against a measured run.
+fn doubts(result: &RunResult) -> (f64, Vec<String>) {
+    let (mut doubt, mut why) = (1.0, Vec::new());
+    if result.origin != Origin::Measured {
+        return (doubt, why);
+    }
+    if let Some(percent) = result.cpu.host_percent.filter(|percent| *percent >= BUSY_PERCENT) {
+        doubt *= BUSY;
+        why.push(format!("the host was {percent:.0} % busy"));
+    }
+    if result.class == Class::Invalid {
+        let failed = result.checks.iter().filter(|check| check.verdict == Verdict::Fail);
+        let codes: Vec<&str> = failed.map(|check| check.code.as_str()).collect();
+        doubt *= INVALID;
+        why.push(format!("invalid by {}", codes.join(", ")));
+    }
+    (doubt, why)
 }
 
 /// Squared coefficient of variation of all latencies, by the buckets of the histogram.

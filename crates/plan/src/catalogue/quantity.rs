@@ -68,6 +68,8 @@ const POWER: (f64, f64) = (1e-3, 1e5);
 pub const QUANTITIES: &[Quantity] = &[
     measured("read_iops", Dimension::RATE, IOPS, "reads per second"),
     measured("write_iops", Dimension::RATE, IOPS, "writes per second"),
+    measured("small_read_iops", Dimension::RATE, IOPS, "reads of 512 B per second"),
+    measured("fresh_write_iops", Dimension::RATE, IOPS, "writes per second before flash is full"),
     measured("mix_iops", Dimension::RATE, IOPS, "I/Os per second at 70 % reads, 30 % writes"),
     measured("depth16_iops", Dimension::RATE, IOPS, "reads per second with 16 outstanding"),
     measured("depth16_latency", Dimension::TIME, LATENCY, "mean of those reads"),

@@ -28,9 +28,9 @@ fn a_million_reads() {
     assert!(reason("sas-15k-73").contains("4000 drives"), "{}", reason("sas-15k-73"));
     assert!(reason("d5-p5316").contains("read_iops"), "{}", reason("d5-p5316"));
     // Where no price is known, the one that would match the cheapest is told.
-    let pm1743 = of("pm1743").unwrap();
+    let p5800x = of("p5800x-800").unwrap();
     let cheapest = found.candidates.iter().filter_map(|c| c.price).min_by(f64::total_cmp);
-    assert_eq!((pm1743.price, pm1743.break_even), (None, cheapest));
+    assert_eq!((p5800x.price, p5800x.break_even), (None, cheapest));
     // Everything that the list calls unbeaten is.
     assert!(found.candidates.iter().any(|c| c.pareto));
     assert!(found.candidates.iter().any(|c| !c.pareto));
@@ -196,14 +196,14 @@ fn bays_and_slots_by_hand() {
     let card = refused(&found, "card");
     assert_eq!(card.reason, "3 cards so far in the 2 slots of box");
     let within = card.within.as_ref().unwrap();
-    assert_eq!((within.drives, within.cards, within.iops.round()), (2, 2, 500e3));
+    assert_eq!((within.drives, within.cards, (within.iops / 1e3).round() * 1e3), (2, 2, 500e3));
     // 700K: seven cheap drives and six bays, which do 600K.
     let more = wanted(700e3, Some("box"));
     let found = search(&more, &catalogue);
     let cheap = refused(&found, "cheap");
     assert_eq!(cheap.reason, "7 drives so far in 6 bays");
     let within = cheap.within.as_ref().unwrap();
-    assert_eq!((within.drives, within.cards, within.iops.round()), (6, 2, 600e3));
+    assert_eq!((within.drives, within.cards, (within.iops / 1e3).round()), (6, 2, 600.0));
     assert_relaxed(&more, &catalogue, "cheap");
     assert_relaxed(&more, &catalogue, "card");
     // What comes nearest is told first: 600K of the cheap ones before 500K of the cards.
@@ -229,7 +229,7 @@ fn lanes_by_hand() {
     let cheap = refused(&found, "cheap");
     assert!(cheap.reason.ends_with("lanes so far of the 32 of board"), "{}", cheap.reason);
     let within = cheap.within.as_ref().unwrap();
-    assert_eq!((within.drives, within.cards, within.iops.round()), (16, 4, 1.6e6));
+    assert_eq!((within.drives, within.cards, (within.iops / 1e3).round()), (16, 4, 1600.0));
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn money_and_power_by_hand() {
     assert_eq!(cheap.reason, "power 45 is above 44");
     assert_eq!(cheap.relax, "--power-max 45");
     let within = cheap.within.as_ref().unwrap();
-    assert_eq!((within.drives, within.iops.round()), (4, 400e3));
+    assert_eq!((within.drives, (within.iops / 1e3).round()), (4, 400.0));
     assert_relaxed(&goal, &catalogue, "cheap");
     // No money for either: a dollar is missing.
     let goal = limited(Some(899.0), None);
@@ -263,7 +263,7 @@ fn money_and_power_by_hand() {
     for (drive, iops) in [("cheap", 400e3), ("quick", 300e3)] {
         let one = refused(&found, drive);
         assert_eq!((one.reason.as_str(), one.relax.as_str()), MISSING);
-        assert_eq!(one.within.as_ref().unwrap().iops.round(), iops, "{drive}");
+        assert_eq!((one.within.as_ref().unwrap().iops / 1e3).round() * 1e3, iops, "{drive}");
         assert_relaxed(&goal, &catalogue, drive);
     }
     const MISSING: (&str, &str) = ("price 900 is above 899", "--price-max 900");
@@ -310,15 +310,15 @@ fn rack_units_by_hand() {
     let quick = format!("name = 'quick'\n{work}drive = 'quick'\ndrives = 3\ncount = 2\n");
     let read = |text: &String| Bill::read("b.toml", text, &round("")).unwrap();
     let bills: Vec<Bill> = [&cheap, &quick].into_iter().map(read).collect();
-    let goal = crate::compare::Equal::Iops(3.5e6);
+    let goal = crate::compare::Equal::Iops(2.8e6);
     let found = crate::compare::compare(&bills, goal, (10, 1)).unwrap();
     let of = |name: &str| found.alternatives.iter().find(|one| one.name == name).unwrap();
-    // Six drives in 2 U: 600K or 1.8M. 3.5M takes six boxes of the one, 12 U, or two of the other,
-    // 4 U; a unit does 300K or 900K.
-    for (name, systems, units, each) in [("cheap", 6.0, 12.0, 300e3), ("quick", 2.0, 4.0, 900e3)] {
+    // Six drives in 2 U: 600K, or what two adapters like others let through, 1.45M. 2.8M takes five
+    // boxes of the one, 10 U, or two of the other, 4 U.
+    for (name, systems, units, each) in [("cheap", 5.0, 10.0, 300e3), ("quick", 2.0, 4.0, 726e3)] {
         let one = of(name);
         assert_eq!(one.systems, Some(systems), "{name}");
         assert_eq!(one.all.as_ref().unwrap().height.total(), Some(units), "{name}");
-        assert!((one.yields.per_unit.unwrap() / each - 1.0).abs() < 1e-3, "{name}");
+        assert!((one.yields.per_unit.unwrap() / each - 1.0).abs() < 5e-3, "{name}");
     }
 }

@@ -3,12 +3,19 @@
 use model::{Class, Service, Station, StationId, Step, Visit};
 
 use super::{Builder, Level, Load, PlanError, Stop, through};
-use crate::bill::{Group, View};
-use crate::catalogue::Part;
+use crate::bill::{Group, State, View};
+use crate::catalogue::{Class as Sort, Kind, Known, Part};
 use crate::wire::{self, Pcie};
 
 /// Most channels of all drives of a group: as many stations as a network may have.
 const CHANNELS_MAX: u32 = 2048;
+/// With so many under way for each bank of a drive all of them are busy.
+const FULL: f64 = 4.0;
+/// A queue that takes longer than this at the rating hides what a lone I/O takes, in seconds.
+const DEEP_S: f64 = 300e-6;
+/// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
+/// known, in bytes.
+const LONG: f64 = 65_536.0;
 
 impl Builder<'_> {
     /// Cards with their drives.
@@ -16,8 +23,7 @@ impl Builder<'_> {
         &mut self,
         index: usize,
         group: &Group,
-        cpu: Option<Stop>,
-        fabric: Option<Stop>,
+        [fabric, cpu, far, added]: [Option<Stop>; 4],
     ) -> Result<(), PlanError> {
         let drive = self.part(group.drive.as_deref().unwrap_or_default());
         let medium = self.medium(group, drive)?;
@@ -26,6 +32,7 @@ impl Builder<'_> {
             Some(depth) => self.bill.work.outstanding.min(depth as u32),
             None => self.bill.work.outstanding,
         };
+        let way = self.way_in(index, group)?.or(self.front);
         let (mut media, mut cards, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for card in 0..group.count {
             let passes = match adapter {
@@ -39,7 +46,7 @@ impl Builder<'_> {
                 let name = format!("drive {index}.{card}.{number}");
                 let mut class = Class::closed(name.clone(), depth);
                 class = medium.visit(self, class, &name, &mut media);
-                for stop in [passes, slot, fabric, cpu] {
+                for stop in [passes, slot, fabric, cpu, way, far, added] {
                     class = through(class, stop);
                 }
                 self.add(class);
@@ -81,10 +88,41 @@ impl Builder<'_> {
         }
         let (by_rate, by_bytes) = self.adapter_times(adapter);
         let Some(seconds) = [by_rate, by_bytes].into_iter().flatten().reduce(f64::max) else {
-            self.remark(&format!("{}: no rate is known, taken as fast enough", adapter.id));
-            return Ok(None);
+            return Ok(self.adapter_like(adapter).map(|seconds| {
+                self.server(format!("adapter {index}.{card}"), Level::Adapter, seconds)
+            }));
         };
         Ok(Some(self.server(format!("adapter {index}.{card}"), Level::Adapter, seconds)))
+    }
+
+    /// Time of an I/O by what other adapters of its kind do: nobody is infinitely fast. The middle
+    /// of those whose rate is known, and a guess between the slowest and the fastest.
+    fn adapter_like(&mut self, adapter: &Part) -> Option<f64> {
+        let generation = adapter.value("generation");
+        let parts = self.bill.catalogue.parts.values();
+        let alike = parts.filter(|part| part.class == Sort::Adapter && part.id != adapter.id);
+        let rates = |same: bool| {
+            let alike = alike.clone().filter(|p| !same || p.value("generation") == generation);
+            let mut rates: Vec<f64> = alike.filter_map(|part| part.value("iops")).collect();
+            rates.sort_by(f64::total_cmp);
+            rates
+        };
+        let mut of = rates(generation.is_some());
+        if of.is_empty() {
+            of = rates(false);
+        }
+        let (low, high) = (*of.first()?, *of.last()?);
+        let value = of[of.len() / 2];
+        let source = "the adapters of its kind in the catalogue".to_owned();
+        let known = Known { value, low, high, kind: Kind::Guess, source };
+        self.remark(&format!(
+            "{}: no rate is known; taken as others of its kind, {} to {} IOPS: measure it, or give \
+             its rate in a [[figure]]",
+            adapter.id,
+            block::Rate(low),
+            block::Rate(high)
+        ));
+        Some(1.0 / self.supposed(adapter, "iops", known))
     }
 
     /// Time of an I/O by the rating of an adapter, and by its bandwidth.
@@ -159,46 +197,165 @@ impl Builder<'_> {
                 Ok(Medium { seconds, channels: 1, delay_s: 0.0, decides: &[] })
             }
             View::Rated => {
-                let alone = self.rated(drive)?;
+                let alone = self.rated(group, drive)?;
                 let law = model::usl::Scalability {
                     single_per_s: 1.0 / alone,
                     contention: group.contention,
                     coherence: 0.0,
                 };
+                let passed = 1.0 - self.bill.setup.cache.map_or(0.0, |cache| cache.hit);
                 let seconds = self.at(Level::Drive, devices / law.throughput_per_s(devices));
                 // What a lone I/O takes beyond the time that it keeps others waiting.
-                let latency = match self.shares().0 >= 0.5 {
-                    true => self.figure(drive, "read_latency"),
-                    false => self.figure(drive, "write_latency"),
-                };
-                let delay_s = latency.map_or(0.0, |latency| (latency - seconds).max(0.0));
+                let idle = self.idle(group, drive, alone)?;
+                let delay_s = self.beside(seconds, idle) * passed
+                    + self.bill.setup.cache.map_or(0.0, |cache| cache.hit * cache.latency_s);
                 let decides: &[&str] = match self.bill.work.size_bytes > 4096.0 {
                     true => &["read_bandwidth", "write_bandwidth"],
                     false => &["read_iops", "write_iops", "mix_iops", "mix_factor"],
                 };
-                Ok(Medium { seconds, channels: 1, delay_s, decides })
+                Ok(Medium { seconds: seconds * passed, channels: 1, delay_s, decides })
             }
         }
     }
 
+    /// Time of an I/O on an idle drive. What nobody published is not zero: then it is what drives
+    /// of its kind take.
+    fn idle(&mut self, group: &Group, drive: &Part, rated: f64) -> Result<f64, PlanError> {
+        let (reads, writes) = self.shares();
+        // Where many wait at the rating, what a lone one takes changes nothing.
+        let deep = f64::from(self.bill.work.outstanding) * rated > DEEP_S;
+        let read = match self.figure(drive, "read_latency") {
+            Some(read) => read,
+            None if reads > 0.0 && !deep => self.latency_like(drive, "read_latency"),
+            None => 0.0,
+        };
+        let write = match self.figure(drive, "write_latency") {
+            Some(write) => write,
+            None if writes > 0.0 && !deep => self.latency_like(drive, "write_latency"),
+            None => 0.0,
+        };
+        let bytes = |bandwidth: Option<f64>| {
+            let more = (self.bill.work.size_bytes - 4096.0).max(0.0);
+            bandwidth.map_or(0.0, |bandwidth| more / bandwidth)
+        };
+        let read = read + bytes(drive.value("read_bandwidth"));
+        let write = write + bytes(drive.value("write_bandwidth"));
+        // Parity is read before it is written.
+        let before = if group.raid.small_write().0 > 0.0 { read } else { 0.0 };
+        Ok(reads * read + writes * (before + write))
+    }
+
+    /// The delay beside the one server that a rated drive is. Reads go to banks by chance, so that
+    /// the rating is not reached before most banks are busy; writes are taken in by a buffer.
+    fn beside(&self, seconds: f64, idle: f64) -> f64 {
+        let depth = self.bill.work.outstanding;
+        let least = (idle - seconds).max(0.0);
+        // Long I/Os are spread over many banks; and many under way leave none of them idle.
+        let apart = self.shares().0 < 0.5 || self.bill.work.size_bytes >= LONG;
+        let full = f64::from(depth) >= FULL * idle / seconds;
+        if apart || full || depth == 1 || least == 0.0 {
+            return least;
+        }
+        let rate = model::laws::banks_per_s(1.0 / seconds, idle, depth);
+        least.max(model::laws::delay_s(seconds, depth, rate))
+    }
+
+    /// The middle of what drives with the same interface, and as quick as it, are known to take.
+    fn latency_like(&mut self, drive: &Part, quantity: &'static str) -> f64 {
+        let disk = |part: &Part| part.value("read_iops").is_some_and(|rate| rate < 1000.0);
+        let alike = self.bill.catalogue.parts.values().filter(|part| {
+            part.class == Sort::Drive
+                && part.interface == drive.interface
+                && disk(part) == disk(drive)
+        });
+        let mut times: Vec<f64> = alike.filter_map(|part| part.value(quantity)).collect();
+        times.sort_by(f64::total_cmp);
+        let (Some(low), Some(high)) = (times.first().copied(), times.last().copied()) else {
+            self.remark(&format!(
+                "{}: {quantity} is not known, nor of others like it: taken as 1 / rating, which \
+                 is too quick at low depth",
+                drive.id
+            ));
+            return 0.0;
+        };
+        let value = times[times.len() / 2];
+        let source = format!("drives with {} in the catalogue", drive.interface);
+        self.remark(&format!(
+            "{}: {quantity} is not known; taken as {:.0} us, as others with {}",
+            drive.id,
+            value * 1e6,
+            drive.interface
+        ));
+        self.supposed(drive, quantity, Known { value, low, high, kind: Kind::Guess, source })
+    }
+
     /// Time of an I/O by rating and bandwidth; in a mix, writes weigh more among reads.
-    fn rated(&mut self, drive: &Part) -> Result<f64, PlanError> {
+    fn rated(&mut self, group: &Group, drive: &Part) -> Result<f64, PlanError> {
         let work = self.bill.work;
         let (reads, writes) = self.shares();
+        let (before, after) = group.raid.small_write();
+        let copies = f64::from(self.bill.setup.replicas);
         let mut seconds = 0.0;
-        if reads > 0.0 {
-            let rate = self.need(drive, "read_iops")?;
+        if reads > 0.0 || (writes > 0.0 && before > 0.0) {
             let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
-            seconds += reads * (1.0 / rate).max(work.size_bytes / bandwidth);
+            let rate = match LONG <= work.size_bytes && bandwidth.is_finite() {
+                true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
+                false => self.read_rate(drive)?,
+            };
+            let read = (1.0 / rate).max(work.size_bytes / bandwidth);
+            seconds += (reads + writes * before * copies) * read;
         }
         if writes > 0.0 {
-            let rate = self.need(drive, "write_iops")?;
             let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
+            let rate = match self.bill.setup.state {
+                State::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
+                    self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
+                }
+                State::Worn => match self.alone(drive, "write_iops", "write_latency") {
+                    Some(alone) => alone,
+                    None => self.need(drive, "write_iops")?,
+                },
+                State::Fresh => match self.figure(drive, "fresh_write_iops") {
+                    Some(rate) => rate,
+                    // Fresh flash writes at random as it does in sequence.
+                    None => self.need(drive, "write_bandwidth")? / work.size_bytes.max(4096.0),
+                },
+            };
             let weight = if work.read_share > 0.0 { self.mix_factor(drive)? } else { 1.0 };
             let write = (1.0 / rate).max(work.size_bytes / bandwidth);
-            seconds += writes * weight * write;
+            seconds += writes * weight * write * after * copies;
         }
         Ok(seconds)
+    }
+
+    /// I/Os per second of a drive whose rating nobody published, where one at a time needs none.
+    fn alone(&mut self, drive: &Part, rating: &str, latency: &'static str) -> Option<f64> {
+        if drive.value(rating).is_some() || self.bill.work.outstanding > 1 {
+            return None;
+        }
+        self.figure(drive, latency).map(|seconds| 1.0 / seconds)
+    }
+
+    /// Reads per second at the length of the work: a rating holds at the length it was found at,
+    /// and between two the logarithm of the length tells.
+    fn read_rate(&mut self, drive: &Part) -> Result<f64, PlanError> {
+        let size = self.bill.work.size_bytes;
+        if let Some(alone) = self.alone(drive, "read_iops", "read_latency") {
+            return Ok(alone);
+        }
+        let rate = self.need(drive, "read_iops")?;
+        if size >= 4096.0 {
+            return Ok(rate);
+        }
+        let Some(small) = self.figure(drive, "small_read_iops") else {
+            self.remark(&format!(
+                "{}: extrapolated: its rating is of 4 KiB, and what shorter reads do is not known",
+                drive.id
+            ));
+            return Ok(rate);
+        };
+        let share = (4096.0 / size.max(512.0)).log2() / 3.0;
+        Ok(rate * (small / rate).powf(share))
     }
 
     /// How much more a write costs among reads: as the catalogue says, or as its rated mix implies.

@@ -15,29 +15,73 @@ impl Builder<'_> {
         if !self.wanted(Level::Processor) {
             return Ok(None);
         }
-        let server = self.bill.server.as_deref().map(|id| self.part(id));
-        let Some(server) = server else {
-            let reason = "software without a server: name one, for its cores".to_owned();
-            return Err(PlanError::Part { line: 1, reason });
-        };
         let software = self.part(software);
+        let server = self.bill.server.as_deref().map(|id| self.part(id));
+        let jobs = self.bill.setup.jobs.map(f64::from);
+        let cores = match (server, jobs) {
+            (Some(server), Some(jobs)) => self.need(server, "cores")?.min(jobs),
+            (Some(server), None) => self.need(server, "cores")?,
+            (None, Some(jobs)) => jobs,
+            (None, None) => {
+                let reason = "software without a server: name one, for its cores, or say how \
+                              many jobs there are";
+                return Err(PlanError::Part { line: 1, reason: reason.to_owned() });
+            }
+        };
+        self.cores("processor", software, server, cores).map(Some)
+    }
+
+    /// The cores of the far side of a network, if there is one.
+    pub(super) fn target(&mut self) -> Result<Option<Stop>, PlanError> {
+        let Some(target) = &self.bill.setup.target else { return Ok(None) };
+        if !self.wanted(Level::Processor) {
+            return Ok(None);
+        }
+        let (software, server) = (self.part(&target.software), self.part(&target.server));
         let cores = self.need(server, "cores")?;
+        self.cores("processor of the target", software, Some(server), cores).map(Some)
+    }
+
+    /// What the software adds to each I/O that costs no core: wake-ups, interrupts, context
+    /// switches.
+    pub(super) fn added(&mut self) -> Option<Stop> {
+        if !self.wanted(Level::Processor) {
+            return None;
+        }
+        let mut seconds = 0.0;
+        let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
+        for id in self.bill.software.as_deref().into_iter().chain(target) {
+            seconds += self.figure(self.part(id), "added_latency").unwrap_or(0.0);
+        }
+        if seconds == 0.0 {
+            return None;
+        }
+        let at = self.network.add_station(Station::delay("what the software adds"));
+        Some(Stop { at, seconds: self.at(Level::Processor, seconds) })
+    }
+
+    fn cores(
+        &mut self,
+        what: &str,
+        software: &Part,
+        server: Option<&Part>,
+        cores: f64,
+    ) -> Result<Stop, PlanError> {
         let mut seconds = self.core_time(software)?;
         // A clock of another speed takes another time.
-        match (self.figure(software, "clock"), self.figure(server, "clock")) {
+        let theirs = self.figure(software, "clock");
+        match (theirs, server.and_then(|server| self.figure(server, "clock"))) {
             (Some(theirs), Some(ours)) => seconds *= theirs / ours,
             _ => self.remark("the processor time is not scaled: a clock is not known"),
         }
-        let station = Station::servers("processor", cores as u32);
-        let at = self.network.add_station(station);
+        let at = self.network.add_station(Station::servers(what, cores.max(1.0) as u32));
         let load = Load::Stations(vec![at]);
-        let name = format!("processor, {cores} cores with {}", software.id);
-        let from: &[(&str, &[&str])] = &[
-            (&software.id, &["core_time", "core_time_4k", "clock"]),
-            (&server.id, &["cores", "clock"]),
-        ];
-        self.resource(name, Level::Processor, from, load);
-        Ok(Some(Stop { at, seconds: self.at(Level::Processor, seconds) }))
+        let name = format!("{what}, {cores} cores with {}", software.id);
+        let times: (&str, &[&str]) = (&software.id, &["core_time", "core_time_4k", "clock"]);
+        let mut from = vec![times];
+        from.extend(server.map(|server| (server.id.as_str(), &["cores", "clock"] as &[&str])));
+        self.resource(name, Level::Processor, &from, load);
+        Ok(Stop { at, seconds: self.at(Level::Processor, seconds) })
     }
 
     /// Core time of an I/O: the same up to 1 KiB, and on a line through the figure of 4 KiB.

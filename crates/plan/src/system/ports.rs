@@ -11,17 +11,15 @@ impl<'a> Builder<'a> {
     /// The adapter of a group whose ports are engines that wait for their transfer.
     pub(super) fn engine_of(&self, group: &Group) -> Option<&'a Part> {
         let adapter = self.part(group.adapter.as_deref()?);
-        (group.ports > 0 && adapter.known("engine_time").is_some()).then_some(adapter)
+        (group.drive.is_none() && group.ports > 0 && adapter.known("engine_time").is_some())
+            .then_some(adapter)
     }
 
     /// Groups of ports: those with engines all together, the others one by one.
-    pub(super) fn ports(
-        &mut self,
-        cpu: Option<Stop>,
-        fabric: Option<Stop>,
-    ) -> Result<(), PlanError> {
+    pub(super) fn ports(&mut self, host: [Option<Stop>; 4]) -> Result<(), PlanError> {
         let bill = self.bill;
         let (mut engines, mut time, mut count, mut contexts) = (None, 0.0, 0, 1);
+        let served = bill.groups.iter().any(|group| group.drive.is_some() && group.link.is_none());
         for (index, group) in bill.groups.iter().enumerate() {
             self.line = group.line;
             match self.engine_of(group) {
@@ -40,12 +38,17 @@ impl<'a> Builder<'a> {
                         / f64::from(count + devices);
                     count += devices;
                 }
-                None if group.ports > 0 => self.network_ports(index, group, cpu, fabric)?,
+                None if group.drive.is_none() && group.ports > 0 && served => {
+                    self.front(index, group)?;
+                }
+                None if group.drive.is_none() && group.ports > 0 => {
+                    self.network_ports(index, group, host)?
+                }
                 _ => {}
             }
         }
         if let Some(adapter) = engines {
-            self.engines(adapter, (time, count, contexts), cpu, fabric)?;
+            self.engines(adapter, (time, count, contexts), host)?;
         }
         Ok(())
     }
@@ -56,8 +59,7 @@ impl<'a> Builder<'a> {
         &mut self,
         adapter: &Part,
         (time, count, contexts): (f64, u32, u32),
-        cpu: Option<Stop>,
-        fabric: Option<Stop>,
+        [fabric, cpu, far, added]: [Option<Stop>; 4],
     ) -> Result<(), PlanError> {
         let time = self.at(Level::Port, time);
         // An engine that serves several transfers in turn comes to each as much later.
@@ -80,7 +82,7 @@ impl<'a> Builder<'a> {
         let at = self.network.add_station(Station { name, servers, reserve: None });
         let population = count.saturating_mul(self.bill.work.outstanding);
         let class = Class::closed("ports", population).visit(at, Service::exponential(1.0 / one));
-        let class = through(class, cpu);
+        let class = [cpu, far, added].into_iter().fold(class, through);
         self.network.add_class(class);
         let load = Load::PerIo(time / f64::from(count));
         let name = format!("{count} ports of {}", adapter.id);
@@ -93,27 +95,10 @@ impl<'a> Builder<'a> {
         &mut self,
         index: usize,
         group: &Group,
-        cpu: Option<Stop>,
-        fabric: Option<Stop>,
+        host: [Option<Stop>; 4],
     ) -> Result<(), PlanError> {
-        let Some(link) = group.link.as_deref().map(|id| self.part(id)) else {
-            let reason = "ports without a link: name one, such as ethernet-10".to_owned();
-            return Err(PlanError::Part { line: group.line, reason });
-        };
+        let (link, seconds) = self.wire(group)?;
         let work = self.bill.work;
-        let (bytes_per_s, wire) = if link.id.starts_with("fc") {
-            let line = wire::line_bytes_per_s(link, 1).unwrap_or(f64::NAN);
-            let framing = self.figure(link, "framing").unwrap_or(1.0);
-            (line * framing, wire::fc_wire_bytes(work.size_bytes))
-        } else {
-            let mut tcp = match group.protocol.as_deref() {
-                Some("nvme-tcp") => Tcp::NVME,
-                _ => Tcp::ISCSI,
-            };
-            tcp.options = f64::from(group.tcp_options);
-            (self.need(link, "nominal_rate")? / 8.0, tcp.wire_bytes(work.size_bytes))
-        };
-        let seconds = wire * self.one_way() / bytes_per_s;
         let mut stations = Vec::new();
         for port in 0..group.devices() {
             let mut class = Class::closed(format!("port {index}.{port}"), work.outstanding);
@@ -123,7 +108,7 @@ impl<'a> Builder<'a> {
                 stations.push(stop.at);
                 class = through(class, Some(stop));
             }
-            let class = through(through(class, fabric), cpu);
+            let class = host.into_iter().fold(class, through);
             self.add(class);
         }
         if !stations.is_empty() {
@@ -132,5 +117,58 @@ impl<'a> Builder<'a> {
             self.resource(name, Level::Port, from, Load::Stations(stations));
         }
         Ok(())
+    }
+
+    /// The link of a group's ports, and how long an I/O holds one of them.
+    fn wire(&mut self, group: &Group) -> Result<(&'a Part, f64), PlanError> {
+        let Some(link) = group.link.as_deref().map(|id| self.part(id)) else {
+            let reason = "ports without a link: name one, such as ethernet-10".to_owned();
+            return Err(PlanError::Part { line: group.line, reason });
+        };
+        let (bytes_per_s, wire) = if link.id.starts_with("fc") {
+            let line = wire::line_bytes_per_s(link, 1).unwrap_or(f64::NAN);
+            let framing = self.figure(link, "framing").unwrap_or(1.0);
+            (line * framing, wire::fc_wire_bytes(self.bill.work.size_bytes))
+        } else {
+            let mut tcp = match group.protocol.as_deref() {
+                Some("nvme-tcp") => Tcp::NVME,
+                _ => Tcp::ISCSI,
+            };
+            tcp.options = f64::from(group.tcp_options);
+            (self.need(link, "nominal_rate")? / 8.0, tcp.wire_bytes(self.bill.work.size_bytes))
+        };
+        let seconds = wire * self.one_way() / bytes_per_s;
+        Ok((link, seconds))
+    }
+
+    /// Ports beside drives: what comes in by them goes to the drives, and is not work of its own.
+    fn front(&mut self, index: usize, group: &Group) -> Result<(), PlanError> {
+        if self.front.is_some() {
+            let reason = "ports of one kind in a bill that has drives: put them in one group, or \
+                          give each group of drives its link"
+                .to_owned();
+            return Err(PlanError::Part { line: group.line, reason });
+        }
+        self.front = self.way_in(index, group)?;
+        self.remark("the drives are behind the ports: each I/O takes both");
+        Ok(())
+    }
+
+    /// The ports that lead to the drives of a group, all together; `None` if drives are local.
+    pub(super) fn way_in(
+        &mut self,
+        index: usize,
+        group: &Group,
+    ) -> Result<Option<Stop>, PlanError> {
+        if group.link.is_none() || !self.wanted(Level::Port) {
+            return Ok(None);
+        }
+        let (link, seconds) = self.wire(group)?;
+        let ports = group.count.saturating_mul(group.ports.max(1));
+        let at = self.network.add_station(Station::servers(format!("way to {index}"), ports));
+        let from: &[(&str, &[&str])] = &[(&link.id, &["nominal_rate", "framing"])];
+        let name = format!("{ports} x {}", link.id);
+        self.resource(name, Level::Port, from, Load::Stations(vec![at]));
+        Ok(Some(Stop { at, seconds: self.at(Level::Port, seconds) }))
     }
 }

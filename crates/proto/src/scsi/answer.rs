@@ -3,6 +3,7 @@
 //! A unit is not trusted: what is too short or cannot be true is `None`.
 
 use super::field::{be32, be64};
+use crate::ascii::printable;
 
 /// What READ CAPACITY says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +89,14 @@ pub fn parse_mode_sense6(bytes: &[u8]) -> Option<ModeFlags> {
     mode_flags(bytes, device, 1 + usize::from(length), 4 + usize::from(descriptors))
 }
 
+/// Vendor and product from the answer to INQUIRY.
+//= SPC-4 §Standard INQUIRY data: vendor in bytes 8 to 15, product in 16 to 31.
+pub fn parse_product(bytes: &[u8]) -> Option<String> {
+    let (vendor, product) = (printable(bytes.get(8..16)?), printable(bytes.get(16..32)?));
+    let name = format!("{vendor} {product}").trim().to_owned();
+    Some(name).filter(|name| !name.is_empty())
+}
+
 /// The flags, given where the answer ends by its own word and where its pages begin.
 fn mode_flags(bytes: &[u8], device: u8, end: usize, pages_at: usize) -> Option<ModeFlags> {
     let mut rest = bytes.get(pages_at..end.min(bytes.len())).unwrap_or_default();
@@ -118,6 +127,17 @@ mod test {
     use super::super::cdb;
     use super::super::test::{answer, protected, unit};
     use super::*;
+
+    #[test]
+    fn a_product_is_vendor_and_name() {
+        let mut bytes = [0; 36];
+        bytes[8..32].copy_from_slice(b"DRUMFIRERAM             ");
+        assert_eq!(parse_product(&bytes).as_deref(), Some("DRUMFIRE RAM"));
+        bytes[8..32].copy_from_slice(b"LIO-ORG RAMDISK-MCP     ");
+        assert_eq!(parse_product(&bytes).as_deref(), Some("LIO-ORG RAMDISK-MCP"));
+        assert_eq!(parse_product(&[0; 36]), None);
+        assert_eq!(parse_product(&bytes[..31]), None);
+    }
 
     #[test]
     fn capacity_of_our_own_unit() {

@@ -28,7 +28,8 @@ use block::{Geometry, Memory, Op};
 use crate::{DiskId, UnitId};
 
 pub(crate) use answer::{
-    Capacity, ModeFlags, parse_mode_sense6, parse_read_capacity10, parse_read_capacity16,
+    Capacity, ModeFlags, parse_mode_sense6, parse_product, parse_read_capacity10,
+    parse_read_capacity16,
 };
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};

@@ -134,6 +134,11 @@ impl Played {
         let mut mode = vec![23, 0, device, 0, 0x08, 0x12, 0x04];
         mode.resize(24, 0);
         self.data(tag, &mode, true).unwrap();
+        let tag = self.command(|cdb| cdb[0] == 0x12).task_tag;
+        let mut inquiry = [0; 36];
+        inquiry[8..32].copy_from_slice(b"LIO-ORG RAMDISK-MCP     ");
+        self.data(tag, &inquiry, true).unwrap();
+        assert_eq!(self.end.product(), Some("LIO-ORG RAMDISK-MCP"));
         let Phase::Ready(geometry) = self.end.phase() else { panic!("not ready") };
         let read_only = device & 0x80 != 0;
         let (block_bytes, blocks, volatile) = (512, 0x1000, true);

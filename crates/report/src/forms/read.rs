@@ -54,6 +54,13 @@ pub fn cells(html: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// Cells of all rows of all tables of a page in Markdown.
+pub fn piped(text: &str) -> Vec<Vec<String>> {
+    let rows = text.lines().filter(|line| line.starts_with("| ") && line.ends_with(" |"));
+    let cells = |row: &str| row[2..row.len() - 2].split(" | ").map(str::to_owned).collect();
+    rows.map(cells).collect()
+}
+
 /// The alphabet of the log's histograms, read without a library.
 pub fn base64(text: &str) -> Vec<u8> {
     let digit = |c: u8| match c {

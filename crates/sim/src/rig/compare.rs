@@ -4,7 +4,7 @@ use block::{Nanos, Op};
 use stats::{Buckets, Direction, Latency, RunResult, Second, Totals, WorkerResult};
 
 use super::medium::Medium;
-use super::truth::{Fact, Figures, Truth};
+use super::truth::{Fact, Figures, Times, Truth};
 
 /// What differs, in words; a few are enough.
 #[derive(Default)]
@@ -98,7 +98,7 @@ pub(super) fn compare(truth: &Truth, medium: &Medium, told: &RunResult, found: &
     let failed: u64 = told.failures.iter().map(|failure| failure.count).sum();
     found.equal("failures that are listed", failed + told.failures_unlisted, figures.errors);
     let spans: u64 = told.spans.iter().map(|span| count(&span.buckets)).sum();
-    found.equal("latencies in all spans", spans, figures.latencies.len() as u64);
+    found.equal("latencies in all spans", spans, figures.latencies.count());
 }
 
 fn count(buckets: &Buckets) -> u64 {
@@ -120,6 +120,11 @@ fn totals(found: &mut Differences, told: &Totals, truth: &Figures, long: f64) {
         found.outstanding("all", told.mean_outstanding, under_way, truth, long);
     }
     latency(found, "all", &told.latency_ns, truth);
+    if let Some(paced) = &told.paced {
+        times(found, "service", &paced.service_ns, &truth.service);
+        times(found, "lag", &paced.lag_ns, &truth.lag);
+        found.equal("I/Os that were held back", paced.missed, truth.held_back);
+    }
 }
 
 fn direction(found: &mut Differences, name: &str, told: &Direction, truth: &Figures, long: f64) {
@@ -133,9 +138,13 @@ fn direction(found: &mut Differences, name: &str, told: &Direction, truth: &Figu
 }
 
 fn latency(found: &mut Differences, name: &str, told: &Latency, truth: &Figures) {
-    let sorted = &truth.latencies;
-    found.equal(&format!("samples of {name}"), told.samples, sorted.len() as u64);
     found.equal(&format!("lower bounds of {name}"), told.waiting_from, truth.bounded);
+    times(found, name, told, &truth.latencies);
+}
+
+fn times(found: &mut Differences, name: &str, told: &Latency, truth: &Times) {
+    let sorted = &truth.0;
+    found.equal(&format!("samples of {name}"), told.samples, truth.count());
     found.equal(&format!("shortest of {name}"), told.min, sorted.first().copied());
     found.equal(&format!("longest of {name}"), told.max, sorted.last().copied());
     match (told.mean, truth.mean()) {
@@ -151,7 +160,7 @@ fn latency(found: &mut Differences, name: &str, told: &Latency, truth: &Figures)
 
 /// Each bucket counts as many latencies as lie in it.
 fn buckets(found: &mut Differences, name: &str, told: &Buckets, truth: &Figures) {
-    let sorted = &truth.latencies;
+    let sorted = &truth.latencies.0;
     let below = |ns: u64| sorted.partition_point(|latency| *latency < ns) as u64;
     for (from, count) in told.from_ns.iter().zip(&told.count) {
         // A power of two has 128 buckets.
@@ -206,16 +215,20 @@ fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u6
     if figures.exact {
         found.outstanding(&name, told.mean_outstanding, under_way, &figures, long);
     }
-    match (told.mean_ns, figures.mean()) {
+    match (told.mean_ns, figures.latencies.mean()) {
         (Some(told), Some(truth)) => found.near(&format!("mean of {name}"), told, truth),
         (told, truth) => found.equal(&format!("mean of {name}"), told, truth),
     }
-    let longest = figures.latencies.last().copied().max(figures.oldest);
+    let longest = figures.latencies.0.last().copied().max(figures.oldest);
     found.equal(&format!("longest of {name}"), told.max_ns, longest);
     for (told, share) in
         [told.p50_ns, told.p99_ns, told.p99_9_ns].into_iter().zip([5000, 9900, 9990])
     {
-        found.percentile(&format!("a percentile of {name}"), told, figures.percentile(share));
+        found.percentile(
+            &format!("a percentile of {name}"),
+            told,
+            figures.latencies.percentile(share),
+        );
     }
     let (reads, _) = truth.figures(workers, (from, to), DIRECTIONS[0].1);
     found.near(&format!("reads of {name}"), told.read_iops, per(reads.ios as f64, long));

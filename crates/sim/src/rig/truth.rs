@@ -29,6 +29,8 @@ pub(super) struct Fact {
     /// When nobody waited for it any more, and why.
     pub(super) end: u64,
     pub(super) fate: Fate,
+    /// It was due while all that may be outstanding were.
+    pub(super) held_back: bool,
 }
 
 /// What became of an I/O.
@@ -75,7 +77,12 @@ impl Truth {
         let workers = 0..seen.len();
         let plan = |worker| Planned::new(situation, script.capacity(), worker);
         let mut plans: Vec<Option<Planned>> = workers.clone().map(plan).collect();
-        let facts = seen.iter().zip(&mut plans).map(|(seen, plan)| facts(seen, plan)).collect();
+        let facts = seen.iter().zip(&mut plans).enumerate().map(|(worker, (seen, plan))| {
+            let mut facts = facts(seen, plan);
+            hold_back(&mut facts, situation.depth_of(worker));
+            facts
+        });
+        let facts = facts.collect();
         let mut truth = Truth {
             facts,
             begin: 0,
@@ -187,7 +194,8 @@ impl Truth {
             let most = facts.len() + left.unwrap_or(usize::MAX - facts.len());
             while plan.due() <= until && facts.len() < most {
                 let (op, fate, end) = (Op::Read, Fate::Backlog, until + CATCH_UP);
-                facts.push(Fact { op, len: 4096, start: plan.next(4096), given: None, end, fate });
+                let (start, given, held_back) = (plan.next(4096), None, true);
+                facts.push(Fact { op, len: 4096, start, given, end, fate, held_back });
             }
             if lost {
                 without_way.push(worker);
@@ -302,7 +310,9 @@ impl Truth {
                 figures.add(fact, (from.max(opens), to), opens, (late, self.known));
             }
         }
-        figures.latencies.sort_unstable();
+        for times in [&mut figures.latencies, &mut figures.service, &mut figures.lag] {
+            times.0.sort_unstable();
+        }
         let (first, last) = hull.unwrap_or_default();
         (figures, Nanos(last - first).as_secs_f64())
     }
@@ -329,8 +339,26 @@ fn facts(seen: &[Seen], plan: &mut Option<Planned>) -> Vec<Fact> {
             Some((_, Err(fault))) if fault.is_lost() => Fate::Lost,
             Some((_, Err(_))) => Fate::Failed,
         },
+        held_back: false,
     };
     seen.iter().map(&mut fact).collect()
+}
+
+/// Marks who was due before an answer that came while `depth` I/Os were under way.
+fn hold_back(facts: &mut [Fact], depth: u64) {
+    let mut ends: Vec<u64> = facts.iter().map(|fact| fact.end).collect();
+    ends.sort_unstable();
+    let begun = |before: u64| facts.partition_point(|fact| fact.given.is_some_and(|g| g < before));
+    let ended = |before: u64| ends.partition_point(|end| *end < before);
+    let is_full = |at: &u64| (begun(*at) - ended(*at)) as u64 == depth;
+    let mut freed: Vec<u64> =
+        ends.iter().copied().filter(|at| *at < u64::MAX).filter(is_full).collect();
+    freed.dedup();
+    for fact in facts {
+        let Some(given) = fact.given else { continue };
+        let last = freed.partition_point(|at| *at <= given).checked_sub(1);
+        fact.held_back = last.is_some_and(|last| freed[last] > fact.start);
+    }
 }
 
 /// Planned starts, in whole nanoseconds and parts of 2³² of one.
@@ -372,6 +400,10 @@ impl Planned {
     }
 }
 
+/// Times in nanoseconds, sorted when all are there.
+#[derive(Debug, Default)]
+pub(super) struct Times(pub(super) Vec<u64>);
+
 /// What a set of I/Os comes to in a stretch of time.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
@@ -381,7 +413,12 @@ pub(super) struct Figures {
     pub(super) late_errors: u64,
     pub(super) bytes: u64,
     /// How long those took that were done, and how long those waited that have no answer; sorted.
-    pub(super) latencies: Vec<u64>,
+    pub(super) latencies: Times,
+    /// How long those took from when they really began, and how much later than planned that was.
+    pub(super) service: Times,
+    pub(super) lag: Times,
+    /// Of those that began so many were due while all that may be outstanding were.
+    pub(super) held_back: u64,
     /// The least of those that are no shorter, and may be longer.
     pub(super) bounded: Option<u64>,
     /// I/Os that were given up, and those that never began, each with the age of the oldest.
@@ -405,6 +442,11 @@ impl Figures {
         self.begun_late += u64::from(fact.given != Some(fact.start));
         self.exact &= self.begun_late <= known;
         self.under_way += u128::from(end.min(to).saturating_sub(fact.start.max(from)));
+        // Who begins late by more than the rest of the window begins when that is over.
+        if let Some(given) = fact.given.filter(|given| *given >= from && (late || *given < to)) {
+            self.lag.0.push(given - fact.start);
+            self.held_back += u64::from(fact.held_back);
+        }
         if fact.start < to && end >= to {
             self.oldest = self.oldest.max(Some(to - fact.start));
         }
@@ -427,22 +469,32 @@ impl Figures {
             self.late_errors += u64::from(is_late);
         }
         if fact.fate != Fate::Failed {
-            self.latencies.push(age);
+            self.latencies.0.push(age);
+            match fact.given {
+                Some(given) => self.service.0.push(end - given),
+                None => self.lag.0.push(age),
+            }
         }
         if matches!(fact.fate, Fate::Lost | Fate::Silent | Fate::Backlog) {
             self.bounded = Some(self.bounded.map_or(age, |least| least.min(age)));
         }
     }
+}
+
+impl Times {
+    pub(super) fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
 
     pub(super) fn mean(&self) -> Option<f64> {
-        let sum: u128 = self.latencies.iter().map(|ns| u128::from(*ns)).sum();
-        (!self.latencies.is_empty()).then(|| sum as f64 / self.latencies.len() as f64)
+        let sum: u128 = self.0.iter().map(|ns| u128::from(*ns)).sum();
+        (!self.0.is_empty()).then(|| sum as f64 / self.0.len() as f64)
     }
 
     /// The percentile of a share in parts of 10,000, where 100 samples lie above it.
     pub(super) fn percentile(&self, share: u64) -> Option<u64> {
-        let count = self.latencies.len() as u64;
+        let count = self.count();
         let rank = (count * share).div_ceil(10_000).max(1);
-        (count * (10_000 - share) >= 1_000_000).then(|| self.latencies[rank as usize - 1])
+        (count * (10_000 - share) >= 1_000_000).then(|| self.0[rank as usize - 1])
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn judge(
     let ended = figures.ios + figures.errors;
     never("H11", Verdict::Fail, "I/Os are counted for as long as they are under way");
     // What came late, or never, has a latency as well.
-    if (figures.latencies.len() as u64) < SAMPLES {
+    if figures.latencies.count() < SAMPLES {
         never("H12", Verdict::Pass, "there are too few samples for p99");
     }
     if figures.errors > 0 {

@@ -243,6 +243,8 @@ pub fn block_layer(disks: &[Disk], limits: &[Throttle]) -> Option<Check> {
 mod test {
     use super::*;
 
+    /// Lie of H18: a scheduler that orders, changed in the run.
+    /// Twin of H18: no scheduler.
     #[test]
     fn settings_are_judged_by_what_is_asked() {
         let queue = Queue {
@@ -285,6 +287,8 @@ mod test {
         assert_eq!(block_layer(&[], &[]), None);
     }
 
+    /// Lie of H18: 2.1 % of the I/Os were merged.
+    /// Twin of H18: only those of others were.
     #[test]
     fn merged_ios_are_said() {
         let before = Queue { name: "vda".into(), nomerges: Some(0), ..Queue::default() };
@@ -306,6 +310,7 @@ mod test {
         assert_eq!(judge(true, true, true).verdict, Verdict::Pass);
     }
 
+    /// Lie of H18: a setting is changed and put back.
     #[test]
     fn settings_that_were_put_back_are_said() {
         let before = Queue { name: "vda".into(), nomerges: Some(0), ..Queue::default() };
@@ -322,6 +327,8 @@ mod test {
         assert!(changed.evidence.contains("then vda, nomerges 2"), "{changed:?}");
     }
 
+    /// Lie of H18: writes into a volatile cache that nothing flushes.
+    /// Twin of H18: a job that flushes; a cache that keeps.
     #[test]
     fn writes_that_nothing_flushes_are_said() {
         let judge = |writes, flushes, volatile| {
@@ -340,6 +347,7 @@ mod test {
         }
     }
 
+    /// Lie of H18: a limit of I/Os of the control group.
     #[test]
     fn limits_are_named_with_file_and_value() {
         let limit = |reached| Throttle {

@@ -66,6 +66,8 @@ mod test {
 
     use super::connections as connections_of;
 
+    /// Lie of H23: a connection lost once and made again.
+    /// Twin of H23: none lost.
     #[test]
     fn lost_connections_are_said_from_the_first() {
         assert_eq!(judge(Connections::default(), 5).verdict, Verdict::Pass);

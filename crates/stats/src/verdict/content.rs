@@ -109,6 +109,8 @@ mod test {
         content(&[Data { name, written, read: None }]).unwrap().verdict
     }
 
+    /// Lie of H04: duplicates, compressible data, a pattern, buffers that come again.
+    /// Twin of H04: random data.
     #[test]
     fn writes_that_can_be_reduced_are_said() {
         let none = Reducible::default();
@@ -120,6 +122,8 @@ mod test {
         assert_eq!(content(&[Data::default()]), None);
     }
 
+    /// Lie of H04: a file that is kept compressed, or in a place of the disk that it has twice.
+    /// Twin of H04: 2 % of it.
     #[test]
     fn files_that_are_kept_smaller_are_said() {
         let read = |compressed, repeated| {

@@ -174,6 +174,8 @@ pub fn counters_agree(devices: &[Counted], process: Option<[u64; 2]>) -> Option<
 mod test {
     use super::*;
 
+    /// Lie of H03: less than half arrived at the device.
+    /// Twin of H03: 98 % did.
     #[test]
     fn a_device_must_have_seen_it() {
         let counted = |direct, seen: u64, process| {
@@ -223,6 +225,8 @@ mod test {
         counters_agree(&[device], Some(process)).unwrap()
     }
 
+    /// Lie of H03: no device counts, and the process fetched a hundredth.
+    /// Twin of H03: it fetched 98 %.
     #[test]
     fn what_the_process_saw_counts_without_a_device() {
         let lie = uncounted(true, 0, 400_000, true);
@@ -254,6 +258,7 @@ mod test {
         assert!(check.evidence.contains("memory answers"), "{check:?}");
     }
 
+    /// Lie of H03: buffered writes that never arrive.
     #[test]
     fn buffered_writes_that_never_arrive_are_no_writes() {
         let counted = |written: u64, device: bool| {

@@ -228,6 +228,8 @@ mod test {
         ios.iter().enumerate().map(peer).collect()
     }
 
+    /// Lie of H22: 314 of 500 sessions finish nothing.
+    /// Twin of H22: all of 500 have their part.
     #[test]
     fn starved_sessions_are_never_silent() {
         // 314 of 500 sessions finished nothing in three seconds.
@@ -257,6 +259,8 @@ mod test {
         assert!(even(&local).evidence.contains("all workers of volume nvme+tcp://h/1"));
     }
 
+    /// Lie of H22: a volume at 50 IOPS beside one at 20,000.
+    /// Twin of H22: workers that differ by design.
     #[test]
     fn a_small_share_is_said() {
         // One volume at 50 IOPS beside one at 20,000.
@@ -279,6 +283,8 @@ mod test {
         assert!(check.evidence.contains("1 that differ"), "{check:?}");
     }
 
+    /// Lie of H22: a second without an I/O beside others.
+    /// Twin of H22: five I/Os a second leave one out by chance.
     #[test]
     fn seconds_without_an_io_are_said() {
         let mut some = peers(&[30_000, 29_000]);
@@ -293,6 +299,7 @@ mod test {
     }
 
     /// Honest workers whose I/Os are independent of each other raise no alarm, few or many.
+    /// Twin of H22: a thousand runs of 50 workers with Poisson counts.
     #[test]
     fn chance_alone_raises_no_alarm() {
         let mut rng = Rng::new(7, 1);

@@ -142,6 +142,8 @@ mod test {
         Readable { name: "file:a".into(), existence, reads: true }
     }
 
+    /// Lie of H02: 5 % of a file are a hole, or all of it only reserved.
+    /// Twin of H02: all of it was written.
     #[test]
     fn a_hole_is_no_data() {
         let mapped = |unwritten, holes| {
@@ -188,6 +190,8 @@ mod test {
         assert!(!of(2).evidence.contains("; …"));
     }
 
+    /// Lie of H02: 4 of 64 blocks are zeroes.
+    /// Twin of H02: 3 of them are.
     #[test]
     fn a_file_of_zeroes_is_said() {
         let zeroes = |zero, exact| {

@@ -60,6 +60,8 @@ pub fn preconditioning(disks: &[Flash]) -> Option<Check> {
 mod test {
     use super::*;
 
+    /// Lie of H07: flash that was written less than twice, or trimmed since.
+    /// Twin of H07: written twice, never trimmed.
     #[test]
     fn fresh_flash_is_not_known() {
         let judge = |written_bytes, trimmed_bytes| {

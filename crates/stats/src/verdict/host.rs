@@ -153,6 +153,8 @@ pub fn repeats(runs: &[(f64, f64)]) -> Check {
 mod test {
     use super::*;
 
+    /// Lie of H15: a reading of the clock is 5 % of an I/O.
+    /// Twin of H15: 0.1 %.
     #[test]
     fn a_slow_clock_is_said() {
         assert_eq!(clock(Some("tsc"), true, 8.0, Some(0.1), None).verdict, Verdict::Pass);
@@ -163,6 +165,8 @@ mod test {
         assert_eq!(clock(None, true, 8.0, None, None).verdict, Verdict::Unknown);
     }
 
+    /// Lie of H15: many short stops inside a window that ends in time.
+    /// Twin of H15: a window of 10.2 s in place of 10.
     #[test]
     fn a_window_that_lasted_longer_is_said() {
         let judge = |asked_s, measured_s, ends: &[f64]| {
@@ -190,6 +194,8 @@ mod test {
         assert_eq!(judge(60.0, 60.0, &[1.0, 3.3, 4.0]), Verdict::Warn);
     }
 
+    /// Lie of H20: five runs, 6 % apart.
+    /// Twin of H20: five runs, 5 % apart.
     #[test]
     fn one_run_is_no_repeat() {
         let verdict = |rates: &[f64]| judge(rates, 5.0).verdict;
@@ -202,6 +208,7 @@ mod test {
         assert!(even.evidence.contains("median 102 IOPS, range 3.9 %"), "{even:?}");
     }
 
+    /// Lie of H20: five runs of 0.2 s.
     #[test]
     fn moments_are_no_repeats() {
         let check = judge(&[100.0; 5], 0.2);

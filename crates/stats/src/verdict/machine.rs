@@ -103,7 +103,12 @@ pub fn quota(quota: Option<(&str, f64)>, used: Option<f64>) -> Option<Check> {
     let used = used.map_or_else(|| "unknown".to_owned(), |used| format!("{used:.2}"));
     let words = format!("{file} grants {cores:.2} processors, used {used} (at most 90 % of it)");
     let verdict = if meets { Verdict::Warn } else { Verdict::Pass };
-    Some(Check::new("H13", "cpu-was-ours", verdict, words))
+    let made = Check::new("H13", "cpu-was-ours", verdict, words);
+    Some(if meets {
+        made.mend(format!("raise the quota of {file}, or ask for less: --rate"))
+    } else {
+        made
+    })
 }
 
 /// From this share of a quota on it is near enough to be the limit.
@@ -131,6 +136,8 @@ pub fn one_medium(kinds: &[(String, String)]) -> Option<Check> {
 mod test {
     use super::*;
 
+    /// Lie of H14: a processor 7 % slower than before, held back by heat, with another governor.
+    /// Twin of H14: 3 % slower; processors of two kinds.
     #[test]
     fn a_processor_that_slows_down_is_said() {
         let judge = |khz: &[u64], throttled, governors: &[&str]| {
@@ -150,6 +157,8 @@ mod test {
         assert_eq!(frequency(&[cpu(2_000_000), cpu(3_000_000)]).unwrap().verdict, Verdict::Pass);
     }
 
+    /// Lie of H16: a processor on another node than the disk.
+    /// Twin of H16: all on its node.
     #[test]
     fn far_disks_are_said() {
         let disk = [Beside { disk: "nvme0n1".to_owned(), node: 1, cores: vec![4, 5] }];
@@ -162,6 +171,8 @@ mod test {
         assert_eq!(placement(&[0], &[], 2), None);
     }
 
+    /// Lie of H13: 90 % of a quota are used.
+    /// Twin of H13: 89 % are.
     #[test]
     fn a_quota_that_is_used_up_is_said() {
         let judge = |used| quota(Some(("/cpu.max", 1.0)), used).unwrap().verdict;
@@ -170,6 +181,8 @@ mod test {
         assert_eq!(quota(None, Some(1.0)), None);
     }
 
+    /// Lie of H24: `null:` and a disk in one run.
+    /// Twin of H24: two of the same kind.
     #[test]
     fn two_media_are_no_one() {
         let kind = |name: &str, kind: &str| (name.to_owned(), kind.to_owned());

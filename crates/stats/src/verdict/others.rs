@@ -50,6 +50,8 @@ pub fn nobody_else(host: HostUse) -> Check {
 mod test {
     use super::*;
 
+    /// Lie of H17: others have half of the host.
+    /// Twin of H17: all of the load is ours.
     #[test]
     fn others_are_noticed() {
         let verdict = |host_percent, ours| {
@@ -63,6 +65,8 @@ mod test {
         assert_eq!(nobody_else(none).verdict, Verdict::Unknown);
     }
 
+    /// Lie of H17: half of our one processor of 64 is taken.
+    /// Twin of H17: 5 % of it are.
     #[test]
     fn a_neighbour_on_our_own_processor_is_noticed_on_a_large_host() {
         // 64 processors, of which we use one; another program has half of it.

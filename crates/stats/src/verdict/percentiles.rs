@@ -109,6 +109,7 @@ mod test {
         latencies
     }
 
+    /// Lie of H12: a p99 of too few samples.
     #[test]
     fn percentiles_need_samples() {
         assert_eq!(judge(&of(&[(5, 1_000_000)])).verdict, Verdict::Pass);
@@ -120,6 +121,7 @@ mod test {
         assert_eq!(judge(&of(&[])).verdict, Verdict::Warn);
     }
 
+    /// Lie of H12: stalls that no percentile shows.
     #[test]
     fn stalls_of_a_closed_loop_are_told_with_the_percentile_that_hides_them() {
         // Five stops of half a second in 15 s, 8 outstanding.
@@ -137,6 +139,7 @@ mod test {
 
     /// Long tails are no stalls: exponential latencies, and log-normal ones whose p99.99 is forty
     /// times their median.
+    /// Twin of H12: tails of honest drives.
     #[test]
     fn honest_tails_raise_no_alarm() {
         for samples in [10_000_u64, 150_000] {
@@ -154,6 +157,7 @@ mod test {
         }
     }
 
+    /// Lie of H12: a slow volume above the p99 of all.
     #[test]
     fn a_volume_that_no_percentile_of_all_tells_of_is_named() {
         let all = of(&[(300_000, 120_000), (160_000_000, 300)]);

@@ -69,6 +69,7 @@ mod test {
         schedule_kept(&Totals { paced: Some(paced), ..totals }).unwrap()
     }
 
+    /// Lie of H09: I/Os begin late.
     #[test]
     fn a_missed_schedule_is_said() {
         assert_eq!(judge(flat(5_000), 0).verdict, Verdict::Pass);
@@ -79,6 +80,7 @@ mod test {
         assert_eq!(schedule_kept(&Totals::default()), None);
     }
 
+    /// Twin of H09: one of thousands begins late.
     #[test]
     fn one_late_start_is_no_schedule_missed() {
         // One of 30,000 began 4 ms late: p99.9 is not known, and the maximum is called so.
@@ -93,6 +95,7 @@ mod test {
         assert!(!check.evidence.contains('%'), "{check:?}");
     }
 
+    /// Lie of H09: lag that few have and all pay for.
     #[test]
     fn lag_that_few_have_and_all_pay_for_is_said() {
         // Five stops of half a second in 15 s: 0.05 % would not show them, the mean does.

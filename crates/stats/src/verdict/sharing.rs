@@ -73,6 +73,7 @@ mod test {
 
     const MIB: u64 = 1 << 20;
 
+    /// Lie of H17: another program writes while we read.
     #[test]
     fn writes_beside_our_reads_are_said() {
         let read = 400 * MIB;
@@ -92,6 +93,7 @@ mod test {
         assert!(disks_shared(&[disk(10 * MIB, 200)], 5.0).is_some());
     }
 
+    /// Lie of H17: another partition of the disk is used.
     #[test]
     fn other_parts_of_the_disk_are_others() {
         let disk = |whole: u64| Shared {

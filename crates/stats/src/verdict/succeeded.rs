@@ -73,6 +73,8 @@ mod test {
     use super::*;
     use crate::run::Waiting;
 
+    /// Lie of H21: 1 % and more of the I/Os fail.
+    /// Twin of H21: none of a thousand fails.
     #[test]
     fn failed_ios_are_said() {
         let verdict = |ios, errors| ios_succeeded(&Totals { ios, errors, ..Totals::default() });
@@ -86,6 +88,8 @@ mod test {
         assert_eq!(verdict(3, 1).mend.len(), 1);
     }
 
+    /// Lie of H21: four I/Os wait for four of five seconds.
+    /// Twin of H21: nothing waits.
     #[test]
     fn ios_that_wait_are_said() {
         let judge = |ios, oldest_s: f64| {
@@ -110,6 +114,7 @@ mod test {
         assert_eq!(check.verdict, Verdict::Fail);
     }
 
+    /// Lie of H21: 214 I/Os failed in the ramp.
     #[test]
     fn errors_of_the_ramp_are_said() {
         let totals = Totals { ios: 1_000_000, ramp_errors: 214, ..Totals::default() };

@@ -11,7 +11,7 @@ pub enum Medium {
         /// `None` where it is not known, or plays no part.
         cache_bytes: Option<u64>,
     },
-    /// Memory of a target in this process.
+    /// Memory of a target.
     TargetMemory,
     /// What is memory of this host though it looks like a disk.
     Beneath(String),
@@ -40,6 +40,8 @@ pub struct WorkingSet {
     pub name: String,
     /// Bytes of it that may be used.
     pub used_bytes: u64,
+    /// Bytes of these that get nine of ten I/Os; all, unless some places are hotter than others.
+    pub hot_bytes: u64,
     /// All of it.
     pub volume_bytes: u64,
     /// The longest I/O.
@@ -62,10 +64,14 @@ impl WorkingSet {
         let medium = self.medium();
         // A volume of one block has no other place.
         let single = *used <= self.longest_bytes && used < volume;
+        let hot = self.hot_bytes;
         let small = if single {
             Some(format!("every I/O goes to the same {}", size(*used)))
         } else if (*used as f64) < CORNER_SHARE * *volume as f64 {
             Some(format!("only {} of {} are used (at least 1 %)", size(*used), size(*volume)))
+        } else if hot < *used && (hot as f64) < CORNER_SHARE * *volume as f64 {
+            let words = "of ten I/Os nine go to";
+            Some(format!("{words} {} of {} (at least 1 %)", size(hot), size(*volume)))
         } else {
             None
         };
@@ -83,7 +89,7 @@ impl WorkingSet {
 
     /// What its medium says; `None` where nothing is known of its caches.
     fn medium(&self) -> Option<(Verdict, String)> {
-        let used = self.used_bytes;
+        let used = self.hot_bytes;
         let warn = |words| Some((Verdict::Warn, words));
         let pass = |words| Some((Verdict::Pass, words));
         match &self.medium {
@@ -93,9 +99,7 @@ impl WorkingSet {
                 size(*cache)
             )),
             Medium::Memory { .. } => pass("memory of this process, and no disk".to_owned()),
-            Medium::TargetMemory => {
-                pass("memory of the target in this process, and no disk".to_owned())
-            }
+            Medium::TargetMemory => pass("memory of the target, and no disk".to_owned()),
             Medium::Beneath(what) => warn(format!("all of it is held by memory ({what})")),
             Medium::PageCache { memory_bytes, all_bytes } => {
                 let wanted = memory_bytes.saturating_mul(MEMORIES);
@@ -160,13 +164,22 @@ mod test {
     fn of(used: u64, medium: Medium) -> Option<Check> {
         let (name, volume_bytes) = ("file:a".to_owned(), 20_000 * MIB);
         let longest_bytes = 4096;
-        working_set(&[WorkingSet { name, used_bytes: used, volume_bytes, longest_bytes, medium }])
+        working_set(&[WorkingSet {
+            name,
+            used_bytes: used,
+            hot_bytes: used,
+            volume_bytes,
+            longest_bytes,
+            medium,
+        }])
     }
 
     fn disk(rotational: Option<bool>) -> Medium {
         Medium::Disk { name: "vda".into(), rotational }
     }
 
+    /// Lie of H08: every I/O goes to one block; 1 % of a volume.
+    /// Twin of H08: 256 MiB of a disk.
     #[test]
     fn a_corner_of_a_volume_is_said() {
         let one = of(4096, disk(None)).unwrap();
@@ -180,6 +193,8 @@ mod test {
         assert_eq!(of(256 * MIB, Medium::Elsewhere), None);
     }
 
+    /// Lie of H08: less than the cache of a drive; less than five times the memory.
+    /// Twin of H08: five times the memory.
     #[test]
     fn caches_are_held_against_it() {
         let small = |used: u64, rotational| {
@@ -187,6 +202,7 @@ mod test {
             let set = WorkingSet {
                 name: "file:a".into(),
                 used_bytes: used,
+                hot_bytes: used,
                 volume_bytes: used,
                 longest_bytes: 4096,
                 medium,
@@ -206,6 +222,31 @@ mod test {
         assert_eq!(around("file:a?size=1g&direct=0"), "file:a?size=1g&direct=1");
     }
 
+    /// Lie of H08: nine of ten I/Os go to 4 MiB of 20 GB.
+    /// Twin of H08: they go to 300 MiB.
+    #[test]
+    fn hot_places_are_the_working_set() {
+        let of = |hot_bytes: u64| {
+            let (name, used_bytes) = ("file:a".to_owned(), 20_000 * MIB);
+            let (volume_bytes, longest_bytes, medium) = (used_bytes, 4096, disk(Some(false)));
+            working_set(&[WorkingSet {
+                name,
+                used_bytes,
+                hot_bytes,
+                volume_bytes,
+                longest_bytes,
+                medium,
+            }])
+            .unwrap()
+        };
+        let hot = of(4 * MIB);
+        assert_eq!(hot.verdict, Verdict::Warn, "{hot:?}");
+        assert!(hot.evidence.contains("of ten I/Os nine go to 4.0 MiB of 20000.0 MiB"), "{hot:?}");
+        assert_eq!(of(300 * MIB).verdict, Verdict::Pass);
+    }
+
+    /// Lie of H08: 16 MiB of memory below a cache of 32; memory below a file.
+    /// Twin of H08: 64 MiB of it.
     #[test]
     fn memory_is_told_as_memory() {
         let cache = Medium::Memory { cache_bytes: Some(32 * MIB) };
@@ -214,6 +255,7 @@ mod test {
             let set = WorkingSet {
                 name: "m".into(),
                 used_bytes: used,
+                hot_bytes: used,
                 volume_bytes,
                 longest_bytes,
                 medium,

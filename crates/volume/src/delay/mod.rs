@@ -15,9 +15,15 @@ use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Tag};
 use os::Core;
 
 pub use machine::{Machine, Way, Ways};
-pub use profile::{Calibration, Cost, Infinite, Profile, ProfileError, Scatter, Stage, Width};
+pub use profile::{
+    Calibration, Cost, HELD_OUT_ERROR_PERCENT_MAX, Infinite, Profile, ProfileError, Scatter, Stage,
+    Width,
+};
 
 use crate::{Ground, Hints, OpenError, Volume, null};
+
+/// After the name of a profile: taken though its fit is not usable.
+const ANYWAY: &str = ",anyway";
 
 /// A volume behind a modelled drive.
 pub(crate) struct Delay {
@@ -29,7 +35,15 @@ pub(crate) struct Delay {
 
 impl Delay {
     pub(crate) fn open(name: &str, inner: Arc<dyn Volume>) -> Result<Delay, OpenError> {
-        let profile = Profile::load(name).map_err(OpenError::Profile)?;
+        let (file, anyway) = match name.strip_suffix(ANYWAY) {
+            Some(file) => (file, true),
+            None => (name, false),
+        };
+        let profile = Profile::load(file).map_err(OpenError::Profile)?;
+        if let (Err(why), false) = (profile.usable(), anyway) {
+            let reason = format!("{why}; delay:{name}{ANYWAY}(...) takes it as it is");
+            return Err(OpenError::Profile(ProfileError { name: name.to_owned(), reason }));
+        }
         let ways = profile.clone();
         let machine = Machine::new(
             profile.network(1),

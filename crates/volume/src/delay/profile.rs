@@ -66,6 +66,9 @@ pub struct Profile {
     pub stages: Vec<Stage>,
 }
 
+/// Median error on held-out runs beyond which a fit predicts nothing, in percent.
+pub const HELD_OUT_ERROR_PERCENT_MAX: f64 = 15.0;
+
 /// How a profile was fitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -181,6 +184,25 @@ impl Profile {
             refuse(format!("{error}; name a file, or one of {}", known.join(", ")))
         })?;
         Profile::parse(&text).map_err(refuse)
+    }
+
+    /// Whether a fit is good enough to answer with: its own held-out runs say.
+    ///
+    /// # Errors
+    ///
+    /// Why not, beyond [`HELD_OUT_ERROR_PERCENT_MAX`].
+    pub fn usable(&self) -> Result<(), String> {
+        match &self.calibration {
+            Some(fitted) if fitted.held_out_error_percent > HELD_OUT_ERROR_PERCENT_MAX => {
+                Err(format!(
+                    "profile {} is not usable: its fit is off by {:.0} % on runs that it did not \
+                     see, {HELD_OUT_ERROR_PERCENT_MAX:.0} % at most are allowed; sweep again on a \
+                     quiet host, longer and with more sizes",
+                    self.name, fitted.held_out_error_percent
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What its percentiles rest on; `None` if on nothing that was measured.

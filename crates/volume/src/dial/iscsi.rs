@@ -1,11 +1,11 @@
 //! iSCSI.
 
-use block::{Geometry, Nanos};
+use block::Nanos;
 use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator};
 use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::Errand;
-use super::{Dial, learn};
+use super::{Dial, Learned, learn};
 use crate::OpenError;
 use crate::uri::{IscsiUri, Uri};
 
@@ -32,10 +32,10 @@ impl Dial for IscsiUri {
     type End = IscsiInitiator;
     type Place = ();
 
-    fn geometry(&self) -> Result<Geometry, OpenError> {
+    fn learn(&self) -> Result<Learned, OpenError> {
         let begin = |now| IscsiInitiator::new(self.config(), now);
-        let (geometry, _leaves) = learn(&self.address, || self.uri(), begin)?;
-        Ok(geometry)
+        let (learned, _leaves) = learn(&self.address, || self.uri(), begin)?;
+        Ok(learned)
     }
 
     fn initiator(&self, now: Nanos) -> Result<(IscsiInitiator, ()), String> {
@@ -68,11 +68,13 @@ impl Dial for IscsiUri {
 }
 
 impl Errand for IscsiInitiator {
-    type Found = Geometry;
+    type Found = Learned;
 
-    fn found(&self) -> Option<Geometry> {
+    fn found(&self) -> Option<Learned> {
         match self.phase() {
-            Phase::Ready(shape) => Some(shape),
+            Phase::Ready(geometry) => {
+                Some(Learned { geometry, product: self.product().map(str::to_owned) })
+            }
             Phase::Opening | Phase::Closing | Phase::Closed => None,
         }
     }

@@ -24,13 +24,22 @@ pub use subsystems::discover_nvme;
 /// How long an address has to answer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What the other end tells of a volume.
+#[derive(Clone, Debug)]
+pub(crate) struct Learned {
+    /// Its shape.
+    pub(crate) geometry: Geometry,
+    /// What the target calls it.
+    pub(crate) product: Option<String>,
+}
+
 /// A protocol and an address in it.
 pub(crate) trait Dial: Clone + Send + Sync + 'static {
     /// Our end of a connection.
     type End: Initiator + 'static;
 
-    /// The shape of the volume, learned from the other end.
-    fn geometry(&self) -> Result<Geometry, OpenError>;
+    /// What the volume is, learned from the other end.
+    fn learn(&self) -> Result<Learned, OpenError>;
 
     /// What an end takes up as long as its connection lives, such as a number. Dropped behind it.
     type Place: 'static;

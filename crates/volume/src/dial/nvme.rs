@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::{Geometry, Nanos};
+use block::Nanos;
 use proto::nvme::{Association, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
 use proto::{Initiator, Outbox, Phase};
 
 use super::keeper::{Errand, Kept};
-use super::{Dial, learn, subsystems};
+use super::{Dial, Learned, learn, subsystems};
 use crate::OpenError;
 use crate::uri::{NvmeUri, Uri};
 
@@ -97,8 +97,10 @@ impl Dial for NvmeDial {
     type End = NvmeQueue;
     type Place = QueueNumber;
 
-    fn geometry(&self) -> Result<Geometry, OpenError> {
-        Ok(self.0.open().association.geometry)
+    fn learn(&self) -> Result<Learned, OpenError> {
+        let association = &self.0.open().association;
+        let product = Some(association.model.clone()).filter(|model| !model.is_empty());
+        Ok(Learned { geometry: association.geometry, product })
     }
 
     fn initiator(&self, now: Nanos) -> Result<(NvmeQueue, QueueNumber), String> {

@@ -2,11 +2,13 @@
 
 use block::parse_size;
 
+use crate::mirror::LEGS_MAX;
+
 use super::{FileUri, IscsiUri, NvmeUri, Session, Uri};
 
 const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN, \
                      nvme+tcp://HOST[:PORT]/NQN/NSID, delay:PROFILE(URI), \
-                     fault:SCHEDULE(URI) or stripe:CHUNK(URI,URI,…)";
+                     fault:SCHEDULE(URI), stripe:CHUNK(URI,URI,…) or mirror(URI,URI,…)";
 /// Volumes within volumes.
 const NESTED_MAX: usize = 8;
 /// The value of an option that has none.
@@ -18,6 +20,9 @@ const NVME_PORT: u16 = 4420;
 pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
     if text.starts_with(['/', '.']) {
         return parse_file(text);
+    }
+    if let Some(legs) = text.strip_prefix("mirror(") {
+        return parse_mirror(legs, nested);
     }
     let (kind, rest) =
         text.split_once(':').ok_or_else(|| format!("{KINDS}; a file is file:{text}"))?;
@@ -85,24 +90,37 @@ const PARTS_MAX: usize = 4096;
 fn parse_stripe(rest: &str, nested: usize) -> Result<Uri, String> {
     let shape = "write stripe:CHUNK(URI,URI,…), as in stripe:64k(ram:8g,ram:8g)";
     let (chunk, parts) = rest.split_once('(').ok_or(shape)?;
-    let parts = parts.strip_suffix(')').ok_or(shape)?;
     let chunk_bytes = parse_size(chunk).map_err(|error| error.to_string())?;
     if !chunk_bytes.is_power_of_two() || !CHUNKS.contains(&chunk_bytes) {
         return Err(format!("a chunk of {chunk}: a power of two from 4k to 1g"));
     }
+    let parts = several(parts, nested, ("a stripe", shape, PARTS_MAX))?;
+    Ok(Uri::Stripe { chunk_bytes, parts })
+}
+
+fn parse_mirror(legs: &str, nested: usize) -> Result<Uri, String> {
+    let shape = "write mirror(URI,URI), as in mirror(ram:8g,ram:8g)";
+    Ok(Uri::Mirror { legs: several(legs, nested, ("a mirror", shape, LEGS_MAX))? })
+}
+
+/// Reads `URI,URI,…)`: two volumes or more.
+fn several(
+    text: &str,
+    nested: usize,
+    (what, shape, most): (&str, &str, usize),
+) -> Result<Vec<Uri>, String> {
+    let text = text.strip_suffix(')').ok_or(shape)?;
     if nested >= NESTED_MAX {
         return Err(format!("more than {NESTED_MAX} volumes within each other"));
     }
-    let parts = list(parts);
-    if parts.len() > PARTS_MAX {
-        return Err(format!("a stripe of more than {PARTS_MAX} volumes"));
+    let parts = list(text);
+    if parts.len() > most {
+        return Err(format!("{what} of more than {most} volumes"));
     }
-    let parts: Result<Vec<Uri>, String> =
-        parts.into_iter().map(|part| parse(part.trim(), nested + 1)).collect();
-    match parts? {
-        parts if parts.len() < 2 => Err("a stripe wants two volumes at least".to_owned()),
-        parts => Ok(Uri::Stripe { chunk_bytes, parts }),
+    if parts.len() < 2 {
+        return Err(format!("{what} wants two volumes at least"));
     }
+    parts.into_iter().map(|part| parse(part.trim(), nested + 1)).collect()
 }
 
 /// What commas part that are in no brackets.

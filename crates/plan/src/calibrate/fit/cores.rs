@@ -9,6 +9,7 @@ use super::super::{Fitted, Point};
 use crate::catalogue::Kind;
 
 /// Core seconds of an I/O, on a line over its length.
+#[derive(Clone)]
 pub(super) struct Cores {
     /// Of the command of a read.
     pub read_s: f64,

@@ -20,15 +20,21 @@ const TOLD: f64 = 0.9;
 const CONTRADICTS: f64 = 3.0;
 
 /// Which parameters there are.
+#[derive(Clone)]
 pub(super) struct Shape {
     /// With the kind of the figure behind the prior, where there is one.
     parameters: Vec<(&'static str, Parameter, Option<Kind>)>,
     /// What was counted of processors.
     cores: Option<Cores>,
     cores_max: u32,
+    /// The controller pays for command and bytes, one after the other: no link beside it.
+    together: bool,
     /// What a reader should know.
     remarks: Vec<String>,
 }
+
+/// Least time of a medium: beneath, it is none, and the solver has nothing to divide by.
+const MEDIUM_S_MIN: f64 = 1e-9;
 
 /// What the points that are not held out have in common, and what differs.
 struct Swept<'a> {
@@ -82,7 +88,8 @@ impl Shape {
         }
         let cores_max = points.iter().map(|point| point.cores).max().unwrap_or(0).max(1);
         let (cores, remarks) = (cores(points)?, Vec::new());
-        let mut shape = Shape { parameters: Vec::new(), cores, cores_max, remarks };
+        let mut shape =
+            Shape { parameters: Vec::new(), cores, cores_max, together: false, remarks };
         shape.drive(&swept, part);
         shape.scaling(&swept);
         let wanted = shape.parameters.iter().filter(|(.., prior)| prior.is_none()).count();
@@ -191,6 +198,17 @@ impl Shape {
         self.parameters.push((name, parameter, None));
     }
 
+    /// The same with one server for command and bytes; `None` where no byte is paid for, or several
+    /// drives tell what they share.
+    pub fn with_one_server(&self, points: &[&Point]) -> Option<Shape> {
+        let alone = points.iter().all(|point| point.drives == 1);
+        let bytes = self.parameters.iter().any(|(name, ..)| name.ends_with("per_byte_s"));
+        let remark = "one server takes the time of the command and then that of the bytes: the \
+                      runs say so, and link.* are its times";
+        let remarks = self.remarks.iter().cloned().chain([remark.to_owned()]).collect();
+        (alone && bytes).then(|| Shape { together: true, remarks, ..self.clone() })
+    }
+
     /// What is to be fitted.
     pub fn parameters(&self) -> Vec<Parameter> {
         self.parameters.iter().map(|(_, parameter, _)| parameter.clone()).collect()
@@ -209,18 +227,24 @@ impl Shape {
         let each = |each_s: f64| Cost { each_s, per_byte_s: 0.0 };
         let (read, write) = times("medium");
         // What was never done is not known; a profile needs some time for it.
-        let some = |own: f64, other: f64| each(if own > 0.0 { own } else { other.max(1e-9) });
+        let some =
+            |own: f64, other: f64| each(if own > 0.0 { own } else { other }.max(MEDIUM_S_MIN));
         let servers = match width {
             0..1024 => Width::Count(width),
             _ => Width::Word(Infinite::Infinite),
         };
         let mut stages = vec![stage("medium", servers, (some(read, write), some(write, read)))];
         let (read, write) = times("controller");
-        stages.push(stage("controller", Width::Count(1), (each(read), each(write))));
+        let mut controller = stage("controller", Width::Count(1), (each(read), each(write)));
         // Either one for both, or one for each.
         let byte = |name| Cost { each_s: 0.0, per_byte_s: value("link.per_byte_s") + value(name) };
         let (read, write) = (byte("link.read.per_byte_s"), byte("link.write.per_byte_s"));
-        if read.per_byte_s > 0.0 || write.per_byte_s > 0.0 {
+        if self.together {
+            controller.read.per_byte_s = read.per_byte_s;
+            controller.write.per_byte_s = write.per_byte_s;
+        }
+        stages.push(controller);
+        if !self.together && (read.per_byte_s > 0.0 || write.per_byte_s > 0.0) {
             let link = stage("link", Width::Count(1), (read, write));
             stages.push(Stage { shared: true, ..link });
         }

@@ -268,3 +268,83 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
     // Of 100 seeds 100 and 95 do: the controller rests on the two deepest runs.
     assert!(held.iter().all(|held| *held >= 18), "{held:?} of 20");
 }
+
+/// Points that a profile gives without any noise.
+fn exactly(profile: &Profile, sizes: &[u32], depths: &[u32]) -> Vec<Point> {
+    let mut points = Vec::new();
+    for size_bytes in sizes {
+        for read_share in [1.0, 0.0] {
+            for outstanding in depths {
+                let mut point = Point::of("exact", &result()).unwrap();
+                (point.size_bytes, point.read_share) = (*size_bytes, read_share);
+                (point.outstanding, point.storage) = (*outstanding, "known".to_owned());
+                point.iops = model_iops(profile, &point).unwrap();
+                points.push(point);
+            }
+        }
+    }
+    points
+}
+
+const NAND: &str = "name = 'nand'\n[[stage]]\nname = 'controller'\nservers = 1\n\
+    read = { each_s = 1.2e-6 }\nwrite = { each_s = 2e-6 }\n\
+    [[stage]]\nname = 'medium'\nservers = 32\nread = { each_s = 75e-6 }\n\
+    write = { each_s = 250e-6 }\n[[stage]]\nname = 'link'\nservers = 1\n\
+    read = { per_byte_s = 0.3e-9 }\nwrite = { per_byte_s = 0.3e-9 }\n";
+
+#[test]
+fn a_sweep_without_noise_is_fitted() {
+    let points = exactly(&Profile::parse(NAND).unwrap(), &[4096, 65536], &[1, 4, 16, 64]);
+    let found = calibrate("found", "exact", &points, None).unwrap();
+    let fitted = found.profile.calibration.as_ref().unwrap();
+    assert!(fitted.held_out_error_percent < 5.0, "{found:#?}");
+    assert_eq!(found.profile.usable(), Ok(()));
+}
+
+#[test]
+fn one_server_for_command_and_bytes_is_told() {
+    let text = "name = 'one'\n[[stage]]\nname = 'medium'\nservers = 8\n\
+        read = { each_s = 60e-6 }\nwrite = { each_s = 80e-6 }\n\
+        [[stage]]\nname = 'controller'\nservers = 1\n\
+        read = { each_s = 20e-6, per_byte_s = 4e-9 }\n\
+        write = { each_s = 30e-6, per_byte_s = 8e-9 }\n";
+    let truth = Profile::parse(text).unwrap();
+    let points = exactly(&truth, &[4096, 65536], &[1, 2, 8, 32]);
+    let found = calibrate("found", "exact", &points, None).unwrap();
+    assert!(found.remarks.iter().any(|remark| remark.contains("one server")), "{found:#?}");
+    // A length between those that were swept.
+    for mut point in exactly(&truth, &[16384], &[1, 8, 32]) {
+        let measured = std::mem::take(&mut point.iops);
+        let error = model_iops(&found.profile, &point).unwrap() / measured - 1.0;
+        assert!(error.abs() < 0.05, "{error:+.3} at {point:?}");
+    }
+}
+
+#[test]
+fn what_is_in_doubt_is_named_and_weighs_less() {
+    let mut points = exactly(&Profile::parse(NAND).unwrap(), &[4096, 65536], &[1, 4, 16, 64]);
+    let mut again = points[5].clone();
+    (again.name, again.iops) = ("again".to_owned(), again.iops * 1.5);
+    points.push(again);
+    let found = calibrate("found", "exact", &points, None).unwrap();
+    let named = found.remarks.iter().filter(|remark| remark.contains("repeats are 50 % apart"));
+    assert_eq!(named.count(), 2, "{:?}", found.remarks);
+    // A host without time for the load generator measures itself.
+    let mut busy = result();
+    busy.cpu.host_percent = Some(99.0);
+    busy.class = stats::Class::Invalid;
+    let point = Point::of("busy", &busy).unwrap();
+    assert!((point.doubt, point.doubts.len()) == (6.0, 2), "{point:?}");
+}
+
+#[test]
+fn a_fit_that_is_far_off_is_not_usable() {
+    let mut points = exactly(&Profile::parse(NAND).unwrap(), &[4096, 65536], &[1, 4, 16, 64]);
+    // Nothing of queues explains these.
+    for (at, point) in points.iter_mut().enumerate() {
+        point.iops *= if at % 2 == 0 { 3.0 } else { 0.4 };
+    }
+    let found = calibrate("found", "exact", &points, None).unwrap();
+    let why = found.profile.usable().unwrap_err();
+    assert!(why.contains("not usable"), "{why}");
+}

@@ -88,6 +88,8 @@ pub struct IscsiInitiator {
     can_trim: bool,
     trimmed_reads_zero: bool,
     can_force_unit_access: bool,
+    /// Vendor and product, as INQUIRY tells them.
+    product: Option<String>,
     params: Params,
     frame: Frame,
     incoming: Incoming,
@@ -169,6 +171,7 @@ impl IscsiInitiator {
             can_trim: false,
             trimmed_reads_zero: false,
             can_force_unit_access: false,
+            product: None,
             params: Params::before_login(),
             frame: Frame::new(LOGIN_DATA_BYTES),
             incoming: Incoming { sink: Sink::Gather, have: 0 },
@@ -300,6 +303,10 @@ impl Endpoint for IscsiInitiator {
 }
 
 impl Initiator for IscsiInitiator {
+    fn product(&self) -> Option<&str> {
+        self.product.as_deref()
+    }
+
     fn phase(&self) -> Phase {
         match self.stage {
             Stage::Idle(_) | Stage::Login(_) | Stage::Opening(_) => Phase::Opening,

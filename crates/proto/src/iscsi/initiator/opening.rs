@@ -3,7 +3,7 @@
 use block::{Geometry, Nanos};
 
 use crate::scsi::{
-    Capacity, Key, ModeFlags, Sense, cdb, parse_mode_sense6, parse_read_capacity10,
+    Capacity, Key, ModeFlags, Sense, cdb, parse_mode_sense6, parse_product, parse_read_capacity10,
     parse_read_capacity16,
 };
 use crate::{Ending, Outbox};
@@ -31,6 +31,7 @@ enum Question {
     Capacity16,
     Capacity10,
     Mode,
+    Product,
 }
 
 /// Unit attentions queue up; more of them than that never end.
@@ -49,6 +50,7 @@ impl Question {
             Question::Capacity10 => (cdb::read_capacity10(), 8),
             // All pages: units that do not know one of them still tell whether they are protected.
             Question::Mode => (cdb::mode_sense6(0x3f, 255), 255),
+            Question::Product => (cdb::inquiry(None, 36), 36),
         }
     }
 }
@@ -171,6 +173,10 @@ impl IscsiInitiator {
             },
             Question::Mode => {
                 self.learn_mode(parse_mode_sense6(&data).filter(|_| answered));
+                Question::Product
+            }
+            Question::Product => {
+                self.product = parse_product(&data).filter(|_| answered);
                 self.stage = Stage::Ready;
                 return Ok(());
             }

@@ -2,6 +2,7 @@
 
 use block::{Cause, Done, Fault, Geometry, Io, Nanos};
 
+use crate::ascii::printable;
 use crate::{Ending, Endpoint, Initiator, Outbox, Phase};
 
 use super::super::pdu::{CommandBuilder, Completion, admin};
@@ -255,7 +256,9 @@ impl NvmeAdmin {
         };
         //= NVMe base §ONCS: bit 2 Dataset Management, bit 3 Write Zeroes.
         let optional = get16(page, 520);
+        //= NVMe base §MN: 40 bytes of ASCII, padded with spaces.
         Some(Association {
+            model: printable(&page[24..64]),
             cntlid: facts.cntlid,
             geometry,
             queues: self.learned.queues,

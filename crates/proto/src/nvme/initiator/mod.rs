@@ -88,6 +88,8 @@ impl NvmeInitiatorConfig {
 /// What an admin queue learned: all that an I/O queue needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Association {
+    /// Model number of the controller, without the spaces around it.
+    pub model: String,
     /// Number of the controller.
     pub cntlid: u16,
     /// Shape of the namespace.

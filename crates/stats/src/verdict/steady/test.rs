@@ -44,6 +44,8 @@ fn stretches_count_by_their_length() {
     assert!(check.evidence.contains("windows of 256 s"), "{check:?}");
 }
 
+/// Lie of H06: a rate that falls from 60k to 8k.
+/// Twin of H06: five seconds of a busy host.
 #[test]
 fn a_drift_is_seen_in_few_seconds_if_it_is_smooth() {
     assert_eq!(judge(&seconds(&[94.0, 97.0, 100.0, 103.0, 106.0], 1.0)).verdict, Verdict::Warn);
@@ -56,6 +58,8 @@ fn a_drift_is_seen_in_few_seconds_if_it_is_smooth() {
     assert_eq!(busy.verdict, Verdict::Pass, "{busy:?}");
 }
 
+/// Lie of H06: two of each four seconds are throttled.
+/// Twin of H06: by a sixth only.
 #[test]
 fn throttling_in_turns_is_seen_though_its_windows_are_equal() {
     // Two of each four seconds are throttled.
@@ -67,6 +71,7 @@ fn throttling_in_turns_is_seen_though_its_windows_are_equal() {
     assert_eq!(judge(&seconds(&mild, 1.0)).verdict, Verdict::Pass);
 }
 
+/// Lie of H06: one of 60 s brings nothing.
 #[test]
 fn seconds_with_nothing_are_said() {
     let mut rates = vec![1000.0; 60];
@@ -80,6 +85,7 @@ fn seconds_with_nothing_are_said() {
     assert_eq!(judge(&seconds(&rare, 1.0)).verdict, Verdict::Pass);
 }
 
+/// Lie of H06: 2150 a second are planned, 2000 come back, the latency climbs.
 #[test]
 fn a_queue_that_builds_up_is_seen() {
     // 2150 a second are planned, 2000 come back: the latency climbs to 600 ms.
@@ -109,6 +115,7 @@ fn too_short_a_run_says_so() {
     assert_eq!(judge(&seconds(&[85e3; 3], 1.0)).verdict, Verdict::Unknown);
 }
 
+/// Lie of H06: two volumes take turns.
 #[test]
 fn volumes_that_take_turns_are_seen_though_all_is_steady() {
     let course = |name: &str, rate: &dyn Fn(u32) -> f64| Course {
@@ -132,6 +139,7 @@ fn volumes_that_take_turns_are_seen_though_all_is_steady() {
 
 /// Honest runs of 3 to 60 s whose seconds have a deviation of 5 %, of many workers each with 10 %
 /// of its own, and open loops of independent arrivals: no alarm in a thousand.
+/// Twin of H06: a thousand runs with 5 % of noise.
 #[test]
 fn honest_noise_raises_no_alarm() {
     let mut rng = Rng::new(20, 6);

@@ -1,0 +1,222 @@
+//! `--listen`: a live page, metrics and JSON of what this program does, for browsers and
+//! collectors.
+//!
+//! It only reads: nothing that is asked for changes anything. It costs the collecting thread a copy
+//! of each second, and is drawn by its own threads only while somebody looks. They end with the
+//! process and never keep it alive.
+
+mod http;
+mod token;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args as Flags;
+use report::watch::{Moment, Progress, Served, Stage};
+use stats::live::{About, Action, Live, Snapshot};
+use stats::{Failure, RunResult};
+
+use crate::exit::UsageError;
+use crate::output;
+
+use self::token::Token;
+
+/// Where this program can be watched.
+#[derive(Flags, Clone, Debug, Default)]
+pub struct Watching {
+    /// Show a live page at this address, metrics for Prometheus at /metrics and JSON at /api/state:
+    /// 127.0.0.1:8080; port 0 picks a free one.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// File with the token that who watches must give, as ?token=… or as Authorization: Bearer;
+    /// needed where the address is not loopback.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub listen_token: Option<PathBuf>,
+}
+
+/// What is watched; nothing where nobody asked for it.
+#[derive(Clone, Default)]
+pub struct Watch(Option<Arc<Shared>>);
+
+/// Shared by who drives and who shows.
+struct Shared {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+struct State {
+    /// Grows with everything that is new.
+    number: u64,
+    moment: Arc<Moment>,
+    /// Who looks on through a stream, and how many of them have the latest.
+    streams: usize,
+    up_to_date: usize,
+}
+
+/// For how long the end of a run waits until those who look on have its verdict.
+const LAST_WORD: Duration = Duration::from_millis(200);
+
+impl Watching {
+    /// Listens, if that is asked for, and says where.
+    pub fn open(&self) -> Result<Watch> {
+        let Some(address) = self.listen else { return Ok(Watch::default()) };
+        let token = self.listen_token.as_deref().map(Token::read).transpose()?;
+        if token.is_none() && !address.ip().is_loopback() {
+            let why = format!(
+                "--listen {address}: others could look on: give --listen-token FILE, or listen on \
+                 127.0.0.1"
+            );
+            return Err(UsageError(why).into());
+        }
+        let listener = TcpListener::bind(address)
+            .with_context(|| format!("--listen {address}: cannot listen there"))?;
+        let address = listener.local_addr().context("--listen")?;
+        let state = State { number: 1, moment: Arc::default(), streams: 0, up_to_date: 0 };
+        let shared = Arc::new(Shared { state: Mutex::new(state), news: Condvar::new() });
+        http::start(listener, Arc::clone(&shared), token).context("--listen")?;
+        output::note(format_args!("drumfire: watch http://{address}/"));
+        Ok(Watch(Some(shared)))
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known, and wakes who looks on.
+    fn change(&self, how: impl FnOnce(&mut Moment)) {
+        let mut state = self.state();
+        how(Arc::make_mut(&mut state.moment));
+        state.number += 1;
+        state.up_to_date = 0;
+        drop(state);
+        self.news.notify_all();
+    }
+
+    /// What is known now.
+    fn moment(&self) -> Arc<Moment> {
+        Arc::clone(&self.state().moment)
+    }
+
+    /// What is newer than `number`, as soon as there is something; `None` after `patience`.
+    fn newer(&self, number: u64, patience: Duration) -> Option<(u64, Arc<Moment>)> {
+        let old = |state: &mut State| state.number <= number;
+        let waited = self.news.wait_timeout_while(self.state(), patience, old);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (state.number > number).then(|| (state.number, Arc::clone(&state.moment)))
+    }
+
+    /// Somebody looks on, or no longer.
+    fn joins(&self) {
+        self.state().streams += 1;
+    }
+
+    fn leaves(&self) {
+        self.state().streams -= 1;
+        self.news.notify_all();
+    }
+
+    /// One of those who look on has everything up to `number`.
+    fn has(&self, number: u64) {
+        let mut state = self.state();
+        state.up_to_date += usize::from(state.number == number);
+        drop(state);
+        self.news.notify_all();
+    }
+
+    /// Until all who look on have the latest, and no longer than [`LAST_WORD`].
+    fn last_word(&self) {
+        let behind = |state: &mut State| state.up_to_date < state.streams;
+        // Whatever it came to: the program ends now.
+        let _ = self.news.wait_timeout_while(self.state(), LAST_WORD, behind);
+    }
+}
+
+impl Watch {
+    /// The same view, and what it is shown goes to who looks on, too.
+    pub fn beside(&self, view: Box<dyn Live>) -> Box<dyn Live> {
+        match &self.0 {
+            None => view,
+            Some(shared) => Box::new(Watched { view, shared: Arc::clone(shared) }),
+        }
+    }
+
+    /// Where a sweep is.
+    pub fn progress(&self, done: usize, planned: usize, cell: &str) {
+        let Some(shared) = &self.0 else { return };
+        let cell = cell.to_owned();
+        shared.change(|moment| moment.sweep = Some(Progress { done, planned, cell }));
+    }
+
+    /// What a server serves now.
+    pub fn serves(&self, served: Served) {
+        let Some(shared) = &self.0 else { return };
+        shared.change(|moment| {
+            moment.stage = Stage::Serving;
+            moment.served = Some(served);
+        });
+    }
+
+    /// Whether anybody may look on.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// A view, and those who look on.
+struct Watched {
+    view: Box<dyn Live>,
+    shared: Arc<Shared>,
+}
+
+impl Live for Watched {
+    fn start(&mut self, about: &About) {
+        self.shared.change(|moment| moment.begin(about));
+        self.view.start(about);
+    }
+
+    fn update(&mut self, snapshot: &Snapshot) -> Action {
+        self.shared.change(|moment| moment.second(snapshot));
+        self.view.update(snapshot)
+    }
+
+    fn poll(&mut self) -> Action {
+        self.view.poll()
+    }
+
+    fn wants_workers(&mut self) -> bool {
+        // Nobody pays for what nobody looks at.
+        self.shared.state().streams > 0 || self.view.wants_workers()
+    }
+
+    fn wants_result(&mut self) -> bool {
+        self.view.wants_result()
+    }
+
+    fn keep(&mut self, so_far: RunResult) {
+        self.view.keep(so_far);
+    }
+
+    fn judged(&mut self, so_far: &RunResult) {
+        self.shared.change(|moment| moment.judge(so_far));
+        self.view.judged(so_far);
+    }
+
+    fn failed(&mut self, failures: &[Failure]) {
+        self.view.failed(failures);
+    }
+
+    fn end(&mut self) {
+        self.view.end();
+    }
+
+    fn finished(&mut self, result: &RunResult) {
+        self.shared.change(|moment| moment.end(result));
+        self.view.finished(result);
+        self.shared.last_word();
+    }
+}

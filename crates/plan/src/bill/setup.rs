@@ -1,0 +1,180 @@
+//! How a system is put together beyond its parts: hosts, copies, parity, caches, the far side.
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::{Catalogue, Class};
+
+/// Most hosts of a cluster.
+pub const HOSTS_MAX: u32 = 100_000;
+
+/// How a system is put together beyond its parts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setup {
+    /// Threads that submit, each on a core of its own; `None` for as many as there are cores.
+    pub jobs: Option<u32>,
+    /// Equal hosts that share the work. The bill's parts are those of one.
+    pub hosts: u32,
+    /// Copies of what is written, on different hosts.
+    pub replicas: u32,
+    /// Whether flash has been written over many times or not at all.
+    pub state: State,
+    /// What answers before the drives do.
+    pub cache: Option<Cache>,
+    /// The far side of a network, whose processors serve the drives.
+    pub target: Option<Target>,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        let (hosts, replicas, state) = (1, 1, State::Worn);
+        Setup { jobs: None, hosts, replicas, state, cache: None, target: None }
+    }
+}
+
+/// What flash has been through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Nothing was written since it was erased: writes go as fast as in sequence.
+    Fresh,
+    /// The steady state, which data sheets of servers' drives are about.
+    #[default]
+    Worn,
+}
+
+/// What answers before the drives do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Cache {
+    /// Share of I/Os that it answers, 0 to 1.
+    pub hit: f64,
+    /// How long that takes, in seconds.
+    pub latency_s: f64,
+}
+
+/// The far side of a network.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Target {
+    /// What an I/O costs there.
+    pub software: String,
+    /// Whose cores pay for it.
+    pub server: String,
+}
+
+/// How drives hold data together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Raid {
+    /// Each by itself, or striped.
+    #[default]
+    #[serde(rename = "0", alias = "none")]
+    None,
+    /// Mirrors.
+    #[serde(rename = "1", alias = "10")]
+    Mirror,
+    /// One parity.
+    #[serde(rename = "5", alias = "50")]
+    Single,
+    /// Two parities.
+    #[serde(rename = "6", alias = "60")]
+    Double,
+}
+
+impl Raid {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Raid::None => "0",
+            Raid::Mirror => "1",
+            Raid::Single => "5",
+            Raid::Double => "6",
+        }
+    }
+
+    /// Fewest drives; `None` where one will do.
+    pub fn least(self) -> Option<u32> {
+        match self {
+            Raid::None => None,
+            Raid::Mirror => Some(2),
+            Raid::Single => Some(3),
+            Raid::Double => Some(4),
+        }
+    }
+
+    /// Reads and writes of drives for a small write at random: old data and parities are read,
+    /// new ones are written.
+    pub fn small_write(self) -> (f64, f64) {
+        match self {
+            Raid::None => (0.0, 1.0),
+            Raid::Mirror => (0.0, 2.0),
+            Raid::Single => (2.0, 2.0),
+            Raid::Double => (3.0, 3.0),
+        }
+    }
+}
+
+/// As a bill says it.
+pub(super) struct RawSetup {
+    pub jobs: Option<u32>,
+    pub hosts: Option<u32>,
+    pub replicas: Option<u32>,
+    pub state: Option<State>,
+    pub cache_hit: Option<f64>,
+    pub cache_latency_us: Option<f64>,
+    pub target_software: Option<String>,
+    pub target_server: Option<String>,
+}
+
+impl RawSetup {
+    /// The setup; the error is the reason.
+    pub fn checked(self, catalogue: &Catalogue) -> Result<Setup, String> {
+        let hosts = self.hosts.unwrap_or(1);
+        if !(1..=HOSTS_MAX).contains(&hosts) {
+            return Err(format!("{hosts} hosts: 1 to {HOSTS_MAX}"));
+        }
+        let replicas = self.replicas.unwrap_or(1);
+        if !(1..=hosts.min(16)).contains(&replicas) {
+            return Err(format!("{replicas} replicas on {hosts} hosts: 1 to {}", hosts.min(16)));
+        }
+        if self.jobs.is_some_and(|jobs| !(1..=65_536).contains(&jobs)) {
+            return Err("jobs: 1 to 65536".to_owned());
+        }
+        let cache = match (self.cache_hit, self.cache_latency_us) {
+            (None, None) => None,
+            (Some(hit), Some(us)) if (0.0..=100.0).contains(&hit) && (1e-3..=1e7).contains(&us) => {
+                Some(Cache { hit: hit / 100.0, latency_s: us * 1e-6 })
+            }
+            (Some(_), Some(_)) => {
+                return Err("cache_hit: 0 to 100 %; cache_latency_us: 0.001 to 1e7".to_owned());
+            }
+            _ => {
+                return Err(
+                    "a cache has a share of hits and a time: give cache_hit in percent and \
+                            cache_latency_us"
+                        .to_owned(),
+                );
+            }
+        };
+        let part = |name: &str, class: Class| {
+            let part = catalogue.part(name).map_err(|error| error.to_string())?;
+            match part.class == class {
+                true => Ok(part.id.clone()),
+                false => {
+                    Err(format!("{} is a {}, no {}", part.id, part.class.word(), class.word()))
+                }
+            }
+        };
+        let target = match (self.target_software, self.target_server) {
+            (None, None) => None,
+            (Some(software), Some(server)) => Some(Target {
+                software: part(&software, Class::Software)?,
+                server: part(&server, Class::Server)?,
+            }),
+            _ => {
+                return Err("a target is software on a server: give target_software and \
+                            target_server"
+                    .to_owned());
+            }
+        };
+        let state = self.state.unwrap_or_default();
+        Ok(Setup { jobs: self.jobs, hosts, replicas, state, cache, target })
+    }
+}

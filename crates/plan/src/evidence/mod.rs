@@ -1,0 +1,175 @@
+//! What strangers measured, and how far the model is from it: where intervals come from.
+//!
+//! `data/evidence.toml` holds published results, each with its source, date and the system that it
+//! is about. A system belongs to a [`Class`] by what limits it. Within a class the errors of the
+//! others say how far the next answer may be off: split conformal prediction (Vovk, Gammerman and
+//! Shafer 2005), with the logarithm of published over predicted. When a row is asked, the document
+//! that it stands in is left out whole; and once more, everything by the same publisher.
+
+mod learn;
+mod read;
+mod table;
+
+use std::sync::OnceLock;
+
+use serde::Serialize;
+
+use crate::bill::Bill;
+use crate::catalogue::Catalogue;
+use crate::predict::{BUSY, Prediction, predict};
+use crate::system::{Level, PlanError, Tweak};
+
+pub(crate) use learn::middle;
+pub use learn::{Learned, interval, learn};
+pub use read::{Evidence, EvidenceError, Given, Row, Source, What};
+pub use table::{Asked, Table, Total, table};
+
+/// What kind of system a bill is about, by what limits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// One drive with too few I/Os under way to keep it busy.
+    DriveLowDepth,
+    /// One drive that does what it can.
+    DriveAtLimit,
+    /// An adapter or its slot.
+    AdapterBound,
+    /// Processors, or what all slots of a host share.
+    HostBound,
+    /// A network.
+    WireBound,
+    /// Several drives of one host.
+    Array,
+    /// Several hosts.
+    Cluster,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Class; 7] = [
+        Class::DriveLowDepth,
+        Class::DriveAtLimit,
+        Class::AdapterBound,
+        Class::HostBound,
+        Class::WireBound,
+        Class::Array,
+        Class::Cluster,
+    ];
+
+    /// In words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Class::DriveLowDepth => "a drive at low depth",
+            Class::DriveAtLimit => "a drive at its limit",
+            Class::AdapterBound => "adapter-bound",
+            Class::HostBound => "host-bound",
+            Class::WireBound => "wire-bound",
+            Class::Array => "an array",
+            Class::Cluster => "a cluster",
+        }
+    }
+
+    /// Of a bill, by what its answer says.
+    pub fn of(bill: &Bill, found: &Prediction) -> Class {
+        if bill.setup.hosts > 1 {
+            return Class::Cluster;
+        }
+        let devices: u32 = bill.groups.iter().map(crate::bill::Group::devices).sum();
+        let busiest = found.bottleneck();
+        let idle = busiest.is_none_or(|busiest| busiest.utilisation < BUSY);
+        match busiest.map(|busiest| busiest.level) {
+            _ if idle && devices == 1 => Class::DriveLowDepth,
+            _ if idle => Class::Array,
+            Some(Level::Port) => Class::WireBound,
+            Some(Level::Processor | Level::Fabric) => Class::HostBound,
+            Some(Level::Adapter | Level::Slot) => Class::AdapterBound,
+            _ if devices == 1 => Class::DriveAtLimit,
+            _ => Class::Array,
+        }
+    }
+}
+
+/// A row with what the model says of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sample {
+    /// Position in the table.
+    pub row: usize,
+    /// Class of the system.
+    pub class: Class,
+    /// Which document it stands in.
+    pub source: String,
+    /// Who published that.
+    pub publisher: String,
+    /// The number as published, in base units.
+    pub published: f64,
+    /// What the model says, in base units.
+    pub model: f64,
+    /// Logarithm of published over predicted, as a rate: a latency counts the other way round.
+    pub residual: f64,
+}
+
+/// Asks the model about every row.
+///
+/// # Errors
+///
+/// The row that has no answer, and why.
+pub fn samples(evidence: &Evidence, catalogue: &Catalogue) -> Result<Vec<Sample>, EvidenceError> {
+    let one = |(at, row): (usize, &Row)| {
+        let wrong = |reason: String| EvidenceError { row: at, name: row.name(), reason };
+        let bill = evidence.bill(row, catalogue).map_err(wrong)?;
+        let found = predict(&bill, &Tweak::default()).map_err(|e| wrong(e.to_string()))?;
+        let (what, published) = row.published();
+        let (model, sign) = match what {
+            What::Iops => (found.iops, 1.0),
+            What::Bandwidth => (found.bytes_per_s, 1.0),
+            What::Latency => (found.latency_s, -1.0),
+        };
+        let residual = sign * (published / model).ln();
+        let publisher = evidence.sources[&row.source].publisher.clone();
+        let (class, source) = (Class::of(&bill, &found), row.source.clone());
+        Ok(Sample { row: at, class, source, publisher, published, model, residual })
+    };
+    evidence.rows.iter().enumerate().filter(|(_, row)| !row.recalled).map(one).collect()
+}
+
+/// What an answer is worth: the middle and where eight of ten published results would be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sure {
+    /// Class of the system.
+    pub class: Class,
+    /// What its rows taught; `None` where there are none.
+    pub learned: Option<Learned>,
+    /// Factor from what the network says to the middle.
+    pub middle: f64,
+    /// Factors from what the network says to the ends; `None` without evidence.
+    pub ends: Option<(f64, f64)>,
+}
+
+/// The rows that come along, asked once.
+fn shipped() -> &'static [Sample] {
+    static ASKED: OnceLock<Vec<Sample>> = OnceLock::new();
+    ASKED.get_or_init(|| {
+        // A test asks them all.
+        samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap_or_default()
+    })
+}
+
+/// How sure an answer is. `spread` is p10 and p90 of the draws over p50: an answer that rests on
+/// wide figures is no surer than they are.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn sure(bill: &Bill, found: &Prediction, spread: (f64, f64)) -> Result<Sure, PlanError> {
+    let class = Class::of(bill, found);
+    let learned = learn(shipped(), class, |_| true);
+    let Some(known) = &learned else {
+        return Ok(Sure { class, learned: None, middle: 1.0, ends: None });
+    };
+    let (low, middle, high) = interval(known);
+    let ends = (low.min(middle * spread.0), high.max(middle * spread.1));
+    Ok(Sure { class, learned, middle, ends: Some(ends) })
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,268 @@
+//! The table of published results.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bill::Bill;
+use crate::catalogue::Catalogue;
+
+/// The table that comes along.
+const SHIPPED: &str = include_str!("../../data/evidence.toml");
+
+/// Published results with their sources.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// By their keys.
+    pub sources: BTreeMap<String, Source>,
+    /// In the order of the file.
+    pub rows: Vec<Row>,
+}
+
+/// Where rows come from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Who published it: what is left out together.
+    pub publisher: String,
+    /// Address.
+    pub url: String,
+    /// When, as far as it is known.
+    pub date: String,
+}
+
+/// A published result and the system that it is about.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Key of the source.
+    pub source: String,
+    /// I/Os per second.
+    pub iops: Option<f64>,
+    /// Megabytes per second.
+    pub mb_s: Option<f64>,
+    /// Mean in microseconds.
+    pub latency_us: Option<f64>,
+    /// The drive.
+    pub drive: Option<String>,
+    /// How many on each card, or in each host.
+    #[serde(default = "one")]
+    pub drives: u32,
+    /// What they hang on.
+    pub adapter: Option<String>,
+    /// How many of these.
+    #[serde(default = "one")]
+    pub adapters: u32,
+    /// What the ports speak.
+    pub link: Option<String>,
+    /// How many ports.
+    pub ports: Option<u32>,
+    /// What goes over them.
+    pub protocol: Option<String>,
+    /// RAID level.
+    pub raid: Option<String>,
+    /// The host.
+    pub server: Option<String>,
+    /// Its software.
+    pub software: Option<String>,
+    /// Threads that submit.
+    pub jobs: Option<u32>,
+    /// Hosts of a cluster.
+    pub hosts: Option<u32>,
+    /// Copies.
+    pub replicas: Option<u32>,
+    /// Fresh or worn.
+    pub state: Option<String>,
+    /// Software of the far side.
+    pub target_software: Option<String>,
+    /// Host of the far side.
+    pub target_server: Option<String>,
+    /// Length of an I/O.
+    #[serde(default = "four")]
+    pub size: String,
+    /// Percentage of reads.
+    #[serde(default = "all")]
+    pub read: f64,
+    /// Under way on each drive, or on each port.
+    pub depth: u32,
+    /// Figures that the source itself gives beside the result.
+    #[serde(default)]
+    pub given: Vec<Given>,
+    /// Known from memory, the source was not seen: shown, never counted.
+    #[serde(default)]
+    pub recalled: bool,
+    /// What must be known to read it.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// A figure that the source gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    /// Of which part; the drive unless said.
+    pub part: Option<String>,
+    /// Which quantity.
+    pub is: String,
+    /// Value.
+    pub value: f64,
+    /// Unit.
+    pub unit: String,
+}
+
+/// What was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// I/Os per second.
+    Iops,
+    /// Bytes per second.
+    Bandwidth,
+    /// Seconds.
+    Latency,
+}
+
+/// A row without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("row {row} ({name}): {reason}")]
+pub struct EvidenceError {
+    /// Position in the table, from 0.
+    pub row: usize,
+    /// What it is.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn four() -> String {
+    "4k".to_owned()
+}
+
+fn all() -> f64 {
+    100.0
+}
+
+impl Evidence {
+    /// The table that comes along.
+    ///
+    /// # Panics
+    ///
+    /// If it does not load, which a test rules out.
+    pub fn shipped() -> Evidence {
+        Evidence::read(SHIPPED).unwrap_or_else(|error| panic!("evidence.toml: {error}"))
+    }
+
+    /// Reads a table.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, in words.
+    pub fn read(text: &str) -> Result<Evidence, String> {
+        let read: Evidence = toml::from_str(text).map_err(|error| error.to_string())?;
+        for (at, row) in read.rows.iter().enumerate() {
+            let wrong = |reason: &str| Err(format!("row {at} ({}): {reason}", row.name()));
+            if !read.sources.contains_key(&row.source) {
+                return wrong("its source does not stand in the table");
+            }
+            let given = [row.iops, row.mb_s, row.latency_us];
+            if given.iter().flatten().count() != 1 {
+                return wrong("one of iops, mb_s and latency_us");
+            }
+            if given.iter().flatten().any(|value| !(1e-3..1e12).contains(value)) {
+                return wrong("its value makes no sense");
+            }
+        }
+        Ok(read)
+    }
+
+    /// The bill of a row.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, in words.
+    pub fn bill(&self, row: &Row, catalogue: &Catalogue) -> Result<Bill, String> {
+        let text = self.text(row);
+        Bill::read("evidence", &text, catalogue).map_err(|error| error.to_string())
+    }
+
+    /// The bill of a row as a file, for those who want to ask `plan` themselves.
+    pub fn text(&self, row: &Row) -> String {
+        let mut text = String::new();
+        let mut say = |key: &str, value: Option<String>| {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+        };
+        let quoted = |text: &Option<String>| text.as_ref().map(|text| format!("{text:?}"));
+        say("name", Some(format!("{:?}", row.name())));
+        say("size", Some(format!("{:?}", row.size)));
+        say("read", Some(row.read.to_string()));
+        say("outstanding", Some(row.depth.to_string()));
+        say("server", quoted(&row.server));
+        say("software", quoted(&row.software));
+        say("target_server", quoted(&row.target_server));
+        say("target_software", quoted(&row.target_software));
+        say("state", quoted(&row.state));
+        say("jobs", row.jobs.map(|n| n.to_string()));
+        say("hosts", row.hosts.map(|n| n.to_string()));
+        say("replicas", row.replicas.map(|n| n.to_string()));
+        say("[[group]]\ncount", Some(row.cards().to_string()));
+        say("adapter", quoted(&row.adapter));
+        say("drive", quoted(&row.drive));
+        let each = if row.adapter.is_some() || row.link.is_some() { row.drives } else { 1 };
+        say("drives", row.drive.as_ref().map(|_| each.to_string()));
+        say("link", quoted(&row.link));
+        say("ports", row.ports.map(|n| n.to_string()));
+        say("protocol", quoted(&row.protocol));
+        say("raid", quoted(&row.raid));
+        let source = &self.sources[&row.source];
+        let _ = writeln!(text, "[source.here]\ntitle = {:?}\ndate = {:?}", source.url, source.date);
+        for given in &row.given {
+            let part = given.part.as_ref().or(row.drive.as_ref());
+            let _ = writeln!(
+                text,
+                "[[figure]]\npart = {:?}\nis = {:?}\nvalue = {:?}\nunit = {:?}\nkind = 'measured'\n\
+                 source = 'here'",
+                part.map_or("", String::as_str),
+                given.is,
+                given.value,
+                given.unit
+            );
+        }
+        text
+    }
+}
+
+impl Row {
+    /// In short.
+    pub fn name(&self) -> String {
+        let what = self.drive.as_deref().or(self.link.as_deref()).unwrap_or("nothing");
+        let count = self.drives * self.adapters * self.hosts.unwrap_or(1);
+        format!(
+            "{}: {count} x {what}, {} {} % reads, depth {}",
+            self.source, self.size, self.read, self.depth
+        )
+    }
+
+    fn cards(&self) -> u32 {
+        match self.adapter.is_some() || self.link.is_some() {
+            true => self.adapters,
+            false => self.drives,
+        }
+    }
+
+    /// What was published, in base units.
+    pub fn published(&self) -> (What, f64) {
+        match (self.iops, self.mb_s, self.latency_us) {
+            (Some(iops), ..) => (What::Iops, iops),
+            (_, Some(mb), _) => (What::Bandwidth, mb * 1e6),
+            (.., us) => (What::Latency, us.unwrap_or(f64::NAN) * 1e-6),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Scenarios as a page: what was published, what a model says, what a live run did.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::section;
+use crate::figure;
+use crate::page::{Content, Page, Section, Table};
+
+/// What `drumfire scenario run --json` prints.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Scenarios {
+    /// In their order.
+    pub scenarios: Vec<Scenario>,
+}
+
+/// One system of the founding documents.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Scenario {
+    /// As `intel-28-ssd`.
+    pub name: String,
+    /// What it is, in a sentence.
+    pub about: String,
+    /// Its figures.
+    pub rows: Vec<Figure>,
+}
+
+/// One figure of a document.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Figure {
+    /// As `24-drives-iops`.
+    pub id: String,
+    /// What it is, in words.
+    pub what: String,
+    /// As published: a number, or words where it is none.
+    pub published: Value,
+    /// As the model says.
+    pub modelled: Value,
+    /// As a live run said on this machine, scaled to it.
+    pub live: Value,
+    /// `iops`, `ns`, `B/s`, `percent`; anything else stands behind the number.
+    pub unit: String,
+    /// Of the model against the published figure.
+    pub error_percent: Option<f64>,
+    /// Why it differs, and what limited the live run.
+    pub reason: String,
+}
+
+/// Differences beyond this need a reason, in percent.
+const NEEDS_REASON: f64 = 5.0;
+
+/// The page of what a scenario came to. `text` is the document.
+pub fn scenarios(found: &Scenarios, text: &str) -> Page {
+    let rows = || found.scenarios.iter().flat_map(|scenario| &scenario.rows);
+    let errors = || rows().filter_map(|row| row.error_percent).filter(|e| e.is_finite());
+    let known = errors().count();
+    let far = errors().filter(|error| error.abs() > NEEDS_REASON).count();
+    let worst = errors().max_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let title = match &found.scenarios[..] {
+        [one] => one.name.clone(),
+        _ => "the founding systems".to_owned(),
+    };
+    let worst =
+        worst.map_or(String::new(), |worst| format!("; the furthest is off by {worst:+.1} %"));
+    Page {
+        title,
+        lead: format!(
+            "{} published figures, {known} of them modelled: {far} differ by more than \
+             {NEEDS_REASON:.0} %{worst}.",
+            rows().count()
+        ),
+        sections: found.scenarios.iter().map(of).collect(),
+        foot: "Published: theirs, on their hardware. Modelled: simulated from the parts. Live: \
+               real I/O on this machine, scaled to it."
+            .to_owned(),
+        raw: Some(text.to_owned()),
+        ..Page::default()
+    }
+}
+
+fn of(scenario: &Scenario) -> Section {
+    let row = |row: &Figure| {
+        let shown = |value: &Value| shown(value, &row.unit);
+        let error = row.error_percent.map_or_else(|| "–".to_owned(), |e| format!("{e:+.1} %"));
+        let what = if row.what.is_empty() { &row.id } else { &row.what };
+        let far = row.error_percent.is_some_and(|error| error.abs() > NEEDS_REASON);
+        let reason = match (row.reason.is_empty(), far) {
+            (true, true) => "no reason is given".to_owned(),
+            _ => row.reason.clone(),
+        };
+        let (published, modelled) = (shown(&row.published), shown(&row.modelled));
+        vec![what.clone(), published, modelled, error, shown(&row.live), reason]
+    };
+    let head = vec!["figure", "published", "modelled", "error", "live", "why"];
+    let table = Table { head, rows: scenario.rows.iter().map(row).collect() };
+    let mut content = vec![Content::Table(table)];
+    if !scenario.about.is_empty() {
+        content.insert(0, Content::Text(scenario.about.clone()));
+    }
+    section(&scenario.name, content)
+}
+
+fn shown(value: &Value, unit: &str) -> String {
+    match (value.as_f64(), value.as_str()) {
+        (Some(number), _) => match unit.to_ascii_lowercase().as_str() {
+            "iops" => figure::iops(number),
+            "ns" => figure::span(number),
+            "us" | "µs" => figure::span(number * 1e3),
+            "ms" => figure::span(number * 1e6),
+            "b/s" | "bytes/s" | "bytes_per_second" => figure::bytes_per_second(number),
+            "mb/s" => figure::bytes_per_second(number * 1e6),
+            "percent" | "%" => format!("{number:.1} %"),
+            "" => format!("{number}"),
+            other => format!("{number:.4} {other}"),
+        },
+        (None, Some(words)) => words.to_owned(),
+        (None, None) => "–".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn three_columns_and_a_reason_for_each_difference() {
+        let text = r#"{"scenarios":[{"name":"intel-28-ssd","rows":[
+            {"id":"iops","published":1000000,"modelled":1010000.0,"live":null,"unit":"iops",
+             "error_percent":1.0},
+            {"id":"mean","published":880000,"modelled":990000,"live":"n/a","unit":"ns",
+             "error_percent":12.5,"reason":"the drive's <cache>"}]}]}"#;
+        let page = scenarios(&serde_json::from_str(text).unwrap(), text);
+        assert!(page.lead.contains("2 published figures") && page.lead.contains("+12.5 %"));
+        let html = page.html();
+        for part in [
+            "1.00M\u{a0}IOPS",
+            "1.01M\u{a0}IOPS",
+            "+1.0 %",
+            "880\u{a0}µs",
+            "the drive&#39;s &lt;cache&gt;",
+        ] {
+            assert!(html.contains(part), "{part} in {html}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What a browser or a collector of metrics sees of a run under way, or of a server: the page, the
+//! document that it draws, and the same as metrics. Pure functions of a [`Moment`].
+
+mod metrics;
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+use stats::live::{About, HISTORY_SECONDS, Phase, Snapshot};
+use stats::{Check, Latency, RunResult, Verdict};
+
+use crate::job;
+use crate::reason;
+use crate::style::Paint;
+
+pub use self::metrics::metrics;
+
+/// The page: everything is in it, and it asks only the server that it came from.
+pub const PAGE: &str = include_str!("watch/page.html");
+
+/// Everything that is known at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Moment {
+    /// What the program does.
+    pub stage: Stage,
+    /// Of a run.
+    pub about: About,
+    /// The latest second; `None` before the first.
+    pub snapshot: Option<Snapshot>,
+    /// Past seconds, the oldest first; at most [`HISTORY_SECONDS`].
+    pub past: VecDeque<Past>,
+    /// Highest rate of the measured window, in I/Os per second.
+    pub most_iops: f64,
+    /// Honesty checks as they stood when they were last made.
+    pub checks: Vec<Check>,
+    /// How far the result is believed; empty before it is known.
+    pub verdict: String,
+    /// Where a sweep is; empty without one.
+    pub sweep: Option<Progress>,
+    /// What is served, by a server.
+    pub served: Option<Served>,
+    /// A line of log: the latest.
+    pub line: String,
+}
+
+/// What the program does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// Opens, lays out, connects.
+    #[default]
+    Preparing,
+    /// Drives.
+    Running,
+    /// A server serves.
+    Serving,
+    /// The run is over, and its result is there.
+    Ended,
+}
+
+impl Stage {
+    fn word(self) -> &'static str {
+        match self {
+            Stage::Preparing => "preparing",
+            Stage::Running => "running",
+            Stage::Serving => "serving",
+            Stage::Ended => "ended",
+        }
+    }
+}
+
+/// A second of the past.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Past {
+    /// I/Os per second.
+    pub iops: f64,
+    /// Half of the I/Os were faster, in nanoseconds.
+    pub p50_ns: Option<u64>,
+    /// Of a hundred I/Os one was slower, in nanoseconds.
+    pub p99_ns: Option<u64>,
+}
+
+/// Where a sweep is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Runs that are done.
+    pub done: usize,
+    /// Runs that there are to be.
+    pub planned: usize,
+    /// What is being measured.
+    pub cell: String,
+}
+
+/// What a server serves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Served {
+    /// Where it listens, as "iscsi=127.0.0.1:3260".
+    pub portals: Vec<String>,
+    /// Names and bytes of its volumes.
+    pub volumes: Vec<(String, u64)>,
+    /// Connections now.
+    pub connections: usize,
+    /// Memory that connections take, and may take, in bytes.
+    pub memory_bytes: [u64; 2],
+    /// Cores that its threads used in the last second.
+    pub cores: Option<f64>,
+    /// For how long it has served, in seconds.
+    pub seconds: u64,
+}
+
+impl Moment {
+    /// Takes a second of a run in.
+    pub fn second(&mut self, snapshot: &Snapshot) {
+        self.stage = Stage::Running;
+        if self.past.len() == HISTORY_SECONDS {
+            self.past.pop_front();
+        }
+        let of = &snapshot.latency_ns;
+        self.past.push_back(Past { iops: snapshot.iops, p50_ns: of.p50, p99_ns: of.p99 });
+        if snapshot.phase == Phase::Run {
+            self.most_iops = self.most_iops.max(snapshot.iops);
+        }
+        self.snapshot = Some(snapshot.clone());
+    }
+
+    /// A run begins: what was seen of one before is over.
+    pub fn begin(&mut self, about: &About) {
+        let (sweep, served) = (self.sweep.take(), self.served.take());
+        *self = Moment { about: about.clone(), sweep, served, ..Moment::default() };
+    }
+
+    /// Takes how the checks stand.
+    pub fn judge(&mut self, result: &RunResult) {
+        self.checks.clone_from(&result.checks);
+        self.verdict = reason::verdict(result);
+    }
+
+    /// The run is over.
+    pub fn end(&mut self, result: &RunResult) {
+        self.judge(result);
+        self.stage = Stage::Ended;
+        self.line = reason::headline(result, Paint::PLAIN);
+    }
+}
+
+/// What the page draws. Names are the contract of `/api/state`.
+pub fn document(moment: &Moment) -> Value {
+    let Moment { about, snapshot, .. } = moment;
+    let past = moment.past.iter().map(|past| json!([finite(past.iops), past.p50_ns, past.p99_ns]));
+    let sweep = moment
+        .sweep
+        .as_ref()
+        .map(|of| json!({ "done": of.done, "planned": of.planned, "cell": of.cell }));
+    let served = moment.served.as_ref().map(|of| {
+        let volume = |(name, bytes): &(String, u64)| json!({ "name": name, "bytes": bytes });
+        json!({
+            "portals": of.portals,
+            "volumes": of.volumes.iter().map(volume).collect::<Vec<Value>>(),
+            "connections": of.connections,
+            "memory_bytes": of.memory_bytes[0],
+            "memory_limit_bytes": of.memory_bytes[1],
+            "cores": of.cores,
+            "seconds": of.seconds,
+        })
+    });
+    json!({
+        "stage": moment.stage.word(),
+        "name": about.job.name,
+        "job": job::kind(&about.job),
+        "origin": about.origin.with(about.kind),
+        "cores": about.cores,
+        "has_targets": about.job.targets > 0,
+        "second": snapshot.as_ref().map(second),
+        "past": past.collect::<Vec<Value>>(),
+        "most_iops": moment.most_iops,
+        "lamps": lamps(moment),
+        "verdict": moment.verdict,
+        "sweep": sweep,
+        "served": served,
+        "line": moment.line,
+    })
+}
+
+fn second(of: &Snapshot) -> Value {
+    let workers = of.workers.iter().map(|worker| {
+        json!({
+            "name": worker.name,
+            "volume": worker.volume,
+            "target": worker.target,
+            "iops": finite(worker.iops),
+            "bytes_per_second": finite(worker.bytes_per_second),
+            "errors": worker.errors,
+            "latency_ns": latency(&worker.latency_ns),
+            "oldest_ns": worker.oldest_ns,
+        })
+    });
+    let targets = of.targets.iter().map(|of| json!({ "name": of.name, "iops": finite(of.iops) }));
+    json!({
+        "t_s": finite(of.t_s),
+        "phase": of.phase.word(),
+        "seconds_left": of.seconds_left,
+        "iops": finite(of.iops),
+        "bytes_per_second": finite(of.bytes_per_second),
+        "latency_ns": latency(&of.latency_ns),
+        "targets": targets.collect::<Vec<Value>>(),
+        "workers": workers.collect::<Vec<Value>>(),
+        "errors": of.errors,
+        "connections_lost": of.connections_lost,
+        "reconnects": of.reconnects,
+        "outstanding": finite(of.outstanding),
+        "oldest_ns": of.oldest_ns,
+        "cpu": {
+            "initiator_cores": of.cpu.initiator_cores,
+            "target_cores": of.cpu.target_cores,
+            "host_percent": of.cpu.host_percent,
+            "per_core_percent": of.cpu.per_core_percent,
+        },
+    })
+}
+
+fn latency(of: &Latency) -> Value {
+    json!({ "mean": of.mean, "p50": of.p50, "p99": of.p99, "p99_9": of.p99_9, "max": of.max })
+}
+
+/// JSON knows no infinity.
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// What speaks against the figures now, in words: first what a second shows by itself, then the
+/// checks of the result so far that did not pass.
+fn lamps(moment: &Moment) -> Vec<Value> {
+    let lamp =
+        |verdict: Verdict, words: String| json!({ "verdict": verdict.word(), "words": words });
+    let mut lamps = Vec::new();
+    if let Some(now) = &moment.snapshot {
+        lamps.push(match now.errors {
+            0 => lamp(Verdict::Pass, "no errors".to_owned()),
+            n => lamp(Verdict::Fail, crate::figure::plural(n, "error")),
+        });
+        if now.connections_lost > 0 {
+            let lost = crate::figure::plural(now.connections_lost, "connection");
+            lamps.push(lamp(Verdict::Warn, format!("{lost} lost, {} made again", now.reconnects)));
+        }
+        if let Some(oldest) = now.oldest_ns.filter(|ns| *ns >= 1_000_000_000) {
+            let oldest = crate::figure::span(oldest as f64);
+            lamps.push(lamp(Verdict::Warn, format!("an I/O has had no answer for {oldest}")));
+        }
+        if now.cpu.host_percent.is_some_and(|percent| percent >= 99.0) {
+            lamps.push(lamp(Verdict::Warn, "every processor of this host is busy".to_owned()));
+        }
+        if moment.about.job.loopback && moment.checks.is_empty() {
+            lamps.push(lamp(Verdict::Warn, "loopback, no wire".to_owned()));
+        }
+    }
+    let against = reason::in_order(&moment.checks).into_iter();
+    let against = against.filter(|check| check.verdict != Verdict::Pass);
+    lamps.extend(against.map(|check| {
+        let words = format!("{} {}", check.code, reason::words(check));
+        json!({ "verdict": check.verdict.word(), "words": words, "evidence": check.evidence })
+    }));
+    lamps
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_document_has_what_the_second_had_and_any_number_is_json() {
+        let mut moment = Moment::default();
+        assert_eq!(document(&moment)["stage"], "preparing");
+        moment.begin(&sample::about());
+        for _ in 0..100 {
+            moment.second(&sample::snapshot());
+        }
+        let said = document(&moment);
+        assert_eq!(said["second"]["iops"], 3_412_345.6);
+        assert_eq!(said["past"].as_array().unwrap().len(), HISTORY_SECONDS);
+        assert_eq!(said["most_iops"], 3_412_345.6);
+        assert_eq!(said["lamps"][0]["words"], "no errors");
+        moment.second(&Snapshot { iops: f64::NAN, ..sample::snapshot() });
+        assert!(document(&moment)["second"]["iops"].is_null());
+        moment.end(&sample::race());
+        let said = document(&moment);
+        assert_eq!(said["stage"], "ended");
+        assert!(said["verdict"].as_str().unwrap().starts_with("indicative"));
+    }
+
+    #[test]
+    fn the_page_fetches_nothing_from_elsewhere() {
+        for outside in ["http://", "https://", "@import", "url(", "<link", " src="] {
+            assert!(!PAGE.contains(outside), "{outside}");
+        }
+        // What comes from names is set as text, never as markup.
+        assert!(!PAGE.contains("innerHTML") && !PAGE.contains("document.write"));
+    }
+}

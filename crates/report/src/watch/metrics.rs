@@ -1,0 +1,205 @@
+//! A moment in the text form of Prometheus, version 0.0.4.
+
+use std::fmt::Write as _;
+
+use stats::live::{LiveCpu, Snapshot};
+use stats::{Check, Latency, Verdict};
+
+use super::{Moment, Served, Stage};
+
+/// All metrics. Names and labels are a contract: dashboards rest on them.
+pub fn metrics(moment: &Moment) -> String {
+    let mut out = Out::default();
+    let up = if moment.stage == Stage::Ended { 0.0 } else { 1.0 };
+    out.one("drumfire_up", "Whether it drives, serves or prepares that: 0 once a run is over.", up);
+    if let Some(now) = &moment.snapshot {
+        out.rates(now);
+        out.latencies(&now.latency_ns);
+        out.processors(&now.cpu);
+    }
+    out.checks(&moment.checks);
+    if let Some(sweep) = &moment.sweep {
+        out.one("drumfire_sweep_runs_done", "Runs of the sweep that are done.", sweep.done as f64);
+        let help = "Runs that the sweep is to have.";
+        out.one("drumfire_sweep_runs_planned", help, sweep.planned as f64);
+    }
+    if let Some(served) = &moment.served {
+        out.served(served);
+    }
+    out.text
+}
+
+impl Out {
+    fn rates(&mut self, now: &Snapshot) {
+        self.one("drumfire_iops", "I/Os per second, of the last second.", now.iops);
+        self.one("drumfire_bytes_per_second", "Bytes per second, likewise.", now.bytes_per_second);
+        self.one("drumfire_outstanding", "I/Os under way, on average.", now.outstanding);
+        if let Some(oldest) = now.oldest_ns {
+            let help = "For how long the oldest I/O has had no answer.";
+            self.one("drumfire_oldest_seconds", help, oldest as f64 / 1e9);
+        }
+        let help = "I/Os that ended in a fault since the run began.";
+        self.count("drumfire_errors_total", help, now.errors);
+        let help = "Connections lost since the run began.";
+        self.count("drumfire_connections_lost_total", help, now.connections_lost);
+        let help = "Connections made again since the run began.";
+        self.count("drumfire_reconnects_total", help, now.reconnects);
+        if let Some(left) = now.seconds_left {
+            self.one("drumfire_seconds_left", "Until the phase ends.", left);
+        }
+        self.head("drumfire_target_iops", "gauge", "I/Os per second of a target or volume.");
+        for target in &now.targets {
+            self.line("drumfire_target_iops", &[("target", &target.name)], target.iops);
+        }
+    }
+
+    fn latencies(&mut self, of: &Latency) {
+        self.head("drumfire_latency_seconds", "gauge", "Latency of the last second's I/Os.");
+        let shares = [("50", of.p50), ("99", of.p99), ("99.9", of.p99_9), ("100", of.max)];
+        // A percentile of too few I/Os is left out, not 0.
+        for (share, ns) in shares.into_iter().filter_map(|(share, ns)| Some((share, ns?))) {
+            self.line("drumfire_latency_seconds", &[("percentile", share)], ns as f64 / 1e9);
+        }
+        if let Some(mean) = of.mean {
+            let help = "Mean latency of the last second's I/Os.";
+            self.one("drumfire_latency_mean_seconds", help, mean / 1e9);
+        }
+    }
+
+    fn processors(&mut self, cpu: &LiveCpu) {
+        self.head("drumfire_cpu_cores", "gauge", "CPU seconds per second that an end used.");
+        for (end, cores) in [("initiator", cpu.initiator_cores), ("target", cpu.target_cores)] {
+            if let Some(cores) = cores {
+                self.line("drumfire_cpu_cores", &[("end", end)], cores);
+            }
+        }
+        let help = "Busy share of a logical processor, 0 to 1.";
+        self.head("drumfire_core_busy_ratio", "gauge", help);
+        for (core, percent) in cpu.per_core_percent.iter().enumerate() {
+            self.line("drumfire_core_busy_ratio", &[("core", &core.to_string())], percent / 100.0);
+        }
+    }
+
+    fn checks(&mut self, checks: &[Check]) {
+        if checks.is_empty() {
+            return;
+        }
+        let help = "Honesty checks: 1 passed, 0 failed, 0.5 a reservation or not known.";
+        self.head("drumfire_check_passed", "gauge", help);
+        for check in checks {
+            let value = match check.verdict {
+                Verdict::Pass => 1.0,
+                Verdict::Fail => 0.0,
+                Verdict::Warn | Verdict::Unknown => 0.5,
+            };
+            self.line("drumfire_check_passed", &[("check", &check.code)], value);
+        }
+    }
+
+    fn served(&mut self, served: &Served) {
+        self.one("drumfire_connections", "Connections of hosts.", served.connections as f64);
+        let [used, most] = served.memory_bytes.map(|bytes| bytes as f64);
+        self.one("drumfire_connection_memory_bytes", "Memory that connections take.", used);
+        let help = "Memory that connections may take.";
+        self.one("drumfire_connection_memory_limit_bytes", help, most);
+        if let Some(cores) = served.cores {
+            let help = "CPU seconds per second of the serving threads.";
+            self.one("drumfire_serve_cpu_cores", help, cores);
+        }
+        self.head("drumfire_volume_bytes", "gauge", "Size of a served volume.");
+        for (name, bytes) in &served.volumes {
+            self.line("drumfire_volume_bytes", &[("volume", name)], *bytes as f64);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Out {
+    text: String,
+}
+
+impl Out {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn one(&mut self, name: &str, help: &str, value: f64) {
+        self.head(name, "gauge", help);
+        self.line(name, &[], value);
+    }
+
+    fn count(&mut self, name: &str, help: &str, value: u64) {
+        self.head(name, "counter", help);
+        self.line(name, &[], value as f64);
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.text += name;
+        if !labels.is_empty() {
+            let label = |(name, value): &(&str, &str)| format!("{name}=\"{}\"", escaped(value));
+            let labels: Vec<String> = labels.iter().map(label).collect();
+            let _ = write!(self.text, "{{{}}}", labels.join(","));
+        }
+        // Rust writes infinities as the form wants them, but for their sign and NaN's letters.
+        let value = match value {
+            v if v.is_nan() => "NaN".to_owned(),
+            f64::INFINITY => "+Inf".to_owned(),
+            f64::NEG_INFINITY => "-Inf".to_owned(),
+            v => v.to_string(),
+        };
+        let _ = writeln!(self.text, " {value}");
+    }
+}
+
+/// A value of a label.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_dashboard_asks_for_nothing_that_is_not_there() {
+        let dashboard = include_str!("../../../../docs/grafana.json");
+        let mut moment = Moment::default();
+        moment.begin(&sample::about());
+        moment.second(&sample::snapshot());
+        moment.judge(&sample::race());
+        moment.served = Some(Served { cores: Some(0.5), ..Served::default() });
+        let text = metrics(&moment);
+        let document: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+        let panels = document["panels"].as_array().unwrap();
+        let asked = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+        let mut names = 0;
+        for expression in asked.map(|target| target["expr"].as_str().unwrap()) {
+            let from = expression.find("drumfire_").unwrap();
+            let name = expression[from..].split('{').next().unwrap();
+            assert!(text.contains(&format!("# TYPE {name} ")), "{name} in {text}");
+            names += 1;
+        }
+        assert!(names >= 10, "{names}");
+    }
+
+    #[test]
+    fn each_name_has_one_head_and_hostile_names_stay_values() {
+        let mut moment = Moment::default();
+        moment.begin(&sample::about());
+        let mut snapshot = sample::snapshot();
+        snapshot.targets[0].name = "a\"} 7\ndrumfire_iops 1\\".to_owned();
+        moment.second(&snapshot);
+        moment.judge(&sample::race());
+        let text = metrics(&moment);
+        assert!(text.contains("drumfire_iops 3412345.6\n"), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("drumfire_iops ")).count(), 1);
+        assert!(text.contains("target=\"a\\\"} 7\\ndrumfire_iops 1\\\\\""), "{text}");
+        let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        let mut once = heads.clone();
+        once.dedup();
+        assert_eq!(heads, once);
+        assert!(text.ends_with('\n') && metrics(&Moment::default()).contains("drumfire_up 1"));
+    }
+}

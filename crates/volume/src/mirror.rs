@@ -1,0 +1,128 @@
+//! The same data on several volumes: a write goes to all, a read to one, and what one cannot do
+//! another does.
+//!
+//! A mirror by name alone has no memory of its own: opened anew, it would read from a leg that was
+//! left behind. So it keeps what others write only on legs that do not outlive it.
+
+mod claims;
+mod lane;
+mod legs;
+mod task;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use block::{Geometry, Lane, Nanos};
+use os::Core;
+
+use self::claims::Claims;
+use self::lane::MirrorLane;
+pub(crate) use self::legs::LEGS_MAX;
+use self::legs::Legs;
+use crate::{Ground, Hints, OpenError, Purpose, Volume};
+
+/// Several volumes with the same data.
+pub(crate) struct Mirror {
+    volumes: Vec<Arc<dyn Volume>>,
+    geometry: Geometry,
+    legs: Arc<Legs>,
+    claims: Arc<Claims>,
+    lanes: AtomicU16,
+}
+
+impl Mirror {
+    /// Of these volumes, named so, as large as the smallest.
+    ///
+    /// # Errors
+    ///
+    /// Where it is to keep data on legs that outlive it, and where a leg has not even one block.
+    pub(crate) fn open(
+        volumes: Vec<Arc<dyn Volume>>,
+        names: Vec<String>,
+        purpose: Purpose,
+    ) -> Result<Mirror, OpenError> {
+        let outlives = |(volume, _): &(&Arc<dyn Volume>, &String)| {
+            !matches!(volume.ground(), Ground::Memory | Ground::Nothing)
+        };
+        if purpose == Purpose::Store
+            && let Some((_, name)) = volumes.iter().zip(&names).find(outlives)
+        {
+            return Err(OpenError::Forgets(name.clone()));
+        }
+        let shapes: Vec<Geometry> = volumes.iter().map(|volume| volume.geometry()).collect();
+        let block_bytes = shapes.iter().map(|shape| shape.block_bytes).max().unwrap_or(512);
+        let bytes = shapes.iter().map(Geometry::bytes).min().unwrap_or(0);
+        if bytes < u64::from(block_bytes) {
+            return Err(OpenError::TooSmall(names.join(", "), block_bytes));
+        }
+        let geometry = Geometry {
+            read_only: shapes.iter().any(|shape| shape.read_only),
+            // Nobody remembers which leg is the right one.
+            volatile: true,
+            trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
+            ..Geometry::new(bytes, block_bytes)
+        };
+        let (legs, claims) = (Arc::new(Legs::new(names)), Arc::new(Claims::new(bytes)));
+        Ok(Mirror { volumes, geometry, legs, claims, lanes: AtomicU16::new(0) })
+    }
+}
+
+impl Volume for Mirror {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        self.hinted_lane(core, Hints::default())
+    }
+
+    fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
+        let lanes: Result<Vec<_>, _> =
+            self.volumes.iter().map(|volume| volume.hinted_lane(core, hints)).collect();
+        // 0 is nobody, also after 65,535 lanes.
+        let number = loop {
+            match self.lanes.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
+                0 => {}
+                number => break number,
+            }
+        };
+        let shared = (Arc::clone(&self.legs), Arc::clone(&self.claims));
+        let pool = core.pool().clone();
+        Ok(Box::new(MirrorLane::new(lanes?, number, self.geometry, shared, pool)))
+    }
+
+    fn kind(&self) -> &'static str {
+        self.volumes.first().map_or("nothing", |volume| volume.kind())
+    }
+
+    fn transport(&self) -> &'static str {
+        self.volumes.first().map_or("local", |volume| volume.transport())
+    }
+
+    fn emulates(&self) -> Option<&str> {
+        self.volumes.iter().find_map(|volume| volume.emulates())
+    }
+
+    /// The longest of its volumes, as soon as one has any.
+    fn io_timeout(&self) -> Option<Nanos> {
+        self.volumes.iter().filter_map(|volume| volume.io_timeout()).max()
+    }
+
+    /// What became of its legs, and what they tell.
+    fn incidents(&self) -> Option<String> {
+        let each = self.volumes.iter().filter_map(|volume| volume.incidents());
+        let all: Vec<String> = self.legs.words().into_iter().chain(each).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Several are looked at as one only where all are memory.
+    fn ground(&self) -> Ground {
+        match self.volumes.iter().all(|volume| matches!(volume.ground(), Ground::Memory)) {
+            true => Ground::Memory,
+            false => Ground::Elsewhere,
+        }
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,135 @@
+//! What a lane of a mirror has under way.
+
+use block::{Buf, Cause, Fault, Op, Tag};
+
+/// A task, which takes one I/O of each leg or several, one after the other.
+pub(super) enum Task {
+    Read(Read),
+    Change(Change),
+    Flush(Flush),
+    Repair(Repair),
+}
+
+/// A read; the legs that were `tried` could not answer, the last of them for `fault`.
+#[derive(Clone, Copy)]
+pub(super) struct Read {
+    pub(super) tag: Tag,
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    pub(super) tried: u32,
+    pub(super) fault: Option<(Fault, Cause)>,
+}
+
+/// A write, trim or zeroing.
+pub(super) struct Change {
+    pub(super) tag: Tag,
+    pub(super) op: Op,
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    pub(super) votes: Votes,
+    pub(super) buf: Option<Buf>,
+}
+
+/// A flush of all legs.
+pub(super) struct Flush {
+    pub(super) tag: Tag,
+    pub(super) votes: Votes,
+}
+
+/// The answers of all legs to the same I/O: how many are to come, a bit for each leg whose answer
+/// was good or bad, and the first bad one.
+#[derive(Clone, Copy)]
+pub(super) struct Votes {
+    pub(super) left: u32,
+    pub(super) good: u32,
+    pub(super) bad: u32,
+    pub(super) fault: Option<(Fault, Cause)>,
+}
+
+/// A block that a leg could not read, on its way back from another one.
+#[derive(Clone, Copy)]
+pub(super) struct Repair {
+    pub(super) leg: usize,
+    pub(super) offset: u64,
+    pub(super) len: u32,
+}
+
+/// All of them, by number.
+#[derive(Default)]
+pub(super) struct Tasks {
+    all: Vec<Option<Task>>,
+    free: Vec<u32>,
+    /// Those that change something.
+    changes: Vec<u32>,
+}
+
+/// Bits of a tag that say which leg.
+const LEG_BITS: u32 = 8;
+
+impl Votes {
+    /// Of so many legs.
+    pub(super) fn of(left: usize) -> Votes {
+        Votes { left: left as u32, good: 0, bad: 0, fault: None }
+    }
+
+    /// Takes the answer of a leg.
+    pub(super) fn note(&mut self, leg: usize, result: Result<(), Fault>, cause: Cause) {
+        self.left -= 1;
+        match result {
+            Ok(()) => self.good |= 1 << leg,
+            Err(fault) => {
+                self.bad |= 1 << leg;
+                self.fault.get_or_insert((fault, cause));
+            }
+        }
+    }
+}
+
+impl Tasks {
+    pub(super) fn tag(task: u32, leg: usize) -> Tag {
+        Tag(u64::from(task) << LEG_BITS | leg as u64)
+    }
+
+    pub(super) fn number(tag: Tag) -> u32 {
+        (tag.0 >> LEG_BITS) as u32
+    }
+
+    pub(super) fn enter(&mut self, task: Task) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            self.all.len() as u32 - 1
+        });
+        if matches!(task, Task::Change(_) | Task::Repair(_)) {
+            self.changes.push(number);
+        }
+        self.all[number as usize] = Some(task);
+        number
+    }
+
+    pub(super) fn get(&mut self, number: u32) -> &mut Task {
+        self.all[number as usize].as_mut().expect("what is answered is under way")
+    }
+
+    pub(super) fn leave(&mut self, number: u32) -> Task {
+        let task = self.all[number as usize].take().expect("what ends is under way");
+        if matches!(task, Task::Change(_) | Task::Repair(_)) {
+            self.changes.retain(|change| *change != number);
+        }
+        self.free.push(number);
+        task
+    }
+
+    /// Whether a change is under way that touches a range.
+    pub(super) fn overlaps(&self, offset: u64, len: u64) -> bool {
+        let place = |number: &u32| match &self.all[*number as usize] {
+            Some(
+                Task::Change(Change { offset, len, .. }) | Task::Repair(Repair { offset, len, .. }),
+            ) => (*offset, u64::from(*len)),
+            _ => (0, 0),
+        };
+        self.changes
+            .iter()
+            .map(place)
+            .any(|(from, wide)| from < offset + len && offset < from + wide)
+    }
+}

@@ -1,0 +1,359 @@
+//! Mirrors against a model: several lanes, legs that answer in any order, fail and leave. Which
+//! values a read may bring is known for each block.
+
+use std::cell::{RefCell, RefMut};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use block::{Buf, Cause, Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
+
+use super::*;
+
+/// Blocks of a volume, some of one granule and some of the next.
+const BLOCKS: u64 = 6;
+const BLOCK: u64 = 32 << 10;
+/// Legs remember a value for each block.
+type Values = [u32; BLOCKS as usize];
+
+/// One leg as it is, whatever a lane believes of it.
+#[derive(Default)]
+struct Leg {
+    values: Values,
+    /// A block that cannot be read until it is written.
+    bad: Option<u64>,
+    /// From now on nothing succeeds.
+    dead: bool,
+    /// Some writes fail, and reads go on.
+    sick: bool,
+    /// It was not always good.
+    blamed: bool,
+}
+
+struct Taken {
+    lane: usize,
+    leg: usize,
+    io: Io,
+    /// What a read found, which is decided some time before it is answered.
+    found: Option<Result<u32, Fault>>,
+}
+
+#[derive(Default)]
+struct World {
+    legs: Vec<Leg>,
+    taken: Vec<Taken>,
+    answered: BTreeMap<(usize, usize), Vec<Done>>,
+}
+
+struct Way {
+    lane: usize,
+    leg: usize,
+    world: Rc<RefCell<World>>,
+}
+
+impl Lane for Way {
+    fn geometry(&self) -> Geometry {
+        Geometry::new(BLOCKS * BLOCK, 512)
+    }
+    fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+        let mut world = self.world.borrow_mut();
+        let (lane, leg) = (self.lane, self.leg);
+        // A full one leaves the rest.
+        let under_way = world.taken.iter().filter(|taken| (taken.lane, taken.leg) == (lane, leg));
+        let room = 4_usize.saturating_sub(under_way.count());
+        for io in ios.drain(..room.min(ios.len())) {
+            world.taken.push(Taken { lane, leg, io, found: None });
+        }
+    }
+    fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
+        let mut world = self.world.borrow_mut();
+        done.append(world.answered.entry((self.lane, self.leg)).or_default());
+    }
+    fn wake(&self) -> Option<Nanos> {
+        None
+    }
+}
+
+fn blocks(io: &Io) -> std::ops::Range<usize> {
+    let first = (io.offset / BLOCK) as usize;
+    first..first + (u64::from(io.len) / BLOCK) as usize
+}
+
+fn value(buf: &Option<Buf>, block: usize) -> u32 {
+    let at = block * BLOCK as usize;
+    u32::from_le_bytes(buf.as_ref().unwrap()[at..at + 4].try_into().unwrap())
+}
+
+impl World {
+    /// One of the I/Os that are under way goes on: it is done, or it is answered.
+    fn go_on(&mut self, rng: &mut Rng) {
+        let index = rng.below(self.taken.len() as u64) as usize;
+        let Taken { leg, io, found, .. } = &mut self.taken[index];
+        let leg = &mut self.legs[*leg];
+        let result = match found {
+            Some(found) => *found,
+            None => {
+                let bad = leg.bad.filter(|bad| blocks(io).contains(&(*bad as usize)));
+                let result = match (leg.dead, io.op, bad) {
+                    (true, ..) => Err(Fault::Disconnected),
+                    (_, Op::Read, Some(_)) => Err(Fault::Medium),
+                    (_, Op::Write, _) if leg.sick && rng.below(3) == 0 => Err(Fault::Medium),
+                    _ => Ok(0),
+                };
+                if result.is_ok() {
+                    leg.touch(io);
+                }
+                *found = Some(result);
+                // Another step answers it.
+                return;
+            }
+        };
+        let Taken { lane, leg, io, .. } = self.taken.swap_remove(index);
+        let result = result.map(|_| ());
+        let done = Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf };
+        self.answered.entry((lane, leg)).or_default().push(done);
+    }
+}
+
+impl Leg {
+    fn touch(&mut self, io: &mut Io) {
+        for (at, block) in blocks(io).enumerate() {
+            match io.op {
+                Op::Read => {
+                    let from = at * BLOCK as usize;
+                    let word = self.values[block].to_le_bytes();
+                    io.buf.as_mut().unwrap()[from..from + 4].copy_from_slice(&word);
+                }
+                Op::Write => {
+                    self.values[block] = value(&io.buf, at);
+                    self.bad = self.bad.filter(|bad| *bad != block as u64);
+                }
+                Op::Trim | Op::WriteZeroes => {
+                    self.values[block] = 0;
+                    self.bad = self.bad.filter(|bad| *bad != block as u64);
+                }
+                Op::Flush => {}
+            }
+        }
+    }
+}
+
+/// What a block may hold: the value of the last change that is done, and of those under way since.
+#[derive(Clone, Default)]
+struct Block {
+    may: Vec<u32>,
+    under_way: Vec<(u64, u32)>,
+}
+
+/// A read under way, and what each of its blocks may bring.
+struct Asked {
+    first: usize,
+    may: Vec<Vec<u32>>,
+}
+
+struct Run {
+    world: Rc<RefCell<World>>,
+    lanes: Vec<MirrorLane>,
+    legs: Arc<Legs>,
+    model: Vec<Block>,
+    reads: BTreeMap<u64, Asked>,
+    changes: BTreeMap<u64, (usize, usize)>,
+    pool: Pool,
+    next: u64,
+}
+
+impl Run {
+    fn new(legs: usize, lanes: usize) -> Run {
+        let world = Rc::new(RefCell::new(World::default()));
+        world.borrow_mut().legs.resize_with(legs, Leg::default);
+        let names = (0..legs).map(|leg| format!("leg {leg}")).collect();
+        let (shared, claims) = (Arc::new(Legs::new(names)), Arc::new(Claims::new(BLOCKS * BLOCK)));
+        let pool = Pool::new(64, 64);
+        let lane = |lane| {
+            let way = |leg| -> Box<dyn Lane> { Box::new(Way { lane, leg, world: world.clone() }) };
+            let ways = (0..legs).map(way).collect();
+            let geometry = Geometry::new(BLOCKS * BLOCK, 512);
+            let shared = (shared.clone(), claims.clone());
+            MirrorLane::new(ways, lane as u16 + 1, geometry, shared, pool.clone())
+        };
+        let lanes = (0..lanes).map(lane).collect();
+        let zero = Block { may: vec![0], under_way: Vec::new() };
+        Run {
+            lanes,
+            legs: shared,
+            world,
+            model: vec![zero; BLOCKS as usize],
+            reads: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            pool,
+            next: 1,
+        }
+    }
+
+    fn blame(&self, leg: usize) -> RefMut<'_, Leg> {
+        let mut leg = RefMut::map(self.world.borrow_mut(), |world| &mut world.legs[leg]);
+        leg.blamed = true;
+        leg
+    }
+
+    fn submit(&mut self, lane: usize, op: Op, first: u64, count: u64) {
+        let number = self.next;
+        self.next += 1;
+        let (offset, len) = (first * BLOCK, (count * BLOCK) as u32);
+        let mut buf = match op {
+            Op::Read | Op::Write => Some(self.pool.take_beyond(len as usize).unwrap()),
+            _ => None,
+        };
+        let range = first as usize..(first + count) as usize;
+        let new = if op == Op::Write { number as u32 } else { 0 };
+        match op {
+            Op::Read => {
+                let may = |block: &Block| {
+                    let under_way = block.under_way.iter().map(|(_, value)| *value);
+                    block.may.iter().copied().chain(under_way).collect()
+                };
+                let may = self.model[range].iter().map(may).collect();
+                self.reads.insert(number, Asked { first: first as usize, may });
+            }
+            Op::Flush => {}
+            _ => {
+                for block in range.clone() {
+                    if let (Op::Write, Some(buf)) = (op, &mut buf) {
+                        let at = (block - range.start) * BLOCK as usize;
+                        buf[at..at + 4].copy_from_slice(&new.to_le_bytes());
+                    }
+                    self.model[block].under_way.push((number, new));
+                }
+                // Reads under way may bring it, too.
+                for asked in self.reads.values_mut() {
+                    for (at, may) in asked.may.iter_mut().enumerate() {
+                        if range.contains(&(asked.first + at)) {
+                            may.push(new);
+                        }
+                    }
+                }
+                self.changes.insert(number, (range.start, range.end));
+            }
+        }
+        let (offset, len) = if op == Op::Flush { (0, 0) } else { (offset, len) };
+        let io = Io { tag: Tag(number), op, fua: false, len, offset, buf };
+        self.lanes[lane].submit(Nanos(0), &mut VecDeque::from([io]));
+    }
+
+    fn poll(&mut self, lane: usize) -> Result<(), String> {
+        let mut done = Vec::new();
+        self.lanes[lane].poll(Nanos(0), &mut done);
+        self.lanes[lane].submit(Nanos(0), &mut VecDeque::new());
+        done.into_iter().try_for_each(|one| self.check(one))
+    }
+
+    fn quiet(&mut self, rng: &mut Rng) -> Result<(), String> {
+        for _ in 0..1000 {
+            (0..self.lanes.len()).try_for_each(|lane| self.poll(lane))?;
+            if !self.world.borrow().taken.is_empty() {
+                self.world.borrow_mut().go_on(rng);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, one: Done) -> Result<(), String> {
+        let number = one.tag.0;
+        if let Some(asked) = self.reads.remove(&number) {
+            if one.result.is_err() {
+                return self.may_fail(one.result);
+            }
+            for (at, may) in asked.may.iter().enumerate() {
+                let found = value(&one.buf, at);
+                if !may.contains(&found) {
+                    let block = asked.first + at;
+                    return Err(format!("block {block} reads as {found}, and may be {may:?}"));
+                }
+            }
+        } else if let Some((from, to)) = self.changes.remove(&number) {
+            for block in &mut self.model[from..to] {
+                let at = block.under_way.iter().position(|(this, _)| *this == number);
+                let (_, value) = block.under_way.remove(at.ok_or("answered twice")?);
+                match one.result {
+                    // Those of others that overlap came before it or will come after it.
+                    Ok(()) if block.under_way.is_empty() => {
+                        block.may = vec![value];
+                    }
+                    _ => block.may.push(value),
+                }
+            }
+            if one.result.is_err() {
+                return self.may_fail(one.result);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing fails as long as a leg lives, and the last one that is in says what the mirror says.
+    fn may_fail(&self, result: Result<(), Fault>) -> Result<(), String> {
+        let world = self.world.borrow();
+        let mut legs = (0..world.legs.len()).filter(|leg| self.legs.has(*leg));
+        match legs.all(|leg| world.legs[leg].blamed) {
+            true => Ok(()),
+            false => Err(format!("{result:?} though a leg is good")),
+        }
+    }
+}
+
+/// What happens in a run of this seed.
+fn run(seed: u64) -> Result<(), String> {
+    let mut rng = Rng::new(seed, 7);
+    let (legs, lanes) = (2 + rng.below(2) as usize, 1 + rng.below(3) as usize);
+    let mut run = Run::new(legs, lanes);
+    for _ in 0..200 {
+        let lane = rng.below(lanes as u64) as usize;
+        match rng.below(20) {
+            0..=5 => {
+                let op = [Op::Read, Op::Read, Op::Write, Op::Write, Op::Trim, Op::Flush]
+                    [rng.below(6) as usize];
+                let first = rng.below(BLOCKS);
+                let count = 1 + rng.below((BLOCKS - first).min(3));
+                run.submit(lane, op, first, count);
+            }
+            6 if rng.below(10) == 0 => {
+                // One leg always lives.
+                let leg = 1 + rng.below(legs as u64 - 1) as usize;
+                run.blame(leg).dead = true;
+            }
+            7 if rng.below(4) == 0 => {
+                let leg = 1 + rng.below(legs as u64 - 1) as usize;
+                run.blame(leg).bad = Some(rng.below(BLOCKS));
+            }
+            8 if rng.below(4) == 0 => {
+                for leg in (0..legs).filter(|_| rng.below(2) == 0) {
+                    run.blame(leg).sick = true;
+                }
+            }
+            8..=12 => run.poll(lane)?,
+            _ if !run.world.borrow().taken.is_empty() => run.world.borrow_mut().go_on(&mut rng),
+            _ => {}
+        }
+    }
+    // A quiet time: all is answered, all reads back, and all legs that are in are alike.
+    run.quiet(&mut rng)?;
+    (0..BLOCKS).for_each(|block| run.submit(0, Op::Read, block, 1));
+    run.quiet(&mut rng)?;
+    if !run.reads.is_empty() || !run.changes.is_empty() {
+        return Err(format!("{} I/Os are never answered", run.reads.len() + run.changes.len()));
+    }
+    let world = run.world.borrow();
+    let live: Vec<&Leg> =
+        (0..legs).filter(|leg| run.legs.has(*leg)).map(|leg| &world.legs[leg]).collect();
+    match live.iter().all(|leg| leg.values == live[0].values) {
+        true => Ok(()),
+        false => {
+            Err(format!("legs differ: {:?}", live.iter().map(|leg| leg.values).collect::<Vec<_>>()))
+        }
+    }
+}
+
+#[test]
+fn any_order_of_ios_answers_and_faults() {
+    for seed in 0..1000 {
+        run(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}

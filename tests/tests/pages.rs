@@ -1,0 +1,238 @@
+//! What people look at: reports in one file, thresholds for build servers, and the live page.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, Patience, Running, require};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const RUN: &str = "run null:1g --seconds 1.2 --ramp 0 --no-ceiling";
+
+/// What a server answers: its head and its body.
+fn get(address: &str, path: &str, more: &str) -> (String, String) {
+    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}\r\n"))
+}
+
+fn ask(address: &str, request: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    // Who was refused early may be reset behind the answer.
+    let _ = stream.read_to_string(&mut text);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    (head.to_owned(), body.to_owned())
+}
+
+/// Starts a program that can be watched, and finds out where.
+fn watched(drumfire: &Drumfire, folder: &Path, args: &str) -> (Running, String) {
+    let mut running = Running::start(&mut drumfire.command(folder, args));
+    let address = running.await_stderr(LIMIT, |text| {
+        let (_, rest) = text.split_once("drumfire: watch http://")?;
+        Some(rest.split_once("/\n")?.0.to_owned())
+    });
+    (running, address)
+}
+
+#[test]
+fn a_run_is_a_page_markdown_and_cases_of_a_build_server() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    run(&format!("{RUN} --out r")).ok();
+    let html = run("report r --as html").ok().stdout;
+    for part in ["INDICATIVE", "Rate over time", "the same as a table", "set up", "<svg"] {
+        assert!(html.to_lowercase().contains(&part.to_lowercase()), "{part} in {html}");
+    }
+    // The raw result stands in it, and is one.
+    let (_, raw) = html.split_once("id=\"result\">").unwrap();
+    std::fs::write(folder.path().join("again.json"), raw.split("</script>").next().unwrap())
+        .unwrap();
+    let table = run("report again.json").ok().stdout;
+    assert_eq!(table, run("report r").ok().stdout);
+    let markdown = run("report r --as markdown").ok().stdout;
+    assert!(markdown.starts_with("# ") && markdown.contains("\n| all |"), "{markdown}");
+    let junit = run("report r --as junit --fail-if iops<1");
+    assert_eq!(junit.code, Some(0), "{junit:?}");
+    assert!(junit.stdout.contains("<testsuite name=\"thresholds\" tests=\"1\" failures=\"0\""));
+    let scenario = r#"{"scenarios":[{"name":"s","rows":[{"id":"iops","published":1000000,
+        "modelled":1010000,"live":null,"unit":"iops","error_percent":1.0}]}]}"#;
+    std::fs::write(folder.path().join("s.json"), scenario).unwrap();
+    let page = run("report s.json --as html").ok().stdout;
+    assert!(page.contains("+1.0\u{a0}%") || page.contains("+1.0 %"), "{page}");
+    // A truncated one and a strange one: a line each.
+    std::fs::write(folder.path().join("cut.json"), &raw[..raw.len() / 3]).unwrap();
+    std::fs::write(folder.path().join("odd.json"), "{\"scenarios\":7}").unwrap();
+    for (file, why) in [("cut", "the file was cut"), ("odd", "scenarios are not as they were")] {
+        let refused = run(&format!("report {file}.json --as html"));
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(why) && refused.stdout.is_empty(), "{refused:?}");
+        assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
+    }
+}
+
+#[test]
+fn thresholds_end_in_4_and_what_cannot_be_told_does_not() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let missed = run(&format!("{RUN} --out r --fail-if iops<1000G --fail-if mean>9s"));
+    assert_eq!(missed.code, Some(4), "{missed:?}");
+    assert!(missed.stderr.contains("MISSED: fail if iops<1000G"), "{missed:?}");
+    assert!(missed.stderr.contains("kept: fail if mean>9s"), "{missed:?}");
+    for wrong in ["p99>5", "speed>3", "iops<-3%"] {
+        let refused = run(&format!("{RUN} --out x --fail-if {wrong}"));
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+    }
+    assert!(!folder.path().join("x").exists(), "nothing was measured for a wrong threshold");
+    let compared = run("compare r r --fail-if iops<-3%");
+    assert_eq!(compared.code, Some(0), "{compared:?}");
+    assert!(compared.stderr.contains("cannot tell: fail if iops<-3%"), "{compared:?}");
+    let args = "sweep null:1g --seconds 0.2 --ramp 0 --axis outstanding=1,8 --repeats 1 --out s \
+                --fail-if iops<1000G";
+    let swept = run(args);
+    assert_eq!(swept.code, Some(4), "{swept:?}");
+    assert_eq!(swept.stderr.matches("MISSED: outstanding=").count(), 2, "{swept:?}");
+}
+
+#[test]
+fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "run null:1g --seconds 4 --ramp 0 --no-ceiling --out r --listen 127.0.0.1:0";
+    let (running, address) = watched(&drumfire, folder.path(), args);
+    // One that looks on and takes nothing, one that never asks.
+    let mut stopped = TcpStream::connect(&*address).unwrap();
+    write!(stopped, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let silent = TcpStream::connect(&*address).unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    let (head, body) = get(&address, "/api/state", "");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    let state: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(state["stage"], "running");
+    assert!(state["second"]["iops"].as_f64().unwrap() > 0.0, "{state}");
+    assert_eq!(state["second"]["workers"].as_array().unwrap().len(), 1, "{state}");
+    let (head, page) = get(&address, "/", "");
+    assert!(head.contains("default-src 'none'") && page.contains("EventSource"), "{head}");
+    let (_, metrics) = get(&address, "/metrics", "");
+    assert!(metrics.contains("\ndrumfire_iops "), "{metrics}");
+    prometheus_takes(&metrics);
+    for (request, code) in [
+        (format!("POST / HTTP/1.1\r\nHost: {address}\r\n\r\n"), "405"),
+        ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned(), "403"),
+        (format!("GET /../result.json HTTP/1.1\r\nHost: {address}\r\n\r\n"), "404"),
+        ("nonsense\r\n\r\n".to_owned(), "400"),
+        (format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(9000)), "400"),
+    ] {
+        let (head, _) = ask(&address, &request);
+        assert!(head.starts_with(&format!("HTTP/1.1 {code} ")), "{request:.60}: {head}");
+    }
+    let ended = running.finish(Duration::from_secs(20));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    // What was on its way to the one that took nothing has the verdict.
+    let mut seen = String::new();
+    let _ = stopped.read_to_string(&mut seen);
+    assert!(seen.contains("\"stage\":\"ended\""), "{seen:.300}");
+    let _ = silent.shutdown(Shutdown::Both);
+}
+
+fn prometheus_takes(metrics: &str) {
+    let Some(promtool) = require("promtool") else { return };
+    let mut command = Command::new(promtool);
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    let said = child.wait_with_output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+}
+
+#[test]
+fn others_need_a_token_and_a_server_is_watched_too() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let refused = run(&format!("{RUN} --listen 0.0.0.0:0"));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--listen-token FILE"), "{refused:?}");
+    std::fs::write(folder.path().join("short"), "abc\n").unwrap();
+    let refused = run(&format!("{RUN} --listen 127.0.0.1:0 --listen-token short"));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    std::fs::write(folder.path().join("token"), "0123456789abcdef0123\n").unwrap();
+    let args = "serve --iscsi 127.0.0.1:0 --volume disk=ram:8m --listen 127.0.0.1:0 \
+                --listen-token token";
+    let (running, address) = watched(&drumfire, folder.path(), args);
+    let mut patience = Patience::new(LIMIT);
+    let state = "/api/state?token=0123456789abcdef0123";
+    while !get(&address, state, "").1.contains("\"stage\":\"serving\"") {
+        assert!(patience.wait(), "it never says that it serves");
+    }
+    for (path, more, code) in [
+        ("/api/state", "", "401"),
+        ("/api/state?token=0123456789abcdef0124", "", "401"),
+        ("/api/state?token=0123456789abcdef0123", "", "200"),
+        ("/metrics", "Authorization: Bearer 0123456789abcdef0123\r\n", "200"),
+    ] {
+        let (head, body) = get(&address, path, more);
+        assert!(head.starts_with(&format!("HTTP/1.1 {code} ")), "{path}: {head}");
+        assert!(!body.contains("0123456789abcdef"), "{body}");
+        if path == "/metrics" {
+            assert!(body.contains("drumfire_volume_bytes{volume=\"disk\"} 8388608"), "{body}");
+            prometheus_takes(&body);
+        }
+    }
+    let look_on = "GET /events?token=0123456789abcdef0123 HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut stream = TcpStream::connect(&*address).unwrap();
+    stream.write_all(look_on.as_bytes()).unwrap();
+    running.signal(Signal::TERM);
+    let ended = running.finish(Duration::from_secs(10));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+/// The page at an address as a browser has it after a while, with its script run.
+fn browsed(folder: &Path, address: &str) -> Option<String> {
+    let chromium = require("chromium")?;
+    let mut command = Command::new(chromium);
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--enable-logging=stderr",
+        "--timeout=6000",
+        "--dump-dom",
+    ]);
+    command.arg(format!("--user-data-dir={}", folder.join("browser").display())).arg(address);
+    let said = drumfire_tests::run(&mut command, LIMIT);
+    assert!(!said.stderr.contains("CONSOLE"), "{}", said.stderr);
+    Some(said.stdout)
+}
+
+#[test]
+fn a_browser_draws_what_was_measured_and_has_nothing_to_complain() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "run null:1g --seconds 20 --ramp 0 --no-ceiling --out r --listen 127.0.0.1:0";
+    let (running, address) = watched(&drumfire, folder.path(), args);
+    let Some(page) = browsed(folder.path(), &format!("http://{address}/")) else { return };
+    let rate = page.split_once("id=\"rate\"").unwrap().1.split_once('>').unwrap().1;
+    assert!(rate.starts_with(|c: char| c.is_ascii_digit()), "{rate:.100}");
+    assert!(page.contains("no errors") && page.contains("<path class=\"l \""), "{page}");
+    running.finish(LIMIT);
+    let html = drumfire.run(folder.path(), "report r --as html", LIMIT).ok().stdout;
+    let file = folder.file("r.html", html.as_bytes());
+    let page = browsed(folder.path(), &format!("file://{}", file.display())).unwrap();
+    let figure = page.split_once("Rate over time</title>").unwrap().1;
+    let points = figure.split("</svg>").next().unwrap().matches("class=\"point").count();
+    let result = folder.path().join("r/result.json");
+    let result: Value = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();
+    assert_eq!(points, result["intervals"].as_array().unwrap().len(), "{figure:.300}");
+}
