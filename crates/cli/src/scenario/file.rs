@@ -99,12 +99,9 @@ pub struct Row {
     /// The live figure times this is held against the published one.
     #[serde(default = "unscaled")]
     pub scale: f64,
-    /// What makes the model differ.
+    /// What makes the model differ, or why there is none.
     #[serde(default)]
     pub why: String,
-    /// What makes the live figure differ, or why there is none.
-    #[serde(default)]
-    pub why_live: String,
 }
 
 /// Where a figure stands.
@@ -273,10 +270,8 @@ mod test {
         for (scenario, (name, _)) in all.iter().zip(SHIPPED) {
             assert_eq!(scenario.name, name);
             assert!(scenario.rows.iter().any(|row| row.modelled.is_some()), "{name}");
-            assert!(scenario.rows.iter().any(|row| row.live.is_some()), "{name}");
             for row in &scenario.rows {
                 // What has no figure says why.
-                assert!(row.live.is_some() || !row.why_live.is_empty(), "{name}: {}", row.id);
                 assert!(row.modelled.is_some() || !row.why.is_empty(), "{name}: {}", row.id);
             }
         }
