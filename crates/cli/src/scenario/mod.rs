@@ -139,7 +139,7 @@ fn run(args: &Run) -> Result<Exit> {
 fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Found, Exit) {
     let mut found = Found::default();
     let verify = Step {
-        id: "verify".to_owned(),
+        id: rows::VERIFY.to_owned(),
         way: Way::Modelled,
         each: Vec::new(),
         files: Default::default(),
@@ -168,6 +168,7 @@ fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Foun
             Ok(None) => return (found, Exit::Interrupted),
             Err(error) => {
                 output::note(format_args!("drumfire: {}: {error:#}", scenario.name));
+                found.failed.insert(id.clone(), format!("{error:#}"));
                 exit = Exit::Failed;
             }
         }

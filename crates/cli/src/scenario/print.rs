@@ -4,13 +4,16 @@ use std::fmt::Write as _;
 
 use super::rows::{Outcome, Shown};
 
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
 /// For a terminal.
 pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> String {
     let mut out = String::new();
     for one in outcomes {
         let _ = writeln!(out, "{}: {}\n{}", one.name, one.title, one.source);
         if ways.1 {
-            let _ = writeln!(out, "live: {}", one.scaled);
+            let _ = writeln!(out, "{}", live(one));
         }
         let _ = writeln!(out, "\n{:<32} {:>10} {:>17} {:>17}", "", "published", "modelled", "live");
         for row in &one.rows {
@@ -24,11 +27,14 @@ pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> String {
             } else {
                 let _ = writeln!(out, "{figure:<32} {published:>10} {modelled:>17} {live:>17}");
             }
-            if let (Some(origin), Some(_)) = (&row.live_origin, row.live) {
-                let _ = writeln!(out, "{:>79}", format!("({origin}{})", scaled(row)));
+            let model = row.modelled_origin.as_deref().unwrap_or_default();
+            let real = row.live_origin.as_ref().map(|origin| format!("{origin}{}", scaled(row)));
+            let line = format!("{:43} {model:>17} {:>17}", "", real.unwrap_or_default());
+            if !line.trim().is_empty() {
+                let _ = writeln!(out, "{}", line.trim_end());
             }
             row.words.iter().for_each(|words| {
-                let _ = writeln!(out, "    {words}");
+                lines(&mut out, words);
             });
         }
         out.push('\n');
@@ -42,7 +48,7 @@ pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
     for one in outcomes {
         let _ = writeln!(out, "## {}\n\n{}. {}.\n", one.name, one.title, one.source);
         if ways.1 {
-            let _ = writeln!(out, "Live: {}\n", one.scaled);
+            let _ = writeln!(out, "{}\n", live(one));
         }
         out.push_str("| figure | unit | published | modelled | error | live | held against |\n");
         out.push_str("|---|---|---|---|---|---|---|\n");
@@ -73,6 +79,27 @@ pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
     out.truncate(out.trim_end().len());
     out.push('\n');
     out
+}
+
+fn live(one: &Outcome) -> String {
+    match one.live {
+        "not built yet" => "live: not built yet".to_owned(),
+        _ => format!("live, scaled: {}", one.scaled),
+    }
+}
+
+/// Words below a row, within the width of a terminal.
+fn lines(out: &mut String, words: &str) {
+    let mut line = String::from("   ");
+    for word in words.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(out, "{line}");
+            line = String::from("     ");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    let _ = writeln!(out, "{line}");
 }
 
 fn scaled(row: &Shown) -> String {

@@ -12,17 +12,23 @@ const CLOSE_PERCENT: f64 = 5.0;
 /// From here on processors are the limit, in percent of all of them.
 const BUSY_PERCENT: f64 = 90.0;
 
+/// The step that asks `plan verify`.
+pub const VERIFY: &str = "verify";
+
 /// A scenario that was run.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// As it is called.
     pub name: String,
     /// In a line.
+    #[serde(rename = "about")]
     pub title: String,
     /// Who published it.
     pub source: String,
     /// What the live run scales down.
     pub scaled: String,
+    /// Of the live side of all: figures, none, not built yet, not asked for.
+    pub live: &'static str,
     /// Figures.
     pub rows: Vec<Shown>,
     /// Curves of them.
@@ -37,12 +43,13 @@ pub struct Shown {
     /// For scripts.
     pub id: String,
     /// In words.
+    #[serde(rename = "what")]
     pub figure: String,
     /// As published.
     pub published: f64,
     /// Of the model.
     pub modelled: Option<f64>,
-    /// What kind of figure the model's is: simulated, PRED, FIT, ARITH.
+    /// What kind of figure the model's is: predicted, fitted, arithmetic, another reading.
     pub modelled_origin: Option<String>,
     /// On this machine, as it was measured.
     pub live: Option<f64>,
@@ -60,6 +67,8 @@ pub struct Shown {
     pub live_cpu_percent: Option<f64>,
     /// What each difference beyond 5 % comes from, and why a figure is absent.
     pub words: Vec<String>,
+    /// The same in a line, with what agreement proves.
+    pub reason: String,
 }
 
 /// Rows as a curve.
@@ -82,6 +91,8 @@ pub struct Found {
     pub verified: Value,
     /// The result of each step.
     pub results: BTreeMap<String, Value>,
+    /// Why a step came to nothing.
+    pub failed: BTreeMap<String, String>,
 }
 
 /// Holds all rows of a scenario against what was found.
@@ -109,6 +120,12 @@ pub fn outcome(scenario: &Scenario, found: &Found, ways: (bool, bool)) -> Outcom
         title: scenario.title.clone(),
         source: scenario.source.clone(),
         scaled: scenario.scaled.clone(),
+        live: match () {
+            () if scenario.rows.iter().all(|row| row.live.is_none()) => "not built yet",
+            () if !ways.1 => "not asked for",
+            () if rows.iter().all(|row| row.live.is_none()) => "no figure",
+            () => "figures",
+        },
         commands: commands.collect(),
         rows,
         series,
@@ -118,25 +135,37 @@ pub fn outcome(scenario: &Scenario, found: &Found, ways: (bool, bool)) -> Outcom
 fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     let model = row.modelled.as_ref().filter(|_| modelled);
     let model = model.and_then(|place| figure(place, found));
-    let real = row.live.as_ref().filter(|_| live);
-    let cpu = real.and_then(|place| found.results.get(place.step.as_ref()?));
-    let cpu = cpu.and_then(|result| result.pointer("/cpu/host_percent")?.as_f64());
-    let real = real.and_then(|place| figure(place, found));
+    let place = row.live.as_ref().filter(|_| live);
+    let result = place.and_then(|place| found.results.get(place.step.as_ref()?));
+    let real = place.and_then(|place| figure(place, found));
     let error = |value: f64| 100.0 * (value / row.published - 1.0);
     let error_percent = model.as_ref().map(|(value, _)| error(*value));
     let live_error_percent = real.as_ref().map(|(value, _)| error(value * row.scale));
     let mut words = Vec::new();
     let is_far = |error: Option<f64>| error.is_some_and(|error| error.abs() > CLOSE_PERCENT);
-    if is_far(error_percent) || (modelled && model.is_none()) {
-        words.push(format!("model: {}", said(&row.why)));
+    if modelled && model.is_none() {
+        words.push(format!("model: none: {}", no_model(row, found)));
+    } else if is_far(error_percent) {
+        words.push(format!(
+            "model: {}",
+            if row.why.is_empty() { "not explained" } else { &row.why }
+        ));
     }
-    if is_far(live_error_percent) || (live && real.is_none()) {
-        match cpu.filter(|busy| *busy >= BUSY_PERCENT) {
-            Some(busy) => words
-                .push(format!("live: this machine's processors were the limit, {busy:.0} % busy")),
-            None => words.push(format!("live: {}", said(&row.why_live))),
+    match place {
+        Some(place) if real.is_none() => {
+            words.push(format!("live: none: {}", no_live(place, found)))
         }
+        Some(_) if is_far(live_error_percent) => {
+            words.push(format!("live: {}", explained(result.unwrap_or(&Value::Null))));
+        }
+        _ => {}
     }
+    let kind = model.as_ref().and_then(|(_, kind)| caution(kind)).map(str::to_owned);
+    let scaled = real.as_ref().filter(|_| row.scale != 1.0).map(|(value, origin)| {
+        let error = error(value * row.scale);
+        format!("live: {origin}, held against it times {}: {error:+.1} %", row.scale)
+    });
+    let reason: Vec<String> = kind.into_iter().chain(scaled).chain(words.clone()).collect();
     let (modelled, modelled_origin) = model.unzip();
     let (live, live_origin) = real.unzip();
     Shown {
@@ -151,13 +180,69 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
         unit: row.unit.clone(),
         error_percent,
         live_error_percent,
-        live_cpu_percent: cpu,
+        live_cpu_percent: result.and_then(busy),
         words,
+        reason: reason.join("; "),
     }
 }
 
-fn said(why: &str) -> &str {
-    if why.is_empty() { "not explained: its processors were not busy" } else { why }
+/// What agreement of such a figure does not prove.
+fn caution(kind: &str) -> Option<&'static str> {
+    match kind {
+        "fitted" => Some("model: fitted to this figure, agreement proves nothing"),
+        "arithmetic" => Some("model: arithmetic of the document's own numbers"),
+        _ => None,
+    }
+}
+
+fn no_model<'a>(row: &'a Row, found: &'a Found) -> &'a str {
+    let step = row.modelled.as_ref().map(|place| place.step.as_deref().unwrap_or(VERIFY));
+    match step.and_then(|step| found.failed.get(step)) {
+        Some(why) => why,
+        None if row.modelled.is_none() && !row.why.is_empty() => &row.why,
+        None => "its step did not run to its end, or says nothing of it",
+    }
+}
+
+fn no_live<'a>(place: &Place, found: &'a Found) -> &'a str {
+    let steps = place.step.iter().chain(&place.over);
+    let why = steps.filter_map(|step| found.failed.get(step)).next();
+    why.map_or("its step did not run to its end, or says nothing of it", String::as_str)
+}
+
+fn busy(result: &Value) -> Option<f64> {
+    result.pointer("/cpu/host_percent")?.as_f64()
+}
+
+/// Puts a difference down to nothing but what was recorded.
+fn explained(result: &Value) -> String {
+    let Some(busy) = busy(result) else {
+        return "not explained: how busy processors were was not recorded".to_owned();
+    };
+    if busy < BUSY_PERCENT {
+        return format!("not explained: processors were {busy:.0} % busy");
+    }
+    let of = |at: &str| result.pointer(at).and_then(Value::as_f64);
+    let ours =
+        of("/cpu/initiator_cores").map(|cores| cores + of("/cpu/target_cores").unwrap_or(0.0));
+    let share = ours.zip(of("/host/cores")).map(|(ours, all)| {
+        let whose =
+            if of("/cpu/target_cores").is_some() { "drivers and targets" } else { "drivers" };
+        format!(", {:.0} % by its {whose}", 100.0 * ours / all)
+    });
+    format!("this machine's processors were {busy:.0} % busy{}", share.unwrap_or_default())
+}
+
+/// The word for a tag of `plan verify`.
+fn kind(tag: &str) -> String {
+    match tag {
+        "PRED" => "predicted",
+        "FIT" => "fitted",
+        "ARITH" => "arithmetic",
+        "ALT" => "another reading",
+        other => other,
+    }
+    .to_owned()
 }
 
 /// A figure, and what kind it is.
@@ -167,7 +252,7 @@ fn figure(place: &Place, found: &Found) -> Option<(f64, String)> {
         let is_it = |row: &&Value| row["case"] == **case && row["figure"] == **name;
         // Other readings of the same figure stand beside it.
         let row = rows.iter().filter(is_it).min_by_key(|row| row["tag"] == "ALT")?;
-        return Some((row["model"].as_f64()? * place.times, row["tag"].as_str()?.to_owned()));
+        return Some((row["model"].as_f64()? * place.times, kind(row["tag"].as_str()?)));
     }
     let of = |step: &str| found.results.get(step)?.pointer(&place.at)?.as_f64();
     let step = place.step.as_deref()?;
@@ -175,7 +260,7 @@ fn figure(place: &Place, found: &Found) -> Option<(f64, String)> {
         Some(over) => of(over)?,
         None => 1.0,
     };
-    let origin = found.results[step]["origin"].as_str().unwrap_or("simulated");
+    let origin = found.results.get(step)?["origin"].as_str().unwrap_or("simulated");
     Some((of(step)? * place.times / below, origin.to_owned()))
 }
 
@@ -187,7 +272,7 @@ mod test {
 
     fn row(live: &str) -> Row {
         toml::from_str(&format!(
-            "id='r'\nfigure='f'\npublished=100.0\nunit='IOPS'\nscale=10.0\nwhy_live='so'\n{live}"
+            "id='r'\nfigure='f'\npublished=100.0\nunit='IOPS'\nscale=10.0\nwhy='so'\n{live}"
         ))
         .unwrap()
     }
@@ -210,14 +295,35 @@ mod test {
 
     #[test]
     fn a_difference_is_put_down_to_processors_only_when_they_were_busy() {
-        let words = |busy| shown(&row(LIVE), &found(5.0, busy), (false, true)).words;
-        assert!(words(97.0)[0].contains("97 % busy"));
-        assert_eq!(words(60.0), ["live: so"]);
+        let words = |result: Found| shown(&row(LIVE), &result, (false, true)).words;
+        assert!(words(found(5.0, 97.0))[0].contains("97 % busy"));
+        assert_eq!(words(found(5.0, 60.0)), ["live: not explained: processors were 60 % busy"]);
+        let mut silent = found(5.0, 60.0);
+        silent.results.get_mut("s").unwrap()["cpu"] = Value::Null;
+        assert!(words(silent)[0].contains("was not recorded"));
     }
 
     #[test]
     fn an_absent_figure_is_told() {
-        assert_eq!(shown(&row(""), &found(1.0, 1.0), (false, true)).words, ["live: so"]);
-        assert!(shown(&row(LIVE), &Found::default(), (false, false)).words.is_empty());
+        let failed = [("s".to_owned(), "3 I/Os failed".to_owned())].into();
+        let found = Found { failed, ..Found::default() };
+        let shown = |live| shown(&row(LIVE), &found, (true, live));
+        assert_eq!(shown(true).live, None);
+        assert_eq!(shown(true).words, ["model: none: so", "live: none: 3 I/Os failed"]);
+        assert_eq!(shown(false).words, ["model: none: so"]);
+    }
+
+    #[test]
+    fn a_fitted_figure_says_so() {
+        let report = json!({ "report": { "rows": [
+            { "case": "c", "figure": "f", "tag": "ALT", "model": 9.0 },
+            { "case": "c", "figure": "f", "tag": "FIT", "model": 100.0 } ] } });
+        let found = Found { verified: report, ..Found::default() };
+        let found = shown(&row("modelled={ verify=['c', 'f'] }"), &found, (true, false));
+        assert_eq!(
+            (found.modelled, found.modelled_origin.as_deref()),
+            (Some(100.0), Some("fitted"))
+        );
+        assert!(found.reason.contains("proves nothing"), "{}", found.reason);
     }
 }

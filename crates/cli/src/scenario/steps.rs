@@ -21,6 +21,9 @@ use crate::bench::Failed;
 /// How often processes and the user are looked after.
 const POLL: Duration = Duration::from_millis(20);
 
+/// Rates of processes add up when they were measured at once for this share of the time.
+const TOGETHER_PERCENT: f64 = 75.0;
+
 /// What all steps of a command share.
 pub struct Session {
     /// Where results stay.
@@ -53,6 +56,13 @@ impl Session {
         let documents = self.run(step, &work, &words)?;
         drop(server);
         let Some(documents) = documents else { return Ok(None) };
+        if step.way == Way::Live {
+            documents
+                .iter()
+                .try_for_each(believe)
+                .and_then(|()| if documents.len() > 1 { overlap(&documents) } else { Ok(()) })
+                .map_err(|why| Failed(format!("step {}: {why}", step.id)))?;
+        }
         let found = merged(documents);
         let text = json!({ "key": key, "result": found });
         let part = kept.with_extension("part");
@@ -143,12 +153,62 @@ impl Client {
         let status = self.child.wait().context("cannot wait for a step's process")?;
         let out = self.out.join().unwrap_or_default();
         let words = self.words.join().unwrap_or_default();
+        let last = words.lines().last().unwrap_or("it printed no reason").trim();
+        let last = last.trim_start_matches("drumfire: ");
+        if !status.success() {
+            return Err(
+                Failed(format!("step {step}: its process ended with {status}: {last}")).into()
+            );
+        }
         serde_json::from_str(&out).map_err(|_| {
-            let last = words.lines().last().unwrap_or("it printed no result");
-            let last = last.trim_start_matches("drumfire: ");
-            Failed(format!("step {step}: its process ended with {status}: {last}")).into()
+            Failed(format!("step {step}: its process printed no result: {last}")).into()
         })
     }
+}
+
+/// Refuses a result that is not to be believed: what failed, and the first evidence of it.
+fn believe(document: &Value) -> Result<(), String> {
+    let errors = document.pointer("/totals/errors").and_then(Value::as_f64);
+    match errors {
+        None => return Err("its result says nothing of errors".to_owned()),
+        Some(errors) if errors > 0.0 => return Err(format!("{errors:.0} I/Os failed")),
+        Some(_) => {}
+    }
+    if let Some(why) = document["partial"].as_str() {
+        return Err(format!("its result is partial: {why}"));
+    }
+    let checks = document["checks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let failed = checks.iter().find(|check| check["verdict"] == "fail");
+    if document["class"] == "invalid" || failed.is_some() {
+        let of = |key: &str| failed.and_then(|check| check[key].as_str()).unwrap_or("?");
+        return Err(format!("its result is invalid: {} ({})", of("evidence"), of("code")));
+    }
+    Ok(())
+}
+
+/// Refuses rates that add up to none: of windows that lie apart.
+fn overlap(documents: &[Value]) -> Result<(), String> {
+    let window = |one: &Value| {
+        let begin: jiff::Timestamp = one["started"].as_str()?.parse().ok()?;
+        let begin = begin.as_nanosecond() as f64 / 1e9;
+        Some((begin, begin + one.pointer("/totals/seconds")?.as_f64()?))
+    };
+    let windows: Option<Vec<(f64, f64)>> = documents.iter().map(window).collect();
+    let windows = windows.ok_or("its results do not say when they were measured")?;
+    let first = windows.iter().fold(f64::MAX, |first, (begin, _)| first.min(*begin));
+    let late = windows.iter().fold(f64::MIN, |late, (begin, _)| late.max(*begin));
+    let early = windows.iter().fold(f64::MAX, |early, (_, end)| early.min(*end));
+    let last = windows.iter().fold(f64::MIN, |last, (_, end)| last.max(*end));
+    let share = 100.0 * (early - late) / (last - first);
+    if share < TOGETHER_PERCENT {
+        return Err(format!(
+            "its {} processes were measured at once for {:.0} % of the time, less than \
+             {TOGETHER_PERCENT:.0} %: their rates do not add up; more --seconds help",
+            documents.len(),
+            share.max(0.0)
+        ));
+    }
+    Ok(())
 }
 
 fn gather(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
@@ -204,7 +264,12 @@ fn merged(mut documents: Vec<Value>) -> Value {
     let (ios, means) = (of("/totals/ios"), of("/totals/latency_ns/mean"));
     let all: f64 = ios.iter().sum();
     let mean = ios.iter().zip(&means).map(|(ios, mean)| ios * mean).sum::<f64>() / all.max(1.0);
-    let busy = of("/cpu/host_percent").into_iter().fold(0.0, f64::max);
+    // Where one has not recorded it, it is not known.
+    let busy: Option<Vec<f64>> =
+        documents.iter().map(|one| one.pointer("/cpu/host_percent")?.as_f64()).collect();
+    let busy = busy.map(|busy| busy.into_iter().fold(f64::MAX, f64::min));
+    let driving: Option<f64> =
+        documents.iter().map(|one| one.pointer("/cpu/initiator_cores")?.as_f64()).sum();
     json!({
         "origin": documents[0]["origin"],
         "clients": documents.len(),
@@ -215,7 +280,8 @@ fn merged(mut documents: Vec<Value>) -> Value {
             "bytes_per_second": sum("/totals/bytes_per_second"),
             "latency_ns": { "mean": mean },
         },
-        "cpu": { "host_percent": busy },
+        "cpu": { "host_percent": busy, "initiator_cores": driving },
+        "host": documents[0]["host"],
     })
 }
 
@@ -226,12 +292,43 @@ mod test {
     #[test]
     fn rates_of_clients_add_up_and_means_are_weighed() {
         let one = |ios: f64, mean: f64| {
-            json!({ "origin": "measured", "cpu": { "host_percent": ios },
+            json!({ "origin": "measured",
+                "cpu": { "host_percent": ios, "initiator_cores": 0.25 },
                 "totals": { "ios": ios, "iops": ios, "errors": 0, "latency_ns": { "mean": mean } } })
         };
         let all = merged(vec![one(30.0, 100.0), one(10.0, 500.0)]);
         assert_eq!(all["totals"]["iops"], 40.0);
         assert_eq!(all["totals"]["latency_ns"]["mean"], 200.0);
-        assert_eq!(all["cpu"]["host_percent"], 30.0);
+        // A process that was not limited all the time is no evidence of a limit.
+        assert_eq!(all["cpu"]["host_percent"], 10.0);
+        assert_eq!(all["cpu"]["initiator_cores"], 0.5);
+        let silent = json!({ "totals": { "ios": 1.0 } });
+        assert!(merged(vec![one(1.0, 1.0), silent])["cpu"]["host_percent"].is_null());
+    }
+
+    #[test]
+    fn what_is_not_to_be_believed_is_refused() {
+        let good = json!({ "class": "indicative", "checks": [], "totals": { "errors": 0 } });
+        assert_eq!(believe(&good), Ok(()));
+        let with = |key: &str, value: Value| {
+            let mut bad = good.clone();
+            bad[key] = value;
+            believe(&bad).unwrap_err()
+        };
+        assert!(with("totals", json!({ "errors": 3 })).contains("3 I/Os failed"));
+        assert!(with("totals", json!({})).contains("nothing of errors"));
+        assert!(with("class", json!("invalid")).contains("invalid"));
+        assert!(with("partial", json!("interrupted")).contains("partial"));
+        let failed = json!([{ "code": "H02", "verdict": "fail", "evidence": "a hole" }]);
+        assert!(with("checks", failed).contains("a hole (H02)"));
+    }
+
+    #[test]
+    fn rates_of_windows_that_lie_apart_do_not_add_up() {
+        let at = |second: u32| json!({ "started": format!("2026-01-01T00:00:0{second}Z"), "totals": { "seconds": 3.0 } });
+        assert_eq!(overlap(&[at(1), at(1)]), Ok(()));
+        assert!(overlap(&[at(1), at(3)]).unwrap_err().contains("20 %"));
+        assert!(overlap(&[at(1), at(5)]).unwrap_err().contains("0 %"));
+        assert!(overlap(&[at(1), json!({})]).is_err());
     }
 }
