@@ -65,7 +65,9 @@ fn a_live_run_of_a_second_gives_figures_and_is_not_run_again() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     let args = "scenario run intel-iscsi --live --seconds 1 --out kept --json";
-    let first = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    // A busy machine may give no figure, with a reason: what was refused is run again.
+    let mut tries = (0..5).map(|_| drumfire.run(folder.path(), args, LIMIT));
+    let first = tries.find(|run| run.code == Some(0)).expect("one of five is believed").json();
     let row = &rows(&first, 0)[0];
     assert!(row["live"].as_f64().is_some_and(|iops| iops > 100.0), "{row}");
     assert_eq!(row["live_origin"], "measured");
@@ -81,7 +83,7 @@ const OWN: &str = "name = 'own'\ntitle = 't'\nsource = 's'\nscaled = 'nothing'\n
     [[step]]\nid = 'errors'\nway = 'live'\n\
     files = { 'faults.toml' = \"name='t'\\nseed=1\\n[[fault]]\\nverb='error'\\nchance=0.001\\n\" }\n\
     run = ['run', 'fault:faults.toml(ram:4m)']\n\
-    [[step]]\nid = 'hole'\nway = 'live'\nrun = ['run', 'file:../../hole']\n\
+    [[step]]\nid = 'hole'\nway = 'live'\nrun = ['run', 'file:../../../hole']\n\
     [[step]]\nid = 'gone'\nway = 'live'\nrun = ['run', 'file:no-such']\n";
 
 #[test]

@@ -13,7 +13,7 @@ pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> String {
     for one in outcomes {
         let _ = writeln!(out, "{}: {}\n{}", one.name, one.title, one.source);
         if ways.1 {
-            let _ = writeln!(out, "{}", live(one));
+            lines(&mut out, &live(one));
         }
         let _ = writeln!(out, "\n{:<32} {:>10} {:>17} {:>17}", "", "published", "modelled", "live");
         for row in &one.rows {
@@ -84,7 +84,7 @@ pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
 fn live(one: &Outcome) -> String {
     match one.live {
         "not built yet" => "live: not built yet".to_owned(),
-        _ => format!("live, scaled: {}", one.scaled),
+        _ => format!("live: {}", one.scaled),
     }
 }
 
