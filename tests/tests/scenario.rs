@@ -76,13 +76,27 @@ fn a_live_run_of_a_second_gives_figures_and_is_not_run_again() {
     assert_eq!(first, again, "a step that was done is taken from its file");
 }
 
+#[test]
+fn twenty_eight_emulated_drives_are_twenty_eight() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "scenario run intel-28-ssd --live --seconds 3 --out kept --json";
+    let mut tries = (0..5).map(|_| drumfire.run(folder.path(), args, LIMIT));
+    let found = tries.find(|run| run.code == Some(0)).expect("one of five is believed").json();
+    let row = &rows(&found, 0)[0];
+    // 28 × 350; a busy machine takes some, two processes with a drive each would have 700.
+    assert!(row["live"].as_f64().is_some_and(|iops| (4_900.0..9_900.0).contains(&iops)), "{row}");
+    assert_eq!((&row["live_origin"], &row["live_scale"]), (&"emulated".into(), &100.0.into()));
+}
+
 const OWN: &str = "name = 'own'\ntitle = 't'\nsource = 's'\nscaled = 'nothing'\n\
     [[step]]\nid = 'ok'\nway = 'live'\nclients = 2\n\
     serve = ['--iscsi', '127.0.0.1:0', '--volume', 'disk=ram:4m']\n\
     run = ['run', 'iscsi://{iscsi}/iqn.2026-11.io.drumfire:disk/1', '--ramp', '0.5']\n\
     [[step]]\nid = 'errors'\nway = 'live'\n\
-    files = { 'faults.toml' = \"name='t'\\nseed=1\\n[[fault]]\\nverb='error'\\nchance=0.001\\n\" }\n\
     run = ['run', 'fault:faults.toml(ram:4m)']\n\
+    [step.files]\n\
+    'faults.toml' = \"name='t'\\nseed=1\\n[[fault]]\\nverb='error'\\nchance=0.001\\n\"\n\
     [[step]]\nid = 'hole'\nway = 'live'\nrun = ['run', 'file:../../../hole']\n\
     [[step]]\nid = 'gone'\nway = 'live'\nrun = ['run', 'file:no-such']\n";
 

@@ -224,6 +224,11 @@ fn check(scenario: &Scenario) -> Result<(), String> {
         if !(1..=CLIENTS_MAX).contains(&step.clients) || step.run.is_empty() {
             return Err(format!("step '{id}': 1 to {CLIENTS_MAX} clients that run something"));
         }
+        let mut drives = step.run.iter().filter(|word| word.starts_with("delay:"));
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = drives.find(|drive| !seen.insert(drive.as_str())) {
+            return Err(format!("step '{id}': {twice} twice is one drive: let its size differ"));
+        }
     }
     let mut rows = BTreeSet::new();
     for row in &scenario.rows {
@@ -287,6 +292,9 @@ mod test {
         assert!(why(&format!("{row}{step}")).contains("'../up'"));
         let step = "[[step]]\nid='s'\nway='live'\nclients=0\nrun=['race']\n";
         assert!(why(&format!("{row}{step}")).contains("1 to 64 clients"));
+        let step =
+            "[[step]]\nid='s'\nway='live'\nrun=['run','delay:d(ram:4m)','delay:d(ram:4m)']\n";
+        assert!(why(&format!("{row}{step}")).contains("is one drive"));
         assert!(read("no-such").unwrap_err().to_string().contains("third-io-iris"));
     }
 

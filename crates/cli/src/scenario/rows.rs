@@ -12,6 +12,9 @@ const CLOSE_PERCENT: f64 = 5.0;
 /// From here on processors are the limit, in percent of all of them.
 const BUSY_PERCENT: f64 = 90.0;
 
+/// Less than this by the run itself is no evidence that it was limited by them, in percent of all.
+const OWN_PERCENT: f64 = 33.0;
+
 /// The step that asks `plan verify`.
 pub const VERIFY: &str = "verify";
 
@@ -223,14 +226,19 @@ fn explained(result: &Value) -> String {
         return format!("not explained: processors were {busy:.0} % busy");
     }
     let of = |at: &str| result.pointer(at).and_then(Value::as_f64);
-    let ours =
-        of("/cpu/initiator_cores").map(|cores| cores + of("/cpu/target_cores").unwrap_or(0.0));
-    let share = ours.zip(of("/host/cores")).map(|(ours, all)| {
-        let whose =
-            if of("/cpu/target_cores").is_some() { "drivers and targets" } else { "drivers" };
-        format!(", {:.0} % by its {whose}", 100.0 * ours / all)
-    });
-    format!("this machine's processors were {busy:.0} % busy{}", share.unwrap_or_default())
+    let targets = of("/cpu/target_cores");
+    let whose = if targets.is_some() { "drivers and targets" } else { "drivers" };
+    let ours = of("/cpu/initiator_cores").zip(of("/host/cores"));
+    let ours = ours.map(|(cores, all)| 100.0 * (cores + targets.unwrap_or(0.0)) / all);
+    match ours {
+        Some(ours) if ours >= OWN_PERCENT => {
+            format!("processors were {busy:.0} % busy, {ours:.0} % by its {whose}")
+        }
+        Some(ours) => format!(
+            "not explained: processors were {busy:.0} % busy, but only {ours:.0} % by its {whose}"
+        ),
+        None => format!("not explained: processors were {busy:.0} % busy, nobody knows with what"),
+    }
 }
 
 /// The word for a tag of `plan verify`.
@@ -279,7 +287,8 @@ mod test {
 
     fn found(iops: f64, busy: f64) -> Found {
         let result = json!({ "origin": "emulated", "totals": { "iops": iops },
-            "cpu": { "host_percent": busy } });
+            "cpu": { "host_percent": busy, "initiator_cores": busy / 100.0 },
+            "host": { "cores": 2 } });
         Found { results: [("s".to_owned(), result)].into(), ..Found::default() }
     }
 
@@ -298,6 +307,11 @@ mod test {
         let words = |result: Found| shown(&row(LIVE), &result, (false, true)).words;
         assert!(words(found(5.0, 97.0))[0].contains("97 % busy"));
         assert_eq!(words(found(5.0, 60.0)), ["live: not explained: processors were 60 % busy"]);
+        let mut others = found(5.0, 97.0);
+        others.results.get_mut("s").unwrap()["cpu"]["initiator_cores"] = json!(0.1);
+        assert!(
+            words(others)[0].contains("not explained: processors were 97 % busy, but only 5 %")
+        );
         let mut silent = found(5.0, 60.0);
         silent.results.get_mut("s").unwrap()["cpu"] = Value::Null;
         assert!(words(silent)[0].contains("was not recorded"));

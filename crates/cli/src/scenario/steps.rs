@@ -294,7 +294,8 @@ mod test {
         let one = |ios: f64, mean: f64| {
             json!({ "origin": "measured",
                 "cpu": { "host_percent": ios, "initiator_cores": 0.25 },
-                "totals": { "ios": ios, "iops": ios, "errors": 0, "latency_ns": { "mean": mean } } })
+                "totals": { "ios": ios, "iops": ios, "errors": 0,
+                    "latency_ns": { "mean": mean } } })
         };
         let all = merged(vec![one(30.0, 100.0), one(10.0, 500.0)]);
         assert_eq!(all["totals"]["iops"], 40.0);
@@ -325,7 +326,10 @@ mod test {
 
     #[test]
     fn rates_of_windows_that_lie_apart_do_not_add_up() {
-        let at = |second: u32| json!({ "started": format!("2026-01-01T00:00:0{second}Z"), "totals": { "seconds": 3.0 } });
+        let at = |second: u32| {
+            let started = format!("2026-01-01T00:00:0{second}Z");
+            json!({ "started": started, "totals": { "seconds": 3.0 } })
+        };
         assert_eq!(overlap(&[at(1), at(1)]), Ok(()));
         assert!(overlap(&[at(1), at(3)]).unwrap_err().contains("20 %"));
         assert!(overlap(&[at(1), at(5)]).unwrap_err().contains("0 %"));
