@@ -236,7 +236,7 @@ impl Server {
         let out = server.child.stdout.take().expect("it was asked for");
         BufReader::new(out).read_line(&mut line).context("cannot read what the target says")?;
         let words = line.strip_prefix("ready").ok_or_else(|| {
-            Failed("the target ended before it was ready: its words are above".to_owned())
+            Failed("its target ended before it was ready: stderr says why".to_owned())
         })?;
         let portals = words.split_whitespace().filter_map(|word| word.split_once('='));
         server.portals = portals.map(|(name, at)| (name.to_owned(), at.to_owned())).collect();
