@@ -30,6 +30,10 @@ pub enum Command {
     Race(Race),
     /// Be a target until SIGTERM or SIGINT.
     Serve(Serve),
+    /// Make a volume an ordinary file, for any program, until SIGTERM, SIGINT or detach.
+    Attach(crate::attached::Attach),
+    /// Make what was written to an attached file durable, and take the file away.
+    Detach(crate::attached::Detach),
     /// Drive storage.
     Run(Run),
     /// Drive storage as fio does: fio's command line and job files, and what fio prints.
@@ -272,6 +276,9 @@ pub struct Serve {
     /// Where to speak NVMe/TCP; 4420 is usual.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub nvme_tcp: Vec<SocketAddr>,
+    /// Where to speak NBD; 10809 is usual.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    pub nbd: Vec<SocketAddr>,
     /// A volume: NAME=URI makes a target with this one at LUN 1, NAME/LUN=URI adds to it.
     #[arg(long, value_name = "NAME=URI")]
     pub volume: Vec<String>,
@@ -294,7 +301,8 @@ pub struct Serve {
 /// `drumfire run`.
 #[derive(Flags, Clone, Debug)]
 #[command(after_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
-    nvme+tcp://HOST[:PORT]/NQN/NSID, delay:PROFILE(URI): as slow as a modelled drive.\n\
+    nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT,\n\
+    delay:PROFILE(URI): as slow as a modelled drive.\n\
     Behind a remote one, each if wanted:\n\
     ?reconnect=30s&io_timeout=30s&header-digest=1&data-digest=1&initiator=NAME\n\
     Example: drumfire run iscsi://127.0.0.1/iqn.2026-11.io.drumfire:disk/1 --size 4k --read 70")]

@@ -16,7 +16,7 @@ use load::{Engine, RunSpec, StandIn, WorkerSpec};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::verdict::Ceiling;
 use stats::{Origin, RunResult};
-use volume::{Ground, IscsiUri, Lifetime, NvmeUri, Purpose, Uri, Volume};
+use volume::{Ground, IscsiUri, Lifetime, NbdUri, NvmeUri, Purpose, Uri, Volume};
 
 use crate::identity::{self, Identity};
 use crate::{output, race};
@@ -159,7 +159,7 @@ fn parts(whole: &StandIn, group: Option<&Group>) -> Vec<StandIn> {
 /// The volume of another host that is behind a name, if it is one.
 fn remote(uri: &Uri) -> Option<&Uri> {
     match uri {
-        Uri::Iscsi(_) | Uri::Nvme(_) => Some(uri),
+        Uri::Iscsi(_) | Uri::Nvme(_) | Uri::Nbd(_) => Some(uri),
         Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => remote(inner),
         _ => None,
     }
@@ -194,6 +194,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
     let config = ServeConfig {
         iscsi: any_port(),
         nvme_tcp: any_port(),
+        nbd: any_port(),
         limits: Limits {
             // NVMe/TCP has an admin queue for each worker besides.
             connections: 2 * spec.workers.len() + 64,
@@ -226,6 +227,11 @@ fn served(uri: &Uri, index: usize, server: &Server) -> Uri {
             address: server.nvme_tcp()[0].to_string(),
             subsystem: format!("nqn.{}", name(index)),
             nsid: 1,
+            ..real.clone()
+        }),
+        Uri::Nbd(real) => Uri::Nbd(NbdUri {
+            address: server.nbd()[0].to_string(),
+            export: format!("ceiling-{index}"),
             ..real.clone()
         }),
         other => unreachable!("{other} is not remote"),

@@ -222,7 +222,7 @@ fn is_volume(name: &str) -> bool {
 }
 
 fn is_far(uri: &str) -> bool {
-    matches!(uri.parse(), Ok(Uri::Iscsi(_) | Uri::Nvme(_)))
+    matches!(uri.parse(), Ok(Uri::Iscsi(_) | Uri::Nvme(_) | Uri::Nbd(_)))
 }
 
 /// Capacity of a file or device that is there, or of a volume of another host; why that does not
@@ -233,7 +233,7 @@ fn capacity(uri: &str) -> Option<u64> {
         Uri::File(file) => {
             Uri::File(FileUri { direct: None, size_bytes: None, iopoll: false, ..file })
         }
-        remote @ (Uri::Iscsi(_) | Uri::Nvme(_)) => {
+        remote @ (Uri::Iscsi(_) | Uri::Nvme(_) | Uri::Nbd(_)) => {
             let opened = volume::open(&remote, Purpose::Read);
             let note = |error: &volume::OpenError| output::note(format_args!("drumfire: {error}"));
             return opened.inspect_err(note).ok().map(|volume| volume.geometry().bytes());

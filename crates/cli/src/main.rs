@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod attached;
 mod audit;
 mod bench;
 mod calibrate;
@@ -65,6 +66,8 @@ fn run(args: Args) -> anyhow::Result<exit::Exit> {
     match args.command {
         Command::Race(race) => race::main(&race, args.color),
         Command::Serve(serve) => serve::main(&serve),
+        Command::Attach(of) => attached::attach(&of),
+        Command::Detach(of) => attached::detach(&of),
         Command::Run(run) => run::main(&run, args.color),
         Command::Fio(of) => fio::main(&of, args.color),
         Command::Sweep(sweep) => sweep::main(&sweep, args.color),

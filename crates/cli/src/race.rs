@@ -220,6 +220,7 @@ fn start_targets(
     let config = ServeConfig {
         iscsi,
         nvme_tcp,
+        nbd: Vec::new(),
         exports: exports.collect(),
         nvme_hosts: BTreeMap::new(),
         shared: false,

@@ -32,6 +32,7 @@ const DEFAULT_PORTAL: &str = "127.0.0.1:3260";
 struct Config {
     iscsi: Vec<SocketAddr>,
     nvme_tcp: Vec<SocketAddr>,
+    nbd: Vec<SocketAddr>,
     volume: Vec<String>,
     id: Option<String>,
     cores: Vec<usize>,
@@ -49,8 +50,9 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         flags => flags.to_vec(),
     };
     let nvme_tcp = chosen(&serve.nvme_tcp, file.nvme_tcp);
+    let nbd = chosen(&serve.nbd, file.nbd);
     let mut iscsi = chosen(&serve.iscsi, file.iscsi);
-    if iscsi.is_empty() && nvme_tcp.is_empty() {
+    if iscsi.is_empty() && nvme_tcp.is_empty() && nbd.is_empty() {
         iscsi.push(DEFAULT_PORTAL.parse().expect("an address"));
     }
     let volumes: Vec<&String> = file.volume.iter().chain(&serve.volume).collect();
@@ -81,6 +83,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let config = ServeConfig {
         iscsi,
         nvme_tcp,
+        nbd,
         exports,
         nvme_hosts,
         shared: identity.is_given(),
@@ -93,7 +96,8 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     end_with(&server);
     let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
     let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
-    let portals: Vec<String> = iscsi.chain(nvme_tcp).collect();
+    let nbd = server.nbd().iter().map(|address| format!("nbd={address}"));
+    let portals: Vec<String> = iscsi.chain(nvme_tcp).chain(nbd).collect();
     print(&format!("ready {}\n", portals.join(" ")))?;
     let sizes = served.iter().map(|(text, volume)| shown(text, volume)).collect();
     let of = Served { portals, volumes: sizes, ..Served::default() };

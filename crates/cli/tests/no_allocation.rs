@@ -92,6 +92,7 @@ fn run(size_bytes: u32, read_percent: f64) {
         ServeConfig {
             iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             nvme_tcp: Vec::new(),
+            nbd: Vec::new(),
             exports: exports.clone(),
             nvme_hosts: BTreeMap::new(),
             shared: false,

@@ -22,6 +22,7 @@ fn server(volume: &str) -> Server {
     let config = ServeConfig {
         iscsi: any_port.clone(),
         nvme_tcp: any_port,
+        nbd: Vec::new(),
         exports: vec![export],
         nvme_hosts: BTreeMap::new(),
         shared: false,

@@ -22,8 +22,8 @@ pub fn throughput_per_s(population: f64, response_s: f64) -> f64 {
 }
 
 /// Requests per second of a device of banks, each request at a bank by chance, with `n` under way:
-/// of K banks so many work on average, K (1 − (1 − 1/K)^n). K is the rate of all banks at work times
-/// what a lone request takes.
+/// of K banks so many work on average, K (1 − (1 − 1/K)^n). K is the rate of all banks at work
+/// times what a lone request takes.
 pub fn banks_per_s(rate_per_s: f64, alone_s: f64, n: u32) -> f64 {
     let banks = (rate_per_s * alone_s).max(1.0);
     rate_per_s * (1.0 - (1.0 - 1.0 / banks).powi(n.min(i32::MAX as u32) as i32))

@@ -23,6 +23,7 @@ use crate::ring::{Features, OpenRingError, Ring};
 use crate::socket::SocketState;
 use crate::wait::Patience;
 use crate::waker::WakerState;
+use crate::watch::WatchState;
 
 /// I/Os of files go to the kernel in parts at least so small: the device gets to work on the first
 /// while the next are prepared, instead of when all are. A virtual disk at depth 64 does 101k
@@ -153,6 +154,7 @@ pub(crate) enum Slot {
     Listener(Box<ListenerState>),
     File(Box<FileState>),
     Waker(Box<WakerState>),
+    Watched(Box<WatchState>),
 }
 
 /// Which operation of a slot a completion belongs to.
@@ -165,10 +167,11 @@ pub(crate) enum Kind {
     File,
     Wake,
     Watch,
+    Readable,
 }
 
-const KINDS: [Kind; 6] =
-    [Kind::Receive, Kind::Send, Kind::Accept, Kind::File, Kind::Wake, Kind::Watch];
+const KINDS: [Kind; 7] =
+    [Kind::Receive, Kind::Send, Kind::Accept, Kind::File, Kind::Wake, Kind::Watch, Kind::Readable];
 
 /// Everything of one core that operations and completions touch.
 pub(crate) struct State {
@@ -271,6 +274,7 @@ impl State {
         let marked = match &mut self.slots[index as usize] {
             Slot::Socket(socket) => &mut socket.ready,
             Slot::File(file) => &mut file.ready,
+            Slot::Watched(watch) => &mut watch.ready,
             Slot::Listener(_) | Slot::Waker(_) | Slot::Free => &mut false,
         };
         if !std::mem::replace(marked, true) {
@@ -283,6 +287,7 @@ impl State {
             match &mut self.slots[*index as usize] {
                 Slot::Socket(socket) => socket.ready = false,
                 Slot::File(file) => file.ready = false,
+                Slot::Watched(watch) => watch.ready = false,
                 Slot::Listener(_) | Slot::Waker(_) | Slot::Free => {}
             }
         }
@@ -322,6 +327,7 @@ impl State {
                 Kind::File => self.file_done(index, part, result),
                 Kind::Wake => self.woken(index),
                 Kind::Watch => self.watched(index, result),
+                Kind::Readable => self.readable(index, part),
             }
         }
         self.batch = batch;
@@ -391,6 +397,7 @@ impl State {
             Slot::Socket(_) => self.close_socket(index),
             Slot::Listener(_) => self.close_listener(index),
             Slot::Waker(waker) => waker.raise(),
+            Slot::Watched(_) => self.close_watch(index),
             Slot::File(_) | Slot::Free => {}
         }
     }

@@ -68,6 +68,9 @@ pub enum Phase {
 
 /// The end that serves.
 pub trait Target: Endpoint {
+    /// Says what comes before any word of the peer, where the protocol has it so.
+    fn begin(&mut self, _out: &mut Outbox) {}
+
     /// Requests that wait to be carried to their volumes, in order; the caller drains them.
     fn requests(&mut self) -> &mut VecDeque<Request>;
 

@@ -12,6 +12,7 @@ mod disk_id;
 mod endpoint;
 pub mod iscsi;
 mod looks;
+pub mod nbd;
 pub mod nvme;
 mod outbox;
 pub mod scsi;

@@ -14,6 +14,8 @@ pub struct ServeConfig {
     pub iscsi: Vec<SocketAddr>,
     /// The same for NVMe/TCP.
     pub nvme_tcp: Vec<SocketAddr>,
+    /// The same for NBD.
+    pub nbd: Vec<SocketAddr>,
     /// What is served, by every protocol.
     pub exports: Vec<Export>,
     /// Who may use a subsystem: NQNs of hosts, by the name of the subsystem. One that is not named

@@ -44,7 +44,7 @@ impl<S: ReactorSocket> Connections<S> {
     }
 
     /// Takes a newcomer in, which has not logged in yet.
-    pub(crate) fn insert(&mut self, connection: Connection<S>) {
+    pub(crate) fn insert(&mut self, connection: Connection<S>) -> usize {
         let token = connection.socket.token().0 as usize;
         let number = connection.number;
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -57,6 +57,7 @@ impl<S: ReactorSocket> Connections<S> {
         }
         self.owners[token] = Some(slot);
         self.half_open.push_back((slot, number));
+        slot
     }
 
     /// Removes a connection.

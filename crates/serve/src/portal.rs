@@ -226,8 +226,14 @@ impl<R: Reactor> Portal<R> {
         let socket = self.core.adopt(stream)?;
         let number = self.shared.connection_id();
         let end = self.shared.protocols.end(protocol, local, address, number, now);
-        let out = Outbox::of(account);
-        self.connections.insert(Connection::new(socket, end, out, number, peer, seat));
+        let (mut end, mut out) = (end, Outbox::of(account));
+        end.begin(&mut out);
+        let speaks_first = !out.is_empty();
+        let slot = self.connections.insert(Connection::new(socket, end, out, number, peer, seat));
+        if speaks_first {
+            self.unflushed.push(slot);
+            self.flush(now);
+        }
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 use proto::iscsi::{Directory, IscsiTarget, TargetConfig, TargetEntry};
+use proto::nbd::{NbdExport, NbdExports, NbdTarget, NbdTargetConfig};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Portal, Subsystem,
     Subsystems, check_nqn,
@@ -23,6 +24,8 @@ pub enum Protocol {
     Iscsi,
     /// NVMe over TCP.
     NvmeTcp,
+    /// NBD.
+    Nbd,
 }
 
 /// What the ends of all protocols answer from.
@@ -32,6 +35,8 @@ pub struct Protocols {
     nvme: Arc<NvmeTargetConfig>,
     subsystems: Arc<Subsystems>,
     controllers: Arc<Controllers>,
+    nbd: NbdTargetConfig,
+    nbd_exports: Arc<NbdExports>,
 }
 
 impl Protocols {
@@ -65,7 +70,10 @@ impl Protocols {
         let subsystems = nvme_hosts.iter().try_fold(subsystems, restrict)?;
         let controllers = Controllers::new(ControllerLimits::default());
         let controllers = controllers.beginning_at(config.first_controller);
+        let nbd = NbdTargetConfig { login_timeout: limits.login_timeout, ..Default::default() };
         Ok(Protocols {
+            nbd,
+            nbd_exports: Arc::new(NbdExports::new(nbd_exports(exports))?),
             iscsi: Arc::new(iscsi),
             directory: Arc::new(directory(exports)?),
             nvme: Arc::new(nvme),
@@ -104,6 +112,7 @@ impl Protocols {
                 )
                 .from_peer(hosts::number_of(peer)),
             ),
+            Protocol::Nbd => Box::new(NbdTarget::new(Arc::clone(&self.nbd_exports), self.nbd, now)),
         }
     }
 }
@@ -180,6 +189,31 @@ fn model(export: &Export) -> String {
     format!("Drumfire {}", export.volume.kind().to_uppercase())
 }
 
+/// What our own targets are called before their names.
+const OWN_TARGETS: &str = "iqn.2026-11.io.drumfire:";
+/// The unit that needs no number.
+const USUAL_LUN: u8 = 1;
+
+/// The NBD exports that `exports` name: by the short name of a target of ours, and by the whole.
+fn nbd_exports(exports: &[Export]) -> Vec<NbdExport> {
+    let export = |(index, export): (usize, &Export)| {
+        let short = export.target.strip_prefix(OWN_TARGETS).filter(|name| !name.is_empty());
+        let numbered = |name: &str| match export.lun {
+            USUAL_LUN => name.to_owned(),
+            lun => format!("{name}/{lun}"),
+        };
+        NbdExport {
+            name: numbered(short.unwrap_or(&export.target)),
+            alias: numbered(&export.target),
+            description: model(export),
+            id: UnitId(index as u32),
+            geometry: export.volume.geometry(),
+            memory: export.volume.memory(),
+        }
+    };
+    exports.iter().enumerate().map(export).collect()
+}
+
 /// A subsystem's serial number: that of its first namespace, which is another for strangers of the
 /// same name and stays when namespaces are added behind.
 fn serial(subsystem: &Subsystem) -> String {
@@ -221,6 +255,7 @@ mod test {
             let config = ServeConfig {
                 iscsi: Vec::new(),
                 nvme_tcp: Vec::new(),
+                nbd: Vec::new(),
                 exports: vec![export(1, 1)],
                 nvme_hosts: BTreeMap::new(),
                 shared,

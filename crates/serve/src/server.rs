@@ -7,6 +7,7 @@ use std::sync::Arc;
 use block::print_size;
 use os::{OpenRingError, SharedThread};
 use proto::iscsi::DirectoryError;
+use proto::nbd::NbdExportsError;
 use proto::nvme::{NqnError, SubsystemsError};
 
 use crate::config::ServeConfig;
@@ -20,6 +21,7 @@ pub struct Server {
     shared: Arc<Shared>,
     iscsi: Vec<SocketAddr>,
     nvme_tcp: Vec<SocketAddr>,
+    nbd: Vec<SocketAddr>,
     threads: Vec<Thread>,
 }
 
@@ -38,6 +40,9 @@ pub enum ServeError {
     /// The names of the subsystems.
     #[error(transparent)]
     Subsystems(#[from] SubsystemsError),
+    /// The names of the NBD exports.
+    #[error(transparent)]
+    Exports(#[from] NbdExportsError),
     /// Hosts are listed for a subsystem that is not there.
     #[error("hosts are listed for '{0}', which is not served over NVMe/TCP")]
     HostsOfNothing(String),
@@ -81,9 +86,10 @@ impl Server {
         };
         let iscsi = bind(&config.iscsi, Protocol::Iscsi)?;
         let nvme_tcp = bind(&config.nvme_tcp, Protocol::NvmeTcp)?;
+        let nbd = bind(&config.nbd, Protocol::Nbd)?;
         let protocols = Protocols::new(&config, &nvme_tcp)?;
         let shared = Arc::new(Shared::new(protocols, &config, log)?);
-        let mut server = Server { shared, iscsi, nvme_tcp, threads: Vec::new() };
+        let mut server = Server { shared, iscsi, nvme_tcp, nbd, threads: Vec::new() };
         for (index, (cpu, listeners)) in config.cores.iter().zip(listeners).enumerate() {
             let cpus = (*cpu, config.idle_cores.clone());
             server.threads.push(thread::start(&server.shared, index, cpus, listeners)?);
@@ -105,6 +111,11 @@ impl Server {
     /// Where NVMe/TCP is spoken, likewise.
     pub fn nvme_tcp(&self) -> &[SocketAddr] {
         &self.nvme_tcp
+    }
+
+    /// Where NBD is spoken, likewise.
+    pub fn nbd(&self) -> &[SocketAddr] {
+        &self.nbd
     }
 
     /// How many connections there are now.

@@ -63,6 +63,7 @@ fn server() -> Server {
     let config = ServeConfig {
         iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         nvme_tcp: Vec::new(),
+        nbd: Vec::new(),
         exports: vec![export],
         nvme_hosts: BTreeMap::new(),
         shared: false,

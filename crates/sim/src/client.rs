@@ -246,6 +246,7 @@ impl Client {
                 let end = NvmeAdmin::new(&self.nvme_config(), now);
                 State::Nvme(Box::new(Link::new(end, &self.pool, conn)), None)
             }
+            Protocol::Nbd => unreachable!("no client of these worlds speaks NBD"),
         };
     }
 

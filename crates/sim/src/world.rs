@@ -106,6 +106,7 @@ impl Dialer {
         let (token, local) = match protocol {
             Protocol::Iscsi => (self.listeners[core][0], address(3260)),
             Protocol::NvmeTcp => (self.listeners[core][1], address(4420)),
+            Protocol::Nbd => unreachable!("no client of these worlds speaks NBD"),
         };
         self.cores.borrow_mut().push(core);
         let peer = SocketAddr::from(([192, 0, 2, host], 10_000 + (conn % 50_000) as u16));
@@ -544,6 +545,7 @@ fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> Serve
     ServeConfig {
         iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 3260))],
         nvme_tcp: vec![SocketAddr::from(([127, 0, 0, 1], 4420))],
+        nbd: Vec::new(),
         exports: exports.collect(),
         nvme_hosts: BTreeMap::new(),
         shared: false,

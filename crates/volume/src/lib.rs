@@ -35,7 +35,7 @@ pub use crate::ground::{FileGround, Ground, SAMPLES};
 pub use crate::guard::{is_named, may_destroy};
 pub use crate::lifetime::{Lifetime, Place};
 pub use crate::many::{await_open, open_all};
-pub use crate::uri::{FileUri, IscsiUri, NvmeUri, Session, Uri, UriError};
+pub use crate::uri::{FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri, UriError};
 
 /// Something that stores.
 pub trait Volume: Send + Sync {
@@ -163,6 +163,7 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
             Arc::new(fault::Faulty::open(schedule, open(inner, purpose)?)?)
         }
         Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(iscsi.clone())?),
+        Uri::Nbd(nbd) => Arc::new(remote::Remote::open(nbd.clone())?),
         Uri::Nvme(nvme) => Arc::new(remote::Remote::open(dial::NvmeDial::open(nvme)?)?),
     })
 }

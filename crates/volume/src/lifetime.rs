@@ -41,6 +41,7 @@ impl Lifetime {
             Uri::Mirror { .. } => return Lifetime::Process,
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
+            Uri::Nbd(far) => format!("nbd {} {}", far.address, far.export).into(),
             Uri::Nvme(far) => format!("nvme {} {} {}", far.address, far.subsystem, far.nsid).into(),
         };
         match volume.ground() {
@@ -102,6 +103,9 @@ impl Place {
             Uri::File(file) => &file.path,
             Uri::Iscsi(far) => {
                 return Some(Place::There(format!("{}/{}/{}", far.address, far.target, far.lun)));
+            }
+            Uri::Nbd(far) => {
+                return Some(Place::There(format!("{}/{}", far.address, far.export)));
             }
             Uri::Nvme(far) => {
                 let name = format!("{}/{}/{}", far.address, far.subsystem, far.nsid);

@@ -34,6 +34,8 @@ pub enum Uri {
     Iscsi(IscsiUri),
     /// `nvme+tcp://HOST[:PORT]/NQN/NSID`.
     Nvme(NvmeUri),
+    /// `nbd://HOST[:PORT]/EXPORT`.
+    Nbd(NbdUri),
     /// `delay:PROFILE(URI)`: another volume, as slow as a modelled drive.
     Delay {
         /// A profile that comes along, or the file of one.
@@ -106,6 +108,17 @@ pub struct NvmeUri {
     pub session: Session,
 }
 
+/// Names an export of an NBD server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NbdUri {
+    /// Host and port, ready to be resolved.
+    pub address: String,
+    /// Name of the export; empty for the default one.
+    pub export: String,
+    /// What the session with it is like: it has neither digests nor a name of ours.
+    pub session: Session,
+}
+
 /// What a session with a volume's host is like, whatever it speaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
@@ -167,6 +180,7 @@ impl Uri {
         match self {
             Uri::Iscsi(iscsi) => Some(&iscsi.address),
             Uri::Nvme(nvme) => Some(&nvme.address),
+            Uri::Nbd(nbd) => Some(&nbd.address),
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.address(),
             Uri::Stripe { parts, .. } | Uri::Mirror { legs: parts } => {
                 parts.iter().find_map(Uri::address)
@@ -180,6 +194,7 @@ impl Uri {
         match self {
             Uri::Iscsi(iscsi) => Some(&iscsi.target),
             Uri::Nvme(nvme) => Some(&nvme.subsystem),
+            Uri::Nbd(nbd) => Some(&nbd.export),
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.target(),
             Uri::Stripe { parts, .. } | Uri::Mirror { legs: parts } => {
                 parts.iter().find_map(Uri::target)
@@ -225,6 +240,10 @@ impl fmt::Display for Uri {
             Uri::Nvme(nvme) => {
                 write!(f, "nvme+tcp://{}/{}/{}", nvme.address, nvme.subsystem, nvme.nsid)?;
                 options.extend(nvme.session.options());
+            }
+            Uri::Nbd(nbd) => {
+                write!(f, "nbd://{}/{}", nbd.address, nbd.export)?;
+                options.extend(nbd.session.options());
             }
             Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
             Uri::Fault { schedule, inner } => write!(f, "fault:{schedule}({inner})")?,
@@ -289,6 +308,9 @@ mod test {
                 "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=crc32c",
                 "iscsi://h:1/iqn.2026-11.x:d/2?data-digest=1",
             ),
+            ("nbd://h/disk", "nbd://h:10809/disk"),
+            ("nbd://[::1]:9/a/b?reconnect=9", "nbd://[::1]:9/a/b?reconnect=9s"),
+            ("nbd://h", "nbd://h:10809/"),
             ("delay:x25-m(ram:1G?fill=1)", "delay:x25-m(ram:1g?fill=1)"),
             ("delay:./a.toml(delay:x(null:1t))", "delay:./a.toml(delay:x(null:1t))"),
             ("fault:./f.toml(delay:x(ram:1G))", "fault:./f.toml(delay:x(ram:1g))"),
@@ -345,6 +367,8 @@ mod test {
             ("nvme+tcp://h/nqn.2026-11.x:d/1?io_timeout=1.5", "not '1.5'"),
             ("nvme+tcp://h/nqn.2026-11.x:d/1?reconnect", "reconnect= wants 1 to 86400"),
             ("ram:1g?io_timeout=3", "unknown option 'io_timeout'"),
+            ("nbd:h/x", "nbd://HOST[:PORT]/EXPORT"),
+            ("nbd://h/x?header-digest=1", "unknown option 'header-digest'"),
             ("iscsi://me@h/iqn.2026-11.x:d/1", "secrets"),
         ] {
             let error = text.parse::<Uri>().unwrap_err().to_string();

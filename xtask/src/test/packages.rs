@@ -19,6 +19,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("tgt", "tgtd"),
     ("libiscsi-bin", "iscsi-ls"),
     ("qemu-utils", "qemu-img"),
+    ("fuse3", "fusermount3"),
+    ("libnbd-bin", "nbdcopy"),
+    ("nbdkit", "nbdkit"),
     // Look at pages and metrics.
     ("chromium", "chromium"),
     ("prometheus", "promtool"),

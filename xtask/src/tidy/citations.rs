@@ -3,7 +3,7 @@
 use super::{Finding, Tree};
 
 /// What we cite. Numbers and revisions follow.
-const DOCUMENTS: &[&str] = &["RFC ", "SPC-", "SBC-", "SAM-", "NVMe ", "NVMe-TCP", "NVMe-oF"];
+const DOCUMENTS: &[&str] = &["RFC ", "SPC-", "SBC-", "SAM-", "NVMe ", "NVMe-TCP", "NVMe-oF", "NBD"];
 
 /// Every citation names a known document and a clause.
 pub fn check(tree: &Tree) -> Vec<Finding> {

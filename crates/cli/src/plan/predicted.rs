@@ -123,7 +123,7 @@ impl Answer<'_> {
 }
 
 fn summary(text: &mut String, answer: &Answer) -> Result<()> {
-    let Answer { bill, found, sure, evidence, goal, .. } = answer;
+    let Answer { bill, found, sure, evidence, .. } = answer;
     let Work { size_bytes, read_share, outstanding } = bill.work;
     let reads = percent(read_share);
     writeln!(
@@ -181,6 +181,11 @@ fn summary(text: &mut String, answer: &Answer) -> Result<()> {
     if let Some(limit) = &answer.limit {
         writeln!(text, "  limited by {}", limit.words())?;
     }
+    draws(text, answer)
+}
+
+/// What the draws say: what limited them, and how many reach the goal.
+fn draws(text: &mut String, Answer { sure, goal, .. }: &Answer) -> Result<()> {
     let limits: Vec<String> =
         sure.limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
     writeln!(text, "  in draws   {}", limits.join(", "))?;

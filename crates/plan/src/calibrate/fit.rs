@@ -85,14 +85,7 @@ pub fn calibrate(
     });
     let mut parameters = shape.fitted(&best.fit);
     let mut remarks = shape.remarks(&parameters);
-    for point in points.iter().filter(|point| point.doubt > 1.0) {
-        remarks.push(format!(
-            "{}: counts {:.2} as much as a clean run: {}",
-            point.name,
-            1.0 / (point.doubt * point.doubt),
-            point.doubts.join(", ")
-        ));
-    }
+    remarks.extend(doubted(&points));
     if scatter.is_none() {
         remarks.push(
             "no run of a thousand I/Os, one at a time, so that nothing tells how times scatter: \
@@ -108,6 +101,15 @@ pub fn calibrate(
         prior: None,
     });
     Ok(Calibrated { profile, parameters, rows, remarks })
+}
+
+/// Which points count less than clean runs, and why.
+fn doubted(points: &[Point]) -> impl Iterator<Item = String> {
+    points.iter().filter(|point| point.doubt > 1.0).map(|point| {
+        let weight = 1.0 / (point.doubt * point.doubt);
+        let why = point.doubts.join(", ");
+        format!("{}: counts {weight:.2} as much as a clean run: {why}", point.name)
+    })
 }
 
 /// Runs of the same job that differ are worth less the more they do.

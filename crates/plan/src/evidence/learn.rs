@@ -28,8 +28,8 @@ pub struct Learned {
     pub half: f64,
 }
 
-/// Learns from those rows of a class that are not held out. A class with fewer than nine
-/// rows or four publishers learns from all of them but clusters together; clusters learn from clusters
+/// Learns from those rows of a class that are not held out. A class with fewer than nine rows or
+/// four publishers learns from all of them but clusters together; clusters learn from clusters
 /// only; a class without a row learns nothing.
 pub fn learn(samples: &[Sample], class: Class, keep: impl Fn(&Sample) -> bool) -> Option<Learned> {
     let others = || samples.iter().filter(|sample| keep(sample));

@@ -49,8 +49,10 @@ fn a_class_without_rows_learns_nothing_and_a_small_one_says_so() {
 
 #[test]
 fn drives_beside_ports_are_behind_them() {
-    let text = "name = 'x'\nsize = '4k'\noutstanding = 128\n[[group]]\ndrive = 'pm1743'\ncount = 24\n\
-        [[group]]\nadapter = 'e810-cqda2'\nports = 1\nlink = 'ethernet-100'\nprotocol = 'nvme-tcp'\n";
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 128\n\
+        [[group]]\ndrive = 'pm1743'\ncount = 24\n\
+        [[group]]\nadapter = 'e810-cqda2'\nports = 1\nlink = 'ethernet-100'\n\
+        protocol = 'nvme-tcp'\n";
     let bill = Bill::read("b.toml", text, &Catalogue::shipped()).unwrap();
     let found = predict(&bill, &Tweak::default()).unwrap();
     assert!((2.8e6..2.9e6).contains(&found.iops), "{}", found.iops);

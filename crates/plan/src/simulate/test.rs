@@ -111,7 +111,7 @@ fn a_bill_does_what_theory_says() {
         if let (Some(percent), Some(share)) = (found.cpu.host_percent, theory.processor) {
             assert!(near(percent, share * 100.0, 0.03), "{name}: {percent} for {share}");
         }
-        // One at a time needs the latency of a lone I/O, which may be a guess where a rating is not.
+        // One at a time needs the latency of a lone I/O: a guess, where a rating need not be.
         assert_eq!(found.origin, Origin::Simulated, "{name}");
         assert!(found.kind >= Some(theory.kind), "{name}: {:?}", found.kind);
     }

@@ -2,6 +2,7 @@
 
 mod iscsi;
 mod keeper;
+mod nbd;
 mod nvme;
 mod orders;
 mod subsystems;

@@ -4,17 +4,19 @@ use block::parse_size;
 
 use crate::mirror::LEGS_MAX;
 
-use super::{FileUri, IscsiUri, NvmeUri, Session, Uri};
+use super::{FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri};
 
 const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN, \
-                     nvme+tcp://HOST[:PORT]/NQN/NSID, delay:PROFILE(URI), \
-                     fault:SCHEDULE(URI), stripe:CHUNK(URI,URI,…) or mirror(URI,URI,…)";
+                     nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT, \
+                     delay:PROFILE(URI), fault:SCHEDULE(URI), stripe:CHUNK(URI,URI,…) or \
+                     mirror(URI,URI,…)";
 /// Volumes within volumes.
 const NESTED_MAX: usize = 8;
 /// The value of an option that has none.
 const SWITCHED_ON: &str = "yes";
 const ISCSI_PORT: u16 = 3260;
 const NVME_PORT: u16 = 4420;
+const NBD_PORT: u16 = 10809;
 
 /// Reads the name of a volume that lies within `nested` others; the error is the reason.
 pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
@@ -48,6 +50,7 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
         "file" => parse_file(rest),
         "iscsi" => parse_iscsi(rest),
         "nvme+tcp" => parse_nvme(rest),
+        "nbd" => parse_nbd(rest),
         "delay" => {
             let (profile, inner) =
                 around(rest, nested, "delay:PROFILE(URI)", "delay:x25-m(ram:8g)")?;
@@ -198,6 +201,25 @@ fn parse_nvme(rest: &str) -> Result<Uri, String> {
         session: far.session,
         address: far.address,
     }))
+}
+
+fn parse_nbd(rest: &str) -> Result<Uri, String> {
+    let shape = "write nbd://HOST[:PORT]/EXPORT";
+    let mut options = Options::split(rest.strip_prefix("//").ok_or(shape)?)?;
+    let (host, export) = options.path.split_once('/').unwrap_or((options.path, ""));
+    if host.contains('@') {
+        return Err("names and secrets do not belong in a URI".to_owned());
+    }
+    if export.len() > proto::nbd::EXPORT_MAX_BYTES {
+        return Err("an export's name has at most 4096 bytes".to_owned());
+    }
+    let session = Session {
+        reconnect_seconds: options.seconds("reconnect")?,
+        io_timeout_seconds: options.seconds("io_timeout")?,
+        ..Session::default()
+    };
+    options.end()?;
+    Ok(Uri::Nbd(NbdUri { address: with_port(host, NBD_PORT)?, export: export.to_owned(), session }))
 }
 
 /// What follows the kind of a volume on another host: `//HOST[:PORT]/NAME/NUMBER?options`.

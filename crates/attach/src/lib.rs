@@ -1,0 +1,230 @@
+//! A volume as an ordinary file, through FUSE: for programs that know nothing of us.
+//!
+//! The file is a mount of its own: a file system that is nothing but this one file. Each core that
+//! serves it has a thread with its own lane to the volume and its own channel to the kernel, so
+//! nothing is shared on the way of an I/O.
+#![forbid(unsafe_code)]
+
+mod mount;
+mod plan;
+mod wire;
+mod worker;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use os::Waker;
+use volume::{OpenError, Volume};
+
+pub use crate::mount::detach;
+use crate::mount::{Access, Target};
+use crate::wire::Attr;
+
+/// Pages of the kernel are so long: blocks may not be longer, or it could not write one.
+const BLOCK_MAX_BYTES: u32 = 4096;
+
+/// How a volume is attached.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Other users may use the file as its mode allows. Without it, whoever attached it may.
+    pub allow_other: bool,
+    /// Nothing may be written, even if the volume would take it.
+    pub read_only: bool,
+    /// Processors that serve, one thread on each.
+    pub cores: Vec<usize>,
+}
+
+/// Takes lines for the user.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A volume that is a file, until [`Stopper::stop`] or [`detach`].
+pub struct Attached {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Ends it, from any thread.
+#[derive(Clone)]
+pub struct Stopper {
+    shared: Arc<Shared>,
+}
+
+/// What the threads have in common.
+pub(crate) struct Shared {
+    target: Target,
+    pub(crate) attr: Mutex<Attr>,
+    pub(crate) stop: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+    failed: Mutex<Option<String>>,
+    /// It was told that the volume is lost.
+    pub(crate) has_told: AtomicBool,
+    pub(crate) log: Log,
+}
+
+/// Why a volume cannot be attached or detached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The place is not fit for it.
+    #[error("{path}: {why}", path = path.display())]
+    Place {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// There is no FUSE here.
+    #[error("FUSE: {0}")]
+    Fuse(String),
+    /// The volume.
+    #[error(transparent)]
+    Volume(#[from] OpenError),
+    /// The volume's blocks are longer than a page.
+    #[error(
+        "blocks of {0} bytes cannot be attached: the kernel writes pages of {BLOCK_MAX_BYTES} bytes"
+    )]
+    LongBlocks(u32),
+    /// Something of the system.
+    #[error("cannot attach: {0}")]
+    System(#[from] io::Error),
+    /// A thread could not go on, or what was written is not durable.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Makes `file` the volume's. When it returns, the file is there with all its bytes.
+///
+/// # Errors
+///
+/// What is in the way, with the remedy.
+pub fn attach(
+    volume: Arc<dyn Volume>,
+    file: &Path,
+    options: &Options,
+    log: Log,
+) -> Result<Attached, AttachError> {
+    let geometry = volume.geometry();
+    if geometry.block_bytes > BLOCK_MAX_BYTES {
+        return Err(AttachError::LongBlocks(geometry.block_bytes));
+    }
+    let read_only = geometry.read_only || options.read_only;
+    let access = Access { allow_other: options.allow_other, read_only };
+    let (target, channel) = mount::mount(file, access)?;
+    let attr = Attr {
+        size: geometry.bytes(),
+        mode: 0o100_000 | if read_only { 0o400 } else { 0o600 },
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+        since: target.since,
+    };
+    let shared = Arc::new(Shared {
+        target,
+        attr: Mutex::new(attr),
+        stop: AtomicBool::new(false),
+        wakers: Mutex::default(),
+        failed: Mutex::default(),
+        has_told: AtomicBool::new(false),
+        log,
+    });
+    let started = start(&shared, &volume, channel, &options.cores);
+    match started {
+        Ok(threads) => Ok(Attached { shared, threads }),
+        Err(error) => {
+            shared.end_threads();
+            shared.target.unmount_by_force();
+            Err(error)
+        }
+    }
+}
+
+/// Starts the threads, and waits until each has its lane.
+fn start(
+    shared: &Arc<Shared>,
+    volume: &Arc<dyn Volume>,
+    channel: os::FuseChannel,
+    cores: &[usize],
+) -> Result<Vec<JoinHandle<()>>, AttachError> {
+    worker::shake_hands(&channel)?;
+    let mut channels = vec![channel];
+    for _ in 1..cores.len().max(1) {
+        channels.push(channels[0].another()?);
+    }
+    let mut threads = Vec::new();
+    for (index, channel) in channels.into_iter().enumerate() {
+        let (tell, told) = mpsc::channel();
+        let (shared, volume) = (Arc::clone(shared), Arc::clone(volume));
+        let cpu = cores.get(index).copied();
+        let body = move || worker::run(&shared, &*volume, channel, cpu, &tell);
+        threads.push(std::thread::Builder::new().name(format!("file {index}")).spawn(body)?);
+        let died = |_| AttachError::Failed("a thread ended before it began".to_owned());
+        told.recv().map_err(died)??;
+    }
+    Ok(threads)
+}
+
+impl Attached {
+    /// Where it is, without links.
+    pub fn file(&self) -> &Path {
+        &self.shared.target.path
+    }
+
+    /// What ends it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Waits until it was detached or stopped, and all is durable.
+    ///
+    /// # Errors
+    ///
+    /// A thread could not go on, or a flush failed.
+    pub fn wait(self) -> Result<(), AttachError> {
+        for thread in self.threads {
+            if thread.join().is_err() {
+                self.shared.fail("a thread panicked".to_owned());
+            }
+        }
+        self.shared.target.forget();
+        let failed = self.shared.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failed.map_or(Ok(()), |why| Err(AttachError::Failed(why)))
+    }
+}
+
+impl Stopper {
+    /// Makes all that was written durable, takes the file away and ends the threads. Programs that
+    /// still have it open get errors from now on, and a line says so.
+    pub fn stop(&self) {
+        let Shared { target, log, .. } = &*self.shared;
+        if let Err(error) = target.sync() {
+            self.shared.fail(format!("what was written may be lost: {error}"));
+        }
+        if let Err(error) = target.unmount() {
+            if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) {
+                log("the file is still in use: whoever has it open gets errors from now on");
+            }
+            target.unmount_by_force();
+        }
+        self.shared.end_threads();
+    }
+}
+
+impl Shared {
+    fn end_threads(&self) {
+        self.stop.store(true, Ordering::Release);
+        for waker in self.wakers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn wakes(&self, waker: Waker) {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
+    }
+
+    /// Keeps the first reason why it did not end well.
+    pub(crate) fn fail(&self, why: String) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+}

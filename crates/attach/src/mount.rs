@@ -1,0 +1,314 @@
+//! The mount that is the file: by the kernel where we may, else by `fusermount3`.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use os::FuseChannel;
+use rustix::io::{Errno, FdFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
+};
+
+use crate::AttachError;
+use crate::wire::IO_MAX_BYTES;
+
+/// What `/proc/self/mountinfo` says of ours.
+const KIND: &str = "fuse.drumfire";
+const SOURCE: &str = "drumfire";
+const HELPER: &str = "fusermount3";
+
+/// Who may do what with the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) allow_other: bool,
+    pub(crate) read_only: bool,
+}
+
+/// Where the volume is attached.
+pub(crate) struct Target {
+    pub(crate) path: PathBuf,
+    /// It was made for this, and goes again.
+    made: bool,
+    /// Something else mounted it, and has to unmount it.
+    helped: bool,
+    gone: AtomicBool,
+    /// When the file below was last written, in seconds since 1970.
+    pub(crate) since: u64,
+}
+
+/// Mounts a file system at `file`, which nobody serves yet.
+pub(crate) fn mount(file: &Path, access: Access) -> Result<(Target, FuseChannel), AttachError> {
+    let channel = FuseChannel::open().map_err(|error| AttachError::Fuse(no_fuse(&error)))?;
+    let made = prepare(file)?;
+    let unmake = |error| {
+        if made {
+            // It was empty a moment ago.
+            let _ = std::fs::remove_file(file);
+        }
+        error
+    };
+    let path = std::fs::canonicalize(file).map_err(|error| unmake(error.into()))?;
+    let since = std::fs::metadata(&path).map_or(0, |about| about.mtime().max(0) as u64);
+    let (helped, channel) = match by_kernel(&path, &channel, access) {
+        Ok(()) => (false, channel),
+        Err(Errno::PERM | Errno::ACCESS) => (true, by_helper(&path, access).map_err(unmake)?),
+        Err(Errno::NODEV) => {
+            let why = "this kernel has no FUSE: modprobe fuse".to_owned();
+            return Err(unmake(AttachError::Fuse(why)));
+        }
+        Err(error) => return Err(unmake(AttachError::Fuse(format!("mount: {error}")))),
+    };
+    Ok((Target { path, made, helped, gone: AtomicBool::new(false), since }, channel))
+}
+
+/// What mends a `/dev/fuse` that cannot be opened.
+fn no_fuse(error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        io::ErrorKind::NotFound => "modprobe fuse; a container wants --device /dev/fuse",
+        io::ErrorKind::PermissionDenied => {
+            "chmod 666 /dev/fuse; a container wants --device /dev/fuse --cap-add SYS_ADMIN"
+        }
+        _ => return format!("/dev/fuse: {error}"),
+    };
+    format!("/dev/fuse: {error}: {remedy}")
+}
+
+const DEAD: &str = "whoever served it has died: drumfire detach it, then attach anew";
+
+/// Whether nobody serves the file any more.
+fn is_dead(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::NOTCONN | Errno::CONNABORTED))
+}
+
+/// Sees to it that there is an empty file; whether it was made.
+fn prepare(file: &Path) -> Result<bool, AttachError> {
+    let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
+    match std::fs::metadata(file) {
+        Ok(about) if !about.is_file() => {
+            Err(wrong("no ordinary file: name one that is empty, or none".to_owned()))
+        }
+        // What `stat` says is remembered, even of the dead.
+        Ok(_) if is_ours(file) && File::open(file).is_err_and(|error| is_dead(&error)) => {
+            Err(wrong(DEAD.to_owned()))
+        }
+        Ok(_) if is_ours(file) => {
+            Err(wrong("a volume is attached there already: drumfire detach it first".to_owned()))
+        }
+        Ok(about) if about.len() != 0 => {
+            let bytes = about.len();
+            Err(wrong(format!("it holds {bytes} bytes, which would be hidden: name another file")))
+        }
+        Ok(_) => Ok(false),
+        Err(error) if is_dead(&error) => Err(wrong(DEAD.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = OpenOptions::new().write(true).create_new(true).open(file);
+            made.map(|_| true).map_err(|error| wrong(error.to_string()))
+        }
+        Err(error) => Err(wrong(error.to_string())),
+    }
+}
+
+fn by_kernel(path: &Path, channel: &FuseChannel, access: Access) -> Result<(), Errno> {
+    let number = channel.as_fd().as_raw_fd();
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    let mut options = format!(
+        "fd={number},rootmode=100000,user_id={},group_id={},default_permissions,\
+         max_read={IO_MAX_BYTES}",
+        user.as_raw(),
+        group.as_raw()
+    );
+    if access.allow_other {
+        options.push_str(",allow_other");
+    }
+    let options = CString::new(options).map_err(|_| Errno::INVAL)?;
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    flags.set(MountFlags::RDONLY, access.read_only);
+    rustix::mount::mount(SOURCE, path, KIND, flags, Some(options.as_c_str()))
+}
+
+/// Has the helper mount it, which users may call, and takes the channel that it passes.
+fn by_helper(path: &Path, access: Access) -> Result<FuseChannel, AttachError> {
+    let pair = (AddressFamily::UNIX, SocketType::STREAM);
+    let (ours, theirs) =
+        socketpair(pair.0, pair.1, SocketFlags::CLOEXEC, None).map_err(io::Error::from)?;
+    rustix::io::fcntl_setfd(&theirs, FdFlags::empty()).map_err(io::Error::from)?;
+    let mut options =
+        format!("fsname={SOURCE},subtype=drumfire,default_permissions,max_read={IO_MAX_BYTES}");
+    for (wanted, word) in [(access.allow_other, "allow_other"), (access.read_only, "ro")] {
+        if wanted {
+            options = format!("{options},{word}");
+        }
+    }
+    let child = Command::new(HELPER)
+        .args(["-o", &options, "--"])
+        .arg(path)
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let child = child.map_err(|error| no_helper(&error))?;
+    drop(theirs);
+    let passed = receive(&ours);
+    let said = child.wait_with_output()?;
+    match passed {
+        Some(fd) => Ok(FuseChannel::of(fd)?),
+        None => {
+            let said = String::from_utf8_lossy(&said.stderr);
+            Err(AttachError::Fuse(format!("{} (or attach it as root)", said.trim())))
+        }
+    }
+}
+
+fn no_helper(error: &io::Error) -> AttachError {
+    AttachError::Fuse(match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "only root may mount, and there is no {HELPER}: apt-get install fuse3, or attach it as \
+             root; a container wants --cap-add SYS_ADMIN"
+        ),
+        _ => format!("{HELPER}: {error}"),
+    })
+}
+
+/// The descriptor that comes over a socket.
+fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut passed = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0; 1];
+    let mut bytes = [IoSliceMut::new(&mut byte)];
+    recvmsg(socket, &mut bytes, &mut passed, RecvFlags::CMSG_CLOEXEC).ok()?;
+    passed.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    })
+}
+
+impl Target {
+    /// Has the kernel write what is dirty, and the volume flush.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    /// Takes the file away if nobody has it open.
+    pub(crate) fn unmount(&self) -> io::Result<()> {
+        if is_ours(&self.path) { unmount(&self.path, self.helped, false) } else { Ok(()) }
+    }
+
+    /// The same whoever has it open.
+    pub(crate) fn unmount_by_force(&self) {
+        if is_ours(&self.path) {
+            // What cannot be taken away shows errors when we are gone, and detach ends that.
+            let _ = unmount(&self.path, self.helped, true);
+        }
+        self.forget();
+    }
+
+    /// Removes the file where it was, if it was made for this.
+    pub(crate) fn forget(&self) {
+        let again = self.gone.swap(true, Ordering::Relaxed);
+        let empty = || std::fs::metadata(&self.path).is_ok_and(|about| about.len() == 0);
+        if self.made && !again && !is_ours(&self.path) && empty() {
+            // Somebody else may have removed it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn unmount(path: &Path, helped: bool, force: bool) -> io::Result<()> {
+    let flags = if force { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(path, flags) {
+        Ok(()) => return Ok(()),
+        Err(Errno::PERM) => {}
+        Err(error) if !helped => return Err(error.into()),
+        Err(_) => {}
+    }
+    let how = if force { "-uzq" } else { "-u" };
+    let said = Command::new(HELPER).args([how, "--"]).arg(path).stdin(Stdio::null()).output()?;
+    match said.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&said.stderr).trim().to_owned();
+            let busy = said.contains("busy");
+            Err(if busy { Errno::BUSY.into() } else { io::Error::other(said) })
+        }
+    }
+}
+
+/// Whether one of our mounts is at that place.
+fn is_ours(path: &Path) -> bool {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // A dead mount can still be named by its folder.
+    let name = path.file_name().unwrap_or_default();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = std::fs::canonicalize(folder.unwrap_or(Path::new("."))).unwrap_or_default();
+    let path = folder.join(name);
+    text.lines().any(|line| {
+        let Some((place, kind)) = line.split_once(" - ") else { return false };
+        let place = place.split(' ').nth(4).unwrap_or_default();
+        kind.starts_with(KIND) && unescape(place) == path.to_string_lossy()
+    })
+}
+
+/// Undoes the octal escapes of a path there.
+fn unescape(text: &str) -> String {
+    let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    codes.iter().fold(text.to_owned(), |text, (code, letter)| text.replace(code, letter))
+}
+
+/// Makes what was written to an attached file durable, and takes the file away.
+///
+/// # Errors
+///
+/// Nothing is attached there, it is in use, or what was written could not be made durable.
+pub fn detach(file: &Path) -> Result<(), AttachError> {
+    let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
+    if !is_ours(file) {
+        return Err(wrong("no volume is attached there".to_owned()));
+    }
+    match File::open(file).and_then(|file| file.sync_all()) {
+        Err(error) if is_dead(&error) => {
+            return unmount(file, false, true).map_err(|error| wrong(error.to_string()));
+        }
+        Err(error) => {
+            return Err(wrong(format!(
+                "what was written could not be made durable: {error}; it stays attached, and \
+                 SIGTERM to who serves it ends it all the same"
+            )));
+        }
+        Ok(()) => {}
+    }
+    unmount(file, false, false).map_err(|error| match error.raw_os_error() {
+        Some(code) if code == Errno::BUSY.raw_os_error() => {
+            wrong("in use: end what has it open (fuser -vm shows it), or losetup -d".to_owned())
+        }
+        _ => wrong(error.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_path_is_unescaped() {
+        assert_eq!(unescape("/a\\040b\\134c"), "/a b\\c");
+    }
+
+    #[test]
+    fn a_file_with_data_is_not_hidden() {
+        let error = prepare(Path::new("/proc/self/exe")).unwrap_err().to_string();
+        assert!(error.contains("would be hidden"), "{error}");
+        let error = prepare(Path::new("/dev")).unwrap_err().to_string();
+        assert!(error.contains("no ordinary file"), "{error}");
+        assert!(detach(Path::new("/proc/self/exe")).is_err());
+    }
+}

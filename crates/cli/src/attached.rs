@@ -1,0 +1,75 @@
+//! `drumfire attach` and `detach`: a volume as an ordinary file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ::attach::{Options, attach as attach_volume, detach as detach_file};
+use anyhow::Result;
+use volume::{Purpose, Uri};
+
+use crate::exit::Exit;
+use crate::output::{note, print};
+use crate::{placement, signal};
+
+/// `drumfire attach`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example: drumfire attach delay:x25-m(file:/data/disk.img?size=8g) \
+    /tmp/disk &\n    mkfs.ext4 /tmp/disk && mount -o loop /tmp/disk /mnt")]
+pub struct Attach {
+    /// The volume: ram:4g, file:PATH, iscsi://HOST/IQN/LUN?reconnect=60s, delay:PROFILE(URI), …
+    #[arg(value_name = "URI")]
+    volume: Uri,
+    /// Where it is to be: a file that is empty, or none yet.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Nothing may be written.
+    #[arg(long)]
+    read_only: bool,
+    /// Other users may use the file, as its mode allows; without it, only who attaches it.
+    #[arg(long)]
+    allow_other: bool,
+    /// Processors to serve on [default: all, 4 at most].
+    #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
+    cores: Vec<usize>,
+}
+
+/// `drumfire detach`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Detach {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// More threads than this wait for each other in the kernel.
+const CORES_MOST: usize = 4;
+
+/// Serves the file until it is detached or this is asked to stop.
+pub fn attach(of: &Attach) -> Result<Exit> {
+    let purpose = if of.read_only { Purpose::Read } else { Purpose::Store };
+    let volume = volume::open(&of.volume, purpose)?;
+    let cores = placement::chosen(&of.cores, CORES_MOST)?;
+    let options = Options { allow_other: of.allow_other, read_only: of.read_only, cores };
+    let log = Arc::new(|line: &str| note(format_args!("drumfire: {line}")));
+    let signals = signal::on_signal()?;
+    let attached = attach_volume(Arc::clone(&volume), &of.file, &options, log)?;
+    print(&format!("ready {}\n", attached.file().display()))?;
+    let stopper = attached.stopper();
+    std::thread::Builder::new().name("stopper".to_owned()).spawn(move || {
+        // The channel only ends with the thread that feeds it.
+        if signals.recv().is_ok() {
+            stopper.stop();
+        }
+    })?;
+    attached.wait()?;
+    if let Some(incidents) = volume.incidents() {
+        note(format_args!("drumfire: {}: {incidents}", of.volume));
+    }
+    Ok(Exit::Good)
+}
+
+/// Takes the file away.
+pub fn detach(of: &Detach) -> Result<Exit> {
+    detach_file(&of.file)?;
+    Ok(Exit::Good)
+}

@@ -1,0 +1,83 @@
+//! Waiting for a descriptor that is neither socket nor file, such as `/dev/fuse`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use io_uring::opcode;
+use io_uring::types::Fd;
+
+use crate::core::{Core, Kind, Slot, State, Token};
+
+/// The completion of a cancellation says nothing of the descriptor.
+const CANCEL: u32 = 1;
+
+impl Core {
+    /// Names a descriptor in the list of [`Core::turn`]. It stands there after each
+    /// [`await_readable`](Core::await_readable), once.
+    ///
+    /// # Errors
+    ///
+    /// The process has no descriptor left.
+    pub fn watch(&self, fd: impl AsFd) -> io::Result<Token> {
+        let fd = fd.as_fd().try_clone_to_owned()?;
+        let slot = WatchState { fd, armed: false, ready: false, dropped: false };
+        Ok(Token(self.state.borrow_mut().insert(Slot::Watched(Box::new(slot)))))
+    }
+
+    /// Tells the owner of a watched descriptor when a read would bring something, or an error.
+    /// Nothing happens if it waits already.
+    ///
+    /// # Errors
+    ///
+    /// The ring is of no more use.
+    pub fn await_readable(&self, watched: Token) -> io::Result<()> {
+        self.state.borrow_mut().arm_watch(watched.0)
+    }
+}
+
+/// What the core knows of a descriptor that is watched.
+pub(crate) struct WatchState {
+    fd: OwnedFd,
+    armed: bool,
+    pub(crate) ready: bool,
+    dropped: bool,
+}
+
+impl State {
+    fn arm_watch(&mut self, index: u32) -> io::Result<()> {
+        let Slot::Watched(watch) = &mut self.slots[index as usize] else {
+            unreachable!("a watched descriptor stays in its slot")
+        };
+        if watch.armed || watch.dropped {
+            return Ok(());
+        }
+        watch.armed = true;
+        let entry = opcode::PollAdd::new(Fd(watch.fd.as_raw_fd()), libc::POLLIN as u32).build();
+        // SAFETY: the entry points to nothing; the descriptor lives until the slot is removed.
+        unsafe { self.push(entry, Kind::Readable, index, 0) }
+    }
+
+    pub(crate) fn readable(&mut self, index: u32, part: u32) {
+        if part == CANCEL {
+            return;
+        }
+        let Slot::Watched(watch) = &mut self.slots[index as usize] else { return };
+        watch.armed = false;
+        if !watch.dropped {
+            self.mark_ready(index);
+        }
+    }
+
+    /// Ends the wait, because the core goes.
+    pub(crate) fn close_watch(&mut self, index: u32) {
+        let Slot::Watched(watch) = &mut self.slots[index as usize] else { return };
+        watch.dropped = true;
+        if !watch.armed {
+            return;
+        }
+        let data = u64::from(Kind::Readable as u8) << 56 | u64::from(index);
+        let entry = opcode::AsyncCancel::new(data).build();
+        // SAFETY: the entry points to nothing. If it cannot be queued, the drain is left to wait.
+        let _ = unsafe { self.push(entry, Kind::Readable, index, CANCEL) };
+    }
+}

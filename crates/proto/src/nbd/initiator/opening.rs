@@ -1,0 +1,187 @@
+//! From the greeting to the first command.
+
+use block::Geometry;
+
+use crate::{Ending, Outbox};
+
+use super::super::EXPORT_MAX_BYTES;
+use super::super::wire::{
+    GREETING_BYTES, MAGIC, OPTION_MAGIC, OPTION_REPLY_BYTES, OPTION_REPLY_MAGIC, REQUEST_MAX_BYTES,
+    flag, hello, info, option, reply, u16_at, u32_at, u64_at,
+};
+use super::{NbdInitiator, Stage, violation};
+
+/// Longest answer to an option that is looked at: an error may be a long one.
+const ANSWER_MAX_BYTES: u32 = EXPORT_MAX_BYTES as u32 + 64;
+/// Words of a server that are told.
+const WORDS_MAX_BYTES: usize = 200;
+
+impl NbdInitiator {
+    /// Takes the next message; true while there may be more.
+    #[cold]
+    pub(super) fn open(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<bool, Ending> {
+        match self.stage {
+            Stage::Greeting => {
+                let Some(greeting) = self.head.take::<GREETING_BYTES>(bytes) else {
+                    return Ok(false);
+                };
+                self.greeted(&greeting, out)?;
+            }
+            Stage::Structured | Stage::Going => {
+                let Some(head) = self.head.take::<OPTION_REPLY_BYTES>(bytes) else {
+                    return Ok(false);
+                };
+                self.option_answer(&head)?;
+            }
+            Stage::OptionData { option, kind, len } => {
+                if !self.head.fill(bytes, len as usize) {
+                    return Ok(false);
+                }
+                let mut data = std::mem::take(&mut self.head);
+                let result = self.answered(option, kind, data.bytes(), out);
+                data.clear();
+                self.head = data;
+                result?;
+            }
+            Stage::Open | Stage::Closed => {}
+        }
+        Ok(true)
+    }
+
+    fn greeted(&mut self, greeting: &[u8; GREETING_BYTES], out: &mut Outbox) -> Result<(), Ending> {
+        if u64_at(greeting, 0) != MAGIC {
+            return Err(violation("NBD §Newstyle negotiation: a server says NBDMAGIC first", 0));
+        }
+        let flags = u16_at(greeting, 16);
+        if u64_at(greeting, 8) != OPTION_MAGIC || flags & hello::FIXED_NEWSTYLE == 0 {
+            let why = "the server speaks an old NBD: fixed newstyle is needed";
+            return Err(Ending::Refused(why.to_owned()));
+        }
+        let answer = flags & (hello::FIXED_NEWSTYLE | hello::NO_ZEROES);
+        out.bytes(&u32::from(answer).to_be_bytes());
+        ask(option::STRUCTURED_REPLY, &[], out);
+        self.stage = Stage::Structured;
+        Ok(())
+    }
+
+    fn option_answer(&mut self, head: &[u8; OPTION_REPLY_BYTES]) -> Result<(), Ending> {
+        let (option, kind, len) = (u32_at(head, 8), u32_at(head, 12), u32_at(head, 16));
+        let asked = match self.stage {
+            Stage::Structured => option::STRUCTURED_REPLY,
+            _ => option::GO,
+        };
+        if u64_at(head, 0) != OPTION_REPLY_MAGIC || option != asked {
+            return Err(violation("NBD §Option reply: it is for the option that was sent", 8));
+        }
+        if len > ANSWER_MAX_BYTES {
+            return Err(violation("NBD §Option reply: strings are at most 4096 bytes", 16));
+        }
+        self.stage = Stage::OptionData { option, kind, len };
+        Ok(())
+    }
+
+    fn answered(
+        &mut self,
+        option: u32,
+        kind: u32,
+        data: &[u8],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        if option == option::STRUCTURED_REPLY {
+            self.structured = kind == reply::ACK;
+            let name = self.config.export.as_bytes();
+            let mut wanted = Vec::from((name.len() as u32).to_be_bytes());
+            wanted.extend(name);
+            wanted.extend(2_u16.to_be_bytes());
+            wanted.extend(info::BLOCK_SIZE.to_be_bytes());
+            wanted.extend(info::DESCRIPTION.to_be_bytes());
+            ask(option::GO, &wanted, out);
+            self.stage = Stage::Going;
+            return Ok(());
+        }
+        self.stage = Stage::Going;
+        match kind {
+            reply::INFO => self.told(data),
+            reply::ACK if self.flags & flag::HAS_FLAGS == 0 => {
+                Err(violation("NBD §NBD_OPT_GO: the size is told before the end", 12))
+            }
+            reply::ACK => {
+                self.stage = Stage::Open;
+                Ok(())
+            }
+            _ if kind & reply::ERROR != 0 => Err(self.refused(kind, data)),
+            _ => Err(violation("NBD §NBD_OPT_GO: information, then the end", 12)),
+        }
+    }
+
+    /// A piece of information on the export.
+    fn told(&mut self, data: &[u8]) -> Result<(), Ending> {
+        let kind = data.first_chunk().map(|kind| u16::from_be_bytes(*kind));
+        match (kind, data.len()) {
+            (Some(info::EXPORT), 12) => {
+                self.flags = u16_at(data, 10) | flag::HAS_FLAGS;
+                self.shape(u64_at(data, 2), self.geometry.block_bytes);
+            }
+            (Some(info::BLOCK_SIZE), 14) => {
+                let (least, most) = (u32_at(data, 2), u32_at(data, 10));
+                if !least.is_power_of_two() || least > 65536 || most < least {
+                    let rule = "NBD §NBD_INFO_BLOCK_SIZE: a power of two of at most 64 KiB";
+                    return Err(violation(rule, 2));
+                }
+                let block = least.max(512);
+                // Whole blocks, and never so much that our own limits do not hold.
+                self.max_request = most.min(REQUEST_MAX_BYTES) / block * block;
+                self.max_request = self.max_request.max(block);
+                self.shape(self.geometry.bytes(), block);
+            }
+            (Some(info::EXPORT | info::BLOCK_SIZE) | None, _) => {
+                return Err(violation("NBD §NBD_REP_INFO: lengths of what is told", 0));
+            }
+            (Some(info::DESCRIPTION), _) => self.description = words_of(&data[2..]),
+            // Its name.
+            (Some(_), _) => {}
+        }
+        Ok(())
+    }
+
+    fn shape(&mut self, bytes: u64, block_bytes: u32) {
+        self.geometry = Geometry {
+            read_only: self.flags & flag::READ_ONLY != 0,
+            //= NBD §Transmission flags: who knows flushes may lose what was not flushed.
+            volatile: self.flags & flag::FLUSH != 0,
+            //= NBD §NBD_CMD_TRIM: nothing is promised of what is trimmed.
+            trim_zeroes: false,
+            ..Geometry::new(bytes.min(i64::MAX as u64), block_bytes)
+        };
+    }
+
+    fn refused(&self, kind: u32, data: &[u8]) -> Ending {
+        let name = &self.config.export;
+        let why = match kind {
+            reply::UNKNOWN => format!("the server has no export '{name}'"),
+            reply::POLICY => format!("the server does not let us use '{name}'"),
+            reply::TLS_REQUIRED => "the server wants TLS, which is not spoken here".to_owned(),
+            reply::UNSUPPORTED => "the server speaks an old NBD: it knows no NBD_OPT_GO".to_owned(),
+            reply::INVALID | reply::TOO_BIG => format!("the server does not understand '{name}'"),
+            other => format!("the server refuses (NBD error {})", other & !reply::ERROR),
+        };
+        Ending::Refused(match words_of(data) {
+            Some(said) => format!("{why}: {said}"),
+            None => why,
+        })
+    }
+}
+
+/// Words of a server that may be shown, if there are any.
+fn words_of(data: &[u8]) -> Option<String> {
+    let said = String::from_utf8_lossy(&data[..data.len().min(WORDS_MAX_BYTES)]);
+    let said: String = said.chars().filter(|letter| !letter.is_control()).collect();
+    Some(said).filter(|said| !said.is_empty())
+}
+
+fn ask(option: u32, data: &[u8], out: &mut Outbox) {
+    out.bytes(&OPTION_MAGIC.to_be_bytes());
+    out.bytes(&option.to_be_bytes());
+    out.bytes(&(data.len() as u32).to_be_bytes());
+    out.bytes(data);
+}

@@ -1,0 +1,16 @@
+//! NBD, the protocol of the Network Block Device: fixed newstyle negotiation, then simple or
+//! structured replies. TLS is not spoken, nor are metadata contexts and extended headers.
+
+mod export;
+mod initiator;
+mod stream;
+mod target;
+mod wire;
+
+pub use export::{NbdExport, NbdExports, NbdExportsError};
+pub use initiator::{NbdConfig, NbdInitiator};
+pub use target::{NbdTarget, NbdTargetConfig};
+
+/// Longest name of an export, in bytes.
+//= NBD §Values: strings are at most 4096 bytes.
+pub const EXPORT_MAX_BYTES: usize = 4096;

@@ -1,0 +1,56 @@
+//! Collects what has to be looked at as a whole out of a stream that is cut anywhere.
+
+/// Bytes of a message that came in parts.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    bytes: Vec<u8>,
+}
+
+impl Collected {
+    /// Room for messages of up to `most` bytes without another allocation.
+    pub(super) fn new(most: usize) -> Collected {
+        Collected { bytes: Vec::with_capacity(most) }
+    }
+
+    /// Takes off `from` what is missing of `want` bytes; true when all are there. `want` is at
+    /// most what our own limits allow.
+    pub(super) fn fill(&mut self, from: &mut &[u8], want: usize) -> bool {
+        let missing = want.saturating_sub(self.bytes.len()).min(from.len());
+        let (part, rest) = from.split_at(missing);
+        self.bytes.extend_from_slice(part);
+        *from = rest;
+        self.bytes.len() >= want
+    }
+
+    /// Takes the next `N` bytes off `from`, if they are there by now.
+    #[inline(always)]
+    pub(super) fn take<const N: usize>(&mut self, from: &mut &[u8]) -> Option<[u8; N]> {
+        if self.bytes.is_empty()
+            && let Some((whole, rest)) = from.split_first_chunk()
+        {
+            *from = rest;
+            return Some(*whole);
+        }
+        self.take_parts(from)
+    }
+
+    #[cold]
+    fn take_parts<const N: usize>(&mut self, from: &mut &[u8]) -> Option<[u8; N]> {
+        if !self.fill(from, N) {
+            return None;
+        }
+        let whole = self.bytes.first_chunk().copied();
+        self.bytes.clear();
+        whole
+    }
+
+    /// What was filled.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Begins anew.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+}

@@ -1,0 +1,224 @@
+//! The end that serves.
+
+mod command;
+mod negotiate;
+mod read;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::{Buf, Done, Nanos, Pool};
+
+use crate::{Ending, Endpoint, Outbox, Request, Target, Violation};
+
+use super::export::{NbdExport, NbdExports};
+use super::stream::Collected;
+use super::wire::{Asked, GREETING_BYTES, MAGIC, OPTION_MAGIC, REQUEST_BYTES, hello};
+use command::Slot;
+
+/// How the target behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct NbdTargetConfig {
+    /// How long a client may take to choose an export.
+    pub login_timeout: Nanos,
+    /// Commands under way on a connection. NBD cannot tell a client: who sends more is ended.
+    pub max_commands: u16,
+}
+
+impl Default for NbdTargetConfig {
+    fn default() -> NbdTargetConfig {
+        NbdTargetConfig { login_timeout: Nanos::from_secs(30), max_commands: 1024 }
+    }
+}
+
+/// A connection of a client.
+#[derive(Debug)]
+pub struct NbdTarget {
+    exports: Arc<NbdExports>,
+    config: NbdTargetConfig,
+    stage: Stage,
+    until: Nanos,
+    head: Collected,
+    /// Options that the client has sent.
+    options: u32,
+    no_zeroes: bool,
+    structured: bool,
+    /// Index of what was chosen.
+    export: usize,
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    /// The write whose data comes next.
+    sink: Option<u16>,
+    /// Reads that wait for a buffer or for room to send.
+    starving: VecDeque<u16>,
+    /// Bytes of reads that are with the volume.
+    reading_bytes: usize,
+    requests: VecDeque<Request>,
+    /// The connection is gone.
+    gone: bool,
+    finished: bool,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The client is to say its flags.
+    Hello,
+    /// An option comes next.
+    Option,
+    /// The data of an option come next: which, and how many bytes.
+    OptionData(u32, u32),
+    /// Commands come.
+    Serving,
+    /// No more commands: the connection ends when all are answered.
+    Leaving,
+}
+
+fn violation(rule: &'static str) -> Ending {
+    Ending::Violation(Violation { rule, at: 0 })
+}
+
+impl NbdTarget {
+    /// A fresh connection. What it has to say first comes with [`begin`](Target::begin).
+    pub fn new(exports: Arc<NbdExports>, config: NbdTargetConfig, now: Nanos) -> NbdTarget {
+        NbdTarget {
+            exports,
+            config,
+            stage: Stage::Hello,
+            until: Nanos(now.0.saturating_add(config.login_timeout.0)),
+            head: Collected::new(REQUEST_BYTES),
+            options: 0,
+            no_zeroes: false,
+            structured: false,
+            export: 0,
+            slots: Vec::new(),
+            free: Vec::new(),
+            sink: None,
+            starving: VecDeque::new(),
+            reading_bytes: 0,
+            requests: VecDeque::new(),
+            gone: false,
+            finished: false,
+        }
+    }
+
+    fn export(&self) -> &NbdExport {
+        &self.exports.list()[self.export]
+    }
+
+    /// Takes as much as can be taken; true while there may be more.
+    #[inline(always)]
+    fn step(&mut self, bytes: &mut &[u8], out: &mut Outbox) -> Result<bool, Ending> {
+        match self.stage {
+            Stage::Serving if self.sink.is_some() => {
+                self.data(bytes, out);
+                Ok(!bytes.is_empty())
+            }
+            Stage::Serving => {
+                let Some(request) = self.head.take(bytes) else { return Ok(false) };
+                let Some(asked) = Asked::parse(&request) else {
+                    return Err(violation("NBD §Request message: it begins with its magic number"));
+                };
+                self.command(asked, out)?;
+                Ok(true)
+            }
+            Stage::Leaving => {
+                *bytes = &[];
+                Ok(false)
+            }
+            Stage::Hello | Stage::Option | Stage::OptionData(..) => self.negotiate(bytes, out),
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    fn end_when_quiet(&mut self) {
+        self.finished |= self.stage == Stage::Leaving && self.is_quiet();
+    }
+}
+
+impl Endpoint for NbdTarget {
+    fn receive(&mut self, _now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        let mut bytes = bytes;
+        while !self.finished && self.step(&mut bytes, out)? {}
+        self.feed(out);
+        Ok(())
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.half_open().then_some(self.until)
+    }
+
+    fn tick(&mut self, now: Nanos, _out: &mut Outbox) -> Result<(), Ending> {
+        match self.half_open() && now >= self.until {
+            true => Err(Ending::TimedOut("the client has chosen no export")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Target for NbdTarget {
+    fn begin(&mut self, out: &mut Outbox) {
+        let mut greeting = [0; GREETING_BYTES];
+        greeting[..8].copy_from_slice(&MAGIC.to_be_bytes());
+        greeting[8..16].copy_from_slice(&OPTION_MAGIC.to_be_bytes());
+        let flags = hello::FIXED_NEWSTYLE | hello::NO_ZEROES;
+        greeting[16..].copy_from_slice(&flags.to_be_bytes());
+        out.bytes(&greeting);
+    }
+
+    fn requests(&mut self) -> &mut VecDeque<Request> {
+        &mut self.requests
+    }
+
+    fn complete(&mut self, _now: Nanos, done: Done, out: &mut Outbox) {
+        self.completed(done, out);
+        if !self.gone {
+            self.feed(out);
+        }
+        self.end_when_quiet();
+    }
+
+    fn drained(&mut self, out: &mut Outbox) {
+        self.feed(out);
+        self.end_when_quiet();
+    }
+
+    fn starves(&self) -> bool {
+        !self.starving.is_empty()
+    }
+
+    fn half_open(&self) -> bool {
+        !matches!(self.stage, Stage::Serving | Stage::Leaving)
+    }
+
+    fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {
+        // There is no way to ask: what was begun is answered, and then the connection ends.
+        self.stage = Stage::Leaving;
+        for at in 0..self.slots.len() {
+            self.slots[at].cut_short();
+        }
+        if let Some(slot) = self.sink.take() {
+            self.release(slot);
+        }
+        self.end_when_quiet();
+    }
+
+    fn finished(&self) -> bool {
+        self.finished
+    }
+
+    fn abandon(&mut self, pool: &Pool) {
+        (self.stage, self.gone) = (Stage::Leaving, true);
+        self.starving.clear();
+        self.sink = None;
+        let requests = self.requests.drain(..).filter_map(|request| request.io.buf);
+        requests.for_each(|buf| pool.give(buf));
+        for slot in &mut self.slots {
+            let bufs: Vec<Buf> = slot.take_bufs();
+            bufs.into_iter().for_each(|buf| pool.give(buf));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! NBD.
+
+use block::Nanos;
+use proto::nbd::{NbdConfig, NbdInitiator};
+use proto::{Initiator, Outbox, Phase};
+
+use super::keeper::Errand;
+use super::{Dial, Learned, learn};
+use crate::OpenError;
+use crate::uri::{NbdUri, Uri};
+
+impl NbdUri {
+    fn config(&self) -> NbdConfig {
+        NbdConfig {
+            max_outstanding: 1024,
+            io_timeout: self.session.io_timeout(),
+            ..NbdConfig::new(&self.export)
+        }
+    }
+}
+
+impl Dial for NbdUri {
+    type End = NbdInitiator;
+    type Place = ();
+
+    fn learn(&self) -> Result<Learned, OpenError> {
+        let begin = |now| NbdInitiator::new(self.config(), now);
+        let (learned, _leaves) = learn(&self.address, || self.uri(), begin)?;
+        Ok(learned)
+    }
+
+    fn initiator(&self, now: Nanos) -> Result<(NbdInitiator, ()), String> {
+        Ok((NbdInitiator::new(self.config(), now), ()))
+    }
+
+    fn renew(&self) -> Result<(), OpenError> {
+        Ok(())
+    }
+
+    fn patience(&self) -> Option<Nanos> {
+        self.session.patience()
+    }
+
+    fn io_timeout(&self) -> Nanos {
+        self.session.io_timeout()
+    }
+
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn uri(&self) -> String {
+        Uri::Nbd(self.clone()).to_string()
+    }
+
+    fn transport(&self) -> &'static str {
+        "NBD"
+    }
+}
+
+impl Errand for NbdInitiator {
+    type Found = Learned;
+
+    fn found(&self) -> Option<Learned> {
+        match self.phase() {
+            Phase::Ready(geometry) => {
+                Some(Learned { geometry, product: self.product().map(str::to_owned) })
+            }
+            Phase::Opening | Phase::Closing | Phase::Closed => None,
+        }
+    }
+
+    fn leave(&mut self, now: Nanos, out: &mut Outbox) {
+        self.close(now, out);
+    }
+
+    fn has_left(&self) -> bool {
+        self.phase() == Phase::Closed
+    }
+}

@@ -1,0 +1,135 @@
+//! Both ends of NBD, with a volume of 1 MiB between them.
+
+use std::sync::Arc;
+
+use block::{Buf, Cause, Chain, Done, Geometry, Io, Memory, Nanos, Op, Pool, Tag};
+use proto::nbd::{NbdConfig, NbdExport, NbdExports, NbdInitiator, NbdTarget, NbdTargetConfig};
+use proto::{Endpoint, Initiator, Outbox, Phase, Target, UnitId};
+
+use crate::take;
+
+const BYTES: u64 = 1 << 20;
+
+/// A connection of our target.
+pub struct Nbd {
+    end: NbdTarget,
+    out: Outbox,
+    sent: Chain,
+    pool: Pool,
+}
+
+impl Nbd {
+    /// A fresh one, whose volume is memory or not.
+    pub fn new(in_memory: bool) -> Nbd {
+        let export = NbdExport {
+            name: "disk".to_owned(),
+            alias: String::new(),
+            description: "Drumfire RAM".to_owned(),
+            id: UnitId(0),
+            geometry: Geometry { volatile: true, ..Geometry::new(BYTES, 512) },
+            memory: in_memory.then(|| Memory::new(BYTES).expect("memory")),
+        };
+        let exports = Arc::new(NbdExports::new(vec![export]).expect("one name"));
+        let config = NbdTargetConfig { max_commands: 32, ..NbdTargetConfig::default() };
+        let pool = Pool::new(64, 64);
+        let (mut end, mut out) =
+            (NbdTarget::new(exports, config, Nanos(0)), Outbox::new(pool.clone()));
+        end.begin(&mut out);
+        Nbd { end, out, sent: Chain::default(), pool }
+    }
+
+    /// Feeds a part of the stream; false when the connection has to end.
+    pub fn receive(&mut self, bytes: &[u8]) -> bool {
+        self.end.receive(Nanos(0), bytes, &mut self.out).is_ok()
+    }
+
+    /// Does what the volume is asked for.
+    pub fn work(&mut self) {
+        while let Some(request) = self.end.requests().pop_back() {
+            let Io { tag, op, len, offset, buf, .. } = request.io;
+            assert!(offset + u64::from(len) <= BYTES, "{op:?} outside of the volume");
+            assert!(buf.as_ref().is_none_or(|buf| buf.len() >= len as usize));
+            let done = Done { tag, result: Ok(()), cause: Cause::NONE, buf };
+            self.end.complete(Nanos(0), done, &mut self.out);
+        }
+    }
+
+    /// What it has to say.
+    pub fn says(&mut self) -> Vec<u8> {
+        let bytes = take(&mut self.out, &mut self.sent);
+        self.end.drained(&mut self.out);
+        bytes
+    }
+
+    /// The connection is gone: every buffer comes back.
+    pub fn lose(mut self) {
+        self.end.abandon(&self.pool);
+        self.work();
+        self.says();
+        self.says();
+        drop(self.out);
+        self.sent.recycle(&self.pool);
+        assert_eq!(self.pool.lent(), [0, 0], "buffers are back");
+    }
+}
+
+/// A connection of our initiator.
+pub struct NbdAsking {
+    end: NbdInitiator,
+    out: Outbox,
+    sent: Chain,
+    submitted: usize,
+}
+
+impl Default for NbdAsking {
+    fn default() -> NbdAsking {
+        NbdAsking::new()
+    }
+}
+
+impl NbdAsking {
+    /// A fresh one.
+    pub fn new() -> NbdAsking {
+        let end = NbdInitiator::new(NbdConfig::new("disk"), Nanos(0));
+        let out = Outbox::new(Pool::new(64, 64));
+        NbdAsking { end, out, sent: Chain::default(), submitted: 0 }
+    }
+
+    /// Opens the connection with our own target. Panics when that takes too long.
+    pub fn open(&mut self, server: &mut Nbd) {
+        for _ in 0..16 {
+            let answers = server.says();
+            assert!(self.receive(&answers), "our target keeps the rules");
+            if matches!(self.end.phase(), Phase::Ready(_)) {
+                return;
+            }
+            let asked = take(&mut self.out, &mut self.sent);
+            assert!(server.receive(&asked), "our initiator keeps the rules");
+        }
+        panic!("not open after 16 exchanges");
+    }
+
+    /// Puts I/Os under way.
+    pub fn submit(&mut self, count: u8) {
+        for i in 0..u64::from(count.min(32)) {
+            let op = [Op::Read, Op::Write, Op::Read, Op::Flush][i as usize % 4];
+            let len = if op == Op::Flush { 0 } else { 512 << (i % 8) };
+            let buf = (len > 0).then(|| Buf::new(len as usize).expect("memory"));
+            let io = Io { tag: Tag(i), op, fua: i % 3 == 0, len, offset: i * 4096, buf };
+            self.end.submit(Nanos(0), io, &mut self.out);
+            self.submitted += 1;
+        }
+        take(&mut self.out, &mut self.sent);
+    }
+
+    /// Feeds a part of the stream; false when the connection has to end.
+    pub fn receive(&mut self, bytes: &[u8]) -> bool {
+        self.end.receive(Nanos(0), bytes, &mut self.out).is_ok()
+    }
+
+    /// The connection is gone: each I/O was answered once.
+    pub fn lose(mut self) {
+        self.end.abandon();
+        assert_eq!(self.end.done().len(), self.submitted, "one answer for each I/O");
+    }
+}

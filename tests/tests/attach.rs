@@ -1,0 +1,174 @@
+//! A volume as a file: what programs that know nothing of us do with it.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, Loop, Running, require, run, skip};
+use rustix::process::Signal;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const MIB: usize = 1 << 20;
+
+/// A volume that is attached. It is ended when this is dropped.
+struct Attached {
+    running: Running,
+    file: PathBuf,
+}
+
+/// Without FUSE, the calling test is recorded as skipped.
+fn attach(drumfire: &Drumfire, folder: &Folder, args: &str) -> Option<Attached> {
+    if File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        skip("no /dev/fuse for us");
+        return None;
+    }
+    let file = folder.path().join("drive");
+    let args = format!("attach {args} {}", file.display());
+    let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
+    running.await_stdout(LIMIT, |stdout| stdout.contains("ready ").then_some(()));
+    Some(Attached { running, file })
+}
+
+impl Attached {
+    fn end(self) -> String {
+        self.running.signal(Signal::TERM);
+        let finished = self.running.finish(LIMIT);
+        assert_eq!(finished.code, Some(0), "{finished:?}");
+        finished.stderr
+    }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
+}
+
+fn writable(path: &Path) -> File {
+    OpenOptions::new().read(true).write(true).open(path).unwrap()
+}
+
+#[test]
+fn bytes_of_any_place_and_length_are_those_of_the_volume() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let under = folder.file("disk.img", &vec![0xee; 8 * MIB]);
+    let Some(attached) = attach(&drumfire, &folder, &format!("file:{}", under.display())) else {
+        return;
+    };
+    let mut expected = vec![0xee; 8 * MIB];
+    let file = writable(&attached.file);
+    assert_eq!(file.metadata().unwrap().len(), expected.len() as u64);
+    for (at, len) in [(0, MIB), (777, 5), (511, 2), (3 * MIB + 100, 300_001), (8 * MIB - 9, 9)] {
+        let bytes = pattern(len);
+        file.write_all_at(&bytes, at as u64).unwrap();
+        expected[at..at + len].copy_from_slice(&bytes);
+    }
+    // At the end there is no more room, and the size stays.
+    assert!(file.write_all_at(&[1; 4096], 8 * MIB as u64).is_err());
+    assert!(file.set_len(4096).is_err());
+    file.sync_all().unwrap();
+    assert!(std::fs::read(&attached.file).unwrap() == expected, "the file differs");
+    assert!(std::fs::read(&under).unwrap() == expected, "the volume differs");
+    // Holes of any place read as zeroes.
+    for (mode, at, len) in [("--punch-hole", 1000, 100_000), ("--zero-range", 2 * MIB, 5000)] {
+        let mut command = Command::new("fallocate");
+        let command = command.args([mode, "--offset", &at.to_string(), "--length"]);
+        run(command.arg(len.to_string()).arg(&attached.file), LIMIT).ok();
+        expected[at..at + len].fill(0);
+    }
+    drop(file);
+    attached.end();
+    assert!(std::fs::read(&under).unwrap() == expected, "the volume differs after holes");
+    assert!(!folder.path().join("drive").exists(), "what attach made is gone");
+}
+
+#[test]
+fn a_file_system_on_a_loop_device_lives_on_it() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(mkfs) = require("mkfs.ext4") else { return };
+    let folder = Folder::new();
+    let Some(attached) = attach(&drumfire, &folder, "ram:64m") else { return };
+    run(Command::new(mkfs).args(["-q", "-F"]).arg(&attached.file), LIMIT).ok();
+    if let Some(device) = Loop::direct(&attached.file) {
+        let place = folder.path().join("mounted");
+        std::fs::create_dir(&place).unwrap();
+        run(Command::new("mount").arg(device.path()).arg(&place), LIMIT).ok();
+        let bytes = pattern(10 * MIB);
+        std::fs::write(place.join("data"), &bytes).unwrap();
+        let trimmed = run(Command::new("fstrim").arg("-v").arg(&place), LIMIT).ok();
+        assert!(trimmed.stdout.contains("trimmed"), "{trimmed:?}");
+        run(Command::new("umount").arg(&place), LIMIT).ok();
+        run(Command::new("mount").arg(device.path()).arg(&place), LIMIT).ok();
+        let same = std::fs::read(place.join("data")).unwrap() == bytes;
+        run(Command::new("umount").arg(&place), LIMIT).ok();
+        assert!(same, "the data came back different");
+    }
+    attached.end();
+}
+
+#[test]
+fn a_server_that_dies_is_an_error_and_one_that_comes_back_is_none() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let under = folder.file("disk.img", &pattern(MIB));
+    let volume = format!("--volume disk=file:{}", under.display());
+    let mut served = drumfire.serve_with(&volume);
+    let ports = [served.port, served.nvme_port];
+    for (patience, fails) in [("", true), ("?reconnect=50s", false)] {
+        let uri = format!("{}{patience}", served.nvme_uri("disk"));
+        let Some(attached) = attach(&drumfire, &folder, &uri) else { return };
+        let file = File::open(&attached.file).unwrap();
+        let mut block = [0; 4096];
+        file.read_exact_at(&mut block, 0).unwrap();
+        served.running.signal(Signal::KILL);
+        drop(served);
+        // Beyond what the kernel has read ahead.
+        let reader = std::thread::spawn(move || {
+            let read = file.read_exact_at(&mut block, 900 << 10);
+            (read, block)
+        });
+        std::thread::sleep(Duration::from_millis(700));
+        served = drumfire.serve_at(ports, &volume);
+        let (read, block) = reader.join().unwrap();
+        if fails {
+            assert_eq!(read.unwrap_err().raw_os_error(), Some(5));
+            attached.running.signal(Signal::TERM);
+            let finished = attached.running.finish(LIMIT);
+            assert_eq!(finished.code, Some(1), "{finished:?}");
+            assert!(finished.stderr.contains("?reconnect"), "{finished:?}");
+        } else {
+            read.unwrap();
+            assert!(block[..] == pattern(MIB)[900 << 10..][..4096]);
+            attached.end();
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_with_the_remedy() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let Some(attached) = attach(&drumfire, &folder, "ram:1m") else { return };
+    let file = attached.file.display().to_string();
+    let said = |args: &str| {
+        let finished = drumfire.run(folder.path(), args, LIMIT);
+        assert_eq!(finished.code, Some(1), "{finished:?}");
+        finished.stderr
+    };
+    assert!(said(&format!("attach ram:1m {file}")).contains("detach it first"));
+    let full = folder.file("full", b"data");
+    assert!(said(&format!("attach ram:1m {}", full.display())).contains("would be hidden"));
+    assert!(said(&format!("detach {}", full.display())).contains("no volume is attached"));
+    let open = File::open(&attached.file).unwrap();
+    assert!(said(&format!("detach {file}")).contains("in use"));
+    drop(open);
+    // One that is killed leaves a file that can be taken away.
+    let Attached { running, .. } = attached;
+    running.signal(Signal::KILL);
+    running.finish(LIMIT);
+    assert!(File::open(&file).is_err());
+    assert!(said(&format!("attach ram:1m {file}")).contains("has died"));
+    drumfire.run(folder.path(), &format!("detach {file}"), LIMIT).ok();
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+}

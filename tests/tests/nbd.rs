@@ -1,0 +1,113 @@
+//! NBD: clients and servers of others at our ends of it.
+
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, Running, require, run};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const MIB: usize = 1 << 20;
+
+/// A server of ours and where it speaks NBD.
+fn serve(drumfire: &Drumfire, folder: &Folder, volumes: &str) -> (Running, String) {
+    let args = format!("serve --nbd 127.0.0.1:0 {volumes}");
+    let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
+    let address = running.await_stdout(LIMIT, |stdout| {
+        let (line, _) = stdout.split_once('\n')?;
+        line.strip_prefix("ready nbd=").map(str::to_owned)
+    });
+    (running, address)
+}
+
+fn pattern() -> Vec<u8> {
+    (0..16 * MIB).map(|i| (i * 31 + i / 4093) as u8).collect()
+}
+
+#[test]
+fn nbdinfo_and_nbdcopy_find_what_is_served() {
+    let (Some(nbdinfo), Some(nbdcopy)) = (require("nbdinfo"), require("nbdcopy")) else { return };
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let source = folder.file("source", &pattern());
+    folder.file("disk.img", &vec![0; 16 * MIB]);
+    let volumes = "--volume a=ram:16m --volume b=file:disk.img --volume b/2=null:1g";
+    let (_running, address) = serve(&drumfire, &folder, volumes);
+    let list = run(Command::new(&nbdinfo).args(["--list", &format!("nbd://{address}")]), LIMIT);
+    let list = list.ok().stdout;
+    let told = ["\"a\"", "\"b\"", "\"b/2\"", "structured", "can_multi_conn: true"];
+    for part in told.into_iter().chain(["Drumfire RAM", "Drumfire FILE"]) {
+        assert!(list.contains(part), "{part}: {list}");
+    }
+    let none = run(Command::new(&nbdinfo).arg(format!("nbd://{address}/tape")), LIMIT);
+    assert!(none.code != Some(0), "{none:?}");
+    let back = folder.path().join("back");
+    for name in ["a", "b", "iqn.2026-11.io.drumfire:b"] {
+        let uri = format!("nbd://{address}/{name}");
+        run(Command::new(&nbdcopy).arg(&source).arg(&uri), LIMIT).ok();
+        run(Command::new(&nbdcopy).arg(&uri).arg(&back), LIMIT).ok();
+        assert!(std::fs::read(&back).unwrap() == pattern(), "{name} came back different");
+    }
+}
+
+#[test]
+fn qemu_reads_writes_and_clears() {
+    let Some(qemu_io) = require("qemu-io") else { return };
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    folder.file("disk.img", &vec![0; 16 * MIB]);
+    let volumes = "--volume a=ram:16m --volume b=file:disk.img";
+    let (_running, address) = serve(&drumfire, &folder, volumes);
+    for name in ["a", "b"] {
+        let mut command = Command::new(&qemu_io);
+        for step in [
+            "write -P 5 0 1M",
+            "read -P 5 0 1M",
+            "write -z 4k 64k",
+            "read -P 0 4k 64k",
+            "read -P 5 68k 100k",
+            "discard 1M 1M",
+            "write -f -P 7 512 512",
+            "flush",
+            "read -P 7 512 512",
+            "read 0 16M",
+        ] {
+            command.args(["-c", step]);
+        }
+        let finished = run(command.args(["-f", "raw", &format!("nbd://{address}/{name}")]), LIMIT);
+        let finished = finished.ok();
+        assert!(!finished.stdout.contains("verification failed"), "{finished:?}");
+    }
+}
+
+#[test]
+fn our_initiator_uses_the_servers_of_others() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    folder.file("disk.img", &vec![0; 16 * MIB]);
+    let drive = |name: &str, uri: &str| {
+        let args = format!(
+            "run {uri} --size 4k --read 50 --outstanding 32 --verify --seconds 1 --ramp 0 \
+             --destroy --json --out {name}"
+        );
+        let finished = drumfire.run(folder.path(), &args, LIMIT).ok();
+        let totals = &finished.json()["totals"];
+        assert!(totals["ios"].as_u64() > Some(100) && totals["errors"] == 0, "{name}: {totals}");
+    };
+    let (_running, address) = serve(&drumfire, &folder, "--volume a=ram:16m");
+    drive("ours", &format!("nbd://{address}/a"));
+    // Theirs listen on a socket of the system's choice, which only a fixed port tells us.
+    let port = 20_000 + std::process::id() % 20_000;
+    let servers = [
+        ("nbdkit", format!("-f -i 127.0.0.1 -p {port} memory 16M"), ""),
+        ("qemu-nbd", format!("-t -b 127.0.0.1 -p {} -x disk -f raw disk.img", port + 1), "disk"),
+    ];
+    for (at, (program, args, export)) in servers.iter().enumerate() {
+        let Some(program_path) = require(program) else { continue };
+        let mut command = Command::new(program_path);
+        let command = command.args(args.split_whitespace()).current_dir(folder.path());
+        let mut running = Running::start(command);
+        let address = format!("127.0.0.1:{}", port as usize + at);
+        running.await_that(LIMIT, |_| std::net::TcpStream::connect(&address).ok());
+        drive(program, &format!("nbd://{address}/{export}"));
+    }
+}
