@@ -256,15 +256,15 @@ fn every_number_says_where_it_is_from() {
     assert_eq!((systems(0), systems(1)), (Some(1.0), Some(3.0)), "{found}");
     let missing = drumfire.run(folder.path(), "plan nothing", LIMIT);
     assert!(missing.stderr.contains("intel-ssd"), "{}", missing.stderr);
-    // Texts say it too: the heading, the result, a sweep and a comparison.
+    // Texts say it too: the heading, the result, a sweep and a comparison. What nobody published of
+    // the drive's writes is a guess.
     let simulate = "simulate optane.toml --seconds 0.2 --ramp 0.1 --out text";
     let done = drumfire.run(folder.path(), simulate, LIMIT).ok();
-    assert!(done.stdout.contains("IOPS simulated (figures: measured)"), "{}", done.stdout);
+    assert!(done.stdout.contains("IOPS simulated (figures: guess)"), "{}", done.stdout);
     assert!(done.stdout.contains("rests on figures:"), "{}", done.stdout);
-    assert!(done.stderr.contains("simulated (figures: measured)"), "{}", done.stderr);
+    assert!(done.stderr.contains("simulated (figures: guess)"), "{}", done.stderr);
     let done = drumfire.run(folder.path(), "compare bill profile", LIMIT).ok();
-    let both = ["simulated (figures: measured)", "simulated (figures: guess)"];
-    assert!(both.iter().all(|word| done.stdout.contains(word)), "{}", done.stdout);
+    assert!(done.stdout.contains("simulated (figures: guess)"), "{}", done.stdout);
     let sweep = "sweep simulate x25-m --axis outstanding=1,2 --seconds 0.1 --ramp 0 --out sweep";
     let done = drumfire.run(folder.path(), sweep, LIMIT).ok();
     assert!(done.stdout.contains("simulated (figures: guess)"), "{}", done.stdout);

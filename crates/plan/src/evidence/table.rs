@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Class, Evidence, EvidenceError, Learned, Sample, interval, learn, middle, samples};
 use crate::catalogue::Catalogue;
+use crate::verify::Tag;
 
 /// Most that the median error of all systems of one server may be.
 pub const MEDIAN: f64 = 0.15;
@@ -17,6 +18,8 @@ pub const CLASS_COVERS: (f64, f64) = (0.65, 0.95);
 /// A row with what the others say of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
+    /// Each is asked from the others.
+    pub tag: Tag,
     /// In short.
     pub name: String,
     /// Position in the table, class, published and predicted.
@@ -35,6 +38,8 @@ pub struct Asked {
 /// What rows come to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Total {
+    /// Its rows are asked from the others.
+    pub tag: Tag,
     /// Which; `None` for all.
     pub class: Option<Class>,
     /// How many.
@@ -56,6 +61,8 @@ pub struct Total {
 /// The table asked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
+    /// Its rows are asked from the others.
+    pub tag: Tag,
     /// Each row.
     pub rows: Vec<Asked>,
     /// Rows that are shown and never count, since nobody saw their source.
@@ -92,6 +99,7 @@ pub fn table(evidence: &Evidence, catalogue: &Catalogue) -> Result<Table, Eviden
         };
         let center = others.as_ref().map_or(0.0, |learned| learned.center);
         Asked {
+            tag: Tag::Pred,
             name: evidence.rows[sample.row].name(),
             error: (center - sample.residual).exp_m1(),
             held: inside(&others),
@@ -115,7 +123,7 @@ pub fn table(evidence: &Evidence, catalogue: &Catalogue) -> Result<Table, Eviden
     let mut single = of(None, &|row| row.sample.class != Class::Cluster).ok_or_else(empty)?;
     single.met = single.median <= MEDIAN;
     let recalled = evidence.rows.iter().filter(|row| row.recalled).count();
-    Ok(Table { recalled, all: whole, single, classes, without, rows })
+    Ok(Table { tag: Tag::Pred, recalled, all: whole, single, classes, without, rows })
 }
 
 fn total(class: Option<Class>, rows: &[Asked], keep: &dyn Fn(&Asked) -> bool) -> Option<Total> {
@@ -139,6 +147,7 @@ fn total(class: Option<Class>, rows: &[Asked], keep: &dyn Fn(&Asked) -> bool) ->
     let median = middle(&mut errors);
     let holds = of.len() < 10 || (CLASS_COVERS.0..=CLASS_COVERS.1).contains(&covered);
     (!of.is_empty()).then(|| Total {
+        tag: Tag::Pred,
         class,
         rows: of.len(),
         sources: sources.len(),
