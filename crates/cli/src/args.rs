@@ -54,6 +54,8 @@ pub enum Command {
     Plan(crate::plan::Args),
     /// Run a system of parts, or a profile, event by event in virtual time.
     Simulate(Box<crate::simulate::Args>),
+    /// Do the systems of the founding documents again, as a model and on this machine.
+    Scenario(crate::scenario::Args),
     /// Fit a profile of a drive to the results of sweeps.
     Calibrate(crate::calibrate::Args),
     /// Hold a claim against the laws, links and parts that it names.

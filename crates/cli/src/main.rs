@@ -28,6 +28,7 @@ mod race;
 mod recheck;
 mod report;
 mod run;
+mod scenario;
 mod serve;
 mod settings;
 mod show;
@@ -77,6 +78,7 @@ fn run(args: Args) -> anyhow::Result<exit::Exit> {
         Command::Doctor(args) => doctor::main(&args),
         Command::Catalogue(args) => catalogue::main(&args),
         Command::Audit(args) => audit::main(&args),
+        Command::Scenario(of) => scenario::main(&of),
         Command::Simulate(of) => simulate::main(&of, args.color),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Plan(args) => plan::main(&args),

@@ -1,0 +1,310 @@
+//! The file of a scenario: what was published, which commands of this program model it and do it,
+//! and where in their results the figures stand. `scenarios/*.toml` come along; a user copies one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use load::formats::read_text;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{UsageError, of_file};
+
+/// Those that come along, in the order of their documents.
+const SHIPPED: [(&str, &str); 5] = [
+    ("intel-28-ssd", include_str!("../../../../scenarios/intel-28-ssd.toml")),
+    ("marvell-modules", include_str!("../../../../scenarios/marvell-modules.toml")),
+    ("intel-iscsi", include_str!("../../../../scenarios/intel-iscsi.toml")),
+    ("third-io-iris", include_str!("../../../../scenarios/third-io-iris.toml")),
+    ("fusion-vs-sas", include_str!("../../../../scenarios/fusion-vs-sas.toml")),
+];
+/// Most processes that drive at once in a step.
+const CLIENTS_MAX: u32 = 64;
+
+/// A system, what was published of it, and how it is done again.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// As it is called on the command line; folders are named by it.
+    pub name: String,
+    /// In a line.
+    pub title: String,
+    /// Who published it, and when.
+    pub source: String,
+    /// What the live run scales down, and by how much.
+    pub scaled: String,
+    /// Commands, in their order.
+    #[serde(default, rename = "step")]
+    pub steps: Vec<Step>,
+    /// Published figures.
+    #[serde(rename = "row")]
+    pub rows: Vec<Row>,
+    /// Rows that make a curve.
+    #[serde(default, rename = "series")]
+    pub series: Vec<Series>,
+}
+
+/// Which of both ways a command belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// The hardware of then, as a model.
+    Modelled,
+    /// I/O of now, on this machine.
+    Live,
+}
+
+/// A command of this program, or one for each set of words.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Rows name it so; words in braces are replaced.
+    pub id: String,
+    /// When it is run.
+    pub way: Way,
+    /// Words to put for `{word}`, once for each set; without any the step is run once.
+    #[serde(default)]
+    pub each: Vec<BTreeMap<String, String>>,
+    /// Files that the command finds in its working folder.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Arguments of a `serve` that is there for the command; `{iscsi}` and `{nvme-tcp}` become
+    /// its portals.
+    #[serde(default)]
+    pub serve: Vec<String>,
+    /// So many processes run the command at once; `{client}` counts from 1.
+    #[serde(default = "one")]
+    pub clients: u32,
+    /// Arguments of the command. Those that keep its result are added.
+    pub run: Vec<String>,
+}
+
+/// A published figure beside those of today.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Stays as it is, for scripts.
+    pub id: String,
+    /// In words.
+    pub figure: String,
+    /// As it stands in the text, or as it follows from it.
+    pub published: f64,
+    /// Of all three.
+    pub unit: String,
+    /// Where the model's stands.
+    #[serde(default)]
+    pub modelled: Option<Place>,
+    /// Where the live one stands.
+    #[serde(default)]
+    pub live: Option<Place>,
+    /// The live figure times this is held against the published one.
+    #[serde(default = "unscaled")]
+    pub scale: f64,
+    /// What makes the model differ, or why there is none.
+    #[serde(default)]
+    pub why: String,
+}
+
+/// Where a figure stands.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Case and figure of `plan verify`.
+    #[serde(default)]
+    pub verify: Option<[String; 2]>,
+    /// A step.
+    #[serde(default)]
+    pub step: Option<String>,
+    /// The figure in its result, as a JSON pointer.
+    #[serde(default)]
+    pub at: String,
+    /// Divided by the same figure of this step.
+    #[serde(default)]
+    pub over: Option<String>,
+    /// Times this, for its unit.
+    #[serde(default = "unscaled")]
+    pub times: f64,
+}
+
+/// Rows that make a curve.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// What it shows.
+    pub name: String,
+    /// What varies.
+    pub x: String,
+    /// Value of what varies, and the row's id.
+    pub points: Vec<(f64, String)>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn unscaled() -> f64 {
+    1.0
+}
+
+/// All that come along.
+pub fn shipped() -> Result<Vec<Scenario>> {
+    SHIPPED.iter().map(|(name, text)| read_from(name, text)).collect()
+}
+
+/// The text of one that comes along, or of a file.
+pub fn text(name: &str) -> Result<String> {
+    if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+        return Ok((*text).to_owned());
+    }
+    if !name.ends_with(".toml") {
+        let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        let why = format!("there is no scenario '{name}': there are {names}, or name a .toml file");
+        return Err(UsageError(why).into());
+    }
+    read_text(name.as_ref()).map_err(|error| of_file(name, error))
+}
+
+/// One that comes along, or of a file.
+pub fn read(name: &str) -> Result<Scenario> {
+    read_from(name, &text(name)?)
+}
+
+fn read_from(file: &str, text: &str) -> Result<Scenario> {
+    let found: Result<Scenario, _> = toml::from_str(text);
+    let scenario = found.map_err(|error| UsageError(format!("{file}: {error}")))?;
+    let scenario = Scenario { steps: spread(&scenario.steps), ..scenario };
+    check(&scenario).map_err(|why| UsageError(format!("{file}: {why}")))?;
+    Ok(scenario)
+}
+
+/// A step for each set of words.
+fn spread(steps: &[Step]) -> Vec<Step> {
+    let none = [BTreeMap::new()];
+    let of = |step: &Step| {
+        let sets = if step.each.is_empty() { &none[..] } else { &step.each[..] };
+        let with = |words: &BTreeMap<String, String>| Step {
+            id: fill(&step.id, words),
+            each: Vec::new(),
+            files: step.files.iter().map(|(n, t)| (n.clone(), fill(t, words))).collect(),
+            serve: step.serve.iter().map(|word| fill(word, words)).collect(),
+            run: step.run.iter().map(|word| fill(word, words)).collect(),
+            ..step.clone()
+        };
+        sets.iter().map(with).collect::<Vec<Step>>()
+    };
+    steps.iter().flat_map(of).collect()
+}
+
+/// Puts words for their names in braces.
+pub fn fill(text: &str, words: &BTreeMap<String, String>) -> String {
+    words
+        .iter()
+        .fold(text.to_owned(), |text, (name, word)| text.replace(&format!("{{{name}}}"), word))
+}
+
+/// Names become files: nothing but letters, digits, dots, dashes and underscores.
+fn is_plain(name: &str) -> bool {
+    let may = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(may)
+}
+
+fn check(scenario: &Scenario) -> Result<(), String> {
+    let mut steps: BTreeMap<&str, Way> = BTreeMap::new();
+    if !is_plain(&scenario.name) {
+        return Err(format!("name = \"{}\": letters, digits, - _ . alone", scenario.name));
+    }
+    for step in &scenario.steps {
+        let id = &step.id;
+        if !is_plain(id) || step.files.keys().any(|name| !is_plain(name)) {
+            return Err(format!("step '{id}' and its files: letters, digits, - _ . alone"));
+        }
+        if id == super::rows::VERIFY || steps.insert(id, step.way).is_some() {
+            return Err(format!("two steps are called '{id}'"));
+        }
+        if !(1..=CLIENTS_MAX).contains(&step.clients) || step.run.is_empty() {
+            return Err(format!("step '{id}': 1 to {CLIENTS_MAX} clients that run something"));
+        }
+        let mut drives = step.run.iter().filter(|word| word.starts_with("delay:"));
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = drives.find(|drive| !seen.insert(drive.as_str())) {
+            return Err(format!("step '{id}': {twice} twice is one drive: let its size differ"));
+        }
+    }
+    let mut rows = BTreeSet::new();
+    for row in &scenario.rows {
+        if !rows.insert(row.id.as_str()) {
+            return Err(format!("two rows are called '{}'", row.id));
+        }
+        if !row.published.is_finite() || row.published == 0.0 || row.scale <= 0.0 {
+            return Err(format!("row '{}': published and scale are numbers beyond 0", row.id));
+        }
+        for (place, way) in [(&row.modelled, Way::Modelled), (&row.live, Way::Live)] {
+            let Some(place) = place else { continue };
+            if place.step.is_some() == place.verify.is_some() {
+                return Err(format!("row '{}': a figure stands in a step, or in verify", row.id));
+            }
+            for step in place.step.iter().chain(&place.over) {
+                if steps.get(step.as_str()) != Some(&way) {
+                    let way = if way == Way::Live { "live" } else { "modelled" };
+                    return Err(format!("row '{}': there is no {way} step '{step}'", row.id));
+                }
+            }
+        }
+    }
+    for point in scenario.series.iter().flat_map(|series| &series.points) {
+        if !rows.contains(point.1.as_str()) {
+            return Err(format!("series: there is no row '{}'", point.1));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const HEAD: &str = "name='a'\ntitle='t'\nsource='s'\nscaled='1:1'\n";
+
+    fn why(text: &str) -> String {
+        read_from("x.toml", &format!("{HEAD}{text}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn those_that_come_along_are_sound() {
+        let all = shipped().unwrap();
+        for (scenario, (name, _)) in all.iter().zip(SHIPPED) {
+            assert_eq!(scenario.name, name);
+            assert!(scenario.rows.iter().any(|row| row.modelled.is_some()), "{name}");
+            for row in &scenario.rows {
+                // What has no figure says why.
+                assert!(row.modelled.is_some() || !row.why.is_empty(), "{name}: {}", row.id);
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_files_are_named() {
+        let row = "[[row]]\nid='r'\nfigure='f'\npublished=1.0\nunit='IOPS'\n";
+        assert!(why(&format!("{row}live={{step='no'}}")).contains("no live step 'no'"));
+        assert!(why(&format!("{row}{row}")).contains("two rows are called 'r'"));
+        assert!(why(&format!("{row}more=1")).contains("more"));
+        let step = "[[step]]\nid='../up'\nway='live'\nrun=['race']\n";
+        assert!(why(&format!("{row}{step}")).contains("'../up'"));
+        let step = "[[step]]\nid='s'\nway='live'\nclients=0\nrun=['race']\n";
+        assert!(why(&format!("{row}{step}")).contains("1 to 64 clients"));
+        let step =
+            "[[step]]\nid='s'\nway='live'\nrun=['run','delay:d(ram:4m)','delay:d(ram:4m)']\n";
+        assert!(why(&format!("{row}{step}")).contains("is one drive"));
+        assert!(read("no-such").unwrap_err().to_string().contains("third-io-iris"));
+    }
+
+    #[test]
+    fn a_step_is_spread_over_its_words() {
+        let text = "[[row]]\nid='r'\nfigure='f'\npublished=1.0\nunit='IOPS'\n\
+            [[step]]\nid='s-{n}'\nway='live'\neach=[{n='1'},{n='2'}]\nrun=['run','ram:{n}m']\n";
+        let found = read_from("x.toml", &format!("{HEAD}{text}")).unwrap();
+        let shown: Vec<_> =
+            found.steps.iter().map(|s| (s.id.as_str(), s.run[1].as_str())).collect();
+        assert_eq!(shown, [("s-1", "ram:1m"), ("s-2", "ram:2m")]);
+    }
+}

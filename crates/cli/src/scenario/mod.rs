@@ -1,0 +1,185 @@
+//! `drumfire scenario`: the systems of the founding documents, as a model and as real I/O, with
+//! what was published beside both.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args as Flags, Subcommand};
+use load::Stop;
+use serde_json::{Value, json};
+
+use crate::exit::{Exit, UsageError};
+use crate::{output, signal};
+
+mod file;
+mod print;
+mod rows;
+mod steps;
+
+use file::{Scenario, Step, Way};
+use rows::{Found, Outcome};
+use steps::Session;
+
+/// `drumfire scenario`.
+#[derive(Flags, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    #[allow(missing_docs)]
+    pub command: Command,
+}
+
+/// What can be done with one.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Name those that come along.
+    List,
+    /// Print the file of one, to be copied and changed.
+    Show {
+        /// Its name.
+        name: String,
+    },
+    /// Model it, do it, and lay both beside what was published.
+    Run(Run),
+}
+
+/// `drumfire scenario run`.
+#[derive(Flags, Debug)]
+#[command(after_help = "Without --modelled and --live: both. Run again with the same --out, it \
+    does what is not done yet.")]
+pub struct Run {
+    /// Its name, a file of your own (.toml), or all.
+    pub name: String,
+    /// The hardware of then, as a model.
+    #[arg(long)]
+    pub modelled: bool,
+    /// Real I/O on this machine, scaled to it.
+    #[arg(long)]
+    pub live: bool,
+    /// Length of each live run, in seconds.
+    #[arg(long, default_value_t = 3.0, value_name = "N")]
+    pub seconds: f64,
+    /// Folder for the results [default: drumfire-runs/TIME-scenario].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+    /// Print a page of Markdown.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+}
+
+/// Lists, shows or runs.
+pub fn main(args: &Args) -> Result<Exit> {
+    match &args.command {
+        Command::List => {
+            let all = file::shipped()?;
+            let mut text = String::new();
+            for one in all {
+                let _ = writeln!(text, "{:<16} {}", one.name, one.title);
+            }
+            output::print(&text)?;
+            Ok(Exit::Good)
+        }
+        Command::Show { name } => {
+            output::print(&file::text(name)?)?;
+            Ok(Exit::Good)
+        }
+        Command::Run(args) => run(args),
+    }
+}
+
+fn run(args: &Run) -> Result<Exit> {
+    if !(0.1..=86_400.0).contains(&args.seconds) {
+        return Err(UsageError("--seconds is 0.1 to 86400".to_owned()).into());
+    }
+    let scenarios = match args.name.as_str() {
+        "all" => file::shipped()?,
+        name => vec![file::read(name)?],
+    };
+    let ways = if args.modelled || args.live { (args.modelled, args.live) } else { (true, true) };
+    let out = args.out.clone().unwrap_or_else(|| {
+        let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S");
+        PathBuf::from(format!("drumfire-runs/{time}-scenario"))
+    });
+    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    let stop = Stop::default();
+    signal::stop_on_signal(&stop)?;
+    let session = Session { out, seconds: args.seconds, stop };
+    let mut outcomes = Vec::new();
+    let mut exit = Exit::Good;
+    for scenario in &scenarios {
+        let (found, ended) = steps_of(scenario, ways, &session);
+        exit = Exit::worse(exit, ended);
+        outcomes.push(rows::outcome(scenario, &found, ways));
+        if ended == Exit::Interrupted {
+            break;
+        }
+    }
+    keep(&session, &outcomes)?;
+    let text = match (args.json, args.markdown) {
+        (true, _) => format!("{:#}\n", json!({ "scenarios": outcomes })),
+        (_, true) => print::markdown(&outcomes, ways),
+        _ => print::text(&outcomes, ways),
+    };
+    output::print(&text)?;
+    let out = session.out.display();
+    match exit {
+        Exit::Interrupted => output::note(format_args!(
+            "drumfire: interrupted; --out {out} goes on where it was cut"
+        )),
+        _ => output::note(format_args!("drumfire: results in {out}")),
+    }
+    Ok(exit)
+}
+
+/// Runs what is wanted of a scenario. A step that fails is told, and its rows stay empty.
+fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Found, Exit) {
+    let mut found = Found::default();
+    let verify = Step {
+        id: rows::VERIFY.to_owned(),
+        way: Way::Modelled,
+        each: Vec::new(),
+        files: Default::default(),
+        serve: Vec::new(),
+        clients: 1,
+        run: vec!["plan".to_owned(), "verify".to_owned()],
+    };
+    let needs_it = scenario.rows.iter().filter_map(|row| row.modelled.as_ref());
+    let needs_it = ways.0 && needs_it.filter(|place| place.verify.is_some()).count() > 0;
+    let wanted = scenario.steps.iter().filter(|step| match step.way {
+        Way::Modelled => ways.0,
+        Way::Live => ways.1,
+    });
+    let wanted: Vec<&Step> = needs_it.then_some(&verify).into_iter().chain(wanted).collect();
+    let mut exit = Exit::Good;
+    for (index, step) in wanted.iter().enumerate() {
+        let of = wanted.len();
+        let id = &step.id;
+        output::note(format_args!("drumfire: {} {}/{of} {id}", scenario.name, index + 1));
+        // All scenarios share the answers of the model.
+        let is_verify = std::ptr::eq(*step, &verify);
+        let folder = if is_verify { "." } else { scenario.name.as_str() };
+        match session.result(folder, step) {
+            Ok(Some(result)) if is_verify => found.verified = result,
+            Ok(Some(result)) => drop(found.results.insert(id.clone(), result)),
+            Ok(None) => return (found, Exit::Interrupted),
+            Err(error) => {
+                output::note(format_args!("drumfire: {}: {error:#}", scenario.name));
+                found.failed.insert(id.clone(), format!("{error:#}"));
+                exit = Exit::Failed;
+            }
+        }
+    }
+    (found, exit)
+}
+
+/// Keeps the document, also beside what other commands of this folder have left.
+fn keep(session: &Session, outcomes: &[Outcome]) -> Result<()> {
+    let whole: Value = json!({ "scenarios": outcomes });
+    let file = session.out.join("scenarios.json");
+    fs::write(&file, format!("{whole:#}\n"))
+        .with_context(|| format!("cannot write {}", file.display()))
+}

@@ -1,0 +1,142 @@
+//! What was found, for people.
+
+use std::fmt::Write as _;
+
+use super::rows::{Outcome, Shown};
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+/// For a terminal.
+pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> String {
+    let mut out = String::new();
+    for one in outcomes {
+        let _ = writeln!(out, "{}: {}\n{}", one.name, one.title, one.source);
+        if ways.1 {
+            lines(&mut out, &live(one));
+        }
+        let _ = writeln!(out, "\n{:<32} {:>10} {:>17} {:>17}", "", "published", "modelled", "live");
+        for row in &one.rows {
+            let figure = format!("{}, {}", row.figure, row.unit);
+            let modelled = held(row.modelled, row.error_percent);
+            let live = held(row.live, row.live_error_percent);
+            let published = number(row.published);
+            if figure.chars().count() > 32 {
+                let _ = writeln!(out, "{figure}");
+                let _ = writeln!(out, "{:<32} {published:>10} {modelled:>17} {live:>17}", "");
+            } else {
+                let _ = writeln!(out, "{figure:<32} {published:>10} {modelled:>17} {live:>17}");
+            }
+            let model = row.modelled_origin.as_deref().unwrap_or_default();
+            let real = row.live_origin.as_ref().map(|origin| format!("{origin}{}", scaled(row)));
+            let line = format!("{:43} {model:>17} {:>17}", "", real.unwrap_or_default());
+            if !line.trim().is_empty() {
+                let _ = writeln!(out, "{}", line.trim_end());
+            }
+            row.words.iter().for_each(|words| {
+                lines(&mut out, words);
+            });
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// For a page.
+pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
+    let mut out = String::new();
+    for one in outcomes {
+        let _ = writeln!(out, "## {}\n\n{}. {}.\n", one.name, one.title, one.source);
+        if ways.1 {
+            let _ = writeln!(out, "{}\n", live(one));
+        }
+        out.push_str("| figure | unit | published | modelled | error | live | held against |\n");
+        out.push_str("|---|---|---|---|---|---|---|\n");
+        for row in &one.rows {
+            let error = |of: Option<f64>| of.map_or("–".to_owned(), |of| format!("{of:+.1} %"));
+            let modelled = row.modelled.map_or("–".to_owned(), |value| {
+                format!("{} ({})", number(value), row.modelled_origin.as_deref().unwrap_or("?"))
+            });
+            let live = row.live.map_or("–".to_owned(), |value| {
+                let origin = row.live_origin.as_deref().unwrap_or("?");
+                format!("{} ({origin}{})", number(value), scaled(row))
+            });
+            let (published, live_error) = (number(row.published), error(row.live_error_percent));
+            let _ = writeln!(
+                out,
+                "| {} | {} | {published} | {modelled} | {} | {live} | {live_error} |",
+                row.figure,
+                row.unit,
+                error(row.error_percent)
+            );
+        }
+        out.push('\n');
+        for row in one.rows.iter().filter(|row| !row.words.is_empty()) {
+            let _ = writeln!(out, "- {}: {}", row.figure, row.words.join("; "));
+        }
+        out.push('\n');
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn live(one: &Outcome) -> String {
+    match one.live {
+        "not built yet" => "live: not built yet".to_owned(),
+        _ => format!("live: {}", one.scaled),
+    }
+}
+
+/// Words below a row, within the width of a terminal.
+fn lines(out: &mut String, words: &str) {
+    let mut line = String::from("   ");
+    for word in words.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(out, "{line}");
+            line = String::from("     ");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+fn scaled(row: &Shown) -> String {
+    if row.live_scale == 1.0 { String::new() } else { format!(" × {}", number(row.live_scale)) }
+}
+
+fn held(value: Option<f64>, error: Option<f64>) -> String {
+    match (value, error) {
+        (Some(value), Some(error)) => format!("{} {error:+.1} %", number(value)),
+        _ => "–".to_owned(),
+    }
+}
+
+/// Four digits are enough to see a difference.
+fn number(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        1e6.. => (value / 1e6, "M"),
+        1e4.. => (value / 1e3, "K"),
+        _ => (value, ""),
+    };
+    let places = if value.abs() >= 100.0 { 1 } else { 3 };
+    let text = format!("{value:.places$}");
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{unit}")
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, right) in
+            [(1e6, "1M"), (979_950.8, "980K"), (0.88, "0.88"), (100.0, "100"), (16.35, "16.35")]
+        {
+            assert_eq!(number(value), right);
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The published figures beside those of the model and of this machine.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::file::{Place, Row, Scenario};
+
+/// Differences up to this need no words, in percent.
+const CLOSE_PERCENT: f64 = 5.0;
+/// From here on processors are the limit, in percent of all of them.
+const BUSY_PERCENT: f64 = 90.0;
+
+/// Less than this by the run itself is no evidence that it was limited by them, in percent of all.
+const OWN_PERCENT: f64 = 33.0;
+
+/// The step that asks `plan verify`.
+pub const VERIFY: &str = "verify";
+
+/// A scenario that was run.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// As it is called.
+    pub name: String,
+    /// In a line.
+    #[serde(rename = "about")]
+    pub title: String,
+    /// Who published it.
+    pub source: String,
+    /// What the live run scales down.
+    pub scaled: String,
+    /// Of the live side of all: figures, none, not built yet, not asked for.
+    pub live: &'static str,
+    /// Figures.
+    pub rows: Vec<Shown>,
+    /// Curves of them.
+    pub series: Vec<Curve>,
+    /// The command of each step that was run, as it may be typed.
+    pub commands: BTreeMap<String, String>,
+}
+
+/// A figure, three times.
+#[derive(Debug, Serialize)]
+pub struct Shown {
+    /// For scripts.
+    pub id: String,
+    /// In words.
+    #[serde(rename = "what")]
+    pub figure: String,
+    /// As published.
+    pub published: f64,
+    /// Of the model.
+    pub modelled: Option<f64>,
+    /// What kind of figure the model's is: predicted, fitted, arithmetic, another reading.
+    pub modelled_origin: Option<String>,
+    /// On this machine, as it was measured.
+    pub live: Option<f64>,
+    /// Measured or emulated.
+    pub live_origin: Option<String>,
+    /// The live figure times this is held against the published one.
+    pub live_scale: f64,
+    /// Of all of them.
+    pub unit: String,
+    /// How far the model is from what was published.
+    pub error_percent: Option<f64>,
+    /// How far the live figure, scaled, is from it.
+    pub live_error_percent: Option<f64>,
+    /// How busy this machine's processors were.
+    pub live_cpu_percent: Option<f64>,
+    /// What each difference beyond 5 % comes from, and why a figure is absent.
+    pub words: Vec<String>,
+    /// The same in a line, with what agreement proves.
+    pub reason: String,
+}
+
+/// Rows as a curve.
+#[derive(Debug, Serialize)]
+pub struct Curve {
+    /// What it shows.
+    pub name: String,
+    /// What varies.
+    pub x: String,
+    /// Unit of the figures.
+    pub unit: String,
+    /// What varied, published, modelled, live times its scale.
+    pub points: Vec<(f64, f64, Option<f64>, Option<f64>)>,
+}
+
+/// What steps came to.
+#[derive(Default)]
+pub struct Found {
+    /// The document of `plan verify`.
+    pub verified: Value,
+    /// The result of each step.
+    pub results: BTreeMap<String, Value>,
+    /// Why a step came to nothing.
+    pub failed: BTreeMap<String, String>,
+}
+
+/// Holds all rows of a scenario against what was found.
+pub fn outcome(scenario: &Scenario, found: &Found, ways: (bool, bool)) -> Outcome {
+    let rows: Vec<Shown> = scenario.rows.iter().map(|row| shown(row, found, ways)).collect();
+    let curves = scenario.series.iter().map(|series| {
+        let at = |(x, id): &(f64, String)| {
+            let row = rows.iter().find(|row| row.id == *id).expect("the file was checked");
+            (*x, row.published, row.modelled, row.live.map(|live| live * row.live_scale))
+        };
+        let first = series.points.first().map(|(_, id)| id.as_str());
+        let unit = rows.iter().find(|row| Some(row.id.as_str()) == first);
+        Curve {
+            name: series.name.clone(),
+            x: series.x.clone(),
+            unit: unit.map_or_else(String::new, |row| row.unit.clone()),
+            points: series.points.iter().map(at).collect(),
+        }
+    });
+    let series = curves.collect();
+    let ran = scenario.steps.iter().filter(|step| found.results.contains_key(&step.id));
+    let commands = ran.map(|step| (step.id.clone(), format!("drumfire {}", step.run.join(" "))));
+    Outcome {
+        name: scenario.name.clone(),
+        title: scenario.title.clone(),
+        source: scenario.source.clone(),
+        scaled: scenario.scaled.clone(),
+        live: match () {
+            () if scenario.rows.iter().all(|row| row.live.is_none()) => "not built yet",
+            () if !ways.1 => "not asked for",
+            () if rows.iter().all(|row| row.live.is_none()) => "no figure",
+            () => "figures",
+        },
+        commands: commands.collect(),
+        rows,
+        series,
+    }
+}
+
+fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
+    let model = row.modelled.as_ref().filter(|_| modelled);
+    let model = model.and_then(|place| figure(place, found));
+    let place = row.live.as_ref().filter(|_| live);
+    let result = place.and_then(|place| found.results.get(place.step.as_ref()?));
+    let real = place.and_then(|place| figure(place, found));
+    let error = |value: f64| 100.0 * (value / row.published - 1.0);
+    let error_percent = model.as_ref().map(|(value, _)| error(*value));
+    let live_error_percent = real.as_ref().map(|(value, _)| error(value * row.scale));
+    let mut words = Vec::new();
+    let is_far = |error: Option<f64>| error.is_some_and(|error| error.abs() > CLOSE_PERCENT);
+    if modelled && model.is_none() {
+        words.push(format!("model: none: {}", no_model(row, found)));
+    } else if is_far(error_percent) {
+        words.push(format!(
+            "model: {}",
+            if row.why.is_empty() { "not explained" } else { &row.why }
+        ));
+    }
+    match place {
+        Some(place) if real.is_none() => {
+            words.push(format!("live: none: {}", no_live(place, found)))
+        }
+        Some(_) if is_far(live_error_percent) => {
+            words.push(format!("live: {}", explained(result.unwrap_or(&Value::Null))));
+        }
+        _ => {}
+    }
+    let kind = model.as_ref().and_then(|(_, kind)| caution(kind)).map(str::to_owned);
+    let scaled = real.as_ref().filter(|_| row.scale != 1.0).map(|(value, origin)| {
+        let error = error(value * row.scale);
+        format!("live: {origin}, held against it times {}: {error:+.1} %", row.scale)
+    });
+    let reason: Vec<String> = kind.into_iter().chain(scaled).chain(words.clone()).collect();
+    let (modelled, modelled_origin) = model.unzip();
+    let (live, live_origin) = real.unzip();
+    Shown {
+        id: row.id.clone(),
+        figure: row.figure.clone(),
+        published: row.published,
+        modelled,
+        modelled_origin,
+        live,
+        live_origin,
+        live_scale: row.scale,
+        unit: row.unit.clone(),
+        error_percent,
+        live_error_percent,
+        live_cpu_percent: result.and_then(busy),
+        words,
+        reason: reason.join("; "),
+    }
+}
+
+/// What agreement of such a figure does not prove.
+fn caution(kind: &str) -> Option<&'static str> {
+    match kind {
+        "fitted" => Some("model: fitted to this figure, agreement proves nothing"),
+        "arithmetic" => Some("model: arithmetic of the document's own numbers"),
+        _ => None,
+    }
+}
+
+fn no_model<'a>(row: &'a Row, found: &'a Found) -> &'a str {
+    let step = row.modelled.as_ref().map(|place| place.step.as_deref().unwrap_or(VERIFY));
+    match step.and_then(|step| found.failed.get(step)) {
+        Some(why) => why,
+        None if row.modelled.is_none() && !row.why.is_empty() => &row.why,
+        None => "its step did not run to its end, or says nothing of it",
+    }
+}
+
+fn no_live<'a>(place: &Place, found: &'a Found) -> &'a str {
+    let steps = place.step.iter().chain(&place.over);
+    let why = steps.filter_map(|step| found.failed.get(step)).next();
+    why.map_or("its step did not run to its end, or says nothing of it", String::as_str)
+}
+
+fn busy(result: &Value) -> Option<f64> {
+    result.pointer("/cpu/host_percent")?.as_f64()
+}
+
+/// Puts a difference down to nothing but what was recorded.
+fn explained(result: &Value) -> String {
+    let Some(busy) = busy(result) else {
+        return "not explained: how busy processors were was not recorded".to_owned();
+    };
+    if busy < BUSY_PERCENT {
+        return format!("not explained: processors were {busy:.0} % busy");
+    }
+    let of = |at: &str| result.pointer(at).and_then(Value::as_f64);
+    let targets = of("/cpu/target_cores");
+    let whose = if targets.is_some() { "drivers and targets" } else { "drivers" };
+    let ours = of("/cpu/initiator_cores").zip(of("/host/cores"));
+    let ours = ours.map(|(cores, all)| 100.0 * (cores + targets.unwrap_or(0.0)) / all);
+    match ours {
+        Some(ours) if ours >= OWN_PERCENT => {
+            format!("processors were {busy:.0} % busy, {ours:.0} % by its {whose}")
+        }
+        Some(ours) => format!(
+            "not explained: processors were {busy:.0} % busy, but only {ours:.0} % by its {whose}"
+        ),
+        None => format!("not explained: processors were {busy:.0} % busy, nobody knows with what"),
+    }
+}
+
+/// The word for a tag of `plan verify`.
+fn kind(tag: &str) -> String {
+    match tag {
+        "PRED" => "predicted",
+        "FIT" => "fitted",
+        "ARITH" => "arithmetic",
+        "ALT" => "another reading",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// A figure, and what kind it is.
+fn figure(place: &Place, found: &Found) -> Option<(f64, String)> {
+    if let Some([case, name]) = &place.verify {
+        let rows = found.verified.pointer("/report/rows")?.as_array()?;
+        let is_it = |row: &&Value| row["case"] == **case && row["figure"] == **name;
+        // Other readings of the same figure stand beside it.
+        let row = rows.iter().filter(is_it).min_by_key(|row| row["tag"] == "ALT")?;
+        return Some((row["model"].as_f64()? * place.times, kind(row["tag"].as_str()?)));
+    }
+    let of = |step: &str| found.results.get(step)?.pointer(&place.at)?.as_f64();
+    let step = place.step.as_deref()?;
+    let below = match &place.over {
+        Some(over) => of(over)?,
+        None => 1.0,
+    };
+    let origin = found.results.get(step)?["origin"].as_str().unwrap_or("simulated");
+    Some((of(step)? * place.times / below, origin.to_owned()))
+}
+
+#[cfg(test)]
+mod test {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(live: &str) -> Row {
+        toml::from_str(&format!(
+            "id='r'\nfigure='f'\npublished=100.0\nunit='IOPS'\nscale=10.0\nwhy='so'\n{live}"
+        ))
+        .unwrap()
+    }
+
+    fn found(iops: f64, busy: f64) -> Found {
+        let result = json!({ "origin": "emulated", "totals": { "iops": iops },
+            "cpu": { "host_percent": busy, "initiator_cores": busy / 100.0 },
+            "host": { "cores": 2 } });
+        Found { results: [("s".to_owned(), result)].into(), ..Found::default() }
+    }
+
+    const LIVE: &str = "live={ step='s', at='/totals/iops' }";
+
+    #[test]
+    fn a_live_figure_is_shown_as_it_is_and_held_scaled() {
+        let shown = shown(&row(LIVE), &found(9.8, 30.0), (false, true));
+        assert_eq!((shown.live, shown.live_origin.as_deref()), (Some(9.8), Some("emulated")));
+        assert!((shown.live_error_percent.unwrap() + 2.0).abs() < 1e-9);
+        assert!(shown.words.is_empty(), "{:?}", shown.words);
+    }
+
+    #[test]
+    fn a_difference_is_put_down_to_processors_only_when_they_were_busy() {
+        let words = |result: Found| shown(&row(LIVE), &result, (false, true)).words;
+        assert!(words(found(5.0, 97.0))[0].contains("97 % busy"));
+        assert_eq!(words(found(5.0, 60.0)), ["live: not explained: processors were 60 % busy"]);
+        let mut others = found(5.0, 97.0);
+        others.results.get_mut("s").unwrap()["cpu"]["initiator_cores"] = json!(0.1);
+        assert!(
+            words(others)[0].contains("not explained: processors were 97 % busy, but only 5 %")
+        );
+        let mut silent = found(5.0, 60.0);
+        silent.results.get_mut("s").unwrap()["cpu"] = Value::Null;
+        assert!(words(silent)[0].contains("was not recorded"));
+    }
+
+    #[test]
+    fn an_absent_figure_is_told() {
+        let failed = [("s".to_owned(), "3 I/Os failed".to_owned())].into();
+        let found = Found { failed, ..Found::default() };
+        let shown = |live| shown(&row(LIVE), &found, (true, live));
+        assert_eq!(shown(true).live, None);
+        assert_eq!(shown(true).words, ["model: none: so", "live: none: 3 I/Os failed"]);
+        assert_eq!(shown(false).words, ["model: none: so"]);
+    }
+
+    #[test]
+    fn a_fitted_figure_says_so() {
+        let report = json!({ "report": { "rows": [
+            { "case": "c", "figure": "f", "tag": "ALT", "model": 9.0 },
+            { "case": "c", "figure": "f", "tag": "FIT", "model": 100.0 } ] } });
+        let found = Found { verified: report, ..Found::default() };
+        let found = shown(&row("modelled={ verify=['c', 'f'] }"), &found, (true, false));
+        assert_eq!(
+            (found.modelled, found.modelled_origin.as_deref()),
+            (Some(100.0), Some("fitted"))
+        );
+        assert!(found.reason.contains("proves nothing"), "{}", found.reason);
+    }
+}

@@ -1,0 +1,130 @@
+//! `drumfire scenario`: published figures beside those of a model and of real I/O, and no figure
+//! where a run is not to be believed.
+
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+const NAMES: [&str; 5] =
+    ["intel-28-ssd", "marvell-modules", "intel-iscsi", "third-io-iris", "fusion-vs-sas"];
+
+fn rows(document: &Value, at: usize) -> &Vec<Value> {
+    document["scenarios"][at]["rows"].as_array().expect("a scenario has rows")
+}
+
+#[test]
+fn those_that_come_along_are_listed_and_shown() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let list = drumfire.run(folder.path(), "scenario list", LIMIT).ok().stdout;
+    for name in NAMES {
+        assert!(list.contains(name), "{list}");
+        let shown = drumfire.run(folder.path(), &format!("scenario show {name}"), LIMIT).ok();
+        assert!(shown.stdout.starts_with(&format!("name = \"{name}\"")), "{}", shown.stdout);
+    }
+    let wrong = drumfire.run(folder.path(), "scenario show nothing", LIMIT);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("third-io-iris"), "{}", wrong.stderr);
+}
+
+#[test]
+fn modelled_figures_keep_the_contract_and_say_what_agreement_proves() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "scenario run all --modelled --out kept --json";
+    let document = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    for (at, name) in NAMES.into_iter().enumerate() {
+        assert_eq!(document["scenarios"][at]["name"], name);
+        for row in rows(&document, at) {
+            assert!(row["id"].is_string() && row["unit"].is_string(), "{row}");
+            assert!(row["live"].is_null(), "nobody asked for it: {row}");
+            let published = row["published"].as_f64().expect("a number");
+            let Some(modelled) = row["modelled"].as_f64() else {
+                assert!(!row["reason"].as_str().unwrap().is_empty(), "{row}");
+                continue;
+            };
+            let error = row["error_percent"].as_f64().expect("a number");
+            assert!((100.0 * (modelled / published - 1.0) - error).abs() < 1e-9, "{row}");
+            let far = error.abs() > 5.0 && row["reason"].as_str().unwrap().is_empty();
+            assert!(!far, "a difference without words: {row}");
+        }
+    }
+    let processor = rows(&document, 0).iter().find(|row| row["id"] == "cpu-28").unwrap();
+    assert_eq!(processor["modelled_origin"], "fitted");
+    assert!(processor["reason"].as_str().unwrap().contains("proves nothing"), "{processor}");
+    let page = drumfire.run(folder.path(), "report kept/scenarios.json --as html", LIMIT).ok();
+    assert!(page.stdout.contains("third-io-iris") && page.stdout.contains("proves nothing"));
+    let text = drumfire.run(folder.path(), "scenario run marvell-modules --live", LIMIT).ok();
+    assert!(text.stdout.contains("live: not built yet"), "{}", text.stdout);
+}
+
+#[test]
+fn a_live_run_of_a_second_gives_figures_and_is_not_run_again() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "scenario run intel-iscsi --live --seconds 1 --out kept --json";
+    // A busy machine may give no figure, with a reason: what was refused is run again.
+    let mut tries = (0..5).map(|_| drumfire.run(folder.path(), args, LIMIT));
+    let first = tries.find(|run| run.code == Some(0)).expect("one of five is believed").json();
+    let row = &rows(&first, 0)[0];
+    assert!(row["live"].as_f64().is_some_and(|iops| iops > 100.0), "{row}");
+    assert_eq!(row["live_origin"], "measured");
+    assert!(row["modelled"].is_null(), "nobody asked for it: {row}");
+    let again = drumfire.run(folder.path(), args, LIMIT).ok().json();
+    assert_eq!(first, again, "a step that was done is taken from its file");
+}
+
+#[test]
+fn twenty_eight_emulated_drives_are_twenty_eight() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "scenario run intel-28-ssd --live --seconds 3 --out kept --json";
+    let mut tries = (0..5).map(|_| drumfire.run(folder.path(), args, LIMIT));
+    let found = tries.find(|run| run.code == Some(0)).expect("one of five is believed").json();
+    let row = &rows(&found, 0)[0];
+    // 28 × 350; a busy machine takes some, two processes with a drive each would have 700.
+    assert!(row["live"].as_f64().is_some_and(|iops| (4_900.0..9_900.0).contains(&iops)), "{row}");
+    assert_eq!((&row["live_origin"], &row["live_scale"]), (&"emulated".into(), &100.0.into()));
+}
+
+const OWN: &str = "name = 'own'\ntitle = 't'\nsource = 's'\nscaled = 'nothing'\n\
+    [[step]]\nid = 'ok'\nway = 'live'\nclients = 2\n\
+    serve = ['--iscsi', '127.0.0.1:0', '--volume', 'disk=ram:4m']\n\
+    run = ['run', 'iscsi://{iscsi}/iqn.2026-11.io.drumfire:disk/1', '--ramp', '0.5']\n\
+    [[step]]\nid = 'errors'\nway = 'live'\n\
+    run = ['run', 'fault:faults.toml(ram:4m)']\n\
+    [step.files]\n\
+    'faults.toml' = \"name='t'\\nseed=1\\n[[fault]]\\nverb='error'\\nchance=0.001\\n\"\n\
+    [[step]]\nid = 'hole'\nway = 'live'\nrun = ['run', 'file:../../../hole']\n\
+    [[step]]\nid = 'gone'\nway = 'live'\nrun = ['run', 'file:no-such']\n";
+
+#[test]
+fn a_run_that_is_not_to_be_believed_gives_a_reason_and_no_figure() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    std::fs::File::create(folder.path().join("hole")).unwrap().set_len(16 << 20).unwrap();
+    let ids = ["ok", "errors", "hole", "gone"];
+    let row = |id| {
+        format!(
+            "[[row]]\nid = '{id}'\nfigure = 'f'\npublished = 1.0\nunit = 'IOPS'\n\
+             live = {{ step = '{id}', at = '/totals/iops' }}\n"
+        )
+    };
+    let text = format!("{OWN}{}", ids.map(row).concat());
+    folder.file("own.toml", text.as_bytes());
+    let args = "scenario run own.toml --live --seconds 3 --out kept --json";
+    let finished = drumfire.run(folder.path(), args, LIMIT);
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    let document = finished.json();
+    let found = rows(&document, 0);
+    // On a busy machine the two may have begun too far apart: then that is said.
+    let apart = found[0]["reason"].as_str().unwrap().contains("do not add up");
+    assert!(apart || found[0]["live"].as_f64().is_some_and(|iops| iops > 10.0), "{}", found[0]);
+    for (row, why) in found[1..].iter().zip(["step errors: ", "H02", "no-such"]) {
+        assert!(row["live"].is_null() && row["live_error_percent"].is_null(), "{row}");
+        let reason = row["reason"].as_str().unwrap();
+        assert!(reason.contains("live: none") && reason.contains(why), "{row}");
+    }
+}
