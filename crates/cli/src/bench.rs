@@ -214,7 +214,9 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     // Whether it is ours is known before anything is made or measured.
     let named = drive.out.as_deref().map(|out| new(Some(out))).transpose()?;
     let many = job.steps.len() > 1;
-    let preparing = output::Wait::says("preparing");
+    // A race says itself what it prepares.
+    let is_race = Maker::of(job)? == Maker::Race;
+    let preparing = (!is_race).then(|| output::Wait::says("preparing"));
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
     let steps = steps.collect::<Result<Vec<Ready>>>()?;
     drop(preparing);

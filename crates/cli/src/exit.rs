@@ -132,6 +132,7 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
                         | serve::ServeError::HostName(..)
                         | serve::ServeError::NamespaceZero(_)
                         | serve::ServeError::DoubleLun(..)
+                        | serve::ServeError::Exports(_)
                 )
             )
             || matches!(

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use rustix::io::Errno;
@@ -37,8 +38,15 @@ pub fn is_unread(error: &io::Error, out: &impl AsFd) -> bool {
 
 /// A line of diagnostics on standard error. `eprintln` panics where nobody reads it.
 pub fn note(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{}", plain(&line.to_string()));
+    // It takes the place of what is said meanwhile.
+    let clears = if WAITING.swap(false, Ordering::Relaxed) { CLEARED } else { "" };
+    let _ = writeln!(io::stderr(), "{clears}{}", plain(&line.to_string()));
 }
+
+/// Something is said on a line that is not ended.
+static WAITING: AtomicBool = AtomicBool::new(false);
+/// Back to the first column, and the line is empty again.
+const CLEARED: &str = "\r\x1b[K";
 
 /// Says on a terminal that something takes a moment, until it is dropped. Elsewhere nothing.
 pub struct Wait(bool);
@@ -49,6 +57,7 @@ impl Wait {
         let is_seen = io::stderr().is_terminal();
         if is_seen {
             let _ = write!(io::stderr(), "{} …", plain(what));
+            WAITING.store(true, Ordering::Relaxed);
         }
         Wait(is_seen)
     }
@@ -56,9 +65,8 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        if self.0 {
-            // Back to the first column, and the line is empty again.
-            let _ = write!(io::stderr(), "\r\x1b[K");
+        if self.0 && WAITING.swap(false, Ordering::Relaxed) {
+            let _ = write!(io::stderr(), "{CLEARED}");
         }
     }
 }

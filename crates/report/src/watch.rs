@@ -16,7 +16,16 @@ use crate::style::Paint;
 pub use self::metrics::metrics;
 
 /// The page: everything is in it, and it asks only the server that it came from.
-pub const PAGE: &str = include_str!("watch/page.html");
+const PAGE: &str = include_str!("watch/page.html");
+/// Where the first state stands in it.
+const FIRST: &str = "<script type=\"application/json\" id=\"first\">null</script>";
+
+/// The page, with what is known at a moment: it is drawn at once, and again with each event.
+pub fn page(moment: &Moment) -> String {
+    // Nothing in it may end the element.
+    let state = document(moment).to_string().replace('<', "\\u003c");
+    PAGE.replacen(FIRST, &FIRST.replace("null", &state), 1)
+}
 
 /// Everything that is known at a moment.
 #[derive(Clone, Debug, Default)]
@@ -285,6 +294,17 @@ mod test {
         let said = document(&moment);
         assert_eq!(said["stage"], "ended");
         assert!(said["verdict"].as_str().unwrap().starts_with("indicative"));
+    }
+
+    #[test]
+    fn the_page_comes_with_the_first_state_and_no_name_ends_it() {
+        let mut moment = Moment::default();
+        moment.verdict = "</script><script>alert(1)".to_owned();
+        let page = page(&moment);
+        assert!(PAGE.contains(FIRST) && !page.contains(FIRST));
+        assert_eq!(page.matches("</script>").count(), PAGE.matches("</script>").count());
+        let state = page.split_once("id=\"first\">").unwrap().1.split_once("</script>").unwrap().0;
+        assert_eq!(serde_json::from_str::<Value>(state).unwrap(), document(&moment));
     }
 
     #[test]

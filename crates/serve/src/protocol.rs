@@ -70,12 +70,16 @@ impl Protocols {
         let subsystems = nvme_hosts.iter().try_fold(subsystems, restrict)?;
         let controllers = Controllers::new(ControllerLimits::default());
         let controllers = controllers.beginning_at(config.first_controller);
+        let directory = directory(exports)?;
+        // Names of NBD are of no matter where nobody speaks it.
+        let nbd_exports = if config.nbd.is_empty() { Vec::new() } else { nbd_exports(exports) };
+        let nbd_exports = NbdExports::new(nbd_exports)?;
         let nbd = NbdTargetConfig { login_timeout: limits.login_timeout, ..Default::default() };
         Ok(Protocols {
             nbd,
-            nbd_exports: Arc::new(NbdExports::new(nbd_exports(exports))?),
+            nbd_exports: Arc::new(nbd_exports),
             iscsi: Arc::new(iscsi),
-            directory: Arc::new(directory(exports)?),
+            directory: Arc::new(directory),
             nvme: Arc::new(nvme),
             subsystems: Arc::new(subsystems),
             controllers: Arc::new(controllers),

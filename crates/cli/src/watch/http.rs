@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use report::watch::{PAGE, document, metrics};
+use report::watch::{document, metrics, page};
 
 use super::Shared;
 use super::token::Token;
@@ -91,7 +91,10 @@ fn serve(
     }
     let json = |value: serde_json::Value| format!("{value}\n");
     match &request.path[..] {
-        "/" => answer(stream, 200, "text/html; charset=utf-8", PAGE, is_head),
+        "/" => {
+            let kind = "text/html; charset=utf-8";
+            answer(stream, 200, kind, &page(&shared.moment()), is_head)
+        }
         "/metrics" => {
             let kind = "text/plain; version=0.0.4; charset=utf-8";
             answer(stream, 200, kind, &metrics(&shared.moment()), is_head)
