@@ -175,7 +175,8 @@ fn provide(install: bool) -> Result<Guest, Missing> {
 /// How the guest's processor is made, as qemu names it, and how long the guest may take then.
 type Accelerator = (&'static [&'static str], Duration);
 
-const KVM: Accelerator = (&["-accel", "kvm", "-cpu", "host"], Duration::from_secs(10 * 60));
+/// Takes two minutes where it works.
+const KVM: Accelerator = (&["-accel", "kvm", "-cpu", "host"], Duration::from_secs(5 * 60));
 /// Emulated, all by one thread: with one for each processor, qemu 7.2 stands still now and then on
 /// a busy host. Takes a minute on an idle one, and five on one that others keep busy.
 const TCG: Accelerator =
