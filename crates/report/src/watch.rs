@@ -298,8 +298,8 @@ mod test {
 
     #[test]
     fn the_page_comes_with_the_first_state_and_no_name_ends_it() {
-        let mut moment = Moment::default();
-        moment.verdict = "</script><script>alert(1)".to_owned();
+        let verdict = "</script><script>alert(1)".to_owned();
+        let moment = Moment { verdict, ..Moment::default() };
         let page = page(&moment);
         assert!(PAGE.contains(FIRST) && !page.contains(FIRST));
         assert_eq!(page.matches("</script>").count(), PAGE.matches("</script>").count());
