@@ -41,17 +41,20 @@ pub enum Plant {
     ErrorsHaveLatencies,
     /// What was done in a second that is no whole one is in no total.
     LoseSecond,
+    /// What a read returned is not held against what was written.
+    BelieveReads,
 }
 
 impl Plant {
     /// Those of what is measured.
-    pub const MEASURED: [Plant; 6] = [
+    pub const MEASURED: [Plant; 7] = [
         Plant::DropUnderWay,
         Plant::WrongStart,
         Plant::LeaveOutStarved,
         Plant::AveragePercentiles,
         Plant::ErrorsHaveLatencies,
         Plant::LoseSecond,
+        Plant::BelieveReads,
     ];
 
     /// Those of servers.

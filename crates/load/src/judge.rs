@@ -18,8 +18,11 @@ pub(crate) struct Facts<'a> {
 }
 
 /// The checks of a run in virtual time: those of numbers, and none of a host.
-pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector) -> Vec<Check> {
+pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector, mismatch: bool) -> Vec<Check> {
     let mut checks = of_numbers(spec, collected);
+    if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
+        checks.push(data(spec, &collected.totals(), mismatch));
+    }
     checks.sort_by(|a, b| a.code.cmp(&b.code));
     checks
 }

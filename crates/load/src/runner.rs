@@ -18,6 +18,7 @@ use stats::live::Live;
 
 pub(crate) use self::check::{check, volumes};
 use self::crew::Crew;
+pub(crate) use self::crew::ledgers;
 use self::under_way::Run;
 pub(crate) use self::words::{steadiness, unanswered_ios};
 use crate::engine::Stop;

@@ -11,7 +11,9 @@ use crate::engine::Stop;
 use crate::equals::names;
 use crate::judge;
 use crate::outcome::{self, MissedDemands};
-use crate::runner::{OVERTIME_SECONDS, RunError, check, patience, steadiness, unanswered_ios};
+use crate::runner::{
+    OVERTIME_SECONDS, RunError, check, ledgers, patience, steadiness, unanswered_ios,
+};
 use crate::spec::{RunSpec, Watch};
 use crate::worker::{Identity, Order, Trouble, Worker, outlasts, ties};
 
@@ -30,6 +32,11 @@ pub trait Storage {
     /// Lets everything happen up to `now`, and appends the workers whose lanes have news, as
     /// indices into the spec's.
     fn advance(&mut self, now: Nanos, workers: &mut Vec<usize>);
+
+    /// Whether reads return what was written, so that they can be compared.
+    fn keeps_data(&self) -> bool {
+        false
+    }
 }
 
 /// Runs specs without a clock. Nothing but the spec, its seed and the storage decides the result,
@@ -58,9 +65,15 @@ impl Simulation {
         if lanes.len() != spec.workers.len() {
             return Err(RunError::Nothing("a simulated worker needs a lane"));
         }
-        if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
+        let data = storage.keeps_data();
+        let verifies = spec.workers.iter().filter_map(|worker| worker.workload.verify);
+        if !data && verifies.clone().count() > 0 {
             return Err(RunError::Nothing("simulated storage keeps no data to be compared"));
         }
+        if verifies.clone().any(|verify| verify.fill) {
+            return Err(RunError::Nothing("simulated storage is not filled before it is read"));
+        }
+        let ledgers = ledgers(spec)?;
         if spec.workers.iter().any(|worker| worker.workload.until_full) {
             let why = "simulated storage has no file system that becomes full: leave until_full \
                        (fill_device) away";
@@ -68,10 +81,11 @@ impl Simulation {
         }
         let mut workers = Vec::new();
         let pool = Pool::new(1, 1);
-        for ((this, lane), ties) in spec.workers.iter().zip(lanes).zip(ties(spec)) {
+        let workers_of = spec.workers.iter().zip(lanes).zip(ties(spec)).zip(ledgers);
+        for (((this, lane), ties), ledger) in workers_of {
             let (seed, number, part) = (spec.seed, this.number, this.part);
-            let who = Identity { seed, number, part, data: false };
-            let worker = Worker::new(lane, &this.workload, who, None, &pool)?;
+            let who = Identity { seed, number, part, data };
+            let worker = Worker::new(lane, &this.workload, who, ledger, &pool)?;
             workers.push(worker.tied(ties));
         }
         let mut run = Run {
@@ -89,6 +103,7 @@ impl Simulation {
             stuck: 0,
             errors: 0,
             trouble: None,
+            mismatch: false,
             missed: MissedDemands::default(),
             measured: false,
             steady_at_s: None,
@@ -126,6 +141,8 @@ struct Run<'a> {
     stuck: u32,
     errors: u64,
     trouble: Option<String>,
+    /// Data were not what was written.
+    mismatch: bool,
     missed: MissedDemands,
     /// Depths are found, and are being measured.
     measured: bool,
@@ -316,15 +333,13 @@ impl Run<'_> {
         for (index, worker) in self.workers.iter_mut().enumerate() {
             if let Some(trouble) = worker.take_trouble() {
                 let this = &self.spec.workers[index];
-                let why = match trouble {
-                    Trouble::Missed(missed) => {
-                        self.missed.note(index, missed);
-                        continue;
+                self.mismatch |= matches!(trouble, Trouble::Mismatch(_));
+                match trouble {
+                    Trouble::Missed(missed) => self.missed.note(index, missed),
+                    other => {
+                        self.trouble.get_or_insert(other.words(&this.name, &this.uri));
                     }
-                    Trouble::Lost(why) => why,
-                    Trouble::Mismatch(finding) => finding.to_string(),
-                };
-                self.trouble.get_or_insert(format!("{} lost {}: {why}", this.name, this.uri));
+                }
             }
         }
     }
@@ -335,7 +350,7 @@ impl Run<'_> {
         let (failures, failures_unlisted) = self.collected.failures();
         let mut workers = self.collected.workers();
         self.missed.write(&mut workers, self.collected.whole().start);
-        let checks = judge::of_simulation(spec, &self.collected);
+        let checks = judge::of_simulation(spec, &self.collected, self.mismatch);
         let cut = || format!("ended after {:.1} of {} s", totals.seconds, spec.seconds);
         let missed = self.missed.words(spec);
         let partial = self.trouble.or(missed).or_else(|| (self.stop.asked() > 0).then(cut));

@@ -138,6 +138,19 @@ pub(crate) enum Trouble {
     Missed(Missed),
 }
 
+impl Trouble {
+    /// What happened, to which worker on which volume.
+    pub(crate) fn words(&self, name: &str, uri: &str) -> String {
+        match self {
+            Trouble::Lost(why) => format!("{name} lost {uri}: {why}"),
+            Trouble::Mismatch(finding) => {
+                format!("{name} read other data than were written: {uri}, {finding}")
+            }
+            Trouble::Missed(_) => format!("{name} missed what was demanded of {uri}"),
+        }
+    }
+}
+
 /// What a worker is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {

@@ -6,6 +6,7 @@
 //! [`Situation::of_seed`] draws one, [`Situation::run`](crate::Case::run) runs it.
 
 mod compare;
+mod data;
 mod medium;
 mod script;
 mod situation;

@@ -180,7 +180,7 @@ pub(super) fn seats(spec: &RunSpec) -> Vec<(usize, Vec<usize>)> {
 }
 
 /// The ledger of each worker's volume, if anything on it is compared.
-fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
+pub(crate) fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
     let mut all = vec![None; spec.workers.len()];
     for (number, workers) in volumes(spec).into_iter().enumerate() {
         let workloads: Vec<&Workload> =

@@ -58,15 +58,13 @@ impl Run<'_> {
 
     fn note(&mut self, worker: usize, trouble: Trouble) {
         let WorkerNames { name, uri } = names(self.spec, worker);
-        let words = match trouble {
-            Trouble::Missed(missed) => return self.missed.note(worker, missed),
-            Trouble::Lost(why) => format!("{name} lost {uri}: {why}"),
-            Trouble::Mismatch(finding) => {
-                self.mismatch = true;
-                format!("{name} read other data than were written: {uri}, {finding}")
+        self.mismatch |= matches!(trouble, Trouble::Mismatch(_));
+        match trouble {
+            Trouble::Missed(missed) => self.missed.note(worker, missed),
+            other => {
+                self.trouble.get_or_insert(other.words(name, uri));
             }
-        };
-        self.trouble.get_or_insert(words);
+        }
     }
 }
 

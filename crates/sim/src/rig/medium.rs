@@ -8,12 +8,18 @@ use std::rc::Rc;
 use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op};
 use load::Storage;
 
+use super::data::Data;
 use super::script::Script;
 use super::situation::{Mishap, Situation};
 
-/// Size of every volume in bytes, and of its blocks.
-pub(super) const BYTES: u64 = 64 << 20;
+/// Size of the volumes' blocks in bytes.
 pub(super) const BLOCK: u32 = 512;
+
+/// Size of every volume in bytes: where reads are compared, so little that they often meet what
+/// was written.
+pub(super) fn bytes(situation: &Situation) -> u64 {
+    if situation.verify > 0 { 4 << 20 } else { 64 << 20 }
+}
 
 /// One I/O as the volume saw it.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +30,18 @@ pub(super) struct Seen {
     pub(super) given: u64,
     /// When the worker got its answer, if it did, and what that was.
     pub(super) answer: Option<(u64, Result<(), Fault>)>,
+    /// The answer had other data than were written.
+    pub(super) lied: bool,
+    offset: u64,
+    /// The turn in which it was given.
+    turn: u64,
+}
+
+impl Seen {
+    /// When it was answered with other data than were written, if it was.
+    pub(super) fn lie(&self) -> Option<u64> {
+        self.answer.map(|(at, _)| at).filter(|_| self.lied)
+    }
 }
 
 /// What all ways of a situation share.
@@ -34,6 +52,10 @@ pub(super) struct Medium {
     /// Answers to come: when, in which order they were asked for, and for whom.
     coming: BinaryHeap<Reverse<(u64, u64, usize)>>,
     asked: u64,
+    /// What volumes hold, where reads are compared.
+    data: Vec<Data>,
+    /// Calls of lanes so far.
+    turns: u64,
 }
 
 /// One worker's way.
@@ -65,6 +87,8 @@ impl Medium {
             situation: situation.clone(),
             coming: BinaryHeap::new(),
             asked: 0,
+            data: (0..situation.volumes * situation.verify).map(Data::new).collect(),
+            turns: 0,
         }))
     }
 
@@ -83,12 +107,18 @@ impl Medium {
     }
 
     fn submit(&mut self, worker: usize, now: u64, ios: &mut VecDeque<Io>) {
+        self.turns += 1;
         let way = &mut self.ways[worker];
-        for io in ios.iter() {
-            let place = &mut way.by_tag[io.tag.0 as usize];
-            if place.is_none() {
-                *place = Some(way.seen.len());
-                way.seen.push(Seen { op: io.op, len: io.len, given: now, answer: None });
+        for Io { tag, op, offset, len, .. } in ios.iter() {
+            let place = &mut way.by_tag[tag.0 as usize];
+            if place.is_some() {
+                continue;
+            }
+            *place = Some(way.seen.len());
+            let (op, len, offset, turn) = (*op, *len, *offset, self.turns);
+            way.seen.push(Seen { op, len, given: now, answer: None, lied: false, offset, turn });
+            if let Some(data) = self.data.get_mut(way.volume).filter(|_| op == Op::Write) {
+                data.begin(offset, len);
             }
         }
         while way.taken < self.script.narrow
@@ -105,6 +135,7 @@ impl Medium {
     }
 
     fn poll(&mut self, worker: usize, now: u64, done: &mut Vec<Done>) {
+        self.turns += 1;
         let way = &mut self.ways[worker];
         if self.situation.has(Mishap::Reverse) {
             way.ready.reverse();
@@ -112,7 +143,11 @@ impl Medium {
         for answer in &way.ready {
             let place = way.by_tag[answer.tag.0 as usize].take();
             let index = place.expect("only what was asked is answered");
-            way.seen[index].answer = Some((now, answer.result));
+            let seen = &mut way.seen[index];
+            seen.answer = Some((now, answer.result));
+            if let Some(data) = self.data.get_mut(way.volume).filter(|_| seen.op == Op::Write) {
+                data.end(seen.offset, seen.len, answer.result.is_ok(), self.turns);
+            }
         }
         done.append(&mut way.ready);
     }
@@ -122,19 +157,40 @@ impl Medium {
 pub(super) struct Volumes(pub(super) Shared);
 
 impl Storage for Volumes {
+    fn keeps_data(&self) -> bool {
+        !self.0.borrow().data.is_empty()
+    }
+
     fn next(&mut self) -> Option<Nanos> {
         self.0.borrow().coming.peek().map(|Reverse((at, ..))| Nanos(*at))
     }
 
     fn advance(&mut self, now: Nanos, workers: &mut Vec<usize>) {
-        let mut medium = self.0.borrow_mut();
+        let medium = &mut *self.0.borrow_mut();
         while let Some(Reverse((at, number, worker))) = medium.coming.peek().copied()
             && at <= now.0
         {
             medium.coming.pop();
+            let lies = medium.script.lies(at);
             let way = &mut medium.ways[worker];
+            let data = medium.data.get_mut(way.volume);
             let index = way.held.iter().position(|(this, ..)| *this == number);
-            let (_, io, result) = way.held.swap_remove(index.expect("it is under way"));
+            let (_, mut io, result) = way.held.swap_remove(index.expect("it is under way"));
+            if let Some(data) = data
+                && let (Some(buf), Ok(())) = (&mut io.buf, result)
+            {
+                let index = way.by_tag[io.tag.0 as usize].expect("it is under way");
+                let seen = &mut way.seen[index];
+                let bytes = &mut buf[..io.len as usize];
+                match io.op {
+                    Op::Write => data.write(io.offset, bytes),
+                    Op::Read => {
+                        data.read(io.offset, bytes);
+                        seen.lied = lies && data.lie(io.offset, bytes, seen.turn);
+                    }
+                    _ => {}
+                }
+            }
             way.taken -= 1;
             way.lost |= result == Err(Fault::Unanswered);
             way.ready.push(Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf });
@@ -153,7 +209,7 @@ pub(super) struct RigLane {
 
 impl Lane for RigLane {
     fn geometry(&self) -> Geometry {
-        Geometry::new(BYTES, BLOCK)
+        Geometry::new(bytes(&self.medium.borrow().situation), BLOCK)
     }
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {

@@ -46,6 +46,8 @@ pub(super) struct Script {
     swap: Option<u64>,
     throttle: Option<(u64, u64)>,
     bunch: Option<u64>,
+    /// From when on reads are answered wrongly.
+    lies_from: Option<u64>,
     /// I/Os that a way takes at a time.
     pub(super) narrow: usize,
     /// Until when each unit of each volume works.
@@ -91,6 +93,7 @@ impl Script {
             swap: None,
             throttle: None,
             bunch: None,
+            lies_from: None,
             narrow: usize::MAX,
             busy: vec![vec![0; situation.units as usize]; volumes],
             rng: Rng::new(situation.seed, 2),
@@ -148,6 +151,7 @@ impl Script {
                 }
             }
             Mishap::Narrow => self.narrow = 1 + rng.below(self.situation.depth.min(4)) as usize,
+            Mishap::Lie => self.lies_from = Some(within),
             Mishap::Silent | Mishap::Drift | Mishap::Reverse => {}
         }
     }
@@ -201,6 +205,11 @@ impl Script {
         let failing = self.errors.iter().any(|stretch| stretch.holds(at, volume));
         let fails = failing && self.rng.below(100) < 40;
         Fate { at: Some(at), result: if fails { Err(Fault::Medium) } else { Ok(()) } }
+    }
+
+    /// Whether a read that is answered at `now` is to return other data than it should.
+    pub(super) fn lies(&self, now: u64) -> bool {
+        self.lies_from.is_some_and(|from| now >= from)
     }
 
     /// A service time at the usual speed.

@@ -53,6 +53,8 @@ pub struct Situation {
     pub refill: u64,
     /// Of a closed loop: microseconds between bursts of three I/Os; 0 for none.
     pub pause: u64,
+    /// 1: reads are compared with what was written.
+    pub verify: u64,
     /// What happens, and nothing else.
     pub mishaps: Vec<Mishap>,
 }
@@ -99,11 +101,13 @@ pub enum Mishap {
     Narrow,
     /// What is done together is told in reverse.
     Reverse,
+    /// From some time on reads return other data than were written, now and then.
+    Lie,
 }
 
 impl Mishap {
     /// All of them, with the words for them.
-    pub const ALL: [(Mishap, &str); 17] = [
+    pub const ALL: [(Mishap, &str); 18] = [
         (Mishap::StallAll, "stall-all"),
         (Mishap::StallOne, "stall-one"),
         (Mishap::DeadThird, "dead-third"),
@@ -121,6 +125,7 @@ impl Mishap {
         (Mishap::Reconnect, "reconnect"),
         (Mishap::Narrow, "narrow"),
         (Mishap::Reverse, "reverse"),
+        (Mishap::Lie, "lie"),
     ];
 }
 
@@ -162,6 +167,7 @@ impl Situation {
             mishaps: (0..kinds)
                 .map(|_| Mishap::ALL[draw(0, Mishap::ALL.len() as u64 - 1) as usize].0)
                 .collect(),
+            verify: u64::from(draw(0, 4) == 0),
         }
         .made_valid()
     }
@@ -183,6 +189,8 @@ impl Situation {
             }
         }
         self.mishaps = once;
+        // A lie that nobody looks for is none.
+        self.verify |= u64::from(self.has(Mishap::Lie));
         self
     }
 
@@ -216,7 +224,7 @@ impl Situation {
     }
 
     /// The numbers, with their names and ranges, in the order in which they are printed.
-    fn numbers(&mut self) -> [(&'static str, &mut u64, u64, u64); 22] {
+    fn numbers(&mut self) -> [(&'static str, &mut u64, u64, u64); 23] {
         [
             ("seed", &mut self.seed, 0, u64::MAX),
             ("volumes", &mut self.volumes, 1, 4),
@@ -240,6 +248,7 @@ impl Situation {
             ("flush", &mut self.flush, 0, 1000),
             ("refill", &mut self.refill, 0, 63),
             ("pause", &mut self.pause, 0, 1_000_000),
+            ("verify", &mut self.verify, 0, 1),
         ]
     }
 

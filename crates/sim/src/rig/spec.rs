@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use load::spec::{Access, Arrivals, Line, Pacing, Part, Shift, When, Workload};
+use load::spec::{Access, Arrivals, Line, Pacing, Part, Shift, Verify, When, Workload};
 use load::{RunSpec, WorkerSpec};
 use volume::{Purpose, Uri};
 
+use super::medium;
 use super::script::Script;
 use super::situation::{PACES, Situation};
 
@@ -26,8 +27,10 @@ pub(super) fn mean_bytes(situation: &Situation) -> f64 {
 
 /// The job.
 pub(super) fn of(situation: &Situation, script: &Script) -> Result<RunSpec, String> {
-    let uri: Uri = "null:64m".parse().map_err(|error| format!("{error}"))?;
-    let volume = volume::open(&uri, Purpose::Write).map_err(|error| format!("{error}"))?;
+    let size = format!("null:{}k", medium::bytes(situation) >> 10);
+    let uri: Uri = size.parse().map_err(|error| format!("{error}"))?;
+    let open = |_| volume::open(&uri, Purpose::Write).map_err(|error| format!("{error}"));
+    let volumes = (0..situation.volumes).map(open).collect::<Result<Vec<_>, _>>()?;
     let line = |(bytes, share): &(u32, f64)| Line {
         share_percent: *share,
         delay_us: situation.pause,
@@ -41,6 +44,7 @@ pub(super) fn of(situation: &Situation, script: &Script) -> Result<RunSpec, Stri
         limit_ios: situation.limit_of(number),
         refill_at: Some(situation.refill.min(situation.depth_of(number) - 1) as u32)
             .filter(|_| situation.refill > 0),
+        verify: (situation.verify > 0).then(|| Verify { fill: false, ..Verify::default() }),
         ..Workload::new(access.clone(), situation.depth_of(number) as u32)
     };
     let ms = |ms: u64| ms as f64 / 1e3;
@@ -56,8 +60,8 @@ pub(super) fn of(situation: &Situation, script: &Script) -> Result<RunSpec, Stri
     };
     let worker = |number: usize| WorkerSpec {
         name: format!("worker {number}"),
-        volume: volume.clone(),
-        uri: format!("null:64m of volume {}", situation.volume_of(number)),
+        volume: volumes[situation.volume_of(number)].clone(),
+        uri: format!("{size} of volume {}", situation.volume_of(number)),
         target: String::new(),
         workload: Arc::new(workload(number)),
         number: number as u64,

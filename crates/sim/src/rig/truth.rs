@@ -59,8 +59,10 @@ pub(super) struct Truth {
     pub(super) opens: Vec<u64>,
     /// When each worker had done all that it was to do.
     pub(super) ended: Vec<Option<u64>>,
-    /// When a way was lost first.
+    /// When a way was lost first, or a lie was told.
     pub(super) lost: Option<u64>,
+    /// When a read was answered with other data than were written.
+    pub(super) lied: Option<u64>,
     pub(super) stopped: bool,
     /// When nobody waited any more for what came late.
     pub(super) given_up: u64,
@@ -91,6 +93,7 @@ impl Truth {
             opens: Vec::new(),
             ended: Vec::new(),
             lost: None,
+            lied: None,
             stopped: false,
             given_up: 0,
             unsure: false,
@@ -101,7 +104,8 @@ impl Truth {
             },
         };
         let lost = truth.facts.iter().flatten().filter(|fact| fact.fate == Fate::Lost);
-        truth.lost = lost.map(|fact| fact.end).min();
+        truth.lied = seen.iter().copied().flatten().filter_map(Seen::lie).min();
+        truth.lost = lost.map(|fact| fact.end).chain(truth.lied).min();
         for (worker, plan) in workers.zip(&plans) {
             truth.opens.push(truth.opens(situation, worker));
             truth.ended.push(truth.ended(situation, worker, plan.as_ref()));

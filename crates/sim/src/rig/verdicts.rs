@@ -55,6 +55,11 @@ pub(super) fn judge(
     if PACES[situation.pace as usize] != "closed" && overloaded(truth) {
         never("H09", Verdict::Pass, "most I/Os began after half of them should have been done");
     }
+    if situation.verify > 0 {
+        let data = told.checks.iter().find(|check| check.code == "H05").map(|check| check.verdict);
+        let failed = data == Some(Verdict::Fail);
+        found.equal("that a read returned other data", failed, truth.lied.is_some());
+    }
     starved(situation, truth, told, found);
     class(truth, told, found);
     dead_lanes(situation, script, truth, told, found);
