@@ -76,3 +76,11 @@ fn connections_count_from_the_turn_of_their_worker_on() {
          pace=bytes load=60 sizes=1 skew=1 delay=1410 mishaps=reconnect",
     );
 }
+
+#[test]
+fn who_waits_for_a_place_has_not_begun() {
+    holds(
+        "seed=8646 volumes=1 workers=4 depth=48 ios=1 window=1 ramp=44 units=1 service=fixed \
+         pace=closed load=1 reads=0 sizes=2 skew=1 verify=1",
+    );
+}

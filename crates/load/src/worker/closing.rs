@@ -122,7 +122,7 @@ impl Worker {
 
     /// Since when an I/O is due that has not begun, because all that may be outstanding are.
     fn due(&self, now: Nanos) -> Option<Nanos> {
-        let held = self.plan.held.map(|(_, due)| due);
+        let held = self.held_since();
         let planned = match (&self.pattern, &self.plan.schedule) {
             _ if !self.has_backlog() => None,
             (Pattern::Replay(stream), _) if stream.is_timed() => {
@@ -134,6 +134,11 @@ impl Worker {
             }
         };
         sooner(held, planned).filter(|due| *due < now)
+    }
+
+    /// Since when a planned I/O waits for a place where another change is under way.
+    fn held_since(&self) -> Option<Nanos> {
+        self.plan.held.as_ref().map(|(_, due)| *due).filter(|_| self.is_paced())
     }
 
     /// Whether what is due may wait for others to come back.
@@ -148,7 +153,7 @@ impl Worker {
     /// many it is estimated: what is said too much here is said too little of what follows.
     #[cold]
     pub(super) fn backlog_ns(&self, now: Nanos) -> u128 {
-        let held = self.plan.held.map_or(0, |(_, due)| u128::from(now.since(due).0));
+        let held = self.held_since().map_or(0, |due| u128::from(now.since(due).0));
         let planned = match (&self.pattern, &self.plan.schedule) {
             _ if !self.has_backlog() => 0,
             (Pattern::Replay(stream), _) if stream.is_timed() => {

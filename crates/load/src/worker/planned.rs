@@ -128,7 +128,8 @@ impl Worker {
 
     pub(super) fn upcoming(&mut self, now: Nanos) -> Upcoming {
         if let Some((next, due)) = self.plan.held.take() {
-            return Upcoming::Now(next, due);
+            // Without a plan it begins when its place is free: the volume had no part in the wait.
+            return Upcoming::Now(next, if self.is_paced() { due } else { now });
         }
         if self.filling() {
             return self.fill_next(now);
