@@ -21,7 +21,7 @@ usage: cargo xtask COMMAND
 
   tidy      check what compilers do not: imports, unsafe code, words, widths, links, lies
   test      run every test: unit, interoperability, kernel, fuzz smoke; list what was skipped
-              --fuzz-seconds N   time for each fuzz target (default 60)
+              --fuzz-seconds N   time for each fuzz target (default 10)
               --no-install       do not install missing programs, even as root
   kernel    let the Linux kernel of a virtual machine use our target over both protocols
               --no-install       as above

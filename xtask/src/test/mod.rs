@@ -63,7 +63,7 @@ pub fn main(args: &[String]) -> Result<bool> {
 }
 
 fn parse(args: &[String]) -> Result<Options> {
-    let mut options = Options { fuzz_seconds: 60, install: true };
+    let mut options = Options { fuzz_seconds: 10, install: true };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -151,7 +151,7 @@ mod unit {
                 .map(|options| (options.fuzz_seconds, options.install))
                 .map_err(|error| error.to_string())
         };
-        assert_eq!(parse(&[]), Ok((60, true)));
+        assert_eq!(parse(&[]), Ok((10, true)));
         assert_eq!(parse(&["--fuzz-seconds", "60", "--no-install"]), Ok((60, false)));
         assert!(parse(&["--fuzz-seconds"]).is_err() && parse(&["--all"]).is_err());
     }
