@@ -84,3 +84,11 @@ fn who_waits_for_a_place_has_not_begun() {
          pace=closed load=1 reads=0 sizes=2 skew=1 verify=1",
     );
 }
+
+#[test]
+fn who_met_a_lie_does_not_end_by_itself() {
+    holds(
+        "seed=18806 volumes=1 workers=1 depth=1 ios=630 window=618 ramp=13 service=two-peaks \
+         pace=closed load=1 reads=12 sizes=1 skew=1 length=617 verify=1 mishaps=lie",
+    );
+}

@@ -37,13 +37,6 @@ pub(super) struct Seen {
     turn: u64,
 }
 
-impl Seen {
-    /// When it was answered with other data than were written, if it was.
-    pub(super) fn lie(&self) -> Option<u64> {
-        self.answer.map(|(at, _)| at).filter(|_| self.lied)
-    }
-}
-
 /// What all ways of a situation share.
 pub(super) struct Medium {
     script: Script,

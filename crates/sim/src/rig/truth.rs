@@ -31,6 +31,8 @@ pub(super) struct Fact {
     pub(super) fate: Fate,
     /// It was due while all that may be outstanding were.
     pub(super) held_back: bool,
+    /// It was answered with other data than were written.
+    lied: bool,
 }
 
 /// What became of an I/O.
@@ -104,7 +106,8 @@ impl Truth {
             },
         };
         let lost = truth.facts.iter().flatten().filter(|fact| fact.fate == Fate::Lost);
-        truth.lied = seen.iter().copied().flatten().filter_map(Seen::lie).min();
+        let lies = truth.facts.iter().flatten().filter(|fact| fact.lied);
+        truth.lied = lies.map(|fact| fact.end).min();
         truth.lost = lost.map(|fact| fact.end).chain(truth.lied).min();
         for (worker, plan) in workers.zip(&plans) {
             truth.opens.push(truth.opens(situation, worker));
@@ -124,10 +127,11 @@ impl Truth {
     }
 
     /// When a worker had done all that it was to do: everything is back, and it had begun as many
-    /// as it may, or its time is over. Who lost the way does not end by itself.
+    /// as it may, or its time is over. Who lost the way or met a lie does not end by itself.
     fn ended(&self, situation: &Situation, worker: usize, plan: Option<&Planned>) -> Option<u64> {
         let facts = &self.facts[worker];
-        if facts.iter().any(|fact| matches!(fact.fate, Fate::Lost | Fate::Silent)) {
+        let is_trouble = |fact: &Fact| fact.lied || matches!(fact.fate, Fate::Lost | Fate::Silent);
+        if facts.iter().any(is_trouble) {
             return None;
         }
         let last = facts.iter().map(|fact| fact.end).max().unwrap_or(0);
@@ -199,7 +203,8 @@ impl Truth {
             while plan.due() <= until && facts.len() < most {
                 let (op, fate, end) = (Op::Read, Fate::Backlog, until + CATCH_UP);
                 let (start, given, held_back) = (plan.next(4096), None, true);
-                facts.push(Fact { op, len: 4096, start, given, end, fate, held_back });
+                let lied = false;
+                facts.push(Fact { op, len: 4096, start, given, end, fate, held_back, lied });
             }
             if lost {
                 without_way.push(worker);
@@ -344,6 +349,7 @@ fn facts(seen: &[Seen], plan: &mut Option<Planned>) -> Vec<Fact> {
             Some((_, Err(_))) => Fate::Failed,
         },
         held_back: false,
+        lied: seen.answer.is_some() && seen.lied,
     };
     seen.iter().map(&mut fact).collect()
 }
