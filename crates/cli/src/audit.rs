@@ -142,10 +142,16 @@ impl Flagged {
 /// Audits one claim, or files of them.
 pub fn main(args: &Args) -> Result<Exit> {
     let catalogue = catalogue::read(&args.parts)?;
-    if let [word] = &args.files[..]
+    if let Some((word, more)) = args.files.split_first()
         && word.as_os_str() == "verify"
     {
-        return verify(args, &catalogue);
+        return match more {
+            [] => verify(args, &catalogue),
+            [file, ..] => {
+                let file = file.display();
+                Err(UsageError(format!("audit verify takes no file: audit {file}, alone")).into())
+            }
+        };
     }
     if !args.files.is_empty() {
         return documents(args, &catalogue);
