@@ -92,3 +92,11 @@ fn who_met_a_lie_does_not_end_by_itself() {
          pace=closed load=1 reads=12 sizes=1 skew=1 length=617 verify=1 mishaps=lie",
     );
 }
+
+#[test]
+fn who_lost_the_way_with_its_last_io_is_not_waited_for() {
+    holds(
+        "seed=25579 volumes=1 workers=1 depth=1 ios=41 window=1850 ramp=0 service=fixed pace=rate \
+         load=248 reads=0 sizes=1 skew=1 length=635 mishaps=reconnect,time-out",
+    );
+}

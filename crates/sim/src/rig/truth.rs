@@ -190,8 +190,8 @@ impl Truth {
             let until = over(situation, worker).unwrap_or(u64::MAX).min(self.end);
             let facts = &mut self.facts[worker];
             let lost = facts.iter().filter(|fact| fact.fate == Fate::Lost).map(|fact| fact.end);
-            let lost = lost.min().is_some_and(|at| at < until + CATCH_UP);
-            plans_on |= !lost && self.ended[worker].is_none_or(|at| at >= self.end);
+            let lost = lost.min();
+            plans_on |= lost.is_none() && self.ended[worker].is_none_or(|at| at >= self.end);
             if nanos(situation.times_of(worker).0) >= until {
                 continue;
             }
@@ -206,7 +206,7 @@ impl Truth {
                 let lied = false;
                 facts.push(Fact { op, len: 4096, start, given, end, fate, held_back, lied });
             }
-            if lost {
+            if lost.is_some_and(|at| at < until + CATCH_UP) {
                 without_way.push(worker);
             }
         }
