@@ -3,18 +3,21 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use block::{Cause, Connection, Done, Geometry, Io, Lane, Nanos, Op, Tag};
+use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 
+use super::cached::CachedLane;
 use super::referee::{Hold, Referee, Sentence};
 
 /// How often a lane that holds I/Os for good asks for another schedule.
 const LOOK: Nanos = Nanos::from_millis(50);
 /// What the causes of its faults begin with; those of other lanes are small numbers or statuses.
 const CAUSE: u32 = 0xfa17_0000;
+/// Behind it, for what was under way when the power was cut; the rest are numbers of faults.
+const POWER: u32 = 0xffff;
 
 pub(super) struct FaultLane {
     referee: Arc<Referee>,
-    inner: Box<dyn Lane>,
+    inner: Box<CachedLane>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// On their way to the inner lane.
@@ -27,6 +30,8 @@ pub(super) struct FaultLane {
     hung: Vec<(u32, Done)>,
     ready: Vec<Done>,
     edition: u64,
+    /// Cuts of the power that were followed.
+    cuts: u64,
     looked: Nanos,
 }
 
@@ -36,14 +41,20 @@ struct Slot {
     /// The owner's.
     tag: Tag,
     op: Op,
+    offset: u64,
     begun: Nanos,
+    /// How often the power had been cut then.
+    cuts: u64,
     sentence: Sentence,
 }
 
 impl FaultLane {
-    pub(super) fn new(referee: Arc<Referee>, inner: Box<dyn Lane>) -> FaultLane {
+    /// `pool` is where buffers of the write cache come from.
+    pub(super) fn new(referee: Arc<Referee>, inner: Box<dyn Lane>, pool: Pool) -> FaultLane {
+        let inner = Box::new(CachedLane::new(Arc::clone(referee.cache()), inner, pool));
         FaultLane {
             edition: referee.edition(),
+            cuts: referee.cache().cuts(),
             referee,
             inner,
             slots: Vec::new(),
@@ -73,7 +84,10 @@ impl FaultLane {
 
     /// Begins an I/O by its sentence.
     fn begin(&mut self, now: Nanos, mut io: Io, sentence: Sentence) {
-        let index = self.enter(Slot { tag: io.tag, op: io.op, begun: now, sentence });
+        let (tag, op, offset) = (io.tag, io.op, sentence.place.unwrap_or(io.offset));
+        let cuts = self.referee.cache().cuts();
+        let slot = Slot { tag, op, offset, begun: now, cuts, sentence };
+        let index = self.enter(slot);
         if let Some((number, result)) = sentence.answer {
             let cause = if result.is_err() { Cause(CAUSE | number) } else { Cause::NONE };
             self.settle(now, index, Done { tag: io.tag, result, cause, buf: io.buf });
@@ -82,7 +96,7 @@ impl FaultLane {
         if io.op == Op::Write {
             flip(&mut io.buf, sentence.flip);
         }
-        io.offset = sentence.place.unwrap_or(io.offset);
+        io.offset = offset;
         io.len = sentence.keep.unwrap_or(io.len);
         io.tag = Tag(index.into());
         self.batch.push_back(io);
@@ -101,7 +115,12 @@ impl FaultLane {
 
     fn let_go(&mut self, index: u32, done: Done) {
         self.free.push(index);
-        self.ready.push(done);
+        if self.slots[index as usize].cuts == self.referee.cache().cuts() {
+            return self.ready.push(done);
+        }
+        // The power was cut since it began: whether it was done, nobody knows.
+        let (result, cause) = (Err(Fault::Disconnected), Cause(CAUSE | POWER));
+        self.ready.push(Done { result, cause, ..done });
     }
 
     /// Takes what the inner lane has finished.
@@ -110,7 +129,10 @@ impl FaultLane {
         let mut finished = std::mem::take(&mut self.finished);
         for mut done in finished.drain(..) {
             let index = done.tag.0 as u32;
-            let Slot { op, sentence, .. } = self.slots[index as usize];
+            let Slot { op, offset, sentence, .. } = self.slots[index as usize];
+            if let (Some(buf), true, Ok(())) = (&mut done.buf, sentence.stale, done.result) {
+                self.referee.make_stale(offset, buf);
+            }
             // What the owner wrote is the owner's again, and as it was.
             if op == Op::Write || op == Op::Read && done.result.is_ok() {
                 flip(&mut done.buf, sentence.flip);
@@ -120,9 +142,11 @@ impl FaultLane {
         self.finished = finished;
     }
 
-    /// Lets go what an older schedule held.
+    /// Lets go what an older schedule held, and what a cut of the power has ended.
     fn follow(&mut self, edition: u64) {
-        if std::mem::replace(&mut self.edition, edition) != edition {
+        let cuts = self.referee.cache().cuts();
+        let is_cut = std::mem::replace(&mut self.cuts, cuts) != cuts;
+        if std::mem::replace(&mut self.edition, edition) != edition || is_cut {
             self.release_all();
         }
     }
@@ -130,6 +154,7 @@ impl FaultLane {
     /// Answers what is due, and all that is held when there is another schedule.
     fn release(&mut self, now: Nanos) {
         self.looked = now;
+        self.referee.tick(now);
         self.follow(self.referee.edition());
         while let Some(entry) = self.held.first_entry() {
             if entry.key().0 > now {
@@ -160,7 +185,8 @@ fn flip(buf: &mut Option<block::Buf>, bit: Option<u64>) {
 
 impl Lane for FaultLane {
     fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+        let inner = self.inner.geometry();
+        Geometry { volatile: inner.volatile || self.referee.geometry().volatile, ..inner }
     }
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
@@ -211,6 +237,9 @@ impl Lane for FaultLane {
     fn words_of(&self, cause: Cause) -> Option<String> {
         if cause.0 & 0xffff_0000 != CAUSE {
             return self.inner.words_of(cause);
+        }
+        if cause.0 & 0xffff == POWER {
+            return Some("injected: the power was cut".to_owned());
         }
         let number = (cause.0 & 0xffff) + 1;
         Some(format!("injected: fault {number} of the schedule '{}'", self.referee.strikes().0))

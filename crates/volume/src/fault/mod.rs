@@ -5,6 +5,9 @@
 //! seed and their order. A file of a schedule may be changed while the volume is used: what it held
 //! is answered, and the new schedule's time begins.
 
+mod cache;
+mod cached;
+mod history;
 mod lane;
 mod referee;
 mod rule;
@@ -19,6 +22,7 @@ use std::time::Duration;
 use block::{Geometry, Lane, Nanos};
 use os::Core;
 
+use self::cache::Counts;
 use self::lane::FaultLane;
 use self::referee::Referee;
 use self::schedule::Schedule;
@@ -39,15 +43,15 @@ impl Faulty {
         let refuse = |reason| OpenError::Schedule { name: name.to_owned(), reason };
         let schedule = Schedule::load(name).map_err(refuse)?;
         let about = format!("injects faults by the schedule '{}'", schedule.name);
-        let referee = Arc::new(Referee::new(schedule, inner.geometry()));
+        let referee = Arc::new(Referee::new(schedule, inner.geometry()).map_err(refuse)?);
         if !Schedule::is_shipped(name) {
             watch(name.into(), Arc::downgrade(&referee));
         }
         Ok(Faulty { inner, referee, about })
     }
 
-    fn around(&self, inner: Box<dyn Lane>) -> Box<dyn Lane> {
-        Box::new(FaultLane::new(self.referee.clone(), inner))
+    fn around(&self, core: &Core, inner: Box<dyn Lane>) -> Box<dyn Lane> {
+        Box::new(FaultLane::new(self.referee.clone(), inner, core.pool().clone()))
     }
 }
 
@@ -61,9 +65,7 @@ fn watch(path: PathBuf, referee: Weak<Referee>) {
             if now.is_some() && now != seen {
                 seen = now;
                 let text = schedule::read_short(&path).map_err(|error| error.to_string());
-                if let Ok(schedule) = text.and_then(|text| Schedule::parse(&text)) {
-                    referee.replace(schedule);
-                }
+                referee.replace(text.and_then(|text| Schedule::parse(&text)));
             }
             drop(referee);
             std::thread::sleep(LOOK);
@@ -80,19 +82,19 @@ fn state(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
 
 impl Volume for Faulty {
     fn geometry(&self) -> Geometry {
-        self.inner.geometry()
+        self.referee.geometry()
     }
 
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
-        Ok(self.around(self.inner.lane(core)?))
+        Ok(self.around(core, self.inner.lane(core)?))
     }
 
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
-        Ok(self.around(self.inner.begin_lane(core)?))
+        Ok(self.around(core, self.inner.begin_lane(core)?))
     }
 
     fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
-        Ok(self.around(self.inner.hinted_lane(core, hints)?))
+        Ok(self.around(core, self.inner.hinted_lane(core, hints)?))
     }
 
     fn read_in(&self, part: Range<u64>, goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
@@ -128,9 +130,22 @@ impl Volume for Faulty {
             .map(|(index, (word, strikes))| format!("{word} (fault {}) {strikes}", index + 1))
             .collect();
         let struck = if struck.is_empty() { "none".to_owned() } else { struck.join(", ") };
-        Some(format!("I/Os struck by the faults of '{name}': {struck}"))
+        let mut words = format!("I/Os struck by the faults of '{name}': {struck}");
+        let Counts { lies, lost } = self.referee.cache().counts();
+        if lies > 0 {
+            words += &format!("; the cache has lied about {lies} flushes and writes with FUA");
+        }
+        if lost > 0 {
+            words += &format!("; cuts of the power have lost {lost} blocks of acknowledged writes");
+        }
+        if let Some(reason) = self.referee.refused() {
+            words += &format!("; the last change of the schedule was not taken: {reason}");
+        }
+        Some(words)
     }
 }
 
+#[cfg(test)]
+mod crash_test;
 #[cfg(test)]
 mod test;

@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Fault, Geometry, Io, Nanos, Op, Rng, splitmix};
 
+use super::cache::Cache;
+use super::history::History;
 use super::rule::{Rule, Verb};
 use super::schedule::Schedule;
 
@@ -17,7 +19,10 @@ const HEALED_MAX: usize = 1 << 20;
 pub(super) struct Referee {
     geometry: Geometry,
     block_bytes: u64,
+    cache: Arc<Cache>,
     inside: Mutex<Inside>,
+    /// When the power is cut next; [`u64::MAX`] for never.
+    next_cut: AtomicU64,
     /// How many schedules there were: a lane lets go what it holds when there is a new one.
     edition: AtomicU64,
 }
@@ -29,6 +34,10 @@ struct Inside {
     rng: Rng,
     /// Of each rule.
     states: Vec<State>,
+    /// What was written before, for a schedule that wants it.
+    history: Option<History>,
+    /// Why the last change of the schedule was not taken.
+    refused: Option<String>,
 }
 
 #[derive(Default)]
@@ -57,6 +66,8 @@ pub(super) struct Sentence {
     pub(super) keep: Option<u32>,
     /// Which bit of its data is wrong.
     pub(super) flip: Option<u64>,
+    /// It reads what was there before.
+    pub(super) stale: bool,
 }
 
 /// How long an answer is held.
@@ -72,20 +83,96 @@ pub(super) enum Hold {
 }
 
 impl Referee {
-    pub(super) fn new(schedule: Schedule, geometry: Geometry) -> Referee {
-        Referee {
-            geometry,
-            block_bytes: u64::from(geometry.block_bytes),
+    /// `geometry` is that of the volume below.
+    ///
+    /// # Errors
+    ///
+    /// Why the schedule cannot be that of this volume.
+    pub(super) fn new(schedule: Schedule, geometry: Geometry) -> Result<Referee, String> {
+        schedule.fits(&geometry)?;
+        let block_bytes = u64::from(geometry.block_bytes);
+        let cache = Cache::new(schedule.cache.clone(), schedule.seed, block_bytes);
+        // A cache that may lose what was acknowledged is one, whatever is below.
+        let volatile = geometry.volatile || schedule.cache.is_some();
+        let referee = Referee {
+            geometry: Geometry { volatile, ..geometry },
+            block_bytes,
+            cache: Arc::new(cache),
             inside: Mutex::new(Inside::new(schedule)),
+            next_cut: AtomicU64::new(0),
             edition: AtomicU64::new(0),
+        };
+        Ok(referee)
+    }
+
+    /// The shape of the volume with its faults.
+    pub(super) fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Its write cache, which does nothing where the schedule has none.
+    pub(super) fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// Goes on by another schedule, whose time begins with the next I/O. One that makes no sense
+    /// changes nothing, nor does one with a cache where clients were told that there is none: they
+    /// would not flush it.
+    pub(super) fn replace(&self, schedule: Result<Schedule, String>) {
+        let fits = schedule.and_then(|schedule| {
+            schedule.fits(&self.geometry)?;
+            match schedule.cache.is_some() && !self.geometry.volatile {
+                true => Err("clients were told that there is no write cache".to_owned()),
+                false => Ok(schedule),
+            }
+        });
+        let mut inside = self.lock();
+        match fits {
+            Ok(schedule) => {
+                self.cache.replace(schedule.cache.clone());
+                *inside = Inside::new(schedule);
+                self.next_cut.store(0, Ordering::Release);
+                self.edition.fetch_add(1, Ordering::Release);
+            }
+            Err(reason) => inside.refused = Some(reason),
         }
     }
 
-    /// Goes on by another schedule, whose time begins with the next I/O.
-    pub(super) fn replace(&self, schedule: Schedule) {
-        let mut inside = self.lock();
-        *inside = Inside::new(schedule);
-        self.edition.fetch_add(1, Ordering::Release);
+    /// Why the last change of the schedule was not taken.
+    pub(super) fn refused(&self) -> Option<String> {
+        self.lock().refused.clone()
+    }
+
+    /// Cuts the power if it is time. Idle lanes need not call: what is lost is the same later.
+    pub(super) fn tick(&self, now: Nanos) {
+        if now.0 >= self.next_cut.load(Ordering::Acquire) {
+            let inside = &mut *self.lock();
+            if let Some(began) = inside.began {
+                self.cut(inside, began, now);
+            }
+        }
+    }
+
+    /// Makes up for the cuts that were due by now.
+    fn cut(&self, inside: &mut Inside, began: Nanos, now: Nanos) {
+        let mut next = u64::MAX;
+        for (rule, state) in inside.schedule.rules.iter().zip(&mut inside.states) {
+            if rule.verb != Verb::PowerCut {
+                continue;
+            }
+            let (begun, at) = rule.windows(now.since(began));
+            let begun = rule.count.map_or(begun, |count| begun.min(count));
+            if state.strikes < begun {
+                // Of several that nobody noticed the first has lost all.
+                state.strikes = begun;
+                self.cache.cut(rule.cut());
+            }
+            let is_last = rule.count.is_some_and(|count| state.strikes >= count);
+            if let (Some(at), false) = (at, is_last) {
+                next = next.min((began + at).0);
+            }
+        }
+        self.next_cut.store(next, Ordering::Release);
     }
 
     /// How often the schedule was replaced.
@@ -111,17 +198,34 @@ impl Referee {
         let inside = &mut *self.lock();
         let since = now.since(*inside.began.get_or_insert(now));
         let began = now - since;
+        if now.0 >= self.next_cut.load(Ordering::Acquire) {
+            self.cut(inside, began, now);
+        }
+        let off = inside.is_off(since);
         for io in ios {
             let mut sentence = Sentence::default();
+            if let Some(index) = off {
+                sentence.answer_by(index, Err(Fault::Disconnected));
+                sentences.push(sentence);
+                continue;
+            }
             // What the volume refuses anyway is left to it.
             if self.geometry.check(io).is_ok() {
                 for index in 0..inside.schedule.rules.len() {
                     inside.hold(self, index, io, (began, since), &mut sentence);
                 }
+                inside.note(self.block_bytes, io, &sentence);
             }
             sentences.push(sentence);
         }
         self.edition()
+    }
+
+    /// Puts what was there before over what a read found.
+    pub(super) fn make_stale(&self, offset: u64, data: &mut [u8]) {
+        if let Some(history) = &self.lock().history {
+            history.put(self.block_bytes, offset, data);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -134,7 +238,27 @@ impl Inside {
     fn new(schedule: Schedule) -> Inside {
         let states = schedule.rules.iter().map(|_| State::default()).collect();
         let rng = Rng::new(schedule.seed, 0);
-        Inside { schedule, began: None, rng, states }
+        let wants_history = schedule.rules.iter().any(|rule| rule.verb == Verb::Stale);
+        let history = wants_history.then(History::default);
+        Inside { schedule, began: None, rng, states, history, refused: None }
+    }
+
+    /// The rule that keeps the power off at a time, if one does.
+    fn is_off(&self, since: Nanos) -> Option<u32> {
+        let is_off = |rule: &Rule| {
+            let counts = rule.count.is_none_or(|count| rule.windows(since).0 <= count);
+            rule.verb == Verb::PowerCut && counts && rule.window(since).is_some()
+        };
+        self.schedule.rules.iter().position(is_off).map(|index| index as u32)
+    }
+
+    /// Remembers what an I/O changes, where that is done as it was asked for.
+    fn note(&mut self, block_bytes: u64, io: &Io, sentence: &Sentence) {
+        if let Some(history) = &mut self.history
+            && (sentence.answer, sentence.place, sentence.keep) == (None, None, None)
+        {
+            history.note(block_bytes, io);
+        }
     }
 
     /// Holds an I/O against one rule.
@@ -147,6 +271,9 @@ impl Inside {
         sentence: &mut Sentence,
     ) {
         let (rule, state) = (&self.schedule.rules[index], &mut self.states[index]);
+        if rule.verb == Verb::PowerCut {
+            return;
+        }
         if rule.verb == Verb::BadBlocks {
             state.heal(rule, self.schedule.seed, index, of.block_bytes, io);
         }
@@ -159,6 +286,15 @@ impl Inside {
                 return;
             }
             let strikes = match rule.verb {
+                // What nothing older is known of cannot be stale.
+                Verb::Stale
+                    if !self
+                        .history
+                        .as_ref()
+                        .is_some_and(|history| history.knows(of.block_bytes, io.offset, io.len)) =>
+                {
+                    false
+                }
                 Verb::BadBlocks => {
                     state.is_bad(rule, self.schedule.seed, index, of.block_bytes, io)
                 }
@@ -219,6 +355,11 @@ impl Sentence {
             Verb::Error => self.answer_by(index, Err(rule.fault())),
             Verb::BadBlocks => self.answer_by(index, Err(Fault::Medium)),
             Verb::Drop => self.answer_by(index, Ok(())),
+            Verb::PowerCut => false,
+            Verb::Stale => {
+                self.stale = true;
+                true
+            }
             Verb::Hang => {
                 self.hold = self.hold.longer(end.map_or(Hold::Forever, Hold::Until));
                 true

@@ -27,6 +27,20 @@ pub(super) enum Verb {
     Misdirect,
     /// One bit of the data is wrong: in what a read returns, in what a write stores.
     Flip,
+    /// A read returns what its blocks held before they were last written, as far as that is known.
+    Stale,
+    /// Everything under way and everything else fails until the power is back, and what the write
+    /// cache holds is lost, but for the blocks that chance has saved.
+    PowerCut,
+}
+
+/// What a cut of the power does to a block in the write cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cut {
+    /// Share of the blocks that were on the medium already, 0 to 1.
+    pub(super) survives: f64,
+    /// Each block has a fate of its own; otherwise those of a write share one.
+    pub(super) torn: bool,
 }
 
 /// One fault.
@@ -56,6 +70,10 @@ pub(super) struct Rule {
     fault: Option<Word>,
     #[serde(default)]
     pub(super) sticky: bool,
+    #[serde(default)]
+    survives: Option<f64>,
+    #[serde(default)]
+    torn: Option<bool>,
 }
 
 /// One word or several.
@@ -81,7 +99,7 @@ enum OpWord {
 /// Bytes, as a number or as text such as "1g".
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "SizeText")]
-struct Size(u64);
+pub(super) struct Size(pub(super) u64);
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a size, such as 4096 or \"1g\"")]
@@ -170,12 +188,28 @@ impl Rule {
         if self.verb == Verb::BadBlocks && (self.chance.is_none() || self.count.is_some()) {
             return Err("bad-blocks wants chance, the share of bad blocks, and no count".to_owned());
         }
+        if self.verb == Verb::PowerCut {
+            return self.check_cut();
+        }
+        if self.survives.is_some() || self.torn.is_some() {
+            return Err(format!("survives and torn go with verb = \"power-cut\", not with \"{word}\""));
+        }
         match self.named().into_iter().flatten().find(|op| !self.verb.goes_with(*op)) {
             Some(op) => Err(format!("{word} does nothing to a {}", op.op().word())),
             None if self.named().is_some_and(|named| named.is_empty()) => {
                 Err("op: at least one".to_owned())
             }
             None => Ok(()),
+        }
+    }
+
+    fn check_cut(&self) -> Result<(), String> {
+        if self.op != Ops::All || self.range.is_some() || self.chance.is_some() {
+            return Err("power-cut strikes everything: no op, no range, no chance".to_owned());
+        }
+        match self.survives {
+            Some(share) if !(0.0..=1.0).contains(&share) => Err("survives: 0 to 1".to_owned()),
+            _ => Ok(()),
         }
     }
 
@@ -219,6 +253,26 @@ impl Rule {
         (since < end).then_some(Some(end))
     }
 
+    /// How many windows have begun at a time since the schedule began, and when the next one does.
+    pub(super) fn windows(&self, since: Nanos) -> (u64, Option<Nanos>) {
+        let (after, every) = (nanos(self.after_s), self.every_s.map(nanos));
+        if since < after {
+            return (0, Some(after));
+        }
+        match every {
+            Some(every) => {
+                let begun = since.since(after).0 / every.0.max(1) + 1;
+                (begun, Some(after + Nanos(begun.saturating_mul(every.0.max(1)))))
+            }
+            None => (1, None),
+        }
+    }
+
+    /// What a cut of the power does.
+    pub(super) fn cut(&self) -> Cut {
+        Cut { survives: self.survives.unwrap_or(0.5), torn: self.torn.unwrap_or(true) }
+    }
+
     /// Share of I/Os, or of blocks, that it strikes: 0 to 1.
     pub(super) fn chance(&self) -> f64 {
         self.chance.unwrap_or(1.0)
@@ -260,13 +314,15 @@ impl Verb {
             Verb::Tear => "tear",
             Verb::Misdirect => "misdirect",
             Verb::Flip => "flip",
+            Verb::Stale => "stale",
+            Verb::PowerCut => "power-cut",
         }
     }
 
     fn goes_with(self, op: OpWord) -> bool {
         match self {
-            Verb::Error | Verb::Hang | Verb::Slow => true,
-            Verb::BadBlocks => op == OpWord::Read,
+            Verb::Error | Verb::Hang | Verb::Slow | Verb::PowerCut => true,
+            Verb::BadBlocks | Verb::Stale => op == OpWord::Read,
             Verb::Drop => op != OpWord::Read,
             Verb::Tear => op == OpWord::Write,
             Verb::Misdirect | Verb::Flip => matches!(op, OpWord::Read | OpWord::Write),

@@ -22,25 +22,44 @@
 //! fault = "medium"              # or "no-space", "read-only", "disconnected"
 //! count = 1
 //! sticky = true                 # once it has struck, it strikes always
+//!
+//! [cache]                       # a write cache; without it, writes go to the volume at once
+//! size = "32m"                  # any of what it holds beyond that goes to the volume
+//! lies = true                   # flushes and FUA are only acknowledged
+//!
+//! [[fault]]
+//! verb = "power-cut"
+//! after_s = 60                  # when the power is cut
+//! for_s = 5                     # how long it is off; without it, until there is another schedule
+//! survives = 0.5                # share of the blocks in the cache that are on the medium already
+//! torn = false                  # a write in the cache survives whole or not at all
 //! ```
 //!
 //! What the verbs do stands at [`Verb`](super::rule::Verb).
 
 use std::path::Path;
 
+use block::Geometry;
 use serde::Deserialize;
 
-use super::rule::Rule;
+use super::rule::{Rule, Size, Verb};
 
 /// Longest text that is read, in bytes.
 const TEXT_MAX: u64 = 1 << 16;
 /// Most faults of a schedule.
 const RULES_MAX: usize = 64;
 
+/// What a write cache holds if nothing is said, in bytes: as much as those of disks do.
+const CACHE_BYTES: u64 = 32 << 20;
+/// Most that one holds, in bytes.
+const CACHE_BYTES_MAX: u64 = 4 << 30;
+
 /// Schedules that come along, by name.
-const SHIPPED: [(&str, &str); 3] = [
+const SHIPPED: [(&str, &str); 5] = [
     ("fail-slow", include_str!("../../faults/fail-slow.toml")),
     ("dying-ssd", include_str!("../../faults/dying-ssd.toml")),
+    ("lying-cache", include_str!("../../faults/lying-cache.toml")),
+    ("power-cut", include_str!("../../faults/power-cut.toml")),
     ("lost-writes", include_str!("../../faults/lost-writes.toml")),
 ];
 
@@ -56,9 +75,32 @@ pub(super) struct Schedule {
     /// Seed of all chance in it.
     #[serde(default)]
     pub(super) seed: u64,
-    /// The faults, 1 to 64. Each I/O is held against all of them, in this order.
-    #[serde(rename = "fault")]
+    /// Its write cache, if it has one.
+    #[serde(default)]
+    pub(super) cache: Option<CacheRule>,
+    /// The faults, at most 64; with a cache there need be none. Each I/O is held against all of
+    /// them, in this order.
+    #[serde(rename = "fault", default)]
     pub(super) rules: Vec<Rule>,
+}
+
+/// A write cache.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CacheRule {
+    /// What it holds: 1 block to 4 GiB; 32 MiB without it.
+    #[serde(default)]
+    size: Option<Size>,
+    /// It acknowledges flushes and FUA, and nothing is any safer.
+    #[serde(default)]
+    pub(super) lies: bool,
+}
+
+impl CacheRule {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        self.size.map_or(CACHE_BYTES, |size| size.0)
+    }
 }
 
 impl Schedule {
@@ -83,6 +125,18 @@ impl Schedule {
         SHIPPED.iter().any(|(shipped, _)| *shipped == name)
     }
 
+    /// Why it cannot be that of a volume of this shape.
+    pub(super) fn fits(&self, geometry: &Geometry) -> Result<(), String> {
+        if self.cache.is_some() && geometry.block_bytes < 512 {
+            return Err("a cache wants a volume with blocks: no block=1".to_owned());
+        }
+        let is_stale = self.rules.iter().any(|rule| rule.verb == Verb::Stale);
+        if is_stale && geometry.block_bytes < 512 {
+            return Err("stale wants a volume with blocks: no block=1".to_owned());
+        }
+        Ok(())
+    }
+
     /// Reads a schedule.
     ///
     /// # Errors
@@ -90,11 +144,16 @@ impl Schedule {
     /// The reason, with line or key.
     pub(super) fn parse(text: &str) -> Result<Schedule, String> {
         let schedule: Schedule = toml::from_str(text).map_err(|error| error.to_string())?;
-        if !(1..=RULES_MAX).contains(&schedule.rules.len()) {
+        let least = usize::from(schedule.cache.is_none());
+        if !(least..=RULES_MAX).contains(&schedule.rules.len()) {
             return Err(format!("{} faults: 1 to {RULES_MAX}", schedule.rules.len()));
         }
         if schedule.name.is_empty() || schedule.name.chars().any(char::is_control) {
             return Err("name: say in words what it is".to_owned());
+        }
+        if schedule.cache.as_ref().is_some_and(|cache| !(1..=CACHE_BYTES_MAX).contains(&cache.bytes()))
+        {
+            return Err("cache: size: 1 to 4g".to_owned());
         }
         for (index, rule) in schedule.rules.iter().enumerate() {
             rule.check().map_err(|reason| format!("fault {}: {reason}", index + 1))?;

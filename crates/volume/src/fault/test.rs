@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Buf, Cause, Done, Fault, Io, Nanos, Op, Tag};
+use block::{Buf, Cause, Done, Fault, Io, Nanos, Op, Pool, Tag};
 
 use super::*;
 
@@ -12,8 +12,8 @@ const MS: u64 = 1_000_000;
 /// A lane over memory, by a schedule of one fault or several.
 fn lane(faults: &str) -> (FaultLane, Arc<Referee>) {
     let schedule = Schedule::parse(&format!("name = 'x'\nseed = 1\n{faults}")).unwrap();
-    let referee = Arc::new(Referee::new(schedule, Geometry::new(BYTES, 512)));
-    (FaultLane::new(referee.clone(), Box::new(Store::new())), referee)
+    let referee = Arc::new(Referee::new(schedule, Geometry::new(BYTES, 512)).unwrap());
+    (FaultLane::new(referee.clone(), Box::new(Store::new()), Pool::new(64, 16)), referee)
 }
 
 /// A lane to bytes of its own, which answers at once.
@@ -171,12 +171,12 @@ fn a_hung_io_is_answered_when_its_time_is_over_or_the_schedule_changes() {
     assert_eq!(lane.wake(), None);
 
     let forever = Schedule::parse(&format!("name = 'y'\n{hang}")).unwrap();
-    referee.replace(forever.clone());
+    referee.replace(Ok(forever.clone()));
     submit(&mut lane, 3_000 * MS, [io(3, Op::Write, 0, 512, 8)]);
     assert_eq!(tags(&poll(&mut lane, 1_000_000 * MS)), []);
     // It asks for news by itself.
     assert!(lane.wake().unwrap() <= Nanos(1_000_050 * MS));
-    referee.replace(forever);
+    referee.replace(Ok(forever));
     assert_eq!(tags(&poll(&mut lane, 1_000_050 * MS)), [(3, Ok(()))]);
     submit(&mut lane, 1_000_060 * MS, [io(4, Op::Write, 0, 512, 9)]);
     assert!(!lane.close(Nanos(1_000_060 * MS)));
@@ -246,7 +246,7 @@ fn what_the_volume_refuses_is_struck_by_nothing() {
 
 #[test]
 fn what_comes_along_makes_sense_and_nonsense_is_refused_with_its_key() {
-    for name in ["fail-slow", "dying-ssd", "lost-writes"] {
+    for name in ["fail-slow", "dying-ssd", "lying-cache", "power-cut", "lost-writes"] {
         assert_eq!(Schedule::load(name).unwrap().name, name);
     }
     for (fault, part) in [

@@ -1,0 +1,339 @@
+//! What a write cache holds: blocks that were acknowledged and are not on the medium yet.
+//!
+//! One for all lanes of a volume, which take turns by a lock, once for each batch. A block is
+//! known by the number of the write that it comes from; `since` is the first write whose data of
+//! it would be lost with the cache, so a flush is done when no block is left from before it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use block::{Rng, splitmix};
+
+use super::rule::Cut;
+use super::schedule::CacheRule;
+
+/// Most bytes that one I/O brings to the medium.
+const RUN_MAX_BYTES: u64 = 64 << 10;
+
+/// A write cache.
+pub(super) struct Cache {
+    pub(super) block_bytes: u64,
+    inside: Mutex<Inside>,
+    /// Its [`Manner`], to be asked without the lock.
+    manner: AtomicU8,
+    /// Blocks that it holds, to be asked without the lock.
+    held: AtomicU64,
+    /// How often the power was cut.
+    cuts: AtomicU64,
+}
+
+struct Inside {
+    rule: Option<CacheRule>,
+    blocks: BTreeMap<u64, Block>,
+    /// How many writes there were.
+    writes: u64,
+    rng: Rng,
+    counts: Counts,
+}
+
+/// What became of what it held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Flushes, and writes with FUA, that were only acknowledged.
+    pub(super) lies: u64,
+    /// Blocks of acknowledged writes that cuts of the power have lost.
+    pub(super) lost: u64,
+}
+
+struct Block {
+    data: Box<[u8]>,
+    /// The write that it comes from.
+    number: u64,
+    /// The first write of it that is not on the medium.
+    since: u64,
+    /// It is on its way to the medium, or the medium's block is being changed otherwise: one at a
+    /// time, or they would arrive in any order.
+    busy: bool,
+    /// What counts as on the medium since the last cut, though it never went there.
+    safe: Option<Box<[u8]>>,
+}
+
+/// What an acknowledgement means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// It is on the medium.
+    Through = 0,
+    /// It is on the medium when it is flushed or was written with FUA.
+    Honest = 1,
+    /// Nothing.
+    Lying = 2,
+}
+
+impl Manner {
+    fn of(rule: Option<&CacheRule>) -> Manner {
+        match rule {
+            None => Manner::Through,
+            Some(rule) if rule.lies => Manner::Lying,
+            Some(_) => Manner::Honest,
+        }
+    }
+}
+
+/// Neighbouring blocks on their way to the medium.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) first: u64,
+    /// The writes that they come from, in their order; a hole for what is not held.
+    pub(super) numbers: Vec<Option<u64>>,
+    pub(super) data: Vec<u8>,
+}
+
+/// What of a range is still to be brought to the medium.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Left {
+    /// By whoever asked.
+    pub(super) runs: Vec<Run>,
+    /// Some of it is on its way, or waits for the next look.
+    pub(super) more: bool,
+}
+
+impl Cache {
+    pub(super) fn new(rule: Option<CacheRule>, seed: u64, block_bytes: u64) -> Cache {
+        let manner = AtomicU8::new(Manner::of(rule.as_ref()) as u8);
+        let inside = Inside {
+            rule,
+            blocks: BTreeMap::new(),
+            writes: 0,
+            rng: Rng::new(seed, 1),
+            counts: Counts::default(),
+        };
+        let (held, cuts) = (AtomicU64::new(0), AtomicU64::new(0));
+        Cache { block_bytes, inside: Mutex::new(inside), manner, held, cuts }
+    }
+
+    /// Goes on by another rule. What is held stays until it is on the medium.
+    pub(super) fn replace(&self, rule: Option<CacheRule>) {
+        self.manner.store(Manner::of(rule.as_ref()) as u8, Ordering::Release);
+        self.lock().rule = rule;
+    }
+
+    /// How it deals with I/Os now.
+    pub(super) fn manner(&self) -> Manner {
+        match self.manner.load(Ordering::Acquire) {
+            0 => Manner::Through,
+            1 => Manner::Honest,
+            _ => Manner::Lying,
+        }
+    }
+
+    /// Whether it holds nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.load(Ordering::Acquire) == 0
+    }
+
+    /// How often the power was cut.
+    pub(super) fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Acquire)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
+    /// A flush or a write with FUA is only acknowledged.
+    pub(super) fn lied(&self) {
+        self.lock().counts.lies += 1;
+    }
+
+    /// How many writes there were so far.
+    pub(super) fn writes(&self) -> u64 {
+        self.lock().writes
+    }
+
+    /// Takes the data of a write; its number, and the blocks that are to make room for it.
+    pub(super) fn write(&self, offset: u64, data: &[u8]) -> (u64, Vec<Run>) {
+        let (first, inside) = (offset / self.block_bytes, &mut *self.lock());
+        inside.writes += 1;
+        let number = inside.writes;
+        for (block, data) in (first..).zip(data.chunks(self.block_bytes as usize)) {
+            if let Some(held) = inside.blocks.get_mut(&block) {
+                held.data.copy_from_slice(data);
+                held.number = number;
+                continue;
+            }
+            let (data, since) = (data.into(), number);
+            inside.blocks.insert(block, Block { data, number, since, busy: false, safe: None });
+        }
+        let room = inside.make_room(self.block_bytes);
+        self.count(inside);
+        (number, room)
+    }
+
+    /// Copies of the blocks that it holds of a range: where each begins in it, in bytes.
+    pub(super) fn overlay(&self, offset: u64, len: u32) -> Vec<(usize, Box<[u8]>)> {
+        let first = offset / self.block_bytes;
+        let inside = self.lock();
+        let held = inside.blocks.range(self.blocks_of(offset, len));
+        held.map(|(block, held)| (((block - first) * self.block_bytes) as usize, held.data.clone()))
+            .collect()
+    }
+
+    /// The numbers of the blocks of a range of bytes.
+    pub(super) fn blocks_of(&self, offset: u64, len: u32) -> Range<u64> {
+        let end = offset.saturating_add(len.into());
+        offset / self.block_bytes..end.div_ceil(self.block_bytes)
+    }
+
+    /// What of a range of blocks was written by `upto` and is not on the medium; the first
+    /// `runs_max` runs of it are for the caller to bring there.
+    pub(super) fn left(&self, range: Range<u64>, upto: u64, runs_max: usize) -> Left {
+        let inside = &mut *self.lock();
+        let mut left = Left::default();
+        let mut next = range.start;
+        while let Some((block, held)) =
+            inside.blocks.range(next..range.end).find(|(_, held)| held.since <= upto)
+        {
+            let block = *block;
+            next = block + 1;
+            if left.runs.len() == runs_max {
+                left.more = true;
+                break;
+            }
+            if held.busy {
+                left.more = true;
+                continue;
+            }
+            let run = inside.take_run(block, self.block_bytes);
+            next = run.ends_at();
+            left.runs.push(run);
+        }
+        left
+    }
+
+    /// Keeps others from a range whose blocks on the medium are being changed, such as trimmed;
+    /// `None` while others do something there.
+    pub(super) fn claim(&self, offset: u64, len: u32) -> Option<Run> {
+        let range = self.blocks_of(offset, len);
+        let inside = &mut *self.lock();
+        if inside.blocks.range(range.clone()).any(|(_, held)| held.busy) {
+            return None;
+        }
+        let Some((first, _)) = inside.blocks.range(range.clone()).next() else {
+            return Some(Run { first: range.start, numbers: Vec::new(), data: Vec::new() });
+        };
+        let first = *first;
+        let mut run = Run { first, numbers: Vec::new(), data: Vec::new() };
+        for (block, held) in inside.blocks.range_mut(range) {
+            run.numbers.resize((block - first) as usize, None);
+            run.numbers.push(Some(held.number));
+            held.busy = true;
+        }
+        Some(run)
+    }
+
+    /// A run is on the medium, or could not be brought there.
+    pub(super) fn arrived(&self, run: &Run, is_there: bool) {
+        let inside = &mut *self.lock();
+        for (block, number) in (run.first..).zip(&run.numbers) {
+            let Some(number) = number else { continue };
+            let Some(held) = inside.blocks.get_mut(&block) else { continue };
+            held.busy = false;
+            if !is_there {
+                continue;
+            }
+            held.safe = None;
+            if held.number == *number {
+                inside.blocks.remove(&block);
+            } else {
+                held.since = number + 1;
+            }
+        }
+        self.count(inside);
+    }
+
+    /// The power is cut: each block that it holds is lost, or was on the medium already by chance.
+    /// What was on its way arrives.
+    pub(super) fn cut(&self, cut: Cut) {
+        let inside = &mut *self.lock();
+        let salt = inside.rng.next_u64();
+        let mut lost = 0;
+        inside.blocks.retain(|block, held| {
+            // The blocks of a write share its fate, or have one each.
+            let of = if cut.torn { *block } else { held.number };
+            let mut state = salt ^ of.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let survives = (splitmix(&mut state) >> 11) as f64 / (1_u64 << 53) as f64;
+            if held.busy || survives < cut.survives {
+                held.safe = Some(held.data.clone());
+                return true;
+            }
+            let was_safe = held.safe.as_ref().is_some_and(|safe| *safe == held.data);
+            lost += u64::from(!was_safe);
+            if let Some(safe) = &held.safe {
+                held.data.copy_from_slice(safe);
+            }
+            held.safe.is_some()
+        });
+        self.count(inside);
+        inside.counts.lost += lost;
+        self.cuts.fetch_add(1, Ordering::Release);
+    }
+
+    fn count(&self, inside: &Inside) {
+        self.held.store(inside.blocks.len() as u64, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Whoever panicked meanwhile has said so; nothing is half done between two calls.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    /// Blocks that are to leave so that no more is held than fits; any of them, not the oldest.
+    fn make_room(&mut self, block_bytes: u64) -> Vec<Run> {
+        let Some(rule) = &self.rule else { return Vec::new() };
+        let fit = (rule.bytes() / block_bytes).max(1);
+        let mut over = (self.blocks.len() as u64).saturating_sub(fit);
+        let mut runs = Vec::new();
+        while over > 0 {
+            let end = self.blocks.last_key_value().map_or(0, |(last, _)| last + 1);
+            let from = self.rng.below(end.max(1));
+            let behind = self.blocks.range(from..).find(|(_, held)| !held.busy);
+            let found = behind.or_else(|| self.blocks.range(..from).find(|(_, held)| !held.busy));
+            let Some((block, _)) = found else { break };
+            let run = self.take_run(*block, block_bytes);
+            over = over.saturating_sub(run.numbers.len() as u64);
+            runs.push(run);
+        }
+        runs
+    }
+
+    /// The run of idle blocks that begins here, which are busy now.
+    fn take_run(&mut self, first: u64, block_bytes: u64) -> Run {
+        let mut run = Run { first, numbers: Vec::new(), data: Vec::new() };
+        let most = (RUN_MAX_BYTES / block_bytes).max(1);
+        for (block, held) in self.blocks.range_mut(first..first + most) {
+            if held.busy || *block != run.ends_at() {
+                break;
+            }
+            held.busy = true;
+            run.numbers.push(Some(held.number));
+            run.data.extend_from_slice(&held.data);
+        }
+        run
+    }
+}
+
+impl Run {
+    /// How many of its blocks lie in a range.
+    pub(super) fn blocks_in(&self, range: &Range<u64>) -> u64 {
+        self.ends_at().min(range.end).saturating_sub(self.first.max(range.start))
+    }
+
+    /// The block behind it.
+    fn ends_at(&self) -> u64 {
+        self.first + self.numbers.len() as u64
+    }
+}

@@ -1,0 +1,412 @@
+//! A lane behind a write cache: writes are acknowledged when the cache has them.
+//!
+//! Reads see the cache above the medium. A flush or a write with FUA waits until what it covers is
+//! on the medium, whichever lane brings it there, unless the cache lies. What makes room does so
+//! before the write that needs it is acknowledged. Closing brings everything to the medium, as
+//! drives do when they are told to stop.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use block::{Buf, Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
+
+use super::cache::{Cache, Manner, Run};
+
+/// How often a lane looks whether others have brought something to the medium.
+const LOOK: Nanos = Nanos(200_000);
+/// Most I/Os with which one flush brings blocks to the medium at once.
+const RUNS_MAX: usize = 32;
+
+pub(super) struct CachedLane {
+    cache: Arc<Cache>,
+    inner: Box<dyn Lane>,
+    pool: Pool,
+    slots: Vec<Option<Inner>>,
+    free: Vec<u32>,
+    tasks: Vec<Option<Task>>,
+    /// On their way to the inner lane.
+    batch: VecDeque<Io>,
+    finished: Vec<Done>,
+    ready: Vec<Done>,
+    looked: Nanos,
+    /// What the cache holds is on its way to the medium, for good.
+    closing: bool,
+}
+
+/// What an I/O of the inner lane is.
+enum Inner {
+    /// The owner's, as it came, with what the cache held of it when it was a read.
+    Owners { tag: Tag, overlay: Vec<(usize, Box<[u8]>)> },
+    /// Blocks on their way to the medium.
+    Run { run: Run, task: usize },
+    /// The last one of a task, and the blocks that it changes.
+    Last { task: usize, claimed: Option<Run> },
+}
+
+/// An I/O of the owner that takes several of the inner lane.
+struct Task {
+    /// `None` when the lane itself wants it.
+    tag: Option<Tag>,
+    buf: Option<Buf>,
+    step: Step,
+    /// Runs of it that are under way.
+    under_way: u32,
+    result: Result<(), (Fault, Cause)>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Makes room for a write.
+    Room,
+    /// Brings a range of blocks to the medium, as far as it was written by `upto`.
+    Clear { range: Range<u64>, upto: u64, then: Then },
+    /// Waits until nobody else changes its blocks.
+    Claim { op: Op, offset: u64, len: u32, fua: bool },
+    /// Its last I/O is under way.
+    Last,
+}
+
+/// What follows when a range is on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Answer,
+    /// The medium is flushed.
+    Flush,
+    /// Runs are written with FUA. The medium is flushed if others have brought some of the blocks:
+    /// so many were not brought by the task itself.
+    Durable(u64),
+}
+
+impl CachedLane {
+    pub(super) fn new(cache: Arc<Cache>, inner: Box<dyn Lane>, pool: Pool) -> CachedLane {
+        CachedLane {
+            cache,
+            inner,
+            pool,
+            slots: Vec::new(),
+            free: Vec::new(),
+            tasks: Vec::new(),
+            batch: VecDeque::new(),
+            finished: Vec::new(),
+            ready: Vec::new(),
+            looked: Nanos(0),
+            closing: false,
+        }
+    }
+
+    fn begin(&mut self, io: Io) {
+        let manner = self.cache.manner();
+        let is_through = manner == Manner::Through && self.cache.is_empty();
+        if is_through || io.op == Op::Read || self.inner.geometry().check(&io).is_err() {
+            return self.pass(io);
+        }
+        let lies = manner == Manner::Lying;
+        let Io { tag, op, fua, len, offset, buf } = io;
+        match op {
+            Op::Flush if lies => {
+                self.cache.lied();
+                self.answer(Some(tag), Ok(()), buf);
+            }
+            Op::Flush => self.clear_all(Some(tag), buf),
+            Op::Read | Op::Write => self.write(Io { tag, op, fua, len, offset, buf }, manner),
+            Op::Trim | Op::WriteZeroes => {
+                let step = Step::Claim { op, offset, len, fua: fua && !lies };
+                self.start(Some(tag), buf, step);
+            }
+        }
+    }
+
+    /// Gives an I/O to the inner lane as it is.
+    fn pass(&mut self, io: Io) {
+        let is_overlaid = io.op == Op::Read && !self.cache.is_empty();
+        let overlay = match is_overlaid {
+            true => self.cache.overlay(io.offset, io.len),
+            false => Vec::new(),
+        };
+        self.send(Inner::Owners { tag: io.tag, overlay }, io);
+    }
+
+    fn write(&mut self, io: Io, manner: Manner) {
+        let Io { tag, offset, len, fua, buf, .. } = io;
+        let data = buf.as_ref().map_or(&[][..], |buf| &buf[..len as usize]);
+        let (number, room) = self.cache.write(offset, data);
+        let range = self.cache.blocks_of(offset, len);
+        let then = match manner {
+            Manner::Through if !fua => Some(Then::Answer),
+            Manner::Lying => None,
+            _ => fua.then_some(Then::Durable(range.end - range.start)),
+        };
+        if fua && manner == Manner::Lying {
+            self.cache.lied();
+        }
+        match then {
+            Some(then) => {
+                // Others wait for what makes room as little as this one does.
+                let room_for = if room.is_empty() { None } else { Some(self.enter_room(None, None)) };
+                self.bring(room_for, room, false);
+                self.start(Some(tag), buf, Step::Clear { range, upto: number, then });
+            }
+            None if room.is_empty() => self.answer(Some(tag), Ok(()), buf),
+            None => {
+                let task = self.enter_room(Some(tag), buf);
+                self.bring(Some(task), room, false);
+            }
+        }
+    }
+
+    fn enter_room(&mut self, tag: Option<Tag>, buf: Option<Buf>) -> usize {
+        self.enter(Task { tag, buf, step: Step::Room, under_way: 0, result: Ok(()) })
+    }
+
+    fn clear_all(&mut self, tag: Option<Tag>, buf: Option<Buf>) {
+        let (range, upto) = (0..u64::MAX, self.cache.writes());
+        self.start(tag, buf, Step::Clear { range, upto, then: Then::Flush });
+    }
+
+    fn start(&mut self, tag: Option<Tag>, buf: Option<Buf>, step: Step) {
+        let task = self.enter(Task { tag, buf, step, under_way: 0, result: Ok(()) });
+        self.go_on(task);
+    }
+
+    fn enter(&mut self, task: Task) -> usize {
+        match self.tasks.iter().position(Option::is_none) {
+            Some(free) => {
+                self.tasks[free] = Some(task);
+                free
+            }
+            None => {
+                self.tasks.push(Some(task));
+                self.tasks.len() - 1
+            }
+        }
+    }
+
+    /// Does what a task can do now.
+    fn go_on(&mut self, number: usize) {
+        let Some(task) = &self.tasks[number] else { return };
+        match task.step.clone() {
+            Step::Last => {}
+            Step::Room if task.under_way > 0 => {}
+            Step::Room => self.finish(number, Ok(())),
+            Step::Clear { range, upto, then } => {
+                let (result, under_way) = (task.result, task.under_way);
+                // What could not be brought there once is not tried again for the same task.
+                if result.is_ok() {
+                    let room = RUNS_MAX.saturating_sub(under_way as usize);
+                    let left = self.cache.left(range, upto, room);
+                    let is_there = left.runs.is_empty() && !left.more;
+                    self.bring(Some(number), left.runs, matches!(then, Then::Durable(_)));
+                    if !is_there {
+                        return;
+                    }
+                }
+                match (under_way, result, then) {
+                    (1.., ..) => {}
+                    (0, Ok(()), Then::Flush | Then::Durable(1..)) => {
+                        self.last(number, Op::Flush, (0, 0), (false, None));
+                    }
+                    (0, ..) => self.finish(number, result),
+                }
+            }
+            Step::Claim { op, offset, len, fua } => {
+                if let Some(run) = self.cache.claim(offset, len) {
+                    self.last(number, op, (offset, len), (fua, Some(run)));
+                }
+            }
+        }
+    }
+
+    /// Sends the last I/O of a task.
+    fn last(
+        &mut self,
+        number: usize,
+        op: Op,
+        (offset, len): (u64, u32),
+        (fua, claimed): (bool, Option<Run>),
+    ) {
+        if let Some(task) = &mut self.tasks[number] {
+            task.step = Step::Last;
+        }
+        let io = Io { tag: Tag(0), op, fua, len, offset, buf: None };
+        self.send(Inner::Last { task: number, claimed }, io);
+    }
+
+    /// Sends runs to the medium.
+    fn bring(&mut self, number: Option<usize>, runs: Vec<Run>, fua: bool) {
+        let Some(number) = number else { return };
+        for run in runs {
+            let Some(mut buf) = self.pool.take_beyond(run.data.len()) else {
+                // The system has no memory.
+                self.cache.arrived(&run, false);
+                self.failed(number, (Fault::Aborted, Cause::NONE));
+                continue;
+            };
+            buf[..run.data.len()].copy_from_slice(&run.data);
+            let (offset, len) = (run.first * self.cache.block_bytes, run.data.len() as u32);
+            if let Some(task) = &mut self.tasks[number] {
+                task.under_way += 1;
+            }
+            let io = Io { tag: Tag(0), op: Op::Write, fua, len, offset, buf: Some(buf) };
+            self.send(Inner::Run { run, task: number }, io);
+        }
+    }
+
+    fn failed(&mut self, number: usize, why: (Fault, Cause)) {
+        if let Some(task) = &mut self.tasks[number] {
+            task.result = task.result.and(Err(why));
+        }
+    }
+
+    fn send(&mut self, what: Inner, io: Io) {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = Some(what);
+                slot
+            }
+            None => {
+                self.slots.push(Some(what));
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.batch.push_back(Io { tag: Tag(slot.into()), ..io });
+    }
+
+    fn finish(&mut self, number: usize, result: Result<(), (Fault, Cause)>) {
+        if let Some(Task { tag, buf, .. }) = self.tasks[number].take() {
+            self.answer(tag, result, buf);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        tag: Option<Tag>,
+        result: Result<(), (Fault, Cause)>,
+        buf: Option<Buf>,
+    ) {
+        let Some(tag) = tag else { return };
+        let cause = result.map_or_else(|(_, cause)| cause, |()| Cause::NONE);
+        let result = result.map_err(|(fault, _)| fault);
+        self.ready.push(Done { tag, result, cause, buf });
+    }
+
+    /// Takes what the inner lane has finished.
+    fn gather(&mut self, now: Nanos) {
+        self.inner.poll(now, &mut self.finished);
+        let mut finished = std::mem::take(&mut self.finished);
+        for Done { tag, result, cause, buf } in finished.drain(..) {
+            let told = result.map_err(|fault| (fault, cause));
+            self.free.push(tag.0 as u32);
+            match self.slots[tag.0 as usize].take() {
+                Some(Inner::Owners { tag, overlay }) => {
+                    let buf = overlaid(buf, &overlay, result.is_ok());
+                    self.ready.push(Done { tag, result, cause, buf });
+                }
+                Some(Inner::Run { run, task }) => {
+                    self.cache.arrived(&run, result.is_ok());
+                    buf.into_iter().for_each(|buf| self.pool.give(buf));
+                    self.run_arrived(task, &run, told);
+                }
+                Some(Inner::Last { task, claimed }) => {
+                    if let Some(run) = claimed {
+                        self.cache.arrived(&run, result.is_ok());
+                    }
+                    self.finish(task, told);
+                }
+                None => debug_assert!(false, "an answer to nothing"),
+            }
+        }
+        self.finished = finished;
+    }
+
+    fn run_arrived(&mut self, number: usize, run: &Run, told: Result<(), (Fault, Cause)>) {
+        if let Some(task) = &mut self.tasks[number] {
+            task.under_way -= 1;
+            if let (Ok(()), Step::Clear { range, then: Then::Durable(owed), .. }) =
+                (told, &mut task.step)
+            {
+                *owed = owed.saturating_sub(run.blocks_in(range));
+            }
+        }
+        if let Err(why) = told {
+            self.failed(number, why);
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.tasks.iter().any(Option::is_some)
+    }
+}
+
+/// Puts what the cache held over what was read.
+fn overlaid(mut buf: Option<Buf>, overlay: &[(usize, Box<[u8]>)], was_read: bool) -> Option<Buf> {
+    if let (Some(buf), true) = (&mut buf, was_read) {
+        for (at, data) in overlay {
+            buf[*at..*at + data.len()].copy_from_slice(data);
+        }
+    }
+    buf
+}
+
+impl Lane for CachedLane {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        for io in ios.drain(..) {
+            self.begin(io);
+        }
+        self.inner.submit(now, &mut self.batch);
+        // Answers that are here already need no further turn.
+        if self.inner.wake().is_some_and(|at| at <= now) {
+            self.gather(now);
+        }
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
+        self.gather(now);
+        if self.waits() {
+            self.looked = now;
+            (0..self.tasks.len()).for_each(|task| self.go_on(task));
+            self.inner.submit(now, &mut self.batch);
+        }
+        done.append(&mut self.ready);
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        if !self.ready.is_empty() {
+            return Some(Nanos(0));
+        }
+        let look = self.waits().then_some(self.looked + LOOK);
+        self.inner.wake().into_iter().chain(look).min()
+    }
+
+    fn lends(&self) -> bool {
+        self.inner.lends()
+    }
+
+    fn is_open(&self) -> bool {
+        self.inner.is_open()
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.inner.broken()
+    }
+
+    fn words_of(&self, cause: Cause) -> Option<String> {
+        self.inner.words_of(cause)
+    }
+
+    fn connection(&self, now: Nanos) -> Connection {
+        self.inner.connection(now)
+    }
+
+    fn close(&mut self, now: Nanos) -> bool {
+        if !std::mem::replace(&mut self.closing, true) && !self.cache.is_empty() {
+            self.clear_all(None, None);
+        }
+        let is_over = !self.waits();
+        is_over && self.inner.close(now) && self.free.len() == self.slots.len()
+    }
+}
