@@ -88,6 +88,8 @@ pub(super) struct Run {
     /// The writes that they come from, in their order; a hole for what is not held.
     pub(super) numbers: Vec<Option<u64>>,
     pub(super) data: Vec<u8>,
+    /// Some of it survived a cut of the power, and must survive whatever happens to the medium.
+    pub(super) safe: bool,
 }
 
 /// What of a range is still to be brought to the medium.
@@ -193,7 +195,7 @@ impl Cache {
         let mut left = Left::default();
         let mut next = range.start;
         while let Some((block, held)) =
-            inside.blocks.range(next..range.end).find(|(_, held)| held.since <= upto)
+            inside.blocks.range(next.min(range.end)..range.end).find(|(_, held)| held.since <= upto)
         {
             let block = *block;
             next = block + 1;
@@ -212,19 +214,35 @@ impl Cache {
         left
     }
 
+    /// Runs of a range with what has survived a cut of the power.
+    pub(super) fn survivors(&self, offset: u64, len: u32) -> Vec<Run> {
+        let range = self.blocks_of(offset, len);
+        let inside = &mut *self.lock();
+        let held = inside.blocks.range(range);
+        let blocks: Vec<u64> =
+            held.filter(|(_, held)| held.safe.is_some()).map(|(block, _)| *block).collect();
+        let runs = blocks.iter().map(|block| inside.take_run(*block, self.block_bytes));
+        runs.filter(|run| !run.numbers.is_empty()).collect()
+    }
+
     /// Keeps others from a range whose blocks on the medium are being changed, such as trimmed;
-    /// `None` while others do something there.
+    /// `None` while others do something there, or it has [survivors](Self::survivors).
     pub(super) fn claim(&self, offset: u64, len: u32) -> Option<Run> {
         let range = self.blocks_of(offset, len);
         let inside = &mut *self.lock();
-        if inside.blocks.range(range.clone()).any(|(_, held)| held.busy) {
+        if inside.blocks.range(range.clone()).any(|(_, held)| held.busy || held.safe.is_some()) {
             return None;
         }
         let Some((first, _)) = inside.blocks.range(range.clone()).next() else {
-            return Some(Run { first: range.start, numbers: Vec::new(), data: Vec::new() });
+            return Some(Run {
+                first: range.start,
+                numbers: Vec::new(),
+                data: Vec::new(),
+                safe: false,
+            });
         };
         let first = *first;
-        let mut run = Run { first, numbers: Vec::new(), data: Vec::new() };
+        let mut run = Run { first, numbers: Vec::new(), data: Vec::new(), safe: false };
         for (block, held) in inside.blocks.range_mut(range) {
             run.numbers.resize((block - first) as usize, None);
             run.numbers.push(Some(held.number));
@@ -240,7 +258,9 @@ impl Cache {
             let Some(number) = number else { continue };
             let Some(held) = inside.blocks.get_mut(&block) else { continue };
             held.busy = false;
-            if !is_there {
+            // What was under way when the power was cut is to survive the next one, too, and goes
+            // once more.
+            if !is_there || held.safe.is_some() && !run.safe {
                 continue;
             }
             held.safe = None;
@@ -312,7 +332,7 @@ impl Inside {
 
     /// The run of idle blocks that begins here, which are busy now.
     fn take_run(&mut self, first: u64, block_bytes: u64) -> Run {
-        let mut run = Run { first, numbers: Vec::new(), data: Vec::new() };
+        let mut run = Run { first, numbers: Vec::new(), data: Vec::new(), safe: false };
         let most = (RUN_MAX_BYTES / block_bytes).max(1);
         for (block, held) in self.blocks.range_mut(first..first + most) {
             if held.busy || *block != run.ends_at() {
@@ -321,6 +341,7 @@ impl Inside {
             held.busy = true;
             run.numbers.push(Some(held.number));
             run.data.extend_from_slice(&held.data);
+            run.safe |= held.safe.is_some();
         }
         run
     }

@@ -143,7 +143,8 @@ impl CachedLane {
         match then {
             Some(then) => {
                 // Others wait for what makes room as little as this one does.
-                let room_for = if room.is_empty() { None } else { Some(self.enter_room(None, None)) };
+                let room_for =
+                    if room.is_empty() { None } else { Some(self.enter_room(None, None)) };
                 self.bring(room_for, room, false);
                 self.start(Some(tag), buf, Step::Clear { range, upto: number, then });
             }
@@ -209,11 +210,19 @@ impl CachedLane {
                     (0, ..) => self.finish(number, result),
                 }
             }
-            Step::Claim { op, offset, len, fua } => {
-                if let Some(run) = self.cache.claim(offset, len) {
-                    self.last(number, op, (offset, len), (fua, Some(run)));
+            Step::Claim { .. } if task.result.is_err() => {
+                if task.under_way == 0 {
+                    let result = task.result;
+                    self.finish(number, result);
                 }
             }
+            Step::Claim { op, offset, len, fua } => match self.cache.claim(offset, len) {
+                Some(run) => self.last(number, op, (offset, len), (fua, Some(run))),
+                None => {
+                    let runs = self.cache.survivors(offset, len);
+                    self.bring(Some(number), runs, true);
+                }
+            },
         }
     }
 
@@ -247,6 +256,7 @@ impl CachedLane {
             if let Some(task) = &mut self.tasks[number] {
                 task.under_way += 1;
             }
+            let fua = fua || run.safe;
             let io = Io { tag: Tag(0), op: Op::Write, fua, len, offset, buf: Some(buf) };
             self.send(Inner::Run { run, task: number }, io);
         }
@@ -278,12 +288,7 @@ impl CachedLane {
         }
     }
 
-    fn answer(
-        &mut self,
-        tag: Option<Tag>,
-        result: Result<(), (Fault, Cause)>,
-        buf: Option<Buf>,
-    ) {
+    fn answer(&mut self, tag: Option<Tag>, result: Result<(), (Fault, Cause)>, buf: Option<Buf>) {
         let Some(tag) = tag else { return };
         let cause = result.map_or_else(|(_, cause)| cause, |()| Cause::NONE);
         let result = result.map_err(|(fault, _)| fault);

@@ -60,12 +60,7 @@ impl History {
         }
     }
 
-    fn of(
-        &self,
-        block_bytes: u64,
-        offset: u64,
-        len: u32,
-    ) -> impl Iterator<Item = (usize, &[u8])> {
+    fn of(&self, block_bytes: u64, offset: u64, len: u32) -> impl Iterator<Item = (usize, &[u8])> {
         let first = offset / block_bytes;
         let blocks = first..first + u64::from(len) / block_bytes;
         blocks.filter_map(move |block| {

@@ -288,10 +288,9 @@ impl Inside {
             let strikes = match rule.verb {
                 // What nothing older is known of cannot be stale.
                 Verb::Stale
-                    if !self
-                        .history
-                        .as_ref()
-                        .is_some_and(|history| history.knows(of.block_bytes, io.offset, io.len)) =>
+                    if !self.history.as_ref().is_some_and(|history| {
+                        history.knows(of.block_bytes, io.offset, io.len)
+                    }) =>
                 {
                     false
                 }

@@ -192,7 +192,9 @@ impl Rule {
             return self.check_cut();
         }
         if self.survives.is_some() || self.torn.is_some() {
-            return Err(format!("survives and torn go with verb = \"power-cut\", not with \"{word}\""));
+            return Err(format!(
+                "survives and torn go with verb = \"power-cut\", not with \"{word}\""
+            ));
         }
         match self.named().into_iter().flatten().find(|op| !self.verb.goes_with(*op)) {
             Some(op) => Err(format!("{word} does nothing to a {}", op.op().word())),

@@ -151,7 +151,10 @@ impl Schedule {
         if schedule.name.is_empty() || schedule.name.chars().any(char::is_control) {
             return Err("name: say in words what it is".to_owned());
         }
-        if schedule.cache.as_ref().is_some_and(|cache| !(1..=CACHE_BYTES_MAX).contains(&cache.bytes()))
+        if schedule
+            .cache
+            .as_ref()
+            .is_some_and(|cache| !(1..=CACHE_BYTES_MAX).contains(&cache.bytes()))
         {
             return Err("cache: size: 1 to 4g".to_owned());
         }
