@@ -15,8 +15,8 @@ use super::cache::{Cache, Manner, Run};
 
 /// How often a lane looks whether others have brought something to the medium.
 const LOOK: Nanos = Nanos(200_000);
-/// Most I/Os with which one flush brings blocks to the medium at once.
-const RUNS_MAX: usize = 32;
+/// Most I/Os with which one flush brings blocks to the medium at once. Tests want those beyond.
+const RUNS_MAX: usize = if cfg!(test) { 2 } else { 32 };
 
 pub(super) struct CachedLane {
     cache: Arc<Cache>,

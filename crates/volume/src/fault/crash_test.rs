@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use block::{Buf, Cause, Done, Io, Nanos, Op, Pool, Rng, Tag};
+use block::{Buf, Cause, Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
 
 use super::*;
 
@@ -38,6 +38,8 @@ struct Taken {
     lane: usize,
     io: Io,
     is_done: bool,
+    /// The medium lost power before it was done.
+    fails: bool,
     /// A flush covers what was answered when it came.
     covers: Vec<Held>,
 }
@@ -83,16 +85,21 @@ impl Medium {
 
     /// Any block that is not durable may be the old one again.
     fn lose_power(&mut self) {
+        for index in 0..self.taken.len() {
+            if self.taken[index].is_done {
+                continue;
+            }
+            match self.rng.below(100) < 50 {
+                true => self.execute(index),
+                false => (self.taken[index].is_done, self.taken[index].fails) = (true, true),
+            }
+        }
         for block in 0..BLOCKS {
             if self.rng.below(100) < 50 {
                 self.now[block] = self.durable[block];
                 self.told[block] = self.durable[block];
             }
             self.durable[block] = self.now[block];
-        }
-        // What is under way covers nothing of before any more.
-        for taken in &mut self.taken {
-            taken.covers.clone_from(&self.durable);
         }
     }
 }
@@ -117,7 +124,7 @@ impl Lane for MediumLane {
         let medium = &mut *self.1.borrow_mut();
         for io in ios.drain(..) {
             let covers = medium.told.clone();
-            medium.taken.push(Taken { lane: self.0, io, is_done: false, covers });
+            medium.taken.push(Taken { lane: self.0, io, is_done: false, fails: false, covers });
         }
     }
 
@@ -133,13 +140,15 @@ impl Lane for MediumLane {
                 index += 1;
                 continue;
             }
-            let Io { tag, op, offset, len, buf, .. } = medium.taken.swap_remove(index).io;
-            if !matches!(op, Op::Read | Op::Flush) {
+            let Taken { io, fails, .. } = medium.taken.swap_remove(index);
+            let Io { tag, op, offset, len, buf, .. } = io;
+            if !matches!(op, Op::Read | Op::Flush) && !fails {
                 let blocks =
                     (offset / BLOCK) as usize..((offset + u64::from(len)) / BLOCK) as usize;
                 medium.told[blocks.clone()].copy_from_slice(&medium.now[blocks]);
             }
-            done.push(Done { tag, result: Ok(()), cause: Cause::NONE, buf });
+            let result = if fails { Err(Fault::Disconnected) } else { Ok(()) };
+            done.push(Done { tag, result, cause: Cause::NONE, buf });
         }
     }
 
@@ -178,6 +187,8 @@ struct World {
     now: u64,
     cuts: u64,
     medium_loses: bool,
+    /// Of 100 I/Os.
+    flushes: u64,
 }
 
 impl World {
@@ -205,6 +216,7 @@ impl World {
             medium,
             referee,
             asked: BTreeMap::new(),
+            flushes: [1, 12][(seed % 2) as usize],
             rng,
             next: 0,
             now: 0,
@@ -215,7 +227,7 @@ impl World {
 
     /// Any I/O that has no write of another one in its way.
     fn any_io(&mut self) -> Option<Io> {
-        let roll = self.rng.below(100);
+        let roll = self.rng.below(88 + self.flushes);
         let len = 1 + self.rng.below(8) as usize;
         let first = self.rng.below((BLOCKS - len) as u64 + 1) as usize;
         self.next += 1;
@@ -293,7 +305,7 @@ impl World {
                     }
                 }
             }
-            _ => assert_eq!(done.result, Err(block::Fault::Disconnected)),
+            _ => assert_eq!(done.result, Err(Fault::Disconnected)),
         }
         Ok(())
     }
@@ -393,4 +405,46 @@ fn a_cache_that_lies_loses_what_was_flushed_within_few_seeds() {
     let lost = (0..10).filter(|seed| live(*seed, true, false).is_err()).count();
     // In one of three nothing that the cache held is lost.
     assert!(lost >= 3, "{lost} of 10 lives have lost something");
+}
+
+#[test]
+fn a_block_that_is_written_again_is_still_owed_to_an_older_flush() {
+    let rule = Schedule::parse("name = 'x'\n[cache]\n").unwrap().cache;
+    let cache = cache::Cache::new(rule, 1, 512);
+    let (first, _) = cache.write(0, &[1; 512]);
+    cache.write(0, &[2; 512]);
+    let mut left = cache.left(0..u64::MAX, first, 9);
+    let run = left.runs.remove(0);
+    assert_eq!(run.data, [2; 512]);
+    // Written while it is on its way: what arrives covers the flush, and the rest stays.
+    let (last, _) = cache.write(0, &[3; 512]);
+    assert!(cache.left(0..u64::MAX, first, 9).more);
+    cache.arrived(&run, true);
+    assert_eq!(cache.left(0..u64::MAX, first, 9), cache::Left::default());
+    assert_eq!(cache.left(0..u64::MAX, last, 9).runs.len(), 1);
+}
+
+#[test]
+fn what_survived_a_cut_goes_to_the_medium_for_good() {
+    let schedule = "name = 'x'\n[cache]\n[[fault]]\nverb = 'power-cut'\nsurvives = 1\n";
+    let schedule = Schedule::parse(schedule).unwrap();
+    let cut = schedule.rules[0].cut();
+    let cache = cache::Cache::new(schedule.cache, 1, 512);
+    let (number, _) = cache.write(512, &[1; 512]);
+    let on_its_way = cache.left(0..9, number, 9).runs.remove(0);
+    cache.cut(cut);
+    // It was not told to be durable when it left.
+    cache.arrived(&on_its_way, true);
+    assert!(cache.claim(512, 512).is_none(), "a trim would bring back what was before");
+    let again = cache.survivors(512, 512).remove(0);
+    assert!(again.safe && !on_its_way.safe);
+    cache.arrived(&again, true);
+    assert!(cache.is_empty());
+    // A newer write of a survivor is lost alone.
+    let (number, _) = cache.write(0, &[4; 512]);
+    cache.cut(cut);
+    cache.write(0, &[5; 512]);
+    cache.cut(rule::Cut { survives: 0.0, torn: true });
+    assert_eq!(*cache.overlay(0, 512)[0].1, [4; 512]);
+    assert_eq!((number, cache.counts().lost), (2, 1));
 }

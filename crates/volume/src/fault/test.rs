@@ -235,6 +235,98 @@ fn what_is_acknowledged_is_lost_torn_misplaced_or_damaged() {
 }
 
 #[test]
+fn a_stale_read_returns_what_was_there_before() {
+    let (mut lane, referee) = lane("[[fault]]\nverb = 'stale'\nrange = [0, 4096]\n");
+    for (offset, byte) in [(0, 1), (512, 2), (4096, 3), (0, 4), (4096, 5)] {
+        once(&mut lane, 0, io(1, Op::Write, offset, 512, byte));
+    }
+    // Of the second block nothing older is known, and the ninth is out of range.
+    let found = read(&mut lane, 0, 1024);
+    assert!(found[..512] == [1; 512] && found[512..] == [2; 512]);
+    assert_eq!(read(&mut lane, 4096, 512), [5; 512]);
+    once(&mut lane, 0, io(1, Op::Trim, 0, 512, 0));
+    assert_eq!(read(&mut lane, 0, 512), [0; 512]);
+    assert_eq!(referee.strikes().1, [("stale", 1)]);
+}
+
+#[test]
+fn a_cut_of_the_power_ends_what_is_under_way_and_the_power_comes_back() {
+    let (mut lane, referee) = lane(
+        "[cache]\n[[fault]]\nverb = 'drop'\nop = 'trim'\n[[fault]]\nverb = 'hang'\n\
+         op = 'flush'\n[[fault]]\nverb = 'power-cut'\nafter_s = 1\nfor_s = 2\nevery_s = 10\n\
+         count = 2\nsurvives = 0\n",
+    );
+    once(&mut lane, 0, io(1, Op::Write, 0, 512, 7));
+    assert_eq!(read(&mut lane, 0, 512), [7; 512]);
+    submit(&mut lane, 0, [io(2, Op::Flush, 0, 0, 0), io(3, Op::Write, 512, 512, 8)]);
+    assert_eq!(tags(&poll(&mut lane, 999 * MS)), [(3, Ok(()))]);
+    assert_eq!(tags(&poll(&mut lane, 1000 * MS)), [(2, Err(Fault::Disconnected))]);
+    // Nothing else is asked while it is off, not even what would be dropped or refused.
+    for (op, offset) in [(Op::Read, 0), (Op::Trim, 0), (Op::Flush, 0), (Op::Read, BYTES)] {
+        let done = once(&mut lane, 2999 * MS, io(4, op, offset, 512, 0));
+        assert_eq!(done.result, Err(Fault::Disconnected), "{op:?}");
+        assert_eq!(lane.words_of(done.cause).unwrap(), "injected: fault 3 of the schedule 'x'");
+    }
+    assert_eq!(once(&mut lane, 3000 * MS, io(5, Op::Read, 512, 512, 0)).result, Ok(()));
+    assert_eq!(read(&mut lane, 512, 512), [0; 512]);
+    // Cuts that nobody noticed have happened all the same, as often as was said.
+    once(&mut lane, 5000 * MS, io(6, Op::Write, 512, 512, 9));
+    assert_eq!(once(&mut lane, 21_500 * MS, io(7, Op::Read, 512, 512, 0)).result, Ok(()));
+    assert_eq!(read(&mut lane, 512, 512), [0; 512]);
+    assert_eq!(referee.strikes().1[2], ("power-cut", 2));
+    assert_eq!(referee.cache().counts().lost, 2);
+}
+
+#[test]
+fn a_schedule_may_be_switched_and_one_that_does_not_fit_is_told() {
+    let (mut lane, referee) = lane("[[fault]]\nverb = 'slow'\nadd_s = 0\n");
+    let volatile = referee.geometry().volatile;
+    assert!(!volatile && !lane.geometry().volatile);
+    referee.replace(Schedule::parse("name = 'y'\n[cache]\n"));
+    assert!(referee.refused().unwrap().contains("no write cache"));
+    referee.replace(Schedule::parse("nonsense"));
+    assert!(referee.refused().unwrap().contains("nonsense"));
+    assert_eq!(referee.strikes().0, "x");
+
+    // What a cache held is there without it, and goes to the volume.
+    let (mut cached, referee) = self::lane("[cache]\nsize = '8k'\nlies = true\n");
+    assert!(cached.geometry().volatile);
+    for block in 0..64 {
+        once(&mut cached, 0, io(1, Op::Write, block * 512, 512, block as u8));
+    }
+    once(&mut cached, 0, io(1, Op::Flush, 0, 0, 0));
+    assert!(!referee.cache().is_empty());
+    assert_eq!(referee.cache().counts().lies, 1);
+    referee.replace(Schedule::parse("name = 'y'\n[[fault]]\nverb = 'error'\nop = 'trim'\n"));
+    once(&mut cached, 0, io(1, Op::Write, 0, 512, 99));
+    submit(&mut cached, 0, [io(2, Op::Flush, 0, 0, 0)]);
+    let mut now = 0;
+    while tags(&poll(&mut cached, now)).is_empty() {
+        submit(&mut cached, now, []);
+        now += MS;
+    }
+    assert!(referee.cache().is_empty());
+    assert_eq!(read(&mut cached, 0, 512), [99; 512]);
+    assert!((1..64).all(|block| read(&mut cached, block * 512, 512) == [block as u8; 512]));
+    let _ = lane.close(Nanos(0));
+}
+
+#[test]
+fn closing_brings_to_the_medium_what_a_lying_cache_held() {
+    let (mut lane, referee) = lane("[cache]\nlies = true\n");
+    for block in 0..100 {
+        once(&mut lane, 0, io(1, Op::Write, block * 1024, 512, 1));
+    }
+    let mut now = 0;
+    while !lane.close(Nanos(now)) {
+        now += MS;
+        poll(&mut lane, now);
+        submit(&mut lane, now, []);
+    }
+    assert!(referee.cache().is_empty());
+}
+
+#[test]
 fn what_the_volume_refuses_is_struck_by_nothing() {
     let (mut lane, referee) = lane("[[fault]]\nverb = 'misdirect'\n[[fault]]\nverb = 'drop'\n");
     for (offset, len) in [(BYTES, 512), (1, 512), (u64::MAX - 511, 512)] {
@@ -265,12 +357,21 @@ fn what_comes_along_makes_sense_and_nonsense_is_refused_with_its_key() {
         ("verb = 'error'\nop = []", "op: at least one"),
         ("verb = 'drop'\nsticky = true", "sticky goes with"),
         ("verb = 'hang'\nfault = 'medium'", "fault goes with"),
+        ("verb = 'power-cut'\nop = 'read'", "strikes everything"),
+        ("verb = 'power-cut'\nsurvives = 2", "survives: 0 to 1"),
+        ("verb = 'hang'\ntorn = true", "survives and torn go with"),
+        ("verb = 'stale'\nop = 'write'", "stale does nothing to a write"),
         ("verb = 'bad-blocks'", "wants chance"),
     ] {
         let error = Schedule::parse(&format!("name = 'x'\n[[fault]]\n{fault}\n")).unwrap_err();
         assert!(error.contains(part), "{fault}: {error}");
     }
     assert!(Schedule::parse("name = 'x'\nfault = []\n").unwrap_err().contains("1 to 64"));
+    let huge = Schedule::parse("name = 'x'\n[cache]\nsize = '5g'\n");
+    assert!(huge.unwrap_err().contains("1 to 4g"));
+    let bytes = Geometry { block_bytes: 1, ..Geometry::new(BYTES, 512) };
+    let cache = Schedule::parse("name = 'x'\n[cache]\n").unwrap();
+    assert!(cache.fits(&bytes).unwrap_err().contains("block=1"));
     assert!(Schedule::load("/none").unwrap_err().contains("or one of fail-slow"));
 }
 
