@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, qemu_img, run};
+use drumfire_tests::{Drumfire, Folder, Running, qemu_img, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -70,5 +70,78 @@ fn lost_writes_are_found_by_verify_and_the_result_says_what_was_injected() {
     let warnings = result["warnings"].to_string();
     for part in ["injects faults by the schedule 'test'", "struck by the faults of 'test': drop"] {
         assert!(warnings.contains(part), "{warnings}");
+    }
+}
+
+#[test]
+fn a_flush_of_a_file_that_failed_once_fails_until_the_file_is_opened_anew() {
+    let (Some(qemu_io), Some(drumfire)) = (require("qemu-io"), Drumfire::find()) else { return };
+    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        return skip("no /dev/fuse for us");
+    }
+    let folder = Folder::new();
+    schedule(folder.path(), "verb = 'error'\nop = 'flush'\ncount = 1");
+    let mut below = drumfire.command(folder.path(), "attach fault:faults.toml(ram:4m) below");
+    let mut below = Running::start(&mut below);
+    below.await_stdout(LIMIT, |stdout| stdout.contains("ready ").then_some(()));
+    let file = folder.path().join("below");
+    for fails in [true, false] {
+        let served = drumfire
+            .serve_with(&format!("--nbd 127.0.0.1:0 --volume disk=file:{}", file.display()));
+        for _ in 0..3 {
+            let mut command = Command::new(&qemu_io);
+            command.args(["-f", "raw", "-c", "write 0 4096", "-c", "flush", &served.uri("disk")]);
+            let finished = run(&mut command, LIMIT);
+            let said = format!("{}{}", finished.stdout, finished.stderr);
+            assert_eq!(said.contains("nput/output error"), fails, "{said}");
+        }
+    }
+    below.signal(rustix::process::Signal::TERM);
+    below.finish(LIMIT);
+}
+
+#[test]
+fn a_lying_cache_loses_what_a_stranger_has_flushed_and_an_honest_one_does_not() {
+    let (Some(qemu_io), Some(drumfire)) = (require("qemu-io"), Drumfire::find()) else { return };
+    let folder = Folder::new();
+    let write = |cache: &str, fault: &str| {
+        let text = format!("name = 'test'\nseed = 3\n[cache]\n{cache}\n[[fault]]\n{fault}\n");
+        std::fs::write(folder.path().join("new.toml"), text).unwrap();
+        std::fs::rename(folder.path().join("new.toml"), folder.path().join("faults.toml")).unwrap();
+    };
+    let faults = folder.path().join("faults.toml");
+    let quiet = "verb = 'error'\nchance = 0";
+    for lies in [false, true] {
+        let cache = format!("lies = {lies}");
+        write(&cache, quiet);
+        let served = drumfire.serve(&[&format!("disk=fault:{}(ram:4m)", faults.display())]);
+        let io = |commands: &[&str]| {
+            let mut command = Command::new(&qemu_io);
+            command.args(["-f", "raw", "-t", "none"]);
+            commands.iter().for_each(|one| drop(command.args(["-c", one])));
+            let finished = run(command.arg(served.uri("disk")), LIMIT);
+            format!("{:?} {}{}", finished.code, finished.stdout, finished.stderr)
+        };
+        let said = io(&["write -P 7 0 256k", "flush"]);
+        assert!(said.contains("wrote 262144") && !said.contains("rror"), "{said}");
+        // The switch: off it goes.
+        write(&cache, "verb = 'power-cut'\nsurvives = 0.5");
+        let until = |wanted: &str, commands: &[&str]| {
+            for _ in 0..100 {
+                let said = io(commands);
+                if said.contains(wanted) {
+                    return said;
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            panic!("never '{wanted}'");
+        };
+        until("error", &["read 0 4k"]);
+        write(&cache, quiet);
+        let said = until("read 262144", &["read -P 7 0 256k"]);
+        assert_eq!(said.contains("Pattern verification failed"), lies, "{said}");
+        served.running.signal(rustix::process::Signal::TERM);
+        let ended = served.running.finish(LIMIT);
+        assert!(ended.stderr.contains("struck by the faults of 'test'"), "{ended:?}");
     }
 }

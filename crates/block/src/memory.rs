@@ -7,6 +7,9 @@ use crate::copy::{self, EARLY_LINES, LINE};
 use crate::kept::Memories;
 use crate::pages::Pages;
 
+/// From this length on what is discarded is given back to the system.
+const GIVEN_BACK_BYTES: u64 = 64 << 10;
+
 /// Shared volatile bytes: the store of a RAM volume.
 ///
 /// Reads and writes are copies in and out, by accesses that may race; no reference to the bytes
@@ -80,6 +83,22 @@ impl Memory {
         let to = self.at(offset, len_bytes as usize);
         // SAFETY: as in `write`.
         unsafe { copy::zero(to, len_bytes as usize) }
+    }
+
+    /// Makes a range read as zeroes, and gives the memory of its whole pages back to the system if
+    /// it is long. Panics when it lies outside.
+    ///
+    /// What is short is only cleared: giving a page back and getting it again costs more than
+    /// that, and takes a huge page apart.
+    pub fn discard(&self, offset: u64, len_bytes: u64) {
+        if len_bytes < GIVEN_BACK_BYTES {
+            return self.zero(offset, len_bytes);
+        }
+        let end = offset.checked_add(len_bytes).expect("range overflows");
+        assert!(end <= self.len_bytes(), "range ends at {end} beyond {}", self.len_bytes());
+        let given = self.pages.give_back(offset as usize..end as usize);
+        self.zero(offset, given.start as u64 - offset);
+        self.zero(given.end as u64, end - given.end as u64);
     }
 
     /// Address of a range, for the kernel to send from. Panics when it lies outside.
@@ -179,6 +198,41 @@ mod test {
         let mut back = [9; 6];
         memory.read(4095, &mut back);
         assert_eq!(back, [0, 1, 0, 3, 4, 0]);
+    }
+
+    #[test]
+    fn what_is_discarded_reads_as_zeroes() {
+        let memory = Memory::new(1 << 18).unwrap();
+        let ones = vec![1; 1 << 18];
+        for (offset, len) in
+            [(0, 1 << 18), (1, 100_000), (4096, 65_536), (5000, 200), (777, 65_536)]
+        {
+            memory.write(0, &ones);
+            memory.discard(offset, len);
+            let mut back = vec![9; 1 << 18];
+            memory.read(0, &mut back);
+            let (from, to) = (offset as usize, (offset + len) as usize);
+            assert!(back[..from].iter().chain(&back[to..]).all(|byte| *byte == 1));
+            assert!(back[from..to].iter().all(|byte| *byte == 0), "{offset} + {len}");
+        }
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn what_is_discarded_uses_no_memory() {
+        let memory = Memory::new(1 << 20).unwrap();
+        memory.write(0, &vec![1; 1 << 20]);
+        let resident = || {
+            let mut pages = [0_u8; 256];
+            // SAFETY: the range is mapped, and there is a byte for each of its pages.
+            let told =
+                unsafe { libc::mincore(memory.at(0, 0).cast(), 1 << 20, pages.as_mut_ptr()) };
+            assert_eq!(told, 0);
+            pages.iter().filter(|page| **page & 1 == 1).count()
+        };
+        assert_eq!(resident(), 256);
+        memory.discard(4096, 512 << 10);
+        assert_eq!(resident(), 128);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Anonymous pages from the kernel: the one place where memory is mapped.
 
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// Huge pages need this alignment; it also serves every direct I/O.
@@ -8,6 +9,9 @@ const ALIGN: usize = 2 << 20;
 /// Alignment of mappings that are shorter than a huge page: one of them would have to be cleared
 /// whole for a part. A thousand workers with 128 KiB each start in 0.2 s instead of 3.
 const SMALL_ALIGN: usize = 4096;
+
+/// What the system takes back one by one.
+const PAGE: usize = 4096;
 
 /// A private anonymous mapping, zeroed. From 2 MiB on it is aligned to them and in huge pages where
 /// the system gives them, below it is aligned to 4096 bytes.
@@ -53,6 +57,24 @@ impl Pages {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
+
+    /// Gives the memory of the whole pages within a range back to the system, which read as zeroes
+    /// from then on; the range of these pages, in bytes from the first. Empty where there are none
+    /// or the system takes none. Whoever reads meanwhile sees what was there or zeroes.
+    pub(crate) fn give_back(&self, range: Range<usize>) -> Range<usize> {
+        assert!(range.end <= self.len);
+        let begin = range.start.next_multiple_of(PAGE);
+        let end = range.end / PAGE * PAGE;
+        if begin >= end {
+            return range.start..range.start;
+        }
+        // SAFETY: the range was checked, so it stays in the mapping.
+        let base = unsafe { self.base.add(begin) };
+        match forget(base, end - begin) {
+            true => begin..end,
+            false => range.start..range.start,
+        }
+    }
 }
 
 impl Drop for Pages {
@@ -63,9 +85,9 @@ impl Drop for Pages {
 }
 
 #[cfg(not(miri))]
-use self::kernel::{advise_huge, map, unmap};
+use self::kernel::{advise_huge, forget, map, unmap};
 #[cfg(miri)]
-use self::miri::{advise_huge, map, unmap};
+use self::miri::{advise_huge, forget, map, unmap};
 
 #[cfg(not(miri))]
 mod kernel {
@@ -97,6 +119,13 @@ mod kernel {
         unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
     }
 
+    /// Frees the memory of pages of a mapping of ours; whether the system did.
+    pub(super) fn forget(base: NonNull<u8>, len: usize) -> bool {
+        // SAFETY: the range lies in a private anonymous mapping of ours, to which no references
+        // exist: its pages read as zeroes afterwards, as if they had been overwritten.
+        unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_DONTNEED) == 0 }
+    }
+
     /// # Safety
     /// `map` made it, with this length, and nobody uses it any more.
     pub(super) unsafe fn unmap(base: NonNull<u8>, len: usize) {
@@ -122,6 +151,11 @@ mod miri {
     }
 
     pub(super) fn advise_huge(_: NonNull<u8>, _: usize) {}
+
+    /// The allocator takes nothing back.
+    pub(super) fn forget(_: NonNull<u8>, _: usize) -> bool {
+        false
+    }
 
     /// # Safety
     /// As for the kernel's.

@@ -66,6 +66,8 @@ pub struct FileOp {
 pub struct FileDone {
     /// The tag of the operation.
     pub tag: u64,
+    /// What it was to do.
+    pub kind: FileOpKind,
     /// Bytes transferred or zero, or what went wrong. A short transfer is an error here.
     pub result: io::Result<()>,
     /// The buffer of the operation.
@@ -271,7 +273,7 @@ impl FileState {
     fn finish(&mut self, part: u32, result: io::Result<()>) {
         let (op, _) = self.ops[part as usize].take().expect("an operation under way");
         self.free.push(part);
-        self.done.push(FileDone { tag: op.tag, result, buf: op.buf });
+        self.done.push(FileDone { tag: op.tag, kind: op.kind, result, buf: op.buf });
     }
 }
 

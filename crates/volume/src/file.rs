@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use block::{Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use os::{Core, Device, File, FileDone, FileOp, FileOpKind, FileState, OpenFile, Polling};
@@ -29,6 +29,35 @@ pub(crate) struct FileVolume {
     discards: bool,
     /// Keeps others from a device that is written.
     _claim: Option<std::fs::File>,
+    sync: Arc<Writeback>,
+}
+
+/// Whether what was written can still be made durable.
+///
+/// The kernel tells once that it could not write something back, and forgets it: the next sync of
+/// the same data succeeds, and they are lost. So after one that failed all fail, by whichever lane,
+/// until the volume is opened anew.
+#[derive(Debug, Default)]
+struct Writeback(Mutex<Option<(Fault, Cause)>>);
+
+impl Writeback {
+    fn told(&self) -> Option<(Fault, Cause)> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is said of a flush that ended so.
+    fn after_flush(&self, told: Result<(), (Fault, Cause)>) -> Result<(), (Fault, Cause)> {
+        if let Err(why) = told {
+            self.failed(why);
+        }
+        self.told().map_or(Ok(()), Err)
+    }
+
+    /// A sync has failed; the first one stands.
+    #[cold]
+    fn failed(&self, why: (Fault, Cause)) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
 }
 
 impl FileVolume {
@@ -62,7 +91,18 @@ impl FileVolume {
         let direct = found.direct;
         let named = FileState::of(&found.file).map_err(fail)?.links > 0;
         let (uri, opened) = (uri.clone(), Arc::new(found));
-        Ok(FileVolume { uri, geometry, purpose, direct, opened, named, discards, _claim: claim })
+        let sync = Arc::default();
+        Ok(FileVolume {
+            uri,
+            geometry,
+            purpose,
+            direct,
+            opened,
+            named,
+            discards,
+            _claim: claim,
+            sync,
+        })
     }
 
     fn path(&self) -> &Path {
@@ -111,6 +151,8 @@ impl Volume for FileVolume {
                 true => FileOpKind::Discard,
                 false => FileOpKind::Punch,
             },
+            cached: !self.direct,
+            sync: Arc::clone(&self.sync),
             in_flight: 0,
             refused: Vec::new(),
             done: Vec::with_capacity(MAX_IN_FLIGHT),
@@ -165,6 +207,9 @@ struct FileLane {
     watch: Watch,
     /// How ranges are freed.
     trim: FileOpKind,
+    /// It goes through the page cache.
+    cached: bool,
+    sync: Arc<Writeback>,
     in_flight: usize,
     /// Answers to I/Os that never reached the file.
     refused: Vec<Done>,
@@ -193,6 +238,13 @@ impl Lane for FileLane {
                 self.refused.push(Done { tag, result: Err(Fault::Medium), cause, buf });
                 continue;
             }
+            if (io.op == Op::Flush || io.fua)
+                && let Some((fault, cause)) = self.sync.told()
+            {
+                let Io { tag, buf, .. } = io;
+                self.refused.push(Done { tag, result: Err(fault), cause, buf });
+                continue;
+            }
             let kind = match io.op {
                 Op::Read => FileOpKind::Read,
                 Op::Write => FileOpKind::Write { durable: io.fua },
@@ -213,11 +265,20 @@ impl Lane for FileLane {
         }
         self.file.take_done(&mut self.done);
         self.in_flight.lower(self.done.len());
-        done.extend(self.done.drain(..).map(|FileDone { tag, result, buf }| {
-            let (result, cause) = match result {
-                Ok(()) => (Ok(()), Cause::NONE),
-                Err(error) => (Err(fault_of(&error)), cause_of(&error)),
-            };
+        let (sync, cached) = (&self.sync, self.cached);
+        done.extend(self.done.drain(..).map(|FileDone { tag, kind, result, buf }| {
+            let mut told = result.map_err(|error| (fault_of(&error), cause_of(&error)));
+            if kind == FileOpKind::Sync {
+                told = sync.after_flush(told);
+            } else if let (FileOpKind::Write { durable: true }, true, Err(why)) =
+                (kind, cached, told)
+                && why.0 == Fault::Medium
+            {
+                // It has written back what others wrote, and heard of that.
+                sync.failed(why);
+            }
+            let cause = told.map_or_else(|(_, cause)| cause, |()| Cause::NONE);
+            let result = told.map_err(|(fault, _)| fault);
             Done { tag: Tag(tag), result, cause, buf }
         }));
     }

@@ -126,7 +126,8 @@ impl RamLane {
                 (Op::Read, Some(buf)) => self.memory.read(io.offset, &mut buf[..len]),
                 (Op::Write, Some(buf)) => self.memory.write_ahead(io.offset, &buf[..len], next),
                 (Op::Read | Op::Write, None) => unreachable!("a read or write brings its buffer"),
-                (Op::Trim | Op::WriteZeroes, _) => self.memory.zero(io.offset, u64::from(io.len)),
+                (Op::WriteZeroes, _) => self.memory.zero(io.offset, u64::from(io.len)),
+                (Op::Trim, _) => self.memory.discard(io.offset, u64::from(io.len)),
             }
         }
         Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf }

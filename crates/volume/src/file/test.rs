@@ -114,6 +114,33 @@ fn a_file_that_was_removed_takes_no_writes_and_is_followed_by_all_lanes() {
 }
 
 #[test]
+fn after_a_sync_that_failed_nothing_is_called_durable_until_the_file_is_opened_anew() {
+    let (core, place) = (core(), Place::new("sync"));
+    let volume = place.open();
+    let mut lanes = [volume.lane(&core).unwrap(), volume.lane(&core).unwrap()];
+    assert_eq!(go(&core, &mut *lanes[0], Op::Flush, 0), Ok(()));
+    let why = (Fault::Medium, Cause(5));
+    assert_eq!(volume.sync.after_flush(Err(why)), Err(why));
+    assert_eq!(volume.sync.after_flush(Ok(())), Err(why), "one that was under way");
+    for lane in &mut lanes {
+        for _ in 0..2 {
+            let (fault, words) = go(&core, &mut **lane, Op::Flush, 0).unwrap_err();
+            assert_eq!((fault, words.contains("nput/output")), (Fault::Medium, true), "{words}");
+        }
+        let buf = core.pool().take(4096);
+        let io = Io { tag: Tag(1), op: Op::Write, offset: 0, len: 4096, fua: true, buf };
+        let mut done = Vec::new();
+        lane.submit(core.now(), &mut VecDeque::from([io]));
+        lane.poll(core.now(), &mut done);
+        assert_eq!(done[0].result, Err(Fault::Medium));
+        assert_eq!(go(&core, &mut **lane, Op::Write, 0), Ok(()), "which promises nothing");
+        assert_eq!(go(&core, &mut **lane, Op::Read, 0), Ok(()));
+    }
+    let anew = place.open();
+    assert_eq!(go(&core, &mut *anew.lane(&core).unwrap(), Op::Flush, 0), Ok(()));
+}
+
+#[test]
 fn causes_have_their_faults() {
     let of = |errno| fault_of(&std::io::Error::from_raw_os_error(errno));
     // ENOSPC, EDQUOT, EROFS, EPERM, EOPNOTSUPP, EIO.
