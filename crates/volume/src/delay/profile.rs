@@ -19,6 +19,14 @@
 //! write = { per_byte_s = 4e-9 }
 //! ```
 //!
+//! A stage may charge for a flush (`flush = { each_s = 2e-3 }`; otherwise it takes as long as a write
+//! of no bytes), and have a reserve of bytes that writes use up: fresh flash is fast until its erased
+//! blocks run out, and slow while it makes new ones.
+//!
+//! ```toml
+//! reserve = { capacity = 8e9, low = 1e9, high = 2e9, refill_per_s = 50e6, slowdown = 3 }
+//! ```
+//!
 //! A stage may lose by the universal scalability law: `contention = 0.02, coherence = 0.0`. The
 //! table `[calibration]` stands in profiles that were fitted to measurements and says to which.
 //! Percentiles mean something with `scatter = true` in it, and nothing without.
@@ -27,7 +35,7 @@ use std::path::Path;
 
 use block::Op;
 use model::usl::Scalability;
-use model::{Class, Network, Servers, Service, Shape, Station, StationId, Step, Visit};
+use model::{Class, Network, Reserve, Servers, Service, Shape, Station, StationId, Step, Visit};
 use serde::{Deserialize, Serialize};
 
 /// Longest text that is read, in bytes.
@@ -44,7 +52,10 @@ const TIME_S_MAX: f64 = 1000.0;
 const TOTAL_S_MIN: f64 = 1e-9;
 
 /// Profiles that come along, by name.
-const SHIPPED: [(&str, &str); 1] = [("x25-m", include_str!("../../profiles/x25-m.toml"))];
+const SHIPPED: [(&str, &str); 2] = [
+    ("x25-m", include_str!("../../profiles/x25-m.toml")),
+    ("sas-15k", include_str!("../../profiles/sas-15k.toml")),
+];
 
 /// What a drive takes for an I/O.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,9 +121,16 @@ pub struct Stage {
     /// What a write takes.
     #[serde(default)]
     pub write: Cost,
+    /// What a flush takes; without it, as much as a write of no bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush: Option<Cost>,
     /// How times scatter around their mean.
     #[serde(default)]
     pub shape: Scatter,
+    /// Bytes that writes use up and that the stage makes anew, at the cost of its speed. Theory
+    /// does not see it: `plan` is of the fresh drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<Reserve>,
 }
 
 /// How many I/Os a stage serves at once.
@@ -260,7 +278,10 @@ impl Profile {
                 return Err(format!("a {word} takes {total} s: {TOTAL_S_MIN} is the least"));
             }
         }
-        Ok(())
+        let first = Class::closed("a write", 1);
+        let mut network = self.network(1);
+        network.add_class(Class { route: self.route(1, 0, Op::Write, 512), ..first });
+        network.check().map_err(|error| error.to_string())
     }
 
     /// The stations of so many drives, without classes.
@@ -273,7 +294,11 @@ impl Profile {
                     true => stage.name.clone(),
                     false => format!("{} {copy}", stage.name),
                 };
-                network.add_station(Station { name, servers: stage.station(), reserve: None });
+                network.add_station(Station {
+                    name,
+                    servers: stage.station(),
+                    reserve: stage.reserve.clone(),
+                });
             }
         }
         network
@@ -291,8 +316,14 @@ impl Profile {
             let mean_s = stage.cost(op).seconds(len_bytes);
             if mean_s > 0.0 {
                 let service = Service { mean_s, shape: stage.shape.shape() };
-                route.push(Step::Visit(Visit { at: vec![StationId(at)], service, draws: 0.0 }));
+                let draws = stage.draws(op, len_bytes);
+                route.push(Step::Visit(Visit { at: vec![StationId(at)], service, draws }));
             }
+        }
+        if route.is_empty() {
+            // What takes no time goes through all the same.
+            let service = Service { mean_s: TOTAL_S_MIN, shape: Shape::Deterministic };
+            route.push(Step::Visit(Visit { at: vec![StationId(0)], service, draws: 0.0 }));
         }
         route
     }
@@ -326,9 +357,21 @@ impl Profile {
 }
 
 impl Stage {
-    /// What an operation takes; all that is no read is paid for as a write.
+    /// What an operation takes; trims and zeroing are paid for as a write.
     pub fn cost(&self, op: Op) -> Cost {
-        if op == Op::Read { self.read } else { self.write }
+        match op {
+            Op::Read => self.read,
+            Op::Flush => self.flush.unwrap_or(self.write),
+            Op::Write | Op::Trim | Op::WriteZeroes => self.write,
+        }
+    }
+
+    /// Bytes of its reserve that an I/O uses up: at most all.
+    fn draws(&self, op: Op, len_bytes: u32) -> f64 {
+        match &self.reserve {
+            Some(reserve) if op == Op::Write => f64::from(len_bytes).min(reserve.capacity),
+            _ => 0.0,
+        }
     }
 
     fn station(&self) -> Servers {
@@ -350,7 +393,8 @@ impl Stage {
                 return Err(format!("{key} = {value}: 0 to 1"));
             }
         }
-        for (key, cost) in [("read", self.read), ("write", self.write)] {
+        let flush = self.flush.unwrap_or_default();
+        for (key, cost) in [("read", self.read), ("write", self.write), ("flush", flush)] {
             for (part, value) in [("each_s", cost.each_s), ("per_byte_s", cost.per_byte_s)] {
                 if !(0.0..=TIME_S_MAX).contains(&value) {
                     return Err(format!("{key}.{part} = {value}: 0 to {TIME_S_MAX} s"));

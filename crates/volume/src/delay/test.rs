@@ -180,6 +180,93 @@ fn rates_and_latencies_are_those_of_theory() {
     }
 }
 
+/// Keeps `outstanding` I/Os on an emulated drive by the waking of its own lane, over real memory:
+/// I/Os per second and mean latency in seconds, from when the drive has taken an I/O.
+fn emulated(profile: &Profile, op: Op, outstanding: u32, ios: u64) -> (f64, f64) {
+    let depth = profile.queue_depth.unwrap_or(u32::MAX);
+    let inner = null::lane(GEOMETRY());
+    let mut lane =
+        DelayLane { wakes: true, ..DelayLane::new(machine(profile, 1), 0, depth, inner) };
+    let (mut now, mut count, mut sum_ns, mut done) = (Nanos(0), 0_u64, 0_u64, Vec::new());
+    let mut waiting: VecDeque<Io> = (0..outstanding).map(|_| io(0, op, 0)).collect();
+    let mut begun: Vec<(u64, u64)> = Vec::new();
+    let mut number = 0;
+    while count < ios {
+        lane.poll(now, &mut done);
+        for done in done.drain(..) {
+            let at = begun.iter().position(|(tag, _)| *tag == done.tag.0).unwrap();
+            (count, sum_ns) = (count + 1, sum_ns + now.0 - begun.swap_remove(at).1);
+            waiting.push_back(io(0, op, 0));
+        }
+        waiting.iter_mut().for_each(|io| {
+            number += 1;
+            io.tag = Tag(number);
+        });
+        let tags: Vec<u64> = waiting.iter().map(|io| io.tag.0).collect();
+        lane.submit(now, &mut waiting);
+        let taken = tags.len() - waiting.len();
+        begun.extend(tags[..taken].iter().map(|tag| (*tag, now.0)));
+        now = lane.wake().unwrap().max(now);
+    }
+    (count as f64 / now.as_secs_f64(), sum_ns as f64 / 1e9 / count as f64)
+}
+
+#[test]
+fn a_flush_has_a_price_of_its_own_and_worn_flash_is_slow() {
+    let text = "name = 'x'\n[[stage]]\nname = 'a'\nservers = 1\nread = { each_s = 10e-6 }\n\
+        write = { per_byte_s = 1e-9 }\nshape = 'fixed'\n";
+    // What nobody has given a time takes none.
+    let mut free = lane(text);
+    submit(&mut free, 0, [io(1, Op::Flush, 0)]);
+    assert_eq!(polled(&mut free, 1000), [(1, Ok(()))]);
+    let mut lane = lane(&format!(
+        "{text}flush = {{ each_s = 2e-3 }}\n\
+         reserve = {{ capacity = 5120, low = 1024, high = 2048, refill_per_s = 1e-3, slowdown = 8 }}\n"
+    ));
+    submit(&mut lane, 0, [io(1, Op::Flush, 0), io(2, Op::Read, 0)]);
+    assert_eq!(polled(&mut lane, 1_999_999), []);
+    assert_eq!(polled(&mut lane, 2_010_000), [(1, Ok(())), (2, Ok(()))]);
+    // Ten writes use the reserve up, and the last two find it low.
+    let mut now = 3_000_000;
+    let times: Vec<u64> = (0..10)
+        .map(|tag| {
+            submit(&mut lane, now, [io(tag, Op::Write, 0)]);
+            let begun = std::mem::replace(&mut now, lane.wake().unwrap().0);
+            assert_eq!(polled(&mut lane, now).len(), 1);
+            now - begun
+        })
+        .collect();
+    assert_eq!(times, [512, 512, 512, 512, 512, 512, 512, 512, 4096, 4096]);
+    let wrong = format!(
+        "{text}reserve = {{ capacity = 1, low = 2, high = 1, refill_per_s = 1, slowdown = 2 }}"
+    );
+    assert!(Profile::parse(&wrong).unwrap_err().contains("low"));
+}
+
+#[test]
+fn an_emulated_drive_is_the_simulated_one_at_any_depth() {
+    let wide = Profile::parse(&FIXED.replace("servers = 2", "servers = 48")).unwrap();
+    let wide = Profile { queue_depth: None, ..wide };
+    let shipped = ["x25-m", "sas-15k"].map(|name| Profile::load(name).unwrap());
+    for profile in shipped.into_iter().chain([wide]) {
+        let ops = [Op::Read, Op::Write].into_iter().cycle();
+        for (outstanding, op) in [1, 4, 16, 64, 256].into_iter().zip(ops) {
+            let found = emulated(&profile, op, outstanding, 30_000);
+            let share = if op == Op::Read { 1.0 } else { 0.0 };
+            let network = profile.closed(1, outstanding, share, 512);
+            let run = Run { seed: 3, warmup: 3_000, requests: 30_000 };
+            let simulated = simulate(&network, run, |_| ()).unwrap();
+            let rate = simulated.throughput_per_s[0].mean;
+            let latency_s = simulated.response_s[0].mean;
+            let name = &profile.name;
+            let what = format!("{name}, {op:?} x {outstanding}: {found:?}, {rate}, {latency_s}");
+            assert!((found.0 / rate - 1.0).abs() < 0.02, "{what}");
+            let off = (found.1 - latency_s).abs();
+            assert!(off < 20e-6 || off / latency_s < 0.03, "{what}");
+        }
+    }
+}
+
 #[test]
 fn any_length_has_a_way_within_a_limit() {
     let profile = Profile::parse(FIXED).unwrap();

@@ -304,7 +304,9 @@ fn stage(name: &str, servers: Width, (read, write): (Cost, Cost)) -> Stage {
         coherence: 0.0,
         read,
         write,
+        flush: None,
         shape: Scatter::Exponential,
+        reserve: None,
     }
 }
 

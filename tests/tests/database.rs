@@ -1,0 +1,159 @@
+//! A database on an attached volume whose power is cut: on a good drive it comes back whole, on
+//! one whose cache lies it does not, and its own tools say so.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Folder, Loop, Running, run, skip};
+use rustix::process::Signal;
+
+const LIMIT: Duration = Duration::from_secs(300);
+/// Debian's.
+const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
+/// Cuts on the lying drive, of which one at least must be seen.
+const ROUNDS: u32 = 5;
+
+/// What goes on in the volume until the file is changed.
+const QUIET: &str = "verb = 'error'\nchance = 0";
+const OFF: &str = "verb = 'power-cut'\nsurvives = 0.5";
+
+/// A database, what it lies on, and the drive below.
+struct Rig<'a> {
+    folder: &'a Folder,
+    attached: Running,
+    lies: bool,
+    seed: u32,
+    device: Option<Loop>,
+}
+
+impl<'a> Rig<'a> {
+    fn new(drumfire: &Drumfire, folder: &'a Folder, lies: bool, seed: u32) -> Rig<'a> {
+        switch(folder.path(), lies, seed, QUIET);
+        let args = "attach fault:faults.toml(ram:512m) drive";
+        let mut attached = Running::start(&mut drumfire.command(folder.path(), args));
+        attached.await_stdout(LIMIT, |stdout| stdout.contains("ready ").then_some(()));
+        Rig { folder, attached, lies, seed, device: None }
+    }
+
+    fn place(&self) -> PathBuf {
+        self.folder.path().join("mounted")
+    }
+
+    /// Runs a line of a shell as the user of the database, in whose words it ends well or not.
+    fn shell(&self, line: &str) -> Result<String, String> {
+        let place = self.place().display().to_string();
+        let line = line.replace("DATA", &format!("{place}/pg")).replace("SOCKETS", &place);
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
+        command.args(["sh", "-c", &format!("cd /; PATH={POSTGRES}:$PATH; {line}")]);
+        command.env("PGHOST", &place).env("PGDATABASE", "postgres").env("LC_ALL", "C");
+        let finished = run(&mut command, LIMIT);
+        let said = format!("{line}: {}{}", finished.stdout, finished.stderr);
+        if finished.code == Some(0) { Ok(said) } else { Err(said) }
+    }
+
+    /// Whether the file system can be mounted.
+    fn mount(&mut self) -> Result<(), String> {
+        let device = Loop::direct(&self.folder.path().join("drive")).ok_or("no loop device")?;
+        std::fs::create_dir_all(self.place()).unwrap();
+        let mounted = run(Command::new("mount").arg(device.path()).arg(self.place()), LIMIT);
+        self.device = Some(device);
+        if mounted.code == Some(0) { Ok(()) } else { Err(mounted.stderr) }
+    }
+
+    fn unmount(&mut self) {
+        if run(Command::new("umount").arg(self.place()), LIMIT).code != Some(0) {
+            run(Command::new("umount").arg("-l").arg(self.place()), LIMIT);
+        }
+        self.device = None;
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        let drive = self.folder.path().join("drive");
+        run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(drive), LIMIT).ok();
+        self.mount()?;
+        run(Command::new("chown").arg("postgres").arg(self.place()), LIMIT).ok();
+        self.shell(
+            "initdb -k -A trust -D DATA && cat >> DATA/postgresql.conf <<END\n\
+             listen_addresses = ''\nunix_socket_directories = 'SOCKETS'\n\
+             shared_buffers = 16MB\ncheckpoint_timeout = 30s\nmax_wal_size = 64MB\nEND",
+        )?;
+        self.shell("pg_ctl -w -D DATA -l DATA/log start")?;
+        self.shell(
+            "psql -c 'create extension amcheck' && pgbench -q -i -s 4 && psql -c checkpoint",
+        )?;
+        Ok(())
+    }
+
+    /// Cuts the power under load, and lets all that knew the drive end.
+    fn cut(&mut self) {
+        let line = "(pgbench -c 4 -T 60 >/dev/null 2>&1 &) ; sleep 4";
+        self.shell(line).unwrap();
+        switch(self.folder.path(), self.lies, self.seed, OFF);
+        std::thread::sleep(Duration::from_secs(1));
+        let _ = self.shell("kill -9 $(head -1 DATA/postmaster.pid); sleep 1");
+        self.unmount();
+        switch(self.folder.path(), self.lies, self.seed, QUIET);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+
+    /// What is wrong with the database after that, in the words of whoever found it.
+    fn check(&mut self) -> Result<(), String> {
+        self.mount()?;
+        self.shell("rm -f DATA/postmaster.pid; pg_ctl -w -t 120 -D DATA -l DATA/log start || (tail -20 DATA/log; false)")?;
+        self.shell("pg_amcheck -a --heapallindexed")?;
+        self.shell("psql -At -c 'select sum(abalance) = (select coalesce(sum(delta), 0) from pgbench_history) from pgbench_accounts' | grep -qx t")?;
+        self.shell("pg_ctl -w -m fast -D DATA stop && pg_checksums --check -D DATA")?;
+        Ok(())
+    }
+}
+
+impl Drop for Rig<'_> {
+    fn drop(&mut self) {
+        let _ = self.shell("pg_ctl -m immediate -D DATA stop");
+        self.unmount();
+        self.attached.signal(Signal::TERM);
+    }
+}
+
+fn switch(folder: &Path, lies: bool, seed: u32, fault: &str) {
+    let cache = format!("[cache]\nsize = '8m'\nlies = {lies}\n");
+    let text = format!("name = 'test'\nseed = {seed}\n{cache}[[fault]]\n{fault}\n");
+    std::fs::write(folder.join("new.toml"), text).unwrap();
+    std::fs::rename(folder.join("new.toml"), folder.join("faults.toml")).unwrap();
+}
+
+/// What a cut of the power has done to a database.
+fn cut_once(drumfire: &Drumfire, lies: bool, seed: u32) -> Result<(), String> {
+    let folder = Folder::new();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut rig = Rig::new(drumfire, &folder, lies, seed);
+    rig.begin().unwrap_or_else(|why| panic!("a good drive: {why}"));
+    rig.cut();
+    rig.check()
+}
+
+#[test]
+fn a_lying_cache_corrupts_a_database_and_an_honest_one_does_not() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    if !Path::new(POSTGRES).join("postgres").exists() {
+        return skip("no PostgreSQL 15: apt-get install postgresql-15");
+    }
+    let fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
+    if !fuse || !rustix::process::geteuid().is_root() {
+        return skip("a file system on an attached volume wants root and /dev/fuse");
+    }
+    let spare = Folder::new();
+    if Loop::direct(&spare.file("drive", &[0; 1 << 20])).is_none() {
+        return;
+    }
+    for seed in 1..=2 {
+        cut_once(&drumfire, false, seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+    let found: Vec<String> =
+        (1..=ROUNDS).filter_map(|seed| cut_once(&drumfire, true, seed).err()).collect();
+    eprintln!("of {ROUNDS} cuts {} were seen: {found:#?}", found.len());
+    assert!(!found.is_empty(), "{ROUNDS} databases on a lying cache are whole");
+}
