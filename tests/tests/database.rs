@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Debian's.
 const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
 /// Cuts on the lying drive, of which one at least must be seen.
-const ROUNDS: u32 = 5;
+const ROUNDS: u32 = 8;
 
 /// What goes on in the volume until the file is changed.
 const QUIET: &str = "verb = 'error'\nchance = 0";
@@ -84,6 +84,8 @@ impl<'a> Rig<'a> {
         self.shell(
             "psql -c 'create extension amcheck' && pgbench -q -i -s 4 && psql -c checkpoint",
         )?;
+        // The settings are nobody's business but ours.
+        self.shell("sync -f DATA/postgresql.conf")?;
         Ok(())
     }
 
@@ -152,8 +154,7 @@ fn a_lying_cache_corrupts_a_database_and_an_honest_one_does_not() {
     for seed in 1..=2 {
         cut_once(&drumfire, false, seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
-    let found: Vec<String> =
-        (1..=ROUNDS).filter_map(|seed| cut_once(&drumfire, true, seed).err()).collect();
-    eprintln!("of {ROUNDS} cuts {} were seen: {found:#?}", found.len());
-    assert!(!found.is_empty(), "{ROUNDS} databases on a lying cache are whole");
+    let found = (1..=ROUNDS).find_map(|seed| cut_once(&drumfire, true, seed).err());
+    let found = found.unwrap_or_else(|| panic!("{ROUNDS} databases on a lying cache are whole"));
+    eprintln!("the lying cache was seen: {found}");
 }
