@@ -312,6 +312,25 @@ fn a_schedule_may_be_switched_and_one_that_does_not_fit_is_told() {
 }
 
 #[test]
+fn what_is_said_of_caches_is_that_of_the_parts() {
+    for (uri, volatile) in [
+        ("null:1m", false),
+        ("ram:1m", true),
+        ("delay:x25-m(null:1m)", false),
+        ("delay:x25-m(ram:1m)", true),
+        ("fault:fail-slow(null:1m)", false),
+        ("fault:fail-slow(ram:1m)", true),
+        ("fault:power-cut(null:1m)", true),
+        ("delay:x25-m(fault:lying-cache(null:1m))", true),
+        ("stripe:64k(null:1m,null:1m)", false),
+        ("stripe:64k(null:1m,fault:power-cut(null:1m))", true),
+    ] {
+        let opened = crate::open(&uri.parse().unwrap(), crate::Purpose::Store).unwrap();
+        assert_eq!(opened.geometry().volatile, volatile, "{uri}");
+    }
+}
+
+#[test]
 fn closing_brings_to_the_medium_what_a_lying_cache_held() {
     let (mut lane, referee) = lane("[cache]\nlies = true\n");
     for block in 0..100 {
