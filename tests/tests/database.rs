@@ -104,9 +104,16 @@ impl<'a> Rig<'a> {
     /// What is wrong with the database after that, in the words of whoever found it.
     fn check(&mut self) -> Result<(), String> {
         self.mount()?;
-        self.shell("rm -f DATA/postmaster.pid; pg_ctl -w -t 120 -D DATA -l DATA/log start || (tail -20 DATA/log; false)")?;
+        self.shell(
+            "rm -f DATA/postmaster.pid; pg_ctl -w -t 120 -D DATA -l DATA/log start || \
+             (tail -20 DATA/log; false)",
+        )?;
         self.shell("pg_amcheck -a --heapallindexed")?;
-        self.shell("psql -At -c 'select sum(abalance) = (select coalesce(sum(delta), 0) from pgbench_history) from pgbench_accounts' | grep -qx t")?;
+        // Each transaction of pgbench adds to an account what it writes down.
+        self.shell(
+            "psql -At -c 'select sum(abalance) = (select coalesce(sum(delta), 0) \
+             from pgbench_history) from pgbench_accounts' | grep -qx t",
+        )?;
         self.shell("pg_ctl -w -m fast -D DATA stop && pg_checksums --check -D DATA")?;
         Ok(())
     }

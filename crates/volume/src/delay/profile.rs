@@ -19,9 +19,9 @@
 //! write = { per_byte_s = 4e-9 }
 //! ```
 //!
-//! A stage may charge for a flush (`flush = { each_s = 2e-3 }`; otherwise it takes as long as a write
-//! of no bytes), and have a reserve of bytes that writes use up: fresh flash is fast until its erased
-//! blocks run out, and slow while it makes new ones.
+//! A stage may charge for a flush (`flush = { each_s = 2e-3 }`; otherwise it takes as long as a
+//! write of no bytes), and have a reserve of bytes that writes use up: fresh flash is fast until
+//! its erased blocks run out, and slow while it makes new ones.
 //!
 //! ```toml
 //! reserve = { capacity = 8e9, low = 1e9, high = 2e9, refill_per_s = 50e6, slowdown = 3 }

@@ -221,7 +221,8 @@ fn a_flush_has_a_price_of_its_own_and_worn_flash_is_slow() {
     assert_eq!(polled(&mut free, 1000), [(1, Ok(()))]);
     let mut lane = lane(&format!(
         "{text}flush = {{ each_s = 2e-3 }}\n\
-         reserve = {{ capacity = 5120, low = 1024, high = 2048, refill_per_s = 1e-3, slowdown = 8 }}\n"
+         reserve = {{ capacity = 5120, low = 1024, high = 2048, refill_per_s = 1e-3, \
+         slowdown = 8 }}\n"
     ));
     submit(&mut lane, 0, [io(1, Op::Flush, 0), io(2, Op::Read, 0)]);
     assert_eq!(polled(&mut lane, 1_999_999), []);
@@ -237,9 +238,8 @@ fn a_flush_has_a_price_of_its_own_and_worn_flash_is_slow() {
         })
         .collect();
     assert_eq!(times, [512, 512, 512, 512, 512, 512, 512, 512, 4096, 4096]);
-    let wrong = format!(
-        "{text}reserve = {{ capacity = 1, low = 2, high = 1, refill_per_s = 1, slowdown = 2 }}"
-    );
+    let reserve = "capacity = 1, low = 2, high = 1, refill_per_s = 1, slowdown = 2";
+    let wrong = format!("{text}reserve = {{ {reserve} }}");
     assert!(Profile::parse(&wrong).unwrap_err().contains("low"));
 }
 
