@@ -22,7 +22,7 @@ const OFF: &str = "verb = 'power-cut'\nsurvives = 0.5";
 /// A database, what it lies on, and the drive below.
 struct Rig<'a> {
     folder: &'a Folder,
-    attached: Running,
+    attached: Option<Running>,
     lies: bool,
     seed: u32,
     device: Option<Loop>,
@@ -34,7 +34,7 @@ impl<'a> Rig<'a> {
         let args = "attach fault:faults.toml(ram:512m) drive";
         let mut attached = Running::start(&mut drumfire.command(folder.path(), args));
         attached.await_stdout(LIMIT, |stdout| stdout.contains("ready ").then_some(()));
-        Rig { folder, attached, lies, seed, device: None }
+        Rig { folder, attached: Some(attached), lies, seed, device: None }
     }
 
     fn place(&self) -> PathBuf {
@@ -123,7 +123,11 @@ impl Drop for Rig<'_> {
     fn drop(&mut self) {
         let _ = self.shell("pg_ctl -m immediate -D DATA stop");
         self.unmount();
-        self.attached.signal(Signal::TERM);
+        // One that is killed would leave its file attached.
+        if let Some(attached) = self.attached.take() {
+            attached.signal(Signal::TERM);
+            attached.finish(LIMIT);
+        }
     }
 }
 
