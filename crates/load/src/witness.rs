@@ -61,7 +61,8 @@ impl Witness {
     pub(crate) fn look(spec: &RunSpec) -> Witness {
         let all = volumes(spec);
         let count = all.len();
-        let seen = all.into_iter().map(|workers| Seen::of(spec, workers, count));
+        let seen = all.into_iter().enumerate();
+        let seen = seen.flat_map(|(whole, workers)| Seen::all(spec, whole, workers, count));
         let counts_all = spec.workers.iter().all(|worker| worker.shift.when.ramp_seconds == 0.0);
         let targets = spec.targets.iter().flat_map(|targets| &targets.cores);
         let mut cores: Vec<usize> = spec.cores.iter().chain(targets).copied().collect();
@@ -144,9 +145,10 @@ impl Witness {
         let workers = collected.workers();
         let sum = |seen: &Seen| {
             let done = seen.workers.iter().map(|index| &workers[*index]);
-            done.fold([0; 2], |[read, written], worker| {
+            let whole = done.fold([0; 2], |[read, written], worker| {
                 [read + worker.read.bytes, written + worker.write.bytes]
-            })
+            });
+            seen.part_of(whole)
         };
         self.volumes.iter().map(sum).collect()
     }
@@ -174,7 +176,10 @@ impl Witness {
 /// nothing but a few blocks of devices.
 pub fn inspect(opened: &[(String, Arc<dyn Volume>)]) -> Vec<Check> {
     let witness = Witness {
-        volumes: opened.iter().map(|(name, volume)| Seen::unasked(name, volume)).collect(),
+        volumes: (0..)
+            .zip(opened)
+            .flat_map(|(whole, (name, volume))| Seen::unasked(whole, name, volume))
+            .collect(),
         asked_s: 0.0,
         counts_all: true,
         cores: Vec::new(),

@@ -19,8 +19,85 @@ pub enum Ground {
     File(FileGround),
     /// A target, which calls the volume so: vendor and product of INQUIRY, model of Identify.
     Target(String),
+    /// Several volumes as one.
+    Several(Several),
     /// Another host, or several places.
     Elsewhere,
+}
+
+/// Several volumes as one.
+#[derive(Debug)]
+pub struct Several {
+    /// Each with its length in bytes.
+    pub parts: Vec<(Ground, u64)>,
+    /// Bytes that go to one before the next one has its turn; `None` where each has all of it.
+    pub stripe_bytes: Option<u64>,
+}
+
+/// A volume, or a part of one, that is no several.
+#[derive(Debug)]
+pub struct Leaf {
+    /// What it rests on.
+    pub ground: Ground,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// What of it is used, as start and length.
+    pub ranges: Vec<(u64, u64)>,
+    /// Its share of what is read from the whole and written to it, 0 to 1, if places are even.
+    pub shares: [f64; 2],
+    /// It is a part of a volume.
+    pub is_part: bool,
+}
+
+/// More parts than this are not looked at: each is a file that is open.
+const PARTS_MAX: usize = 256;
+
+impl Ground {
+    /// What of a volume of so many bytes rests where, if these ranges of it are used.
+    pub fn leaves(self, bytes: u64, ranges: Vec<(u64, u64)>) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        let whole = Leaf { ground: self, bytes, ranges, shares: [1.0; 2], is_part: false };
+        whole.divide(&mut leaves);
+        leaves
+    }
+}
+
+impl Leaf {
+    fn divide(self, into: &mut Vec<Leaf>) {
+        let Ground::Several(several) = self.ground else { return into.push(self) };
+        let Several { parts, stripe_bytes } = several;
+        if into.len() + parts.len() > PARTS_MAX {
+            return into.push(Leaf { ground: Ground::Elsewhere, ..self });
+        }
+        let (count, stripe) = (parts.len() as u64, stripe_bytes.unwrap_or(0));
+        // Bytes of a part before a place of the whole.
+        let before = |index: u64, place: u64| {
+            let (round, within) = (place / (stripe * count), place % (stripe * count));
+            round * stripe + within.saturating_sub(index * stripe).min(stripe)
+        };
+        let each = (0..).zip(&parts).map(|(index, (_, length))| {
+            let range = |(start, used): &(u64, u64)| {
+                let end = start.saturating_add(*used);
+                let (from, to) = match stripe_bytes {
+                    Some(_) => (before(index, *start), before(index, end)),
+                    None => (*start, end),
+                };
+                (from.min(*length), to.min(*length).saturating_sub(from.min(*length)))
+            };
+            let ranges = self.ranges.iter().map(range);
+            ranges.filter(|(_, used)| *used > 0).collect::<Vec<_>>()
+        });
+        let each: Vec<Vec<(u64, u64)>> = each.collect();
+        let used = |ranges: &[(u64, u64)]| ranges.iter().map(|(_, used)| *used).sum::<u64>() as f64;
+        let all: f64 = each.iter().map(|ranges| used(ranges)).sum();
+        for ((ground, bytes), ranges) in parts.into_iter().zip(each) {
+            let part = used(&ranges) / all.max(1.0);
+            let [reads, writes] = self.shares;
+            let writes = if stripe_bytes.is_some() { writes * part } else { writes };
+            let shares = [reads * part, writes];
+            Leaf { ground, bytes, ranges, shares, is_part: true }.divide(into);
+        }
+    }
 }
 
 /// A file or device of this host that a volume is kept in.
@@ -104,5 +181,47 @@ impl FileGround {
             }
         }
         Ok((looked, zero))
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn several(stripe_bytes: Option<u64>, lengths: &[u64]) -> Ground {
+        let parts = lengths.iter().map(|bytes| (Ground::Memory, *bytes)).collect();
+        Ground::Several(Several { parts, stripe_bytes })
+    }
+
+    fn used(ground: Ground, bytes: u64, range: (u64, u64)) -> Vec<Vec<(u64, u64)>> {
+        ground.leaves(bytes, vec![range]).into_iter().map(|leaf| leaf.ranges).collect()
+    }
+
+    #[test]
+    fn each_part_has_what_falls_on_it() {
+        let striped = || several(Some(4), &[20, 20]);
+        assert_eq!(used(striped(), 40, (0, 40)), [[(0, 20)], [(0, 20)]]);
+        assert_eq!(used(striped(), 40, (6, 12)), [[(4, 6)], [(2, 6)]]);
+        assert_eq!(used(striped(), 40, (8, 4)), [vec![(4, 4)], vec![]]);
+        // One behind the other, the second shorter than a stripe.
+        assert_eq!(used(several(Some(16), &[16, 10]), 32, (8, 24)), [[(8, 8)], [(0, 10)]]);
+        assert_eq!(used(several(None, &[20, 24]), 20, (4, 8)), [[(4, 8)], [(4, 8)]]);
+        let alone = Ground::Memory.leaves(20, vec![(4, 8)]);
+        assert_eq!((alone.len(), alone[0].shares, alone[0].is_part), (1, [1.0; 2], false));
+    }
+
+    #[test]
+    fn a_mirror_writes_all_to_each_and_parts_have_parts() {
+        let shares = |ground: Ground| {
+            let leaves = ground.leaves(32, vec![(0, 32)]);
+            leaves.iter().map(|leaf| leaf.shares).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(several(None, &[32, 32])), [[0.5, 1.0]; 2]);
+        assert_eq!(shares(several(Some(4), &[16, 16])), [[0.5; 2]; 2]);
+        let parts = vec![(several(None, &[16; 2]), 16), (Ground::Nothing, 16)];
+        let nested = Ground::Several(Several { parts, stripe_bytes: Some(4) });
+        assert_eq!(shares(nested), [[0.25, 0.5], [0.25, 0.5], [0.5, 0.5]]);
+        let many = several(Some(4), &[16; PARTS_MAX + 1]).leaves(1, Vec::new());
+        assert!(matches!(many[..], [Leaf { ground: Ground::Elsewhere, .. }]));
     }
 }

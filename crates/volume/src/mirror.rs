@@ -19,7 +19,7 @@ use self::claims::Claims;
 use self::lane::MirrorLane;
 pub(crate) use self::legs::LEGS_MAX;
 use self::legs::Legs;
-use crate::{Ground, Hints, OpenError, Purpose, Volume};
+use crate::{Ground, Hints, OpenError, Purpose, Several, Volume};
 
 /// Several volumes with the same data.
 pub(crate) struct Mirror {
@@ -115,11 +115,13 @@ impl Volume for Mirror {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Several are looked at as one only where all are memory.
+    /// Several are one where all are memory.
     fn ground(&self) -> Ground {
-        match self.volumes.iter().all(|volume| matches!(volume.ground(), Ground::Memory)) {
+        let legs = self.volumes.iter().map(|volume| (volume.ground(), volume.geometry().bytes()));
+        let parts: Vec<(Ground, u64)> = legs.collect();
+        match parts.iter().all(|(ground, _)| matches!(ground, Ground::Memory)) {
             true => Ground::Memory,
-            false => Ground::Elsewhere,
+            false => Ground::Several(Several { parts, stripe_bytes: None }),
         }
     }
 }

@@ -17,7 +17,7 @@ use os::Core;
 
 use self::lane::StripedLane;
 use self::written::Written;
-use crate::{Ground, Hints, OpenError, Volume};
+use crate::{Ground, Hints, OpenError, Several, Volume};
 
 /// Several volumes, of each of which the same part is used.
 pub(crate) struct Striped {
@@ -147,9 +147,10 @@ impl Volume for Striped {
         (!each.is_empty()).then(|| each.join("; "))
     }
 
-    /// Several are not looked at as one.
     fn ground(&self) -> Ground {
-        Ground::Elsewhere
+        let parts = self.parts.iter().map(|part| (part.ground(), part.geometry().bytes()));
+        let parts = parts.collect();
+        Ground::Several(Several { parts, stripe_bytes: Some(self.stripe_bytes) })
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use os::cgroup::{IoLimit, Limited};
 use stats::verdict::{self, Beside, Paced, Shared, Throttle};
-use stats::{Check, Collector, Cpu};
+use stats::{Check, Collector, Cpu, WorkerResult};
 
 use super::Witness;
 use super::moment::Moment;
@@ -59,14 +59,20 @@ impl Witness {
     fn rate(&self, collected: &Collector, volumes: &[usize], of: Limited) -> f64 {
         let workers = collected.workers();
         let count = |index: &usize| -> u64 {
-            let done = self.volumes[*index].workers.iter().map(|worker| &workers[*worker]);
-            done.map(|worker| match of {
-                Limited::Reads => worker.read.ios,
-                Limited::Writes => worker.write.ios,
-                Limited::ReadBytes => worker.read.bytes,
-                Limited::WrittenBytes => worker.write.bytes,
-            })
-            .sum()
+            let seen = &self.volumes[*index];
+            let done = seen.workers.iter().map(|worker| &workers[*worker]);
+            let sum = |one: fn(&WorkerResult) -> [u64; 2]| {
+                let all = done.clone().map(one);
+                seen.part_of(all.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]))
+            };
+            let ios = || sum(|worker| [worker.read.ios, worker.write.ios]);
+            let bytes = || sum(|worker| [worker.read.bytes, worker.write.bytes]);
+            match of {
+                Limited::Reads => ios()[0],
+                Limited::Writes => ios()[1],
+                Limited::ReadBytes => bytes()[0],
+                Limited::WrittenBytes => bytes()[1],
+            }
         };
         volumes.iter().map(count).sum::<u64>() as f64 / collected.totals().seconds.max(1e-9)
     }

@@ -17,24 +17,38 @@ impl Witness {
         moved: &[[u64; 2]],
     ) -> Option<Check> {
         let mut devices: BTreeMap<String, Counted> = BTreeMap::new();
+        let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        let groups = self.groups();
         for (index, seen) in self.volumes.iter().enumerate() {
             let Some(file) = seen.file() else { continue };
-            let name = match &file.device {
-                Some(device) => device.name.clone(),
+            let device = file.device.as_ref();
+            let name = match device.and_then(|device| groups.get(device.name.as_str())) {
+                Some(group) => group.clone(),
                 None => format!("{} of {}", file.file_system.as_deref().unwrap_or("?"), seen.name),
             };
             let since = before.until(after, index);
             let counted = devices.entry(name.clone()).or_insert(Counted {
-                name,
+                name: name.clone(),
                 direct: true,
                 issued: [0; 2],
-                device: since.map(|since| [since.read_bytes, since.written_bytes]),
-                device_ios: since.map_or(0, |since| since.reads + since.writes),
+                device: since.map(|_| [0; 2]),
+                device_ios: 0,
                 slack: 0,
                 memory: file.device.is_none() && file.stack.memory().is_some(),
                 charged: file.stack.is_charged
                     && (file.device.is_some() || file.stack.memory().is_none()),
             });
+            // Each device once, however many volumes lie on it.
+            let known = names.entry(name).or_default();
+            let fresh = device.filter(|device| !known.contains(&device.name.as_str()));
+            if let Some((device, since)) = fresh.zip(since) {
+                known.push(&device.name);
+                counted.device_ios += since.reads + since.writes;
+                if let Some([read, written]) = &mut counted.device {
+                    *read += since.read_bytes;
+                    *written += since.written_bytes;
+                }
+            }
             counted.direct &= file.direct;
             counted.issued[0] += moved[index][0];
             counted.issued[1] += moved[index][1];
@@ -44,6 +58,30 @@ impl Witness {
         let process = process
             .map(|([r, w], [read, written])| [read.saturating_sub(r), written.saturating_sub(w)]);
         verdict::counters_agree(&devices.into_values().collect::<Vec<_>>(), process)
+    }
+
+    /// Devices by their names, with the name of all that hold parts of one volume: what of it falls
+    /// on which is known only where places are even, but of all together always.
+    fn groups(&self) -> BTreeMap<&str, String> {
+        let mut groups: Vec<(Vec<usize>, Vec<&str>)> = Vec::new();
+        for seen in &self.volumes {
+            let Some(device) = seen.file().and_then(|file| file.device.as_ref()) else { continue };
+            let name = device.name.as_str();
+            let mut joined = (vec![seen.whole], vec![name]);
+            let (same, others): (Vec<_>, Vec<_>) = std::mem::take(&mut groups)
+                .into_iter()
+                .partition(|(wholes, names)| wholes.contains(&seen.whole) || names.contains(&name));
+            same.into_iter().for_each(|(wholes, names)| {
+                joined.0.extend(wholes);
+                joined.1.extend(names);
+            });
+            joined.1.sort_unstable();
+            joined.1.dedup();
+            groups = others;
+            groups.push(joined);
+        }
+        let named = |(_, names): &(Vec<usize>, Vec<&_>)| names.join(", ");
+        groups.iter().flat_map(|group| group.1.iter().map(|name| (*name, named(group)))).collect()
     }
 
     /// Each disk once, with its settings and what was merged in it.

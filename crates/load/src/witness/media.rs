@@ -49,7 +49,9 @@ impl Seen {
                 let memory = if self.in_target_memory() { "memory of a target" } else { "remote" };
                 return format!("{memory} ({}, {product})", self.volume.transport());
             }
-            Ground::Elsewhere => return format!("remote ({})", self.volume.transport()),
+            Ground::Elsewhere | Ground::Several(_) => {
+                return format!("remote ({})", self.volume.transport());
+            }
             Ground::File(file) => file,
         };
         if file.stack.memory().is_some() {
@@ -121,7 +123,7 @@ impl Witness {
             name: seen.name.clone(),
             used_bytes: seen.used_bytes,
             hot_bytes: seen.hot_bytes,
-            volume_bytes: seen.volume.geometry().bytes(),
+            volume_bytes: seen.bytes,
             longest_bytes: seen.asked.most_bytes,
             medium: seen.medium(cached.clone(), self.cache_bytes),
         };

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use stats::verdict::{Asked, Beneath, Existence, Kept, Reducible};
-use volume::{FileGround, Ground, SAMPLES, Volume};
+use volume::{FileGround, Ground, Leaf, SAMPLES, Volume};
 
 use crate::spec::{Content, RunSpec, Workload};
 
-/// One volume.
+/// One volume, or a part of one that is made of several.
 pub(super) struct Seen {
     pub(super) name: String,
+    /// Number of the volume that it is, or is a part of.
+    pub(super) whole: usize,
+    /// Its share of what is read from the volume and written to it, 0 to 1.
+    shares: [f64; 2],
     /// Its workers, as indices into the spec's.
     pub(super) workers: Vec<usize>,
     pub(super) volume: Arc<dyn Volume>,
@@ -23,6 +27,8 @@ pub(super) struct Seen {
     pub(super) asked: Asked,
     /// Bytes that may be under way.
     pub(super) slack: u64,
+    /// All its bytes.
+    pub(super) bytes: u64,
     /// Bytes that may be used.
     pub(super) used_bytes: u64,
     /// Bytes of them that get nine of ten I/Os.
@@ -54,13 +60,28 @@ fn looked(volumes: usize) -> u32 {
 }
 
 impl Seen {
-    /// One volume of so many.
-    pub(super) fn of(spec: &RunSpec, workers: Vec<usize>, volumes: usize) -> Seen {
+    /// One volume of so many, or all its parts.
+    pub(super) fn all(
+        spec: &RunSpec,
+        whole: usize,
+        workers: Vec<usize>,
+        volumes: usize,
+    ) -> Vec<Seen> {
+        let first = &spec.workers[workers[0]].volume;
+        let all = workers.iter().map(|index| &spec.workers[*index]);
+        let ranges = united(all.map(|worker| worker.workload.range.on(first.geometry())));
+        let leaves = first.ground().leaves(first.geometry().bytes(), ranges);
+        let volumes = volumes.saturating_mul(leaves.len());
+        let one = |leaf| Seen::of(spec, whole, workers.clone(), leaf, volumes);
+        leaves.into_iter().map(one).collect()
+    }
+
+    fn of(spec: &RunSpec, whole: usize, workers: Vec<usize>, leaf: Leaf, volumes: usize) -> Seen {
         let all = || workers.iter().map(|index| &spec.workers[*index]);
         let first = &spec.workers[workers[0]];
         let volume = first.volume.clone();
-        let ground = volume.ground();
-        let ranges = united(all().map(|worker| worker.workload.range.on(volume.geometry())));
+        let name = name(&leaf, &first.uri);
+        let Leaf { ground, bytes, ranges, shares, .. } = leaf;
         let workloads = || all().map(|worker| &*worker.workload);
         let reads = workloads().any(|workload| workload.access.read_percent() > 0.0);
         let longest = workloads().map(|workload| u64::from(workload.access.longest_bytes()));
@@ -75,7 +96,9 @@ impl Seen {
             workloads().map(|workload| hot_part(workload, used_bytes)).fold(0.0, f64::max);
         let written = workloads().filter(|workload| workload.writes());
         Seen {
-            name: first.uri.clone(),
+            name,
+            whole,
+            shares,
             reads,
             existence,
             kept,
@@ -88,6 +111,7 @@ impl Seen {
                 flushes: workloads().filter(|it| it.access.writes()).all(flushes),
             },
             slack: workloads().map(under_way).sum(),
+            bytes,
             used_bytes,
             hot_bytes: (used_bytes as f64 * hot_part) as u64,
             in_target: spec.targets.is_some() && spec.job.storage == "RAM",
@@ -98,14 +122,23 @@ impl Seen {
         }
     }
 
-    /// Of a volume that nothing is asked yet.
-    pub(super) fn unasked(name: &str, volume: &Arc<dyn Volume>) -> Seen {
-        let ground = volume.ground();
+    /// Of a volume that nothing is asked yet, or all its parts.
+    pub(super) fn unasked(whole: usize, name: &str, volume: &Arc<dyn Volume>) -> Vec<Seen> {
         let bytes = volume.geometry().bytes();
-        let (existence, kept) = existence(&ground, [(0, bytes)], (true, SAMPLES));
+        let leaves = volume.ground().leaves(bytes, vec![(0, bytes)]);
+        leaves.into_iter().map(|leaf| Seen::part_unasked(whole, name, volume, leaf)).collect()
+    }
+
+    fn part_unasked(whole: usize, uri: &str, volume: &Arc<dyn Volume>, leaf: Leaf) -> Seen {
+        let name = name(&leaf, uri);
+        let Leaf { ground, bytes, ranges, shares, .. } = leaf;
+        let (existence, kept) = existence(&ground, ranges, (true, SAMPLES));
         let buffered = matches!(&ground, Ground::File(file) if !file.direct);
         Seen {
-            name: name.to_owned(),
+            name,
+            whole,
+            shares,
+            bytes,
             workers: Vec::new(),
             volume: volume.clone(),
             existence,
@@ -122,11 +155,27 @@ impl Seen {
         }
     }
 
+    /// Of what was read from the whole and written to it, its part.
+    pub(super) fn part_of(&self, whole: [u64; 2]) -> [u64; 2] {
+        [0, 1].map(|way| (whole[way] as f64 * self.shares[way]).round() as u64)
+    }
+
     pub(super) fn file(&self) -> Option<&FileGround> {
         match &self.ground {
             Ground::File(file) => Some(file),
             _ => None,
         }
+    }
+}
+
+/// What a volume, or a part of it, is called: a file by its path.
+fn name(leaf: &Leaf, uri: &str) -> String {
+    match &leaf.ground {
+        Ground::File(file) if leaf.is_part => {
+            let cached = if file.asked_direct { "" } else { "?direct=0" };
+            format!("file:{}{cached}", file.path.display())
+        }
+        _ => uri.to_owned(),
     }
 }
 
@@ -195,7 +244,9 @@ fn existence(
     let file = match ground {
         Ground::Nothing => return (Existence::Nothing, None),
         Ground::Memory => return (Existence::Memory, None),
-        Ground::Target(_) | Ground::Elsewhere => return (Existence::Elsewhere, None),
+        Ground::Target(_) | Ground::Several(_) | Ground::Elsewhere => {
+            return (Existence::Elsewhere, None);
+        }
         Ground::File(file) => file,
     };
     let mut found = None;

@@ -120,8 +120,7 @@ pub fn one_medium(kinds: &[(String, String)]) -> Option<Check> {
     let (_, first) = kinds.first()?;
     let other = kinds.iter().find(|(_, kind)| kind != first)?;
     let words = format!(
-        "{} is {first}, {} is {}: rates and latencies over all are those of neither; each worker \
-         has its own in the result",
+        "{} is {first}, {} is {}: rates and latencies over all are those of neither",
         kinds[0].0, other.0, other.1
     );
     let check = Check::new("H24", "one-medium", Verdict::Warn, words);
