@@ -97,6 +97,15 @@ fn results_that_were_changed_cut_or_made_by_others_are_refused() {
     };
     change("rate.json", |r| r["totals"]["iops"] = json!(5e6));
     change("class.json", |r| r["class"] = json!("publishable"));
+    change("seed.json", |r| r["seed"] = json!(7));
+    change("cleared.json", |r| {
+        r["checks"].as_array_mut().unwrap().iter_mut().for_each(|it| it["verdict"] = json!("pass"));
+        r["class"] = json!("publishable");
+    });
+    change("fewer.json", |r| r["checks"].as_array_mut().unwrap().retain(|it| it["code"] != "H01"));
+    change("job.json", |r| r["job"]["outstanding"] = json!(1));
+    change("open.json", |r| drop(r.as_object_mut().unwrap().remove("digest")));
+    change("host.json", |r| r["host"]["name"] = json!("anybody"));
     change("slow.json", |r| r["totals"]["latency_ns"]["p50"] = json!(1));
     change("newer.json", |r| r["schema_version"] = json!(999));
     change("earlier.json", |r| r["schema_version"] = json!(1));
@@ -105,6 +114,10 @@ fn results_that_were_changed_cut_or_made_by_others_are_refused() {
     for (args, words) in [
         ("report rate.json", "totals.iops says 5.00M, its "),
         ("report class.json --as json", "its class says publishable, its checks come to "),
+        ("report seed.json", "its digest is that of other figures"),
+        ("report cleared.json --as html", "its digest is that of other figures"),
+        ("report fewer.json --as csv", "its digest is that of other figures"),
+        ("compare job.json of-full", "its digest is that of other figures"),
         ("report slow.json --as fio", "totals.latency_ns says p50 1 ns, its histogram "),
         ("compare of-full rate.json", "the file was changed since it was made"),
         ("report newer.json", "it has layout 999 of drumfire "),
@@ -116,6 +129,10 @@ fn results_that_were_changed_cut_or_made_by_others_are_refused() {
         assert!(done.stderr.contains(words), "{args}: {done:?}");
         assert_eq!(done.stderr.trim_end().lines().count(), 1, "{args}: {done:?}");
     }
+    let open = drumfire.run(folder.path(), "report open.json", LIMIT).ok();
+    assert!(open.stdout.contains("it has no digest"), "{open:?}");
+    let host = drumfire.run(folder.path(), "report host.json", LIMIT).ok();
+    assert!(!host.stdout.contains("digest"), "{host:?}");
     let earlier = drumfire.run(folder.path(), "report earlier.json", LIMIT).ok();
     assert!(earlier.stdout.contains("made by an earlier version (layout 1)"), "{earlier:?}");
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args as Flags, ValueEnum};
+use report::json::Seal;
 use report::page::Page;
 use report::pages::Scenarios;
 use report::threshold::Held;
@@ -244,9 +245,15 @@ pub fn read(run: &Path) -> Result<Vec<RunResult>> {
 
 /// Reads one `result.json`, and refuses one that is not as it was made.
 pub fn read_document(path: &Path) -> Result<RunResult> {
-    let mut result = read_own(path)?;
+    let text = read_text(path)?;
+    let mut result = parse(path, &text)?;
     let name = path.display();
-    if let Some(why) = report::sound::doubt(&result) {
+    // A figure that contradicts another says more than the digest.
+    let seal = report::json::seal(&text).unwrap_or(Seal::Broken);
+    let broken = (seal == Seal::Broken).then(|| {
+        "its digest is that of other figures, checks or settings than stand in it".to_owned()
+    });
+    if let Some(why) = report::sound::doubt(&result).or(broken) {
         let job = path.with_file_name("job.toml");
         let again = match job.is_file() {
             true => format!(": drumfire run {}", job.display()),
@@ -257,6 +264,11 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
              wrote, or measure again{again}"
         );
         return Err(UsageError(why).into());
+    }
+    if seal == Seal::Missing {
+        let words = "it has no digest, so nobody can tell whether it was changed after the run: an \
+                     earlier version wrote it, or a run that was killed, or somebody took it away";
+        result.warnings.push(words.to_owned());
     }
     if result.schema_version < SCHEMA_VERSION {
         result.warnings.push(format!(
@@ -270,17 +282,25 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
 
 /// Reads one `result.json` that this program has just made.
 pub fn read_own(path: &Path) -> Result<RunResult> {
+    parse(path, &read_text(path)?)
+}
+
+fn read_text(path: &Path) -> Result<Vec<u8>> {
     use std::io::Read;
-    let name = path.display();
     let mut text = Vec::new();
     File::open(path)
         .and_then(|file| file.take(DOCUMENT_MAX_BYTES).read_to_end(&mut text))
-        .map_err(|error| of_file(&name, error))?;
-    if let Some(why) = newer(&text) {
+        .map_err(|error| of_file(&path.display(), error))?;
+    Ok(text)
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<RunResult> {
+    let name = path.display();
+    if let Some(why) = newer(text) {
         return Err(UsageError(format!("cannot read {name}: {why}")).into());
     }
-    report::json::read(&text).map_err(|error| {
-        let why = match (error.classify(), is_document(&text)) {
+    report::json::read(text).map_err(|error| {
+        let why = match (error.classify(), is_document(text)) {
             (Category::Eof, _) => format!(
                 "it is no JSON: it ends in the middle, at line {}: the file was cut",
                 error.line()
