@@ -231,6 +231,72 @@ fn what_btrfs_compresses_was_not_read() {
     assert_eq!(said(&plain, "H04").0, "pass", "{plain}");
 }
 
+/// Lie of H04: a file of one block again and again, and one of one byte, read.
+/// Twin of H04: a file of random data, and a device over it.
+#[test]
+fn what_is_alike_is_said_where_it_is_read() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let random = data();
+    for (name, bytes, verdict) in [
+        ("again", random[..4096].repeat(BYTES / 4096), "warn"),
+        ("byte", vec![0xff; BYTES], "warn"),
+        ("data", random.clone(), "pass"),
+    ] {
+        let path = folder.path().join(name);
+        write(&path, &bytes);
+        let of_file = read(&drumfire, &folder, &format!("file:{}", path.display()));
+        let (found, evidence) = said(&of_file, "H04");
+        assert_eq!(found, verdict, "{name}: {evidence}");
+        assert_eq!(evidence.contains("equal others"), verdict == "warn", "{name}: {evidence}");
+        let Some(device) = Loop::direct(&path) else { continue };
+        let of_device = read(&drumfire, &folder, &format!("file:{}", device.path()));
+        assert_eq!(said(&of_device, "H04").0, verdict, "{name}: {of_device}");
+    }
+}
+
+/// Lie of H01: a mirror and a stripe of files on tmpfs.
+/// Lie of H02: a part of a stripe and of a mirror is a hole.
+/// Lie of H24: a stripe of a file and memory.
+/// Twin of H02: a mirror and a stripe of files that were written.
+#[test]
+fn parts_of_a_volume_are_looked_at() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let file = |path: &Path| format!("file:{}", path.display());
+    let [a, b, hole] = ["a", "b", "hole"].map(|name| folder.path().join(name));
+    [&a, &b].into_iter().for_each(|path| write(path, &data()));
+    File::create(&hole).unwrap().set_len(BYTES as u64).unwrap();
+    let [a, b, hole] = [&a, &b, &hole].map(|path| file(path));
+    for way in ["mirror", "stripe:64k"] {
+        let of = |one: &str, other: &str| {
+            let volume = format!("{way}({one},{other})");
+            let job = job(&folder, &format!("{volume:?}"), LINES);
+            drumfire.run(folder.path(), &format!("run {job} --json"), LIMIT).ok().json()
+        };
+        let honest = of(&a, &b);
+        assert_eq!(said(&honest, "H02").0, "pass", "{way}: {honest}");
+        assert_eq!(check(&honest, "H24").0, "", "{way}: {honest}");
+        if honest["devices"][0].is_object() {
+            let (verdict, evidence) = said(&honest, "H03");
+            let others = evidence.contains("more than was asked");
+            assert!(verdict == "pass" || others, "{way}: {evidence}");
+        }
+        let (verdict, evidence) = said(&of(&a, &hole), "H02");
+        assert_eq!(verdict, "fail", "{way}: {evidence}");
+        assert!(evidence.contains(&format!("{hole}: 100.0 % of 64.0 MiB")), "{evidence}");
+        let (verdict, evidence) = said(&of(&a, "null:64m"), "H24");
+        assert_eq!(verdict, "warn", "{way}: {evidence}");
+        let Some(shared) = Shared::new(&format!("parts-{}", &way[..6])) else { continue };
+        let kept = shared.0.join("disk");
+        write(&kept, &data());
+        let kept = file(&kept);
+        let (verdict, evidence) = said(&of(&kept, &kept), "H01");
+        assert_eq!(verdict, "warn", "{way}: {evidence}");
+        assert!(evidence.contains("memory (tmpfs)"), "{way}: {evidence}");
+    }
+}
+
 /// Lie of H02: a file of zeroes.
 #[test]
 fn a_file_of_zeroes_is_said() {
@@ -268,6 +334,9 @@ fn a_small_hole_is_said_with_its_share() {
     assert!(evidence.contains("1.6 % of 64.0 MiB"), "{evidence}");
 }
 
+/// Reads of 4 KiB.
+const LINES: &str = "workload.access.lines = [{ size_bytes = \"4k\" }]";
+
 fn job(folder: &Folder, volumes: &str, workload: &str) -> String {
     let text =
         format!("[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [{volumes}]\n{workload}\n");
@@ -281,13 +350,12 @@ fn one_block_is_no_working_set() {
     let folder = Folder::new();
     let path = folder.file("disk", &data());
     let volume = format!("\"file:{}\"", path.display());
-    let lines = "workload.access.lines = [{ size_bytes = \"4k\" }]";
     for (range, word) in [
         ("length = \"4k\"", "every I/O goes to the same 4.0 KiB"),
         ("length = \"256k\"", "only 256.0 KiB of 64.0 MiB are used"),
         ("length = \"32m\"", ""),
     ] {
-        let job = job(&folder, &volume, &format!("{lines}\nworkload.range = {{ {range} }}"));
+        let job = job(&folder, &volume, &format!("{LINES}\nworkload.range = {{ {range} }}"));
         let result = drumfire.run(folder.path(), &format!("run {job} --json"), LIMIT).ok().json();
         let (verdict, evidence) = said(&result, "H08");
         if word.is_empty() {

@@ -1,6 +1,7 @@
 //! What a volume's data rest on: what can be known of it without driving it, and again while it is
 //! driven.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::PathBuf;
@@ -120,6 +121,43 @@ pub struct FileGround {
     file: File,
 }
 
+/// Blocks that were looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// All of them.
+    pub blocks: u32,
+    /// Of them those that hold only zeroes.
+    pub zero: u32,
+    /// Of the others those that equal another one, or repeat a few bytes from end to end.
+    pub alike: u32,
+}
+
+impl Looked {
+    fn note(&mut self, block: &[u8], seen: &mut HashSet<Vec<u8>>) {
+        self.blocks += 1;
+        if block.iter().all(|byte| *byte == 0) {
+            self.zero += 1;
+            return;
+        }
+        let repeats = block[..block.len() - PERIOD] == block[PERIOD..];
+        // The first of equal blocks is not like another, so far.
+        self.alike += u32::from(repeats || !seen.insert(block.to_vec()));
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Looked) -> Looked {
+        Looked {
+            blocks: self.blocks + other.blocks,
+            zero: self.zero + other.zero,
+            alike: self.alike + other.alike,
+        }
+    }
+}
+
+/// What repeats after 1, 2, 4 … bytes repeats after so many, too.
+const PERIOD: usize = 512;
+
 /// Blocks of a volume that are looked at, unless there are many volumes.
 pub const SAMPLES: u32 = 64;
 /// Bytes of each.
@@ -151,10 +189,9 @@ impl FileGround {
         os::cached_bytes(&self.file)
     }
 
-    /// Looks at up to `most` blocks spread over a range, around the page cache: how many, and
-    /// how many of them hold only zeroes. Nobody knows which ones before: none can be prepared. A
-    /// disk that is too slow is asked for fewer.
-    pub fn sample(&self, start: u64, length: u64, most: u32) -> std::io::Result<(u32, u32)> {
+    /// Looks at up to `most` blocks spread over a range, around the page cache. Nobody knows which
+    /// ones before: none can be prepared. A disk that is too slow is asked for fewer.
+    pub fn sample(&self, start: u64, length: u64, most: u32) -> std::io::Result<Looked> {
         let direct =
             std::fs::OpenOptions::new().read(true).custom_flags(os::O_DIRECT).open(&self.path);
         let file = direct.or_else(|_| self.file.try_clone())?;
@@ -164,7 +201,8 @@ impl FileGround {
         let block = &mut memory[at..at + SAMPLE_BYTES];
         let clock = Clock::get();
         let end = clock.now() + PATIENCE;
-        let (mut looked, mut zero) = (0, 0);
+        let mut looked = Looked::default();
+        let mut seen = HashSet::new();
         let blocks = length / SAMPLE_BYTES as u64;
         let mut rng = Rng::new(os::random(), 0);
         for index in 0..u64::from(most).min(blocks) {
@@ -174,13 +212,12 @@ impl FileGround {
             let place = begins(index) + rng.below(begins(index + 1) - begins(index));
             let begin = start - start % SAMPLE_BYTES as u64;
             file.read_exact_at(block, begin + place * SAMPLE_BYTES as u64)?;
-            looked += 1;
-            zero += u32::from(block.iter().all(|byte| *byte == 0));
+            looked.note(block, &mut seen);
             if clock.now() > end {
                 break;
             }
         }
-        Ok((looked, zero))
+        Ok(looked)
     }
 }
 
@@ -195,6 +232,21 @@ mod test {
 
     fn used(ground: Ground, bytes: u64, range: (u64, u64)) -> Vec<Vec<(u64, u64)>> {
         ground.leaves(bytes, vec![range]).into_iter().map(|leaf| leaf.ranges).collect()
+    }
+
+    #[test]
+    fn blocks_that_are_alike_are_counted() {
+        let (mut looked, mut seen) = (Looked::default(), HashSet::new());
+        let random = |seed: u64| {
+            let mut rng = Rng::new(seed, 0);
+            (0..SAMPLE_BYTES).map(|_| rng.below(256) as u8).collect::<Vec<_>>()
+        };
+        let pattern: Vec<u8> = [1, 2, 3, 4].repeat(SAMPLE_BYTES / 4);
+        for block in [random(1), random(2), random(1), vec![0; SAMPLE_BYTES], pattern] {
+            looked.note(&block, &mut seen);
+        }
+        assert_eq!(looked, Looked { blocks: 5, zero: 1, alike: 2 });
+        assert_eq!(looked.and(looked), Looked { blocks: 10, zero: 2, alike: 4 });
     }
 
     #[test]

@@ -31,7 +31,7 @@ use os::Core;
 use os::cgroup::MemoryRoom;
 
 pub use crate::dial::{discover_iscsi, discover_nvme};
-pub use crate::ground::{FileGround, Ground, Leaf, SAMPLES, Several};
+pub use crate::ground::{FileGround, Ground, Leaf, Looked, SAMPLES, Several};
 pub use crate::guard::{is_named, may_destroy};
 pub use crate::lifetime::{Lifetime, Place};
 pub use crate::many::{await_open, open_all};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stats::verdict::{Asked, Beneath, Existence, Kept, Reducible};
-use volume::{FileGround, Ground, Leaf, SAMPLES, Volume};
+use volume::{FileGround, Ground, Leaf, Looked, SAMPLES, Volume};
 
 use crate::spec::{Content, RunSpec, Workload};
 
@@ -253,8 +253,10 @@ fn existence(
     let mut kept = Kept::default();
     for (start, length) in ranges {
         let next = if file.is_device {
-            file.sample(start, length, SAMPLES)
-                .map(|(blocks, zero)| Existence::Sampled { blocks, zero })
+            file.sample(start, length, SAMPLES).map(|looked| {
+                note(&mut kept, looked);
+                Existence::Sampled { blocks: looked.blocks, zero: looked.zero }
+            })
         } else {
             mapped(file, (start, length), if reads { most } else { 0 }, &mut kept)
         };
@@ -264,7 +266,8 @@ fn existence(
             (Some(sum), Ok(next)) => add(sum, next),
         });
     }
-    let known = reads && matches!(found, Some(Existence::Mapped { exact: true, .. }));
+    let mapped = matches!(found, Some(Existence::Mapped { exact: true, .. }));
+    let known = reads && (mapped || kept.looked > 0);
     let nothing = || Existence::Unknown("nothing of it is driven".to_owned());
     (found.unwrap_or_else(nothing), known.then_some(kept))
 }
@@ -281,14 +284,20 @@ fn mapped(
     kept.repeated += extents.repeated;
     // Of a file with holes it is known where zeroes come from.
     let look = most > 0 && extents.missing() == 0;
-    let (blocks, zero) = if look { file.sample(start, length, most)? } else { (0, 0) };
+    let looked = if look { file.sample(start, length, most)? } else { Looked::default() };
+    note(kept, looked);
     Ok(Existence::Mapped {
         bytes: length,
         unwritten: extents.unwritten,
         holes: extents.holes,
         exact: extents.exact,
-        looked: [blocks, zero],
+        looked: [looked.blocks, looked.zero],
     })
+}
+
+fn note(kept: &mut Kept, looked: Looked) {
+    kept.looked += looked.blocks;
+    kept.alike += looked.alike;
 }
 
 /// Two ranges of the same volume.

@@ -16,7 +16,7 @@ pub struct Reducible {
     pub repeats: bool,
 }
 
-/// How a file keeps what is read, by its map, in bytes.
+/// How a file keeps what is read, by its map, in bytes, and what was seen of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// All that is written of the range.
@@ -25,6 +25,10 @@ pub struct Kept {
     pub compressed: u64,
     /// Of it in places of the device that other parts of the range have, too.
     pub repeated: u64,
+    /// Blocks of it that were looked at.
+    pub looked: u32,
+    /// Of them those that equal others, or repeat a few bytes.
+    pub alike: u32,
 }
 
 /// A volume before H04.
@@ -40,6 +44,8 @@ pub struct Data {
 
 /// Less is a header, or one block of many.
 const KEPT_SHARE: f64 = 0.02;
+/// Of blocks that were looked at this share is no accident.
+const ALIKE_SHARE: f64 = 0.05;
 
 impl Reducible {
     fn findings(&self) -> Vec<String> {
@@ -71,6 +77,10 @@ impl Kept {
             let words = "lie where other parts of it lie: the device holds them once";
             found.push(format!("{} of {} {words}", mib(self.repeated), mib(self.bytes)));
         }
+        if self.alike > 0 && f64::from(self.alike) >= ALIKE_SHARE * f64::from(self.looked) {
+            let words = "blocks that were looked at equal others, or repeat a few bytes";
+            found.push(format!("{} of {} {words}", self.alike, self.looked));
+        }
         found
     }
 }
@@ -84,10 +94,11 @@ impl Data {
             let words = "storage may move and keep less than is counted";
             return Some((Verdict::Warn, format!("{name}: {}: {words}", found.join(", "))));
         }
-        let words = match (self.written.is_some(), self.read.is_some()) {
-            (true, _) => "what is written cannot be compressed or shared",
-            (false, true) => "what is read is kept as it is, once",
-            (false, false) => return None,
+        let words = match (self.written, self.read) {
+            (Some(_), _) => "what is written cannot be compressed or shared",
+            (None, Some(kept)) if kept.bytes > 0 => "what is read is kept as it is, once",
+            (None, Some(_)) => "no blocks that were looked at are alike",
+            (None, None) => return None,
         };
         Some((Verdict::Pass, format!("{name}: {words}")))
     }
@@ -127,7 +138,7 @@ mod test {
     #[test]
     fn files_that_are_kept_smaller_are_said() {
         let read = |compressed, repeated| {
-            let read = Some(Kept { bytes: 200 << 20, compressed, repeated });
+            let read = Some(Kept { bytes: 200 << 20, compressed, repeated, ..Kept::default() });
             content(&[Data { name: "file:a".into(), written: None, read }]).unwrap()
         };
         assert_eq!(read(0, 0).verdict, Verdict::Pass);
@@ -136,5 +147,19 @@ mod test {
         let shared = read(0, 199 << 20);
         assert_eq!(shared.verdict, Verdict::Warn);
         assert!(shared.evidence.contains("199.0 MiB of 200.0 MiB lie where"), "{shared:?}");
+    }
+
+    /// Lie of H04: one of twenty blocks equals another, or repeats a few bytes.
+    /// Twin of H04: one of 64 does.
+    #[test]
+    fn what_is_alike_where_it_is_read_is_said() {
+        let read = |looked, alike| {
+            let read = Some(Kept { looked, alike, ..Kept::default() });
+            content(&[Data { name: "file:a".into(), written: None, read }]).unwrap()
+        };
+        assert_eq!([read(64, 0), read(64, 1)].map(|check| check.verdict), [Verdict::Pass; 2]);
+        let alike = read(20, 1);
+        assert_eq!(alike.verdict, Verdict::Warn);
+        assert!(alike.evidence.contains("1 of 20 blocks"), "{alike:?}");
     }
 }
