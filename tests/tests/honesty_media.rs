@@ -288,10 +288,9 @@ fn parts_of_a_volume_are_looked_at() {
         let (verdict, evidence) = said(&of(&a, "null:64m"), "H24");
         assert_eq!(verdict, "warn", "{way}: {evidence}");
         let Some(shared) = Shared::new(&format!("parts-{}", &way[..6])) else { continue };
-        let kept = shared.0.join("disk");
-        write(&kept, &data());
-        let kept = file(&kept);
-        let (verdict, evidence) = said(&of(&kept, &kept), "H01");
+        let kept = ["one", "other"].map(|name| shared.0.join(name));
+        kept.iter().for_each(|path| write(path, &data()));
+        let (verdict, evidence) = said(&of(&file(&kept[0]), &file(&kept[1])), "H01");
         assert_eq!(verdict, "warn", "{way}: {evidence}");
         assert!(evidence.contains("memory (tmpfs)"), "{way}: {evidence}");
     }
@@ -365,6 +364,28 @@ fn one_block_is_no_working_set() {
             assert!(evidence.contains(word), "{evidence}");
         }
     }
+}
+
+/// Lie of H08: one file by two names.
+/// Twin of H08: two files.
+#[test]
+fn one_file_is_no_two() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+    [&a, &b].into_iter().for_each(|path| write(path, &data()));
+    let [link, soft] = ["link", "soft"].map(|name| folder.path().join(name));
+    std::fs::hard_link(&a, &link).unwrap();
+    std::os::unix::fs::symlink(&a, &soft).unwrap();
+    let [a, b, link, soft] = [a, b, link, soft].map(|path| format!("\"file:{}\"", path.display()));
+    let evidence = |volumes: &str| {
+        let job = job(&folder, volumes, LINES);
+        let run = drumfire.run(folder.path(), &format!("run {job} --json"), LIMIT).ok();
+        said(&run.json(), "H08").1
+    };
+    assert!(!evidence(&format!("{a}, {b}")).contains("the same as"));
+    assert!(evidence(&format!("{a}, {link}")).contains("the same as file:"));
+    assert!(evidence(&format!("{b}, {a}, {soft}")).contains("the same as file:"));
 }
 
 /// Lie of H08: `ram:`.

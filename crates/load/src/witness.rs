@@ -117,6 +117,7 @@ impl Witness {
         checks.extend(self.content());
         checks.extend(self.preconditioning(before));
         checks.extend(self.working_set());
+        checks.extend(self.distinct());
         checks.extend(self.quota(before, Some(cpu)));
         checks.extend(self.frequency(before, after));
         checks.extend(self.placement());

@@ -49,7 +49,7 @@ pub use sharing::{Shared, disks_shared};
 pub use steady::{Steadiness, steady_state};
 pub use succeeded::ios_succeeded;
 pub use together::joined;
-pub use working_set::{Medium, WorkingSet, working_set};
+pub use working_set::{Medium, WorkingSet, distinct, working_set};
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use block::{Nanos, Rng};
@@ -174,6 +174,13 @@ impl FileGround {
         let device = stack.top.clone();
         let file_system = if is_device { None } else { os::file_system(&file) };
         Ok(FileGround { path, asked_direct, direct, device, stack, is_device, file_system, file })
+    }
+
+    /// What tells it from every other file and device of this host, whatever name it is opened by:
+    /// device and inode, or 0 and the number of a device.
+    pub fn identity(&self) -> Option<[u64; 2]> {
+        let found = self.file.metadata().ok()?;
+        Some(if self.is_device { [0, found.rdev()] } else { [found.dev(), found.ino()] })
     }
 
     /// What of a range was ever written. A block device has no map: it is an error to ask for one.

@@ -130,6 +130,22 @@ impl Witness {
         verdict::working_set(&stores.map(one).collect::<Vec<_>>())
     }
 
+    /// H08: no two volumes, or parts of them, are one file or device.
+    pub(super) fn distinct(&self) -> Option<Check> {
+        let mut known: BTreeMap<[u64; 2], &Seen> = BTreeMap::new();
+        let mut same = Vec::new();
+        for seen in &self.volumes {
+            let Some(identity) = seen.file().and_then(FileGround::identity) else { continue };
+            match known.get(&identity) {
+                // Steps of a job may open a volume for each of their groups.
+                Some(first) if first.name == seen.name && first.whole != seen.whole => {}
+                Some(first) => same.push((seen.name.clone(), first.name.clone())),
+                None => drop(known.insert(identity, seen)),
+            }
+        }
+        verdict::distinct(&same)
+    }
+
     /// H07: flash that is written was written before. What the kernel counted until `before` tells.
     pub(super) fn preconditioning(&self, before: &Moment) -> Option<Check> {
         let mut disks: BTreeMap<&str, Flash> = BTreeMap::new();

@@ -146,6 +146,17 @@ pub fn working_set(volumes: &[WorkingSet]) -> Option<Check> {
     (!judged.is_empty()).then(|| commands.map(direct).fold(check(), Check::mend))
 }
 
+/// H08, as far as volumes are the same by different names: of each the name, and that of the first
+/// that it is. `None` where all are different.
+pub fn distinct(same: &[(String, String)]) -> Option<Check> {
+    let one = |(name, first): &(String, String)| {
+        let words =
+            format!("{name}: the same as {first}: what they use is counted for each of them");
+        (Verdict::Warn, words)
+    };
+    (!same.is_empty()).then(|| together("H08", "working-set", same.iter().map(one), ""))
+}
+
 /// The name of a volume that goes around the page cache.
 fn around(name: &str) -> String {
     match name.contains("direct=0") {
@@ -191,6 +202,14 @@ mod test {
         // Of a target whose caches nobody knows, a corner is a corner all the same.
         assert_eq!(of(199 * MIB, Medium::Elsewhere).unwrap().verdict, Verdict::Warn);
         assert_eq!(of(256 * MIB, Medium::Elsewhere), None);
+    }
+
+    #[test]
+    fn what_has_two_names_is_said() {
+        assert_eq!(distinct(&[]), None);
+        let check = distinct(&[("file:b".into(), "file:a".into())]).unwrap();
+        assert_eq!(check.verdict, Verdict::Warn);
+        assert!(check.evidence.starts_with("file:b: the same as file:a"), "{check:?}");
     }
 
     /// Lie of H08: less than the cache of a drive; less than five times the memory.
