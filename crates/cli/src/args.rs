@@ -34,6 +34,8 @@ pub enum Command {
     Attach(crate::attached::Attach),
     /// Make what was written to an attached file durable, and take the file away.
     Detach(crate::attached::Detach),
+    /// Keep files and volumes in a file or volume: read in parallel, compressed; and read it back.
+    Backup(crate::backup::Args),
     /// Drive storage.
     Run(Run),
     /// Drive storage as fio does: fio's command line and job files, and what fio prints.

@@ -5,6 +5,7 @@
 mod args;
 mod attached;
 mod audit;
+mod backup;
 mod bench;
 mod calibrate;
 mod catalogue;
@@ -66,6 +67,7 @@ fn run(args: Args) -> anyhow::Result<exit::Exit> {
     match args.command {
         Command::Race(race) => race::main(&race, args.color),
         Command::Serve(serve) => serve::main(&serve),
+        Command::Backup(of) => backup::main(&of),
         Command::Attach(of) => attached::attach(&of),
         Command::Detach(of) => attached::detach(&of),
         Command::Run(run) => run::main(&run, args.color),

@@ -1,0 +1,119 @@
+//! A line between two stages: it has a limit, and whoever waits at either end is told for how long.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Things that go from the threads of one stage to those of the next, in order.
+pub struct Queue<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+struct State<T> {
+    items: VecDeque<T>,
+    limit: usize,
+    /// Threads that may still put something in.
+    givers: usize,
+    /// Nothing goes in or comes out any more.
+    ended: bool,
+}
+
+impl<T> Queue<T> {
+    /// Of at most `limit` things, which `givers` threads put in.
+    pub fn new(limit: usize, givers: usize) -> Queue<T> {
+        let state = State { items: VecDeque::with_capacity(limit), limit, givers, ended: false };
+        Queue { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// One that holds these from the start, and is never [closed](Self::leave).
+    pub fn filled(items: Vec<T>) -> Queue<T> {
+        let queue = Queue::new(items.len(), 1);
+        queue.lock().items.extend(items);
+        queue
+    }
+
+    /// Puts something in, and waits while it is full. Gives it back where all has ended.
+    pub fn give(&self, item: T) -> Result<(), T> {
+        let mut state = self.lock();
+        while state.items.len() >= state.limit && !state.ended {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.ended {
+            return Err(item);
+        }
+        state.items.push_back(item);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Takes the first, and waits for one. `None` when nothing will come any more.
+    pub fn take(&self) -> Option<T> {
+        let mut state = self.lock();
+        loop {
+            if state.ended {
+                return None;
+            }
+            if let Some(item) = state.items.pop_front() {
+                self.changed.notify_all();
+                return Some(item);
+            }
+            if state.givers == 0 {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A thread that put things in has ended.
+    pub fn leave(&self) {
+        let mut state = self.lock();
+        state.givers = state.givers.saturating_sub(1);
+        self.changed.notify_all();
+    }
+
+    /// All has ended: who waits is let go.
+    pub fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn all_arrives_once_and_the_last_giver_closes_it() {
+        let queue = Queue::new(2, 3);
+        let mut taken: Vec<u32> = std::thread::scope(|scope| {
+            for giver in 0..3 {
+                let queue = &queue;
+                scope.spawn(move || {
+                    (0..100).for_each(|one| queue.give(giver * 100 + one).unwrap());
+                    queue.leave();
+                });
+            }
+            let take = || std::iter::from_fn(|| queue.take()).collect::<Vec<u32>>();
+            let (one, two) = (scope.spawn(take), scope.spawn(take));
+            [one.join().unwrap(), two.join().unwrap()].concat()
+        });
+        taken.sort_unstable();
+        assert_eq!(taken, (0..300).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn the_end_lets_everybody_go() {
+        let queue: Queue<u32> = Queue::new(1, 1);
+        queue.give(1).unwrap();
+        std::thread::scope(|scope| {
+            let giver = scope.spawn(|| queue.give(2));
+            queue.end();
+            assert_eq!(giver.join().unwrap(), Err(2));
+        });
+        assert_eq!(queue.take(), None);
+    }
+}

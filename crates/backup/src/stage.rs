@@ -1,0 +1,180 @@
+//! What the threads of a stage did with their time, and which stage limits.
+
+use std::fmt;
+
+use block::Nanos;
+use os::{Clock, sample};
+
+/// A stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// From the sources.
+    Reading,
+    /// In memory.
+    Compressing,
+    /// To the target.
+    Writing,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Reading => "reading",
+            Stage::Compressing => "compressing",
+            Stage::Writing => "writing",
+        })
+    }
+}
+
+/// Time of all threads of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Threads.
+    pub threads: u32,
+    /// At its own work, an I/O or a compression, on a processor or not.
+    pub working: Nanos,
+    /// For something to do, from the stage before.
+    pub starved: Nanos,
+    /// For room, which the stage behind makes.
+    pub blocked: Nanos,
+    /// On a processor.
+    pub cpu: Nanos,
+}
+
+impl Times {
+    /// With those of another thread of the same stage.
+    pub fn and(self, other: Times) -> Times {
+        let sum = |one: Nanos, two: Nanos| Nanos(one.0 + two.0);
+        Times {
+            threads: self.threads + other.threads,
+            working: sum(self.working, other.working),
+            starved: sum(self.starved, other.starved),
+            blocked: sum(self.blocked, other.blocked),
+            cpu: sum(self.cpu, other.cpu),
+        }
+    }
+
+    /// Share of their time that its threads worked, in percent.
+    pub fn working_percent(&self) -> f64 {
+        self.percent(self.working)
+    }
+
+    /// Share of their time that they waited for something to do, in percent.
+    pub fn starved_percent(&self) -> f64 {
+        self.percent(self.starved)
+    }
+
+    /// Share of their time that they waited for room, in percent.
+    pub fn blocked_percent(&self) -> f64 {
+        self.percent(self.blocked)
+    }
+
+    fn percent(&self, part: Nanos) -> f64 {
+        let all = self.working.0 + self.starved.0 + self.blocked.0;
+        100.0 * part.0 as f64 / (all as f64).max(1.0)
+    }
+}
+
+/// Takes a thread's times: each moment belongs to one of three.
+pub struct Watch {
+    clock: Clock,
+    last: Nanos,
+    times: Times,
+}
+
+impl Watch {
+    /// From now on.
+    pub fn start() -> Watch {
+        let clock = Clock::get();
+        Watch { clock, last: clock.now(), times: Times { threads: 1, ..Times::default() } }
+    }
+
+    fn lap(&mut self) -> Nanos {
+        let now = self.clock.now();
+        let lap = now.since(self.last);
+        self.last = now;
+        lap
+    }
+
+    /// What passed since the last call was work.
+    pub fn worked(&mut self) {
+        self.times.working.0 += self.lap().0;
+    }
+
+    /// It was waiting for something to do.
+    pub fn starved(&mut self) {
+        self.times.starved.0 += self.lap().0;
+    }
+
+    /// It was waiting for room.
+    pub fn blocked(&mut self) {
+        self.times.blocked.0 += self.lap().0;
+    }
+
+    /// The thread's times, at its end.
+    pub fn end(self) -> Times {
+        // Where the system does not tell, none is known.
+        let cpu = sample::thread_cpu(sample::thread_id()).unwrap_or_default();
+        Times { cpu, ..self.times }
+    }
+}
+
+/// Which stage limits, if one does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// Its threads waited least for the others.
+    Stage(Stage),
+    /// None worked all the time: they waited for each other.
+    HandOver,
+}
+
+/// From this share of working on, a stage that works most is the limit, in percent.
+const BUSY_PERCENT: f64 = 80.0;
+
+/// Which of the stages limits, by their waiting: the one that the others wait for hardly waits.
+pub fn limit(stages: &[(Stage, Times)]) -> Limit {
+    let share = |times: &Times| times.working_percent();
+    let busiest = stages.iter().max_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)));
+    match busiest {
+        Some((stage, times)) if share(times) >= BUSY_PERCENT => Limit::Stage(*stage),
+        _ => Limit::HandOver,
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn times(working: u64, starved: u64, blocked: u64) -> Times {
+        let [working, starved, blocked] = [working, starved, blocked].map(Nanos);
+        Times { threads: 1, working, starved, blocked, cpu: Nanos(0) }
+    }
+
+    #[test]
+    fn the_stage_that_waits_least_limits() {
+        let of = |reading, compressing, writing| {
+            limit(&[
+                (Stage::Reading, reading),
+                (Stage::Compressing, compressing),
+                (Stage::Writing, writing),
+            ])
+        };
+        let disk = of(times(10, 0, 90), times(30, 0, 70), times(98, 2, 0));
+        assert_eq!(disk, Limit::Stage(Stage::Writing));
+        let processors = of(times(40, 0, 60), times(99, 1, 0), times(5, 95, 0));
+        assert_eq!(processors, Limit::Stage(Stage::Compressing));
+        let source = of(times(100, 0, 0), times(20, 80, 0), times(5, 95, 0));
+        assert_eq!(source, Limit::Stage(Stage::Reading));
+        // One buffer: each works while the others wait.
+        assert_eq!(of(times(40, 0, 60), times(30, 70, 0), times(30, 70, 0)), Limit::HandOver);
+        assert_eq!(limit(&[]), Limit::HandOver);
+    }
+
+    #[test]
+    fn times_of_threads_add_up() {
+        let both = times(10, 20, 30).and(times(30, 0, 10));
+        assert_eq!(both, Times { threads: 2, ..times(40, 20, 40) });
+        assert_eq!((both.working_percent(), both.starved_percent()), (40.0, 20.0));
+        assert_eq!(Times::default().blocked_percent(), 0.0);
+    }
+}

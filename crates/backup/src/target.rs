@@ -1,0 +1,145 @@
+//! Where a backup goes, and where it is read back from.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use volume::Volume;
+
+use crate::BackupError;
+use crate::format::ALIGN;
+use crate::source::FileId;
+use crate::way::Way;
+
+/// Where the bytes go.
+pub struct Target {
+    name: String,
+    place: Place,
+}
+
+enum Place {
+    Null,
+    File(Arc<File>),
+    Volume(Arc<dyn Volume>),
+}
+
+impl Target {
+    /// Nowhere: how fast all but writing is.
+    pub fn null() -> Target {
+        Target { name: "null".to_owned(), place: Place::Null }
+    }
+
+    /// A new file; one that is there is only overwritten with `replace`. `direct` goes around the
+    /// page cache where the file system can.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, and that there is one.
+    pub fn create(path: &Path, replace: bool, direct: bool) -> Result<Target, BackupError> {
+        let with = |flags: i32| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).custom_flags(flags);
+            if replace {
+                options.create(true)
+            } else {
+                options.create_new(true)
+            };
+            options.open(path)
+        };
+        let file = match direct.then(|| with(os::O_DIRECT)) {
+            // The file may have been made by the open that was refused.
+            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
+                OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+            }
+            Some(found) => found,
+            None => with(0),
+        };
+        let fail = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => BackupError::Exists(path.to_owned()),
+            _ => BackupError::Target { name: path.display().to_string(), why: error.to_string() },
+        };
+        let file = file.map_err(fail)?;
+        file.set_len(0).map_err(fail)?;
+        Ok(Target::of_file(path, file))
+    }
+
+    /// A file that holds a backup.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn open(path: &Path) -> Result<Target, BackupError> {
+        let fail = |error| BackupError::Source { path: PathBuf::from(path), error };
+        Ok(Target::of_file(path, File::open(path).map_err(fail)?))
+    }
+
+    /// A volume, by the name that its user gave it.
+    pub fn volume(name: &str, volume: Arc<dyn Volume>) -> Target {
+        Target { name: name.to_owned(), place: Place::Volume(volume) }
+    }
+
+    fn of_file(path: &Path, file: File) -> Target {
+        Target { name: path.display().to_string(), place: Place::File(Arc::new(file)) }
+    }
+
+    /// As its user calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_null(&self) -> bool {
+        matches!(self.place, Place::Null)
+    }
+
+    /// Which file it is, not to be kept in itself.
+    pub fn file_id(&self) -> Option<FileId> {
+        let Place::File(file) = &self.place else { return None };
+        file.metadata().ok().map(|about| (about.dev(), about.ino()))
+    }
+
+    /// Bytes that parts of a backup are multiples of.
+    pub(crate) fn align(&self) -> usize {
+        match &self.place {
+            Place::Volume(volume) => ALIGN.max(volume.geometry().block_bytes as usize),
+            _ => ALIGN,
+        }
+    }
+
+    /// Most bytes that it takes, and how many a backup in it may have.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        match &self.place {
+            Place::Null => u64::MAX,
+            Place::File(_) => i64::MAX as u64,
+            Place::Volume(volume) => {
+                let bytes = volume.geometry().bytes();
+                bytes - bytes % self.align() as u64
+            }
+        }
+    }
+
+    /// Bytes that can be read.
+    pub(crate) fn held_bytes(&self) -> Result<u64, BackupError> {
+        match &self.place {
+            Place::File(file) => {
+                file.metadata().map(|about| about.len()).map_err(|error| self.fail(error))
+            }
+            _ => Ok(self.capacity_bytes()),
+        }
+    }
+
+    /// A thread's way to it.
+    pub(crate) fn way(&self) -> Result<Way, BackupError> {
+        match &self.place {
+            Place::Null => Ok(Way::Null),
+            Place::File(file) => Ok(Way::File(Arc::clone(file))),
+            Place::Volume(volume) => Way::to(&**volume).map_err(|why| self.fail(why)),
+        }
+    }
+
+    pub(crate) fn fail(&self, why: impl ToString) -> BackupError {
+        BackupError::Target { name: self.name.clone(), why: why.to_string() }
+    }
+}

@@ -1,0 +1,126 @@
+//! A thread's way to a target or to a volume that is kept: one I/O at a time, waited for.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use block::{Buf, Io, Lane, Nanos, Op, Pool, Tag};
+use os::Core;
+use volume::Volume;
+
+/// How long nothing may come back.
+const PATIENCE: Nanos = Nanos::from_secs(60);
+/// How long an orderly end may take.
+const CLOSING: Nanos = Nanos::from_secs(2);
+/// Buffers that lanes may lend, of both sizes.
+const POOL: usize = 256;
+
+/// Where bytes are written to and read from. Each thread has one of its own.
+pub(crate) enum Way {
+    /// Nowhere.
+    Null,
+    /// A file.
+    File(Arc<File>),
+    /// A volume.
+    Lane(Box<Waited>),
+}
+
+impl Way {
+    /// To a volume.
+    pub(crate) fn to(volume: &dyn Volume) -> Result<Way, String> {
+        let core = Core::open(Pool::new(POOL, POOL)).map_err(|error| error.to_string())?;
+        let lane = volume.lane(&core).map_err(|error| error.to_string())?;
+        Ok(Way::Lane(Box::new(Waited { core, lane })))
+    }
+
+    /// Writes the first `len` bytes of `buf`, which comes back.
+    pub(crate) fn write(&mut self, at: u64, buf: Buf, len: usize) -> Result<Buf, String> {
+        match self {
+            Way::Null => Ok(buf),
+            Way::File(file) => {
+                file.write_all_at(&buf[..len], at).map_err(|error| error.to_string())?;
+                Ok(buf)
+            }
+            Way::Lane(lane) => lane.go(Op::Write, at, len, Some(buf)).map(|buf| buf.expect("ours")),
+        }
+    }
+
+    /// Fills the first `len` bytes of `buf`.
+    pub(crate) fn read(&mut self, at: u64, buf: Buf, len: usize) -> Result<Buf, String> {
+        match self {
+            Way::Null => Err("nothing can be read from null".to_owned()),
+            Way::File(file) => {
+                let mut buf = buf;
+                file.read_exact_at(&mut buf[..len], at).map_err(|error| error.to_string())?;
+                Ok(buf)
+            }
+            Way::Lane(lane) => lane.go(Op::Read, at, len, Some(buf)).map(|buf| buf.expect("ours")),
+        }
+    }
+
+    /// Makes all that was written durable.
+    pub(crate) fn flush(&mut self) -> Result<(), String> {
+        match self {
+            Way::Null => Ok(()),
+            Way::File(file) => file.sync_all().map_err(|error| error.to_string()),
+            Way::Lane(lane) => lane.go(Op::Flush, 0, 0, None).map(|_| ()),
+        }
+    }
+}
+
+/// A lane whose owner waits for each I/O.
+pub(crate) struct Waited {
+    core: Core,
+    lane: Box<dyn Lane>,
+}
+
+impl Waited {
+    fn go(&mut self, op: Op, at: u64, len: usize, buf: Option<Buf>) -> Result<Option<Buf>, String> {
+        let len = u32::try_from(len).map_err(|_| "an I/O of more than 4 GiB")?;
+        let mut ios = VecDeque::from([Io { tag: Tag(0), op, fua: false, len, offset: at, buf }]);
+        let (mut done, mut ready) = (Vec::new(), Vec::new());
+        let begin = self.core.now();
+        loop {
+            let now = self.core.now();
+            self.lane.poll(now, &mut done);
+            if let Some(one) = done.pop() {
+                let words = |fault: block::Fault| {
+                    let broken = self.lane.broken().filter(|_| fault.is_lost()).map(str::to_owned);
+                    let words = broken.or_else(|| self.lane.words_of(one.cause));
+                    let words = words.unwrap_or_else(|| fault.to_string());
+                    format!("{} of {len} bytes at {at}: {words}", op.word())
+                };
+                return one.result.map(|()| one.buf).map_err(words);
+            }
+            self.lane.submit(now, &mut ios);
+            if now.since(begin) > PATIENCE {
+                return Err(format!("{} of {len} bytes at {at}: no answer", op.word()));
+            }
+            let soon = now + Nanos::from_millis(100);
+            let wake = self.lane.wake().map_or(soon, |wake| wake.min(soon));
+            self.core.turn(Some(wake), &mut ready).map_err(|error| format!("io_uring: {error}"))?;
+            ready.clear();
+        }
+    }
+}
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        let (mut ios, mut done, mut ready) = (VecDeque::new(), Vec::new(), Vec::new());
+        let give_up = self.core.now() + CLOSING;
+        loop {
+            let now = self.core.now();
+            if self.lane.close(now) || now > give_up {
+                return;
+            }
+            self.lane.poll(now, &mut done);
+            self.lane.submit(now, &mut ios);
+            let soon = now + Nanos::from_millis(20);
+            if self.core.turn(Some(soon), &mut ready).is_err() {
+                return;
+            }
+            ready.clear();
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! `drumfire backup`: database files, read in parallel, compressed, and written to a file, a volume
+//! or nowhere; and read back.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::backup::format::TRANSFER_MAX_BYTES;
+use ::backup::{Codec, Entry, Fate, Options, Target, add_volume, list, restore, run};
+use anyhow::Result;
+use block::{parse_size, print_size};
+use clap::ValueEnum;
+use load::Stop;
+use os::cpu;
+use volume::{FileUri, Purpose, Uri, Volume};
+
+use crate::exit::{Exit, UsageError};
+use crate::{output, signal};
+
+mod print;
+
+/// Lengths of transfers are whole numbers of these.
+const TRANSFER_STEP_BYTES: u32 = 64 << 10;
+/// Most threads of a stage.
+const THREADS_MAX: u32 = 1024;
+/// Most memory of all buffers in front of compression.
+const BUFFERS_MAX_BYTES: u64 = 16 << 30;
+
+/// `drumfire backup`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:\n\
+    drumfire backup /var/lib/postgresql/15/main --to /mnt/db.backup --verify\n\
+    drumfire backup /data --to 'stripe:64k(mirror(/dev/sda,/dev/sdb),mirror(/dev/sdc,/dev/sdd))'\n\
+    drumfire backup /data --to null --readers 8 --transfer 4m\n\
+    drumfire backup --from /mnt/db.backup --into /tmp/again\n\
+    Files are read as they are: stop the database, or begin its own backup mode, before.")]
+pub struct Args {
+    /// Folders with all that is below them, files, and volumes.
+    #[arg(value_name = "PATH|URI", required_unless_present = "from", conflicts_with = "from")]
+    sources: Vec<String>,
+    /// Where to: null, a new file, a device or the URI of a volume.
+    #[arg(long, value_name = "PATH|URI", required_unless_present = "from")]
+    #[arg(conflicts_with = "from")]
+    to: Option<String>,
+    /// Read a backup: hold all of it against its checksums.
+    #[arg(long, value_name = "PATH|URI")]
+    from: Option<String>,
+    /// Restore it into this folder.
+    #[arg(long, value_name = "DIR", requires = "from")]
+    into: Option<PathBuf>,
+    /// Read what was written, and hold it against its checksums.
+    #[arg(long)]
+    verify: bool,
+    /// Threads that read, each a file of its own while there are as many.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    readers: u32,
+    /// Threads that compress [default: one for each processor].
+    #[arg(long, value_name = "N")]
+    compressors: Option<u32>,
+    /// Threads that write.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    writers: u32,
+    /// Transfers in memory in front of compression, and as many behind it.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    buffers: u32,
+    /// Bytes that are read at once, 64k to 16m.
+    #[arg(long, value_name = "SIZE", default_value = "1m")]
+    transfer: String,
+    /// What makes data smaller.
+    #[arg(long, value_enum, default_value_t = Compress::Lz4)]
+    compress: Compress,
+    /// Length of a database page, to count them.
+    #[arg(long, value_name = "SIZE", default_value = "8k")]
+    page: String,
+    /// Read and write files around the page cache, where their file system can.
+    #[arg(long)]
+    direct: bool,
+    /// Overwrite a file that is there.
+    #[arg(long)]
+    replace: bool,
+    /// Overwrite a volume that holds data. A device wants its path or serial number with it, as
+    /// --destroy=/dev/sdx; may be given several times.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "")]
+    destroy: Vec<String>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What makes data smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Compress {
+    /// LZ4.
+    Lz4,
+    /// Nothing.
+    None,
+}
+
+/// What a source or a target is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Null,
+    Path(PathBuf),
+    Volume(Uri),
+}
+
+/// Keeps, or reads back.
+pub fn main(args: &Args) -> Result<Exit> {
+    let stop = Stop::default();
+    signal::stop_on_signal(&stop)?;
+    match &args.from {
+        Some(from) => read_back(args, from, &stop),
+        None => keep(args, &stop),
+    }
+}
+
+fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
+    let options = options(args)?;
+    let page_bytes = size("--page", &args.page, 1..=1 << 30)?;
+    let (target, emulated_target) = target(args)?;
+    if args.verify && target.is_null() {
+        return Err(UsageError("--verify: nothing can be read from null".to_owned()).into());
+    }
+    let (entries, emulated) = sources(args, &target)?;
+    let progress = |percent| output::note(format_args!("{percent} percent processed."));
+    let stopped = || stop.asked() > 0;
+    let outcome = match run(&entries, &target, options, &progress, &stopped) {
+        Err(::backup::BackupError::Stopped) => return interrupted(),
+        found => found?,
+    };
+    let checked = args.verify.then(|| restore(&target, None, &stopped)).transpose()?;
+    let told = print::Told {
+        entries: &entries,
+        target: target.name(),
+        options: &options,
+        outcome: &outcome,
+        checked: checked.as_ref(),
+        page_bytes,
+        emulated: emulated || emulated_target,
+    };
+    output::print(&if args.json { told.json() } else { told.text() })?;
+    let unread = |entry: &Entry| matches!(entry.fate(), Fate::Unreadable(_));
+    Ok(match checked {
+        Some(checked) if checked.damaged > 0 => Exit::Mismatch,
+        _ if entries.iter().any(unread) => Exit::Partial,
+        _ => Exit::Good,
+    })
+}
+
+fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
+    let target = match place(from)? {
+        Place::Null => {
+            return Err(UsageError("nothing can be read from null".to_owned()).into());
+        }
+        Place::Path(path) => Target::open(&path)?,
+        Place::Volume(uri) => Target::volume(from, volume::open(&uri, Purpose::Read)?),
+    };
+    let checked = match restore(&target, args.into.as_deref(), &|| stop.asked() > 0) {
+        Err(::backup::BackupError::Stopped) => return interrupted(),
+        found => found?,
+    };
+    let into = args.into.as_deref();
+    output::print(&print::checked(&checked, target.name(), into, args.json))?;
+    Ok(if checked.damaged > 0 { Exit::Mismatch } else { Exit::Good })
+}
+
+fn interrupted() -> Result<Exit> {
+    output::note("drumfire: interrupted: what was written or restored is not whole");
+    Ok(Exit::Interrupted)
+}
+
+fn options(args: &Args) -> Result<Options, UsageError> {
+    let most = u64::from(TRANSFER_MAX_BYTES);
+    let transfer_bytes = size("--transfer", &args.transfer, 1..=most)? as u32;
+    if !transfer_bytes.is_multiple_of(TRANSFER_STEP_BYTES) {
+        let text = &args.transfer;
+        return Err(UsageError(format!("--transfer {text}: a multiple of 64k, up to 16m")));
+    }
+    let processors = cpu::allowed().len() as u32;
+    let compressors = args.compressors.unwrap_or(processors.max(1));
+    for (flag, count) in
+        [("--readers", args.readers), ("--compressors", compressors), ("--writers", args.writers)]
+    {
+        if !(1..=THREADS_MAX).contains(&count) {
+            return Err(UsageError(format!("{flag} {count}: 1 to {THREADS_MAX}")));
+        }
+    }
+    let memory = u64::from(args.buffers) * u64::from(transfer_bytes);
+    if args.buffers == 0 || memory > BUFFERS_MAX_BYTES {
+        let (buffers, most) = (args.buffers, print_size(BUFFERS_MAX_BYTES));
+        return Err(UsageError(format!("--buffers {buffers}: 1 or more, up to {most} in all")));
+    }
+    Ok(Options {
+        readers: args.readers,
+        compressors,
+        writers: args.writers,
+        buffers: args.buffers,
+        transfer_bytes,
+        codec: if args.compress == Compress::Lz4 { Codec::Lz4 } else { Codec::Stored },
+        direct: args.direct,
+    })
+}
+
+fn size(flag: &str, text: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, UsageError> {
+    let bytes = parse_size(text).map_err(|error| UsageError(format!("{flag}: {error}")))?;
+    if range.contains(&bytes) {
+        return Ok(bytes);
+    }
+    let (least, most) = (print_size(*range.start()), print_size(*range.end()));
+    Err(UsageError(format!("{flag} {text}: {least} to {most}")))
+}
+
+/// Opens the target. Whether it is emulated stands beside it.
+fn target(args: &Args) -> Result<(Target, bool)> {
+    let name = args.to.as_deref().expect("it is required without --from");
+    Ok(match place(name)? {
+        Place::Null => (Target::null(), false),
+        Place::Path(path) => (Target::create(&path, args.replace, args.direct)?, false),
+        Place::Volume(uri) => {
+            let purpose = match volume::may_destroy(&uri, &args.destroy) {
+                true => Purpose::Destroy,
+                false => Purpose::Write,
+            };
+            let of = |source: &String| match place(source) {
+                Ok(Place::Volume(source)) => volume::Place::of(&source),
+                _ => None,
+            };
+            let own = volume::Place::of(&uri);
+            let same = |other: &volume::Place| own.as_ref().is_some_and(|own| own.overlaps(other));
+            if args.sources.iter().filter_map(of).any(|source| same(&source)) {
+                return Err(UsageError(format!("{name} is a source, too")).into());
+            }
+            let volume = volume::open(&uri, purpose)?;
+            let emulated = volume.emulates().is_some();
+            (Target::volume(name, volume), emulated)
+        }
+    })
+}
+
+/// Lists all sources: paths first, then volumes. Whether one is emulated stands beside them.
+fn sources(args: &Args, target: &Target) -> Result<(Vec<Entry>, bool)> {
+    let places = args.sources.iter().map(|source| place(source).map(|place| (source, place)));
+    let places = places.collect::<Result<Vec<_>>>()?;
+    let mut paths = Vec::new();
+    let mut volumes: Vec<(Uri, Purpose)> = Vec::new();
+    for (source, place) in places {
+        match place {
+            Place::Null => {
+                return Err(UsageError(format!("{source}: null is no source")).into());
+            }
+            Place::Path(path) => {
+                fs::metadata(&path).map_err(|error| crate::exit::of_file(source, error))?;
+                paths.push(path);
+            }
+            Place::Volume(uri) => volumes.push((uri, Purpose::Read)),
+        }
+    }
+    let own = target.file_id().or_else(|| match args.to.as_deref().map(place)? {
+        Ok(Place::Volume(Uri::File(file))) => {
+            fs::metadata(file.path).ok().map(|about| (about.dev(), about.ino()))
+        }
+        _ => None,
+    });
+    let mut entries = list(&paths, own)?;
+    let opened: Vec<Arc<dyn Volume>> = volume::open_all(&volumes)?;
+    let emulated = opened.iter().any(|volume| volume.emulates().is_some());
+    for (number, volume) in (1..).zip(opened) {
+        let mut name = format!("volume-{number}");
+        while entries.iter().any(|entry| entry.path == Path::new(&name)) {
+            name.push('_');
+        }
+        add_volume(&mut entries, &name, volume);
+    }
+    Ok((entries, emulated))
+}
+
+/// What is there by this name is a file, folder or device; anything else with a colon in it is a
+/// volume.
+fn place(text: &str) -> Result<Place> {
+    if text == "null" {
+        return Ok(Place::Null);
+    }
+    let path = PathBuf::from(text);
+    let about = fs::metadata(&path);
+    if about.as_ref().is_ok_and(|about| about.file_type().is_block_device()) {
+        return Ok(Place::Volume(Uri::File(FileUri { path, ..FileUri::default() })));
+    }
+    let is_volume = text.contains(':') || text.starts_with("mirror(");
+    if about.is_ok() || text.starts_with(['/', '.']) || !is_volume {
+        return Ok(Place::Path(path));
+    }
+    Ok(Place::Volume(text.parse()?))
+}
+
+#[cfg(test)]
+mod test {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parsed(words: &str) -> Result<Args, String> {
+        let words = ["backup"].into_iter().chain(words.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_are_paths_unless_they_are_volumes() {
+        let path = |text: &str| Place::Path(PathBuf::from(text));
+        assert_eq!(place("null").unwrap(), Place::Null);
+        for text in ["data", "/no/such", "./a:b", "/"] {
+            assert_eq!(place(text).unwrap(), path(text), "{text}");
+        }
+        for text in ["ram:4m", "null:1t", "file:x", "mirror(ram:1m,ram:2m)"] {
+            assert!(matches!(place(text).unwrap(), Place::Volume(_)), "{text}");
+        }
+        assert!(place("rm:4m").is_err());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let good = parsed("data --to null").unwrap();
+        let options = options(&good).unwrap();
+        assert_eq!((options.readers, options.transfer_bytes), (4, 1 << 20));
+        let why = |words: &str| super::options(&parsed(words).unwrap()).unwrap_err().to_string();
+        assert!(why("data --to null --transfer 100k").contains("multiple of 64k"));
+        assert!(why("data --to null --transfer 32m").contains("--transfer"));
+        assert!(why("data --to null --readers 0").contains("--readers"));
+        assert!(why("data --to null --buffers 0").contains("--buffers"));
+        assert!(why("data --to null --buffers 4000000000").contains("--buffers"));
+        for words in ["", "data", "--to null", "data --from x", "--from x --to y", "--into x"] {
+            assert!(parsed(words).is_err(), "{words}");
+        }
+        assert!(parsed("--from x --into y").is_ok());
+    }
+}

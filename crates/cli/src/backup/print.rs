@@ -1,0 +1,244 @@
+//! What a backup came to, for people and for scripts.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ::backup::format::Kind;
+use ::backup::{Checked, Codec, Entry, Fate, Limit, Options, Outcome};
+use serde_json::{Value, json};
+
+/// Files that are told one by one: those with most pages.
+const FILES_MAX: usize = 60;
+/// Bytes of a MiB.
+const MIB: f64 = (1 << 20) as f64;
+
+/// All that is told of a backup.
+pub struct Told<'a> {
+    /// What was kept.
+    pub entries: &'a [Entry],
+    /// Where.
+    pub target: &'a str,
+    /// How.
+    pub options: &'a Options,
+    /// What it came to.
+    pub outcome: &'a Outcome,
+    /// What was read back.
+    pub checked: Option<&'a Checked>,
+    /// Length of a page.
+    pub page_bytes: u64,
+    /// Source or target imitate a drive.
+    pub emulated: bool,
+}
+
+impl Told<'_> {
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let files = || self.entries.iter().filter(|entry| is_file(entry));
+        let mut by_pages: Vec<u64> = files().map(|entry| self.pages(entry)).collect();
+        by_pages.sort_unstable_by(|one, other| other.cmp(one));
+        let least = by_pages.get(FILES_MAX - 1).copied().unwrap_or(0);
+        let shown: Vec<&Entry> =
+            files().filter(|entry| self.pages(entry) >= least.max(1)).take(FILES_MAX).collect();
+        for entry in &shown {
+            let _ = writeln!(out, "{:>10} pages of {}", self.pages(entry), entry.path.display());
+        }
+        let shown_pages: u64 = shown.iter().map(|entry| self.pages(entry)).sum();
+        let others = by_pages.len() - shown.len();
+        if others > 0 {
+            let pages = self.all_pages() - shown_pages;
+            let _ = writeln!(out, "{pages:>10} pages of {others} more files");
+        }
+        for entry in self.entries {
+            if let Some(words) = words(&entry.fate()) {
+                let _ = writeln!(out, "{}: {words}", entry.path.display());
+            }
+        }
+        self.summary(&mut out);
+        if let Some(found) = self.checked {
+            out.push_str(&checked(found, self.target, None, false));
+        }
+        out
+    }
+
+    fn summary(&self, out: &mut String) {
+        let outcome = self.outcome;
+        let seconds = outcome.time.as_secs_f64();
+        let origin = if self.emulated { "emulated" } else { "measured" };
+        let _ = writeln!(
+            out,
+            "\n{} pages in {seconds:.3} seconds to {}, {origin}\n",
+            self.all_pages(),
+            self.target
+        );
+        for (what, bytes) in [("source", outcome.source_bytes), ("stored", outcome.stored_bytes)] {
+            let (mib, rate) = (bytes as f64 / MIB, bytes as f64 / MIB / seconds);
+            let _ = writeln!(out, "{what:<12} {mib:>12.1} MiB {rate:>10.1} MiB/s");
+        }
+        let _ = writeln!(out, "{:<12} {:>12.2} to 1", "compressed", self.ratio());
+        let _ = writeln!(
+            out,
+            "\n{:<12} {:>7} {:>9} {:>14} {:>14} {:>8}",
+            "", "threads", "working", "waiting before", "waiting behind", "cores"
+        );
+        for (stage, times) in &outcome.stages {
+            let _ = writeln!(
+                out,
+                "{:<12} {:>7} {:>7.1} % {:>12.1} % {:>12.1} % {:>8.2}",
+                stage.to_string(),
+                times.threads,
+                times.working_percent(),
+                times.starved_percent(),
+                times.blocked_percent(),
+                times.cpu.as_secs_f64() / seconds
+            );
+        }
+        let _ = writeln!(out, "{}", self.limit());
+    }
+
+    /// What limited it, with the evidence.
+    fn limit(&self) -> String {
+        let host = &self.outcome.host;
+        let busy = host.busy_percent.map_or_else(
+            || "not known".to_owned(),
+            |busy| format!("{busy:.0} % busy, {:.2} of {} by this", host.own_cores, host.cores),
+        );
+        match self.outcome.limit {
+            Limit::Stage(stage) => {
+                format!("limited by {stage}: its threads hardly wait (processors {busy})")
+            }
+            Limit::HandOver => format!(
+                "no stage works all the time: more --buffers, or more threads of the busiest, may \
+                 help (processors {busy})"
+            ),
+        }
+    }
+
+    /// For scripts, with the keys of a run's result where they mean the same.
+    pub fn json(&self) -> String {
+        let outcome = self.outcome;
+        let seconds = outcome.time.as_secs_f64();
+        let rate = |bytes: u64| bytes as f64 / seconds;
+        let stages = outcome.stages.iter().map(|(stage, times)| {
+            let value = json!({
+                "threads": times.threads,
+                "working_percent": times.working_percent(),
+                "starved_percent": times.starved_percent(),
+                "blocked_percent": times.blocked_percent(),
+                "cores": times.cpu.as_secs_f64() / seconds,
+            });
+            (stage.to_string(), value)
+        });
+        let unread = |entry: &&Entry| matches!(entry.fate(), Fate::Unreadable(_));
+        let document = json!({
+            "kind": "backup",
+            "origin": if self.emulated { "emulated" } else { "measured" },
+            "target": self.target,
+            "options": {
+                "readers": self.options.readers,
+                "compressors": self.options.compressors,
+                "writers": self.options.writers,
+                "buffers": self.options.buffers,
+                "transfer_bytes": self.options.transfer_bytes,
+                "compress": if self.options.codec == Codec::Lz4 { "lz4" } else { "none" },
+                "direct": self.options.direct,
+            },
+            "totals": {
+                "seconds": seconds,
+                "errors": self.entries.iter().filter(unread).count(),
+                "pages": self.all_pages(),
+                "page_bytes": self.page_bytes,
+                "source_bytes": outcome.source_bytes,
+                "stored_bytes": outcome.stored_bytes,
+                "bytes_per_second": rate(outcome.source_bytes),
+                "source_mib_per_second": rate(outcome.source_bytes) / MIB,
+                "stored_mib_per_second": rate(outcome.stored_bytes) / MIB,
+                "ratio": self.ratio(),
+            },
+            "stages": stages.collect::<serde_json::Map<String, Value>>(),
+            "limit": match outcome.limit {
+                Limit::Stage(stage) => stage.to_string(),
+                Limit::HandOver => "hand-over".to_owned(),
+            },
+            "cpu": {
+                "host_percent": outcome.host.busy_percent,
+                "initiator_cores": outcome.host.own_cores,
+            },
+            "host": { "cores": outcome.host.cores },
+            "files": self.entries.iter().filter(|entry| is_file(entry)).map(|entry| json!({
+                "path": entry.path.to_string_lossy(),
+                "pages": self.pages(entry),
+                "bytes": entry.read_bytes(),
+                "what": words(&entry.fate()),
+            })).collect::<Vec<Value>>(),
+            "verified": self.checked.map(checked_json),
+        });
+        format!("{document:#}\n")
+    }
+
+    fn pages(&self, entry: &Entry) -> u64 {
+        entry.read_bytes().div_ceil(self.page_bytes)
+    }
+
+    fn all_pages(&self) -> u64 {
+        self.entries.iter().map(|entry| self.pages(entry)).sum()
+    }
+
+    fn ratio(&self) -> f64 {
+        self.outcome.source_bytes as f64 / (self.outcome.stored_bytes as f64).max(1.0)
+    }
+}
+
+fn is_file(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::File | Kind::Volume)
+}
+
+/// What became of a source, if it is not whole.
+fn words(fate: &Fate) -> Option<String> {
+    Some(match fate {
+        Fate::Whole => return None,
+        Fate::Vanished => "vanished before it was read".to_owned(),
+        Fate::Grew { to } => format!("grew to {to} bytes meanwhile: what it had before is kept"),
+        Fate::Shrank => "was cut meanwhile: what was there is kept".to_owned(),
+        Fate::Unreadable(why) => format!("cannot be read: {why}"),
+        Fate::Skipped => "is a socket, pipe or device: not kept".to_owned(),
+    })
+}
+
+/// What reading a backup came to.
+pub fn checked(found: &Checked, name: &str, into: Option<&Path>, as_json: bool) -> String {
+    if as_json {
+        return format!("{:#}\n", checked_json(found));
+    }
+    let mut out = String::new();
+    let rate = found.source_bytes as f64 / MIB / found.time.as_secs_f64().max(1e-9);
+    let _ = writeln!(
+        out,
+        "{name}: {} files, {} frames, {:.1} MiB read back, {rate:.1} MiB/s",
+        found.files,
+        found.frames,
+        found.source_bytes as f64 / MIB
+    );
+    for damage in &found.damages {
+        let _ = writeln!(out, "  {}: {}", damage.at, damage.what);
+    }
+    let verdict = match (found.damaged, into) {
+        (0, None) => "all of it is as it was written".to_owned(),
+        (0, Some(into)) => format!("restored in {}", into.display()),
+        (damaged, _) => format!("damaged: {damaged} parts are not as they were written"),
+    };
+    let _ = writeln!(out, "  {verdict}");
+    out
+}
+
+fn checked_json(found: &Checked) -> Value {
+    let damage = |one: &::backup::Damage| json!({ "at": one.at, "what": one.what });
+    json!({
+        "seconds": found.time.as_secs_f64(),
+        "files": found.files,
+        "frames": found.frames,
+        "source_bytes": found.source_bytes,
+        "damaged": found.damaged,
+        "damages": found.damages.iter().map(damage).collect::<Vec<Value>>(),
+    })
+}
