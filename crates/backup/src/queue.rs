@@ -6,7 +6,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Things that go from the threads of one stage to those of the next, in order.
 pub struct Queue<T> {
     state: Mutex<State<T>>,
-    changed: Condvar,
+    /// There is something, or nothing will come any more.
+    news: Condvar,
+    /// There is room, or nothing is taken any more.
+    room: Condvar,
 }
 
 struct State<T> {
@@ -22,7 +25,7 @@ impl<T> Queue<T> {
     /// Of at most `limit` things, which `givers` threads put in.
     pub fn new(limit: usize, givers: usize) -> Queue<T> {
         let state = State { items: VecDeque::with_capacity(limit), limit, givers, ended: false };
-        Queue { state: Mutex::new(state), changed: Condvar::new() }
+        Queue { state: Mutex::new(state), news: Condvar::new(), room: Condvar::new() }
     }
 
     /// One that holds these from the start, and is never [closed](Self::leave).
@@ -36,13 +39,13 @@ impl<T> Queue<T> {
     pub fn give(&self, item: T) -> Result<(), T> {
         let mut state = self.lock();
         while state.items.len() >= state.limit && !state.ended {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.ended {
             return Err(item);
         }
         state.items.push_back(item);
-        self.changed.notify_all();
+        self.news.notify_one();
         Ok(())
     }
 
@@ -54,13 +57,13 @@ impl<T> Queue<T> {
                 return None;
             }
             if let Some(item) = state.items.pop_front() {
-                self.changed.notify_all();
+                self.room.notify_one();
                 return Some(item);
             }
             if state.givers == 0 {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -68,13 +71,14 @@ impl<T> Queue<T> {
     pub fn leave(&self) {
         let mut state = self.lock();
         state.givers = state.givers.saturating_sub(1);
-        self.changed.notify_all();
+        self.news.notify_all();
     }
 
     /// All has ended: who waits is let go.
     pub fn end(&self) {
         self.lock().ended = true;
-        self.changed.notify_all();
+        self.news.notify_all();
+        self.room.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {

@@ -39,6 +39,8 @@ pub struct Times {
     pub blocked: Nanos,
     /// On a processor.
     pub cpu: Nanos,
+    /// Ready, and waiting for a processor, whatever it was about.
+    pub queued: Nanos,
 }
 
 impl Times {
@@ -51,6 +53,7 @@ impl Times {
             starved: sum(self.starved, other.starved),
             blocked: sum(self.blocked, other.blocked),
             cpu: sum(self.cpu, other.cpu),
+            queued: sum(self.queued, other.queued),
         }
     }
 
@@ -67,6 +70,11 @@ impl Times {
     /// Share of their time that they waited for room, in percent.
     pub fn blocked_percent(&self) -> f64 {
         self.percent(self.blocked)
+    }
+
+    /// Share of their time that they were on a processor or waiting for one, in percent.
+    pub fn processor_percent(&self) -> f64 {
+        self.percent(Nanos(self.cpu.0 + self.queued.0))
     }
 
     fn percent(&self, part: Nanos) -> f64 {
@@ -115,7 +123,8 @@ impl Watch {
     pub fn end(self) -> Times {
         // Where the system does not tell, none is known.
         let cpu = sample::thread_cpu(sample::thread_id()).unwrap_or_default();
-        Times { cpu, ..self.times }
+        let queued = sample::waited_for_processor().unwrap_or_default();
+        Times { cpu, queued, ..self.times }
     }
 }
 
@@ -124,11 +133,14 @@ impl Watch {
 pub enum Limit {
     /// Its threads waited least for the others.
     Stage(Stage),
+    /// None worked all the time, as one lacked processors.
+    Processors,
     /// None worked all the time: they waited for each other.
     HandOver,
 }
 
-/// From this share of working on, a stage that works most is the limit, in percent.
+/// From this share of working on, a stage that works most is the limit, in percent; or processors
+/// are, where it was on one or waiting for one so long.
 const BUSY_PERCENT: f64 = 80.0;
 
 /// Which of the stages limits, by their waiting: the one that the others wait for hardly waits.
@@ -137,6 +149,7 @@ pub fn limit(stages: &[(Stage, Times)]) -> Limit {
     let busiest = stages.iter().max_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)));
     match busiest {
         Some((stage, times)) if share(times) >= BUSY_PERCENT => Limit::Stage(*stage),
+        Some((_, times)) if times.processor_percent() >= BUSY_PERCENT => Limit::Processors,
         _ => Limit::HandOver,
     }
 }
@@ -147,7 +160,7 @@ mod test {
 
     fn times(working: u64, starved: u64, blocked: u64) -> Times {
         let [working, starved, blocked] = [working, starved, blocked].map(Nanos);
-        Times { threads: 1, working, starved, blocked, cpu: Nanos(0) }
+        Times { threads: 1, working, starved, blocked, ..Times::default() }
     }
 
     #[test]
@@ -168,6 +181,9 @@ mod test {
         // One buffer: each works while the others wait.
         assert_eq!(of(times(40, 0, 60), times(30, 70, 0), times(30, 70, 0)), Limit::HandOver);
         assert_eq!(limit(&[]), Limit::HandOver);
+        // Its handing over takes long, as others have the processors.
+        let slow = Times { cpu: Nanos(30), queued: Nanos(55), ..times(40, 0, 60) };
+        assert_eq!(of(times(5, 0, 95), slow, times(5, 95, 0)), Limit::Processors);
     }
 
     #[test]

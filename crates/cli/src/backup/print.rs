@@ -78,19 +78,20 @@ impl Told<'_> {
         let _ = writeln!(out, "{:<12} {:>12.2} to 1", "compressed", self.ratio());
         let _ = writeln!(
             out,
-            "\n{:<12} {:>7} {:>9} {:>14} {:>14} {:>8}",
-            "", "threads", "working", "waiting before", "waiting behind", "cores"
+            "\n{:<12} {:>7} {:>9} {:>10} {:>10} {:>7} {:>7}",
+            "", "threads", "working", "starved", "blocked", "cores", "wanted"
         );
         for (stage, times) in &outcome.stages {
             let _ = writeln!(
                 out,
-                "{:<12} {:>7} {:>7.1} % {:>12.1} % {:>12.1} % {:>8.2}",
+                "{:<12} {:>7} {:>7.1} % {:>8.1} % {:>8.1} % {:>7.2} {:>7.2}",
                 stage.to_string(),
                 times.threads,
                 times.working_percent(),
                 times.starved_percent(),
                 times.blocked_percent(),
-                times.cpu.as_secs_f64() / seconds
+                times.cpu.as_secs_f64() / seconds,
+                (times.cpu.0 + times.queued.0) as f64 / 1e9 / seconds
             );
         }
         let _ = writeln!(out, "{}", self.limit());
@@ -107,6 +108,7 @@ impl Told<'_> {
             Limit::Stage(stage) => {
                 format!("limited by {stage}: its threads hardly wait (processors {busy})")
             }
+            Limit::Processors => format!("limited by processors: {busy}"),
             Limit::HandOver => format!(
                 "no stage works all the time: more --buffers, or more threads of the busiest, may \
                  help (processors {busy})"
@@ -126,6 +128,7 @@ impl Told<'_> {
                 "starved_percent": times.starved_percent(),
                 "blocked_percent": times.blocked_percent(),
                 "cores": times.cpu.as_secs_f64() / seconds,
+                "waiting_for_processor": times.queued.as_secs_f64() / seconds,
             });
             (stage.to_string(), value)
         });
@@ -158,6 +161,7 @@ impl Told<'_> {
             "stages": stages.collect::<serde_json::Map<String, Value>>(),
             "limit": match outcome.limit {
                 Limit::Stage(stage) => stage.to_string(),
+                Limit::Processors => "processors".to_owned(),
                 Limit::HandOver => "hand-over".to_owned(),
             },
             "cpu": {
