@@ -10,6 +10,7 @@ mod bench;
 mod calibrate;
 mod catalogue;
 mod ceiling;
+mod companion;
 mod compare;
 mod discover;
 mod doctor;
@@ -44,6 +45,9 @@ use crate::args::{Args, Command};
 
 fn main() -> std::process::ExitCode {
     raise_file_limit();
+    if !companion::follow() {
+        return exit::Exit::Interrupted.code();
+    }
     match typed::parse().map_err(anyhow::Error::from).and_then(run) {
         Ok(exit) => exit.code(),
         Err(error) => {

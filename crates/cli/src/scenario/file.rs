@@ -74,7 +74,8 @@ pub struct Step {
     /// So many processes run the command at once; `{client}` counts from 1.
     #[serde(default = "one")]
     pub clients: u32,
-    /// Arguments of the command. Those that keep its result are added.
+    /// Arguments of the command. Those that keep its result are added. `{1..4}` in an argument, here
+    /// and for `serve`, makes four of it, and `{4*TEXT}` is the text four times, with commas.
     pub run: Vec<String>,
 }
 
@@ -102,6 +103,10 @@ pub struct Row {
     /// What makes the model differ, or why there is none.
     #[serde(default)]
     pub why: String,
+    /// What was put into the live figure: the rating of an emulated drive, a ratio that was chosen.
+    /// It stands beside the figure, however close that is.
+    #[serde(default)]
+    pub given: String,
 }
 
 /// Where a figure stands.
@@ -186,8 +191,8 @@ fn spread(steps: &[Step]) -> Vec<Step> {
             id: fill(&step.id, words),
             each: Vec::new(),
             files: step.files.iter().map(|(n, t)| (n.clone(), fill(t, words))).collect(),
-            serve: step.serve.iter().map(|word| fill(word, words)).collect(),
-            run: step.run.iter().map(|word| fill(word, words)).collect(),
+            serve: step.serve.iter().flat_map(|word| expand(&fill(word, words))).collect(),
+            run: step.run.iter().flat_map(|word| expand(&fill(word, words))).collect(),
             ..step.clone()
         };
         sets.iter().map(with).collect::<Vec<Step>>()
@@ -200,6 +205,34 @@ pub fn fill(text: &str, words: &BTreeMap<String, String>) -> String {
     words
         .iter()
         .fold(text.to_owned(), |text, (name, word)| text.replace(&format!("{{{name}}}"), word))
+}
+
+/// Most that an argument becomes, or times that a text is repeated.
+const EXPANDED_MAX: usize = 4096;
+
+/// All arguments that one stands for: `p{1..3}` for p1, p2 and p3, `s({2*a})` for s(a,a).
+fn expand(word: &str) -> Vec<String> {
+    // The innermost braces first.
+    for (begin, _) in word.match_indices('{') {
+        let inside = &word[begin + 1..];
+        let Some(len) = inside.find(['{', '}']) else { break };
+        if inside.as_bytes()[len] == b'{' {
+            continue;
+        }
+        let (before, text, behind) = (&word[..begin], &inside[..len], &inside[len + 1..]);
+        let numbers = |(first, last): (&str, &str)| Some((first.parse().ok()?, last.parse().ok()?));
+        if let Some((first, last)) = text.split_once("..").and_then(numbers) {
+            let numbers: std::ops::RangeInclusive<usize> = first..=last;
+            let one = |number| expand(&format!("{before}{number}{behind}"));
+            return numbers.take(EXPANDED_MAX).flat_map(one).collect();
+        }
+        let times = text.split_once('*').and_then(|(n, text)| Some((n.parse().ok()?, text)));
+        if let Some((times, text)) = times {
+            let all = vec![text; usize::min(times, EXPANDED_MAX)].join(",");
+            return expand(&format!("{before}{all}{behind}"));
+        }
+    }
+    vec![word.to_owned()]
 }
 
 /// Names become files: nothing but letters, digits, dots, dashes and underscores.
@@ -296,6 +329,23 @@ mod test {
             "[[step]]\nid='s'\nway='live'\nrun=['run','delay:d(ram:4m)','delay:d(ram:4m)']\n";
         assert!(why(&format!("{row}{step}")).contains("is one drive"));
         assert!(read("no-such").unwrap_err().to_string().contains("third-io-iris"));
+    }
+
+    #[test]
+    fn an_argument_may_stand_for_several() {
+        assert_eq!(expand("ram:{4..6}m"), ["ram:4m", "ram:5m", "ram:6m"]);
+        assert_eq!(
+            expand("stripe:4k({3*delay:m(ram:4m)})"),
+            ["stripe:4k(delay:m(ram:4m),delay:m(ram:4m),delay:m(ram:4m))"]
+        );
+        assert_eq!(expand("{1..2}={2*a}"), ["1=a,a", "2=a,a"]);
+        assert_eq!(expand("{2*m({2*a})}"), ["m(a,a),m(a,a)"]);
+        // What is for others stays.
+        for word in ["iscsi://{iscsi}/x", "{", "}", "{}", "{a..b}", "{client}{", "{x*y}", "a{1..}"]
+        {
+            assert_eq!(expand(word), [word]);
+        }
+        assert_eq!(expand("{iscsi}/{1..2}"), ["{iscsi}/1", "{iscsi}/2"]);
     }
 
     #[test]

@@ -163,6 +163,9 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
         }
         _ => {}
     }
+    if real.is_some() && !row.given.is_empty() {
+        words.push(format!("live: given: {}", row.given));
+    }
     let kind = model.as_ref().and_then(|(_, kind)| caution(kind)).map(str::to_owned);
     let scaled = real.as_ref().filter(|_| row.scale != 1.0).map(|(value, origin)| {
         let error = error(value * row.scale);
@@ -300,6 +303,14 @@ mod test {
         assert_eq!((shown.live, shown.live_origin.as_deref()), (Some(9.8), Some("emulated")));
         assert!((shown.live_error_percent.unwrap() + 2.0).abs() < 1e-9);
         assert!(shown.words.is_empty(), "{:?}", shown.words);
+    }
+
+    #[test]
+    fn what_was_put_into_a_figure_stands_beside_it() {
+        let row = Row { given: "the rating".to_owned(), ..row(LIVE) };
+        let words = shown(&row, &found(10.0, 30.0), (false, true)).words;
+        assert_eq!(words, ["live: given: the rating"]);
+        assert!(shown(&row, &Found::default(), (false, true)).words[0].contains("none"));
     }
 
     #[test]

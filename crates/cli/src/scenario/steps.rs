@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::file::{Step, Way, fill};
 use crate::bench::Failed;
+use crate::companion;
 
 /// How often processes and the user are looked after.
 const POLL: Duration = Duration::from_millis(20);
@@ -74,7 +75,8 @@ impl Session {
 
     /// What decides a step's result, beside chance and the machine.
     fn key(&self, step: &Step) -> Value {
-        let seconds = (step.way == Way::Live).then_some(self.seconds);
+        let timed = step.way == Way::Live && runs_for_a_time(step);
+        let seconds = timed.then_some(self.seconds);
         json!([env!("CARGO_PKG_VERSION"), step.run, step.files, step.serve, step.clients, seconds])
     }
 
@@ -90,7 +92,7 @@ impl Session {
             words.insert("client".to_owned(), client.to_string());
             let mut command = program(work)?;
             command.args(step.run.iter().map(|word| fill(word, &words)));
-            if step.way == Way::Live {
+            if step.way == Way::Live && runs_for_a_time(step) {
                 command.args(["--seconds", &self.seconds.to_string(), "--no-ceiling"]);
                 command.args(["--replace", "--out", &format!("client-{client}")]);
             }
@@ -113,6 +115,11 @@ impl Session {
     }
 }
 
+/// Whether a step takes a length and a folder; a backup is over when all is written.
+fn runs_for_a_time(step: &Step) -> bool {
+    step.run.first().is_some_and(|command| command != "backup")
+}
+
 fn read_kept(file: &Path, key: &Value) -> Option<Value> {
     let mut kept: Value = serde_json::from_str(&fs::read_to_string(file).ok()?).ok()?;
     (kept["key"] == *key).then(|| kept["result"].take())
@@ -122,6 +129,7 @@ fn program(work: &Path) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
     // In a group of its own: Ctrl-C comes to us, and from us once.
     command.current_dir(work).process_group(0).stdin(Stdio::null());
+    command.env(companion::VARIABLE, std::process::id().to_string());
     Ok(command)
 }
 
