@@ -105,8 +105,12 @@ impl Pool {
 
     /// Takes a buffer as [`take`](Self::take) does, but makes a new one where all are lent: for
     /// callers whose number is bounded elsewhere and who cannot wait. It is freed when it comes
-    /// back. `None` when the system has no memory or more than the longest is asked for.
+    /// back, as is one that is longer than [`LARGE_BYTES`](Self::LARGE_BYTES). `None` when the
+    /// system has no memory.
     pub fn take_beyond(&self, len_bytes: usize) -> Option<Buf> {
+        if len_bytes > Pool::LARGE_BYTES {
+            return Buf::new(len_bytes).ok();
+        }
         self.0.borrow_mut().take_beyond(Ledger::CORE, len_bytes, Claim::Receive)
     }
 
