@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use block::{Arena, Buf, Nanos};
+use block::{Arena, Buf, Io, Nanos, Op, Tag};
 use os::Clock;
 use os::sample::HostCpu;
 
@@ -17,7 +17,7 @@ use crate::queue::Queue;
 use crate::source::{Entry, Fate, Part, Place, Work};
 use crate::stage::{Limit, Stage, Times, Watch, limit};
 use crate::target::Target;
-use crate::way::Way;
+use crate::way::{Waited, Way};
 use crate::{BackupError, source};
 
 /// How data are made smaller.
@@ -36,7 +36,7 @@ pub struct Options {
     pub readers: u32,
     /// Threads that compress, 1 or more.
     pub compressors: u32,
-    /// Threads that write, 1 or more; each has one write under way.
+    /// Writes under way, 1 or more: as many threads for a file, and one for a volume.
     pub writers: u32,
     /// Stretches in memory in front of compression, and as many behind it; 1 or more.
     pub buffers: u32,
@@ -78,6 +78,9 @@ pub struct Host {
     /// Processors that the three stages had, in the mean.
     pub own_cores: f64,
 }
+
+/// How often who waits for writes looks for something more to write.
+const GLANCE: Nanos = Nanos(500_000);
 
 /// A stretch of a source in memory.
 struct Raw {
@@ -239,7 +242,8 @@ fn stages(shared: &Shared) -> Result<[(Stage, Times); 3], BackupError> {
         };
         let reading = begin("reader", options.readers, read, |shared| shared.raw.leave());
         let packing = begin("packer", options.compressors, pack, |shared| shared.packed.leave());
-        let writing = begin("writer", options.writers, write, |_| ());
+        let writers = if shared.target.is_volume() { 1 } else { options.writers };
+        let writing = begin("writer", writers, write, |_| ());
         let all = [reading, packing, writing];
         if all.iter().flatten().any(Result::is_err) {
             shared.end();
@@ -428,21 +432,64 @@ fn pack(shared: &Shared, watch: &mut Watch) {
 }
 
 fn write(shared: &Shared, watch: &mut Watch) {
-    let mut way = match shared.target.way() {
-        Ok(way) => way,
+    let written = match shared.target.way() {
+        Ok(Way::Lane(mut lane)) => write_lane(shared, watch, &mut lane),
+        Ok(way) => write_calls(shared, watch, way),
         Err(error) => return shared.fail(error),
     };
+    if let Err(why) = written {
+        shared.fail(shared.target.fail(why));
+    }
+}
+
+/// Writes one after the other; other threads do the same.
+fn write_calls(shared: &Shared, watch: &mut Watch, mut way: Way) -> Result<(), String> {
     while let Some(packed) = shared.packed.take() {
         watch.starved();
-        let buf = match way.write(packed.at, packed.buf, packed.len) {
-            Ok(buf) => buf,
-            Err(why) => return shared.fail(shared.target.fail(why)),
-        };
+        let buf = way.write(packed.at, packed.buf, packed.len)?;
         watch.worked();
         shared.tell(packed.source_bytes);
         if shared.room.give(buf).is_err() {
-            return;
+            return Ok(());
         }
     }
     watch.starved();
+    Ok(())
+}
+
+/// Keeps as many writes under way as there may be.
+fn write_lane(shared: &Shared, watch: &mut Watch, lane: &mut Waited) -> Result<(), String> {
+    let places = shared.options.writers as usize;
+    let mut done = Vec::new();
+    loop {
+        while lane.under_way() < places {
+            let next = match lane.under_way() {
+                0 => shared.packed.take(),
+                _ => shared.packed.take_now(),
+            };
+            watch.shared(lane.under_way(), places);
+            match next {
+                Some(packed) => lane.begin(io(packed)),
+                None if lane.under_way() == 0 => return Ok(()),
+                None => break,
+            }
+        }
+        let patience = if lane.under_way() < places { GLANCE } else { Nanos::from_millis(100) };
+        lane.turn(patience, &mut done)?;
+        watch.shared(lane.under_way() + done.len(), places);
+        for one in done.drain(..) {
+            one.result.map_err(|fault| format!("a write: {}", lane.words(fault, one.cause)))?;
+            shared.tell(one.tag.0);
+            if shared.room.give(one.buf.expect("a write gives its buffer back")).is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A write, which remembers the bytes of its source in its tag.
+fn io(packed: Packed) -> Io {
+    let Packed { at, len, source_bytes, buf } = packed;
+    let (len, buf) = (len as u32, Some(buf));
+    Io { tag: Tag(source_bytes), op: Op::Write, fua: false, len, offset: at, buf }
 }

@@ -376,7 +376,7 @@ mod test {
                 let outcome = keep(&entries, &target, Options { codec, ..options });
                 assert_eq!(
                     outcome.stages.map(|(_, times)| times.threads),
-                    [readers, compressors, writers]
+                    [readers, compressors, 1]
                 );
                 let checked = restore(&target, None, &|| false).unwrap();
                 assert_eq!((checked.damaged, checked.source_bytes), (0, outcome.source_bytes));

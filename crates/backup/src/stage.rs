@@ -109,6 +109,14 @@ impl Watch {
         self.times.working.0 += self.lap().0;
     }
 
+    /// Of `places` for something to do, so many were at work.
+    pub fn shared(&mut self, busy: usize, places: usize) {
+        let lap = self.lap().0;
+        let worked = lap * busy as u64 / places.max(1) as u64;
+        self.times.working.0 += worked;
+        self.times.starved.0 += lap - worked;
+    }
+
     /// It was waiting for something to do.
     pub fn starved(&mut self) {
         self.times.starved.0 += self.lap().0;

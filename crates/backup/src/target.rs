@@ -94,6 +94,11 @@ impl Target {
         matches!(self.place, Place::Null)
     }
 
+    /// Whether it is reached by a lane.
+    pub(crate) fn is_volume(&self) -> bool {
+        matches!(self.place, Place::Volume(_))
+    }
+
     /// Which file it is, not to be kept in itself.
     pub fn file_id(&self) -> Option<FileId> {
         let Place::File(file) = &self.place else { return None };

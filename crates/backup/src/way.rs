@@ -5,12 +5,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use block::{Buf, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{Buf, Cause, Done, Fault, Io, Lane, Nanos, Op, Pool, Tag};
 use os::Core;
 use volume::Volume;
 
 /// How long nothing may come back.
 const PATIENCE: Nanos = Nanos::from_secs(60);
+/// How often a lane is looked at, whatever it says.
+const SOON: Nanos = Nanos::from_millis(100);
 /// How long an orderly end may take.
 const CLOSING: Nanos = Nanos::from_secs(2);
 /// Buffers that lanes may lend, of both sizes.
@@ -31,7 +33,9 @@ impl Way {
     pub(crate) fn to(volume: &dyn Volume) -> Result<Way, String> {
         let core = Core::open(Pool::new(POOL, POOL)).map_err(|error| error.to_string())?;
         let lane = volume.lane(&core).map_err(|error| error.to_string())?;
-        Ok(Way::Lane(Box::new(Waited { core, lane })))
+        let last = core.now();
+        let (ios, under_way) = (VecDeque::new(), 0);
+        Ok(Way::Lane(Box::new(Waited { core, lane, ios, under_way, last })))
     }
 
     /// Writes the first `len` bytes of `buf`, which comes back.
@@ -69,39 +73,68 @@ impl Way {
     }
 }
 
-/// A lane whose owner waits for each I/O.
+/// A lane of a thread that waits for its I/Os, one or several at once.
 pub(crate) struct Waited {
     core: Core,
     lane: Box<dyn Lane>,
+    ios: VecDeque<Io>,
+    under_way: usize,
+    /// When something last began or came back.
+    last: Nanos,
 }
 
 impl Waited {
+    /// Begins an I/O at the next [`turn`](Self::turn).
+    pub(crate) fn begin(&mut self, io: Io) {
+        self.last = self.core.now();
+        self.under_way += 1;
+        self.ios.push_back(io);
+    }
+
+    /// I/Os that have not come back.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Appends what has come back, and waits up to `patience` where nothing has.
+    pub(crate) fn turn(&mut self, patience: Nanos, done: &mut Vec<Done>) -> Result<(), String> {
+        let now = self.core.now();
+        let before = done.len();
+        self.lane.poll(now, done);
+        self.lane.submit(now, &mut self.ios);
+        if done.len() > before {
+            self.under_way -= done.len() - before;
+            self.last = now;
+            return Ok(());
+        }
+        if now.since(self.last) > PATIENCE && self.under_way > 0 {
+            return Err(self.lane.broken().unwrap_or("no answer for a minute").to_owned());
+        }
+        let soon = now + patience;
+        let wake = self.lane.wake().map_or(soon, |wake| wake.min(soon));
+        let mut ready = Vec::new();
+        self.core.turn(Some(wake), &mut ready).map_err(|error| format!("io_uring: {error}"))
+    }
+
+    /// Why an I/O failed.
+    pub(crate) fn words(&self, fault: Fault, cause: Cause) -> String {
+        let broken = self.lane.broken().filter(|_| fault.is_lost()).map(str::to_owned);
+        let words = broken.or_else(|| self.lane.words_of(cause));
+        words.unwrap_or_else(|| fault.to_string())
+    }
+
     fn go(&mut self, op: Op, at: u64, len: usize, buf: Option<Buf>) -> Result<Option<Buf>, String> {
         let len = u32::try_from(len).map_err(|_| "an I/O of more than 4 GiB")?;
-        let mut ios = VecDeque::from([Io { tag: Tag(0), op, fua: false, len, offset: at, buf }]);
-        let (mut done, mut ready) = (Vec::new(), Vec::new());
-        let begin = self.core.now();
-        loop {
-            let now = self.core.now();
-            self.lane.poll(now, &mut done);
-            if let Some(one) = done.pop() {
-                let words = |fault: block::Fault| {
-                    let broken = self.lane.broken().filter(|_| fault.is_lost()).map(str::to_owned);
-                    let words = broken.or_else(|| self.lane.words_of(one.cause));
-                    let words = words.unwrap_or_else(|| fault.to_string());
-                    format!("{} of {len} bytes at {at}: {words}", op.word())
-                };
-                return one.result.map(|()| one.buf).map_err(words);
-            }
-            self.lane.submit(now, &mut ios);
-            if now.since(begin) > PATIENCE {
-                return Err(format!("{} of {len} bytes at {at}: no answer", op.word()));
-            }
-            let soon = now + Nanos::from_millis(100);
-            let wake = self.lane.wake().map_or(soon, |wake| wake.min(soon));
-            self.core.turn(Some(wake), &mut ready).map_err(|error| format!("io_uring: {error}"))?;
-            ready.clear();
+        self.begin(Io { tag: Tag(0), op, fua: false, len, offset: at, buf });
+        let mut done = Vec::new();
+        while done.is_empty() {
+            self.turn(SOON, &mut done)?;
         }
+        let one = done.remove(0);
+        let words = |fault| {
+            format!("{} of {len} bytes at {at}: {}", op.word(), self.words(fault, one.cause))
+        };
+        one.result.map(|()| one.buf).map_err(words)
     }
 }
 

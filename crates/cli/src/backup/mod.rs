@@ -58,7 +58,7 @@ pub struct Args {
     /// Threads that compress [default: one for each processor].
     #[arg(long, value_name = "N")]
     compressors: Option<u32>,
-    /// Threads that write.
+    /// Writes under way: as many threads for a file, one for a volume.
     #[arg(long, value_name = "N", default_value_t = 4)]
     writers: u32,
     /// Transfers in memory in front of compression, and as many behind it.
