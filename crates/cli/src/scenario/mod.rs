@@ -11,8 +11,9 @@ use load::Stop;
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, UsageError};
-use crate::{output, signal};
+use crate::{output, signal, thresholds};
 
+mod bounds;
 mod file;
 mod print;
 mod rows;
@@ -63,6 +64,10 @@ pub struct Run {
     /// Folder for the results [default: drumfire-runs/TIME-scenario].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Exit with 4 if a figure is too far from what was published, as 'modelled>5%' or 'live>20%',
+    /// or one row is beyond a bound, as 'iops-512.live<200k'; several times for several.
+    #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
+    pub fail_if: Vec<bounds::Bound>,
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
@@ -125,6 +130,8 @@ fn run(args: &Run) -> Result<Exit> {
         _ => print::text(&outcomes, ways),
     };
     output::print(&text)?;
+    let held = args.fail_if.iter().flat_map(|bound| bound.held(&outcomes)).collect::<Vec<_>>();
+    let exit = Exit::worse(exit, thresholds::say(&held));
     let out = session.out.display();
     match exit {
         Exit::Interrupted => output::note(format_args!(

@@ -271,7 +271,10 @@ fn figure(place: &Place, found: &Found) -> Option<(f64, String)> {
         Some(over) => of(over)?,
         None => 1.0,
     };
-    let origin = found.results.get(step)?["origin"].as_str().unwrap_or("simulated");
+    let result = found.results.get(step)?;
+    // What `plan` prints has an answer in place of an origin.
+    let otherwise = if result["answer"].is_object() { "predicted" } else { "simulated" };
+    let origin = result["origin"].as_str().unwrap_or(otherwise);
     Some((of(step)? * place.times / below, origin.to_owned()))
 }
 

@@ -64,7 +64,11 @@ impl Session {
                 .and_then(|()| if documents.len() > 1 { overlap(&documents) } else { Ok(()) })
                 .map_err(|why| Failed(format!("step {}: {why}", step.id)))?;
         }
-        let found = merged(documents);
+        let mut found = merged(documents);
+        if imitates(step) {
+            // The process that drives does not see what is behind a target.
+            found["origin"] = json!("emulated");
+        }
         let text = json!({ "key": key, "result": found });
         let part = kept.with_extension("part");
         fs::write(&part, text.to_string())
@@ -113,6 +117,11 @@ impl Session {
         let documents = clients.into_iter().map(|client| client.document(&step.id));
         documents.collect::<Result<Vec<Value>>>().map(Some)
     }
+}
+
+/// Whether its target serves something that only behaves like what it is called.
+fn imitates(step: &Step) -> bool {
+    step.serve.iter().any(|word| word.contains("delay:") || word.contains("fault:"))
 }
 
 /// Whether a step takes a length and a folder; a backup is over when all is written.
@@ -313,6 +322,17 @@ mod test {
         assert_eq!(all["cpu"]["initiator_cores"], 0.5);
         let silent = json!({ "totals": { "ios": 1.0 } });
         assert!(merged(vec![one(1.0, 1.0), silent])["cpu"]["host_percent"].is_null());
+    }
+
+    #[test]
+    fn what_is_behind_a_target_counts_as_emulated() {
+        let step = |serve: &str| -> Step {
+            let text = format!("id='s'\nway='live'\nrun=['run','ram:1m']\nserve=['{serve}']\n");
+            toml::from_str(&text).unwrap()
+        };
+        assert!(imitates(&step("--volume=port=delay:port.toml(ram:4m)")));
+        assert!(imitates(&step("a=stripe:64k(ram:1m,fault:f.toml(ram:1m))")));
+        assert!(!imitates(&step("iris=ram:64m")));
     }
 
     #[test]
