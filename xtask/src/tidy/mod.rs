@@ -9,6 +9,7 @@ mod imports;
 mod lies;
 mod purity;
 mod safety;
+mod scenarios;
 mod shape;
 mod source;
 mod tree;
@@ -51,6 +52,7 @@ const RULES: &[Rule] = &[
     docs::check,
     citations::check,
     lies::check,
+    scenarios::check,
 ];
 
 /// Checks the whole repository. True when nothing is wrong. `--write` makes the tables of pages
@@ -61,6 +63,7 @@ pub fn main(args: &[String]) -> Result<bool> {
         None => {}
         Some("--write") => {
             lies::write(&tree, &crate::root())?;
+            scenarios::write(&tree, &crate::root())?;
             tree = Tree::read(&crate::root())?;
         }
         Some(arg) => bail!("tidy takes `--write` or nothing, not `{arg}`"),

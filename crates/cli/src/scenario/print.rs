@@ -50,25 +50,24 @@ pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
         if ways.1 {
             let _ = writeln!(out, "{}\n", live(one));
         }
-        out.push_str("| figure | unit | published | modelled | error | live | held against |\n");
-        out.push_str("|---|---|---|---|---|---|---|\n");
+        // Columns that nobody asked for would be empty.
+        let live = if ways.1 { (" live | held against |", "---|---|") } else { ("", "") };
+        let _ = writeln!(out, "| figure | unit | published | modelled | error |{}", live.0);
+        let _ = writeln!(out, "|---|---|---|---|---|{}", live.1);
         for row in &one.rows {
-            let error = |of: Option<f64>| of.map_or("–".to_owned(), |of| format!("{of:+.1} %"));
-            let modelled = row.modelled.map_or("–".to_owned(), |value| {
+            let _ = write!(out, "| {} | {} | {} ", row.figure, row.unit, number(row.published));
+            let modelled = row.modelled.map(|value| {
                 format!("{} ({})", number(value), row.modelled_origin.as_deref().unwrap_or("?"))
             });
-            let live = row.live.map_or("–".to_owned(), |value| {
-                let origin = row.live_origin.as_deref().unwrap_or("?");
-                format!("{} ({origin}{})", number(value), scaled(row))
-            });
-            let (published, live_error) = (number(row.published), error(row.live_error_percent));
-            let _ = writeln!(
-                out,
-                "| {} | {} | {published} | {modelled} | {} | {live} | {live_error} |",
-                row.figure,
-                row.unit,
-                error(row.error_percent)
-            );
+            let _ = write!(out, "| {} | {} |", or_dash(modelled), percent(row.error_percent));
+            if ways.1 {
+                let live = row.live.map(|value| {
+                    let origin = row.live_origin.as_deref().unwrap_or("?");
+                    format!("{} ({origin}{})", number(value), scaled(row))
+                });
+                let _ = write!(out, " {} | {} |", or_dash(live), percent(row.live_error_percent));
+            }
+            out.push('\n');
         }
         out.push('\n');
         for row in one.rows.iter().filter(|row| !row.words.is_empty()) {
@@ -79,6 +78,14 @@ pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
     out.truncate(out.trim_end().len());
     out.push('\n');
     out
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+fn percent(error: Option<f64>) -> String {
+    or_dash(error.map(|error| format!("{error:+.1} %")))
 }
 
 fn live(one: &Outcome) -> String {

@@ -272,9 +272,11 @@ fn figure(place: &Place, found: &Found) -> Option<(f64, String)> {
         None => 1.0,
     };
     let result = found.results.get(step)?;
-    // What `plan` prints has an answer in place of an origin.
-    let otherwise = if result["answer"].is_object() { "predicted" } else { "simulated" };
-    let origin = result["origin"].as_str().unwrap_or(otherwise);
+    // `plan` calls its answers simulated, as results do that nobody measured.
+    let origin = match result["answer"].is_object() {
+        true => "predicted",
+        false => result["origin"].as_str().unwrap_or("simulated"),
+    };
     Some((of(step)? * place.times / below, origin.to_owned()))
 }
 
