@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ::backup::format::Kind;
-use ::backup::{Checked, Codec, Entry, Fate, Limit, Options, Outcome};
+use ::backup::{Checked, Codec, Entry, Fate, Limit, Options, Outcome, Stage, Times};
 use serde_json::{Value, json};
 
 /// Files that are told one by one: those with most pages.
@@ -106,7 +106,13 @@ impl Told<'_> {
         );
         match self.outcome.limit {
             Limit::Stage(stage) => {
-                format!("limited by {stage}: its threads hardly wait (processors {busy})")
+                let is_it = |(one, _): &&(Stage, Times)| *one == stage;
+                let times = self.outcome.stages.iter().find(is_it).map(|(_, times)| times);
+                let wanted = times.map_or(0.0, Times::processor_percent);
+                format!(
+                    "limited by {stage}: its threads hardly wait for others; they had a processor \
+                     or wanted one {wanted:.0} % of the time (processors {busy})"
+                )
             }
             Limit::Processors => format!("limited by processors: {busy}"),
             Limit::HandOver => format!(
