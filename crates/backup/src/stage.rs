@@ -74,7 +74,8 @@ impl Times {
 
     /// Share of their time that they were on a processor or waiting for one, in percent.
     pub fn processor_percent(&self) -> f64 {
-        self.percent(Nanos(self.cpu.0 + self.queued.0))
+        // Two clocks: over a moment they differ.
+        self.percent(Nanos(self.cpu.0 + self.queued.0)).min(100.0)
     }
 
     fn percent(&self, part: Nanos) -> f64 {
@@ -88,13 +89,17 @@ pub struct Watch {
     clock: Clock,
     last: Nanos,
     times: Times,
+    /// What it had waited for a processor before.
+    queued_before: Nanos,
 }
 
 impl Watch {
     /// From now on.
     pub fn start() -> Watch {
         let clock = Clock::get();
-        Watch { clock, last: clock.now(), times: Times { threads: 1, ..Times::default() } }
+        let queued_before = sample::waited_for_processor().unwrap_or_default();
+        let times = Times { threads: 1, ..Times::default() };
+        Watch { clock, last: clock.now(), times, queued_before }
     }
 
     fn lap(&mut self) -> Nanos {
@@ -131,7 +136,7 @@ impl Watch {
     pub fn end(self) -> Times {
         // Where the system does not tell, none is known.
         let cpu = sample::thread_cpu(sample::thread_id()).unwrap_or_default();
-        let queued = sample::waited_for_processor().unwrap_or_default();
+        let queued = sample::waited_for_processor().unwrap_or_default().since(self.queued_before);
         Times { cpu, queued, ..self.times }
     }
 }
