@@ -96,6 +96,18 @@ pub const QUANTITIES: &[Quantity] = &[
     defined("clock", Dimension::RATE, (1e6, 1e11), "of the processor"),
     measured("core_time", Dimension::TIME, LATENCY, "of a core for each I/O"),
     measured("core_time_4k", Dimension::TIME, LATENCY, "of a core for each I/O of 4 KiB"),
+    measured(
+        "daemon_read_iops",
+        Dimension::RATE,
+        IOPS,
+        "reads of the software that serves one drive",
+    ),
+    measured(
+        "daemon_write_iops",
+        Dimension::RATE,
+        IOPS,
+        "writes of the software that serves one drive, each copy",
+    ),
     counted("queue_depth", 65536.0, "commands that it takes at once"),
     counted("channels", 65536.0, "dies or channels that work side by side"),
     counted("modules", 64.0, "devices on the card"),

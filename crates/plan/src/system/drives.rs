@@ -33,6 +33,8 @@ impl Builder<'_> {
             None => self.bill.work.outstanding,
         };
         let way = self.way_in(index, group)?.or(self.front);
+        let daemon_s = self.daemon_seconds();
+        let mut daemons = Vec::new();
         let (mut media, mut cards, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for card in 0..group.count {
             let passes = match adapter {
@@ -46,6 +48,11 @@ impl Builder<'_> {
                 let name = format!("drive {index}.{card}.{number}");
                 let mut class = Class::closed(name.clone(), depth);
                 class = medium.visit(self, class, &name, &mut media);
+                if daemon_s > 0.0 {
+                    let at = self.network.add_station(Station::servers(format!("of {name}"), 1));
+                    daemons.push(at);
+                    class = class.visit(at, Service::exponential(daemon_s));
+                }
                 for stop in [passes, slot, fabric, cpu, way, far, added] {
                     class = through(class, stop);
                 }
@@ -59,6 +66,15 @@ impl Builder<'_> {
             &[(&drive.id, medium.decides)],
             Load::Stations(media),
         );
+        if !daemons.is_empty() {
+            let id = self.bill.software.as_deref().unwrap_or_default().to_owned();
+            self.resource(
+                format!("daemons of {id}"),
+                Level::Processor,
+                &[(&id, &["daemon_read_iops", "daemon_write_iops"])],
+                Load::Stations(daemons),
+            );
+        }
         if let Some(adapter) = adapter.filter(|_| !cards.is_empty()) {
             let name = format!("adapters, {} x {} ({full})", group.count, adapter.id);
             let decides: &[&str] = match self.adapter_times(adapter) {

@@ -16,6 +16,10 @@ impl Builder<'_> {
             return Ok(None);
         }
         let software = self.part(software);
+        if software.known("core_time").is_none() && daemon(software) {
+            // Its cost is that of the daemons, which stand beside the drives.
+            return Ok(None);
+        }
         let server = self.bill.server.as_deref().map(|id| self.part(id));
         let jobs = self.bill.setup.jobs.map(f64::from);
         let cores = match (server, jobs) {
@@ -31,6 +35,29 @@ impl Builder<'_> {
         self.cores("processor", software, server, cores).map(Some)
     }
 
+    /// Time that the daemon of a drive needs for an I/O of the work, where the software of the
+    /// host, or of the far side, has one for each; 0 without.
+    pub(super) fn daemon_seconds(&mut self) -> f64 {
+        if !self.wanted(Level::Processor) {
+            return 0.0;
+        }
+        let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
+        let (reads, writes) = self.shares();
+        let copies = f64::from(self.bill.setup.replicas);
+        let mut seconds = 0.0;
+        for id in self.bill.software.as_deref().into_iter().chain(target) {
+            let part = self.part(id);
+            if reads > 0.0 {
+                seconds += self.figure(part, "daemon_read_iops").map_or(0.0, |rate| reads / rate);
+            }
+            if writes > 0.0 {
+                let each = self.figure(part, "daemon_write_iops");
+                seconds += each.map_or(0.0, |rate| writes * copies / rate);
+            }
+        }
+        self.at(Level::Processor, seconds)
+    }
+
     /// The cores of the far side of a network, if there is one.
     pub(super) fn target(&mut self) -> Result<Option<Stop>, PlanError> {
         let Some(target) = &self.bill.setup.target else { return Ok(None) };
@@ -38,6 +65,9 @@ impl Builder<'_> {
             return Ok(None);
         }
         let (software, server) = (self.part(&target.software), self.part(&target.server));
+        if software.known("core_time").is_none() && daemon(software) {
+            return Ok(None);
+        }
         let cores = self.need(server, "cores")?;
         self.cores("processor of the target", software, Some(server), cores).map(Some)
     }
@@ -120,4 +150,9 @@ impl Builder<'_> {
         self.resource("fabric".to_owned(), Level::Fabric, &[(&server.id, &["bandwidth"])], load);
         Ok(Some(stop))
     }
+}
+
+/// Whether software has a daemon for each drive, whose rate is known.
+fn daemon(software: &Part) -> bool {
+    software.known("daemon_read_iops").is_some() || software.known("daemon_write_iops").is_some()
 }
