@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use load::formats::read_text;
 use plan::catalogue::{Catalogue, Class, Figure, Part, QUANTITIES, pretty, quantity_named};
+use plan::unit::{Amount, Dimension};
 use serde_json::json;
 
 use crate::exit::{Exit, UsageError, of_file};
@@ -30,8 +31,8 @@ pub struct Args {
 /// What to do with the catalogue.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Name all parts.
-    List,
+    /// Name all parts, or those that are asked for.
+    List(Filter),
     /// Show all that is known of a part, with sources.
     Show {
         /// Its id, or an alias.
@@ -44,11 +45,59 @@ pub enum Command {
     },
 }
 
+/// Which parts are named.
+#[derive(Flags, Debug, Default)]
+pub struct Filter {
+    /// drive, adapter, nic, link, server or software.
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+    /// Drives that are connected by sata, sas or pcie.
+    #[arg(long, value_name = "BUS")]
+    pub interface: Option<String>,
+    /// What was sold new in that year.
+    #[arg(long, value_name = "YEAR")]
+    pub year: Option<u32>,
+    /// Drives that hold at least so much, such as 3.84TB.
+    #[arg(long, value_name = "BYTES")]
+    pub capacity: Option<String>,
+}
+
+impl Filter {
+    fn check(&self) -> Result<Option<f64>, UsageError> {
+        let known = |word: &str| CLASSES.iter().any(|class| class.word() == word);
+        if let Some(class) = self.class.as_deref().filter(|class| !known(class)) {
+            let all = CLASSES.map(Class::word).join(", ");
+            return Err(UsageError(format!("--class: '{class}' is none of {all}")));
+        }
+        let buses = ["sata", "sas", "pcie"];
+        if let Some(bus) = self.interface.as_deref().filter(|bus| !buses.contains(bus)) {
+            return Err(UsageError(format!("--interface: '{bus}': sata, sas or pcie")));
+        }
+        let Some(text) = &self.capacity else { return Ok(None) };
+        let amount = Amount::parse(text).map_err(|e| UsageError(format!("--capacity: {e}")))?;
+        match amount.dimension == Dimension::BYTES {
+            true => Ok(Some(amount.value)),
+            false => Err(UsageError(format!("--capacity: '{text}': bytes, as 3.84TB"))),
+        }
+    }
+
+    fn wants(&self, part: &Part, capacity: Option<f64>) -> bool {
+        self.class.as_ref().is_none_or(|class| part.class.word() == class)
+            && self.interface.as_ref().is_none_or(|bus| part.interface == *bus)
+            && self.year.is_none_or(|year| part.sold.is_some_and(|sold| sold.in_year(year)))
+            && capacity.is_none_or(|least| part.value("capacity").is_some_and(|c| c >= least))
+    }
+}
+
+/// In the order of the listing.
+const CLASSES: [Class; 6] =
+    [Class::Drive, Class::Adapter, Class::Nic, Class::Link, Class::Server, Class::Software];
+
 /// Answers from the catalogue.
 pub fn main(args: &Args) -> Result<Exit> {
     let catalogue = read(&args.parts)?;
     match &args.command {
-        Command::List => list(&catalogue, args.json),
+        Command::List(filter) => list(catalogue, filter, args.json),
         Command::Show { part } => {
             let part = catalogue.part(part).map_err(|error| UsageError(error.to_string()))?;
             show(&catalogue, part, args.json)
@@ -77,14 +126,14 @@ fn pretty_json(document: &serde_json::Value) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-fn list(catalogue: &Catalogue, json: bool) -> Result<Exit> {
+fn list(mut catalogue: Catalogue, filter: &Filter, json: bool) -> Result<Exit> {
+    let capacity = filter.check()?;
+    catalogue.parts.retain(|_, part| filter.wants(part, capacity));
     if json {
         return pretty_json(&json!({ "parts": catalogue.parts }));
     }
     let mut text = String::new();
-    let classes =
-        [Class::Drive, Class::Adapter, Class::Nic, Class::Link, Class::Server, Class::Software];
-    for class in classes {
+    for class in CLASSES {
         for part in catalogue.parts.values().filter(|part| part.class == class) {
             writeln!(text, "{:<9}{:<24}{:<58}{}", class.word(), part.id, part.name, brief(part))?;
         }
@@ -127,6 +176,9 @@ fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
     writeln!(text, "{}: {} ({})", part.id, part.name, part.class.word())?;
     if !part.aliases.is_empty() {
         writeln!(text, "also called {}", part.aliases.join(", "))?;
+    }
+    if let Some(sold) = part.sold {
+        writeln!(text, "{}", sold.words())?;
     }
     if !part.note.is_empty() {
         writeln!(text, "{}", part.note)?;

@@ -24,6 +24,7 @@ mod compared;
 mod page;
 mod predicted;
 mod searched;
+mod sized;
 mod verified;
 
 /// `drumfire plan`.
@@ -33,7 +34,8 @@ mod verified;
     args_conflicts_with_subcommands = true,
     after_help = "Examples: drumfire plan --drive x25-m --drives 28 --adapter lsi-9210-8i \
     --adapters 5 --server sr2625urlx --software windows-lsi-iometer\n\
-    drumfire plan --goal 1M --size 4k --adapter lsi-9210-8i\n\
+    drumfire plan --goal 1M --size 4k --adapter lsi-9210-8i --year 2010\n\
+    drumfire plan --goal 5M --hosts 8 --replicas 2 --down-hosts 1 --capacity 200TB --server m50cyp\n\
     drumfire plan intel-ssd --html prediction.html\n\
     drumfire plan --compare iodrive-duo sas-16 --money 20K --html comparison.html\n\
     Exit codes: 0 done, 2 the bill cannot be built, 4 the goal is missed or an error grew."
@@ -66,6 +68,21 @@ pub struct Args {
     /// Most watts of drives and adapters of a search.
     #[arg(long, value_name = "WATTS", requires = "goal", conflicts_with_all = GIVEN)]
     pub power_max: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sizing: sized::Flagged,
+    /// Year in which a search's drives must be sold, or any [default: the catalogue's own, 2026].
+    #[arg(long, value_name = "YEAR", requires = "goal", conflicts_with_all = GIVEN)]
+    pub year: Option<String>,
+    /// Drives of a search that are connected by this only.
+    #[arg(long, value_name = "BUS", requires = "goal", conflicts_with_all = GIVEN)]
+    pub interface: Option<Interface>,
+    /// What a part costs today, in place of what the catalogue knows.
+    #[arg(long, value_name = "PART=DOLLARS")]
+    pub price: Vec<String>,
+    /// Files of prices: source, date, and [price] with a part and dollars in each line.
+    #[arg(long, value_name = "FILE")]
+    pub prices: Vec<PathBuf>,
     /// How often the figures are drawn from their intervals.
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub draws: u32,
@@ -135,7 +152,8 @@ pub enum Command {
 
 /// Predicts, compares, searches or verifies.
 pub fn main(args: &Args) -> Result<Exit> {
-    let catalogue = read(&args.parts)?;
+    let mut catalogue = read(&args.parts)?;
+    priced(args, &mut catalogue)?;
     if args.command.is_some() {
         return verified::verified(&catalogue, args.json);
     }
@@ -166,7 +184,10 @@ pub fn main(args: &Args) -> Result<Exit> {
         (None, None, Some(goal)) => {
             let price = amount("--price-max", &args.price_max, Dimension::MONEY, (1e-3, 1e15))?;
             let power = amount("--power-max", &args.power_max, Dimension::POWER, (1e-3, 1e15))?;
-            searched::searched(args, goal, (price, power), catalogue)
+            match args.sizing.asked() {
+                true => sized::sized(args, goal, (price, power), bill(&args.system, catalogue)?),
+                false => searched::searched(args, goal, (price, power), catalogue),
+            }
         }
         (None, None, None) => {
             let wants = "a bill, --compare with bills, --drive for a prediction, or --goal for a \
@@ -175,6 +196,46 @@ pub fn main(args: &Args) -> Result<Exit> {
         }
         (Some(file), ..) => predicted::predicted(args, goal, &read_bill(file, &catalogue)?),
         _ => predicted::predicted(args, goal, &bill(&args.system, catalogue)?),
+    }
+}
+
+/// Puts the prices of the flags into the catalogue: files first, then single ones.
+fn priced(args: &Args, catalogue: &mut Catalogue) -> Result<()> {
+    for file in &args.prices {
+        let text = read_text(file).map_err(|error| of_file(file.display(), error))?;
+        let added = catalogue.add_prices(&file.display().to_string(), &text);
+        added.map_err(|error| UsageError(error.to_string()))?;
+    }
+    for price in &args.price {
+        let usage = |why: String| UsageError(format!("--price: {why}"));
+        let (part, dollars) = price
+            .split_once('=')
+            .ok_or_else(|| usage(format!("'{price}': a part and dollars, as x25-m=99")))?;
+        let dollars = amount("--price", &Some(dollars.to_owned()), Dimension::MONEY, (0.0, 1e7))?;
+        catalogue.set_price(part, dollars.unwrap_or_default()).map_err(usage)?;
+    }
+    Ok(())
+}
+
+/// What drives are connected by.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// Serial ATA.
+    Sata,
+    /// Serial attached SCSI.
+    Sas,
+    /// PCI Express.
+    Pcie,
+}
+
+impl Interface {
+    /// As the catalogue writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Interface::Sata => "sata",
+            Interface::Sas => "sas",
+            Interface::Pcie => "pcie",
+        }
     }
 }
 

@@ -8,11 +8,11 @@ use crate::{
 };
 
 /// Most stations of a network.
-const STATIONS_MAX: usize = 4096;
+const STATIONS_MAX: usize = 8192;
 /// Most classes of a network.
-const CLASSES_MAX: usize = 1024;
+const CLASSES_MAX: usize = 4096;
 /// Most classes times stations, because books are kept for each pair.
-const CELLS_MAX: usize = 1 << 20;
+const CELLS_MAX: usize = 1 << 23;
 /// Most steps of a route, inner ones included.
 const STEPS_MAX: usize = 4096;
 /// How deep steps stand within steps.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
 
-pub use setup::{Cache, HOSTS_MAX, Raid, Setup, State, Target};
+pub use setup::{Cache, Down, HOSTS_MAX, Raid, Setup, State, Target};
 
 /// Bills that come along: name and text.
 const SHIPPED: [(&str, &str); 5] = [
@@ -101,6 +101,32 @@ pub struct Group {
     pub line: usize,
 }
 
+impl Bill {
+    /// Drives of one host, spares included.
+    pub fn drives(&self) -> u32 {
+        let of = self.groups.iter().filter(|group| group.drive.is_some());
+        of.fold(0, |sum, group| sum.saturating_add(group.devices()))
+    }
+
+    /// Bytes left for data of all hosts that are not down, after spares, parity and copies; `None`
+    /// if a drive's capacity is not known, or if there are no drives.
+    pub fn usable_bytes(&self) -> Option<f64> {
+        let drives = self.drives();
+        if drives == 0 {
+            return None;
+        }
+        let mut bytes = 0.0;
+        for group in self.groups.iter().filter(|group| group.drive.is_some()) {
+            let drive = &self.catalogue.parts[group.drive.as_ref()?];
+            let set = self.setup.width.unwrap_or(drives.saturating_sub(self.setup.spares));
+            let each = drive.value("capacity")? * group.raid.usable(set);
+            bytes += each * f64::from(group.devices());
+        }
+        let held = f64::from(drives.saturating_sub(self.setup.spares)) / f64::from(drives);
+        Some(bytes * held * f64::from(self.setup.up()) / f64::from(self.setup.replicas))
+    }
+}
+
 /// How a drive is seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -131,9 +157,9 @@ fn payload() -> u32 {
     256
 }
 
-/// Most drives and ports of a bill. Each is a class with stations of its own, and `model` takes a
-/// million of their pairs.
-pub const DEVICES_MAX: u32 = 512;
+/// Most drives and ports of a host. Each is a class with stations of its own, and `model` keeps
+/// books for each pair of them.
+pub const DEVICES_MAX: u32 = 2048;
 
 impl Group {
     /// `count` cards of `adapter` with `drives` drives each.

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::unit::Unit;
 
 mod load;
+mod prices;
 mod quantity;
 
 pub use load::CatalogueError;
@@ -104,8 +105,72 @@ pub struct Part {
     pub interface: String,
     /// What must be known to read the figures.
     pub note: String,
+    /// When it could be bought new; `None` if that is not told, as of a part of one's own.
+    pub sold: Option<Sold>,
     /// By quantity, the figure in use first.
     pub figures: BTreeMap<String, Vec<Figure>>,
+}
+
+/// The year that the catalogue was last looked through for what is still sold.
+pub const TODAY: u32 = 2026;
+
+/// When a part could be bought new, as far as is known to the year. Documents say it as files do:
+/// `2009-2011`, `2024-`, `never`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sold {
+    /// From a year on, to another one if its maker has ended it.
+    Years {
+        /// First year.
+        from: u32,
+        /// Last year; `None` if it still is.
+        to: Option<u32>,
+    },
+    /// A prototype, or a name that stands for what a bill describes itself.
+    Never,
+}
+
+impl Sold {
+    /// Reads `2009-2011`, `2024-`, `2012` or `never`; `None` for what is neither.
+    pub fn parse(text: &str) -> Option<Sold> {
+        let year = |text: &str| text.parse().ok().filter(|year| (1950..=2100).contains(year));
+        match text.split_once('-') {
+            _ if text == "never" => Some(Sold::Never),
+            None => year(text).map(|from| Sold::Years { from, to: Some(from) }),
+            Some((from, "")) => year(from).map(|from| Sold::Years { from, to: None }),
+            Some((from, to)) => {
+                let (from, to) = (year(from)?, year(to)?);
+                (from <= to).then_some(Sold::Years { from, to: Some(to) })
+            }
+        }
+    }
+
+    /// Whether it was sold in that year.
+    pub fn in_year(self, year: u32) -> bool {
+        match self {
+            Sold::Years { from, to } => from <= year && to.is_none_or(|to| year <= to),
+            Sold::Never => false,
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> String {
+        match self {
+            Sold::Years { from, to: None } => format!("sold since {from}"),
+            Sold::Years { from, to: Some(to) } if from == to => format!("sold in {from}"),
+            Sold::Years { from, to: Some(to) } => format!("sold from {from} to {to}"),
+            Sold::Never => "never sold".to_owned(),
+        }
+    }
+}
+
+impl Serialize for Sold {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Sold::Years { from, to: None } => to.collect_str(&format_args!("{from}-")),
+            Sold::Years { from, to: Some(last) } => to.collect_str(&format_args!("{from}-{last}")),
+            Sold::Never => to.serialize_str("never"),
+        }
+    }
 }
 
 /// A figure as calculations use it: the first source's value, the interval of all.
@@ -124,6 +189,11 @@ pub struct Known {
 }
 
 impl Part {
+    /// Whether it could be bought new in that year: what does not say so could be.
+    pub fn sold_in(&self, year: u32) -> bool {
+        self.sold.is_none_or(|sold| sold.in_year(year))
+    }
+
     /// What is known of `quantity`, one of [`QUANTITIES`]; `None` if nothing is.
     pub fn known(&self, quantity: &str) -> Option<Known> {
         debug_assert!(quantity_named(quantity).is_some(), "{quantity} is no quantity");
@@ -187,6 +257,25 @@ impl Catalogue {
     /// [`CatalogueError`] with file, line and reason; nothing is added then.
     pub fn add(&mut self, name: &str, text: &str) -> Result<(), CatalogueError> {
         load::add(self, name, text)
+    }
+
+    /// Puts prices before those that are known: `[price]` with a part and dollars in each line,
+    /// under `source`, where they are from, and `date`, when they held.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogueError`] with file, line and reason; nothing is added then.
+    pub fn add_prices(&mut self, name: &str, text: &str) -> Result<(), CatalogueError> {
+        prices::add(self, name, text)
+    }
+
+    /// Puts a price of one's own before those that are known, in dollars.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, in words.
+    pub fn set_price(&mut self, part: &str, dollars: f64) -> Result<(), String> {
+        prices::set(self, part, dollars)
     }
 
     /// The part of this id or alias, whatever its case.

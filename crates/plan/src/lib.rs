@@ -20,6 +20,7 @@ pub mod expression;
 pub mod predict;
 pub mod search;
 pub mod simulate;
+pub mod size;
 pub mod system;
 pub mod unit;
 pub mod verify;

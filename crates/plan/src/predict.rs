@@ -145,7 +145,7 @@ pub fn predict(bill: &Bill, tweak: &Tweak) -> Result<Prediction, PlanError> {
 pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Prediction, PlanError> {
     let system = System::build(bill, tweak)?;
     let solution = solve(&system.network, method)?;
-    let hosts = f64::from(bill.setup.hosts);
+    let hosts = f64::from(bill.setup.up());
     let iops = solution.throughput_per_s();
     let mut uses: Vec<Use> = system.resources.iter().map(|r| used(r, &solution, iops)).collect();
     // The sort is stable, so that equals keep their order and the answer is the same each time.
@@ -208,7 +208,7 @@ fn caveat(caveat: &Caveat) -> Option<&'static str> {
 /// As [`predict`].
 pub fn bound(bill: &Bill) -> Result<f64, PlanError> {
     let system = System::build(bill, &Tweak::default())?;
-    let hosts = f64::from(bill.setup.hosts);
+    let hosts = f64::from(bill.setup.up());
     Ok(model::laws::bounds(&system.network)?.throughput_per_s_high * hosts)
 }
 

@@ -25,6 +25,10 @@ pub struct Goal {
     pub price_max: Option<f64>,
     /// Most watts of drives and adapters.
     pub power_max: Option<f64>,
+    /// The year in which drives must be sold; `None` for any.
+    pub year: Option<u32>,
+    /// `sata`, `sas` or `pcie`; `None` for any.
+    pub interface: Option<String>,
 }
 
 /// A bill that reaches the goal.
@@ -92,6 +96,8 @@ pub struct Found {
     pub candidates: Vec<Candidate>,
     /// Drives that do not, with the reason, what comes nearest first.
     pub refused: Vec<Refused>,
+    /// Drives that were not sold in the year.
+    pub not_sold: Vec<String>,
 }
 
 /// Most drives of a candidate that is solved: larger systems are more than one server.
@@ -104,8 +110,13 @@ const REACHED: f64 = 0.999;
 /// Looks through all drives of the catalogue.
 pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
-    let (mut candidates, mut refused) = (Vec::new(), Vec::new());
-    for drive in drives {
+    let (mut candidates, mut refused, mut not_sold) = (Vec::new(), Vec::new(), Vec::new());
+    let wanted = |part: &&Part| goal.interface.as_ref().is_none_or(|i| *i == part.interface);
+    for drive in drives.filter(wanted) {
+        if goal.year.is_some_and(|year| !drive.sold_in(year)) {
+            not_sold.push(drive.id.clone());
+            continue;
+        }
         match Kit::new(goal, catalogue, drive).and_then(|mut kit| kit.candidate()) {
             Ok(found) => candidates.push(found),
             Err(reason) => refused.push(reason),
@@ -120,7 +131,7 @@ pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     // The sort is stable: what nobody knows stays in the order of the catalogue.
     let near = |refused: &Refused| refused.within.as_ref().map_or(0.0, |within| within.iops);
     refused.sort_by(|a, b| near(b).total_cmp(&near(a)));
-    Found { candidates, refused }
+    Found { candidates, refused, not_sold }
 }
 
 /// One kind of drive, what it hangs on, and the bill in the making.

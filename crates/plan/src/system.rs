@@ -164,6 +164,7 @@ impl System {
             inputs: Vec::new(),
             remarks: Vec::new(),
             front: None,
+            idle: bill.setup.idle(),
         };
         let processor = builder.processor()?;
         let fabric = builder.fabric()?;
@@ -191,6 +192,8 @@ struct Builder<'a> {
     remarks: Vec<String>,
     /// Ports of their own groups that lead to the drives of the others.
     front: Option<Stop>,
+    /// Drives still to come that take no I/O: spares, and those that have failed.
+    idle: u32,
 }
 
 /// A station with the time that an I/O needs there.

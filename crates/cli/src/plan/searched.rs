@@ -32,6 +32,8 @@ pub fn searched(
             .transpose()?,
         price_max,
         power_max,
+        year: super::sized::year(args)?,
+        interface: args.interface.map(|interface| interface.word().to_owned()),
     };
     let found = search(&goal, &bill.catalogue);
     let text = match args.json {
@@ -93,6 +95,7 @@ fn listing(goal: &Goal, found: &Found) -> Result<String> {
         });
         writeln!(text, "  {drive:<24} {reason}: try {relax}{within}")?;
     }
+    super::sized::not_sold(&mut text, goal.year, &found.not_sold)?;
     Ok(text)
 }
 

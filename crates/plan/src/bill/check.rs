@@ -1,6 +1,9 @@
 //! What can be built, and what cannot.
 
-use super::{Bill, DEVICES_MAX, Group, Work};
+use super::{Bill, DEVICES_MAX, Group, Setup, Work};
+
+/// Lanes of a drive that the catalogue does not tell them of: those of U.2, U.3, M.2 and E3.S.
+const LANES: f64 = 4.0;
 
 impl Bill {
     /// Checks what can be built: the line and the reason are returned if it cannot.
@@ -36,9 +39,45 @@ impl Bill {
         {
             return Err((1, format!("extra '{what}': price {price}: 0 to 1e9 dollars")));
         }
+        self.check_setup().map_err(|reason| (1, reason))?;
         self.check_slots()?;
         self.check_lanes()?;
         self.check_bays()
+    }
+
+    /// Spares, sets and what has failed.
+    fn check_setup(&self) -> Result<(), String> {
+        let Setup { width, spares, down, replicas, hosts, .. } = self.setup;
+        let drives = self.drives();
+        if self.setup.idle() > 0 && self.setup.idle() >= drives {
+            let failed = down.drives;
+            return Err(format!("{spares} spares and {failed} failed of {drives} drives"));
+        }
+        let levels = || self.groups.iter().filter(|g| g.drive.is_some()).map(|g| g.raid);
+        if let Some(width) = width {
+            let least = levels().filter_map(super::Raid::least).max().unwrap_or(1);
+            if !(least..=drives.saturating_sub(spares).max(1)).contains(&width) {
+                return Err(format!(
+                    "a set of {width} drives: {least} to {} are possible",
+                    drives.saturating_sub(spares)
+                ));
+            }
+        }
+        // Copies are on other hosts; parity and mirrors are within one.
+        let survives = levels().map(|raid| raid.tolerates()).min().unwrap_or(0);
+        if down.drives > survives && replicas < 2 {
+            return Err(format!(
+                "{} drives down loses data: this survives {survives}; give raid or replicas",
+                down.drives
+            ));
+        }
+        if down.hosts > 0 && (down.hosts >= hosts || down.hosts >= replicas) {
+            return Err(format!(
+                "{} of {hosts} hosts down with {replicas} copies of the data: a copy must be left",
+                down.hosts
+            ));
+        }
+        Ok(())
     }
 
     fn check_ports(&self, group: &Group) -> Result<(), String> {
@@ -85,7 +124,11 @@ impl Bill {
         let mut used = 0.0;
         for group in &self.groups {
             let card = group.adapter.as_ref().or(group.drive.as_ref());
-            let width = card.and_then(|id| self.catalogue.parts[id].value("lanes"));
+            let width = card.and_then(|id| {
+                let card = &self.catalogue.parts[id];
+                let usual = (card.interface == "pcie").then_some(LANES);
+                card.value("lanes").or(usual)
+            });
             let each = if group.adapter.is_some() { 1 } else { group.drives };
             used += width.unwrap_or(0.0) * f64::from(group.count) * f64::from(each);
             if used > lanes {

@@ -29,6 +29,13 @@ struct RawBill {
     cache_latency_us: Option<f64>,
     target_software: Option<String>,
     target_server: Option<String>,
+    width: Option<u32>,
+    #[serde(default)]
+    spares: u32,
+    #[serde(default)]
+    down_drives: u32,
+    #[serde(default)]
+    down_hosts: u32,
     group: Vec<Spanned<RawGroup>>,
     #[serde(default)]
     extra: Vec<RawExtra>,
@@ -129,6 +136,10 @@ impl Bill {
             cache_latency_us: raw.cache_latency_us,
             target_software: raw.target_software.clone(),
             target_server: raw.target_server.clone(),
+            width: raw.width,
+            spares: raw.spares,
+            down_drives: raw.down_drives,
+            down_hosts: raw.down_hosts,
         }
         .checked(&catalogue)
         .map_err(|reason| refuse(1, reason))?;

@@ -22,12 +22,48 @@ pub struct Setup {
     pub cache: Option<Cache>,
     /// The far side of a network, whose processors serve the drives.
     pub target: Option<Target>,
+    /// Drives of one parity set; `None` for all of a group.
+    pub width: Option<u32>,
+    /// Drives of each host that hold no data, and wait for another to fail.
+    pub spares: u32,
+    /// What has failed, before it is replaced.
+    pub down: Down,
+}
+
+/// What has failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Down {
+    /// Drives of a host. Work is spread evenly, so that all hosts are as slow as that one.
+    pub drives: u32,
+    /// Hosts of a cluster.
+    pub hosts: u32,
 }
 
 impl Default for Setup {
     fn default() -> Setup {
-        let (hosts, replicas, state) = (1, 1, State::Worn);
-        Setup { jobs: None, hosts, replicas, state, cache: None, target: None }
+        Setup {
+            jobs: None,
+            hosts: 1,
+            replicas: 1,
+            state: State::Worn,
+            cache: None,
+            target: None,
+            width: None,
+            spares: 0,
+            down: Down::default(),
+        }
+    }
+}
+
+impl Setup {
+    /// Hosts that are up.
+    pub fn up(&self) -> u32 {
+        self.hosts.saturating_sub(self.down.hosts)
+    }
+
+    /// Drives of a host that take no I/O.
+    pub fn idle(&self) -> u32 {
+        self.spares.saturating_add(self.down.drives)
     }
 }
 
@@ -99,6 +135,35 @@ impl Raid {
         }
     }
 
+    /// How many drives of a set may fail before data is lost.
+    pub fn tolerates(self) -> u32 {
+        match self {
+            Raid::None => 0,
+            Raid::Mirror | Raid::Single => 1,
+            Raid::Double => 2,
+        }
+    }
+
+    /// Share of the space of a set of so many drives that is left for data.
+    pub fn usable(self, width: u32) -> f64 {
+        let width = f64::from(width.max(1));
+        match self {
+            Raid::None => 1.0,
+            Raid::Mirror => 0.5,
+            Raid::Single => (width - 1.0).max(0.0) / width,
+            Raid::Double => (width - 2.0).max(0.0) / width,
+        }
+    }
+
+    /// Reads of other drives for a read of one that has failed, in a set of so many.
+    pub fn degraded_reads(self, width: u32) -> f64 {
+        match self {
+            Raid::None | Raid::Mirror => 1.0,
+            Raid::Single => f64::from(width.saturating_sub(1).max(1)),
+            Raid::Double => f64::from(width.saturating_sub(2).max(1)),
+        }
+    }
+
     /// Reads and writes of drives for a small write at random: old data and parities are read,
     /// new ones are written.
     pub fn small_write(self) -> (f64, f64) {
@@ -121,6 +186,10 @@ pub(super) struct RawSetup {
     pub cache_latency_us: Option<f64>,
     pub target_software: Option<String>,
     pub target_server: Option<String>,
+    pub width: Option<u32>,
+    pub spares: u32,
+    pub down_drives: u32,
+    pub down_hosts: u32,
 }
 
 impl RawSetup {
@@ -175,6 +244,8 @@ impl RawSetup {
             }
         };
         let state = self.state.unwrap_or_default();
-        Ok(Setup { jobs: self.jobs, hosts, replicas, state, cache, target })
+        let down = Down { drives: self.down_drives, hosts: self.down_hosts };
+        let (jobs, width, spares) = (self.jobs, self.width, self.spares);
+        Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Catalogue, Class, Figure, Kind, Part, Source, fits, quantity_named};
+use super::{Catalogue, Class, Figure, Kind, Part, Sold, Source, fits, quantity_named};
 use crate::line::shown;
 use crate::unit::{Dimension, unit_named};
 
@@ -52,6 +52,8 @@ pub(crate) struct RawPart {
     aliases: Vec<String>,
     #[serde(default)]
     interface: String,
+    /// When it could be bought new: `2009-2011`, `2024-`, `never`.
+    sold: Option<String>,
     #[serde(default, deserialize_with = "crate::line::read")]
     note: String,
     figures: Vec<Spanned<RawFigure>>,
@@ -154,7 +156,15 @@ impl Own<'_> {
         }
         let mut figures: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
         let aliases = raw.aliases.iter().map(|alias| shown(alias)).collect();
-        let RawPart { name, class, interface, note, figures: given, .. } = raw;
+        let RawPart { name, class, interface, note, sold, figures: given, .. } = raw;
+        let sold = match sold.as_deref().map(|text| (text, Sold::parse(text))) {
+            Some((text, None)) => {
+                let text = shown(text);
+                let reason = format!("{id}: sold '{text}': years as 2009-2011, 2024- or never");
+                return Err(self.refuse(start, reason));
+            }
+            known => known.and_then(|(_, sold)| sold),
+        };
         let connects = ["sata", "sas", "pcie"].contains(&interface.as_str());
         if connects != (class == Class::Drive) {
             let reason = format!("{id}: interface is sata, sas or pcie, for drives only");
@@ -168,7 +178,7 @@ impl Own<'_> {
             let (name, figure) = self.figure(raw, &id, sources)?;
             figures.entry(name).or_default().push(figure);
         }
-        Ok(Part { id, aliases, name, class, interface, note, figures })
+        Ok(Part { id, aliases, name, class, interface, note, sold, figures })
     }
 
     fn figure(

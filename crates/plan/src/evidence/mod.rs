@@ -9,6 +9,7 @@
 mod learn;
 mod read;
 mod table;
+mod tail;
 
 use std::sync::OnceLock;
 
@@ -21,8 +22,9 @@ use crate::system::{Level, PlanError, Tweak};
 
 pub(crate) use learn::middle;
 pub use learn::{Learned, interval, learn};
-pub use read::{Evidence, EvidenceError, Given, Row, Source, What};
+pub use read::{Evidence, EvidenceError, Given, Row, Source, TailRow, What};
 pub use table::{Asked, Table, Total, table};
+pub use tail::{Tail, tail};
 
 /// What kind of system a bill is about, by what limits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -19,6 +19,23 @@ pub struct Evidence {
     pub sources: BTreeMap<String, Source>,
     /// In the order of the file.
     pub rows: Vec<Row>,
+    /// Means with their percentiles.
+    #[serde(default)]
+    pub tails: Vec<TailRow>,
+}
+
+/// Mean and 99th percentile of a published run.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TailRow {
+    /// Key of the source.
+    pub source: String,
+    /// Mean response time in microseconds.
+    pub mean_us: f64,
+    /// 99th percentile in microseconds.
+    pub p99_us: f64,
+    /// Of what.
+    pub what: String,
 }
 
 /// Where rows come from.
@@ -176,6 +193,15 @@ impl Evidence {
             }
             if given.iter().flatten().any(|value| !(1e-3..1e12).contains(value)) {
                 return wrong("its value makes no sense");
+            }
+        }
+        for tail in &read.tails {
+            let TailRow { source, mean_us, p99_us, what } = tail;
+            if !read.sources.contains_key(source) {
+                return Err(format!("{what}: its source does not stand in the table"));
+            }
+            if !(*mean_us > 0.0 && p99_us.is_finite() && p99_us >= mean_us) {
+                return Err(format!("{what}: a 99th percentile is not below the mean"));
             }
         }
         Ok(read)

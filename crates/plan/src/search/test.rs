@@ -9,6 +9,8 @@ fn goal(read: f64) -> Goal {
         adapter: Some("lsi-9210-8i".to_owned()),
         price_max: None,
         power_max: None,
+        year: None,
+        interface: None,
     }
 }
 

@@ -34,6 +34,9 @@ impl Builder<'_> {
         };
         let way = self.way_in(index, group)?.or(self.front);
         let daemon_s = self.daemon_seconds();
+        // Nobody waits in a delay, so that one is enough for all drives of the group.
+        let delay = (medium.delay_s > 0.0)
+            .then(|| self.network.add_station(Station::delay(format!("media of group {index}"))));
         let mut daemons = Vec::new();
         let (mut media, mut cards, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for card in 0..group.count {
@@ -45,9 +48,15 @@ impl Builder<'_> {
             cards.extend(passes.map(|stop| stop.at));
             slots.extend(slot.map(|stop| stop.at));
             for number in 0..group.drives {
+                if self.idle > 0 {
+                    self.idle -= 1;
+                    continue;
+                }
                 let name = format!("drive {index}.{card}.{number}");
                 let mut class = Class::closed(name.clone(), depth);
                 class = medium.visit(self, class, &name, &mut media);
+                let stop = delay.map(|at| Stop { at, seconds: medium.delay_s });
+                class = through(class, stop);
                 if daemon_s > 0.0 {
                     let at = self.network.add_station(Station::servers(format!("of {name}"), 1));
                     daemons.push(at);
@@ -312,6 +321,7 @@ impl Builder<'_> {
         let (before, after) = group.raid.small_write();
         let copies = f64::from(self.bill.setup.replicas);
         let mut seconds = 0.0;
+        let (reads, writes) = (reads * self.degraded(group), writes);
         if reads > 0.0 || (writes > 0.0 && before > 0.0) {
             let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
             let rate = match LONG <= work.size_bytes && bandwidth.is_finite() {
@@ -342,6 +352,17 @@ impl Builder<'_> {
             seconds += writes * weight * write * after * copies;
         }
         Ok(seconds)
+    }
+
+    /// How many reads of drives a read takes while some have failed: what they held is read from
+    /// the others of their set.
+    fn degraded(&self, group: &Group) -> f64 {
+        let setup = &self.bill.setup;
+        let drives = self.bill.drives();
+        let holding = drives.saturating_sub(setup.spares).max(1);
+        let lost = f64::from(setup.down.drives) / f64::from(holding);
+        let width = setup.width.unwrap_or(holding);
+        1.0 - lost + lost * group.raid.degraded_reads(width)
     }
 
     /// I/Os per second of a drive whose rating nobody published, where one at a time needs none.
@@ -419,10 +440,6 @@ impl Medium {
         stations.extend(&at);
         let service = Service::exponential(self.seconds);
         class = class.step(Step::Visit(Visit { at, service, draws: 0.0 }));
-        if self.delay_s > 0.0 {
-            let delay = builder.network.add_station(Station::delay(format!("medium of {name}")));
-            class = class.visit(delay, Service::exponential(self.delay_s));
-        }
         class
     }
 }

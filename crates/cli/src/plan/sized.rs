@@ -1,0 +1,288 @@
+//! What it takes: the listing of a sizing.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use block::Rate;
+use clap::{Args as Flags, ValueEnum};
+use plan::bill::{Bill, Down, HOSTS_MAX, Raid, Setup};
+use plan::catalogue::{Class, Kind, TODAY};
+use plan::size::{Need, Sized, Sizing, size};
+use plan::unit::Dimension;
+
+use super::{Args, amount, percent};
+use crate::exit::{Exit, UsageError};
+use crate::output::print;
+
+/// What is wanted beside the rate. Any of these asks for hosts, not for one server.
+#[derive(Flags, Debug, Default)]
+#[command(next_help_heading = "Sizing, with --goal")]
+pub struct Flagged {
+    /// Most hosts.
+    #[arg(long, value_name = "N", requires = "goal", conflicts_with_all = super::GIVEN)]
+    pub hosts: Option<u32>,
+    /// Most drives of a host [default: 64].
+    #[arg(long, value_name = "N", requires = "goal", conflicts_with_all = super::GIVEN)]
+    pub drives_max: Option<u32>,
+    /// Longest mean response time at that rate, such as 500us.
+    #[arg(long, value_name = "TIME", requires = "goal", conflicts_with_all = super::GIVEN)]
+    pub latency: Option<String>,
+    /// Longest 99th percentile at that rate, by published runs: a guess.
+    #[arg(long, value_name = "TIME", requires = "goal", conflicts_with_all = super::GIVEN)]
+    pub p99: Option<String>,
+    /// Space for data, after spares, parity and copies, such as 100TB.
+    #[arg(long, value_name = "BYTES", requires = "goal", conflicts_with_all = super::GIVEN)]
+    pub capacity: Option<String>,
+    /// Percent by which rate and space grow each year.
+    #[arg(long, value_name = "PERCENT", requires = "years", conflicts_with_all = super::GIVEN)]
+    pub growth: Option<f64>,
+    /// Years that it has to last.
+    #[arg(long, value_name = "N", requires = "growth", conflicts_with_all = super::GIVEN)]
+    pub years: Option<f64>,
+    /// How the drives of a host hold data together.
+    #[arg(long, value_name = "LEVEL", requires = "goal", conflicts_with_all = super::GIVEN)]
+    pub raid: Option<Level>,
+    /// Drives of a parity set [default: all of a host].
+    #[arg(long, value_name = "N", requires = "raid", conflicts_with_all = super::GIVEN)]
+    pub width: Option<u32>,
+    /// Drives of each host that wait for another to fail.
+    #[arg(long, value_name = "N", requires = "goal", conflicts_with_all = super::GIVEN)]
+    pub spares: Option<u32>,
+    /// Copies of the data, on different hosts.
+    #[arg(long, value_name = "N", requires = "hosts", conflicts_with_all = super::GIVEN)]
+    pub replicas: Option<u32>,
+    /// Drives of a host that may be down while the goal is still reached.
+    #[arg(long, value_name = "N", requires = "goal", conflicts_with_all = super::GIVEN)]
+    pub down_drives: Option<u32>,
+    /// Hosts that may be down while the goal is still reached.
+    #[arg(long, value_name = "N", requires = "hosts", conflicts_with_all = super::GIVEN)]
+    pub down_hosts: Option<u32>,
+    /// The link of each host's ports, such as ethernet-100: NVMe/TCP.
+    #[arg(long, value_name = "PART", requires = "ports", conflicts_with_all = super::GIVEN)]
+    pub link: Option<String>,
+    /// Ports of each host.
+    #[arg(long, value_name = "N", requires = "link", conflicts_with_all = super::GIVEN)]
+    pub ports: Option<u32>,
+    /// Most rack units of the hosts.
+    #[arg(long, value_name = "UNITS", requires = "server", conflicts_with_all = super::GIVEN)]
+    pub height_max: Option<f64>,
+}
+
+/// RAID levels by their numbers.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    #[value(name = "0")]
+    #[allow(missing_docs)]
+    None,
+    #[value(name = "1", alias = "10")]
+    #[allow(missing_docs)]
+    Mirror,
+    #[value(name = "5", alias = "50")]
+    #[allow(missing_docs)]
+    Single,
+    #[value(name = "6", alias = "60")]
+    #[allow(missing_docs)]
+    Double,
+}
+
+impl Level {
+    fn raid(self) -> Raid {
+        match self {
+            Level::None => Raid::None,
+            Level::Mirror => Raid::Mirror,
+            Level::Single => Raid::Single,
+            Level::Double => Raid::Double,
+        }
+    }
+}
+
+impl Flagged {
+    /// Whether more is asked for than a rate of one server.
+    pub fn asked(&self) -> bool {
+        let counts = [self.hosts, self.drives_max, self.spares, self.replicas, self.down_drives];
+        let texts = [&self.latency, &self.p99, &self.capacity, &self.link];
+        counts.iter().any(Option::is_some)
+            || texts.iter().any(|text| text.is_some())
+            || self.growth.is_some()
+            || self.raid.is_some()
+            || self.height_max.is_some()
+    }
+}
+
+/// The year of the flags: today's, another one, or any.
+pub fn year(args: &Args) -> Result<Option<u32>, UsageError> {
+    match args.year.as_deref() {
+        None => Ok(Some(TODAY)),
+        Some("any") => Ok(None),
+        Some(text) => match text.parse() {
+            Ok(year) if (1950..=2100).contains(&year) => Ok(Some(year)),
+            _ => Err(UsageError(format!("--year: '{text}': 1950 to 2100, or any"))),
+        },
+    }
+}
+
+/// Looks for what it takes.
+pub fn sized(
+    args: &Args,
+    iops: f64,
+    (price_max, power_max): (Option<f64>, Option<f64>),
+    bill: Bill,
+) -> Result<Exit> {
+    let flags = &args.sizing;
+    let time = |flag, text| amount(flag, text, Dimension::TIME, (1e-9, 1e4));
+    let within = |flag: &str, value: u32, least: u32, most: u32| match value {
+        value if (least..=most).contains(&value) => Ok(value),
+        _ => Err(UsageError(format!("{flag}: {least} to {most}"))),
+    };
+    let (growth, years) = (flags.growth.unwrap_or(0.0), flags.years.unwrap_or(0.0));
+    if !(-50.0..=1000.0).contains(&growth) {
+        return Err(UsageError("--growth: -50 to 1000 percent a year".to_owned()).into());
+    }
+    if !(0.0..=30.0).contains(&years) {
+        return Err(UsageError("--years: 0 to 30".to_owned()).into());
+    }
+    let ports = match (&flags.link, flags.ports) {
+        (Some(link), Some(ports)) => {
+            let part = bill.catalogue.part(link).map_err(|e| UsageError(format!("--link: {e}")))?;
+            if part.class != Class::Link {
+                let class = part.class.word();
+                return Err(UsageError(format!("--link: {} is a {class}", part.id)).into());
+            }
+            Some((part.id.clone(), within("--ports", ports, 1, 64)?))
+        }
+        _ => None,
+    };
+    let down = Down {
+        drives: within("--down-drives", flags.down_drives.unwrap_or(0), 0, 1000)?,
+        hosts: within("--down-hosts", flags.down_hosts.unwrap_or(0), 0, 15)?,
+    };
+    let adapter = args.system.adapter.as_ref().map(|name| bill.catalogue.part(name));
+    let adapter = adapter.transpose().map_err(|error| UsageError(format!("--adapter: {error}")))?;
+    let need = Need {
+        latency_s: time("--latency", &flags.latency)?,
+        p99_s: time("--p99", &flags.p99)?,
+        capacity: amount("--capacity", &flags.capacity, Dimension::BYTES, (1.0, 1e21))?,
+        growth: growth / 100.0,
+        years,
+        raid: flags.raid.map_or(Raid::None, Level::raid),
+        setup: Setup {
+            width: flags.width.map(|width| within("--width", width, 2, 1000)).transpose()?,
+            spares: within("--spares", flags.spares.unwrap_or(0), 0, 1000)?,
+            replicas: within("--replicas", flags.replicas.unwrap_or(1), 1, 16)?,
+            down,
+            ..Setup::default()
+        },
+        hosts_max: within("--hosts", flags.hosts.unwrap_or(1), 1, HOSTS_MAX)?,
+        drives_max: within("--drives-max", flags.drives_max.unwrap_or(64), 1, 2048)?,
+        server: bill.server,
+        software: bill.software,
+        adapter: adapter.map(|part| part.id.clone()),
+        ports,
+        price_max,
+        power_max,
+        height_max: flags.height_max,
+        year: year(args)?,
+        interface: args.interface.map(|interface| interface.word().to_owned()),
+        ..Need::rate(iops, bill.work)
+    };
+    let found = size(&need, &bill.catalogue);
+    print(&match args.json {
+        true => serde_json::to_string_pretty(&found)? + "\n",
+        false => listing(&need, &found)?,
+    })?;
+    Ok(if found.found.is_empty() { Exit::Missed } else { Exit::Good })
+}
+
+fn listing(need: &Need, sizing: &Sizing) -> Result<String> {
+    let mut text = String::new();
+    let (size, reads) = (need.work.size_bytes, percent(need.work.read_share));
+    write!(text, "{} IOPS of {size} B, {reads} % reads", Rate(sizing.iops))?;
+    if let Some(bytes) = sizing.capacity {
+        write!(text, ", {} for data", space(bytes))?;
+    }
+    if need.years > 0.0 {
+        write!(text, ", after {} years at {} % a year", need.years, percent(need.growth))?;
+    }
+    let Down { drives, hosts } = need.setup.down;
+    for (count, what) in [(drives, "drives of a host"), (hosts, "hosts")] {
+        if count > 0 {
+            write!(text, ", with {count} {what} down")?;
+        }
+    }
+    writeln!(
+        text,
+        "; predicted, in brackets the least sure figure that a number rests on; * is beaten by none"
+    )?;
+    for sized in &sizing.found {
+        line(&mut text, sized)?;
+    }
+    if sizing.found.is_empty() {
+        writeln!(text, "nothing does it")?;
+    }
+    if !sizing.short.is_empty() {
+        writeln!(text, "not:")?;
+    }
+    for short in &sizing.short {
+        writeln!(text, "  {:<24} {}", short.drive, short.reason)?;
+    }
+    not_sold(&mut text, need.year, &sizing.not_sold)?;
+    Ok(text)
+}
+
+/// Says which drives were left out because they are not sold.
+pub fn not_sold(text: &mut String, year: Option<u32>, drives: &[String]) -> std::fmt::Result {
+    match (year, drives) {
+        (_, []) | (None, _) => Ok(()),
+        (Some(year), _) => {
+            let count = drives.len();
+            writeln!(text, "{count} drives were not sold in {year}: --year YEAR, or --year any")
+        }
+    }
+}
+
+fn line(text: &mut String, s: &Sized) -> std::fmt::Result {
+    let word = |kind: Option<Kind>| kind.unwrap_or(Kind::Derived).word();
+    write!(
+        text,
+        "{} {:>3} hosts x {:>3} x {:<24} {:>6} IOPS ({})",
+        if s.pareto { '*' } else { ' ' },
+        s.hosts,
+        s.drives,
+        s.drive,
+        Rate(s.iops).to_string(),
+        s.kind.word(),
+    )?;
+    if let Some(down) = s.iops_down {
+        write!(text, ", {} with that down", Rate(down))?;
+    }
+    write!(text, ", {:.0} us at the goal", s.latency_s * 1e6)?;
+    if let Some(p99) = s.p99_s {
+        write!(text, ", p99 {:.0} us ({})", p99 * 1e6, s.p99_s_kind.word())?;
+    }
+    if let Some(bytes) = s.usable_bytes {
+        write!(text, ", {} for data", space(bytes))?;
+    }
+    write!(text, ", limit {}", s.limit)?;
+    match (s.price, &s.price_date) {
+        (Some(price), Some(date)) => {
+            write!(text, ", ${price:.0} ({}, of {date})", word(s.price_kind))?;
+        }
+        (Some(price), None) => write!(text, ", ${price:.0} ({})", word(s.price_kind))?,
+        (None, _) => write!(text, ", price not known: --price {}=N", s.drive)?,
+    }
+    if let Some(power) = s.power {
+        write!(text, ", {power:.0} W ({})", word(s.power_kind))?;
+    }
+    match s.height {
+        Some(height) => writeln!(text, ", {height} U"),
+        None => writeln!(text),
+    }
+}
+
+fn space(bytes: f64) -> String {
+    match bytes {
+        b if b >= 1e15 => format!("{:.2} PB", b / 1e15),
+        b if b >= 1e12 => format!("{:.1} TB", b / 1e12),
+        b => format!("{:.1} GB", b / 1e9),
+    }
+}

@@ -1,0 +1,478 @@
+//! What it takes: hosts and drives for a rate, a response time and a space, also in some years, also
+//! while something is broken.
+//!
+//! Hosts are alike. For each kind of drive the fewest hosts that can do it are looked for, and then
+//! the fewest drives in each. Everything is asked of the prediction; nothing here knows queues.
+
+use serde::Serialize;
+
+use crate::bill::{Bill, DEVICES_MAX, Down, Group, HOSTS_MAX, Raid, Setup, Work};
+use crate::catalogue::{Catalogue, Class, Kind, Part};
+use crate::cost::cost;
+use crate::evidence::{Evidence, tail};
+use crate::predict::{Prediction, predict};
+use crate::search::spread;
+use crate::system::{PlanError, Tweak};
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Need {
+    /// I/Os per second today.
+    pub iops: f64,
+    /// What they are. `outstanding` is the most on each drive.
+    pub work: Work,
+    /// Longest mean response time at that rate, in seconds.
+    pub latency_s: Option<f64>,
+    /// Longest 99th percentile at that rate, in seconds.
+    pub p99_s: Option<f64>,
+    /// Bytes for data today, after spares, parity and copies.
+    pub capacity: Option<f64>,
+    /// Share by which rate and space grow each year.
+    pub growth: f64,
+    /// Years that it has to last.
+    pub years: f64,
+    /// How drives of a host hold data together.
+    pub raid: Raid,
+    /// Spares, sets, copies, and what may fail while the goal is still reached.
+    pub setup: Setup,
+    /// Most hosts.
+    pub hosts_max: u32,
+    /// Most drives of a host.
+    pub drives_max: u32,
+    /// Each host, with its lanes, bays and cores.
+    pub server: Option<String>,
+    /// What an I/O costs in processor time.
+    pub software: Option<String>,
+    /// What drives hang on that need an adapter.
+    pub adapter: Option<String>,
+    /// Ports of each host, and the link that they speak.
+    pub ports: Option<(String, u32)>,
+    /// Most dollars of all drives and adapters.
+    pub price_max: Option<f64>,
+    /// Most watts of all drives and adapters.
+    pub power_max: Option<f64>,
+    /// Most rack units of the hosts.
+    pub height_max: Option<f64>,
+    /// The year in which drives must be sold; `None` for any.
+    pub year: Option<u32>,
+    /// `sata`, `sas` or `pcie`; `None` for any.
+    pub interface: Option<String>,
+}
+
+impl Need {
+    /// A rate, and nothing else asked for: one host, drives of any year.
+    pub fn rate(iops: f64, work: Work) -> Need {
+        Need {
+            iops,
+            work,
+            latency_s: None,
+            p99_s: None,
+            capacity: None,
+            growth: 0.0,
+            years: 0.0,
+            raid: Raid::None,
+            setup: Setup::default(),
+            hosts_max: 1,
+            drives_max: 64,
+            server: None,
+            software: None,
+            adapter: None,
+            ports: None,
+            price_max: None,
+            power_max: None,
+            height_max: None,
+            year: None,
+            interface: None,
+        }
+    }
+
+    /// By what today's rate and space are multiplied.
+    pub fn grown(&self) -> f64 {
+        (1.0 + self.growth).powf(self.years)
+    }
+}
+
+/// A system that does it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sized {
+    /// Id of the drive.
+    pub drive: String,
+    /// How many hosts.
+    pub hosts: u32,
+    /// Drives of each, spares included.
+    pub drives: u32,
+    /// Adapters of each, or its drives where they are cards.
+    pub cards: u32,
+    /// I/Os per second at the most.
+    pub iops: f64,
+    /// The same while as much is down as may be; `None` if nothing may.
+    pub iops_down: Option<f64>,
+    /// Mean response time at the wanted rate, in seconds; while something is down if it may be.
+    pub latency_s: f64,
+    /// 99th percentile by published runs, in seconds: nine of ten are below.
+    pub p99_s: Option<f64>,
+    /// How it is known.
+    pub p99_s_kind: Kind,
+    /// Bytes for data; while a host is down if it may be.
+    pub usable_bytes: Option<f64>,
+    /// What limits it.
+    pub limit: String,
+    /// The least sure kind of its figures.
+    pub kind: Kind,
+    /// Dollars of drives and adapters, if all are known.
+    pub price: Option<f64>,
+    /// The least sure kind of the prices that are known.
+    pub price_kind: Option<Kind>,
+    /// When the oldest of these prices held.
+    pub price_date: Option<String>,
+    /// Watts of drives and adapters, if all are known.
+    pub power: Option<f64>,
+    /// The least sure kind of the powers that are known.
+    pub power_kind: Option<Kind>,
+    /// Rack units of the hosts, if known.
+    pub height: Option<f64>,
+    /// Whether no other is as good in hosts, drives, price and power, and better in one.
+    pub pareto: bool,
+}
+
+/// A drive that does not do it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Short {
+    /// Its id.
+    pub drive: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sizing {
+    /// I/Os per second that were looked for, growth included.
+    pub iops: f64,
+    /// Bytes that were looked for, growth included.
+    pub capacity: Option<f64>,
+    /// What was looked for is arithmetic.
+    pub kind: Kind,
+    /// Systems that do it: by price, then hosts, then drives.
+    pub found: Vec<Sized>,
+    /// Drives that do not.
+    pub short: Vec<Short>,
+    /// Drives that were not sold in the year.
+    pub not_sold: Vec<String>,
+}
+
+/// Queues cost a little even of what is not the limit: what misses by no more does reach a goal.
+const REACHED: f64 = 0.999;
+/// Most adapters that are added one by one where they limit.
+const CARDS_MORE: u32 = 16;
+
+/// Looks through all drives of the catalogue.
+pub fn size(need: &Need, catalogue: &Catalogue) -> Sizing {
+    let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
+    let wanted = |part: &&Part| need.interface.as_ref().is_none_or(|i| *i == part.interface);
+    let (iops, capacity) = (need.iops * need.grown(), need.capacity.map(|c| c * need.grown()));
+    let (mut found, mut short, mut not_sold) = (Vec::new(), Vec::new(), Vec::new());
+    for drive in drives.filter(wanted) {
+        if need.year.is_some_and(|year| !drive.sold_in(year)) {
+            not_sold.push(drive.id.clone());
+            continue;
+        }
+        match (Kit { need, drive, catalogue, iops, capacity }).fewest() {
+            Ok(sized) => found.push(sized),
+            Err(reason) => short.push(Short { drive: drive.id.clone(), reason }),
+        }
+    }
+    mark(&mut found);
+    let price = |sized: &Sized| sized.price.unwrap_or(f64::INFINITY);
+    found.sort_by(|a, b| {
+        let by_price = price(a).total_cmp(&price(b));
+        by_price.then((a.hosts, a.drives, &a.drive).cmp(&(b.hosts, b.drives, &b.drive)))
+    });
+    Sizing { iops, capacity, kind: Kind::Derived, found, short, not_sold }
+}
+
+/// One kind of drive, and what is asked of it.
+struct Kit<'a> {
+    need: &'a Need,
+    drive: &'a Part,
+    catalogue: &'a Catalogue,
+    iops: f64,
+    capacity: Option<f64>,
+}
+
+/// What a system of some hosts and drives comes to.
+struct Tried {
+    bill: Bill,
+    cards: u32,
+    whole: Prediction,
+    /// With as much down as may be.
+    down: Option<Prediction>,
+    latency_s: Option<f64>,
+    usable: Option<f64>,
+}
+
+impl Kit<'_> {
+    /// The fewest hosts, and then the fewest drives in each. The error is the reason.
+    fn fewest(&self) -> Result<Sized, String> {
+        if self.drive.interface != "pcie" && self.need.adapter.is_none() {
+            return Err(format!("{} drives hang on an adapter: --adapter", self.drive.interface));
+        }
+        if self.capacity.is_some() && self.drive.value("capacity").is_none() {
+            return Err("its capacity is not known: --parts FILE with it".to_owned());
+        }
+        let least = self.need.setup.replicas.max(self.need.setup.down.hosts + 1);
+        let most = self.need.hosts_max.max(least).min(HOSTS_MAX);
+        let full = self.most_drives(least)?;
+        // More hosts do more: double them until it is enough, and go back by halves.
+        let (mut low, mut high) = (least - 1, least);
+        while let Some(lacks) = self.lacks(&self.tried(high, full)?) {
+            if high == most {
+                return Err(format!("{high} hosts of {full} drives: {lacks}"));
+            }
+            (low, high) = (high, high.saturating_mul(2).min(most));
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let enough = self.lacks(&self.tried(middle, full)?).is_none();
+            if enough { high = middle } else { low = middle }
+        }
+        let hosts = high;
+        let (mut low, mut high) = (self.least_drives() - 1, full);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let enough = self.tried(hosts, middle).is_ok_and(|t| self.lacks(&t).is_none());
+            if enough { high = middle } else { low = middle }
+        }
+        self.paid(hosts, high, self.tried(hosts, high)?)
+    }
+
+    /// Fewest drives of a host that can be built.
+    fn least_drives(&self) -> u32 {
+        let set = self.need.setup.width.or(self.need.raid.least()).unwrap_or(1);
+        set + self.need.setup.spares
+    }
+
+    /// Most drives that a host holds: by its lanes, bays and slots.
+    fn most_drives(&self, hosts: u32) -> Result<u32, String> {
+        let least = self.least_drives();
+        self.buildable(hosts, least)?;
+        let (mut low, mut high) = (least, self.need.drives_max.min(DEVICES_MAX).max(least) + 1);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.buildable(hosts, middle).is_ok() { low = middle } else { high = middle }
+        }
+        Ok(low)
+    }
+
+    fn buildable(&self, hosts: u32, drives: u32) -> Result<(), String> {
+        self.bill(hosts, drives, self.cards_for(drives)).check().map_err(|(_, reason)| reason)
+    }
+
+    fn cards_for(&self, drives: u32) -> u32 {
+        match self.adapter() {
+            Some(part) => drives.div_ceil(part.value("ports").unwrap_or(1.0) as u32),
+            None => drives,
+        }
+    }
+
+    fn adapter(&self) -> Option<&Part> {
+        let named = self.need.adapter.as_ref().filter(|_| self.drive.interface != "pcie");
+        named.map(|id| &self.catalogue.parts[id])
+    }
+
+    fn bill(&self, hosts: u32, drives: u32, cards: u32) -> Bill {
+        let mut groups = match self.adapter() {
+            Some(adapter) => spread(&adapter.id, cards, &self.drive.id, drives),
+            None => vec![Group::of_drives(None, drives, &self.drive.id, 1)],
+        };
+        groups.iter_mut().for_each(|group| group.raid = self.need.raid);
+        if let Some((link, ports)) = &self.need.ports {
+            let mut front = Group::of_drives(None, 1, &self.drive.id, 1);
+            (front.drive, front.link, front.ports) = (None, Some(link.clone()), *ports);
+            front.protocol = Some("nvme-tcp".to_owned());
+            groups.push(front);
+        }
+        Bill {
+            name: format!("{hosts} hosts of {drives} x {}", self.drive.id),
+            server: self.need.server.clone(),
+            software: self.need.software.clone(),
+            work: self.need.work,
+            groups,
+            catalogue: self.catalogue.clone(),
+            setup: Setup { hosts, down: Down::default(), ..self.need.setup.clone() },
+            extras: Vec::new(),
+        }
+    }
+
+    /// Predicts so many hosts of so many drives, with more adapters where they limit.
+    fn tried(&self, hosts: u32, drives: u32) -> Result<Tried, String> {
+        let words = |error: PlanError| match error {
+            PlanError::Part { reason, .. } => reason,
+            other => other.to_string(),
+        };
+        let mut cards = self.cards_for(drives);
+        let mut bill = self.bill(hosts, drives, cards);
+        bill.check().map_err(|(_, reason)| reason)?;
+        let mut whole = predict(&bill, &Tweak::default()).map_err(words)?;
+        for _ in 0..CARDS_MORE {
+            let limit = whole.bottleneck().map(|used| used.level.word()).unwrap_or_default();
+            let enough = self.adapter().is_none() || whole.iops >= self.iops;
+            if enough || cards >= drives || !["adapters", "slots"].contains(&limit) {
+                break;
+            }
+            let more = self.bill(hosts, drives, cards + 1);
+            if more.check().is_err() {
+                break;
+            }
+            (cards, bill) = (cards + 1, more);
+            whole = predict(&bill, &Tweak::default()).map_err(words)?;
+        }
+        let mut broken = bill.clone();
+        broken.setup.down = self.need.setup.down;
+        let down = match self.need.setup.down == Down::default() {
+            true => None,
+            false => {
+                broken.check().map_err(|(_, reason)| reason)?;
+                Some(predict(&broken, &Tweak::default()).map_err(words)?)
+            }
+        };
+        let most = down.as_ref().unwrap_or(&whole).iops;
+        let latency_s = match most >= self.iops * REACHED {
+            true => Some(at_rate(&broken, self.iops * REACHED).map_err(words)?),
+            false => None,
+        };
+        let usable = broken.usable_bytes();
+        Ok(Tried { bill, cards, whole, down, latency_s, usable })
+    }
+
+    /// What a system lacks, in words.
+    fn lacks(&self, tried: &Tried) -> Option<String> {
+        let most = tried.down.as_ref().unwrap_or(&tried.whole);
+        let broken = if tried.down.is_some() { " with what may fail down" } else { "" };
+        let Some(latency_s) = tried.latency_s else {
+            let limit = most.bottleneck().map(|used| used.level.word()).unwrap_or_default();
+            let rate = block::Rate(most.iops);
+            return Some(format!("{rate} IOPS{broken}, limited by {limit}"));
+        };
+        if self.need.latency_s.is_some_and(|wanted| latency_s > wanted) {
+            return Some(format!("{:.0} us at that rate{broken}", latency_s * 1e6));
+        }
+        if let (Some(wanted), Some(p99)) = (self.need.p99_s, p99(latency_s))
+            && p99 > wanted
+        {
+            return Some(format!("p99 of {:.0} us at that rate{broken} (guess)", p99 * 1e6));
+        }
+        match (self.capacity, tried.usable) {
+            (Some(wanted), Some(usable)) if usable < wanted => {
+                Some(format!("{:.1} TB for data{broken}", usable / 1e12))
+            }
+            _ => None,
+        }
+    }
+
+    /// What it costs, held against what may be paid.
+    fn paid(&self, hosts: u32, drives: u32, tried: Tried) -> Result<Sized, String> {
+        let Tried { bill, cards, whole, down, latency_s, usable } = tried;
+        let mut goods = bill.clone();
+        goods.server = None;
+        let each = cost(&goods);
+        let many = f64::from(hosts);
+        let (price, power) = (each.price.total(), each.power.total());
+        let (price, power) = (price.map(|p| p * many), power.map(|p| p * many));
+        let height = bill.server.as_ref().and_then(|id| bill.catalogue.parts[id].value("height"));
+        let height = height.map(|units| units * many);
+        for (what, is, most) in [
+            ("price", price, self.need.price_max),
+            ("power", power, self.need.power_max),
+            ("height", height, self.need.height_max),
+        ] {
+            match (is, most) {
+                (Some(is), Some(most)) if is > most => {
+                    return Err(format!("{what} {is:.0} is above {most:.0}"));
+                }
+                (None, Some(_)) => {
+                    return Err(format!("its {what} is not known, so no limit can be kept"));
+                }
+                _ => {}
+            }
+        }
+        let dates = each.lines.iter().filter_map(|line| {
+            let price = bill.catalogue.parts[&line.part].figures.get("price")?;
+            price.first().map(|figure| figure.date.clone())
+        });
+        let latency_s = latency_s.unwrap_or(whole.latency_s);
+        Ok(Sized {
+            drive: self.drive.id.clone(),
+            hosts,
+            drives,
+            cards,
+            iops: whole.iops,
+            iops_down: down.map(|down| down.iops),
+            latency_s,
+            p99_s: p99(latency_s),
+            p99_s_kind: Kind::Guess,
+            usable_bytes: usable,
+            limit: whole.bottleneck().map(|u| u.level.word()).unwrap_or_default().to_owned(),
+            kind: whole.kind,
+            price,
+            price_kind: each.price.kind,
+            price_date: price.and_then(|_| dates.min()),
+            power,
+            power_kind: each.power.kind,
+            height,
+            pareto: false,
+        })
+    }
+}
+
+/// Mean response time at a rate that the bill can do: with as few outstanding as reach it.
+///
+/// # Errors
+///
+/// As [`predict`].
+pub fn at_rate(bill: &Bill, iops: f64) -> Result<f64, PlanError> {
+    let at = |depth: u32| {
+        let mut bill = bill.clone();
+        bill.work.outstanding = depth;
+        predict(&bill, &Tweak::default())
+    };
+    let (mut low, mut high) = (0, bill.work.outstanding);
+    let mut found = at(high)?;
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let less = at(middle)?;
+        if less.iops >= iops {
+            (high, found) = (middle, less);
+        } else {
+            low = middle;
+        }
+    }
+    Ok(found.latency_s)
+}
+
+/// The 99th percentile that nine of ten published runs with such a mean are below.
+fn p99(mean_s: f64) -> Option<f64> {
+    static HIGH: std::sync::OnceLock<Option<f64>> = std::sync::OnceLock::new();
+    let high = HIGH.get_or_init(|| tail(&Evidence::shipped(), |_| true).map(|tail| tail.high));
+    high.map(|high| mean_s * high)
+}
+
+/// Marks what no other beats.
+fn mark(found: &mut [Sized]) {
+    let worth = |s: &Sized| {
+        let unknown = f64::INFINITY;
+        let drives = f64::from(s.hosts) * f64::from(s.drives);
+        [f64::from(s.hosts), drives, s.price.unwrap_or(unknown), s.power.unwrap_or(unknown)]
+    };
+    let all: Vec<[f64; 4]> = found.iter().map(worth).collect();
+    for (sized, mine) in found.iter_mut().zip(&all) {
+        let beats = |other: &[f64; 4]| {
+            let pairs = || other.iter().zip(mine);
+            pairs().all(|(a, b)| a <= b) && pairs().any(|(a, b)| a < b)
+        };
+        sized.pareto = !all.iter().any(beats);
+    }
+}
+
+#[cfg(test)]
+mod test;
