@@ -70,7 +70,7 @@ pub struct Args {
     pub power_max: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub sizing: sized::Flagged,
+    pub sizing: sized::Wanted,
     /// Year in which a search's drives must be sold, or any [default: the catalogue's own, 2026].
     #[arg(long, value_name = "YEAR", requires = "goal", conflicts_with_all = GIVEN)]
     pub year: Option<String>,

@@ -17,7 +17,7 @@ use crate::output::print;
 /// What is wanted beside the rate. Any of these asks for hosts, not for one server.
 #[derive(Flags, Debug, Default)]
 #[command(next_help_heading = "Sizing, with --goal")]
-pub struct Flagged {
+pub struct Wanted {
     /// Most hosts.
     #[arg(long, value_name = "N", requires = "goal", conflicts_with_all = super::GIVEN)]
     pub hosts: Option<u32>,
@@ -96,7 +96,7 @@ impl Level {
     }
 }
 
-impl Flagged {
+impl Wanted {
     /// Whether more is asked for than a rate of one server.
     pub fn asked(&self) -> bool {
         let counts = [self.hosts, self.drives_max, self.spares, self.replicas, self.down_drives];

@@ -15,35 +15,40 @@ const KNOWN: &str = "name = 'known'\n[[stage]]\nname = 'medium'\nservers = 16\n\
     [[stage]]\nname = 'processor'\nservers = 4\nshared = true\n\
     read = { each_s = 3e-6 }\nwrite = { each_s = 4e-6 }\n";
 
-fn sweep(profile: &Profile) -> Vec<Point> {
-    let mut points = Vec::new();
-    for drives in [1, 2] {
-        for size in [4096, 65536] {
-            for read in [100.0, 0.0] {
-                for outstanding in [1, 4, 16, 64] {
-                    let simulator = Simulator::of_profile(profile, drives).unwrap();
-                    let mut result = run(simulator, &workload(size, read, outstanding), 0.2);
-                    result.job.storage = "known".to_owned();
-                    points.push(Point::of("a run", &result).unwrap());
+/// A sweep of the known profile, simulated once for all tests.
+fn sweep() -> Vec<Point> {
+    static SWEPT: std::sync::OnceLock<Vec<Point>> = std::sync::OnceLock::new();
+    let swept = || {
+        let mut profile = Profile::parse(KNOWN).unwrap();
+        profile.calibration = Some(Calibration {
+            source: "itself".to_owned(),
+            fitted: 1,
+            fit_error_percent: 0.0,
+            held_out: 1,
+            held_out_error_percent: 0.0,
+            scatter: true,
+        });
+        let mut points = Vec::new();
+        for drives in [1, 2] {
+            for size in [4096, 65536] {
+                for read in [100.0, 0.0] {
+                    for outstanding in [1, 4, 16, 64] {
+                        let simulator = Simulator::of_profile(&profile, drives).unwrap();
+                        let mut result = run(simulator, &workload(size, read, outstanding), 0.2);
+                        result.job.storage = "known".to_owned();
+                        points.push(Point::of("a run", &result).unwrap());
+                    }
                 }
             }
         }
-    }
-    points
+        points
+    };
+    SWEPT.get_or_init(swept).clone()
 }
 
 #[test]
 fn a_known_profile_is_found_again() {
-    let mut known = Profile::parse(KNOWN).unwrap();
-    known.calibration = Some(Calibration {
-        source: "itself".to_owned(),
-        fitted: 1,
-        fit_error_percent: 0.0,
-        held_out: 1,
-        held_out_error_percent: 0.0,
-        scatter: true,
-    });
-    let found = calibrate("found", "a simulation", &sweep(&known), None).unwrap();
+    let found = calibrate("found", "a simulation", &sweep(), None).unwrap();
     let of = |name: &str| found.parameters.iter().find(|p| p.name == name).unwrap();
     for (name, expected, within) in [
         ("medium.read.each_s", 80e-6, 0.06),
@@ -188,13 +193,13 @@ fn part(rate: u32) -> Part {
     catalogue.part("p").unwrap().clone()
 }
 
-fn reads(profile: &Profile) -> Vec<Point> {
-    sweep(profile).into_iter().filter(|point| point.read_share == 1.0).collect()
+fn reads() -> Vec<Point> {
+    sweep().into_iter().filter(|point| point.read_share == 1.0).collect()
 }
 
 #[test]
 fn what_was_not_run_is_as_the_catalogue_has_it() {
-    let points = reads(&Profile::parse(KNOWN).unwrap());
+    let points = reads();
     let found = calibrate("found", "reads", &points, Some(&part(125_000))).unwrap();
     let of = |name: &str| found.parameters.iter().find(|p| p.name == name).unwrap();
     // 80,000 a second take 12.5 µs each; a lone write takes the rest of 52 beside.
@@ -214,7 +219,7 @@ fn what_was_not_run_is_as_the_catalogue_has_it() {
 
 #[test]
 fn many_runs_outweigh_the_catalogue() {
-    let points = reads(&Profile::parse(KNOWN).unwrap());
+    let points = reads();
     // The data sheet says half of what the drive does.
     let part = part(62_500);
     let with = |runs: &[Point]| calibrate("found", "reads", runs, Some(&part)).unwrap();
