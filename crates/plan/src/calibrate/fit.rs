@@ -25,6 +25,9 @@ const BETTER: f64 = 0.9;
 const UNEQUAL: f64 = 0.10;
 /// Widths of a medium that are tried first; then those between the best one's neighbours.
 const WIDTHS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
+/// What the squares of one width may be above the least ones, in their own noise, before it is worse
+/// in nineteen of twenty cases: chi square of one degree of freedom.
+const AS_GOOD: f64 = 3.84;
 /// From so many stages on, times are as good as fixed.
 const STAGES_MAX: f64 = 200.0;
 
@@ -93,11 +96,19 @@ pub fn calibrate(
                 .to_owned(),
         );
     }
+    let (low, high) = best.as_good;
+    if low < high {
+        remarks.push(format!(
+            "{low} to {high} servers of the medium explain the runs as well as {}: its width and the \
+             times of the controller are told apart no better than their intervals say",
+            best.width
+        ));
+    }
     parameters.push(Fitted {
         name: "medium.servers",
         value: f64::from(best.width),
         kind: Kind::Fit,
-        interval: None,
+        interval: (low < high).then_some((f64::from(low), f64::from(high))),
         prior: None,
     });
     Ok(Calibrated { profile, parameters, rows, remarks })
@@ -112,13 +123,15 @@ fn doubted(points: &[Point]) -> impl Iterator<Item = String> {
     })
 }
 
+/// Whether two runs were of the same job.
+fn same(a: &Point, b: &Point) -> bool {
+    (a.drives, a.cores, a.size_bytes, a.outstanding)
+        == (b.drives, b.cores, b.size_bytes, b.outstanding)
+        && a.read_share == b.read_share
+}
+
 /// Runs of the same job that differ are worth less the more they do.
 fn repeats(points: &mut [Point]) {
-    let same = |a: &Point, b: &Point| {
-        (a.drives, a.cores, a.size_bytes, a.outstanding)
-            == (b.drives, b.cores, b.size_bytes, b.outstanding)
-            && a.read_share == b.read_share
-    };
     for group in points.chunk_by_mut(same) {
         let least = group.iter().map(|point| point.iops).fold(f64::INFINITY, f64::min);
         let most = group.iter().map(|point| point.iops).fold(0.0, f64::max);
@@ -155,7 +168,27 @@ fn belong_together(points: &[Point]) -> Result<(), CalibrateError> {
 /// The outcome for a width of the medium.
 struct Best {
     width: u32,
+    /// Its intervals hold those of all widths that are as good.
     fit: Fit,
+    /// The narrowest and the widest that are.
+    as_good: (u32, u32),
+}
+
+impl Best {
+    /// The best of the widths that were tried; which of them it is, noise may decide.
+    fn of(width: u32, mut tried: BTreeMap<u32, Fit>, points: usize) -> Best {
+        let mut fit = tried.remove(&width).expect("it was tried");
+        let free = points.saturating_sub(fit.values.len() + 1).max(1);
+        let limit = fit.rms * (1.0 + AS_GOOD / free as f64).sqrt();
+        let mut as_good = (width, width);
+        for (other, theirs) in tried.into_iter().filter(|(_, theirs)| theirs.rms <= limit) {
+            as_good = (as_good.0.min(other), as_good.1.max(other));
+            for (ours, theirs) in fit.intervals.iter_mut().zip(&theirs.intervals) {
+                *ours = (ours.0.min(theirs.0), ours.1.max(theirs.1));
+            }
+        }
+        Best { width, fit, as_good }
+    }
 }
 
 /// The width that explains the points best, and the times with it.
@@ -185,8 +218,7 @@ fn best_width(shape: &Shape, points: &[&Point]) -> Result<Best, CalibrateError> 
             .filter(|width| !tried.contains_key(width) && !refused.contains(width))
             .collect();
         if new.is_empty() {
-            let fit = tried.remove(&best).expect("it was tried");
-            return Ok(Best { width: best, fit });
+            return Ok(Best::of(best, tried, points.len()));
         }
         for width in new {
             match with_width(shape, width, points) {
@@ -201,8 +233,13 @@ fn with_width(shape: &Shape, width: u32, points: &[&Point]) -> Result<Fit, Calib
     let mut failed: Option<ModelError> = None;
     let fit = least_squares(&shape.parameters(), |values, rows| {
         let profile = shape.profile(values, width);
+        // Repeats stand side by side, and are one question.
+        let mut last: Option<(&Point, f64)> = None;
         for point in points {
-            match model_iops(&profile, point) {
+            let known = last.filter(|(other, _)| same(other, point)).map(|(_, iops)| Ok(iops));
+            let asked = known.unwrap_or_else(|| model_iops(&profile, point));
+            last = asked.as_ref().ok().map(|iops| (*point, *iops));
+            match asked {
                 Ok(iops) => rows.push((iops / point.iops - 1.0) / (NOISE * point.doubt)),
                 Err(error) => {
                     failed.get_or_insert(error);
