@@ -221,6 +221,7 @@ fn every_number_says_where_it_is_from() {
         (format!("plan --drive x25-m --drives 28 --adapter lsi-9210-8i --adapters 5 {server}"), 60),
         ("plan optane.toml".to_owned(), 40),
         (format!("plan --goal 1M --adapter lsi-9210-8i {server}"), 20),
+        ("plan --goal 5M --hosts 9 --replicas 2 --down-hosts 1 --server m50cyp".to_owned(), 60),
         ("plan --compare optane.toml unknown.toml".to_owned(), 60),
         ("plan --compare optane.toml unknown.toml --money 20K".to_owned(), 60),
         ("plan verify".to_owned(), 300),
@@ -310,5 +311,38 @@ fn names_do_not_steer_the_terminal() {
         let told = format!("{}{}", done.stdout, done.stderr);
         assert!(told.contains("a·[2Jb"), "{args}: {told}");
         assert!(!told.contains('\u{1b}'), "{args}: {told:?}");
+    }
+}
+
+#[test]
+fn hosts_are_sized_with_one_of_them_down() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let prices = "source = 'a quote'\ndate = '2026-11-20'\n[price]\npm1743 = 1000\n";
+    std::fs::write(folder.path().join("prices.toml"), prices).unwrap();
+    let sizing = "plan --goal 30M --hosts 9 --replicas 2 --down-hosts 1 --server m50cyp \
+        --outstanding 128 --prices prices.toml";
+    let text = run(sizing).ok().stdout;
+    let line = text.lines().find(|line| line.contains(" pm1743 ")).unwrap();
+    // Four lanes of generation 4 pass 1.44 million of each; one host has to be left.
+    assert!(line.contains("2 hosts x  21 x") && line.contains("of 2026-11-20"), "{line}");
+    assert!(line.contains("$42000 (spec"), "{line}");
+    assert!(text.contains("drives were not sold in 2026"), "{text}");
+    let old = run(&format!("{sizing} --year 2010")).stdout;
+    assert!(old.contains("x25-m") && !old.contains(" pm1743 "), "{old}");
+    for (more, why) in [
+        ("--down-hosts 3", "a copy must be left"),
+        ("--year soon", "--year: 'soon'"),
+        ("--price pm1743", "a part and dollars"),
+        ("--price nosuch=1", "no part is called"),
+        ("--capacity 5GB/s", "gb/s where b belongs"),
+        ("--growth 2000 --years 1", "--growth"),
+        ("--link pm1743 --ports 1", "is a drive"),
+    ] {
+        let sizing = sizing.replace("--down-hosts 1", "");
+        let done = run(&format!("{sizing} {more}"));
+        let said = format!("{}{}", done.stdout, done.stderr).to_lowercase();
+        assert!(said.contains(&why.to_lowercase()) && done.code != Some(0), "{more}: {said}");
     }
 }

@@ -230,6 +230,25 @@ mod test {
         assert!(error.contains("32 drives so far in 24 bays"), "{error}");
     }
 
+    #[test]
+    fn a_host_holds_two_thousand_drives_and_the_rate_is_theirs() {
+        let bill = |drives: u32| {
+            let text = format!(
+                "name = 'x'\nsize = '4k'\noutstanding = 4\n[[group]]\ncount = {drives}\n\
+                 drive = 'x25-m'\n"
+            );
+            read(&text)
+        };
+        let rate = |drives| {
+            let tweak = crate::system::Tweak::default();
+            crate::predict::predict(&bill(drives).unwrap(), &tweak).unwrap().iops
+        };
+        // One is solved exactly, many are not.
+        let share = rate(DEVICES_MAX) / rate(1) / f64::from(DEVICES_MAX);
+        assert!((0.98..1.02).contains(&share), "{share}");
+        assert!(bill(DEVICES_MAX + 1).unwrap_err().contains("2049 drives"));
+    }
+
     proptest::proptest! {
         #[test]
         fn no_text_panics(text: String) {
