@@ -53,7 +53,7 @@ pub enum Command {
     /// Say what on this host will spoil a measurement, and what mends it.
     Doctor(crate::doctor::Args),
     /// Predict what a system of parts will do, or search for one that does it.
-    Plan(crate::plan::Args),
+    Plan(Box<crate::plan::Args>),
     /// Run a system of parts, or a profile, event by event in virtual time.
     Simulate(Box<crate::simulate::Args>),
     /// Do the systems of the founding documents again, as a model and on this machine.

@@ -1,5 +1,5 @@
-//! What it takes: hosts and drives for a rate, a response time and a space, also in some years, also
-//! while something is broken.
+//! What it takes: hosts and drives for a rate, a response time and a space, also in some years,
+//! also while something is broken.
 //!
 //! Hosts are alike. For each kind of drive the fewest hosts that can do it are looked for, and then
 //! the fewest drives in each. Everything is asked of the prediction; nothing here knows queues.

@@ -25,8 +25,8 @@ const BETTER: f64 = 0.9;
 const UNEQUAL: f64 = 0.10;
 /// Widths of a medium that are tried first; then those between the best one's neighbours.
 const WIDTHS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
-/// What the squares of one width may be above the least ones, in their own noise, before it is worse
-/// in nineteen of twenty cases: chi square of one degree of freedom.
+/// What the squares of one width may be above the least ones, in their own noise, before it is
+/// worse in nineteen of twenty cases: chi square of one degree of freedom.
 const AS_GOOD: f64 = 3.84;
 /// From so many stages on, times are as good as fixed.
 const STAGES_MAX: f64 = 200.0;
@@ -96,21 +96,8 @@ pub fn calibrate(
                 .to_owned(),
         );
     }
-    let (low, high) = best.as_good;
-    if low < high {
-        remarks.push(format!(
-            "{low} to {high} servers of the medium explain the runs as well as {}: its width and the \
-             times of the controller are told apart no better than their intervals say",
-            best.width
-        ));
-    }
-    parameters.push(Fitted {
-        name: "medium.servers",
-        value: f64::from(best.width),
-        kind: Kind::Fit,
-        interval: (low < high).then_some((f64::from(low), f64::from(high))),
-        prior: None,
-    });
+    remarks.extend(best.remark());
+    parameters.push(best.servers());
     Ok(Calibrated { profile, parameters, rows, remarks })
 }
 
@@ -175,6 +162,30 @@ struct Best {
 }
 
 impl Best {
+    /// The width as a parameter.
+    fn servers(&self) -> Fitted {
+        let (low, high) = self.as_good;
+        Fitted {
+            name: "medium.servers",
+            value: f64::from(self.width),
+            kind: Kind::Fit,
+            interval: (low < high).then_some((f64::from(low), f64::from(high))),
+            prior: None,
+        }
+    }
+
+    /// That other widths are as good, if they are.
+    fn remark(&self) -> Option<String> {
+        let (low, high) = self.as_good;
+        (low < high).then(|| {
+            format!(
+                "{low} to {high} servers of the medium explain the runs as well as {}: its width \
+                 and the times of the controller are told apart no better than their intervals say",
+                self.width
+            )
+        })
+    }
+
     /// The best of the widths that were tried; which of them it is, noise may decide.
     fn of(width: u32, mut tried: BTreeMap<u32, Fit>, points: usize) -> Best {
         let mut fit = tried.remove(&width).expect("it was tried");

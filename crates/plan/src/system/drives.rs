@@ -68,6 +68,41 @@ impl Builder<'_> {
                 self.add(class);
             }
         }
+        self.daemons(daemons);
+        self.told(group, drive, &medium, (media, cards));
+        if !slots.is_empty() {
+            let name = format!("slots of {}", adapter.unwrap_or(drive).id);
+            // Arithmetic of the standard.
+            self.resource(name, Level::Slot, &[], Load::Stations(slots));
+        }
+        Ok(())
+    }
+
+    /// The daemons that serve the drives, as one resource.
+    fn daemons(&mut self, stations: Vec<StationId>) {
+        let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
+        let mut named = self.bill.software.as_deref().into_iter().chain(target);
+        let has = |id: &&str| self.part(id).known("core_time").is_none();
+        let Some(id) = named.find(has).filter(|_| !stations.is_empty()).map(str::to_owned) else {
+            return;
+        };
+        self.resource(
+            format!("daemons of {id}"),
+            Level::Processor,
+            &[(&id, &["daemon_read_iops", "daemon_write_iops"])],
+            Load::Stations(stations),
+        );
+    }
+
+    /// Drives and their adapters, as resources.
+    fn told(
+        &mut self,
+        group: &Group,
+        drive: &Part,
+        medium: &Medium,
+        (media, cards): (Vec<StationId>, Vec<StationId>),
+    ) {
+        let adapter = group.adapter.as_deref().map(|id| self.part(id));
         let full = format!("{} on each of {}", group.drives, group.count);
         self.resource(
             format!("drives, {} x {}", group.devices(), drive.id),
@@ -75,15 +110,6 @@ impl Builder<'_> {
             &[(&drive.id, medium.decides)],
             Load::Stations(media),
         );
-        if !daemons.is_empty() {
-            let id = self.bill.software.as_deref().unwrap_or_default().to_owned();
-            self.resource(
-                format!("daemons of {id}"),
-                Level::Processor,
-                &[(&id, &["daemon_read_iops", "daemon_write_iops"])],
-                Load::Stations(daemons),
-            );
-        }
         if let Some(adapter) = adapter.filter(|_| !cards.is_empty()) {
             let name = format!("adapters, {} x {} ({full})", group.count, adapter.id);
             let decides: &[&str] = match self.adapter_times(adapter) {
@@ -93,12 +119,6 @@ impl Builder<'_> {
             };
             self.resource(name, Level::Adapter, &[(&adapter.id, decides)], Load::Stations(cards));
         }
-        if !slots.is_empty() {
-            let name = format!("slots of {}", adapter.unwrap_or(drive).id);
-            // Arithmetic of the standard.
-            self.resource(name, Level::Slot, &[], Load::Stations(slots));
-        }
-        Ok(())
     }
 
     /// What an adapter needs for an I/O; `None` if nothing is known of it.
