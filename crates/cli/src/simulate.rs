@@ -119,6 +119,7 @@ fn no_job(seed: u64) -> JobSpec {
         seed,
         setup: Default::default(),
         files: Default::default(),
+        options: Vec::new(),
         laid_out: Vec::new(),
         steps: Vec::new(),
     }

@@ -201,7 +201,8 @@ impl Line {
             return Err(UsageError(format!("fio: --{name}: a line break in {value:?}")));
         }
         if name == "name" {
-            self.jobs += &format!("[{}]\n", value.unwrap_or_default());
+            let name = value.unwrap_or_default();
+            self.jobs += &format!("[{name}]\nname={name}\n");
             return Ok(());
         }
         if self.jobs.is_empty() {

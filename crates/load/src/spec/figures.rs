@@ -28,6 +28,12 @@ pub struct Figures {
     /// is so with those from here on, and fio's forms have another `groupid`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub begins: bool,
+    /// Flushes between its writes are shown: fio counts those of `fsync`, and none of `fdatasync`.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub flushes: bool,
+    /// What a job file of fio sets for it alone, in its words: each a name and a value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<(String, String)>,
     /// What is said of it, for people; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -54,6 +60,8 @@ impl Default for Figures {
             of_whole: false,
             directions: Directions::Apart,
             begins: false,
+            flushes: true,
+            options: Vec::new(),
             description: String::new(),
         }
     }
@@ -91,9 +99,18 @@ mod test {
             let (of_completion, of_whole) = (false, true);
             let percentiles = vec![5.0, 99.9];
             let description = "two \"words\"".to_owned();
-            let begins = true;
-            let figures =
-                Figures { percentiles, of_completion, of_whole, directions, begins, description };
+            let (begins, flushes) = (true, false);
+            let options = vec![("rw".to_owned(), "read".to_owned())];
+            let figures = Figures {
+                percentiles,
+                of_completion,
+                of_whole,
+                directions,
+                begins,
+                flushes,
+                options,
+                description,
+            };
             let text = toml::to_string(&figures).unwrap();
             assert_eq!(toml::from_str::<Figures>(&text).unwrap(), figures, "{text}");
         }

@@ -29,6 +29,9 @@ pub struct JobSpec {
     /// What the files held that the setup names: a run again means the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
+    /// What a job file of fio sets for all of its jobs, in its words: each a name and a value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<(String, String)>,
     /// Files that are made first, by a `run`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub laid_out: Vec<LaidOut>,
@@ -81,6 +84,7 @@ impl JobSpec {
             seed,
             setup: BTreeMap::new(),
             files: BTreeMap::new(),
+            options: Vec::new(),
             laid_out: Vec::new(),
             steps: vec![step],
         }

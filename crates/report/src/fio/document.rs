@@ -6,6 +6,12 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Object<K, V>(pub Vec<(K, V)>);
 
+impl<K, V> Object<K, V> {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl<K: Serialize, V: Serialize> Serialize for Object<K, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
@@ -24,6 +30,9 @@ pub(super) struct Document {
     pub timestamp: i64,
     pub timestamp_ms: i64,
     pub time: String,
+    /// Left out, as with fio, where there is none.
+    #[serde(rename = "global options", skip_serializing_if = "Object::is_empty")]
+    pub options: Object<String, String>,
     pub jobs: Vec<Job>,
     /// Left out, as with fio, where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -52,7 +61,7 @@ pub(super) struct Job {
     pub eta: u64,
     pub elapsed: u64,
     #[serde(rename = "job options")]
-    pub options: Object<&'static str, String>,
+    pub options: Object<String, String>,
     #[serde(flatten)]
     pub directions: Directions,
     pub job_runtime: u64,

@@ -56,6 +56,7 @@ pub fn write(steps: &[RunResult], plus: bool, out: &mut impl Write) -> io::Resul
         timestamp: timestamp_ms / 1000,
         timestamp_ms,
         time,
+        options: Object(options::written(last.spec.get("options"))),
         jobs,
         disk_util: disks::disks(steps),
     };
@@ -105,6 +106,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
     let missed = group.workers.iter().find_map(|worker| worker.missed.as_ref());
     let differs = differs(result, group).then_some(EILSEQ);
     let ended = missed.map(|missed| missed.errno).or(differs).or(error);
+    let goes_on = error.is_some() || options::goes_on(result, group);
     let (latency_depth, latency_target, latency_percentile, latency_window) =
         options::search(group);
     Job {
@@ -127,8 +129,8 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         latency_ns: shares(&all, &NANOS, 1, None),
         latency_us: shares(&all, &MICROS, 1000, None),
         latency_ms: shares(&all, &MILLIS, 1_000_000, Some(">=2000")),
-        total_err: error.map(|_| errors),
-        first_error: error,
+        total_err: goes_on.then_some(errors),
+        first_error: goes_on.then_some(error.unwrap_or(0)),
         latency_depth,
         latency_target,
         latency_percentile,

@@ -6,13 +6,14 @@ use stats::RunResult;
 
 use super::document::{Direction, Disk, Job, Object, Spread};
 use super::number::short;
-use super::{VERSION, disks, ended, job};
+use super::{VERSION, disks, ended, job, options};
 use crate::group;
 
 /// A job, and how many of fio's jobs it joins.
 struct Shown {
     job: Job,
     jobs: usize,
+    options: Vec<(&'static str, String)>,
 }
 
 /// Writes the text of a run, a result for each of its steps, and below it the class of the result
@@ -27,18 +28,17 @@ pub fn write_normal(steps: &[RunResult], out: &mut impl Write) -> io::Result<()>
         for (index, group) in entries.iter().enumerate() {
             id += u32::from(!shown.is_empty() && (index == 0 || group.begins));
             let job = job(result, group, id, alone, false);
-            shown.push(Shown { job, jobs: group.workers.len() });
+            let options = options::made_of(group);
+            shown.push(Shown { job, jobs: group.workers.len(), options });
         }
     }
-    for Shown { job, jobs } in &shown {
-        head(job, *jobs, out)?;
-    }
+    shown.iter().try_for_each(|shown| head(shown, out))?;
     let started: usize = shown.iter().map(|shown| shown.jobs).sum();
     let plural = if started == 1 { "" } else { "es" };
     writeln!(out, "{VERSION} ({} {})", last.tool.name, last.tool.version)?;
     writeln!(out, "Starting {started} process{plural}\n")?;
     let time = ended(last).1;
-    for Shown { job, jobs } in &shown {
+    for Shown { job, jobs, .. } in &shown {
         one(job, *jobs, &time, out)?;
     }
     for id in 0..=id {
@@ -50,15 +50,15 @@ pub fn write_normal(steps: &[RunResult], out: &mut impl Write) -> io::Result<()>
 }
 
 /// The line of a job before the run.
-fn head(job: &Job, jobs: usize, out: &mut impl Write) -> io::Result<()> {
-    let of = |key: &str| {
-        job.options.0.iter().find(|(name, _)| *name == key).map_or("", |(_, value)| value)
-    };
+fn head(shown: &Shown, out: &mut impl Write) -> io::Result<()> {
+    let Shown { job, jobs, options } = shown;
+    let of =
+        |key: &str| options.iter().find(|(name, _)| *name == key).map_or("", |(_, value)| value);
     let size = block::parse_size(of("bs")).unwrap_or(4096);
     let sizes = format!("(R) {size}B-{size}B, (W) {size}B-{size}B, (T) {size}B-{size}B");
     let (name, id, rw, depth) = (&job.jobname, job.groupid, of("rw"), of("iodepth"));
     writeln!(out, "{name}: (g={id}): rw={rw}, bs={sizes}, ioengine=drumfire, iodepth={depth}")?;
-    if jobs > 1 {
+    if *jobs > 1 {
         writeln!(out, "...")?;
     }
     Ok(())

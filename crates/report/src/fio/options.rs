@@ -1,11 +1,36 @@
 //! The job's settings in fio's words, as far as a reader wants them: what, how large, how deep.
 
 use serde_json::Value;
+use stats::RunResult;
 
 use crate::group::Group;
 
-/// The settings of a group.
-pub(super) fn options(group: &Group<'_>) -> Vec<(&'static str, String)> {
+/// The settings of a group: as the file of fio that it is from has them, if it is.
+pub(super) fn options(group: &Group<'_>) -> Vec<(String, String)> {
+    let written = written(group.figures.get("options"));
+    let made_up = |(name, value): (&str, String)| (name.to_owned(), value);
+    match written.is_empty() {
+        true => made_of(group).into_iter().map(made_up).collect(),
+        false => written,
+    }
+}
+
+/// Names and values in the document of a job.
+pub(super) fn written(options: Option<&Value>) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let pair = |pair: &Value| Some((text(pair.get(0)?)?, text(pair.get(1)?)?));
+    options.and_then(Value::as_array).into_iter().flatten().filter_map(pair).collect()
+}
+
+/// Whether a job of fio goes on after errors.
+pub(super) fn goes_on(result: &RunResult, group: &Group<'_>) -> bool {
+    let own = written(group.figures.get("options"));
+    let all = written(result.spec.get("options"));
+    own.iter().chain(&all).any(|(name, value)| name == "continue_on_error" && value != "none")
+}
+
+/// What our own job says, in fio's words.
+pub(super) fn made_of(group: &Group<'_>) -> Vec<(&'static str, String)> {
     let mut options = vec![("name", group.name.clone())];
     let lines = lines(group.workload);
     if !lines.is_empty() {

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::job::FioJob;
+use super::job::{FioJob, Jobs};
 use super::settings::Engine;
 use super::times::{self, Steps};
 use super::value::Amount;
@@ -41,7 +41,7 @@ const LINES_MAX: usize = 1 << 18;
 
 /// Makes a job of ours from those of a file.
 pub fn convert(
-    jobs: &[FioJob],
+    Jobs { jobs, options: shared }: Jobs,
     notes: Notes,
     options: &Options<'_>,
     around: &Surroundings<'_>,
@@ -63,7 +63,7 @@ pub fn convert(
         unreached: false,
     };
     let mut steps = Steps::default();
-    for job in jobs {
+    for job in &jobs {
         if job.settings.before.only_made {
             laid_out::lay_out(&mut converter, job);
             steps.leave_out(job);
@@ -83,7 +83,7 @@ pub fn convert(
         let why = format!("the file names {named} volumes, and {given} are given behind it");
         converter.refuse(first, "filename", &why);
     }
-    converter.finish(jobs, steps)
+    converter.finish(&jobs, shared, steps)
 }
 
 /// Converts and takes notes.
@@ -154,7 +154,12 @@ impl Converter<'_> {
         found
     }
 
-    fn finish(mut self, jobs: &[FioJob], steps: Vec<Step>) -> Reading {
+    fn finish(
+        mut self,
+        jobs: &[FioJob],
+        options: Vec<(String, String)>,
+        steps: Vec<Step>,
+    ) -> Reading {
         let seed = jobs.first().and_then(|job| job.settings.seed);
         for job in jobs.iter().filter(|job| job.settings.seed != seed) {
             self.refuse(job, "randseed", "all jobs have the same randseed");
@@ -173,6 +178,7 @@ impl Converter<'_> {
             seed,
             setup,
             files,
+            options,
             laid_out: self.laid_out.into_vec(),
             steps,
         };

@@ -55,14 +55,23 @@ impl FioJob {
     }
 }
 
+/// All jobs, and what their files set for all of them.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    /// In the order of their sections.
+    pub jobs: Vec<FioJob>,
+    /// Options of the sections of defaults, as fio names them, and their values.
+    pub options: Vec<(String, String)>,
+}
+
 /// Reads the jobs of all sections, and the notes on them.
 pub fn jobs(
     sections: &[Section],
     surroundings: &Surroundings<'_>,
-) -> Result<(Vec<FioJob>, Notes), FormatError> {
+) -> Result<(Jobs, Notes), FormatError> {
     let mut defaults = Settings::default();
     let mut inherited: Option<Arc<Inherited>> = None;
-    let mut jobs = Vec::new();
+    let mut jobs = Jobs::default();
     let mut notes = Notes::default();
     for section in sections {
         let mut settings = defaults.clone();
@@ -73,6 +82,7 @@ pub fn jobs(
         settings.notes.drain(..).for_each(|note| notes.take(note));
         settings.sizes = settings.lengths.sizes();
         if section.is_global() {
+            jobs.options.extend(options(&section.settings));
             let lines = section.settings.clone();
             inherited = Some(Arc::new(Inherited { lines, above: inherited.take() }));
             defaults = settings;
@@ -80,12 +90,19 @@ pub fn jobs(
         }
         settings.mapped.direct = settings.direct;
         settings.direct &= !settings.mapped.on;
+        settings.figures.options = options(&section.settings).collect();
         let name = settings.name.clone().unwrap_or_else(|| section.name.clone());
         let (at, lines) = (section.at.clone(), section.settings.clone());
         let section = section.name.clone();
-        jobs.push(FioJob { name, section, at, settings, lines, inherited: inherited.clone() });
+        jobs.jobs.push(FioJob { name, section, at, settings, lines, inherited: inherited.clone() });
     }
     Ok((jobs, notes))
+}
+
+/// Options as fio's documents have them: by their first name, and none without a value.
+fn options(lines: &[Setting]) -> impl Iterator<Item = (String, String)> {
+    let valued = lines.iter().filter_map(|line| Some((line, line.value.as_ref()?)));
+    valued.map(|(line, value)| (option::printed(&line.key).to_owned(), value.clone()))
 }
 
 /// Takes the settings of one section: first what decides how numbers are read.

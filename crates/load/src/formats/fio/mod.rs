@@ -72,11 +72,11 @@ pub fn read_all(
     sections.retain(is_wanted);
     let file = files.last().map_or("", |(file, _)| file);
     let (jobs, notes) = job::jobs(&sections, surroundings)?;
-    if jobs.is_empty() {
+    if jobs.jobs.is_empty() {
         let at = super::note::Place { file: file.into(), line: 1 };
         return Err(FormatError::new(&at, "", "no job: begin one with [NAME]"));
     }
-    Ok(convert::convert(&jobs, notes, options, surroundings))
+    Ok(convert::convert(jobs, notes, options, surroundings))
 }
 
 #[cfg(test)]

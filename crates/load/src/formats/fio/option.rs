@@ -41,6 +41,15 @@ pub(super) fn plain(key: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, name)| name)
 }
 
+/// The name by which fio's documents call a setting.
+pub(super) fn printed(key: &str) -> &str {
+    match plain(key) {
+        "log_window_value" => "log_max_value",
+        "randrepeat" => key,
+        name => name,
+    }
+}
+
 /// Takes one setting into `settings`.
 pub fn apply(
     setting: &Setting,
@@ -246,7 +255,10 @@ fn writes(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         if percent <= 100 { Ok(percent) } else { Err(format!("{percent} is above 100 percent")) }
     };
     Some(match name {
-        "fsync" | "fdatasync" => put(&mut settings.flush_every, with.and_then(value::number)),
+        "fsync" | "fdatasync" => {
+            settings.figures.flushes = name == "fsync";
+            put(&mut settings.flush_every, with.and_then(value::number))
+        }
         "sync" => put(&mut settings.durable, with.and_then(words::durable)),
         "end_fsync" | "fsync_on_close" => put(&mut settings.end_flush, value::switch(value)),
         "zero_buffers" => put(&mut data.zeroes, value::flag(value)),

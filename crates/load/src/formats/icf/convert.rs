@@ -75,6 +75,7 @@ impl<'a> Converter<'a> {
             seed: seed.unwrap_or(1) & (u64::MAX >> 1),
             setup: BTreeMap::new(),
             files: BTreeMap::new(),
+            options: Vec::new(),
             laid_out: Vec::new(),
             steps,
         };
