@@ -25,6 +25,8 @@ pub enum Exit {
     Partial,
     /// 130: interrupted.
     Interrupted,
+    /// As fio ends: so many of its jobs failed, 1 to 255.
+    Jobs(u8),
 }
 
 impl Exit {
@@ -44,6 +46,7 @@ impl Exit {
             Exit::Mismatch => 5,
             Exit::Partial => 6,
             Exit::Interrupted => 130,
+            Exit::Jobs(failed) => failed,
         }
     }
 

@@ -97,9 +97,9 @@ pub fn read_as(
     reading.map_err(|error| UsageError(error.to_string()).into())
 }
 
-/// Reads what fio is given: job files, or a command line as one, each with its name. Of the
-/// sections, those that are `wanted`; all if none is named.
-pub fn read_fio(files: &[(&str, &str)], wanted: &[String]) -> Result<Reading> {
+/// Reads what fio is given: job files, or a command line as one. Of the sections, those that are
+/// `wanted`; all if none is named.
+pub fn read_fio(files: &[fio::Source<'_>], wanted: &[String]) -> Result<Reading> {
     fio::read_all(files, wanted, &Surroundings::host(), &fio_options(&[], None))
         .map_err(|error| UsageError(error.to_string()).into())
 }

@@ -82,7 +82,7 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
 
 impl<'a> Group<'a> {
     /// One worker as a group, by its number in this one.
-    fn alone(&self, index: usize, worker: &'a WorkerResult) -> Group<'a> {
+    pub fn alone(&self, index: usize, worker: &'a WorkerResult) -> Group<'a> {
         let histograms = &worker.histograms;
         Group {
             name: self.name.clone(),

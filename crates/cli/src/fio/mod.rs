@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args as Flags, Parser};
 use load::Stop;
+use load::formats::fio::Source;
 use load::formats::{Note, Reading, Treatment, read_old_text};
 use load::spec::JobSpec;
 use stats::RunResult;
@@ -120,7 +121,11 @@ fn as_commands(text: &str) -> String {
 
 /// The job, and the processors that it names.
 fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)> {
-    let files: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (&**name, &**text)).collect();
+    // As with fio, jobs of a second file wait for those of the first.
+    let first = usize::from(!line.jobs.is_empty());
+    let files = texts.iter().enumerate();
+    let files = files.map(|(at, (name, text))| Source { name, text, waits: at > first });
+    let files: Vec<Source<'_>> = files.collect();
     let Reading { job, notes, cores } = foreign::read_fio(&files, &line.sections)?;
     let Some(job) = job else {
         let refused = |note: &&Note| note.treatment == Treatment::Refused;
@@ -156,6 +161,12 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     }
     let kept = Kept::new()?;
     let (results, exit) = results(job, allowed, &kept.0, color)?;
+    // fio's exit code is the number of its jobs that failed.
+    let failed = u8::try_from(report::fio::failed(&results)).unwrap_or(u8::MAX);
+    let exit = match exit {
+        Exit::Good | Exit::Interrupted => exit,
+        _ => Exit::Jobs(failed.max(1)),
+    };
     let forms = if line.forms.is_empty() { &[Form::Normal] } else { &line.forms[..] };
     let mut text = Vec::new();
     for form in forms {

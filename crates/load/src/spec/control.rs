@@ -47,8 +47,8 @@ pub struct Demands {
     /// Of trims.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trim: Demand,
-    /// Rates are means over so many milliseconds, 1 to a year; the ramp and the first two seconds
-    /// of the worker do not count.
+    /// Rates are means over so many milliseconds, 1 to a year, or more: from I/O to I/O. The ramp
+    /// and the first two seconds of the worker do not count.
     #[serde(default = "second_ms", skip_serializing_if = "is_second_ms")]
     pub every_ms: u64,
 }

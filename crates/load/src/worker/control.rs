@@ -170,7 +170,10 @@ impl Control {
         if let Some(think) = &mut self.think {
             think.done();
         }
-        let slow = self.guard.as_mut().and_then(|guard| guard.done(way, back));
+        let slow = self.guard.as_mut().and_then(|guard| {
+            let late = guard.done(way, back);
+            late.or_else(|| guard.look(back.at))
+        });
         let unmet = self.depth.as_mut().and_then(|depth| depth.done(back));
         self.missed = self.missed.take().or(slow).or(unmet);
     }
@@ -179,9 +182,6 @@ impl Control {
     pub(super) fn look(&mut self, now: Nanos, idle: bool) {
         if !self.began || self.is_over() {
             return;
-        }
-        if let Some(guard) = &mut self.guard {
-            self.missed = guard.look(now);
         }
         if let Some(depth) = &mut self.depth {
             depth.look(now, idle);
@@ -212,8 +212,7 @@ impl Control {
 
     /// When to look again.
     pub(super) fn wake(&self) -> Option<Nanos> {
-        let guard = self.guard.as_ref().and_then(Guard::wake);
-        let wake = sooner(guard, self.depth.as_ref().and_then(Depth::wake));
+        let wake = self.depth.as_ref().and_then(Depth::wake);
         wake.filter(|_| self.began && !self.is_over())
     }
 

@@ -64,6 +64,19 @@ pub fn write(steps: &[RunResult], plus: bool, out: &mut impl Write) -> io::Resul
     writeln!(out)
 }
 
+/// How many of fio's jobs, each clone counted, ended with an error.
+pub fn failed(steps: &[RunResult]) -> usize {
+    let of = |result: &RunResult| {
+        let fails = |group: &Group<'_>| error(result, group).is_some();
+        let of_group = |group: &Group<'_>| {
+            let alone = group.workers.iter().enumerate().map(|(at, one)| group.alone(at, one));
+            alone.filter(fails).count()
+        };
+        group::entries(result).iter().map(of_group).sum::<usize>()
+    };
+    steps.iter().map(of).sum()
+}
+
 /// Percentiles in rising order by fio's buckets and rule, each with its latency in nanoseconds.
 pub(crate) fn percentiles(buckets: &Buckets, percents: &[f64]) -> Vec<(f64, u64)> {
     bins::percentiles(&bins::bins(buckets), percents)
@@ -101,18 +114,14 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
     let faults = cpu.initiator_faults.unwrap_or_default();
     let of_group = |count: u64| (count as f64 * share.min(1.0)).round() as u64;
     let errors = all.errors + sync.errors;
-    let error = (errors > 0).then(|| first_error(result, group));
-    // A job that ends because of what it did not keep fails with the number that fio has for it.
-    let missed = group.workers.iter().find_map(|worker| worker.missed.as_ref());
-    let differs = differs(result, group).then_some(EILSEQ);
-    let ended = missed.map(|missed| missed.errno).or(differs).or(error);
-    let goes_on = error.is_some() || options::goes_on(result, group);
+    let faulty = (errors > 0).then(|| first_error(result, group));
+    let goes_on = faulty.is_some() || options::goes_on(result, group);
     let (latency_depth, latency_target, latency_percentile, latency_window) =
         options::search(group);
     Job {
         jobname: group.name.clone(),
         groupid: id,
-        error: ended.unwrap_or(0),
+        error: error(result, group).unwrap_or(0),
         eta: 0,
         elapsed: (result.totals.seconds + result.job.ramp_seconds).ceil() as u64,
         options: Object(options::options(group)),
@@ -130,7 +139,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, plus: bool) 
         latency_us: shares(&all, &MICROS, 1000, None),
         latency_ms: shares(&all, &MILLIS, 1_000_000, Some(">=2000")),
         total_err: goes_on.then_some(errors),
-        first_error: goes_on.then_some(error.unwrap_or(0)),
+        first_error: goes_on.then_some(faulty.unwrap_or(0)),
         latency_depth,
         latency_target,
         latency_percentile,
@@ -158,6 +167,16 @@ fn trust(result: &RunResult, group: &Group<'_>) -> Trust {
 
 /// The errno with which fio ends a job that finds other data than were written.
 const EILSEQ: u32 = 84;
+
+/// The errno with which a job ends: that of what it did not keep, of other data than were written,
+/// or of the first I/O that failed.
+fn error(result: &RunResult, group: &Group<'_>) -> Option<u32> {
+    let missed = group.workers.iter().find_map(|worker| worker.missed.as_ref());
+    let differs = || differs(result, group).then_some(EILSEQ);
+    let failed = group.read.errors + group.write.errors + group.other.errors > 0;
+    let first = || failed.then(|| first_error(result, group));
+    missed.map(|missed| missed.errno).or_else(differs).or_else(first)
+}
 
 /// Whether the group found other data than were written: where the result says which worker did,
 /// it is one of its own, and otherwise any group that compares.

@@ -134,7 +134,8 @@ fn percentile(text: &str) -> Result<f64, String> {
 }
 
 fn weight(text: &str) -> Result<u32, String> {
-    let weight: u32 = value::number(text)?;
+    // Old versions of fio wrote the other side of a pair with a minus.
+    let weight: u32 = value::number(text.strip_prefix('-').unwrap_or(text))?;
     if weight <= 1000 { Ok(weight) } else { Err(format!("{text} is above 1000, fio's most")) }
 }
 

@@ -9,8 +9,8 @@ use super::settings::Engine;
 use super::times::{self, Steps};
 use super::value::Amount;
 use super::{
-    access, cached, control, data, fill, laid_out, logs, parts, rates, remote, replay, storage,
-    zones,
+    access, cached, control, data, fill, laid_out, logs, parts, rates, remote, replay, service,
+    storage, zones,
 };
 use crate::formats::note::{Note, Notes, Treatment};
 use crate::formats::reading::{Reading, Storage};
@@ -244,7 +244,11 @@ impl Converter<'_> {
         let drawn = settings.delay_us.0 != settings.delay_us.1;
         let Ok(trace) = replay::access(self, job) else { return Vec::new() };
         let many = settings.files.is_empty() && settings.nr_files > 1;
-        let parted = settings.offset_increment != Amount::Bytes(0) || settings.appends || many;
+        // Workers for each of several files are told apart by their clones.
+        let named = settings.files.len() as u32;
+        let split = named > 1 && !settings.grouped && !service::together(settings, named);
+        let moved = settings.offset_increment != Amount::Bytes(0) || settings.appends;
+        let parted = moved || many || split;
         let apart = parted && trace.is_none() || drawn;
         let cores = self.cores(job);
         let cache = cached::cache(self, job);

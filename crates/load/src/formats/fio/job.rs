@@ -78,6 +78,7 @@ pub fn jobs(
         settings.notes.clear();
         // The one setting that is nobody's default.
         settings.name = None;
+        settings.stonewall |= section.waits;
         take(&section.settings, &mut settings, surroundings)?;
         settings.notes.drain(..).for_each(|note| notes.take(note));
         settings.sizes = settings.lengths.sizes();

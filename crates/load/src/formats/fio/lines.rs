@@ -29,6 +29,8 @@ pub struct Section {
     pub name: String,
     /// Where it begins.
     pub at: Place,
+    /// Its job waits for all before it, though none of its settings says so.
+    pub waits: bool,
     /// Its settings in order, included ones in the place of their `include`.
     pub settings: Vec<Setting>,
 }
@@ -74,7 +76,8 @@ pub fn split(
             if sections.len() == SECTIONS_MAX {
                 return Err(FormatError::new(&at, line, "more than 1024 sections"));
             }
-            sections.push(Section { name: section_name(rest, &at, line)?, at, settings: vec![] });
+            let name = section_name(rest, &at, line)?;
+            sections.push(Section { name, at, waits: false, settings: Vec::new() });
             continue;
         }
         let Some(section) = sections.last_mut() else {

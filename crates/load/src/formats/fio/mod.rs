@@ -50,27 +50,42 @@ pub fn read(
     surroundings: &Surroundings<'_>,
     options: &Options<'_>,
 ) -> Result<Reading, FormatError> {
-    read_all(&[(file, text)], &[], surroundings, options)
+    read_all(&[Source { name: file, text, waits: false }], &[], surroundings, options)
 }
 
-/// Reads job files one behind the other, each a name for messages and a text: what one sets for
-/// all jobs holds in those behind it, too. Of their sections, those that are `wanted`; all if none
-/// is named.
+/// A job file, or what stands for one.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// What it is called in messages.
+    pub name: &'a str,
+    /// What it says.
+    pub text: &'a str,
+    /// Its jobs begin when all before them have ended.
+    pub waits: bool,
+}
+
+/// Reads job files one behind the other: what one sets for all jobs holds in those behind it, too.
+/// Of their sections, those that are `wanted`; all if none is named.
 pub fn read_all(
-    files: &[(&str, &str)],
+    files: &[Source<'_>],
     wanted: &[String],
     surroundings: &Surroundings<'_>,
     options: &Options<'_>,
 ) -> Result<Reading, FormatError> {
     let mut sections = Vec::new();
-    for (file, text) in files {
-        sections.extend(lines::split(file, text, surroundings)?);
-    }
     let is_wanted = |section: &lines::Section| {
         wanted.is_empty() || section.is_global() || wanted.contains(&section.name)
     };
-    sections.retain(is_wanted);
-    let file = files.last().map_or("", |(file, _)| file);
+    for file in files {
+        let mut found = lines::split(file.name, file.text, surroundings)?;
+        found.retain(is_wanted);
+        let first = found.iter_mut().find(|section| !section.is_global());
+        if let Some(first) = first.filter(|_| file.waits) {
+            first.waits = true;
+        }
+        sections.extend(found);
+    }
+    let file = files.last().map_or("", |file| file.name);
     let (jobs, notes) = job::jobs(&sections, surroundings)?;
     if jobs.jobs.is_empty() {
         let at = super::note::Place { file: file.into(), line: 1 };

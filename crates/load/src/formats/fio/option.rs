@@ -57,7 +57,12 @@ pub fn apply(
     surroundings: &Surroundings<'_>,
 ) -> Result<(), FormatError> {
     let name = plain(&setting.key);
-    let value = setting.value.as_deref();
+    let mut value = setting.value.as_deref();
+    if let Some(cut) = value.and_then(value::cut).filter(|_| name != "filename") {
+        let why = format!("as with fio the number ends at the sign: {cut}");
+        settings.notes.push(Note::new(&setting.at, &setting.text, Treatment::Differs, why));
+        value = Some(cut);
+    }
     let mut taken = pattern(name, value, settings);
     let plain = [extent, time, pace, writes, order];
     let apart = [logs::take, figures::take, replay::take, zones::take, control::take, remote::take];
@@ -65,7 +70,14 @@ pub fn apply(
         taken = taken.or_else(|| group(name, value, settings));
     }
     let taken = taken.or_else(|| data::take(name, value, settings, surroundings));
-    if let ("ioengine", Some(why)) = (name, value.and_then(words::other_manner)) {
+    let differs = match name {
+        "ioengine" => value.and_then(words::other_manner),
+        "filesize" if value.is_some_and(|value| value.contains('-')) => {
+            Some("all files have the mean of the range; fio draws the size of each")
+        }
+        _ => None,
+    };
+    if let Some(why) = differs {
         settings.notes.push(Note::new(&setting.at, &setting.text, Treatment::Differs, why));
     }
     match taken {
@@ -183,26 +195,22 @@ fn extent(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
         "fadvise_hint" => put(&mut settings.hint, words::hint(value)),
         "size" => put(&mut settings.size, some()),
         "fill_device" => put(&mut settings.fill, value::switch(value)),
-        "filesize" => put(&mut settings.file_size, more_than_nothing(amount.clone())),
+        "filesize" => {
+            let read = with.and_then(|value| words::file_size(value, kb));
+            put(&mut settings.file_size, read.map(Some))
+        }
         "io_size" => put(&mut settings.io_size, some()),
         "offset" => put(&mut settings.offset, amount),
         "offset_increment" => put(&mut settings.offset_increment, amount),
         "file_append" => put(&mut settings.appends, value::switch(value)),
         "offset_align" => put(&mut settings.offset_align, with.and_then(|value| kb.size(value))),
-        "loops" => put(&mut settings.loops, with.and_then(words::at_least_one)),
+        "loops" => put(&mut settings.loops, with.and_then(words::loops)),
         "numjobs" => put(&mut settings.clones, with.and_then(words::at_least_one)),
         "cpus_allowed" => put(&mut settings.seats.cpus, with.and_then(words::processors)),
         "cpumask" => put(&mut settings.seats.cpus, with.and_then(words::processor_mask)),
         "numa_cpu_nodes" => put(&mut settings.seats.nodes, with.and_then(words::processors)),
         _ => return None,
     })
-}
-
-fn more_than_nothing(amount: Result<Amount, String>) -> Result<Option<Amount>, String> {
-    match amount? {
-        Amount::Bytes(0) => Err("a size must not be 0".to_owned()),
-        amount => Ok(Some(amount)),
-    }
 }
 
 /// How long.

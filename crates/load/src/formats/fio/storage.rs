@@ -17,6 +17,8 @@ use crate::spec::{FileWalk, Range, Step, Stripes};
 
 /// What lengths and places of files are multiples of, if nothing else is wanted.
 const SECTOR_BYTES: u64 = 512;
+/// What a device without storage has where no size is said, in bytes.
+const ENDLESS_BYTES: u64 = 1 << 40;
 /// What files are called that are not named.
 const NAME_FORMAT: &str = "$jobname.$jobnum.$filenum";
 
@@ -149,9 +151,28 @@ pub(super) fn storages(
                 // A job before may have made it, and larger.
                 storage(own.max(converter.made.get(&path(settings, name)).copied()))
             };
-            Some((names.iter().map(file).collect(), own_files))
+            let storages = names.iter().map(file).collect();
+            Some((nowhere(converter, job, storages), own_files))
         }
     }
+}
+
+/// Puts a volume without storage in the place of devices that keep nothing.
+fn nowhere(
+    converter: &mut Converter<'_>,
+    job: &FioJob,
+    mut storages: Vec<Storage>,
+) -> Vec<Storage> {
+    for storage in &mut storages {
+        if let Storage::File { path, size_bytes, .. } = storage
+            && matches!(path.as_str(), "/dev/null" | "/dev/zero")
+        {
+            let why = "answered at once and without a call of the kernel, as ioengine=null does";
+            converter.note(job, "filename", Treatment::Differs, why);
+            *storage = Storage::Nothing { size_bytes: size_bytes.unwrap_or(ENDLESS_BYTES) };
+        }
+    }
+    storages
 }
 
 /// Files that several jobs use are made as long as the one wants them that goes furthest.

@@ -97,6 +97,11 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         "continue_on_error" => (Differs, "errors are counted, and the run goes on"),
         "ignore_error" => (Differs, "errors are counted, and the run goes on"),
         "nice" if off => (Ignored, "off, as by default"),
+        "uid" | "gid" => (Differs, "the run keeps the user and the group that it was begun by"),
+        "lockmem" => (Differs, "no memory is taken from the host"),
+        "lockfile" if off => (Ignored, "off, as by default"),
+        "lockfile" => (Differs, "files are not locked: workers do not wait for each other"),
+        "ioscheduler" => (Differs, "the scheduler of a device stays as it is: set it before"),
         "cmdprio_percentage" if off => (Ignored, "off, as by default"),
         "prio" | "prioclass" | "priohint" | "nice" | "cmdprio_percentage" | "cmdprio"
         | "cmdprio_class" | "cmdprio_hint" | "cmdprio_bssplit" => {
@@ -125,7 +130,7 @@ fn by_value(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)
         }
         "serialize_overlap" if on => (Ignored, "verified writes that overlap wait for each other"),
         "atomic" | "zero_write" | "uncached" | "serialize_overlap" | "dedupe_global"
-        | "lockmem" | "trim_percentage" | "write_hint"
+        | "trim_percentage" | "write_hint"
             if off =>
         {
             (Ignored, "off, as by default")
@@ -144,7 +149,7 @@ fn unsupported(name: &str) -> Option<&'static str> {
         "zonecapacity" | "read_beyond_wp" | "zone_reset_threshold" | "zone_reset_frequency" => {
             "zoned devices are not supported"
         }
-        "directory_count" | "opendir" | "lockfile" => {
+        "directory_count" | "opendir" => {
             "a worker drives one volume: name each file in a job of its own"
         }
         "sync_file_range" | "write_barrier" | "end_syncfs" => {
@@ -157,10 +162,8 @@ fn unsupported(name: &str) -> Option<&'static str> {
 /// The same, beyond time, place and data.
 fn unsupported_besides(name: &str) -> Option<&'static str> {
     Some(match name {
-        "cgroup" | "cgroup_weight" | "cgroup_nodelete" | "uid" | "gid" | "lockmem" => {
-            "groups and identities are not changed"
-        }
-        "exec_prerun" | "exec_postrun" | "ioscheduler" | "profile" => "nothing else is run",
+        "cgroup" | "cgroup_weight" | "cgroup_nodelete" => "control groups are not changed",
+        "exec_prerun" | "exec_postrun" | "profile" => "nothing else is run",
         "verify_pattern_interval" | "verify_state_load" | "verify_policy" => {
             "stamps are our own: take it away"
         }

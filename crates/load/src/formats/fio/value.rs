@@ -66,9 +66,11 @@ impl KbBase {
 
     /// Reads a size or a share: `50%`.
     pub fn amount(self, text: &str) -> Result<Amount, String> {
-        let Some(percent) = text.trim().strip_suffix('%') else {
+        // In a shell's or a format's words a percent sign is doubled: fio reads one and no more.
+        let percent = text.trim().trim_end_matches('%');
+        if percent.len() == text.trim().len() {
             return self.size(text).map(Amount::Bytes);
-        };
+        }
         let percent = percent.trim().parse().ok().filter(|percent| *percent <= 100);
         percent.map(Amount::Percent).ok_or_else(|| format!("'{text}' is not 0 to 100 percent"))
     }
@@ -153,9 +155,21 @@ pub fn switch(value: Option<&str>) -> Result<bool, String> {
     }
 }
 
-/// Reads a truth that may stand alone: fio takes the bare name of some options for 1.
+/// Reads a truth that may stand alone: fio takes the bare name of some options for 1, and any
+/// number but 0 behind it too.
 pub fn flag(value: Option<&str>) -> Result<bool, String> {
-    if value.is_none() { Ok(true) } else { switch(value) }
+    match value {
+        None => Ok(true),
+        Some(text) => number::<u64>(text).map(|number| number != 0).or_else(|_| switch(value)),
+    }
+}
+
+/// What fio reads of a number with a calculation behind it that stands in no parentheses: it ends
+/// at the sign. `None`: that is all of it.
+pub fn cut(text: &str) -> Option<&str> {
+    let (number, rest) = text.split_once('*')?;
+    let is_number = |text: &str| KbBase::default().size(text).is_ok();
+    (is_number(number) && rest.split('*').all(is_number)).then_some(number)
 }
 
 /// Sets the values of a comma list: for reads, writes and trims. The last one reaches to the
@@ -204,6 +218,7 @@ mod test {
             assert!(ours.size(text).is_err(), "{text}");
         }
         assert_eq!(ours.amount("25%"), Ok(Amount::Percent(25)));
+        assert_eq!(ours.amount("100%%"), Ok(Amount::Percent(100)));
         assert!(ours.amount("101%").is_err());
         assert_eq!(ours.range("64k-4k"), Ok((4096, 65536)));
     }
@@ -227,7 +242,8 @@ mod test {
         for missing in [switch(None), switch(Some("")), flag(Some(""))] {
             assert!(missing.unwrap_err().contains("a value is missing"));
         }
-        assert!(switch(Some("yes")).is_err() && flag(Some("2")).is_err());
+        assert!(switch(Some("yes")).is_err() && flag(Some("yes")).is_err());
+        assert_eq!((flag(Some("30")), switch(Some("2")).is_err()), (Ok(true), true));
     }
 
     #[test]

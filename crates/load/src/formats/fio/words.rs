@@ -4,7 +4,7 @@ mod distribution;
 mod engine;
 
 use super::settings::{Hint, Method, Mix, Service, Sizes};
-use super::value::{self, KbBase, Triple, set_each};
+use super::value::{self, Amount, KbBase, Triple, set_each};
 use crate::spec::Quantity;
 
 pub use self::distribution::distribution;
@@ -53,8 +53,9 @@ pub fn mix(text: &str, kb: KbBase) -> Result<Mix, String> {
 /// Lengths for each direction, where a word says some.
 type Said = Triple<Option<Sizes>>;
 
-/// Reads `bs=`: one size for each direction.
+/// Reads `bs=`: one size for each direction. As with fio `4k-64k` are those of reads and of writes.
 pub fn block_sizes(text: &str, sizes: &mut Said, kb: KbBase) -> Result<(), String> {
+    let text = &*text.replace('-', ",");
     set_each(text, sizes, |part| Ok(Some(Sizes::Fixed(not_zero(kb.size(part)?)?))))
 }
 
@@ -64,6 +65,22 @@ pub fn size_ranges(text: &str, sizes: &mut Said, kb: KbBase) -> Result<(), Strin
         let (least, most) = kb.range(part)?;
         Ok(Some(Sizes::Range(not_zero(least)?, most)))
     })
+}
+
+/// Reads `filesize=`, one or two between which each file's is drawn: what is meant then is their
+/// mean, in whole 4 KiB.
+pub fn file_size(text: &str, kb: KbBase) -> Result<Amount, String> {
+    let whole = |amount| match amount {
+        Amount::Bytes(0) => Err("a size must not be 0".to_owned()),
+        amount => Ok(amount),
+    };
+    match text.split_once('-') {
+        None => whole(kb.amount(text)?),
+        Some(_) => kb.range(text).and_then(|(least, most)| {
+            let mean = least + (most - least) / 2;
+            whole(Amount::Bytes(if least == most { mean } else { mean / 4096 * 4096 }))
+        }),
+    }
 }
 
 /// Reads `bssplit=`: sizes with their shares for each direction.
@@ -266,6 +283,11 @@ pub fn chunk(text: &str, kb: KbBase) -> Result<u32, String> {
         Some(bytes) if bytes.is_multiple_of(512) => Ok(bytes),
         _ => Err(format!("a chunk of {text} is not supported: 512 to 1m, in whole 512 bytes, are")),
     }
+}
+
+/// Reads `loops=`: below 0 stands for more than any job does.
+pub fn loops(text: &str) -> Result<u64, String> {
+    if text.trim() == "-1" { Ok(u32::MAX.into()) } else { at_least_one(text) }
 }
 
 /// Reads a number of 1 or more.

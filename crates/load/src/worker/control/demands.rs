@@ -45,7 +45,8 @@ impl Guard {
         (most > 0 && back.latency.0 > most).then(|| too_long(back, most, "the most that may be"))
     }
 
-    /// Looks at the rates, if it is time for that.
+    /// Looks at the rates behind an I/O, if it is time for that: as with fio a rate is one from I/O
+    /// to I/O, so that few large I/Os keep it too.
     pub(super) fn look(&mut self, now: Nanos) -> Option<Missed> {
         if now < self.from {
             return None;
@@ -69,16 +70,6 @@ impl Guard {
             *last = Some((now, bytes, ios));
         }
         missed
-    }
-
-    /// When it looks at rates next.
-    pub(super) fn wake(&self) -> Option<Nanos> {
-        let rated = |demand: &Demand| demand.bytes_per_second > 0 || demand.ios_per_second > 0;
-        let next = |((_, demand), (done, last)): (&(_, Demand), (&(u64, u64), &Option<_>))| {
-            let at = last.map_or(self.from, |(at, _, _): (Nanos, u64, u64)| at + self.every);
-            (rated(demand) && (last.is_some() || done.1 > 0)).then_some(at)
-        };
-        self.each.iter().zip(self.done.iter().zip(&self.last)).filter_map(next).min()
     }
 }
 
