@@ -76,7 +76,7 @@ fn check(read: Result<Reading, FormatError>, lines: usize) -> Option<JobSpec> {
 
 /// Without the names, which are for people.
 fn plain(job: &JobSpec) -> JobSpec {
-    let mut job = JobSpec { name: String::new(), ..job.clone() };
+    let mut job = JobSpec { name: String::new(), ..job.clone().without_options() };
     for step in &mut job.steps {
         step.name.clear();
         step.groups.iter_mut().for_each(|group| group.name.clear());

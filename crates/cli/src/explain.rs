@@ -81,7 +81,8 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
     let again = again.job.ok_or_else(|| refuse(format!("{} is refused", again.notes[0])))?;
     let plain = |job: &JobSpec| {
         // Names are for people.
-        let mut job = JobSpec { command: String::new(), name: String::new(), ..job.clone() };
+        let job = job.clone().without_options();
+        let mut job = JobSpec { command: String::new(), name: String::new(), ..job };
         for step in &mut job.steps {
             step.name.clear();
             for group in &mut step.groups {

@@ -38,13 +38,18 @@ pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
 /// Compares what a run that has just ended wrote and did not read. Whether all is right; if not,
 /// stderr says why.
 pub fn after(spec: &RunSpec, folder: &Path) -> Result<bool> {
+    Ok(compared(spec, folder)?.iter().all(Recheck::is_right))
+}
+
+/// The same, with what was found on each volume.
+pub fn compared(spec: &RunSpec, folder: &Path) -> Result<Vec<Recheck>> {
     let found = load::recheck(spec, folder, Asked::Unread)?;
     for one in &found {
         let mut text = Vec::new();
         print(one, &mut text)?;
         output::note(String::from_utf8_lossy(&text).trim_end());
     }
-    Ok(found.iter().all(Recheck::is_right))
+    Ok(found)
 }
 
 fn print(found: &Recheck, out: &mut impl Write) -> io::Result<()> {

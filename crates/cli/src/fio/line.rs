@@ -47,48 +47,18 @@ pub enum Form {
 }
 
 /// Questions of users and scripts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
     /// `--version`.
     Version,
     /// `--help`.
     Help,
+    /// `--cmdhelp`: what becomes of an option, or of all.
+    Options(Option<String>),
 }
 
-/// Options of jobs whose value may be left out. All others want one.
-const SWITCHES: [&str; 28] = [
-    "blocksize_unaligned",
-    "bs_unaligned",
-    "clocksource_check",
-    "create_only",
-    "exitall",
-    "exitall_on_error",
-    "fill_device",
-    "fill_fs",
-    "fixedbufs",
-    "force_async",
-    "group_reporting",
-    "gtod_reduce",
-    "hipri",
-    "ignore_zone_limits",
-    "new_group",
-    "nonvectored",
-    "norandommap",
-    "refill_buffers",
-    "registerfiles",
-    "sqthread_poll",
-    "stonewall",
-    "thread",
-    "time_based",
-    "trim_verify_zero",
-    "uncached",
-    "verify_only",
-    "wait_for_previous",
-    "zero_buffers",
-];
-
 /// Options of fio itself that change how it shows or holds something, and nothing here.
-const IGNORED: [&str; 11] = [
+const IGNORED: [&str; 12] = [
     "alloc-size",
     "append-terse",
     "aux-path",
@@ -100,12 +70,12 @@ const IGNORED: [&str; 11] = [
     "idle-prof",
     "inflate-log",
     "max-jobs",
+    "status-interval",
 ];
 
 /// Options of fio itself that ask for something which is not done.
-const REFUSED: [(&str, &str); 13] = [
+const REFUSED: [(&str, &str); 11] = [
     ("client", "several hosts are not driven from here"),
-    ("cmdhelp", "fio's manual says it, and docs/job-files.md what is done of it"),
     ("cpuclock-test", "`drumfire doctor` looks at the clock"),
     ("crctest", "nothing is run beside a job"),
     ("daemonize", "several hosts are not driven from here"),
@@ -113,7 +83,6 @@ const REFUSED: [(&str, &str); 13] = [
     ("merge-blktrace-only", "traces are not merged"),
     ("remote-config", "several hosts are not driven from here"),
     ("server", "several hosts are not driven from here"),
-    ("status-interval", "name a file for seconds: `drumfire run --json-lines FILE`"),
     ("trigger", "no program is started"),
     ("trigger-file", "no program is started"),
     ("trigger-timeout", "no program is started"),
@@ -143,6 +112,10 @@ impl Line {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (option, None),
             };
+            if name == "cmdhelp" {
+                line.about = Some(About::Options(given));
+                continue;
+            }
             let mut value = || match &given {
                 Some(value) => Ok(value.clone()),
                 None => words.next().cloned().ok_or_else(|| {
@@ -150,7 +123,7 @@ impl Line {
                 }),
             };
             if !line.own(name, &mut value)? {
-                let value = match SWITCHES.contains(&name) {
+                let value = match load::formats::fio::stands_alone(name) {
                     true => given,
                     false => Some(value()?),
                 };
@@ -261,6 +234,9 @@ mod test {
         assert_eq!(line.output, Some("o".into()));
         assert_eq!(parse("-- --odd").unwrap().files, ["--odd"]);
         assert_eq!(parse("--eta=never --max-jobs=9 x").unwrap().ignored, ["--max-jobs"]);
+        let of = |line| parse(line).unwrap().about;
+        assert_eq!(of("--cmdhelp"), Some(About::Options(None)));
+        assert_eq!(of("--cmdhelp=rw"), Some(About::Options(Some("rw".to_owned()))));
         let only = parse("--parse-only --showcmd --readonly -v").unwrap();
         assert!(only.parse_only && only.show && only.read_only);
         assert_eq!(only.about, Some(About::Version));
@@ -273,7 +249,6 @@ mod test {
             ("--output-format=xml", "normal, json or json+"),
             ("--minimal", "terse"),
             ("--client=host", "several hosts"),
-            ("--status-interval=1", "--json-lines"),
         ] {
             let error = parse(line).unwrap_err().to_string();
             assert!(error.contains(part), "{line}: {error}");

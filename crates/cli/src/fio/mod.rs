@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args as Flags, Parser};
-use load::Stop;
 use load::formats::fio::Source;
 use load::formats::{Note, Reading, Treatment, read_old_text};
 use load::spec::JobSpec;
-use stats::RunResult;
+use load::{Recheck, RunSpec, Stop};
+use stats::{RunResult, WorkerResult};
 
 use self::line::{About, Form, Line};
 use crate::args::{self, Color, Command, Drive};
@@ -37,6 +37,7 @@ drumfire fio [options] [job options] <job files>
   --readonly              refuse jobs that write
   --parse-only            read the jobs, run nothing
   --showcmd               print the jobs as command lines
+  --cmdhelp[=OPTION]      what becomes of the options of jobs: taken, ignored, differs, refused
   --destroy=PATH          overwrite a device that holds data; files are overwritten as by fio
   --version, --help
 What of a job would be done otherwise than by fio is said on stderr; what is not done is refused.
@@ -48,13 +49,17 @@ const STDIN_MAX: u64 = 1 << 24;
 /// Does what fio would do.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let line = Line::parse(&args.words)?;
-    match line.about {
+    match &line.about {
         Some(About::Version) => {
             output::print(&format!("fio-3.33 (drumfire {})\n", env!("CARGO_PKG_VERSION")))?;
             return Ok(Exit::Good);
         }
         Some(About::Help) => {
             output::print(HELP)?;
+            return Ok(Exit::Good);
+        }
+        Some(About::Options(name)) => {
+            output::print(&options(name.as_deref())?)?;
             return Ok(Exit::Good);
         }
         None => {}
@@ -72,6 +77,20 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         return Ok(Exit::Good);
     }
     run(&job, cores, &line, color)
+}
+
+/// What becomes of an option, or of all: its names and a word.
+fn options(name: Option<&str>) -> Result<String> {
+    let named = |names: &str| name.is_none_or(|name| names.split('|').any(|one| one == name));
+    let mut lines: Vec<String> = load::formats::fio::options()
+        .filter(|(names, _)| named(names))
+        .map(|(names, word)| format!("{:<40}: {word}\n", names.replace('|', ", ")))
+        .collect();
+    lines.sort_unstable();
+    match lines.is_empty() {
+        true => Err(UsageError(format!("fio: {} is no option", name.unwrap_or_default())).into()),
+        false => Ok(lines.concat()),
+    }
 }
 
 /// Names and texts of all that says jobs: the command line, then the files.
@@ -210,13 +229,43 @@ fn results(
         results.push(bench::one(ready, &folder, &drive, color, false)?);
         if unread && bench.stop.asked() == 0 {
             let spec = bench.prepare(job, &job.steps[index])?.spec;
-            right &= recheck::after(&spec, &folder)?;
+            right &= verified(&spec, &folder, results.last_mut().expect("it was pushed"))?;
         }
     }
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, false));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
     Ok((results, if right { exit } else { Exit::worse(exit, Exit::Mismatch) }))
+}
+
+/// Compares what a step wrote, and counts that among its reads as fio does: whether all is right.
+/// How long each read took is not known.
+fn verified(spec: &RunSpec, folder: &Path, result: &mut RunResult) -> Result<bool> {
+    let clock = os::Clock::get();
+    let begun = clock.now();
+    let found = recheck::compared(spec, folder)?;
+    let seconds = clock.now().since(begun).as_secs_f64().max(1e-9);
+    let right = found.iter().all(Recheck::is_right);
+    for volume in &found {
+        let bytes = volume.compared * volume.block_bytes;
+        let of_volume = |worker: &&mut WorkerResult| worker.volume == volume.uri;
+        let written: u64 = result.workers.iter_mut().filter(of_volume).map(|w| w.write.bytes).sum();
+        for worker in result.workers.iter_mut().filter(of_volume) {
+            // Each reads again what it wrote, by I/Os of the same length.
+            let share = worker.write.bytes as f64 / written.max(1) as f64;
+            let read = bytes as f64 * share;
+            let ios = read * worker.write.ios as f64 / worker.write.bytes.max(1) as f64;
+            worker.read.bytes += read as u64;
+            worker.read.ios += ios.round() as u64;
+            worker.read.iops += ios / seconds;
+            worker.read.bytes_per_second += read / seconds;
+            worker.ios += ios.round() as u64;
+            result.totals.iops += ios / seconds;
+        }
+    }
+    let compares = result.checks.iter_mut().filter(|check| check.code == "H05");
+    compares.filter(|_| !right).for_each(|check| check.verdict = stats::Verdict::Fail);
+    Ok(right)
 }
 
 /// Flags that show nothing while it runs, and measure nothing behind it.

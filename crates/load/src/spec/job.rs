@@ -91,6 +91,16 @@ impl JobSpec {
     }
 }
 
+impl JobSpec {
+    /// It without the words of the file that it is from: what is done is the same.
+    pub fn without_options(mut self) -> JobSpec {
+        self.options.clear();
+        let groups = self.steps.iter_mut().flat_map(|step| &mut step.groups);
+        groups.for_each(|group| group.figures.options.clear());
+        self
+    }
+}
+
 impl Step {
     /// Workers of all groups.
     pub fn workers(&self) -> u64 {

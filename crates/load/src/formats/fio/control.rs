@@ -3,10 +3,9 @@
 
 use super::convert::Converter;
 use super::job::FioJob;
-use super::settings::Settings;
+use super::option::{Row, sets, switch};
 use super::storage::Place;
-use super::value::{self, Triple, Unit, set_each};
-use super::words::at_least_one;
+use super::value::{self, Triple, Unit};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Demand, Demands, DepthSearch, Flow, Pacing, Think, Workload};
 
@@ -73,44 +72,36 @@ impl Default for Control {
     }
 }
 
-/// Takes a setting into `settings`; `None`: it is not one of these.
-pub(super) fn take(
-    name: &str,
-    value: Option<&str>,
-    settings: &mut Settings,
-) -> Option<Result<(), String>> {
-    let (kb, control) = (settings.kb_base, &mut settings.control);
-    let given = value.filter(|value| !value.is_empty()).ok_or("a value is missing".to_owned());
-    let micros = |unit| given.clone().and_then(|value| value::micros(value, unit));
-    let number = || given.clone().and_then(value::number::<u64>);
-    let each = |values: &mut Triple<u64>, read: &dyn Fn(&str) -> Result<u64, String>| {
-        given.clone().and_then(|value| set_each(value, values, read))
-    };
-    Some(match name {
-        "thinktime" => micros(Unit::Micros).and_then(pause).map(|us| control.think_us = us),
-        "thinktime_spin" => micros(Unit::Micros).and_then(pause).map(|us| control.spin_us = us),
-        "thinktime_blocks" => {
-            given.and_then(at_least_one).map(|count| control.think_ios = Some(count))
-        }
-        "thinktime_blocks_type" => {
-            given.and_then(blocks_type).map(|begun| control.counts_begun = begun)
-        }
-        "thinktime_iotime" => micros(Unit::Seconds).map(|us| control.io_time_us = us),
-        "rate_ignore_thinktime" => value::switch(value).map(|on| control.ignores_think = on),
-        "rate_min" => each(&mut control.least_bytes, &|text| kb.size(text)),
-        "rate_iops_min" => each(&mut control.least_ios, &|text| kb.size(text)),
-        "rate_cycle" => number().map(|ms| control.cycle_ms = ms.max(1)),
-        "max_latency" => each(&mut control.most_us, &|text| value::micros(text, Unit::Micros)),
-        "latency_target" => micros(Unit::Micros).map(|us| control.target_us = us),
-        "latency_window" => micros(Unit::Micros).map(|us| control.window_us = us),
-        "latency_percentile" => given.and_then(percentile).map(|value| control.percent = value),
-        "latency_run" => value::switch(value).map(|on| control.goes_on = on),
-        "flow" => given.and_then(weight).map(|weight| control.flow = weight),
-        "flow_id" => given.and_then(value::number).map(|id| control.flow_id = id),
-        "flow_sleep" => number().map(|us| control.flow_sleep_us = us),
-        _ => return None,
-    })
-}
+/// The options that say so.
+pub(super) const ROWS: &[Row] = &[
+    sets!("thinktime", control.think_us, |v| pause(v.micros()?)?),
+    sets!("thinktime_spin", control.spin_us, |v| pause(v.micros()?)?),
+    sets!("thinktime_blocks", control.think_ios, |v| Some(v.count()?)),
+    sets!("thinktime_blocks_type", control.counts_begun, |v| blocks_type(v.text()?)?),
+    sets!("thinktime_iotime", control.io_time_us, |v| v.seconds()?),
+    switch!("rate_ignore_thinktime", control.ignores_think),
+    Row::new(&["rate_min|ratemin"], false, |s, v| {
+        s.control.least_bytes = v.each(&s.control.least_bytes, |text| v.kb.size(text))?;
+        Ok(None)
+    }),
+    Row::new(&["rate_iops_min"], false, |s, v| {
+        s.control.least_ios = v.each(&s.control.least_ios, |text| v.kb.size(text))?;
+        Ok(None)
+    }),
+    sets!("rate_cycle|ratecycle", control.cycle_ms, |v| v.number::<u64>()?.max(1)),
+    Row::new(&["max_latency"], false, |s, v| {
+        let micros = |text: &str| value::micros(text, Unit::Micros);
+        s.control.most_us = v.each(&s.control.most_us, micros)?;
+        Ok(None)
+    }),
+    sets!("latency_target", control.target_us, |v| v.micros()?),
+    sets!("latency_window", control.window_us, |v| v.micros()?),
+    sets!("latency_percentile", control.percent, |v| percentile(v.text()?)?),
+    switch!("latency_run", control.goes_on),
+    sets!("flow", control.flow, |v| weight(v.text()?)?),
+    sets!("flow_id", control.flow_id, |v| v.number()?),
+    sets!("flow_sleep", control.flow_sleep_us, |v| v.number()?),
+];
 
 /// fio keeps 32 bits of it, and says nothing of the rest.
 fn pause(us: u64) -> Result<u64, String> {

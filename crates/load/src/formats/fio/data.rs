@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use super::convert::Converter;
 use super::job::FioJob;
-use super::option::{Taken, given, put};
-use super::settings::{self, Data, Engine, Method, Settings};
+use super::option::{Row, flag, sets, switch};
+use super::settings::{self, Data, Engine, Method};
 use super::storage::{self, Place};
-use super::value::{self, Amount};
+use super::value::Amount;
 use super::words;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::surroundings::Surroundings;
@@ -18,31 +18,27 @@ const CHUNK_BYTES: u32 = 512;
 /// What shares of duplicates are kept in.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The words; `None` where it is none of them.
-pub(super) fn take(
-    name: &str,
-    value: Option<&str>,
-    settings: &mut Settings,
-    surroundings: &Surroundings<'_>,
-) -> Taken {
-    let with = given(value);
-    let pattern = || given(value).and_then(|text| read_pattern(text, surroundings));
-    let verify = &mut settings.verify;
-    Some(match name {
-        "verify" => put(&mut verify.method, with.and_then(words::verify).map(Some)),
-        "do_verify" => put(&mut verify.reads, value::switch(value)),
-        "verify_only" => put(&mut verify.only, value::flag(value)),
-        "verify_pattern" => put(&mut verify.pattern, pattern().map(Some)),
-        "buffer_pattern" => {
-            let plain = pattern().and_then(|pattern| match pattern.has_places() {
-                true => Err("%o stands in a verify_pattern only".to_owned()),
-                false => Ok(Some(pattern)),
-            });
-            put(&mut settings.data.pattern, plain)
+/// The options of data, those that are compared and those that are not.
+pub(super) const ROWS: &[Row] = &[
+    sets!("verify", verify.method, |v| Some(words::verify(v.text()?)?)),
+    switch!("do_verify", verify.reads),
+    flag!("verify_only", verify.only),
+    sets!("verify_pattern", verify.pattern, |v| Some(read_pattern(v.text()?, v.around)?)),
+    sets!("buffer_pattern", data.pattern, |v| match read_pattern(v.text()?, v.around)? {
+        pattern if pattern.has_places() => {
+            return Err("%o stands in a verify_pattern only".into());
         }
-        _ => return None,
-    })
-}
+        pattern => Some(pattern),
+    }),
+    flag!("zero_buffers", data.zeroes),
+    flag!("refill_buffers", data.refill),
+    switch!("scramble_buffers", data.scramble),
+    sets!("buffer_compress_percentage", data.compress_percent, |v| v.whole_percent()?),
+    sets!("buffer_compress_chunk", data.chunk_bytes, |v| Some(words::chunk(v.text()?, v.kb)?)),
+    sets!("dedupe_percentage", data.dedupe_percent, |v| v.whole_percent()?),
+    sets!("dedupe_mode", data.working_set, |v| words::has_working_set(v.text()?)?),
+    sets!("dedupe_working_set_percentage", data.working_set_percent, |v| v.whole_percent()?),
+];
 
 /// The job as it can be compared: what `ioengine=null` wrote is nowhere, and fio says of its reads
 /// that they were right without a look at them.

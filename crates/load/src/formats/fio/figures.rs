@@ -2,26 +2,17 @@
 
 use std::fmt::Write;
 
-use super::settings::Settings;
+use super::option::{Row, sets, switch};
 use super::value;
 use crate::spec::{Directions, Figures, PERCENTILES_MAX};
 
-/// The words; `None` where it is none of them.
-pub(super) fn take(
-    name: &str,
-    given: Option<&str>,
-    settings: &mut Settings,
-) -> Option<Result<(), String>> {
-    let figures = &mut settings.figures;
-    let text = given.unwrap_or_default();
-    Some(match name {
-        "percentile_list" => percentiles(text).map(|list| figures.percentiles = list),
-        "clat_percentiles" => value::switch(given).map(|on| figures.of_completion = on),
-        "lat_percentiles" => value::switch(given).map(|on| figures.of_whole = on),
-        "unified_rw_reporting" => directions(text).map(|found| figures.directions = found),
-        _ => return None,
-    })
-}
+/// The options that say so.
+pub(super) const ROWS: &[Row] = &[
+    sets!("percentile_list", figures.percentiles, |v| percentiles(v.text.unwrap_or_default())?),
+    switch!("clat_percentiles", figures.of_completion),
+    switch!("lat_percentiles", figures.of_whole),
+    sets!("unified_rw_reporting", figures.directions, |v| directions(v.text.unwrap_or_default())?),
+];
 
 /// Reads `percentile_list=`: `50:99:99.9`, in any order.
 fn percentiles(text: &str) -> Result<Vec<f64>, String> {
@@ -82,12 +73,14 @@ pub(super) fn write(text: &mut String, figures: &Figures) {
 
 #[cfg(test)]
 mod test {
+    use super::super::settings::Settings;
+    use super::super::test::take;
     use super::*;
 
     fn figures(words: &[(&str, &str)]) -> Result<Figures, String> {
         let mut settings = Settings::default();
         for (name, text) in words {
-            take(name, Some(text), &mut settings).expect("a word of these")?;
+            take(name, Some(text), &mut settings).map_err(|why| why.to_string())?;
         }
         Ok(settings.figures)
     }
@@ -108,7 +101,7 @@ mod test {
             assert!(said.contains(says), "{wrong}: {said}");
         }
         let many = (1..=21).map(|n| n.to_string()).collect::<Vec<_>>().join(":");
-        assert_eq!(list(&many), Err("more than 20 percentiles".to_owned()));
+        assert!(list(&many).unwrap_err().contains("more than 20 percentiles"));
     }
 
     #[test]

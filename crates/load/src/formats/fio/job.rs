@@ -103,7 +103,7 @@ pub fn jobs(
 /// Options as fio's documents have them: by their first name, and none without a value.
 fn options(lines: &[Setting]) -> impl Iterator<Item = (String, String)> {
     let valued = lines.iter().filter_map(|line| Some((line, line.value.as_ref()?)));
-    valued.map(|(line, value)| (option::printed(&line.key).to_owned(), value.clone()))
+    valued.map(|(line, value)| (option::plain(&line.key).to_owned(), value.clone()))
 }
 
 /// Takes the settings of one section: first what decides how numbers are read.

@@ -2,8 +2,7 @@
 
 use super::convert::Converter;
 use super::job::FioJob;
-use super::settings::Settings;
-use super::value;
+use super::option::{Row, Wrong, sets, switch};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec;
 
@@ -55,51 +54,43 @@ impl Log {
     }
 }
 
-/// The words; `None` where it is none of them.
-pub(super) fn take(
-    name: &str,
-    value: Option<&str>,
-    settings: &mut Settings,
-) -> Option<Result<(), String>> {
-    let logs = &mut settings.logs;
-    match name {
-        "write_bw_log" => logs.bandwidth.want(value),
-        "write_iops_log" => logs.iops.want(value),
-        "write_lat_log" => logs.latency.want(value),
-        "write_hist_log" => logs.histograms.want(value),
-        "log_hist_msec" => {
-            let read = value::number(value.unwrap_or_default());
-            return Some(read.map(|ms| logs.histogram_ms = ms));
-        }
-        "log_hist_coarseness" => {
-            let read = value::number(value.unwrap_or_default()).and_then(|number| match number {
-                0..=6 => Ok(number),
-                _ => Err(format!("{number} is not 0 to 6")),
-            });
-            return Some(read.map(|number| logs.coarseness = number));
-        }
-        "log_avg_msec" => {
-            let read = value::number(value.unwrap_or_default());
-            return Some(read.map(|ms| logs.average_ms = ms));
-        }
-        "log_offset" => return Some(value::switch(value).map(|on| logs.offsets = on)),
-        "log_window_value" => return Some(longest(value).map(|on| logs.longest = on)),
-        "write_iolog" => logs.trace = value.filter(|name| !name.is_empty()).map(str::to_owned),
-        "per_job_logs" => {
-            return Some(value::switch(value).map(|apart| logs.joined = !apart));
-        }
-        _ => return None,
-    }
-    Some(Ok(()))
+/// A row of a log, whose name may be left out.
+macro_rules! log {
+    ($name:literal, $log:ident) => {
+        Row::new(&[$name], false, |settings, given| {
+            settings.logs.$log.want(given.text);
+            Ok(None)
+        })
+    };
 }
 
+/// The options that say so.
+pub(super) const ROWS: &[Row] = &[
+    log!("write_bw_log", bandwidth),
+    log!("write_iops_log", iops),
+    log!("write_lat_log", latency),
+    log!("write_hist_log", histograms),
+    sets!("log_hist_msec", logs.histogram_ms, |v| v.number()?),
+    sets!("log_hist_coarseness", logs.coarseness, |v| match v.number()? {
+        number @ 0..=6 => number,
+        number => return Err(format!("{number} is not 0 to 6").into()),
+    }),
+    sets!("log_avg_msec", logs.average_ms, |v| v.number()?),
+    switch!("log_offset", logs.offsets),
+    sets!("log_max_value|log_window_value", logs.longest, |v| longest(v.text)?),
+    sets!("write_iolog", logs.trace, |v| v.name()),
+    sets!("per_job_logs", logs.joined, |v| !v.switch()?),
+];
+
 /// Reads `log_window_value=`: whether it is the longest.
-fn longest(value: Option<&str>) -> Result<bool, String> {
+fn longest(value: Option<&str>) -> Result<bool, Wrong> {
     match value {
         Some("avg" | "0") => Ok(false),
         None | Some("max" | "1") => Ok(true),
-        Some(text @ ("both" | "2")) => Err(format!("{text} is not supported: take avg or max")),
-        Some(text) => Err(format!("'{text}' is none of avg, max")),
+        Some(text @ ("both" | "2")) => {
+            Err(Wrong::Unsupported(format!("{text} is not supported: take avg or max")))
+        }
+        Some(text) => Err(format!("'{text}' is none of avg, max").into()),
     }
 }
 
@@ -170,6 +161,8 @@ fn trace(converter: &mut Converter<'_>, job: &FioJob) -> Option<String> {
 
 #[cfg(test)]
 mod test {
+    use super::super::settings::Settings;
+    use super::super::test::take;
     use super::*;
 
     #[test]
@@ -182,16 +175,15 @@ mod test {
             ("log_avg_msec", Some("500")),
             ("per_job_logs", Some("0")),
         ] {
-            assert_eq!(take(name, value, &mut settings), Some(Ok(())), "{name}");
+            assert!(take(name, value, &mut settings).is_ok(), "{name}");
         }
         let Logs { bandwidth, iops, latency, average_ms, joined, .. } = settings.logs.clone();
         assert_eq!(bandwidth, Log { wanted: true, name: None });
         assert_eq!(iops, Log { wanted: true, name: Some("x/y".to_owned()) });
         assert_eq!((latency, average_ms, joined), (Log::default(), 500, true));
-        assert!(take("log_avg_msec", None, &mut settings).unwrap().is_err());
+        assert!(take("log_avg_msec", None, &mut settings).is_err());
         let coarse = |text| take("log_hist_coarseness", Some(text), &mut Settings::default());
-        assert_eq!(coarse("6"), Some(Ok(())));
-        assert_eq!(coarse("7"), Some(Err("7 is not 0 to 6".to_owned())));
-        assert_eq!(take("log_prio", Some("1"), &mut settings), None);
+        assert_eq!(coarse("6"), Ok(()));
+        assert_eq!(coarse("7").unwrap_err().why, "7 is not 0 to 6");
     }
 }

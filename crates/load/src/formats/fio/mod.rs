@@ -30,13 +30,13 @@ mod storage;
 mod times;
 mod transport;
 mod treated;
-mod unused;
 mod value;
 mod words;
 mod write;
 mod zones;
 
 pub use convert::Options;
+pub use option::{options, stands_alone};
 pub use write::write;
 
 use super::note::FormatError;

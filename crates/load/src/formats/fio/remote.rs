@@ -3,10 +3,12 @@
 
 use super::convert::Converter;
 use super::job::FioJob;
-use super::option::{Taken, given, put};
-use super::settings::{Engine, Settings};
+use super::option::Says::{self, Anything};
+use super::option::{Row, sets};
+use super::settings::Engine;
 use super::transport;
-use crate::formats::note::Treatment::{self, Differs, Ignored, Refused};
+use super::treated::{self, ignored, refused};
+use crate::formats::note::Treatment::{self, Differs, Ignored};
 use crate::formats::reading::{Remote, Storage};
 
 /// What a job says of its connections.
@@ -14,26 +16,44 @@ use crate::formats::reading::{Remote, Storage};
 pub struct Connection {
     /// What we are called, `hostnqn` of spdk and `initiator` of libiscsi.
     pub initiator: Option<String>,
+    /// The volume, `uri` of nbd.
+    pub uri: Option<String>,
     /// CRC-32C over headers, `digest_enable`.
     pub header_digest: bool,
     /// CRC-32C over data, `digest_enable`.
     pub data_digest: bool,
 }
 
-/// The words; `None` where it is none of them.
-pub(super) fn take(name: &str, value: Option<&str>, settings: &mut Settings) -> Taken {
-    let connection = &mut settings.connection;
-    let with = given(value);
-    Some(match name {
-        "hostnqn" | "initiator" => {
-            put(&mut connection.initiator, with.map(|name| Some(name.to_owned())))
-        }
-        "digest_enable" => with.and_then(digests).map(|(header, data)| {
-            (connection.header_digest, connection.data_digest) = (header, data);
-        }),
-        _ => return None,
-    })
-}
+/// The options that say so, and those of SPDK's plugin that set nothing.
+pub(super) const ROWS: &[Row] = &[
+    sets!("hostnqn", connection.initiator, |v| Some(v.text()?.to_owned())),
+    sets!("initiator", connection.initiator, |v| Some(v.text()?.to_owned())),
+    sets!("uri", connection.uri, |v| Some(v.text()?.to_owned())),
+    Row::new(&["digest_enable"], false, |s, v| {
+        (s.connection.header_digest, s.connection.data_digest) = digests(v.text()?)?;
+        Ok(None)
+    }),
+    ignored!(["mem_size_mb", "shm_id"], "buffers are in memory of our own"),
+    ignored!(
+        ["enable_sgl", "sge_size", "disable_pcie_sgl_merge"],
+        "how SPDK is told where data lie; what is sent is the same"
+    ),
+    ignored!(["print_qid_mappings", "spdk_tracing", "log_flags"], "only about messages"),
+    ignored!(["enable_vmd"], "only about devices of PCIe"),
+    ignored!(["enable_interrupts"], "a worker polls first and sleeps where nothing comes"),
+    ignored!(
+        ["arbitration_burst", "low_weight", "medium_weight", "high_weight", "wrr_priority"],
+        "it means something only beside enable_wrr=1"
+    ),
+    refused!(["enable_wrr"], "queues have no priorities: take it away"),
+    refused!(["bit_bucket_data_len"], "reads bring all of their data: take it away"),
+    refused!(["initial_zone_reset", "zone_append"], "zoned devices are not supported"),
+    ignored!(
+        ["pi_act", "pi_chk", "apptag", "apptag_mask", "md_per_io_size"],
+        "only about namespaces with protection information or metadata, which are refused when \
+         they are opened"
+    ),
+];
 
 /// Reads `digest_enable=`: whether headers have one, and data.
 fn digests(text: &str) -> Result<(bool, bool), String> {
@@ -46,41 +66,13 @@ fn digests(text: &str) -> Result<(bool, bool), String> {
     }
 }
 
-/// What becomes of the other options of SPDK's plugin.
-pub(super) fn treat(name: &str, value: Option<&str>) -> Option<(Treatment, &'static str)> {
-    let off = matches!(value, Some("0"));
-    Some(match name {
-        "mem_size_mb" | "shm_id" => (Ignored, "buffers are in memory of our own"),
-        "enable_sgl" | "sge_size" | "disable_pcie_sgl_merge" => {
-            (Ignored, "how SPDK is told where data lie; what is sent is the same")
-        }
-        "print_qid_mappings" | "spdk_tracing" | "log_flags" => (Ignored, "only about messages"),
-        "enable_vmd" => (Ignored, "only about devices of PCIe"),
-        "enable_interrupts" => (Ignored, "a worker polls first and sleeps where nothing comes"),
-        "arbitration_burst" | "low_weight" | "medium_weight" | "high_weight" | "wrr_priority" => {
-            (Ignored, "it means something only beside enable_wrr=1")
-        }
-        "enable_wrr" | "bit_bucket_data_len" | "initial_zone_reset" | "zone_append" if off => {
-            (Ignored, "off, as by default")
-        }
-        "enable_wrr" => (Refused, "queues have no priorities: take it away"),
-        "bit_bucket_data_len" => (Refused, "reads bring all of their data: take it away"),
-        "initial_zone_reset" | "zone_append" => (Refused, "zoned devices are not supported"),
-        "pi_act" | "pi_chk" | "apptag" | "apptag_mask" | "md_per_io_size" => (
-            Ignored,
-            "only about namespaces with protection information or metadata, which are refused when \
-             they are opened",
-        ),
-        _ => return None,
-    })
-}
-
 /// Options of an engine stand beside that engine.
 pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let of = [
         ("hostnqn", Engine::Spdk, "ioengine=spdk"),
         ("digest_enable", Engine::Spdk, "ioengine=spdk"),
         ("initiator", Engine::Remote, "ioengine=libiscsi"),
+        ("uri", Engine::Nbd, "ioengine=nbd"),
     ];
     for (key, engine, whose) in of {
         if job.settings.engine != engine && job.sets(key) {
@@ -91,7 +83,12 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
 
 /// The volumes of a job on other hosts. `None`: they were refused.
 pub(super) fn storages(converter: &mut Converter<'_>, job: &FioJob) -> Option<Vec<Storage>> {
-    let names = &job.settings.files;
+    let connection = &job.settings.connection;
+    let names = match (job.settings.engine, &connection.uri) {
+        // fio's files are only names then.
+        (Engine::Nbd, uri) => &uri.iter().cloned().collect(),
+        _ => &job.settings.files,
+    };
     if names.is_empty() {
         // Volumes on the command line stand for what a file does not name, too.
         if !converter.options.volumes.is_empty() {
@@ -102,9 +99,10 @@ pub(super) fn storages(converter: &mut Converter<'_>, job: &FioJob) -> Option<Ve
                 "spdk wants a volume: filename=trtype=TCP adrfam=IPv4 traddr=192.0.2.1 \
                  trsvcid=4420 subnqn=NQN ns=1, or a URI behind the name of this file"
             }
+            Engine::Nbd => "nbd wants a volume: uri=nbd://192.0.2.1/EXPORT",
             _ => "libiscsi wants the URI of a volume",
         };
-        converter.refuse(job, "filename", why);
+        converter.refuse(job, named_by(job), why);
         return None;
     }
     names.iter().map(|name| storage(converter, job, name)).collect()
@@ -118,6 +116,7 @@ pub(super) fn storage(converter: &mut Converter<'_>, job: &FioJob, name: &str) -
     }
     let found = match job.settings.engine {
         Engine::Spdk => by_identifier(converter, job, name),
+        Engine::Nbd => Ok(Storage::Uri(name.to_owned())),
         _ => by_uri(converter, job, name),
     };
     found.map_err(|why| converter.refuse(job, named_by(job), &why)).ok()
@@ -126,7 +125,11 @@ pub(super) fn storage(converter: &mut Converter<'_>, job: &FioJob, name: &str) -
 /// The setting that names the volume.
 fn named_by(job: &FioJob) -> &'static str {
     let replays = job.sets("read_iolog") && job.sets("replay_redirect");
-    if replays { "replay_redirect" } else { "filename" }
+    match (replays, job.settings.engine) {
+        (true, _) => "replay_redirect",
+        (false, Engine::Nbd) => "uri",
+        (false, _) => "filename",
+    }
 }
 
 fn by_identifier(

@@ -4,10 +4,11 @@ use block::Nanos;
 
 use super::convert::Converter;
 use super::job::FioJob;
+use super::option::{Row, sets, switch};
 use super::remote;
-use super::settings::{Engine, Settings};
+use super::settings::Engine;
 use super::storage::{Place, path};
-use super::value::{self, Amount, KbBase};
+use super::value::{Amount, KbBase};
 use super::words;
 use super::write::set;
 use crate::formats::note::Treatment::{Differs, Ignored};
@@ -81,40 +82,20 @@ const REFUSED: [(&str, &str); 14] = [
 
 const NOT_STEERED: &str = "a trace goes its way, which nothing steers";
 
-/// The words; `None` where it is none of them.
-pub(super) fn take(
-    name: &str,
-    value: Option<&str>,
-    settings: &mut Settings,
-) -> Option<Result<(), String>> {
-    let kb = settings.kb_base;
-    let replays = &mut settings.replays;
-    Some(match name {
-        "read_iolog" => {
-            // 0 and none are no names, but fio's words for nothing.
-            let none = matches!(value, Some("0" | "none"));
-            let read = if none { Ok(Vec::new()) } else { words::files(value.unwrap_or_default()) };
-            read.map(|files| replays.files = files)
-        }
-        "replay_redirect" => {
-            replays.redirect = value.filter(|value| !value.is_empty()).map(str::to_owned);
-            Ok(())
-        }
-        "replay_no_stall" => value::switch(value).map(|on| replays.no_stall = on),
-        "replay_time_scale" => {
-            let read = words::at_least_one(value.unwrap_or_default());
-            read.map(|percent| replays.time_scale = Some(percent))
-        }
-        "replay_scale" => {
-            value::number(value.unwrap_or_default()).map(|scale| replays.scale = scale)
-        }
-        "replay_align" => {
-            align(value.unwrap_or_default(), kb).map(|bytes| replays.align_bytes = bytes)
-        }
-        "replay_skip" => skip(value.unwrap_or_default()).map(|skip| replays.skip = skip),
-        _ => return None,
-    })
-}
+/// The options that say so.
+pub(super) const ROWS: &[Row] = &[
+    // 0 and none are no names, but fio's words for nothing.
+    sets!("read_iolog", replays.files, |v| match v.text {
+        Some("0" | "none") => Vec::new(),
+        text => words::files(text.unwrap_or_default())?,
+    }),
+    sets!("replay_redirect", replays.redirect, |v| v.name()),
+    switch!("replay_no_stall", replays.no_stall),
+    sets!("replay_time_scale", replays.time_scale, |v| Some(v.count()?)),
+    sets!("replay_scale", replays.scale, |v| v.number()?),
+    sets!("replay_align", replays.align_bytes, |v| align(v.text.unwrap_or_default(), v.kb)?),
+    sets!("replay_skip", replays.skip, |v| skip(v.text.unwrap_or_default())?),
+];
 
 fn align(text: &str, kb: KbBase) -> Result<u64, String> {
     let bytes = kb.size(text)?;
@@ -284,7 +265,7 @@ fn storage(
             let end = facts.end_bytes().max(said.unwrap_or(0));
             Some(Storage::Nothing { size_bytes: end.max(1).next_multiple_of(4096) })
         }
-        Engine::Remote | Engine::Spdk => remote::storage(converter, job, name),
+        Engine::Remote | Engine::Spdk | Engine::Nbd => remote::storage(converter, job, name),
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let path = path(settings, name);
             let made = converter.made.get(&path).copied();

@@ -336,12 +336,14 @@ pub enum Engine {
     Remote,
     /// The same, named as SPDK's plugin has it.
     Spdk,
+    /// The same, named by `uri=` whatever the files are called.
+    Nbd,
 }
 
 impl Engine {
     /// Whether its volumes are on other hosts.
     pub fn is_remote(self) -> bool {
-        matches!(self, Engine::Remote | Engine::Spdk)
+        matches!(self, Engine::Remote | Engine::Spdk | Engine::Nbd)
     }
 }
 

@@ -123,7 +123,9 @@ pub(super) fn storages(
             };
             Some((vec![Storage::Nothing { size_bytes: size.saturating_add(start) }], false))
         }
-        Engine::Remote | Engine::Spdk => Some((remote::storages(converter, job)?, false)),
+        Engine::Remote | Engine::Spdk | Engine::Nbd => {
+            Some((remote::storages(converter, job)?, false))
+        }
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let (names, own_files) = names(converter, job, clones)?;
             let files = if own_files { 1 } else { names.len() as u32 };

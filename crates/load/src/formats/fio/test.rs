@@ -58,9 +58,31 @@ pub(super) fn of(text: &str) -> Reading {
     with(text, &Surroundings::none()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The job, without the words that it was read from.
 pub(super) fn job(text: &str) -> crate::spec::JobSpec {
     let reading = of(text);
-    reading.job.unwrap_or_else(|| panic!("refused: {:?}", reading.notes))
+    reading.job.unwrap_or_else(|| panic!("refused: {:?}", reading.notes)).without_options()
+}
+
+/// Takes one option.
+pub(super) fn take(
+    name: &str,
+    value: Option<&str>,
+    settings: &mut settings::Settings,
+) -> Result<(), FormatError> {
+    let (key, text) = (name.to_owned(), name.to_owned());
+    let at = crate::formats::note::Place { file: "x.fio".into(), line: 1 };
+    let setting = lines::Setting { at, key, value: value.map(str::to_owned), text };
+    option::apply(&setting, settings, &Surroundings::none())
+}
+
+/// How an option is treated that is not taken as it stands.
+pub(super) fn notes(line: &str) -> Vec<Treatment> {
+    let mut settings = settings::Settings::default();
+    let (name, value) =
+        line.split_once('=').map_or((line, None), |(name, value)| (name, Some(value)));
+    take(name, value, &mut settings).unwrap_or_else(|error| panic!("{error}"));
+    settings.notes.iter().map(|note| note.treatment).collect()
 }
 
 pub(super) fn error(text: &str) -> String {
@@ -344,7 +366,6 @@ fn polls_where_fio_does() {
 fn what_would_not_be_as_it_stands_is_named() {
     for (words, line, part) in [
         ("ioengine=libpmem\nfilename=/dev/a", 7, "pages that are touched"),
-        ("size=8z", 7, "8z: sizes in zones"),
         ("ioengine=rdma", 7, "the engine rdma is not supported"),
         ("verify=crc8\nrw=randtrim", 7, "the method crc8"),
         ("rw=trimwrite\nbs=4k,8k,4k", 8, "as long as what is written"),

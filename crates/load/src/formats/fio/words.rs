@@ -3,6 +3,7 @@
 mod distribution;
 mod engine;
 
+use super::option::Wrong;
 use super::settings::{Hint, Method, Mix, Service, Sizes};
 use super::value::{self, Amount, KbBase, Triple, set_each};
 use crate::spec::Quantity;
@@ -166,7 +167,7 @@ pub fn delay(text: &str) -> Result<(u64, u64), String> {
 }
 
 /// Reads `verify=`: how data are compared.
-pub fn verify(text: &str) -> Result<Method, String> {
+pub fn verify(text: &str) -> Result<Method, Wrong> {
     match text {
         "0" => Ok(Method::Nothing),
         "null" => Ok(Method::Null),
@@ -175,9 +176,9 @@ pub fn verify(text: &str) -> Result<Method, String> {
         "meta" | "md5" | "crc64" | "crc32c" | "crc32c-intel" | "crc32" | "crc16" | "crc7"
         | "xxhash" | "sha512" | "sha256" | "sha1" | "sha3-224" | "sha3-256" | "sha3-384"
         | "sha3-512" => Ok(Method::Sum),
-        _ => Err(format!(
+        _ => Err(Wrong::Unsupported(format!(
             "the method {text} is not supported: crc32c and the other sums are, and pattern"
-        )),
+        ))),
     }
 }
 
@@ -192,7 +193,7 @@ pub fn durable(text: &str) -> Result<bool, String> {
 
 /// Reads `steadystate=`: `iops_slope:0.3%`. What is looked at, whether its slope, below what, and
 /// whether that is in percent.
-pub fn steady(text: &str, kb: KbBase) -> Result<(Quantity, bool, f64, bool), String> {
+pub fn steady(text: &str, kb: KbBase) -> Result<(Quantity, bool, f64, bool), Wrong> {
     let (word, limit) = text.split_once(':').ok_or("a limit is missing: write iops:10%")?;
     let (what, slope) = match word.strip_suffix("_slope") {
         Some(what) => (what, true),
@@ -202,50 +203,54 @@ pub fn steady(text: &str, kb: KbBase) -> Result<(Quantity, bool, f64, bool), Str
         "iops" => Quantity::Iops,
         "bw" => Quantity::Bandwidth,
         "lat" => Quantity::Latency,
-        _ => return Err(format!("'{word}' is none of iops, bw, lat, and _slope behind them")),
+        _ => {
+            return Err(format!("'{word}' is none of iops, bw, lat, and _slope behind them").into());
+        }
     };
     let (below, percent) = match (limit.trim().strip_suffix('%'), of) {
         (Some(percent), _) => (value::fraction(percent)?, true),
         (None, Quantity::Iops) => (value::fraction(limit)?, false),
         (None, Quantity::Bandwidth) => (kb.size(limit)? as f64, false),
         (None, Quantity::Latency) => {
-            return Err(format!("{text} is not supported: give the limit in percent"));
+            let why = format!("{text} is not supported: give the limit in percent");
+            return Err(Wrong::Unsupported(why));
         }
     };
     match below > 0.0 {
         true => Ok((of, slope, below, percent)),
-        false => Err("a limit is above 0".to_owned()),
+        false => Err("a limit is above 0".into()),
     }
 }
 
 /// Reads `file_service_type=`: `random`, `roundrobin:4`, `zipf:1.2`.
-pub fn service(text: &str) -> Result<Service, String> {
+pub fn service(text: &str) -> Result<Service, Wrong> {
     let (word, suffix) = text.split_once(':').unwrap_or((text, ""));
     let count = || if suffix.is_empty() { Ok(1) } else { at_least_one(suffix) };
     match word {
-        "roundrobin" => count().map(Service::Turns),
-        "random" => count().map(Service::Random),
-        "sequential" => count().map(|_| Service::OneByOne),
+        "roundrobin" => Ok(Service::Turns(count()?)),
+        "random" => Ok(Service::Random(count()?)),
+        "sequential" => Ok(count().map(|_: u32| Service::OneByOne)?),
         "zipf" | "pareto" | "normal" | "gauss" => {
             let law = if word == "gauss" { "normal" } else { word };
             distribution(&format!("{law}:{suffix}"), KbBase::default()).map(Service::ByLaw)
         }
         _ => {
-            Err(format!("'{text}' is none of roundrobin, random, sequential, zipf, pareto, normal"))
+            let words = "roundrobin, random, sequential, zipf, pareto, normal";
+            Err(format!("'{text}' is none of {words}").into())
         }
     }
 }
 
 /// Reads `fadvise_hint=`.
-pub fn hint(text: Option<&str>) -> Result<Hint, String> {
+pub fn hint(text: Option<&str>) -> Result<Hint, Wrong> {
     match text {
-        None | Some("") => Err("a value is missing: write 1, 0, random or sequential".to_owned()),
+        None | Some("") => Err("a value is missing: write 1, 0, random or sequential".into()),
         Some("1") => Ok(Hint::ByMix),
         Some("0" | "none") => Ok(Hint::None),
         Some("random") => Ok(Hint::Random),
         Some("sequential") => Ok(Hint::Sequential),
-        Some(text @ "noreuse") => Err(format!("{text} is not supported")),
-        Some(text) => Err(format!("'{text}' is none of 0, 1, random, sequential")),
+        Some(text @ "noreuse") => Err(Wrong::Unsupported(format!("{text} is not supported"))),
+        Some(text) => Err(format!("'{text}' is none of 0, 1, random, sequential").into()),
     }
 }
 
@@ -277,11 +282,14 @@ pub fn has_working_set(text: &str) -> Result<bool, String> {
 }
 
 /// Reads `buffer_compress_chunk=`.
-pub fn chunk(text: &str, kb: KbBase) -> Result<u32, String> {
+pub fn chunk(text: &str, kb: KbBase) -> Result<u32, Wrong> {
     let bytes = kb.size(text)?;
     match u32::try_from(bytes).ok().filter(|bytes| (512..=1 << 20).contains(bytes)) {
         Some(bytes) if bytes.is_multiple_of(512) => Ok(bytes),
-        _ => Err(format!("a chunk of {text} is not supported: 512 to 1m, in whole 512 bytes, are")),
+        _ => {
+            let why = "512 to 1m, in whole 512 bytes, are";
+            Err(Wrong::Unsupported(format!("a chunk of {text} is not supported: {why}")))
+        }
     }
 }
 

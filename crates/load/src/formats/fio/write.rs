@@ -79,7 +79,7 @@ fn section(
     }
     logs(text, &group.logs);
     figures::write(text, &group.figures);
-    access(text, workload)?;
+    access(text, workload, group.figures.flushes)?;
     rates::write(text, workload, files)?;
     steering(text, workload);
     content(text, workload)
@@ -161,7 +161,7 @@ fn times(text: &mut String, step: &Step, group: &Group, files: u64) -> Result<()
     Ok(())
 }
 
-fn access(text: &mut String, workload: &Workload) -> Result<(), String> {
+fn access(text: &mut String, workload: &Workload, counted: bool) -> Result<(), String> {
     let access = &workload.access;
     if let Some(replay) = &access.trace {
         replay::write(text, replay);
@@ -195,7 +195,7 @@ fn access(text: &mut String, workload: &Workload) -> Result<(), String> {
         set(text, "sync", "dsync");
     }
     if access.flush_every > 0 {
-        set(text, "fsync", access.flush_every);
+        set(text, if counted { "fsync" } else { "fdatasync" }, access.flush_every);
     }
     if access.run_stays {
         set(text, "rw_sequencer", "identical");

@@ -3,7 +3,8 @@
 use super::access;
 use super::convert::Converter;
 use super::job::FioJob;
-use super::settings::{Distribution, Settings};
+use super::option::{Row, Wrong, sets};
+use super::settings::Distribution;
 use super::storage::Place;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Access, Extent, Walk, ZoneWalk};
@@ -21,33 +22,24 @@ pub struct Zones {
     pub skip_bytes: u64,
 }
 
-/// Takes a setting of zones into `settings`; `None`: it is not one of them.
-pub(super) fn take(
-    name: &str,
-    value: Option<&str>,
-    settings: &mut Settings,
-) -> Option<Result<(), String>> {
-    let (kb, zones) = (settings.kb_base, &mut settings.zones);
-    let given = || value.filter(|value| !value.is_empty()).ok_or("a value is missing".to_owned());
-    let size = || given().and_then(|value| kb.size(value));
-    let put = |place: &mut u64, read: Result<u64, String>| read.map(|bytes| *place = bytes);
-    Some(match name {
-        "zonemode" => given().and_then(mode).map(|strided| zones.strided = strided),
-        "zonesize" => put(&mut zones.transfer_bytes, size()),
-        "zonerange" => put(&mut zones.range_bytes, size()),
-        "zoneskip" => put(&mut zones.skip_bytes, size()),
-        _ => return None,
-    })
-}
+/// The options that say so.
+pub(super) const ROWS: &[Row] = &[
+    sets!("zonemode", zones.strided, |v| mode(v.text()?)?),
+    sets!("zonesize", zones.transfer_bytes, |v| v.size()?),
+    sets!("zonerange", zones.range_bytes, |v| v.size()?),
+    sets!("zoneskip", zones.skip_bytes, |v| v.size()?),
+];
 
-fn mode(text: &str) -> Result<bool, String> {
+fn mode(text: &str) -> Result<bool, Wrong> {
     match text {
         "none" => Ok(false),
         "strided" => Ok(true),
-        "zbd" => Err("zonemode=zbd is not supported: zones of devices are not known here, only \
-                      zonemode=strided"
-            .to_owned()),
-        _ => Err(format!("'{text}' is none of none, strided, zbd")),
+        "zbd" => {
+            let why = "zonemode=zbd is not supported: zones of devices are not known here, only \
+                       zonemode=strided";
+            Err(Wrong::Unsupported(why.to_owned()))
+        }
+        _ => Err(format!("'{text}' is none of none, strided, zbd").into()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Distributions of random places.
 
+use super::super::option::Wrong;
 use super::super::settings::Distribution;
 use super::super::value::{self, Amount, KbBase};
 
@@ -7,14 +8,14 @@ use super::super::value::{self, Amount, KbBase};
 const ZONES_MAX: usize = 256;
 
 /// Reads `random_distribution=`.
-pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, String> {
+pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, Wrong> {
     let (word, value) = text.split_once(':').unwrap_or((text, ""));
     let number = |default: f64| match value {
         "" => Ok(default),
         value if value.contains(['/', ':']) => {
-            Err("a centre of the distribution is not supported".to_owned())
+            Err(Wrong::Unsupported("a centre of the distribution is not supported".to_owned()))
         }
-        value => value::fraction(value),
+        value => Ok(value::fraction(value)?),
     };
     match word {
         "random" => Ok(Distribution::Uniform),
@@ -26,7 +27,10 @@ pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, String> {
             _ => Err(format!("'{space}' is not 0 to 100 percent")),
         }),
         "zoned_abs" => zones(value, |space| kb.size(space).map(Amount::Bytes)),
-        _ => Err(format!("'{word}' is none of random, zipf, pareto, normal, zoned, zoned_abs")),
+        _ => {
+            let words = "random, zipf, pareto, normal, zoned, zoned_abs";
+            Err(format!("'{word}' is none of {words}").into())
+        }
     }
 }
 
@@ -35,13 +39,14 @@ pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, String> {
 fn zones(
     text: &str,
     space: impl Fn(&str) -> Result<Amount, String>,
-) -> Result<Distribution, String> {
+) -> Result<Distribution, Wrong> {
     if text.contains(',') {
-        return Err("zones that differ between reads and writes are not supported".to_owned());
+        let why = "zones that differ between reads and writes are not supported";
+        return Err(Wrong::Unsupported(why.to_owned()));
     }
     let entries: Vec<&str> = text.split(':').filter(|entry| !entry.is_empty()).collect();
     if entries.is_empty() || entries.len() > ZONES_MAX {
-        return Err(format!("1 to {ZONES_MAX} zones are wanted, as 60/10:40/90"));
+        return Err(format!("1 to {ZONES_MAX} zones are wanted, as 60/10:40/90").into());
     }
     let mut zones = Vec::new();
     for entry in entries {

@@ -1,9 +1,10 @@
 //! Engines: which way of ours stands for one, and why another has none.
 
+use super::super::option::Wrong;
 use super::super::settings::Engine;
 
 /// Reads `ioengine=`.
-pub fn engine(text: &str) -> Result<Engine, String> {
+pub fn engine(text: &str) -> Result<Engine, Wrong> {
     match text {
         "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" | "splice" => {
             Ok(Engine::Synchronous)
@@ -14,12 +15,13 @@ pub fn engine(text: &str) -> Result<Engine, String> {
         _ if text.starts_with("linuxaio") || text.starts_with("aio") => Ok(Engine::Libaio),
         "null" => Ok(Engine::Nothing),
         "libiscsi" => Ok(Engine::Remote),
+        "nbd" => Ok(Engine::Nbd),
         _ if plugin(text) == Some("spdk") => Ok(Engine::Spdk),
-        _ => Err(format!(
+        _ => Err(Wrong::Unsupported(format!(
             "the engine {text} is not supported: {}; io_uring, libaio, posixaio, psync, null, \
-             libiscsi and spdk are",
+             libiscsi, nbd and spdk are",
             other_engine(text)
-        )),
+        ))),
     }
 }
 
@@ -65,8 +67,9 @@ fn other_engine(name: &str) -> &'static str {
             "it sends commands past the block layer"
         }
         "net" | "netsplice" | "rdma" | "http" | "nfs" | "libhdfs" | "gfapi" | "gfapi_async"
-        | "glusterfs" | "rbd" | "rados" | "nbd" | "dfs" | "ime_psync" | "ime_psyncv"
-        | "ime_aio" => "it speaks a protocol that is not spoken here",
+        | "glusterfs" | "rbd" | "rados" | "dfs" | "ime_psync" | "ime_psyncv" | "ime_aio" => {
+            "it speaks a protocol that is not spoken here"
+        }
         "cpuio" | "exec" => "it works with processors, not with storage",
         "filecreate" | "filestat" | "filedelete" | "dircreate" | "dirstat" | "dirdelete"
         | "ftruncate" | "falloc" | "e4defrag" => "it works with names and sizes, not with data",
@@ -90,10 +93,10 @@ mod test {
             assert_eq!(engine(name), Ok(Engine::Spdk), "{name}");
         }
         for name in ["spdk_bdev", "/x/build/fio/spdk_bdev", "examples/bdev/fio_plugin/fio_plugin"] {
-            assert!(engine(name).unwrap_err().contains("ioengine=spdk"), "{name}");
+            assert!(engine(name).unwrap_err().to_string().contains("ioengine=spdk"), "{name}");
         }
         for name in ["spdk_nvme", "external:/x/other", "/spdk", "external:"] {
-            assert!(engine(name).unwrap_err().contains("not known here"), "{name}");
+            assert!(engine(name).unwrap_err().to_string().contains("not known here"), "{name}");
         }
     }
 }

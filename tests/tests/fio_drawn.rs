@@ -1,0 +1,210 @@
+//! Command lines drawn from a seed, run by the installed fio and by ours: the same jobs, errors,
+//! I/Os, bytes, shares and keys.
+//!
+//! `DRUMFIRE_FIO_CASES` says how many are drawn, 24 by default, and `DRUMFIRE_FIO_SEED` from which
+//! seed on. A line that differs is printed with its seed.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::process::Command;
+use std::time::Duration;
+
+use drumfire_tests::{Drumfire, Finished, Folder, require, run};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(300);
+/// Length of the file that jobs may share, in bytes.
+const FILE_BYTES: usize = 1 << 20;
+
+/// Numbers from a seed, by SplitMix64.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) % limit as u64) as usize
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+
+    /// One of some, in one of so many cases.
+    fn rarely(&mut self, in_cases: usize, of: &[&str]) -> String {
+        if self.below(in_cases) == 0 { format!("{} ", self.one(of)) } else { String::new() }
+    }
+}
+
+/// Options whose I/Os and bytes are decided by the line alone, or by chance with a known mean.
+fn job(draw: &mut Draw, name: char) -> String {
+    let reads = ["--rw=read", "--rw=randread", "--readwrite=randread"];
+    let writes = ["--rw=write", "--rw=randwrite", "-rw=write"];
+    let mixes = ["--rw=randrw", "--rw=rw --rwmixread=70", "--rw=randrw --rwmixwrite=20"];
+    let mut line = format!("--name={name} ");
+    let way = draw.below(5);
+    let rw = match way {
+        0 | 1 => draw.one(&reads),
+        2 | 3 => draw.one(&writes),
+        _ => draw.one(&mixes),
+    };
+    line += rw;
+    line += " ";
+    line += draw.one(&["--bs=4k ", "--bs=8k ", "--blocksize=16k ", "--bs=4096 ", ""]);
+    line += draw.one(&["--size=256k ", "--size=512k ", "--size=200k ", "--size=1M "]);
+    line += &draw.rarely(3, &["--numjobs=2", "--numjobs=3"]);
+    line += &draw.rarely(3, &["--filename=t", "--filename=x:y", "--nrfiles=2"]);
+    line += &draw.rarely(
+        2,
+        &[
+            "--ioengine=libaio --iodepth=4",
+            "--ioengine=io_uring --iodepth 8",
+            "--ioengine=psync",
+            "--ioengine=libaio --direct=1 --iodepth=16",
+        ],
+    );
+    line += &draw.rarely(4, &["--io_size=128k", "--number_ios=7", "--loops=2", "--io_limit=50%"]);
+    if way == 2 || way == 3 {
+        line += &draw.rarely(3, &["--fsync=4", "--fdatasync=3", "--end_fsync=1"]);
+    }
+    line += &draw.rarely(5, &["--stonewall", "--group_reporting", "--new_group"]);
+    line += &draw.rarely(4, &["--norandommap", "--thread", "--invalidate=1", "--refill_buffers"]);
+    line
+}
+
+/// A command line: options for all jobs, then one to three jobs, with some of the options that
+/// change nothing.
+fn line(seed: u64, harmless: &[String]) -> String {
+    let mut draw = Draw(seed);
+    let mut line = String::new();
+    line += &draw.rarely(3, &["--direct=0", "--bs=8k", "--randrepeat=1", "--group_reporting"]);
+    for name in ['a', 'b', 'c'].into_iter().take(1 + draw.below(3)) {
+        line += &job(&mut draw, name);
+        if draw.below(3) == 0 {
+            line += &format!("--{}=0 ", harmless[draw.below(harmless.len())]);
+        }
+    }
+    line
+}
+
+/// What a program prints, without what it says before the document.
+fn document(finished: &Finished) -> Option<Value> {
+    let begin = finished.stdout.find('{')?;
+    serde_json::from_str(&finished.stdout[begin..]).ok()
+}
+
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                // What was not done has none, and what a device did is the machine's.
+                if key != "percentile" && key != "disk_util" {
+                    let path = format!("{path}/{key}");
+                    keys(value, &path, found);
+                    found.insert(path);
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, path, found)),
+        _ => {}
+    }
+}
+
+/// Of a job the I/Os and bytes of each direction.
+fn done(job: &Value) -> [(u64, u64); 3] {
+    ["read", "write", "trim"].map(|way| {
+        let of = |key: &str| job[way][key].as_u64().unwrap_or_default();
+        (of("total_ios"), of("io_bytes"))
+    })
+}
+
+/// In what two documents differ.
+fn differences(theirs: &Value, ours: &Value) -> Vec<String> {
+    let none = Vec::new();
+    let jobs = |of: &Value| of["jobs"].as_array().unwrap_or(&none).clone();
+    let (theirs_jobs, ours_jobs) = (jobs(theirs), jobs(ours));
+    let named = |jobs: &[Value]| -> Vec<String> {
+        let name = |job: &Value| format!("{} {} {}", job["jobname"], job["groupid"], job["error"]);
+        jobs.iter().map(name).collect()
+    };
+    let mut found = Vec::new();
+    if named(&theirs_jobs) != named(&ours_jobs) {
+        return vec![format!("jobs {:?}, not {:?}", named(&ours_jobs), named(&theirs_jobs))];
+    }
+    for (theirs, ours) in theirs_jobs.iter().zip(&ours_jobs) {
+        let (a, b) = (done(theirs), done(ours));
+        let sum = |of: [(u64, u64); 3]| {
+            of.iter().fold((0, 0), |(ios, bytes), (more, long)| (ios + more, bytes + long))
+        };
+        let mixed = a.iter().filter(|(ios, _)| *ios > 0).count() > 1;
+        // Reads of a mix are drawn: four deviations of a coin, and those of each program.
+        let (ios, spread) = (sum(a).0 as f64, 6.0 * (sum(a).0 as f64).sqrt());
+        let same = if mixed { sum(a) == sum(b) } else { a == b };
+        if !same || (a[0].0 as f64 - b[0].0 as f64).abs() > spread.min(ios) {
+            found.push(format!("{}: {b:?}, not {a:?}", ours["jobname"]));
+        }
+        let sync = |job: &Value| job["sync"]["total_ios"].clone();
+        if sync(theirs) != sync(ours) {
+            found.push(format!("flushes {}, not {}", sync(ours), sync(theirs)));
+        }
+    }
+    let all = |document: &Value| {
+        let mut found = BTreeSet::new();
+        keys(document, "", &mut found);
+        found.retain(|key| !key.starts_with("/jobs/drumfire"));
+        found
+    };
+    let apart: Vec<String> = all(theirs).symmetric_difference(&all(ours)).cloned().collect();
+    if !apart.is_empty() {
+        found.push(format!("keys of one only: {apart:?}"));
+    }
+    found
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn drawn_lines_do_what_they_do_with_fio() {
+    let (Some(program), Some(drumfire)) = (require("fio"), Drumfire::find()) else { return };
+    let known = drumfire.run(Folder::new().path(), "fio --cmdhelp", LIMIT).ok().stdout;
+    let ignored = known.lines().filter_map(|line| line.strip_suffix(": ignored"));
+    let first = ignored.filter_map(|names| names.split([',', ' ']).next());
+    // What fio knows in a switch's form is asked of fio itself.
+    let switch = |name: &&str| {
+        let help = run(Command::new(&program).arg(format!("--cmdhelp={name}")), LIMIT);
+        help.stdout.contains("boolean value")
+    };
+    let harmless: Vec<String> = first.filter(switch).map(str::to_owned).collect();
+    assert!(harmless.len() > 10, "{harmless:?}");
+    let mut wrong = Vec::new();
+    let begin = number("DRUMFIRE_FIO_SEED", 1);
+    for seed in begin..begin + number("DRUMFIRE_FIO_CASES", 24) {
+        let (theirs, ours) = (Folder::new(), Folder::new());
+        for folder in [&theirs, &ours] {
+            folder.file("t", &vec![7; FILE_BYTES]);
+        }
+        let line = format!("{}--output-format=json", line(seed, &harmless));
+        let mut command = Command::new(&program);
+        let fio = run(command.current_dir(theirs.path()).args(line.split_whitespace()), LIMIT);
+        let drumfire = drumfire.run(ours.path(), &format!("fio {line}"), LIMIT);
+        let differs = match (document(&fio), document(&drumfire)) {
+            (Some(theirs), Some(ours)) => differences(&theirs, &ours),
+            (theirs, ours) if theirs.is_none() == ours.is_none() => Vec::new(),
+            (_, ours) => {
+                vec![format!("a document of {}: {drumfire:?}", ours.map_or("fio", |_| "ours"))]
+            }
+        };
+        if (fio.code == Some(0)) != (drumfire.code == Some(0)) {
+            wrong.push(format!(
+                "seed {seed}: fio {line}\n  code {:?}, not {:?}",
+                drumfire.code, fio.code
+            ));
+        }
+        wrong.extend(differs.iter().map(|how| format!("seed {seed}: fio {line}\n  {how}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
