@@ -100,7 +100,7 @@ fn what_is_not_done_is_said_and_nothing_is_run() {
         ("--name=a --filename=t --size=1m --bogus=1", "not an option of fio"),
         ("--name=a --filename=t --size=1m --ioengine=rbd", "rbd"),
         ("--name=a --rw=read", "no size"),
-        ("--minimal --name=a", "--output-format=json"),
+        ("--terse-version=2 --name=a", "3, 4 or 5"),
         ("none.conf", "none.conf"),
         ("", "no jobs"),
     ] {

@@ -117,7 +117,7 @@ fn explained(file: &str, reading: &Reading) -> String {
                 let (path, size) = (path.display(), print_size(bytes));
                 text.push(format!("before it, {path} is made longer, to {size}"));
             }
-            for (path, making) in layout::missing(job, Format::of(file) == Some(Format::Fio)) {
+            for (path, making) in layout::missing(job, layout::Manner::of(file)) {
                 let (path, size) = (path.display(), print_size(making.size_bytes));
                 let how = if making.written { "written" } else { "made without data" };
                 text.push(format!("before it, {path} is {how}, {size}: it is not there"));

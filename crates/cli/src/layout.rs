@@ -1,7 +1,8 @@
 //! Files that a job of fio's reads and that are not there, or that a job lays out: they are made
 //! first.
 //!
-//! Only what is missing or empty is made. A file that holds something is never touched here.
+//! Only what is missing or empty is made. A file that holds something is touched by fio's command
+//! line alone, which lays out anew what is too short.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use rustix::fs::statvfs;
 use volume::{FileUri, OpenError, Uri};
 
 use crate::exit::UsageError;
+use crate::foreign::Format;
 use crate::output;
 
 /// Bytes that are written at once.
@@ -36,12 +38,33 @@ pub struct Making {
     chunk: usize,
 }
 
-/// Files that are missing or empty: those that the job lays out, and with `as_fio` those that a
-/// group reads and nobody before it writes.
-pub fn missing(job: &JobSpec, as_fio: bool) -> BTreeMap<PathBuf, Making> {
+/// How files of a job come about that it reads and has not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// They must be there.
+    Native,
+    /// Those that are missing or empty are written, unless a group before writes them.
+    Fio,
+    /// So are those that are too short, whatever they hold, as fio's command line does.
+    FioAnew,
+}
+
+impl Manner {
+    /// That of a job file by its name.
+    pub fn of(file: &str) -> Manner {
+        match Format::of(file) {
+            Some(Format::Fio) => Manner::Fio,
+            _ => Manner::Native,
+        }
+    }
+}
+
+/// Files that are missing or empty, or too short where that is the manner: those that the job lays
+/// out, and those that a group reads and nobody before it writes.
+pub fn missing(job: &JobSpec, manner: Manner) -> BTreeMap<PathBuf, Making> {
     let mut missing: BTreeMap<PathBuf, Making> = BTreeMap::new();
     let mut take = |path: &Path, size_bytes: u64, written: bool, making: &dyn Fn() -> Making| {
-        if is_missing(path) {
+        if is_missing(path) || manner == Manner::FioAnew && is_shorter(path, size_bytes) {
             let making = missing.entry(path.to_owned()).or_insert_with(making);
             making.size_bytes = size_bytes.max(making.size_bytes);
             making.written |= written;
@@ -51,7 +74,8 @@ pub fn missing(job: &JobSpec, as_fio: bool) -> BTreeMap<PathBuf, Making> {
         take(Path::new(&file.path), file.size_bytes, file.written, &|| Making::laid_out(file));
     }
     let mut known: HashSet<PathBuf> = HashSet::new();
-    for group in job.steps.iter().flat_map(|step| &step.groups).filter(|_| as_fio) {
+    for group in job.steps.iter().flat_map(|step| &step.groups).filter(|_| manner != Manner::Native)
+    {
         for (path, bytes) in files(group) {
             if reads(group) && !known.contains(&path) {
                 take(&path, bytes, true, &|| Making::of(group));
@@ -106,6 +130,10 @@ fn is_missing(path: &Path) -> bool {
     }
 }
 
+fn is_shorter(path: &Path, bytes: u64) -> bool {
+    fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() < bytes)
+}
+
 /// Makes the files of a job that are missing, and returns their names: they hold nothing that
 /// anybody wants. `None` if the user asked for an end before.
 ///
@@ -115,7 +143,7 @@ fn is_missing(path: &Path) -> bool {
 /// become longer because `destroy` does not name it.
 pub fn make(
     job: &JobSpec,
-    as_fio: bool,
+    manner: Manner,
     destroy: &[String],
     stop: &Stop,
 ) -> Result<Option<Vec<PathBuf>>> {
@@ -132,7 +160,7 @@ pub fn make(
         grown.with_context(|| format!("cannot make {name} longer"))?;
     }
     let mut names = Vec::new();
-    for (number, (path, making)) in (0..).zip(missing(job, as_fio)) {
+    for (number, (path, making)) in (0..).zip(missing(job, manner)) {
         let (name, size) = (path.display(), print_size(making.size_bytes));
         if !making.written {
             output::note(format_args!("drumfire: makes {name} first, {size} without data"));
@@ -165,10 +193,10 @@ pub fn make(
 }
 
 /// Refuses to write more than there is room for on any of the file systems.
-pub fn has_room(job: &JobSpec, as_fio: bool) -> Result<()> {
+pub fn has_room(job: &JobSpec, manner: Manner) -> Result<()> {
     // By the number of each: what is to be written, what is free, and a file there.
     let mut wanted: BTreeMap<u64, (u64, u64, &Path)> = BTreeMap::new();
-    let missing = missing(job, as_fio);
+    let missing = missing(job, manner);
     for (path, making) in missing.iter().filter(|(_, making)| making.written) {
         // Its folder, or where that will be made.
         let folder = path.ancestors().skip(1).find(|above| above.exists());
@@ -221,7 +249,7 @@ fn fits(file: &LaidOut) -> Result<()> {
 
 /// Makes the folders of the files of a job of fio's that are made when they are missing, as fio
 /// does, and says so. Where a job of our own lays files out, their folders are there.
-pub fn folders(job: &JobSpec, as_fio: bool) -> Result<()> {
+pub fn folders(job: &JobSpec, manner: Manner) -> Result<()> {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     let laid_out = job.laid_out.iter().map(|file| PathBuf::from(&file.path));
     for path in groups.flat_map(files).map(|(path, _)| path).chain(laid_out) {
@@ -230,7 +258,7 @@ pub fn folders(job: &JobSpec, as_fio: bool) -> Result<()> {
             if folder.exists() {
                 continue;
             }
-            if !as_fio {
+            if manner == Manner::Native {
                 let file = path.display();
                 let why = format!("{file} is to be laid out, and {name} is missing: make it first");
                 return Err(UsageError(why).into());

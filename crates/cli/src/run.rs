@@ -23,17 +23,17 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let destroy = run.destroy.clone();
     let mut allowed = Allowed { cores, destroy, only_looks: run.verify_only };
     if !run.verify_only {
-        let as_fio = foreign::Format::of(&run.volumes[0]) == Some(foreign::Format::Fio);
-        if as_fio || !job.laid_out.is_empty() {
+        let manner = layout::Manner::of(&run.volumes[0]);
+        if manner == layout::Manner::Fio || !job.laid_out.is_empty() {
             show::check(&run.drive)?;
             if let Some(out) = &run.drive.out {
                 folder::refuse_kept(out, run.drive.replace)?;
             }
             let stop = load::Stop::default();
             signal::stop_on_signal(&stop)?;
-            layout::has_room(&job, as_fio)?;
-            layout::folders(&job, as_fio)?;
-            let Some(made) = layout::make(&job, as_fio, &run.destroy, &stop)? else {
+            layout::has_room(&job, manner)?;
+            layout::folders(&job, manner)?;
+            let Some(made) = layout::make(&job, manner, &run.destroy, &stop)? else {
                 return Ok(Exit::Interrupted);
             };
             let made = made.iter().filter(|_| layout::only_files(&job));

@@ -1,5 +1,6 @@
 //! What belongs together in a result: the workers of one group of the job, or all of them.
 
+use crate::fio::options;
 use serde_json::Value;
 use stats::{Buckets, Direction, Histograms, RunResult, WorkerResult};
 
@@ -57,7 +58,8 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
     let mut found: Vec<Group<'_>> = Vec::new();
     let mut begin = 0;
     let mut before = "";
-    for (group, word) in groups.into_iter().zip(words) {
+    for (mut group, word) in groups.into_iter().zip(words) {
+        group.count_flushes();
         let workers = begin..begin + group.workers.len();
         begin = workers.end;
         let joins = before == "step" && !group.begins;
@@ -65,6 +67,8 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
             ("step", Some(last)) => {
                 let first = workers.start - last.workers.len();
                 last.workers = &result.workers[first..workers.end];
+                // As with fio the options are those of the last job.
+                (last.figures, last.workload) = (group.figures, group.workload);
                 last.read.merge(&group.read);
                 last.write.merge(&group.write);
                 last.other.merge(&group.other);
@@ -81,10 +85,25 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
+    /// Leaves out what fio does not count among flushes: those of `fdatasync`, and the one at the
+    /// end of each worker.
+    fn count_flushes(&mut self) {
+        let is = |of: &Value, key, default| of.get(key).and_then(Value::as_bool).unwrap_or(default);
+        let at_end = is(self.workload, "end_flush", false);
+        let at_end = if at_end { self.workers.len() as u64 } else { 0 };
+        let counted = if is(self.figures, "flushes", true) { self.other.ios } else { 0 };
+        let trims = options::trims(self.workload);
+        match counted.saturating_sub(at_end) {
+            _ if trims => {}
+            0 => self.other = Part { errors: self.other.errors, ..Part::default() },
+            ios => self.other.ios = ios,
+        }
+    }
+
     /// One worker as a group, by its number in this one.
     pub fn alone(&self, index: usize, worker: &'a WorkerResult) -> Group<'a> {
         let histograms = &worker.histograms;
-        Group {
+        let mut group = Group {
             name: self.name.clone(),
             workers: std::slice::from_ref(worker),
             per_volume: self.per_volume,
@@ -94,7 +113,9 @@ impl<'a> Group<'a> {
             read: Part::of(&worker.read, &histograms.read),
             write: Part::of(&worker.write, &histograms.write),
             other: Part::of(&worker.other, &histograms.other),
-        }
+        };
+        group.count_flushes();
+        group
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::exit::UsageError;
 
 /// What was typed behind `drumfire fio`.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Line {
     /// The jobs that it says, as a job file.
     pub jobs: String,
@@ -19,6 +19,8 @@ pub struct Line {
     pub output: Option<PathBuf>,
     /// In which forms, in fio's order; the usual text if in none.
     pub forms: Vec<Form>,
+    /// The version of the terse form.
+    pub terse_version: u32,
     /// The sections of job files that are wanted; all if none is named.
     pub sections: Vec<String>,
     /// Nothing is to be run: the jobs are to be printed as command lines.
@@ -36,8 +38,10 @@ pub struct Line {
 }
 
 /// A form of the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
+    /// For scripts, a line for each job.
+    Terse,
     /// For people.
     Normal,
     /// JSON.
@@ -89,13 +93,31 @@ const REFUSED: [(&str, &str); 11] = [
 ];
 
 impl Line {
+    /// Of no words.
+    fn empty() -> Line {
+        Line {
+            jobs: String::new(),
+            files: Vec::new(),
+            output: None,
+            forms: Vec::new(),
+            terse_version: 3,
+            sections: Vec::new(),
+            show: false,
+            parse_only: false,
+            read_only: false,
+            destroy: Vec::new(),
+            about: None,
+            ignored: Vec::new(),
+        }
+    }
+
     /// Reads the words behind `drumfire fio`.
     ///
     /// # Errors
     ///
     /// What is no option, lacks its value, or is not done here.
     pub fn parse(words: &[String]) -> Result<Line, UsageError> {
-        let mut line = Line::default();
+        let mut line = Line::empty();
         let mut words = words.iter().peekable();
         let mut only_files = false;
         while let Some(word) = words.next() {
@@ -142,7 +164,8 @@ impl Line {
         match name {
             "output" => self.output = Some(value()?.into()),
             "output-format" => self.forms = forms(&value()?)?,
-            "minimal" | "terse-version" => return Err(no_terse()),
+            "minimal" => self.forms = vec![Form::Terse],
+            "terse-version" => self.terse_version = terse_version(&value()?)?,
             "section" => self.sections.push(value()?),
             "showcmd" => self.show = true,
             "parse-only" => self.parse_only = true,
@@ -194,14 +217,18 @@ fn forms(text: &str) -> Result<Vec<Form>, UsageError> {
         "normal" => Ok(Form::Normal),
         "json" => Ok(Form::Json),
         "json+" => Ok(Form::JsonPlus),
-        "terse" => Err(no_terse()),
-        _ => Err(UsageError(format!("fio: --output-format={word}: normal, json or json+"))),
+        "terse" => Ok(Form::Terse),
+        _ => Err(UsageError(format!("fio: --output-format={word}: normal, terse, json or json+"))),
     };
-    text.split(',').map(form).collect()
+    let mut forms = text.split(',').map(form).collect::<Result<Vec<_>, _>>()?;
+    forms.sort_unstable();
+    forms.dedup();
+    Ok(forms)
 }
 
-fn no_terse() -> UsageError {
-    UsageError("fio: the terse form is not written: --output-format=json has all of it".to_owned())
+fn terse_version(text: &str) -> Result<u32, UsageError> {
+    let version = text.parse().ok().filter(|version| (3..=5).contains(version));
+    version.ok_or_else(|| UsageError(format!("fio: --terse-version={text}: 3, 4 or 5")))
 }
 
 #[cfg(test)]
@@ -219,8 +246,8 @@ mod test {
             "--bs=4k -direct 1 --time_based --name=a --rw randread --group_reporting --name b \
              --rw=write",
         );
-        let text = "[global]\nbs=4k\ndirect=1\ntime_based\n[a]\nrw=randread\ngroup_reporting\n\
-                    [b]\nrw=write\n";
+        let text = "[global]\nbs=4k\ndirect=1\ntime_based\n[a]\nname=a\nrw=randread\n\
+                    group_reporting\n[b]\nname=b\nrw=write\n";
         assert_eq!(line.unwrap().jobs, text);
     }
 
@@ -230,7 +257,8 @@ mod test {
         let line = line.unwrap();
         assert_eq!(line.files, ["a.fio", "-"]);
         assert_eq!((&*line.jobs, &line.sections[..]), ("[global]\nsize=1m\n", &["x".into()][..]));
-        assert_eq!(line.forms, [Form::Json, Form::Normal]);
+        assert_eq!(line.forms, [Form::Normal, Form::Json]);
+        assert_eq!(parse("--minimal --terse-version=4").unwrap().forms, [Form::Terse]);
         assert_eq!(line.output, Some("o".into()));
         assert_eq!(parse("-- --odd").unwrap().files, ["--odd"]);
         assert_eq!(parse("--eta=never --max-jobs=9 x").unwrap().ignored, ["--max-jobs"]);
@@ -246,8 +274,8 @@ mod test {
     fn what_is_not_done_is_refused() {
         for (line, part) in [
             ("--name", "--name wants a value"),
-            ("--output-format=xml", "normal, json or json+"),
-            ("--minimal", "terse"),
+            ("--output-format=xml", "normal, terse, json or json+"),
+            ("--terse-version=2", "3, 4 or 5"),
             ("--client=host", "several hosts"),
         ] {
             let error = parse(line).unwrap_err().to_string();

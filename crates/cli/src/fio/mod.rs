@@ -17,6 +17,7 @@ use self::line::{About, Form, Line};
 use crate::args::{self, Color, Command, Drive};
 use crate::bench::{self, Allowed, Bench};
 use crate::exit::{Exit, UsageError, of_file};
+use crate::layout::Manner;
 use crate::{foreign, job, layout, logs, output, recheck, signal};
 
 /// `drumfire fio`.
@@ -32,7 +33,8 @@ const HELP: &str = "\
 drumfire fio [options] [job options] <job files>
   As fio: options before the first --name hold for all jobs, each --name begins one; - is stdin.
   --output=FILE           write the result there
-  --output-format=LIST    normal, json, json+
+  --output-format=LIST    normal, terse, json, json+; --minimal is terse
+  --terse-version=N       3, 4 or 5
   --section=NAME          only these sections of job files, may be given several times
   --readonly              refuse jobs that write
   --parse-only            read the jobs, run nothing
@@ -169,9 +171,9 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     let mut allowed = Allowed { cores, destroy, only_looks: false };
     let stop = Stop::default();
     signal::stop_on_signal(&stop)?;
-    layout::has_room(job, true)?;
-    layout::folders(job, true)?;
-    let Some(made) = layout::make(job, true, &allowed.destroy, &stop)? else {
+    layout::has_room(job, Manner::FioAnew)?;
+    layout::folders(job, Manner::FioAnew)?;
+    let Some(made) = layout::make(job, Manner::FioAnew, &allowed.destroy, &stop)? else {
         return Ok(Exit::Interrupted);
     };
     allowed.destroy.extend(made.iter().map(|path| path.display().to_string()));
@@ -190,6 +192,7 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     let mut text = Vec::new();
     for form in forms {
         match form {
+            Form::Terse => report::fio::write_terse(&results, line.terse_version, &mut text)?,
             Form::Normal => report::fio::write_normal(&results, &mut text)?,
             Form::Json => report::fio::write(&results, false, &mut text)?,
             Form::JsonPlus => report::fio::write(&results, true, &mut text)?,

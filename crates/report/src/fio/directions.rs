@@ -1,6 +1,5 @@
 //! What was done in each direction, and in all together where a job wants that.
 
-use serde_json::Value;
 use stats::Second;
 
 use super::document::{Direction, Directions, Object, Spread, Sync};
@@ -38,18 +37,13 @@ pub(super) fn directions(
         figures.apart.then(|| direction(part, runtime_ms, seconds, of, &shown))
     };
     let flushes = figures.of_completion || figures.of_whole;
-    // fio leaves out those at the end of each job.
-    let at_end = group.workload.get("end_flush").and_then(Value::as_bool).unwrap_or_default();
-    let at_end = if at_end { group.workers.len() as u64 } else { 0 };
-    let counted = if figures.flushes { sync.ios.saturating_sub(at_end) } else { 0 };
-    let sync = if counted > 0 { sync } else { &none };
     Directions {
         read: apart(&group.read, seconds, &read),
         write: apart(&group.write, seconds, &write),
         trim: apart(trim, &[], &read),
         sync: figures
             .apart
-            .then(|| Sync { total_ios: counted, lat_ns: spread(sync, &shown, flushes) }),
+            .then(|| Sync { total_ios: sync.ios, lat_ns: spread(sync, &shown, flushes) }),
         mixed: figures.mixed.then(|| direction(all, runtime_ms, known, both, &shown)),
     }
 }

@@ -6,12 +6,6 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Object<K, V>(pub Vec<(K, V)>);
 
-impl<K, V> Object<K, V> {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
 impl<K: Serialize, V: Serialize> Serialize for Object<K, V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
@@ -31,8 +25,8 @@ pub(super) struct Document {
     pub timestamp_ms: i64,
     pub time: String,
     /// Left out, as with fio, where there is none.
-    #[serde(rename = "global options", skip_serializing_if = "Object::is_empty")]
-    pub options: Object<String, String>,
+    #[serde(rename = "global options", skip_serializing_if = "Option::is_none")]
+    pub options: Option<Object<String, String>>,
     pub jobs: Vec<Job>,
     /// Left out, as with fio, where there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]

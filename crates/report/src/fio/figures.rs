@@ -19,8 +19,6 @@ pub(super) struct Figures {
     pub of_whole: bool,
     /// Reads, writes and trims are shown by themselves.
     pub apart: bool,
-    /// Flushes are counted.
-    pub flushes: bool,
     /// What they are together is shown.
     pub mixed: bool,
 }
@@ -36,7 +34,6 @@ impl Figures {
             percentiles: if listed.is_empty() { PERCENTILES.to_vec() } else { listed },
             of_completion: is("of_completion", true),
             of_whole: is("of_whole", false),
-            flushes: is("flushes", true),
             apart: directions != "mixed",
             mixed: matches!(directions, "mixed" | "both"),
         }

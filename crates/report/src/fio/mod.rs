@@ -14,7 +14,8 @@ mod histograms;
 mod logs;
 mod normal;
 mod number;
-mod options;
+pub(crate) mod options;
+mod terse;
 mod trace;
 
 use std::io::{self, Write};
@@ -29,6 +30,7 @@ use self::document::{Document, Job, Object, Trust};
 pub use self::histograms::HistogramLog;
 pub use self::logs::{Form, Logs};
 pub use self::normal::write_normal;
+pub use self::terse::write_terse;
 pub use self::trace::{Driven, Trace};
 use crate::group::{self, Group, Part};
 use crate::reason;
@@ -56,7 +58,7 @@ pub fn write(steps: &[RunResult], plus: bool, out: &mut impl Write) -> io::Resul
         timestamp: timestamp_ms / 1000,
         timestamp_ms,
         time,
-        options: Object(options::written(last.spec.get("options"))),
+        options: last.spec.get("options").map(|all| Object(options::written(Some(all)))),
         jobs,
         disk_util: disks::disks(steps),
     };

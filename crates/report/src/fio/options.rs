@@ -15,11 +15,12 @@ pub(super) fn options(group: &Group<'_>) -> Vec<(String, String)> {
     }
 }
 
-/// Names and values in the document of a job.
+/// Names and values in the document of a job; as in fio's, none without a value.
 pub(super) fn written(options: Option<&Value>) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let pair = |pair: &Value| Some((text(pair.get(0)?)?, text(pair.get(1)?)?));
-    options.and_then(Value::as_array).into_iter().flatten().filter_map(pair).collect()
+    let all = options.and_then(Value::as_array).into_iter().flatten().filter_map(pair);
+    all.filter(|(_, value)| !value.is_empty()).collect()
 }
 
 /// Whether a job of fio goes on after errors.
@@ -94,7 +95,7 @@ pub(super) fn search(group: &Group<'_>) -> (u32, u64, f64, u64) {
 }
 
 /// Whether the group trims: what is neither read nor written are trims then, not flushes.
-pub(super) fn trims(workload: &Value) -> bool {
+pub(crate) fn trims(workload: &Value) -> bool {
     trims_first(workload) || lines(workload).iter().any(trims_some)
 }
 

@@ -391,7 +391,17 @@ impl Converter<'_> {
                        depth that is asked for is kept";
             self.note(job, "ioengine", Treatment::Differs, why);
         }
+        if settings.flush_every > 0 && settings.mix.reads && settings.mix.writes {
+            let word = if job.sets("fsync") { "fsync" } else { "fdatasync" };
+            let why = "one flush behind so many writes; fio has another behind each read that \
+                       follows, until it writes again";
+            self.note(job, word, Treatment::Differs, why);
+        }
         fill::check(self, job);
+        if settings.hipri && !settings.direct {
+            let why = "nothing is polled through the page cache: it goes with direct=1";
+            self.note(job, "hipri", Treatment::Differs, why);
+        }
         if settings.time_based && settings.runtime_us.is_none() {
             let why = "there is no runtime: the job ends when all is done, as with fio";
             self.note(job, "time_based", Treatment::Ignored, why);

@@ -100,10 +100,12 @@ pub fn jobs(
     Ok((jobs, notes))
 }
 
-/// Options as fio's documents have them: by their first name, and none without a value.
+/// Options by their first names, with their values, which may be empty.
 fn options(lines: &[Setting]) -> impl Iterator<Item = (String, String)> {
-    let valued = lines.iter().filter_map(|line| Some((line, line.value.as_ref()?)));
-    valued.map(|(line, value)| (option::plain(&line.key).to_owned(), value.clone()))
+    let option = |line: &Setting| {
+        (option::plain(&line.key).to_owned(), line.value.clone().unwrap_or_default())
+    };
+    lines.iter().map(option)
 }
 
 /// Takes the settings of one section: first what decides how numbers are read.

@@ -13,7 +13,8 @@ use crate::spec::{FileWalk, Places, Range, Stripes};
 const BELL_PERCENT: f64 = 100.0 / 12.0;
 
 /// Whether a clone goes from one file to the next: where it has fewer I/Os under way than files,
-/// makes the files up, or says which of them comes how often. Otherwise a worker for each file does
+/// makes the files up, or says which of them comes how often, or ends after I/Os that are not as
+/// many in each. Otherwise a worker for each file does
 /// the same with less effort.
 pub(super) fn together(settings: &Settings, files: u32) -> bool {
     let said = match settings.service {
@@ -21,7 +22,30 @@ pub(super) fn together(settings: &Settings, files: u32) -> bool {
         Service::ByLaw(_) => true,
         Service::OneByOne => false,
     };
-    files > 1 && (settings.files.is_empty() || settings.under_way() < files || said)
+    let few = settings.files.is_empty() || settings.under_way() < files;
+    files > 1 && (few || said || is_uneven(settings, files))
+}
+
+/// Whether workers for each file would do another number of I/Os than one that goes from file to
+/// file, which may be.
+fn is_uneven(settings: &Settings, files: u32) -> bool {
+    let Some(size) = one_size(settings) else { return false };
+    let files = u64::from(files);
+    let each = match (settings.file_size, settings.size) {
+        (Some(Amount::Bytes(each)), _) => each,
+        (None, Some(Amount::Bytes(all))) => all / files,
+        _ => 0,
+    };
+    let parted = settings.most_ios.is_some_and(|ios| !ios.is_multiple_of(files));
+    parted || !each.is_multiple_of(size)
+}
+
+/// The length of the I/Os of a job that may go from file to file.
+fn one_size(settings: &Settings) -> Option<u64> {
+    let plain = settings.offset == Amount::Bytes(0) && settings.mix.hole_bytes == 0;
+    let aligned = settings.align_bytes != [None; 3];
+    let may = plain && !aligned && settings.engine != Engine::Nothing;
+    access::size(settings).filter(|size| may && *size > 0)
 }
 
 /// The place of a clone that goes from one file to the next.
@@ -33,10 +57,7 @@ pub(super) fn striped(
     part_bytes: Option<u64>,
 ) -> Option<Place> {
     let settings = &job.settings;
-    let size = access::size(settings).filter(|_| settings.align_bytes == [None; 3]);
-    let plain = settings.offset == Amount::Bytes(0) && settings.mix.hole_bytes == 0;
-    let stored = settings.engine != Engine::Nothing;
-    let (Some(size), true, true) = (size, plain, stored) else {
+    let Some(size) = one_size(settings) else {
         let why = "over several files go I/Os of one size, without offset, holes and blockalign";
         converter.refuse(job, "nrfiles", why);
         return None;

@@ -136,7 +136,8 @@ pub(super) fn storages(
                     block_bytes: (!settings.direct && odd).then_some(1),
                     size_bytes,
                     direct: settings.direct,
-                    iopoll: settings.hipri,
+                    // Through the page cache fio asks for it in vain.
+                    iopoll: settings.hipri && settings.direct,
                     // Only io_uring has it.
                     sqpoll: settings.sqthread_poll && settings.engine == Engine::Kernel,
                 };

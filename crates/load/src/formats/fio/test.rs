@@ -357,6 +357,7 @@ fn polls_where_fio_does() {
     assert_eq!(volume("io_uring\nsqthread_poll=1"), format!("{plain}&sqpoll"));
     assert_eq!(volume("io_uring\nhipri=1\nsqthread_poll"), format!("{plain}&both"));
     assert_eq!(volume("pvsync2\nhipri"), format!("{plain}&iopoll"));
+    assert_eq!(volume("pvsync2\nhipri\nbuffered=1"), "file:/dev/a?size=0&direct=false");
     assert_eq!(volume("io_uring\nhipri=0\nsqthread_poll=0"), plain);
     let thread = of("[a]\nfilename=/dev/a\nioengine=io_uring\nsqthread_poll_cpu=1\n");
     assert_eq!(thread.notes_of(Treatment::Differs).count(), 1);

@@ -69,7 +69,11 @@ pub(super) const ROWS: &[Row] = &[
     ignored!(["gtod_reduce"], Switch, ONE_CLOCK),
     ignored!(["clocksource", "gtod_cpu", "job_start_clock_id"], ONE_CLOCK),
     ignored!(["clocksource_check"], alone, ONE_CLOCK),
-    ignored!(["significant_figures", "stats"], SHOWN),
+    ignored!(["significant_figures"], SHOWN),
+    Row::leaves(&["stats"], false, Switch, |value| match is_off(value) {
+        true => (Differs, "it stands in the result like any other job"),
+        false => (Ignored, "on, as by default"),
+    }),
     ignored!(["unit_base"], OneOf(&["0", "1", "8"]), SHOWN),
     ignored!(["disk_util"], Switch, SHOWN),
     ignored!(

@@ -1,0 +1,123 @@
+//! fio's terse form: a line of semicolons for each job, in its versions 3 to 5.
+
+use std::io::{self, Write};
+
+use stats::RunResult;
+
+use super::document::{Direction, Disk, Job, Object, Spread};
+use super::{VERSION, disks, job};
+use crate::group;
+
+/// Percentiles of a line, whether there are as many or not.
+const PERCENTILES: usize = 20;
+
+/// Writes a line for each job of a run, a result for each of its steps. `version` is 3, 4 or 5.
+pub fn write_terse(steps: &[RunResult], version: u32, out: &mut impl Write) -> io::Result<()> {
+    let disks = disks::disks(steps);
+    let mut id = 0;
+    let mut first = true;
+    for result in steps {
+        let entries = group::entries(result);
+        let alone = entries.len() == 1;
+        for (index, group) in entries.iter().enumerate() {
+            id += u32::from(!first && (index == 0 || group.begins));
+            first = false;
+            let job = job(result, group, id, alone, false);
+            writeln!(out, "{}", line(&job, &disks, version).join(";"))?;
+        }
+    }
+    Ok(())
+}
+
+fn line(job: &Job, disks: &[Disk], version: u32) -> Vec<String> {
+    let (name, id, error) = (&job.jobname, job.groupid, job.error);
+    let mut fields = vec![format!("{version};{VERSION};{name};{id};{error}")];
+    let all = &job.directions;
+    let none = Direction::default();
+    let trims = version > 3;
+    let ways = [(true, &all.read), (true, &all.write), (trims, &all.trim), (false, &all.mixed)];
+    for (always, way) in ways {
+        // Without directions apart there is one, of all of them together.
+        let apart = all.read.is_some();
+        match way {
+            Some(way) => direction(way, version, &mut fields),
+            None if always && apart => direction(&none, version, &mut fields),
+            None => {}
+        }
+    }
+    let Job { usr_cpu, sys_cpu, ctx, majf, minf, .. } = job;
+    fields.push(format!("{usr_cpu:.6}%;{sys_cpu:.6}%;{ctx};{majf};{minf}"));
+    let shares = |of: &Object<&'static str, f64>, places: usize| -> Vec<String> {
+        of.0.iter().map(|(_, share)| format!("{share:.places$}%")).collect()
+    };
+    fields.extend(shares(&job.iodepth_level, 1));
+    fields.extend(shares(&job.latency_us, 2));
+    fields.extend(shares(&job.latency_ms, 2));
+    for disk in disks {
+        let Disk { name, read_ios, write_ios, read_merges, write_merges, .. } = disk;
+        let Disk { read_ticks, write_ticks, in_queue, util, .. } = disk;
+        fields.push(format!("{name};{read_ios};{write_ios};{read_merges};{write_merges}"));
+        fields.push(format!("{read_ticks};{write_ticks};{in_queue};{util:.2}%"));
+    }
+    if let (Some(total), Some(first)) = (job.total_err, job.first_error) {
+        fields.push(format!("{total};{first}"));
+    }
+    fields.extend(job.desc.clone());
+    fields
+}
+
+fn direction(of: &Direction, version: u32, fields: &mut Vec<String>) {
+    let Direction { io_kbytes, bw, runtime, .. } = of;
+    fields.push(format!("{io_kbytes};{bw};{};{runtime}", of.iops as u64));
+    spread(&of.slat_ns, fields);
+    spread(&of.clat_ns, fields);
+    let listed = of.lat_ns.percentile.as_ref().or(of.clat_ns.percentile.as_ref());
+    let listed = listed.map_or(&[][..], |list| &list.0);
+    fields.extend(listed.iter().map(|(percent, ns)| format!("{percent}%={}", ns / 1000)));
+    fields.extend((listed.len()..PERCENTILES).map(|_| "0%=0".to_owned()));
+    spread(&of.lat_ns, fields);
+    let Direction { bw_min, bw_max, bw_agg, bw_mean, bw_dev, bw_samples, .. } = of;
+    fields.push(format!("{bw_min};{bw_max};{bw_agg:.6}%;{bw_mean:.6};{bw_dev:.6}"));
+    if version == 5 {
+        let Direction { iops_min, iops_max, iops_mean, iops_stddev, iops_samples, .. } = of;
+        fields.push(format!("{bw_samples};{iops_min};{iops_max};{iops_mean:.6};{iops_stddev:.6}"));
+        fields.push(iops_samples.to_string());
+    }
+}
+
+/// In microseconds.
+fn spread(of: &Spread, fields: &mut Vec<String>) {
+    let (min, max) = (of.min / 1000, of.max / 1000);
+    fields.push(format!("{min};{max};{:.6};{:.6}", of.mean / 1000.0, of.stddev / 1000.0));
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::sample;
+
+    fn fields(version: u32) -> Vec<String> {
+        let mut out = Vec::new();
+        write_terse(&[sample::counted()], version, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        text.trim_end().split(';').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn fields_stand_where_fio_has_them() {
+        let line = fields(3);
+        assert_eq!(&line[..2], ["3", "fio-3.33"]);
+        // Of reads and writes: KiB, KiB/s, I/Os per second, milliseconds.
+        assert_eq!(&line[5..9], ["8000", "4000", "1000", "2000"]);
+        assert_eq!(&line[13..15], ["100", "100"], "least and longest in microseconds");
+        assert_eq!(line[17..37].iter().filter(|field| field.contains("%=")).count(), PERCENTILES);
+        assert_eq!(line[23], "50.000000%=99");
+        assert_eq!(line[46 + 2], "500");
+    }
+
+    #[test]
+    fn later_versions_have_trims_and_rates() {
+        let [three, four, five] = [3, 4, 5].map(|version| fields(version).len());
+        assert_eq!((four - three, five - four), (41, 18));
+    }
+}
