@@ -100,17 +100,14 @@ pub(super) const ROWS: &[Row] = &[
         "how I/Os get into the kernel is decided here"
     ),
     ignored!(
-        [
-            "create_serialize",
-            "create_fsync",
-            "create_on_open",
-            "allow_mounted_write",
-            "allow_file_create",
-            "overwrite"
-        ],
+        ["create_serialize", "create_fsync", "create_on_open", "allow_mounted_write", "overwrite"],
         Switch,
         FILES
     ),
+    Row::leaves(&["allow_file_create"], false, Switch, |value| match is_off(value) {
+        true => (Differs, "files that are not there are made all the same"),
+        false => (Ignored, "on, as by default"),
+    }),
     ignored!(["fallocate"], OneOf(&ALLOCATIONS), FILES),
     ignored!(["filetype", "unique_filename"], FILES),
     ignored!(
