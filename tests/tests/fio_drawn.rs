@@ -1,7 +1,7 @@
 //! Command lines drawn from a seed, run by the installed fio and by ours: the same jobs, errors,
 //! I/Os, bytes, shares and keys.
 //!
-//! `DRUMFIRE_FIO_CASES` says how many are drawn, 24 by default, and `DRUMFIRE_FIO_SEED` from which
+//! `DRUMFIRE_FIO_CASES` says how many are drawn, 16 by default, and `DRUMFIRE_FIO_SEED` from which
 //! seed on. A line that differs is printed with its seed.
 
 use std::collections::BTreeSet;
@@ -69,7 +69,8 @@ fn job(draw: &mut Draw, name: char) -> String {
         ],
     );
     line += &draw.rarely(4, &["--io_size=128k", "--number_ios=7", "--loops=2", "--io_limit=50%"]);
-    if way == 2 || way == 3 {
+    // Flushes count among the I/Os of fio's number_ios, as many as are under way by chance.
+    if (way == 2 || way == 3) && !line.contains("number_ios") {
         line += &draw.rarely(3, &["--fsync=4", "--fdatasync=3", "--end_fsync=1"]);
     }
     line += &draw.rarely(5, &["--stonewall", "--new_group"]);
@@ -187,7 +188,7 @@ fn drawn_lines_do_what_they_do_with_fio() {
     assert!(harmless.len() > 10, "{harmless:?}");
     let mut wrong = Vec::new();
     let begin = number("DRUMFIRE_FIO_SEED", 1);
-    for seed in begin..begin + number("DRUMFIRE_FIO_CASES", 24) {
+    for seed in begin..begin + number("DRUMFIRE_FIO_CASES", 16) {
         let (theirs, ours) = (Folder::new(), Folder::new());
         for folder in [&theirs, &ours] {
             folder.file("t", &vec![7; FILE_BYTES]);

@@ -397,6 +397,10 @@ impl Converter<'_> {
                        follows, until it writes again";
             self.note(job, word, Treatment::Differs, why);
         }
+        if settings.flush_every > 0 && settings.most_ios.is_some() {
+            let why = "flushes are not among these I/Os; with fio they are";
+            self.note(job, "number_ios", Treatment::Differs, why);
+        }
         fill::check(self, job);
         if settings.hipri && !settings.direct {
             let why = "nothing is polled through the page cache: it goes with direct=1";
