@@ -11,7 +11,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Lines whose I/Os and bytes are decided by their options alone.
-const LINES: [&str; 9] = [
+const LINES: [&str; 14] = [
     "--name=a --filename=t --rw=randread --bs=4k --size=1m --ioengine=psync",
     "--name=a --filename=t --rw=write --bs 8k -size=1m --iodepth=4 --ioengine=libaio --direct=1",
     "--bs=4k --size=256k --ioengine=psync --name=a --rw=read --name=b --rw=write --bs=16k",
@@ -20,6 +20,11 @@ const LINES: [&str; 9] = [
     "jobs.conf --filename=t",
     "jobs.conf --size=4m --section=two",
     "--name=first --rw=write --size=128k --filename=x jobs.conf",
+    "jobs.conf jobs.conf --filename=t --size=64k",
+    "--name=a --filename=x:y --rw=write --size=256k --numjobs=2 --ioengine=libaio --iodepth=8",
+    "--name=a --filename=t --rw=read --size=2m",
+    "--name=v --rw=randwrite --size=256k --verify=crc32c",
+    "--name=a --rw=write --size=64k --iodepth=128*1 --thread=32 --blocksize=4k-8k",
     "--readonly --name=a --filename=t --rw=read --size=64k --eta=never --max-jobs=4",
 ];
 
@@ -112,6 +117,25 @@ fn what_is_not_done_is_said_and_nothing_is_run() {
         assert_eq!(finished.stdout, "", "{line}");
         assert!(std::fs::read(folder.path().join("t")).unwrap() == before, "{line}");
     }
+}
+
+#[test]
+fn jobs_that_fail_are_counted_by_the_exit_code() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    // More than two I/Os of each take longer than a microsecond.
+    let line = "fio --name=a --filename=t --rw=randread --size=64k --max_latency=1us --numjobs=2";
+    let finished = drumfire.run(folder().path(), line, LIMIT);
+    assert_eq!(finished.code, Some(2), "{finished:?}");
+}
+
+#[test]
+fn the_terse_form_is_a_line_for_each_job() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let line = "fio --minimal --name=a --filename=t --rw=read --size=64k --name=b --size=64k";
+    let text = drumfire.run(folder().path(), line, LIMIT).ok().stdout;
+    let begins: Vec<_> = text.lines().map(|line| line.split(';').take(4).collect()).collect();
+    let want: [Vec<&str>; 2] = [vec!["3", "fio-3.33", "a", "0"], vec!["3", "fio-3.33", "b", "0"]];
+    assert_eq!(begins, want, "{text}");
 }
 
 #[test]

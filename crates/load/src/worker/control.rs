@@ -152,12 +152,15 @@ impl Control {
     }
 
     /// Counts an I/O that begins.
-    pub(super) fn begun(&mut self, op: Op) {
+    pub(super) fn begun(&mut self, op: Op, len: u32) {
         if !self.began {
             return;
         }
         if let (Some(think), true) = (&mut self.think, way(op).is_some()) {
             think.begun();
+        }
+        if let (Some(guard), Some(way)) = (&mut self.guard, way(op)) {
+            guard.begun(way, len);
         }
         if let Some(share) = &mut self.share {
             share.begun();
@@ -182,6 +185,9 @@ impl Control {
     pub(super) fn look(&mut self, now: Nanos, idle: bool) {
         if !self.began || self.is_over() {
             return;
+        }
+        if let Some(guard) = &self.guard {
+            self.missed = guard.stalls(now);
         }
         if let Some(depth) = &mut self.depth {
             depth.look(now, idle);
@@ -212,7 +218,8 @@ impl Control {
 
     /// When to look again.
     pub(super) fn wake(&self) -> Option<Nanos> {
-        let wake = self.depth.as_ref().and_then(Depth::wake);
+        let guard = self.guard.as_ref().and_then(Guard::wake);
+        let wake = sooner(guard, self.depth.as_ref().and_then(Depth::wake));
         wake.filter(|_| self.began && !self.is_over())
     }
 

@@ -209,7 +209,7 @@ impl Worker {
         (slot.offset, slot.len, slot.reply) = (offset, len, reply);
         self.plan.last_start = now;
         if let Some(control) = &mut self.control {
-            control.begun(op);
+            control.begun(op, len);
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.begun(now, op, offset, len);

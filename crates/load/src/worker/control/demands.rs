@@ -21,6 +21,8 @@ pub(super) struct Guard {
     from: Nanos,
     /// Bytes and I/Os of each direction.
     done: [(u64, u64); 3],
+    /// Bytes and I/Os that are under way, those that failed among them.
+    under_way: [(u64, u64); 3],
     /// What they were at the last look, and when that was.
     last: [Option<(Nanos, u64, u64)>; 3],
 }
@@ -29,11 +31,17 @@ impl Guard {
     pub(super) fn new(demands: Demands) -> Guard {
         let every = Nanos(demands.every_ms * 1_000_000);
         let (from, done, last) = (Nanos(u64::MAX), [(0, 0); 3], [None; 3]);
-        Guard { each: demands.each(), every, from, done, last }
+        Guard { each: demands.each(), every, from, done, under_way: [(0, 0); 3], last }
     }
 
     pub(super) fn begin(&mut self, now: Nanos, ramp: Nanos) {
         self.from = now + ramp.max(SETTLING);
+    }
+
+    /// Counts an I/O that begins.
+    pub(super) fn begun(&mut self, way: usize, len: u32) {
+        let (bytes, ios) = &mut self.under_way[way];
+        (*bytes, *ios) = (*bytes + u64::from(len), *ios + 1);
     }
 
     /// Counts an I/O; what it misses, if it took too long.
@@ -41,6 +49,8 @@ impl Guard {
         let (bytes, ios) = &mut self.done[way];
         *bytes += u64::from(back.len);
         *ios += 1;
+        let (bytes, ios) = &mut self.under_way[way];
+        (*bytes, *ios) = (bytes.saturating_sub(back.len.into()), ios.saturating_sub(1));
         let most = self.each[way].1.latency_us * 1000;
         (most > 0 && back.latency.0 > most).then(|| too_long(back, most, "the most that may be"))
     }
@@ -70,6 +80,37 @@ impl Guard {
             *last = Some((now, bytes, ios));
         }
         missed
+    }
+
+    /// Looks between I/Os: a rate is missed as soon as it would be, though all that is under way
+    /// came back at once.
+    pub(super) fn stalls(&self, now: Nanos) -> Option<Missed> {
+        (0..self.each.len()).find_map(|way| {
+            self.hopeless(way).filter(|at| now >= *at)?;
+            let (at, bytes, ios) = self.last[way]?;
+            let (span, done, (word, demand)) = (now.since(at), self.done[way], &self.each[way]);
+            let rates = (per_second(done.0 - bytes, span), per_second(done.1 - ios, span));
+            too_slow(word, demand, rates, span, now)
+        })
+    }
+
+    /// When it looks next between I/Os.
+    pub(super) fn wake(&self) -> Option<Nanos> {
+        (0..self.each.len()).filter_map(|way| self.hopeless(way)).min()
+    }
+
+    /// From when on a direction is too slow unless something comes back before.
+    fn hopeless(&self, way: usize) -> Option<Nanos> {
+        let (at, bytes, ios) = self.last[way].filter(|_| self.under_way[way].1 > 0)?;
+        let (done, under_way, demand) = (self.done[way], self.under_way[way], self.each[way].1);
+        let lasts = |count: u64, rate: u64| {
+            let nanos = u128::from(count) * 1_000_000_000 / u128::from(rate.max(1)) + 1;
+            (rate > 0).then(|| Nanos(u64::try_from(nanos).unwrap_or(u64::MAX >> 1)))
+        };
+        let bytes = lasts(done.0 - bytes + under_way.0, demand.bytes_per_second);
+        let ios = lasts(done.1 - ios + under_way.1, demand.ios_per_second);
+        let sooner = bytes.into_iter().chain(ios).min()?;
+        Some(at + sooner.max(self.every))
     }
 }
 

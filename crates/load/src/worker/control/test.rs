@@ -46,7 +46,7 @@ fn a_pause_may_come_by_time_and_be_spent_with_work() {
     let back = |at| Back { op: Op::Read, offset: 0, len: 4096, latency: Nanos(1), at };
     for number in 0..4 {
         assert_eq!(control.gate(Nanos(number), 0, None), Gate::Open);
-        control.begun(Op::Read);
+        control.begun(Op::Read, 4096);
         control.done(back(Nanos(number)));
     }
     assert_eq!(control.gate(Nanos(9), 1, None), Gate::Shut(None));
@@ -104,6 +104,10 @@ fn who_is_too_slow_ends_and_says_so() {
     stalls.stall = (Nanos(4000 * MS), Nanos(7000 * MS));
     let seen = ended(stalls, &least(900)).unwrap();
     assert!((4000 * MS..5000 * MS).contains(&seen.at.0), "{seen:?}");
+    // One I/O each two seconds keeps a rate that no window of half a second holds.
+    let seldom = Demand { bytes_per_second: 2000, ..Demand::default() };
+    let slow = Lane::new(2000 * MS, 0);
+    assert_eq!(ended(slow, &Workload { demands: demands(seldom), ..reads(1) }), None);
     let bytes = Demand { bytes_per_second: 5 << 20, ..Demand::default() };
     let bytes = ended(Lane::new(MS, 0), &Workload { demands: demands(bytes), ..reads(1) }).unwrap();
     assert!(bytes.why.contains("4096000 bytes per second of reads"), "{bytes:?}");

@@ -41,6 +41,15 @@ fn identifiers_and_options_name_a_volume() {
 }
 
 #[test]
+fn nbd_is_named_by_its_uri_alone() {
+    let text = "[a]\nioengine=nbd\nuri=nbd://h/disk\nfilename=ignored\ntime_based\nruntime=5\n";
+    assert_eq!(volumes(text), ["nbd://h/disk"]);
+    assert!(refused("[a]\nioengine=nbd\nsize=1m\n").contains("uri=nbd://"));
+    let elsewhere = refused("[a]\nioengine=psync\nfilename=/dev/x\nuri=nbd://h/disk\n");
+    assert!(elsewhere.contains("x.fio:4: `uri=nbd://h/disk`: only ioengine=nbd"), "{elsewhere}");
+}
+
+#[test]
 fn what_is_left_out_of_a_name_is_said() {
     let text = format!("{SPDK}filename=trtype=tcp traddr=h trsvcid=4420 priority=1\n");
     assert_eq!(notes(&text)[1..], [(Differs, 7), (Differs, 7), (Differs, 7)]);

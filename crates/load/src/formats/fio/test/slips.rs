@@ -66,3 +66,30 @@ fn pages_of_a_map_are_whole_where_fio_wants_them() {
     let split = refused(&format!("{map}bssplit=512/50:4k/50\nfsync=1\n"));
     assert!(split.contains("`bssplit=512/50:4k/50`: with ioengine=mmap"), "{split}");
 }
+
+#[test]
+fn what_fio_takes_is_taken_as_it_takes_it() {
+    let of = |line: &str| {
+        let job =
+            job(&format!("[a]\nioengine=io_uring\nfilename=/dev/x\nrw=rw\nsize=1m\n{line}\n"));
+        job.steps[0].groups[0].workload.clone()
+    };
+    assert_eq!(of("iodepth=128*1").outstanding, 128);
+    let lengths =
+        |line| of(line).access.lines.iter().map(|line| line.size_bytes).collect::<Vec<_>>();
+    assert_eq!(lengths("bs=4k-512k"), [4096, 512 << 10]);
+    assert_eq!(of("size=100%%").limit_bytes, Some(1 << 30));
+    assert_eq!(of("thread=32\ntime_based=30\nruntime=1").limit_bytes, None);
+    assert_eq!(of("flow=-8").flow.unwrap().weight, 8);
+    assert_eq!(of("loops=-1\nruntime=1").limit_bytes, Some(u64::from(u32::MAX) << 20));
+    let files = super::job("[a]\nrw=write\nnrfiles=2\nfilesize=64k-128k\n");
+    assert_eq!(files.steps[0].groups[0].workload.limit_bytes, Some(192 << 10));
+    let said = super::of("[a]\nfilename=/dev/x\niodepth=128*1\nhipri\n").notes;
+    assert!(said.iter().any(|note| note.why.contains("ends at the sign: 128")), "{said:?}");
+}
+
+#[test]
+fn devices_that_keep_nothing_are_volumes_without_storage() {
+    let null = job("[a]\nrw=write\nfilename=/dev/null\nsize=1m\n");
+    assert_eq!(null.steps[0].groups[0].volumes, ["null:1048576"]);
+}
