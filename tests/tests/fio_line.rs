@@ -133,7 +133,7 @@ fn the_terse_form_is_a_line_for_each_job() {
     let Some(drumfire) = Drumfire::find() else { return };
     let line = "fio --minimal --name=a --filename=t --rw=read --size=64k --name=b --size=64k";
     let text = drumfire.run(folder().path(), line, LIMIT).ok().stdout;
-    let begins: Vec<_> = text.lines().map(|line| line.split(';').take(4).collect()).collect();
+    let begins: Vec<Vec<_>> = text.lines().map(|line| line.split(';').take(4).collect()).collect();
     let want: [Vec<&str>; 2] = [vec!["3", "fio-3.33", "a", "0"], vec!["3", "fio-3.33", "b", "0"]];
     assert_eq!(begins, want, "{text}");
 }
