@@ -33,18 +33,10 @@ fn line(job: &Job, disks: &[Disk], version: u32) -> Vec<String> {
     let (name, id, error) = (&job.jobname, job.groupid, job.error);
     let mut fields = vec![format!("{version};{VERSION};{name};{id};{error}")];
     let all = &job.directions;
-    let none = Direction::default();
-    let trims = version > 3;
-    let ways = [(true, &all.read), (true, &all.write), (trims, &all.trim), (false, &all.mixed)];
-    for (always, way) in ways {
-        // Without directions apart there is one, of all of them together.
-        let apart = all.read.is_some();
-        match way {
-            Some(way) => direction(way, version, &mut fields),
-            None if always && apart => direction(&none, version, &mut fields),
-            None => {}
-        }
-    }
+    // Version 3 knows no trims; without directions apart there is one, of all of them together.
+    let trim = all.trim.as_ref().filter(|_| version > 3);
+    let ways = [all.read.as_ref(), all.write.as_ref(), trim, all.mixed.as_ref()];
+    ways.into_iter().flatten().for_each(|way| direction(way, version, &mut fields));
     let Job { usr_cpu, sys_cpu, ctx, majf, minf, .. } = job;
     fields.push(format!("{usr_cpu:.6}%;{sys_cpu:.6}%;{ctx};{majf};{minf}"));
     let shares = |of: &Object<&'static str, f64>, places: usize| -> Vec<String> {
