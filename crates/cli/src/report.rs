@@ -290,7 +290,7 @@ fn read_text(path: &Path) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path)
         .and_then(|file| file.take(DOCUMENT_MAX_BYTES).read_to_end(&mut text))
-        .map_err(|error| of_file(&path.display(), error))?;
+        .map_err(|error| of_file(path.display(), error))?;
     Ok(text)
 }
 
