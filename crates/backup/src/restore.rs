@@ -50,6 +50,17 @@ pub struct Damage {
 }
 
 impl Checked {
+    /// Counts the files, and tells of those of which not all bytes are there.
+    fn count(&mut self, entries: &[Kept], kept: &[u64]) {
+        for (entry, kept) in entries.iter().zip(kept) {
+            self.files += u64::from(matches!(entry.kind, Kind::File | Kind::Volume));
+            if *kept != entry.bytes {
+                let what = format!("{kept} of {} bytes are there", entry.bytes);
+                self.tell(entry.path.display(), what);
+            }
+        }
+    }
+
     fn tell(&mut self, at: impl ToString, what: impl ToString) {
         self.damaged += 1;
         if self.damages.len() < DAMAGES_MAX {
@@ -123,13 +134,7 @@ pub fn restore(
         }
         at += next as u64;
     }
-    for (entry, kept) in entries.iter().zip(kept) {
-        checked.files += u64::from(matches!(entry.kind, Kind::File | Kind::Volume));
-        if kept != entry.bytes {
-            let what = format!("{kept} of {} bytes are there", entry.bytes);
-            checked.tell(entry.path.display(), what);
-        }
-    }
+    checked.count(&entries, &kept);
     if let Some(place) = place {
         place.end(&entries)?;
     }
