@@ -1,9 +1,10 @@
 //! `drumfire scenario`: published figures beside those of a model and of real I/O, and no figure
 //! where a run is not to be believed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use drumfire_tests::{Drumfire, Folder};
+use drumfire_tests::{Drumfire, Folder, Running};
+use rustix::process::Signal;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -56,8 +57,21 @@ fn modelled_figures_keep_the_contract_and_say_what_agreement_proves() {
     assert!(processor["reason"].as_str().unwrap().contains("proves nothing"), "{processor}");
     let page = drumfire.run(folder.path(), "report kept/scenarios.json --as html", LIMIT).ok();
     assert!(page.stdout.contains("third-io-iris") && page.stdout.contains("proves nothing"));
-    let text = drumfire.run(folder.path(), "scenario run marvell-modules --live", LIMIT).ok();
-    assert!(text.stdout.contains("live: not built yet"), "{}", text.stdout);
+    // The page of the documents shows what this very command prints.
+    let args = "scenario run all --modelled --out kept --markdown";
+    let printed = drumfire.run(folder.path(), args, LIMIT).ok().stdout;
+    let page = include_str!("../../docs/founding-systems.md");
+    let same = page.contains(&format!("tidy --write` -->\n\n{printed}\n<!-- end -->"));
+    assert!(same, "cargo xtask tidy --write; now it is\n{printed}");
+    let run = |bound| {
+        let args = format!("scenario run all --modelled --out kept --fail-if {bound}");
+        drumfire.run(folder.path(), &args, LIMIT)
+    };
+    assert_eq!(run("modelled>50%").code, Some(0));
+    let missed = run("third-io-iris/iops-2k.modelled>1%");
+    assert_eq!((missed.code, missed.stderr.contains("MISSED")), (Some(4), true));
+    assert_eq!(run("iops-2k.live>1%").code, Some(4), "no figure where one is asked for");
+    assert_eq!(run("p99>1").code, Some(2));
 }
 
 #[test]
@@ -127,4 +141,48 @@ fn a_run_that_is_not_to_be_believed_gives_a_reason_and_no_figure() {
         let reason = row["reason"].as_str().unwrap();
         assert!(reason.contains("live: none") && reason.contains(why), "{row}");
     }
+}
+
+#[test]
+fn nothing_is_left_of_a_scenario_that_is_killed() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let row = "[[row]]\nid = 'ok'\nfigure = 'f'\npublished = 1.0\nunit = 'IOPS'\n\
+        live = { step = 'ok', at = '/totals/iops' }\n";
+    folder.file("own.toml", format!("{OWN}{row}").as_bytes());
+    let args = "scenario run own.toml --live --seconds 600 --out kept";
+    let running = Running::start(&mut drumfire.command(folder.path(), args));
+    // A target and two that drive.
+    let begun = Instant::now();
+    let children = loop {
+        let children = children(running.id());
+        if children.len() == 3 {
+            break children;
+        }
+        assert!(begun.elapsed() < LIMIT, "{children:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    running.signal(Signal::KILL);
+    let runs = |child: &u32| state(*child).is_some_and(|state| state != 'Z');
+    while children.iter().any(runs) {
+        assert!(begun.elapsed() < LIMIT, "still there: {children:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Processes of this parent.
+fn children(parent: u32) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|number| after_name(*number, 1) == Some(parent.to_string())).collect()
+}
+
+fn state(process: u32) -> Option<char> {
+    after_name(process, 0)?.chars().next()
+}
+
+/// A word of `/proc/PID/stat` behind the name, which may hold anything.
+fn after_name(process: u32, word: usize) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(word).map(str::to_owned)
 }

@@ -44,7 +44,10 @@ pub enum BackupError {
         why: String,
     },
     /// The target is a file that is there already.
-    #[error("{path} exists: give --replace to overwrite it", path = .0.display())]
+    #[error(
+        "{path} is there already: give --replace if it may be overwritten",
+        path = .0.display()
+    )]
     Exists(PathBuf),
     /// The volume is too small.
     #[error(

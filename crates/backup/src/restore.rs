@@ -50,12 +50,12 @@ pub struct Damage {
 }
 
 impl Checked {
-    /// Counts the files, and tells of those of which not all bytes are there.
-    fn count(&mut self, entries: &[Kept], kept: &[u64]) {
-        for (entry, kept) in entries.iter().zip(kept) {
+    /// Holds the bytes that were found of each file against those that were kept.
+    fn count(&mut self, entries: &[Kept], found: &[u64]) {
+        for (entry, found) in entries.iter().zip(found) {
             self.files += u64::from(matches!(entry.kind, Kind::File | Kind::Volume));
-            if *kept != entry.bytes {
-                let what = format!("{kept} of {} bytes are there", entry.bytes);
+            if *found != entry.bytes {
+                let what = format!("{found} of {} bytes are there", entry.bytes);
                 self.tell(entry.path.display(), what);
             }
         }

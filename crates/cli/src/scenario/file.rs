@@ -74,8 +74,8 @@ pub struct Step {
     /// So many processes run the command at once; `{client}` counts from 1.
     #[serde(default = "one")]
     pub clients: u32,
-    /// Arguments of the command. Those that keep its result are added. `{1..4}` in an argument,
-    /// here and for `serve`, makes four of it; `{4*TEXT}` is the text four times, with commas.
+    /// Arguments of the command. Those that keep its result are added. `{1..4}` in one, here and
+    /// for `serve`, makes four of it, and `{4*TEXT}` is the text four times, with commas.
     pub run: Vec<String>,
 }
 
