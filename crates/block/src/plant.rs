@@ -43,6 +43,28 @@ pub enum Plant {
     LoseSecond,
     /// What a read returned is not held against what was written.
     BelieveReads,
+    /// Data are written before the map of an array is durable.
+    MapAfterData,
+    /// A write to an array is told as done while a leg that missed it is still recorded as in.
+    AckEarly,
+    /// A leg that is being made equal is read.
+    ReadStale,
+    /// A leg leaves an array in memory only.
+    KeepGeneration,
+    /// A flush of a mirror goes to one leg only.
+    FlushOneLeg,
+    /// A region becomes clean without a flush.
+    CleanUnflushed,
+    /// Regions are copied while they are written.
+    CopyUnclaimed,
+    /// What a leg missed is not copied to it.
+    JoinUnmapped,
+    /// What was copied to a leg is not flushed before it is in.
+    JoinUnflushed,
+    /// Pages of the map are written to one leg only.
+    MapOnOneLeg,
+    /// The leg that is named first counts as the newest.
+    TrustFirst,
 }
 
 impl Plant {
@@ -55,6 +77,21 @@ impl Plant {
         Plant::ErrorsHaveLatencies,
         Plant::LoseSecond,
         Plant::BelieveReads,
+    ];
+
+    /// Those of arrays.
+    pub const KEPT: [Plant; 11] = [
+        Plant::MapAfterData,
+        Plant::AckEarly,
+        Plant::ReadStale,
+        Plant::KeepGeneration,
+        Plant::FlushOneLeg,
+        Plant::CleanUnflushed,
+        Plant::CopyUnclaimed,
+        Plant::JoinUnmapped,
+        Plant::JoinUnflushed,
+        Plant::MapOnOneLeg,
+        Plant::TrustFirst,
     ];
 
     /// Those of servers.

@@ -12,6 +12,7 @@
 //! and the result must say what is true. Both are a [`Case`].
 #![forbid(unsafe_code)]
 
+pub mod array;
 mod case;
 mod client;
 mod core;

@@ -1,5 +1,6 @@
 //! Runs worlds of many seeds: `drumfire-sim --seeds N --from S`, or one: `drumfire-sim 'seed=7 …'`.
-//! With `--rig` it runs situations in which the truth of what is measured is known.
+//! With `--rig` it runs situations in which the truth of what is measured is known, with `--array`
+//! stories of arrays, and with `--array --short` all of those of up to three operations.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,18 +9,42 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::Plant;
+use sim::array::Story;
 use sim::{Case, Plan, Situation, shrink};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let (rig, args): (Vec<_>, Vec<_>) = args.into_iter().partition(|arg| arg == "--rig");
-    if rig.is_empty() { run_all::<Plan>(args) } else { run_all::<Situation>(args) }
+    let is_kind = |arg: &String| matches!(arg.as_str(), "--rig" | "--array");
+    let (kinds, args): (Vec<String>, Vec<String>) = args.into_iter().partition(is_kind);
+    match kinds.first().map(String::as_str) {
+        None => run_all::<Plan>(args),
+        Some("--rig") => run_all::<Situation>(args),
+        Some(_) if args.iter().any(|arg| arg == "--short") => short(),
+        Some(_) => run_all::<Story>(args),
+    }
+}
+
+/// Runs all stories of up to three operations.
+fn short() -> ExitCode {
+    let all: Vec<Story> = sim::array::all_short().collect();
+    many(Cases { count: all.len() as u64, from: 0, of: &|number| all[number as usize].clone() }, {
+        std::thread::available_parallelism().map_or(1, |n| n.get() as u64)
+    })
+}
+
+/// Cases by number.
+struct Cases<'a, C> {
+    from: u64,
+    count: u64,
+    of: &'a (dyn Fn(u64) -> C + Sync),
 }
 
 fn run_all<C: Case>(args: Vec<String>) -> ExitCode {
     match parse::<C>(args.into_iter()) {
         Ok(Job::One { case, plant }) => one(&case, plant),
-        Ok(Job::Many { from, count, threads }) => many::<C>(from, count, threads),
+        Ok(Job::Many { from, count, threads }) => {
+            many(Cases { from, count, of: &C::of_seed }, threads)
+        }
         Ok(Job::Plants { count }) => plants::<C>(count),
         Err(why) => {
             eprintln!("drumfire-sim: {why}");
@@ -55,7 +80,7 @@ fn parse<C: Case>(mut args: impl Iterator<Item = String>) -> Result<Job<C>, Stri
             case if case.contains('=') => return Ok(Job::One { case: case.parse()?, plant }),
             other => {
                 return Err(format!(
-                    "what is {other}? --rig, --seeds N, --from S, --plants, or one of the {}",
+                    "what is {other}? --rig, --array, --seeds N, --from S, --plants, or one of the {}",
                     C::WORD
                 ));
             }
@@ -95,7 +120,7 @@ fn one<C: Case>(case: &C, plant: Option<Plant>) -> ExitCode {
     }
 }
 
-fn many<C: Case>(from: u64, count: u64, threads: u64) -> ExitCode {
+fn many<C: Case>(Cases { from, count, of }: Cases<'_, C>, threads: u64) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let begin = os::Clock::get().now();
     let (next, ios) = (AtomicU64::new(from), AtomicU64::new(0));
@@ -109,7 +134,7 @@ fn many<C: Case>(from: u64, count: u64, threads: u64) -> ExitCode {
                     if seed >= from + count || over {
                         return;
                     }
-                    let case = C::of_seed(seed);
+                    let case = of(seed);
                     match run(&case, None) {
                         Ok(held) => drop(ios.fetch_add(C::ios(&held), Ordering::Relaxed)),
                         Err(why) => drop(failed.lock().unwrap().get_or_insert((case, why))),

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod again;
+pub mod array;
 mod attempt;
 pub mod delay;
 mod dial;

@@ -7,6 +7,7 @@
 mod claims;
 mod lane;
 mod legs;
+mod rules;
 mod task;
 
 use std::sync::Arc;
@@ -15,11 +16,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use block::{Geometry, Lane, Nanos};
 use os::Core;
 
-use self::claims::Claims;
-use self::lane::MirrorLane;
+pub(crate) use self::claims::Claims;
+pub(crate) use self::lane::MirrorLane;
+pub use self::lane::Ways;
 pub(crate) use self::legs::LEGS_MAX;
 use self::legs::Legs;
 use crate::{Ground, Hints, OpenError, Purpose, Several, Volume};
+pub(crate) use self::rules::{Answers, Rules, Verdict};
 
 /// Several volumes with the same data.
 pub(crate) struct Mirror {
@@ -78,7 +81,7 @@ impl Volume for Mirror {
 
     fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
         let lanes: Result<Vec<_>, _> =
-            self.volumes.iter().map(|volume| volume.hinted_lane(core, hints)).collect();
+            self.volumes.iter().map(|volume| volume.hinted_lane(core, hints).map(Some)).collect();
         // 0 is nobody, also after 65,535 lanes.
         let number = loop {
             match self.lanes.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {

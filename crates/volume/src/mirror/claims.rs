@@ -14,7 +14,7 @@ const PLACES_MAX: u64 = 1 << 14;
 
 /// One word for each granule: its owner, how many writes of the owner are under way, and whether
 /// another lane wants it.
-pub(super) struct Claims {
+pub(crate) struct Claims {
     places: Box<[AtomicU64]>,
 }
 
@@ -51,13 +51,13 @@ fn places(offset: u64, len: u64, count: u64) -> impl DoubleEndedIterator<Item = 
 
 impl Claims {
     /// For a volume of so many bytes.
-    pub(super) fn new(bytes: u64) -> Claims {
+    pub(crate) fn new(bytes: u64) -> Claims {
         let count = bytes.div_ceil(GRANULE_BYTES).clamp(1, PLACES_MAX);
         Claims { places: (0..count).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Claims all granules of a range for `lane`, which is not 0; or none, where one is taken.
-    pub(super) fn claim(&self, lane: u16, offset: u64, len: u64) -> bool {
+    pub(crate) fn claim(&self, lane: u16, offset: u64, len: u64) -> bool {
         let count = self.places.len() as u64;
         for (claimed, place) in places(offset, len, count).enumerate() {
             if !self.claim_place(place, lane) {
@@ -72,9 +72,15 @@ impl Claims {
 
     /// Gives back what [`claim`](Self::claim) took. Whether another lane waits for any of it: then
     /// this one is to let it try before it claims anything again.
-    pub(super) fn release(&self, lane: u16, offset: u64, len: u64) -> bool {
+    pub(crate) fn release(&self, lane: u16, offset: u64, len: u64) -> bool {
         let all = places(offset, len, self.places.len() as u64);
         all.filter(|place| self.leave(*place, lane)).count() > 0
+    }
+
+    /// Whether nobody has claimed anything of a range.
+    pub(crate) fn is_free(&self, offset: u64, len: u64) -> bool {
+        let mut all = places(offset, len, self.places.len() as u64);
+        all.all(|place| self.places[place as usize].load(Ordering::SeqCst) == 0)
     }
 
     fn claim_place(&self, place: u64, lane: u16) -> bool {
@@ -91,8 +97,9 @@ impl Claims {
                 owner if owner == lane => return false,
                 _ => (Word { wanted: true, ..word }, false),
             };
-            // Acquire: what the last owner's writes told is seen by the next.
-            match place.compare_exchange_weak(seen, new.word(), Ordering::AcqRel, Ordering::Relaxed)
+            // What the last owner's writes told is seen by the next; and who looks whether a range
+            // is free sees either the claim, or that what it changed before is seen here.
+            match place.compare_exchange_weak(seen, new.word(), Ordering::SeqCst, Ordering::Relaxed)
             {
                 Ok(_) => return got,
                 Err(now) => seen = now,
@@ -111,7 +118,7 @@ impl Claims {
                 0 => Word::FREE,
                 count => Word { count, ..word },
             };
-            match place.compare_exchange_weak(seen, new.word(), Ordering::AcqRel, Ordering::Relaxed)
+            match place.compare_exchange_weak(seen, new.word(), Ordering::SeqCst, Ordering::Relaxed)
             {
                 Ok(_) => return word.wanted && new.owner == 0,
                 Err(now) => seen = now,
@@ -120,10 +127,10 @@ impl Claims {
     }
 
     /// A lane that is gone has nothing any more.
-    pub(super) fn forget(&self, lane: u16) {
+    pub(crate) fn forget(&self, lane: u16) {
         for place in &self.places {
             let own = |seen: u64| (Word::of(seen).owner == lane).then_some(Word::FREE.word());
-            let _ = place.fetch_update(Ordering::AcqRel, Ordering::Relaxed, own);
+            let _ = place.fetch_update(Ordering::SeqCst, Ordering::Relaxed, own);
         }
     }
 }

@@ -7,23 +7,41 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Buf, Cause, Connection, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{
+    Buf, Cause, Connection, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Plant, Pool, Tag,
+    planted,
+};
 
 use super::claims::{Claims, GRANULE_BYTES};
-use super::legs::Legs;
+use super::rules::{Answers, Rules, Verdict};
 use super::task::{Change, Flush, Read, Repair, Task, Tasks, Votes};
 
-pub(super) struct MirrorLane {
+/// Makes a new way to a leg, or says why there is none.
+pub type Ways = Box<dyn FnMut(usize) -> Result<Box<dyn Lane>, String>>;
+
+pub(crate) struct MirrorLane<R> {
     /// Its number among the lanes of the mirror, from 1.
     number: u16,
     geometry: Geometry,
-    legs: Arc<Legs>,
+    /// Where the data begin on each leg.
+    base: u64,
+    legs: Arc<R>,
     claims: Arc<Claims>,
     pool: Pool,
     ways: Vec<Way>,
+    /// Where ways to legs that come back are made; `None` where none comes back.
+    source: Option<Ways>,
     tasks: Tasks,
     /// Changes whose granules are taken, in the order in which they came, repairs too.
     blocked: VecDeque<Blocked>,
+    /// Changes that have their granules, and that may not be written yet.
+    marking: VecDeque<Io>,
+    /// Changes and flushes that all legs have answered, and that may not be told yet.
+    held: Vec<u32>,
+    /// When this was last called.
+    now: Nanos,
+    /// It was open once.
+    opened: bool,
     /// Another lane waits for what this one gave back: let it try first.
     yields: bool,
     /// Answers that are ready.
@@ -33,10 +51,16 @@ pub(super) struct MirrorLane {
 
 /// The way to one leg.
 struct Way {
-    lane: Box<dyn Lane>,
+    /// `None` where there is no way at all.
+    lane: Option<Box<dyn Lane>>,
     waiting: VecDeque<Io>,
     under_way: u32,
+    /// How often the leg had come back when this way was made.
+    joined: u32,
 }
+
+/// How soon a lane looks again whether what it waits for has been made durable.
+const LOOK: Nanos = Nanos(20_000);
 
 /// What waits for a granule.
 enum Blocked {
@@ -44,28 +68,45 @@ enum Blocked {
     Repair { leg: usize, offset: u64, len: u32 },
 }
 
-impl MirrorLane {
-    pub(super) fn new(
-        lanes: Vec<Box<dyn Lane>>,
+impl<R: Rules> MirrorLane<R> {
+    pub(crate) fn new(
+        lanes: Vec<Option<Box<dyn Lane>>>,
         number: u16,
         geometry: Geometry,
-        (legs, claims): (Arc<Legs>, Arc<Claims>),
+        (legs, claims): (Arc<R>, Arc<Claims>),
         pool: Pool,
-    ) -> MirrorLane {
-        let way = |lane| Way { lane, waiting: VecDeque::with_capacity(64), under_way: 0 };
+    ) -> MirrorLane<R> {
+        let way = |(leg, lane)| Way {
+            lane,
+            waiting: VecDeque::with_capacity(64),
+            under_way: 0,
+            joined: legs.joined(leg),
+        };
         MirrorLane {
             number,
             geometry,
+            base: 0,
+            ways: lanes.into_iter().enumerate().map(way).collect(),
+            source: None,
             legs,
             claims,
             pool,
-            ways: lanes.into_iter().map(way).collect(),
             tasks: Tasks::default(),
             blocked: VecDeque::new(),
+            marking: VecDeque::new(),
+            held: Vec::new(),
+            now: Nanos(0),
+            opened: false,
             yields: false,
             ready: Vec::new(),
             answers: Vec::new(),
         }
+    }
+
+    /// The same over data that begin at `base`, with new ways to legs that come back.
+    pub(crate) fn based(mut self, base: u64, source: Ways) -> MirrorLane<R> {
+        (self.base, self.source) = (base, Some(source));
+        self
     }
 
     fn refuse(&mut self, io: Io, fault: Fault) {
@@ -73,26 +114,27 @@ impl MirrorLane {
         self.ready.push(Done { tag, result: Err(fault), cause: Cause::NONE, buf });
     }
 
-    /// The legs that are in.
-    fn present(&self) -> impl Iterator<Item = usize> + use<> {
-        let legs = self.legs.in_it();
-        (0..u32::BITS as usize).filter(move |leg| legs & 1 << leg != 0)
+    fn has(&self, leg: usize) -> bool {
+        self.legs.in_it() & 1 << leg != 0
     }
 
     fn give(&mut self, leg: usize, task: u32, io: Io) {
-        self.ways[leg].waiting.push_back(Io { tag: Tasks::tag(task, leg), ..io });
+        let offset = if io.op == Op::Flush { 0 } else { self.base + io.offset };
+        self.ways[leg].waiting.push_back(Io { tag: Tasks::tag(task, leg), offset, ..io });
     }
 
-    /// The leg that answers for a place, of those that `may`: no two reads of it go back in time.
-    fn reader(&self, offset: u64, tried: u32) -> Option<usize> {
-        let may: Vec<usize> = self.present().filter(|leg| tried & 1 << leg == 0).collect();
-        let place = offset / GRANULE_BYTES;
-        may.get((place % may.len().max(1) as u64) as usize).copied()
+    /// The leg that answers for a place, of those that were not `tried`: no two reads of it go back
+    /// in time.
+    fn reader(&self, offset: u64, len: u32, tried: u32) -> Option<usize> {
+        let all = self.legs.readers(offset, len.into()) & !tried;
+        let all = if all == 0 { self.legs.in_it() & !tried } else { all };
+        let place = offset / GRANULE_BYTES % u64::from(all.count_ones()).max(1);
+        legs(all).nth(place as usize)
     }
 
     fn read(&mut self, io: Io) {
         let Io { tag, op, fua, len, offset, buf } = io;
-        let leg = self.reader(offset, 0).expect("one leg is always in");
+        let leg = self.reader(offset, len, 0).expect("one leg is always in");
         let task = self.tasks.enter(Task::Read(Read { tag, offset, len, tried: 0, fault: None }));
         self.give(leg, task, Io { tag, op, fua, len, offset, buf });
     }
@@ -103,26 +145,36 @@ impl MirrorLane {
         if !self.may_change(offset, len) {
             return self.blocked.push_back(Blocked::Change(io));
         }
-        let legs: Vec<usize> = self.present().collect();
-        let Some(copies) = self.copies(&io, legs.len() - 1) else {
+        self.begin(io);
+    }
+
+    /// Begins a change that has its granules, if it may be written there.
+    fn begin(&mut self, io: Io) {
+        let (offset, len) = (io.offset, u64::from(io.len));
+        if !self.legs.opens(offset, len) {
+            return self.marking.push_back(io);
+        }
+        let (since, writers) = (self.legs.events(), self.legs.writers());
+        let Some(copies) = self.copies(&io, writers.count_ones() as usize - 1) else {
             // The system has no memory.
             self.release(offset, len);
             return self.refuse(io, Fault::Aborted);
         };
         let Io { tag, op, fua, len, offset, buf } = io;
-        let votes = Votes::of(legs.len());
+        let votes = Votes::of(writers, since);
         let change = Change { tag, op, offset, len, votes, buf: None };
         let task = self.tasks.enter(Task::Change(change));
         let bufs = std::iter::once(buf).chain(copies);
-        for (leg, buf) in legs.into_iter().zip(bufs) {
+        for (leg, buf) in legs(writers).zip(bufs) {
             self.give(leg, task, Io { tag, op, fua, len, offset, buf });
         }
     }
 
     /// Claims a range, unless something is under way there.
     fn may_change(&self, offset: u64, len: u64) -> bool {
-        let (yields, crosses) = (self.yields, self.tasks.overlaps(offset, len));
-        !yields && !crosses && self.claims.claim(self.number, offset, len)
+        let crosses = |io: &Io| io.offset < offset + len && offset < io.offset + u64::from(io.len);
+        let crossed = self.tasks.overlaps(offset, len) || self.marking.iter().any(crosses);
+        !self.yields && !crossed && self.claims.claim(self.number, offset, len)
     }
 
     /// As many copies of what is written as there are further legs; `None` without memory.
@@ -140,10 +192,12 @@ impl MirrorLane {
     }
 
     fn flush(&mut self, io: &Io) {
-        let legs: Vec<usize> = self.present().collect();
-        let votes = Votes::of(legs.len());
+        let (since, writers) = (self.legs.events(), self.legs.writers());
+        let sent =
+            if planted(Plant::FlushOneLeg) { writers & writers.wrapping_neg() } else { writers };
+        let votes = Votes { good: writers & !sent, ..Votes::of(sent, since) };
         let task = self.tasks.enter(Task::Flush(Flush { tag: io.tag, votes }));
-        for leg in legs {
+        for leg in legs(sent) {
             self.give(leg, task, Io { buf: None, ..*io });
         }
     }
@@ -153,7 +207,7 @@ impl MirrorLane {
         if !self.may_change(offset, len.into()) {
             return self.blocked.push_back(Blocked::Repair { leg, offset, len });
         }
-        let from = self.reader(offset, 1 << leg).filter(|_| self.legs.has(leg));
+        let from = self.reader(offset, len, 1 << leg).filter(|_| self.has(leg));
         let buf = self.pool.take_beyond(len as usize);
         let (Some(from), Some(buf)) = (from, buf) else {
             return self.release(offset, len.into());
@@ -167,8 +221,14 @@ impl MirrorLane {
         self.yields |= self.claims.release(self.number, offset, len);
     }
 
-    /// Tries again what waited for granules.
+    /// Tries again what waited for granules, for its mark, or for a leg to be out.
     fn unblock(&mut self) {
+        for _ in 0..self.marking.len() {
+            if let Some(io) = self.marking.pop_front() {
+                self.begin(io);
+            }
+        }
+        std::mem::take(&mut self.held).into_iter().for_each(|task| self.settle(task));
         for _ in 0..self.blocked.len() {
             match self.blocked.pop_front() {
                 Some(Blocked::Change(io)) => self.change(io),
@@ -198,45 +258,58 @@ impl MirrorLane {
                     self.pool.give(buf);
                 }
                 if change.votes.left == 0 {
-                    self.change_ended(task);
+                    self.settle(task);
                 }
             }
             Task::Flush(flush) => {
                 flush.votes.note(leg, one.result, one.cause);
-                let Flush { tag, votes } = *flush;
-                if votes.left == 0 {
-                    self.tasks.leave(task);
-                    let (result, cause) = self.verdict(Op::Flush, votes);
-                    self.ready.push(Done { tag, result, cause, buf: None });
+                if flush.votes.left == 0 {
+                    self.settle(task);
                 }
             }
         }
     }
 
-    fn change_ended(&mut self, task: u32) {
-        let Task::Change(change) = self.tasks.leave(task) else { return };
-        let Change { tag, op, offset, len, votes, buf } = change;
-        let (result, cause) = self.verdict(op, votes);
-        // Behind the verdict: who writes here next meets only legs that have this one.
-        self.release(offset, len.into());
-        self.ready.push(Done { tag, result, cause, buf });
+    /// Tells what all legs have answered, if that may be told already.
+    fn settle(&mut self, task: u32) {
+        let (op, votes) = match self.tasks.get(task) {
+            Task::Change(change) => (change.op, change.votes),
+            Task::Flush(flush) => (Op::Flush, flush.votes),
+            Task::Read(_) | Task::Repair(_) => return,
+        };
+        let Some((result, cause)) = self.verdict(op, votes) else { return self.held.push(task) };
+        match self.tasks.leave(task) {
+            Task::Change(Change { tag, offset, len, buf, .. }) => {
+                // Some may have it, and some not; one that all refuse is nowhere.
+                if result.is_err_and(|fault| votes.good != 0 || !refuses(fault)) {
+                    self.legs.differs(offset, len.into());
+                }
+                // Behind the verdict: who writes here next meets only legs that have this one.
+                self.release(offset, len.into());
+                self.ready.push(Done { tag, result, cause, buf });
+            }
+            Task::Flush(Flush { tag, .. }) => {
+                self.ready.push(Done { tag, result, cause, buf: None });
+            }
+            Task::Read(_) | Task::Repair(_) => {}
+        }
     }
 
-    /// What the answers of all legs come to. Those whose answer was bad leave where another one's
-    /// was good.
-    fn verdict(&self, op: Op, votes: Votes) -> (Result<(), Fault>, Cause) {
-        let Votes { good, bad, fault, .. } = votes;
+    /// What the answers of all legs come to, if that is clear. Those whose answer was bad leave
+    /// where another one's was good.
+    fn verdict(&self, op: Op, votes: Votes) -> Option<(Result<(), Fault>, Cause)> {
+        let Votes { good, bad, fault, since, .. } = votes;
         let (fault, cause) = fault.unwrap_or((Fault::Medium, Cause::NONE));
         if good == 0 || (bad != 0 && refuses(fault)) {
-            return (Err(fault), cause);
+            return Some((Err(fault), cause));
         }
-        for leg in (0..self.ways.len()).filter(|leg| bad & 1 << leg != 0) {
-            self.legs.leave(leg, || format!("{} failed: {fault}", op.word()));
+        for leg in legs(bad) {
+            self.legs.leave(leg, &|| format!("{} failed: {fault}", op.word()));
         }
-        // One that has it may have left for another reason: then nobody has.
-        match good & self.legs.in_it() {
-            0 => (Err(Fault::Medium), Cause::NONE),
-            _ => (Ok(()), Cause::NONE),
+        match self.legs.settled(Answers { good, since }) {
+            Verdict::Done => Some((Ok(()), Cause::NONE)),
+            Verdict::Lost => Some((Err(Fault::Medium), Cause::NONE)),
+            Verdict::Wait => None,
         }
     }
 
@@ -249,8 +322,8 @@ impl MirrorLane {
             Ok(()) => {
                 self.tasks.leave(task);
                 self.ready.push(Done { tag, ..one });
-                let bad = self.present().filter(|leg| tried & 1 << leg != 0);
-                bad.collect::<Vec<_>>().into_iter().for_each(|leg| self.repair(leg, offset, len));
+                let bad = self.legs.in_it() & tried;
+                legs(bad).for_each(|leg| self.repair(leg, offset, len));
                 return;
             }
             Err(fault) if refuses(fault) => {
@@ -259,11 +332,11 @@ impl MirrorLane {
             }
             Err(Fault::Medium) => self.legs.read_failed(leg),
             Err(fault) => {
-                self.legs.leave(leg, || format!("read failed: {fault}"));
+                self.legs.leave(leg, &|| format!("read failed: {fault}"));
             }
         }
         let told = one.result.err().map(|fault| (fault, one.cause)).or(fault);
-        match self.reader(offset, tried | bit) {
+        match self.reader(offset, len, tried | bit) {
             Some(other) => {
                 if let Task::Read(read) = self.tasks.get(task) {
                     (read.tried, read.fault) = (tried | bit, told);
@@ -282,7 +355,7 @@ impl MirrorLane {
     /// What another leg read is written where it could not be; then the repair is over.
     fn repair_answered(&mut self, from: usize, task: u32, one: Done) {
         let Task::Repair(Repair { leg, offset, len }) = *self.tasks.get(task) else { return };
-        if from != leg && one.result.is_ok() && self.legs.has(leg) {
+        if from != leg && one.result.is_ok() && self.has(leg) {
             let (tag, op, fua, buf) = (one.tag, Op::Write, false, one.buf);
             return self.give(leg, task, Io { tag, op, fua, len, offset, buf });
         }
@@ -290,7 +363,7 @@ impl MirrorLane {
             match one.result {
                 Ok(()) => self.legs.repaired(),
                 Err(fault) => {
-                    self.legs.leave(leg, || format!("a block could not be repaired: {fault}"));
+                    self.legs.leave(leg, &|| format!("a block could not be repaired: {fault}"));
                 }
             }
         }
@@ -301,22 +374,57 @@ impl MirrorLane {
         }
     }
 
-    /// A leg whose way is gone for good leaves.
-    fn look_for_broken(&mut self) {
-        for (leg, way) in self.ways.iter().enumerate() {
-            if let Some(why) = way.lane.broken().filter(|_| self.legs.has(leg)) {
-                self.legs.leave(leg, || why.to_owned());
+    /// A leg whose way is gone for good leaves, and one that came back gets a new way.
+    fn look_after_ways(&mut self) {
+        for leg in 0..self.ways.len() {
+            let joined = self.legs.joined(leg);
+            if joined != self.ways[leg].joined && self.ways[leg].under_way == 0 {
+                let way = self.source.as_mut().map(|source| source(leg));
+                if let Some(Err(why)) = &way {
+                    self.legs.leave(leg, &|| why.clone());
+                }
+                self.ways[leg].lane = way.and_then(Result::ok);
+                self.ways[leg].joined = joined;
+            }
+            let gets = self.legs.writers() | self.legs.in_it();
+            let way = &self.ways[leg];
+            let broken = way.lane.as_ref().map_or(Some("no way leads there"), |lane| lane.broken());
+            if let Some(why) = broken.filter(|_| gets & 1 << leg != 0 && joined == way.joined) {
+                self.legs.leave(leg, &|| why.to_owned());
             }
         }
     }
 
     fn send(&mut self, now: Nanos) {
-        for way in &mut self.ways {
-            let before = way.waiting.len();
-            way.lane.submit(now, &mut way.waiting);
-            way.under_way += (before - way.waiting.len()) as u32;
+        for leg in 0..self.ways.len() {
+            let came_back = self.legs.joined(leg) != self.ways[leg].joined;
+            let way = &mut self.ways[leg];
+            match &mut way.lane {
+                // What was begun for the new way does not go by the old one.
+                _ if came_back => {}
+                Some(lane) if lane.is_open() || !self.opened => {
+                    let before = way.waiting.len();
+                    lane.submit(now, &mut way.waiting);
+                    way.under_way += (before - way.waiting.len()) as u32;
+                }
+                Some(lane) if lane.broken().is_none() => lane.submit(now, &mut VecDeque::new()),
+                _ => self.answer_lost(leg),
+            }
         }
     }
+
+    /// Answers what waits for a leg to which no way leads.
+    fn answer_lost(&mut self, leg: usize) {
+        for Io { tag, buf, .. } in std::mem::take(&mut self.ways[leg].waiting) {
+            let (result, cause) = (Err(Fault::Disconnected), Cause::NONE);
+            self.answered(leg, Done { tag, result, cause, buf });
+        }
+    }
+}
+
+/// The legs of a set of bits.
+fn legs(bits: u32) -> impl Iterator<Item = usize> {
+    (0..u32::BITS as usize).filter(move |leg| bits & 1 << leg != 0)
 }
 
 /// The I/O is wrong or cannot be done by this kind of volume: no fault of the leg.
@@ -324,7 +432,7 @@ fn refuses(fault: Fault) -> bool {
     matches!(fault, Fault::OutOfRange | Fault::ReadOnly | Fault::Unsupported | Fault::Miscompare)
 }
 
-impl Lane for MirrorLane {
+impl<R: Rules> Lane for MirrorLane<R> {
     fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -342,57 +450,75 @@ impl Lane for MirrorLane {
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
-        self.look_for_broken();
+        self.now = now;
+        self.look_after_ways();
         self.yields = false;
         self.unblock();
         for leg in 0..self.ways.len() {
             let mut answers = std::mem::take(&mut self.answers);
             let way = &mut self.ways[leg];
-            way.lane.poll(now, &mut answers);
+            if let Some(lane) = &mut way.lane {
+                lane.poll(now, &mut answers);
+            }
             way.under_way.lower(answers.len() as u32);
             answers.drain(..).for_each(|one| self.answered(leg, one));
             self.answers = answers;
         }
+        self.opened = self.opened || self.is_open();
         done.append(&mut self.ready);
     }
 
     fn wake(&self) -> Option<Nanos> {
-        let waits = self.ways.iter().any(|way| !way.waiting.is_empty());
-        if !self.ready.is_empty() || !self.blocked.is_empty() || waits {
+        let waits = |way: &Way| {
+            let open = way.lane.as_ref().is_none_or(|lane| lane.is_open() || !self.opened);
+            open && !way.waiting.is_empty()
+        };
+        if !self.ready.is_empty() || !self.blocked.is_empty() || self.ways.iter().any(waits) {
             return Some(Nanos(0));
         }
-        self.ways.iter().filter_map(|way| way.lane.wake()).min()
+        // Another thread makes durable what they wait for.
+        let waits = !self.marking.is_empty() || !self.held.is_empty();
+        let look = waits.then_some(self.now + LOOK);
+        self.lanes().filter_map(Lane::wake).chain(look).min()
     }
 
     fn is_open(&self) -> bool {
-        self.present().all(|leg| self.ways[leg].lane.is_open())
+        let open = |leg: usize| self.ways[leg].lane.as_ref().is_some_and(|lane| lane.is_open());
+        self.opened || legs(self.legs.in_it()).all(open)
     }
 
     fn broken(&self) -> Option<&str> {
         let mut broken = None;
-        for leg in self.present() {
-            broken = Some(self.ways[leg].lane.broken()?);
+        for leg in legs(self.legs.in_it()) {
+            broken = Some(self.ways[leg].lane.as_ref()?.broken()?);
         }
         broken
     }
 
     fn words_of(&self, cause: Cause) -> Option<String> {
-        self.ways.iter().find_map(|way| way.lane.words_of(cause))
+        self.lanes().find_map(|lane| lane.words_of(cause))
     }
 
     fn connection(&self, now: Nanos) -> Connection {
-        let each = self.ways.iter().map(|way| way.lane.connection(now));
+        let each = self.lanes().map(|lane| lane.connection(now));
         each.fold(Connection::default(), |sum, one| sum + one)
     }
 
     fn close(&mut self, now: Nanos) -> bool {
         let mut closed = true;
-        self.ways.iter_mut().for_each(|way| closed &= way.lane.close(now));
+        let lanes = self.ways.iter_mut().filter_map(|way| way.lane.as_mut());
+        lanes.for_each(|lane| closed &= lane.close(now));
         closed
     }
 }
 
-impl Drop for MirrorLane {
+impl<R> MirrorLane<R> {
+    fn lanes(&self) -> impl Iterator<Item = &dyn Lane> {
+        self.ways.iter().filter_map(|way| way.lane.as_deref())
+    }
+}
+
+impl<R> Drop for MirrorLane<R> {
     fn drop(&mut self) {
         self.claims.forget(self.number);
     }

@@ -44,6 +44,8 @@ pub(super) struct Votes {
     pub(super) good: u32,
     pub(super) bad: u32,
     pub(super) fault: Option<(Fault, Cause)>,
+    /// How often legs had come or gone when it was begun.
+    pub(super) since: u64,
 }
 
 /// A block that a leg could not read, on its way back from another one.
@@ -67,9 +69,9 @@ pub(super) struct Tasks {
 const LEG_BITS: u32 = 8;
 
 impl Votes {
-    /// Of so many legs.
-    pub(super) fn of(left: usize) -> Votes {
-        Votes { left: left as u32, good: 0, bad: 0, fault: None }
+    /// Of these legs.
+    pub(super) fn of(legs: u32, since: u64) -> Votes {
+        Votes { left: legs.count_ones(), good: 0, bad: 0, fault: None, since }
     }
 
     /// Takes the answer of a leg.

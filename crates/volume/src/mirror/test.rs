@@ -152,7 +152,7 @@ struct Asked {
 
 struct Run {
     world: Rc<RefCell<World>>,
-    lanes: Vec<MirrorLane>,
+    lanes: Vec<MirrorLane<Legs>>,
     legs: Arc<Legs>,
     model: Vec<Block>,
     reads: BTreeMap<u64, Asked>,
@@ -169,7 +169,9 @@ impl Run {
         let (shared, claims) = (Arc::new(Legs::new(names)), Arc::new(Claims::new(BLOCKS * BLOCK)));
         let pool = Pool::new(64, 64);
         let lane = |lane| {
-            let way = |leg| -> Box<dyn Lane> { Box::new(Way { lane, leg, world: world.clone() }) };
+            let way = |leg| -> Option<Box<dyn Lane>> {
+                Some(Box::new(Way { lane, leg, world: world.clone() }))
+            };
             let ways = (0..legs).map(way).collect();
             let geometry = Geometry::new(BLOCKS * BLOCK, 512);
             let shared = (shared.clone(), claims.clone());

@@ -1,0 +1,346 @@
+//! Legs of a simulated array: what is durable, and what is in a cache that a crash may lose.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Rng};
+use volume::array::DATA_OFFSET;
+
+/// Bytes of a page, which is written whole or not at all; one with a superblock may be torn.
+pub(super) const PAGE: u64 = 4096;
+/// Where a disk tears.
+const SECTOR: usize = 512;
+/// I/Os that a way takes at once.
+const DEPTH: usize = 8;
+
+/// What a page holds: of data its first eight bytes, of superblocks and maps all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Value(u64),
+    Bytes(Box<[u8; PAGE as usize]>),
+}
+
+/// A version of a page that no flush has made durable.
+struct Version {
+    content: Content,
+    /// The I/O that wrote it.
+    io: u64,
+    /// When that was answered.
+    answered: u64,
+}
+
+/// One leg as it is, whatever an array believes of it.
+pub(super) struct Leg {
+    pub(super) bytes: u64,
+    durable: BTreeMap<u64, Content>,
+    cache: BTreeMap<u64, Vec<Version>>,
+    /// Nothing succeeds.
+    pub(super) dead: bool,
+    /// Some writes fail.
+    pub(super) sick: bool,
+    /// A page that cannot be read until it is written.
+    pub(super) bad: Option<u64>,
+    /// Ways that were made before this are broken.
+    epoch: u32,
+    /// When it last was anything but good; the end of time while it is.
+    trouble: u64,
+}
+
+struct Taken {
+    id: u64,
+    way: u64,
+    leg: usize,
+    io: Io,
+    /// When it came.
+    at: u64,
+    result: Option<Result<(), Fault>>,
+}
+
+/// All legs, and the I/Os that they have.
+pub(super) struct World {
+    pub(super) legs: Vec<Leg>,
+    taken: Vec<Taken>,
+    answered: BTreeMap<u64, Vec<Done>>,
+    next: u64,
+    /// Events so far.
+    pub(super) time: u64,
+    pub(super) rng: Rng,
+}
+
+pub(super) type Shared = Rc<RefCell<World>>;
+
+impl Leg {
+    fn new(bytes: u64) -> Leg {
+        let (durable, cache) = (BTreeMap::new(), BTreeMap::new());
+        let (dead, sick, bad) = (false, false, None);
+        Leg { bytes, durable, cache, dead, sick, bad, epoch: 0, trouble: 0 }
+    }
+
+    /// What a page holds now; `None` for zeroes.
+    pub(super) fn page(&self, page: u64) -> Option<&Content> {
+        let cached = self.cache.get(&page).and_then(|versions| versions.last());
+        cached.map(|version| &version.content).or_else(|| self.durable.get(&page))
+    }
+
+    /// The 4 KiB at a place of superblocks or maps.
+    pub(super) fn bytes_at(&self, offset: u64) -> Vec<u8> {
+        match self.page(offset / PAGE) {
+            Some(Content::Bytes(bytes)) => bytes.to_vec(),
+            _ => vec![0; PAGE as usize],
+        }
+    }
+
+    /// All pages of data that are not zero.
+    pub(super) fn data(&self) -> BTreeMap<u64, Content> {
+        let first = DATA_OFFSET / PAGE;
+        let pages = self.durable.keys().chain(self.cache.keys()).filter(|page| **page >= first);
+        let held = pages.filter_map(|page| Some((*page, self.page(*page)?.clone())));
+        held.filter(|(_, content)| matches!(content, Content::Value(value) if *value != 0))
+            .collect()
+    }
+
+    /// Puts bytes there, durably.
+    pub(super) fn put(&mut self, offset: u64, bytes: &[u8]) {
+        let bytes: Box<[u8; PAGE as usize]> = Box::new(bytes.try_into().expect("a page"));
+        self.durable.insert(offset / PAGE, Content::Bytes(bytes));
+    }
+
+    /// Whether it was good since a time.
+    pub(super) fn was_good_since(&self, time: u64) -> bool {
+        !self.dead && !self.sick && self.bad.is_none() && self.trouble < time
+    }
+
+    pub(super) fn note_trouble(&mut self, time: u64) {
+        if self.dead || self.sick || self.bad.is_some() {
+            self.trouble = time;
+        }
+    }
+
+    /// Loses what chance wants of its cache.
+    fn lose(&mut self, rng: &mut Rng) {
+        for (page, mut versions) in std::mem::take(&mut self.cache) {
+            let kept = rng.below(versions.len() as u64 + 1) as usize;
+            if kept > 0 {
+                self.durable.insert(page, versions.swap_remove(kept - 1).content);
+            }
+        }
+    }
+
+    /// Does a write, trim or zeroing to the pages that `which` picks.
+    fn write(&mut self, io: &Io, id: u64, mut which: impl FnMut() -> bool) {
+        for at in 0..u64::from(io.len) / PAGE {
+            if !which() {
+                continue;
+            }
+            let page = io.offset / PAGE + at;
+            self.bad = self.bad.filter(|bad| *bad != page);
+            let from = (at * PAGE) as usize;
+            let content = match &io.buf {
+                Some(buf) if io.offset < DATA_OFFSET || page >= (self.bytes >> 12) - 256 => {
+                    let bytes = buf[from..from + PAGE as usize].try_into().expect("a page");
+                    Content::Bytes(Box::new(bytes))
+                }
+                Some(buf) => {
+                    let word = buf[from..from + 8].try_into().expect("a word");
+                    Content::Value(u64::from_le_bytes(word))
+                }
+                None => Content::Value(0),
+            };
+            if io.fua {
+                self.cache.remove(&page);
+                self.durable.insert(page, content);
+            } else {
+                let version = Version { content, io: id, answered: u64::MAX };
+                self.cache.entry(page).or_default().push(version);
+            }
+        }
+    }
+
+    fn read(&self, io: &mut Io) {
+        let Some(buf) = io.buf.as_mut() else { return };
+        for at in 0..u64::from(io.len) / PAGE {
+            let from = (at * PAGE) as usize;
+            match self.page(io.offset / PAGE + at) {
+                Some(Content::Bytes(bytes)) => {
+                    buf[from..from + PAGE as usize].copy_from_slice(&bytes[..]);
+                }
+                Some(Content::Value(value)) => {
+                    buf[from..from + 8].copy_from_slice(&value.to_le_bytes());
+                }
+                None if io.offset < DATA_OFFSET => buf[from..from + PAGE as usize].fill(0),
+                None => buf[from..from + 8].fill(0),
+            }
+        }
+    }
+
+    /// Makes durable what was answered before a flush came.
+    fn flush(&mut self, came: u64) {
+        let durable = &mut self.durable;
+        self.cache.retain(|page, versions| {
+            let covered = versions.iter().rposition(|version| version.answered < came);
+            if let Some(last) = covered {
+                let version = versions.drain(..=last).next_back().expect("one is covered");
+                durable.insert(*page, version.content);
+            }
+            !versions.is_empty()
+        });
+    }
+}
+
+impl World {
+    pub(super) fn new(legs: usize, bytes: u64, rng: Rng) -> Shared {
+        Rc::new(RefCell::new(World {
+            legs: (0..legs).map(|_| Leg::new(bytes)).collect(),
+            taken: Vec::new(),
+            answered: BTreeMap::new(),
+            next: 1,
+            time: 1,
+            rng,
+        }))
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.taken.is_empty() && self.answered.values().all(Vec::is_empty)
+    }
+
+    /// One of the I/Os that are under way goes on: it is done, or it is answered.
+    pub(super) fn go_on(&mut self) {
+        if self.taken.is_empty() {
+            return;
+        }
+        let index = self.rng.below(self.taken.len() as u64) as usize;
+        self.time += 1;
+        let Taken { id, leg, io, at, result, .. } = &mut self.taken[index];
+        let leg = &mut self.legs[*leg];
+        let Some(result) = *result else {
+            *result = Some(execute(leg, io, *id, *at, &mut self.rng));
+            // Another step answers it.
+            return;
+        };
+        let Taken { id, way, io, .. } = self.taken.swap_remove(index);
+        for versions in leg.cache.values_mut() {
+            let own = versions.iter_mut().filter(|version| version.io == id);
+            own.for_each(|version| version.answered = self.time);
+        }
+        // A leg that died does not tell any more what it has done.
+        let result = if leg.dead { Err(Fault::Disconnected) } else { result };
+        let done = Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf };
+        self.answered.entry(way).or_default().push(done);
+    }
+
+    /// A leg dies; with `power` it loses what it had in its cache.
+    pub(super) fn fail(&mut self, leg: usize, power: bool) {
+        let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
+        leg.dead = true;
+        if rng.below(2) == 0 {
+            leg.epoch += 1;
+        }
+        if power {
+            leg.lose(rng);
+        }
+    }
+
+    /// The process dies: of what was on its way some is done, pages torn, and caches are lost.
+    pub(super) fn crash(&mut self) {
+        self.answered.clear();
+        for Taken { leg, io, result, id, .. } in std::mem::take(&mut self.taken) {
+            let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
+            let writes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
+            if result.is_some() || leg.dead || !writes || rng.below(3) == 0 {
+                continue;
+            }
+            match rng.below(3) {
+                0 if io.offset < DATA_OFFSET => tear(leg, &io, rng),
+                _ => leg.write(&io, id, || rng.below(2) == 0),
+            }
+        }
+        for leg in &mut self.legs {
+            leg.lose(&mut self.rng);
+        }
+    }
+}
+
+/// Writes some sectors of a page.
+fn tear(leg: &mut Leg, io: &Io, rng: &mut Rng) {
+    let Some(buf) = &io.buf else { return };
+    let mut bytes = leg.bytes_at(io.offset);
+    for at in (0..PAGE as usize).step_by(SECTOR) {
+        if rng.below(2) == 0 {
+            bytes[at..at + SECTOR].copy_from_slice(&buf[at..at + SECTOR]);
+        }
+    }
+    leg.cache.remove(&(io.offset / PAGE));
+    leg.put(io.offset / PAGE * PAGE, &bytes);
+}
+
+fn execute(leg: &mut Leg, io: &mut Io, id: u64, at: u64, rng: &mut Rng) -> Result<(), Fault> {
+    let pages = io.offset / PAGE..(io.offset + u64::from(io.len)) / PAGE;
+    let bad = leg.bad.is_some_and(|bad| pages.contains(&bad));
+    match io.op {
+        _ if leg.dead => return Err(Fault::Disconnected),
+        Op::Read if bad => return Err(Fault::Medium),
+        Op::Write if leg.sick && rng.below(3) == 0 => {
+            // It may be there all the same.
+            if rng.below(2) == 0 {
+                leg.write(io, id, || true);
+            }
+            return Err(Fault::Medium);
+        }
+        Op::Read => leg.read(io),
+        Op::Flush => leg.flush(at),
+        Op::Write | Op::Trim | Op::WriteZeroes => leg.write(io, id, || true),
+    }
+    Ok(())
+}
+
+/// A way to a leg.
+pub(super) struct Way {
+    number: u64,
+    leg: usize,
+    epoch: u32,
+    world: Shared,
+}
+
+impl Way {
+    pub(super) fn new(world: &Shared, leg: usize) -> Way {
+        let mut of = world.borrow_mut();
+        of.next += 1;
+        let (number, epoch) = (of.next, of.legs[leg].epoch);
+        Way { number, leg, epoch, world: Rc::clone(world) }
+    }
+}
+
+impl Lane for Way {
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.world.borrow().legs[self.leg].bytes, 512)
+    }
+
+    fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+        let mut world = self.world.borrow_mut();
+        let mine = world.taken.iter().filter(|taken| taken.way == self.number).count();
+        // A full one leaves the rest.
+        let room = DEPTH.saturating_sub(mine).min(ios.len());
+        for io in ios.drain(..room) {
+            world.next += 1;
+            world.time += 1;
+            let (id, at, way, leg) = (world.next, world.time, self.number, self.leg);
+            world.taken.push(Taken { id, way, leg, io, at, result: None });
+        }
+    }
+
+    fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
+        if let Some(answered) = self.world.borrow_mut().answered.get_mut(&self.number) {
+            done.append(answered);
+        }
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn broken(&self) -> Option<&str> {
+        let broken = self.world.borrow().legs[self.leg].epoch != self.epoch;
+        broken.then_some("the way is gone")
+    }
+}

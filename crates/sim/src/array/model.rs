@@ -1,0 +1,131 @@
+//! What a block of an array may hold, by what was written, told, flushed and lost.
+
+/// A write of a block.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    value: u64,
+    /// Number of its I/O.
+    io: u64,
+    begun: u64,
+    /// When it was answered, or the process died.
+    ended: Option<u64>,
+    /// It was told as done, and nothing was lost since.
+    told: bool,
+    /// It was told as done with FUA, or before a flush that was told as done.
+    durable: bool,
+}
+
+/// The writes that a block may still hold.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    writes: Vec<Write>,
+}
+
+impl Block {
+    /// One of zeroes, durably.
+    pub(super) fn new() -> Block {
+        let (told, durable) = (true, true);
+        Block { writes: vec![Write { value: 0, io: 0, begun: 0, ended: Some(0), told, durable }] }
+    }
+
+    pub(super) fn begin(&mut self, io: u64, value: u64, time: u64) {
+        let (told, durable) = (false, false);
+        self.writes.push(Write { value, io, begun: time, ended: None, told, durable });
+    }
+
+    /// A write was answered.
+    pub(super) fn end(&mut self, io: u64, time: u64, good: bool, fua: bool) {
+        for write in self.writes.iter_mut().filter(|write| write.io == io) {
+            (write.ended, write.told, write.durable) = (Some(time), good, good && fua);
+        }
+        self.forget();
+    }
+
+    /// A flush that was begun then was told as done.
+    pub(super) fn flushed(&mut self, begun: u64) {
+        for write in &mut self.writes {
+            write.durable |= write.told && write.ended.is_some_and(|ended| ended < begun);
+        }
+        self.forget();
+    }
+
+    /// The process died: nothing counts that was not durable.
+    pub(super) fn crashed(&mut self, time: u64) {
+        for write in &mut self.writes {
+            write.ended = write.ended.or(Some(time));
+            write.told = false;
+        }
+        self.forget();
+    }
+
+    /// What the block may hold that a read brings which was begun then.
+    pub(super) fn may_be(&self, value: u64, read_begun: u64) -> bool {
+        let hidden = |write: &Write| {
+            let later =
+                |other: &Write| other.told && other.ended.is_some_and(|ended| ended < read_begun);
+            self.writes.iter().any(|other| later(other) && is_before(write, other))
+        };
+        self.writes.iter().any(|write| write.value == value && !hidden(write))
+    }
+
+    /// It is known to hold this value on all legs, and nothing else any more.
+    pub(super) fn is_now(&mut self, value: u64) {
+        let under_way = self.writes.iter().any(|write| write.ended.is_none());
+        if under_way || !self.writes.iter().any(|write| write.value == value) {
+            return;
+        }
+        self.writes.retain(|write| write.value == value || write.durable);
+        self.writes.iter_mut().for_each(|write| write.told |= write.value == value);
+    }
+
+    /// All values that it may hold.
+    pub(super) fn values(&self) -> Vec<u64> {
+        self.writes.iter().map(|write| write.value).collect()
+    }
+
+    /// Forgets what can never be there again: a durable one came after it.
+    fn forget(&mut self) {
+        let durable: Vec<Write> = self.writes.iter().filter(|one| one.durable).copied().collect();
+        self.writes.retain(|write| !durable.iter().any(|other| is_before(write, other)));
+    }
+}
+
+/// Whether one was over before the other was begun.
+fn is_before(one: &Write, other: &Write) -> bool {
+    one.ended.is_some_and(|ended| ended < other.begun)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn what_is_durable_stays_and_what_is_not_may_go() {
+        let mut block = Block::new();
+        block.begin(1, 10, 1);
+        assert!(block.may_be(0, 2) && block.may_be(10, 2), "under way");
+        block.end(1, 3, true, false);
+        assert!(!block.may_be(0, 4) && block.may_be(10, 4));
+        block.crashed(5);
+        assert!(block.may_be(0, 6) && block.may_be(10, 6), "it was not flushed");
+        block.begin(2, 20, 7);
+        block.end(2, 8, true, true);
+        block.crashed(9);
+        assert!(block.may_be(20, 10) && !block.may_be(10, 10) && !block.may_be(0, 10));
+        block.begin(3, 30, 11);
+        block.end(3, 12, true, false);
+        block.flushed(12);
+        block.crashed(13);
+        assert!(block.may_be(20, 14) && block.may_be(30, 14), "the flush was begun too early");
+    }
+
+    #[test]
+    fn writes_at_the_same_time_may_end_in_any_order() {
+        let mut block = Block::new();
+        block.begin(1, 10, 1);
+        block.begin(2, 20, 2);
+        block.end(1, 3, true, true);
+        block.end(2, 4, true, false);
+        assert!(block.may_be(10, 5) && block.may_be(20, 5) && !block.may_be(0, 5));
+    }
+}

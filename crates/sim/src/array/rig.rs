@@ -1,0 +1,467 @@
+//! Runs a story: an array over simulated legs, with its keeper, its lanes and its clients.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use block::{Buf, Done, Geometry, Io, Lane, Nanos, Op, Pool, Rng, Tag};
+use volume::array::{
+    Array, Assembly, DATA_OFFSET, Found, Generation, Keeper, MAP_OFFSET, Member, PAGE_BYTES, Page,
+    SUPERBLOCK_BYTES, State, Superblock, TAIL_BYTES, Ways, assemble, blank_pages, copies_of,
+    page_count, region_bytes,
+};
+
+use super::Kept;
+use super::disk::{PAGE, Shared, Way, World};
+use super::model::Block;
+use super::story::{BLOCKS, Step, Story};
+
+/// Where the blocks are: at the ends of a region, at the beginning of the next, and in another.
+const PLACES: [u64; BLOCKS] = [0, (64 << 10) - PAGE, 64 << 10, (192 << 10) + PAGE];
+/// Bytes of the array: four regions.
+const BYTES: u64 = 256 << 10;
+const LEG_BYTES: u64 = DATA_OFFSET + BYTES + TAIL_BYTES;
+const ARRAY: u128 = 0xa;
+/// Time from one event to the next.
+const EVENT: Nanos = Nanos(5_000);
+/// Rounds within which clients are answered, unless they wait for time.
+const ROUNDS: u32 = 4000;
+/// Within so long the legs are made equal.
+const MINUTE: Nanos = Nanos::from_secs(60);
+
+/// The process that has the array open.
+struct Process {
+    array: Array,
+    keeper: Keeper,
+    lanes: Vec<Box<dyn Lane>>,
+    pool: Pool,
+}
+
+/// An I/O of a client.
+struct Asked {
+    op: Op,
+    fua: bool,
+    blocks: std::ops::Range<usize>,
+    begun: u64,
+    /// Legs that were in when it began.
+    legs: u32,
+}
+
+struct Run {
+    world: Shared,
+    process: Option<Process>,
+    model: Vec<Block>,
+    asked: BTreeMap<u64, Asked>,
+    next: u64,
+    now: Nanos,
+    rng: Rng,
+    legs: usize,
+    lanes: usize,
+    /// Legs that were in by the superblocks when something was last told.
+    truth: u32,
+    /// Regions that were ever touched since all were clean.
+    touched: [bool; BLOCKS],
+    kept: Kept,
+}
+
+/// Runs a story; what went wrong, if anything did.
+pub(super) fn run(story: &Story) -> Result<Kept, String> {
+    let mut run = Run::new(story);
+    run.open()?;
+    for (at, step) in story.steps.iter().enumerate() {
+        run.step(*step).map_err(|why| format!("step {at}, {step}: {why}"))?;
+    }
+    run.end().map_err(|why| format!("at the end: {why}"))?;
+    Ok(run.kept)
+}
+
+impl Run {
+    fn new(story: &Story) -> Run {
+        let legs = story.legs + story.spares;
+        let world = World::new(legs, LEG_BYTES, Rng::new(story.seed, 31));
+        let member = |leg: usize| Member {
+            uuid: 100 + leg as u128,
+            state: if leg < story.legs { State::In } else { State::Spare },
+            empty: false,
+            left: Generation::default(),
+        };
+        let block = Superblock {
+            array: ARRAY,
+            name: "a".to_owned(),
+            leg: 100,
+            generation: Generation { number: 1, tag: 1 },
+            bytes: BYTES,
+            block_bytes: 512,
+            region_bytes: region_bytes(BYTES),
+            copies: story.legs as u32,
+            members: (0..legs).map(member).collect(),
+            history: Vec::new(),
+        };
+        for leg in 0..legs {
+            let leg_of = &mut world.borrow_mut().legs[leg];
+            for place in copies_of(LEG_BYTES) {
+                leg_of.put(place, &block.encode(100 + leg as u128));
+            }
+            for (page, bytes) in blank_pages(ARRAY, BYTES).iter().enumerate() {
+                leg_of.put(MAP_OFFSET + (page * PAGE_BYTES) as u64, bytes);
+            }
+        }
+        Run {
+            world,
+            process: None,
+            model: vec![Block::new(); BLOCKS],
+            asked: BTreeMap::new(),
+            next: 1,
+            now: Nanos::from_secs(1),
+            rng: Rng::new(story.seed, 32),
+            legs,
+            lanes: story.lanes,
+            truth: (1 << story.legs) - 1,
+            touched: [false; BLOCKS],
+            kept: Kept::default(),
+        }
+    }
+
+    /// The legs that can be looked at.
+    fn found(&self) -> Vec<(usize, Found)> {
+        let world = self.world.borrow();
+        let alive = (0..self.legs).filter(|leg| !world.legs[*leg].dead);
+        let look = |leg: usize| {
+            let read = |place| Some(world.legs[leg].bytes_at(place));
+            let copies = copies_of(LEG_BYTES).map(read);
+            let name = format!("leg {leg}");
+            (leg, Found { name, bytes: LEG_BYTES, block_bytes: 512, copies })
+        };
+        // They are named in any order.
+        let mut found: Vec<_> = alive.map(look).collect();
+        if self.next.is_multiple_of(2) {
+            found.reverse();
+        }
+        found
+    }
+
+    /// What a careful user does: legs that are lost are given up only where one is left that has
+    /// everything; otherwise all are brought back.
+    fn assemble(&mut self) -> Result<(Assembly, Vec<(usize, Found)>), String> {
+        for tries in 0.. {
+            let found = self.found();
+            let legs: Vec<Found> = found.iter().map(|(_, leg)| leg.clone()).collect();
+            match assemble("a", &legs, &[], false) {
+                Ok(assembly) => return Ok((assembly, found)),
+                Err(why) if tries > 0 || found.len() == self.legs => return Err(why.to_string()),
+                Err(_) => {}
+            }
+            if let Ok(assembly) = assemble("a", &legs, &[], true) {
+                let here = assembly.newest.in_state(State::In) & !assembly.missing;
+                if here & !self.truth == 0 && self.rng.below(2) == 0 {
+                    return Ok((assembly, found));
+                }
+            }
+            (0..self.legs).for_each(|leg| self.bring_back(leg));
+        }
+        unreachable!("the second try ends it")
+    }
+
+    /// Starts a process that opens the array.
+    fn open(&mut self) -> Result<(), String> {
+        let (assembly, found) = self.assemble()?;
+        let number = |leg: usize| assembly.newest.number_of(100 + leg as u128);
+        let alive: u32 =
+            found.iter().filter_map(|(leg, _)| number(*leg)).fold(0, |a, n| a | 1 << n);
+        let in_it = assembly.newest.in_state(State::In) & alive;
+        let world = Rc::clone(&self.world);
+        let map = |leg: usize| -> Vec<Option<Page>> {
+            let at = |page: usize| MAP_OFFSET + (page * PAGE_BYTES) as u64;
+            let bytes = |page: usize| world.borrow().legs[leg].bytes_at(at(page));
+            (0..page_count(BYTES)).map(|page| Page::decode(page, ARRAY, &bytes(page))).collect()
+        };
+        let maps: Vec<_> = (0..self.legs).filter(|leg| in_it & 1 << leg != 0).map(map).collect();
+        let names = (0..self.legs).map(|leg| format!("leg {leg}")).collect();
+        let geometry = Geometry { volatile: true, ..Geometry::new(BYTES, 512) };
+        let array = Array::new(&assembly, names, &maps, geometry);
+        let pool = Pool::new(64, 16);
+        let way = |leg| -> Option<Box<dyn Lane>> { Some(Box::new(Way::new(&self.world, leg))) };
+        let ways = || (0..self.legs).map(way).collect::<Vec<_>>();
+        let source = || -> Ways {
+            let world = Rc::clone(&self.world);
+            Box::new(move |leg| Ok(Box::new(Way::new(&world, leg))))
+        };
+        let places = vec![copies_of(LEG_BYTES); self.legs];
+        let rng = Rng::new(self.rng.next_u64(), 33);
+        let keeper = array.keeper(&assembly, places, pool.clone(), rng, (ways(), source()));
+        let lanes = (1..=self.lanes as u16)
+            .map(|n| array.lane(n, ways(), source(), pool.clone()))
+            .collect();
+        self.kept.behind += array.behind() as u64;
+        let behind_at_most = self.touched.iter().filter(|touched| **touched).count();
+        if array.behind() > behind_at_most {
+            let behind = array.behind();
+            return Err(format!("{behind} regions are behind, {behind_at_most} were written"));
+        }
+        self.process = Some(Process { array, keeper, lanes, pool });
+        Ok(())
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Write { block, long, fua } => {
+                let count = if long && block == 1 { 2 } else { 1 };
+                self.submit(Op::Write, fua, block..block + count);
+            }
+            Step::Trim(block) => self.submit(Op::Trim, false, block..block + 1),
+            Step::Read(block) => self.submit(Op::Read, false, block..block + 1),
+            Step::Flush => self.submit(Op::Flush, false, 0..0),
+            Step::Fail(leg) | Step::Lose(leg) | Step::Sicken(leg) | Step::Spoil(leg)
+                if leg < self.legs =>
+            {
+                let power = matches!(step, Step::Lose(_));
+                let mut world = self.world.borrow_mut();
+                match step {
+                    Step::Sicken(_) => world.legs[leg].sick = true,
+                    Step::Spoil(_) => {
+                        let place = PLACES[world.rng.below(BLOCKS as u64) as usize];
+                        world.legs[leg].bad = Some((DATA_OFFSET + place) / PAGE);
+                    }
+                    _ => world.fail(leg, power),
+                }
+            }
+            Step::Fail(_) | Step::Lose(_) | Step::Sicken(_) | Step::Spoil(_) => {}
+            Step::Return(leg) if leg < self.legs => self.bring_back(leg),
+            Step::Return(_) => {}
+            Step::Crash => self.crash()?,
+            Step::Go(events) => (0..events).try_for_each(|_| self.event())?,
+            Step::Rest => self.rest()?,
+            Step::Sync => drop(self.sync(MINUTE)?),
+        }
+        Ok(())
+    }
+
+    fn bring_back(&mut self, leg: usize) {
+        let mut world = self.world.borrow_mut();
+        let time = world.time;
+        let leg = &mut world.legs[leg];
+        leg.note_trouble(time);
+        (leg.dead, leg.sick, leg.bad) = (false, false, None);
+    }
+
+    fn crash(&mut self) -> Result<(), String> {
+        self.kept.crashes += 1;
+        // What is not answered never will be.
+        self.asked.clear();
+        self.world.borrow_mut().crash();
+        self.process = None;
+        let time = self.world.borrow().time;
+        self.model.iter_mut().for_each(|block| block.crashed(time));
+        self.open()
+    }
+
+    fn submit(&mut self, op: Op, fua: bool, blocks: std::ops::Range<usize>) {
+        let number = self.next;
+        self.next += 1;
+        let lane = self.rng.below(self.lanes as u64) as usize;
+        let process = self.process.as_mut().expect("it is open");
+        self.world.borrow_mut().time += 1;
+        let time = self.world.borrow().time;
+        let len = (blocks.len() as u64 * PAGE) as u32;
+        let mut buf = match op {
+            Op::Read | Op::Write => process.pool.take_beyond(len as usize),
+            _ => None,
+        };
+        for block in blocks.clone() {
+            if matches!(op, Op::Write | Op::Trim) {
+                let value = if op == Op::Write { number } else { 0 };
+                let at = (block - blocks.start) * PAGE as usize;
+                if let Some(buf) = &mut buf {
+                    buf[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                }
+                self.model[block].begin(number, value, time);
+                self.touched[(PLACES[block] / region_bytes(BYTES)) as usize] = true;
+            }
+        }
+        let legs = process.array.in_it();
+        let asked = Asked { op, fua, blocks: blocks.clone(), begun: time, legs };
+        self.asked.insert(number, asked);
+        let offset = if op == Op::Flush { 0 } else { PLACES[blocks.start] };
+        let io = Io { tag: Tag(number), op, fua, len, offset, buf };
+        process.lanes[lane].submit(self.now, &mut VecDeque::from([io]));
+    }
+
+    /// One of all that can happen happens.
+    fn event(&mut self) -> Result<(), String> {
+        self.now = self.now + EVENT;
+        match self.rng.below(10) {
+            0..=4 => self.world.borrow_mut().go_on(),
+            5..=7 => {
+                let lane = self.rng.below(self.lanes as u64) as usize;
+                self.poll(lane)?;
+            }
+            _ => self.keep(),
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self) {
+        let process = self.process.as_mut().expect("it is open");
+        process.keeper.step(self.now);
+    }
+
+    fn poll(&mut self, lane: usize) -> Result<(), String> {
+        let process = self.process.as_mut().expect("it is open");
+        let mut done = Vec::new();
+        process.lanes[lane].poll(self.now, &mut done);
+        process.lanes[lane].submit(self.now, &mut VecDeque::new());
+        done.into_iter().try_for_each(|one| self.check(one))
+    }
+
+    /// Everything goes on once. Whether anything is under way below.
+    fn round(&mut self) -> Result<bool, String> {
+        self.now = self.now + EVENT;
+        (0..self.lanes).try_for_each(|lane| self.poll(lane))?;
+        self.keep();
+        let mut world = self.world.borrow_mut();
+        let busy = !world.is_idle();
+        (0..4).for_each(|_| world.go_on());
+        Ok(busy)
+    }
+
+    /// Until all clients are answered.
+    fn rest(&mut self) -> Result<(), String> {
+        for round in 0..ROUNDS {
+            if self.asked.is_empty() {
+                return Ok(());
+            }
+            if !self.round()? && round % 8 == 7 {
+                // They wait for another attempt.
+                self.now = self.now + Nanos::from_millis(50);
+            }
+        }
+        Err(format!("{} I/Os are never answered", self.asked.len()))
+    }
+
+    /// Until the legs are equal and time went by for the map to be clean; false where that was not
+    /// reached in time.
+    fn sync(&mut self, limit: Nanos) -> Result<bool, String> {
+        let end = self.now + limit;
+        let mut whole_since = None;
+        while self.now < end {
+            let busy = self.round()?;
+            let process = self.process.as_ref().expect("it is open");
+            if !process.keeper.is_whole() || !self.asked.is_empty() {
+                whole_since = None;
+            } else if self.now >= *whole_since.get_or_insert(self.now) + Nanos::from_secs(12) {
+                self.touched = [false; BLOCKS];
+                return Ok(true);
+            }
+            if !busy {
+                let wake = process.keeper.wake().unwrap_or(self.now + Nanos::from_secs(1));
+                let soon = self.now + Nanos::from_secs(1);
+                self.now = self.now.max(wake.min(soon));
+            }
+        }
+        Ok(false)
+    }
+
+    fn check(&mut self, one: Done) -> Result<(), String> {
+        self.kept.ios += 1;
+        let number = one.tag.0;
+        let asked = self.asked.remove(&number).ok_or("an I/O is answered twice")?;
+        let process = self.process.as_ref().expect("it is open");
+        let time = self.world.borrow().time;
+        if one.result.is_ok() && asked.op != Op::Read {
+            self.truth = process.keeper.recorded();
+        }
+        match asked.op {
+            Op::Read => {}
+            Op::Flush if one.result.is_ok() => {
+                self.model.iter_mut().for_each(|block| block.flushed(asked.begun));
+            }
+            Op::Flush => {}
+            _ => {
+                for block in asked.blocks.clone() {
+                    self.model[block].end(number, time, one.result.is_ok(), asked.fua);
+                }
+            }
+        }
+        if let Err(fault) = one.result {
+            return self.may_fail(&asked, fault);
+        }
+        let Some(buf) = one.buf.filter(|_| asked.op == Op::Read) else { return Ok(()) };
+        for (at, block) in asked.blocks.clone().enumerate() {
+            let value = word(&buf, at);
+            if !self.model[block].may_be(value, asked.begun) {
+                let may = self.model[block].values();
+                return Err(format!("block {block} reads as {value}, and may be one of {may:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing fails while one leg is in that is good.
+    fn may_fail(&self, asked: &Asked, fault: block::Fault) -> Result<(), String> {
+        let world = self.world.borrow();
+        let in_it = self.process.as_ref().map_or(0, |process| process.array.in_it());
+        let all = asked.legs & in_it;
+        let good = |leg: &usize| world.legs[*leg].was_good_since(asked.begun);
+        match (0..self.legs).filter(|leg| all & 1 << leg != 0).find(good) {
+            Some(leg) => Err(format!("{:?} fails, {fault}, though leg {leg} is good", asked.op)),
+            None => Ok(()),
+        }
+    }
+
+    /// All legs come back. They are made equal, all reads back, from each of them, and again after
+    /// a crash.
+    fn end(&mut self) -> Result<(), String> {
+        (0..self.legs).for_each(|leg| self.bring_back(leg));
+        self.rest()?;
+        for after_crash in [false, true] {
+            if !self.sync(Nanos::from_secs(300))? {
+                return Err("the legs are not made equal".to_owned());
+            }
+            self.read_all()?;
+            self.compare()?;
+            if !after_crash {
+                self.crash()?;
+                let behind = self.process.as_ref().map_or(0, |process| process.array.behind());
+                if behind > 0 {
+                    return Err(format!("{behind} regions are behind after a quiet time"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_all(&mut self) -> Result<(), String> {
+        (0..BLOCKS).for_each(|block| self.submit(Op::Read, false, block..block + 1));
+        self.rest()
+    }
+
+    /// All legs that are in hold the same, and it is what may be.
+    fn compare(&mut self) -> Result<(), String> {
+        let process = self.process.as_ref().expect("it is open");
+        let in_it = process.array.in_it();
+        let world = self.world.borrow();
+        let mut legs = (0..self.legs).filter(|leg| in_it & 1 << leg != 0);
+        let first = legs.next().ok_or("no leg is in")?;
+        let data = world.legs[first].data();
+        for leg in legs {
+            let other = world.legs[leg].data();
+            if other != data {
+                return Err(format!("legs differ: {first} has {data:?}, {leg} has {other:?}"));
+            }
+        }
+        for (block, place) in PLACES.into_iter().enumerate() {
+            let value = match data.get(&((DATA_OFFSET + place) / PAGE)) {
+                Some(super::disk::Content::Value(value)) => *value,
+                _ => 0,
+            };
+            self.model[block].is_now(value);
+        }
+        Ok(())
+    }
+}
+
+fn word(buf: &Buf, at: usize) -> u64 {
+    let at = at * PAGE as usize;
+    u64::from_le_bytes(buf[at..at + 8].try_into().expect("a word"))
+}
+
+const _: () = assert!(SUPERBLOCK_BYTES as u64 == PAGE);

@@ -1,0 +1,242 @@
+//! What happens to an array, step by step, as one line of text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use block::{Plant, Rng};
+
+use super::Kept;
+use crate::Case;
+
+/// Blocks that are written: the first and the last of a region, and the first of two others.
+pub(super) const BLOCKS: usize = 4;
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A write of a block, or of two that lie beside each other in two regions.
+    Write {
+        /// Which, from 0.
+        block: usize,
+        /// Both.
+        long: bool,
+        /// With FUA.
+        fua: bool,
+    },
+    /// A trim of a block.
+    Trim(usize),
+    /// A read of a block.
+    Read(usize),
+    /// A flush.
+    Flush,
+    /// A leg dies.
+    Fail(usize),
+    /// A leg dies and loses what is in its cache.
+    Lose(usize),
+    /// Some writes of a leg fail.
+    Sicken(usize),
+    /// A page of a leg cannot be read.
+    Spoil(usize),
+    /// A leg is good again.
+    Return(usize),
+    /// The process dies and is started again.
+    Crash,
+    /// So many events happen.
+    Go(u32),
+    /// All I/Os of clients are answered.
+    Rest,
+    /// Time goes by until the legs are equal, or for a minute.
+    Sync,
+}
+
+/// A run of an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Story {
+    /// Decides every choice.
+    pub seed: u64,
+    /// Legs that are in at the beginning, 1 to 4.
+    pub legs: usize,
+    /// Spares beside them, 0 or 1.
+    pub spares: usize,
+    /// Lanes of clients, 1 to 3.
+    pub lanes: usize,
+    /// What happens.
+    pub steps: Vec<Step>,
+}
+
+impl Step {
+    /// One that is often of use.
+    fn draw(rng: &mut Rng, legs: u64) -> Step {
+        let block = rng.below(BLOCKS as u64) as usize;
+        let leg = rng.below(legs) as usize;
+        match rng.below(40) {
+            0..=5 => Step::Write { block, long: block == 1 && rng.below(2) == 0, fua: false },
+            6..=8 => Step::Write { block, long: block == 1 && rng.below(2) == 0, fua: true },
+            9 => Step::Trim(block),
+            10..=11 => Step::Read(block),
+            12..=14 => Step::Flush,
+            15..=16 => Step::Fail(leg),
+            17 => Step::Lose(leg),
+            18 => Step::Sicken(leg),
+            19 => Step::Spoil(leg),
+            20..=22 => Step::Return(leg),
+            23..=24 => Step::Crash,
+            25..=28 => Step::Sync,
+            29..=31 => Step::Rest,
+            _ => Step::Go(1 + rng.below(40) as u32),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Write { block, long, fua } => {
+                let word = if *fua { "fua" } else { "write" };
+                write!(f, "{word}{}{block}", if *long { "-long" } else { "" })
+            }
+            Step::Trim(block) => write!(f, "trim{block}"),
+            Step::Read(block) => write!(f, "read{block}"),
+            Step::Flush => f.write_str("flush"),
+            Step::Fail(leg) => write!(f, "fail{leg}"),
+            Step::Lose(leg) => write!(f, "lose{leg}"),
+            Step::Sicken(leg) => write!(f, "sick{leg}"),
+            Step::Spoil(leg) => write!(f, "bad{leg}"),
+            Step::Return(leg) => write!(f, "return{leg}"),
+            Step::Crash => f.write_str("crash"),
+            Step::Go(events) => write!(f, "go{events}"),
+            Step::Rest => f.write_str("rest"),
+            Step::Sync => f.write_str("sync"),
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Step, String> {
+        let word = text.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        let number = text[word.len()..].parse::<u32>().unwrap_or(0);
+        let (block, leg) = (number as usize % BLOCKS, number as usize);
+        Ok(match word {
+            "write" => Step::Write { block, long: false, fua: false },
+            "write-long" => Step::Write { block, long: true, fua: false },
+            "fua" => Step::Write { block, long: false, fua: true },
+            "fua-long" => Step::Write { block, long: true, fua: true },
+            "trim" => Step::Trim(block),
+            "read" => Step::Read(block),
+            "flush" => Step::Flush,
+            "fail" => Step::Fail(leg),
+            "lose" => Step::Lose(leg),
+            "sick" => Step::Sicken(leg),
+            "bad" => Step::Spoil(leg),
+            "return" => Step::Return(leg),
+            "crash" => Step::Crash,
+            "go" => Step::Go(number),
+            "rest" => Step::Rest,
+            "sync" => Step::Sync,
+            other => return Err(format!("no step is called '{other}'")),
+        })
+    }
+}
+
+impl fmt::Display for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Story { seed, legs, spares, lanes, steps } = self;
+        let steps: Vec<String> = steps.iter().map(Step::to_string).collect();
+        let steps = steps.join(",");
+        write!(f, "seed={seed} legs={legs} spares={spares} lanes={lanes} steps={steps}")
+    }
+}
+
+impl FromStr for Story {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Story, String> {
+        let mut story = Story { seed: 0, legs: 2, spares: 0, lanes: 1, steps: Vec::new() };
+        for word in text.split_whitespace() {
+            let (name, value) = word.split_once('=').ok_or(format!("{word}: write NAME=VALUE"))?;
+            let number = || value.parse::<u64>().map_err(|_| format!("{word}: not a number"));
+            match name {
+                "seed" => story.seed = number()?,
+                "legs" => story.legs = number()?.clamp(1, 4) as usize,
+                "spares" => story.spares = number()?.min(1) as usize,
+                "lanes" => story.lanes = number()?.clamp(1, 3) as usize,
+                "steps" => {
+                    let steps = value.split(',').filter(|step| !step.is_empty());
+                    story.steps = steps.map(str::parse).collect::<Result<_, _>>()?;
+                }
+                other => return Err(format!("a story has no '{other}'")),
+            }
+        }
+        Ok(story)
+    }
+}
+
+impl Case for Story {
+    type Held = Kept;
+    const WORD: &'static str = "stories";
+    const FLAG: &'static str = "--array ";
+    const PLANTS: &'static [Plant] = &Plant::KEPT;
+    const PLANT_SEEDS: u64 = 1000;
+
+    fn of_seed(seed: u64) -> Story {
+        let mut rng = Rng::new(seed, 21);
+        let legs = [2, 2, 2, 3, 3, 1, 4][rng.below(7) as usize];
+        let (spares, lanes) = (u64::from(rng.below(4) == 0), 1 + rng.below(3));
+        let count = 3 + rng.below(40);
+        let steps = (0..count).map(|_| Step::draw(&mut rng, legs + spares)).collect();
+        let (legs, spares, lanes) = (legs as usize, spares as usize, lanes as usize);
+        Story { seed, legs, spares, lanes, steps }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn smaller(&self) -> Vec<Story> {
+        let mut all = Vec::new();
+        let half = self.steps.len() / 2;
+        if half > 0 {
+            let (first, second) = self.steps.split_at(half);
+            all.extend(
+                [first, second].map(|steps| Story { steps: steps.to_vec(), ..self.clone() }),
+            );
+        }
+        for at in 0..self.steps.len() {
+            let mut less = self.clone();
+            less.steps.remove(at);
+            all.push(less);
+        }
+        if self.lanes > 1 {
+            all.push(Story { lanes: 1, ..self.clone() });
+        }
+        if self.spares > 0 {
+            all.push(Story { spares: 0, ..self.clone() });
+        }
+        if self.legs > 2 {
+            all.push(Story { legs: self.legs - 1, ..self.clone() });
+        }
+        for at in 0..self.steps.len() {
+            if let Step::Go(events) = self.steps[at]
+                && events > 1
+            {
+                let mut less = self.clone();
+                less.steps[at] = Step::Go(events / 2);
+                all.push(less);
+            }
+        }
+        all
+    }
+
+    fn run(&self, plant: Option<Plant>, _: fn(&str)) -> Result<Kept, String> {
+        block::plant(plant);
+        let result = super::run(self);
+        block::plant(None);
+        result
+    }
+
+    fn ios(held: &Kept) -> u64 {
+        held.ios
+    }
+}

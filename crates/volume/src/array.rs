@@ -1,0 +1,128 @@
+//! An array: a mirror that remembers. Each leg carries a superblock that says who is in, and a map
+//! of where the legs may differ, so that after a crash, and when a leg comes back, no stale leg is
+//! read, and what may differ is made equal, and nothing else.
+//!
+//! Lanes are those of a mirror, under the rules of [`Shared`]. What must be durable before an I/O
+//! may begin or be told is done by the [`Keeper`], which is one for each array. Neither knows a
+//! clock nor a thread: whole arrays run in virtual time.
+
+mod assemble;
+mod cool;
+mod copy;
+mod error;
+mod join;
+mod keeper;
+mod map;
+mod pages;
+mod port;
+mod record;
+mod shared;
+mod superblock;
+
+use std::sync::Arc;
+
+use block::{Geometry, Lane, Pool, Rng};
+
+pub use self::assemble::{Assembly, Found, assemble, copies_of};
+pub use self::error::ArrayError;
+pub use self::keeper::Keeper;
+use self::map::Map;
+pub use self::map::{MAP_OFFSET, PAGE_BYTES, Page, Region};
+use self::shared::Shared;
+pub use self::superblock::{
+    DATA_OFFSET, Damage, Generation, MEMBERS_MAX, Member, NAME_MAX_BYTES, SUPERBLOCK_BYTES, State,
+    Superblock, TAIL_BYTES, data_bytes, second_copy,
+};
+pub use crate::mirror::Ways;
+use crate::mirror::{Claims, MirrorLane, Rules};
+
+/// An array that is open: what its lanes and its keeper share.
+#[derive(Clone)]
+pub struct Array {
+    shared: Arc<Shared>,
+    geometry: Geometry,
+}
+
+/// How many pages the map of an array of so many bytes has.
+pub fn page_count(bytes: u64) -> usize {
+    Map::new(bytes).pages()
+}
+
+/// The pages of an array's map as they are before anything is written.
+pub fn blank_pages(array: u128, bytes: u64) -> Vec<[u8; PAGE_BYTES]> {
+    let map = Map::new(bytes);
+    let page = |page| {
+        let mut bytes = [0; PAGE_BYTES];
+        map.encode(page, array, &mut bytes);
+        bytes
+    };
+    (0..map.pages()).map(page).collect()
+}
+
+/// Bytes of a region of an array of so many bytes.
+pub fn region_bytes(bytes: u64) -> u64 {
+    map::region_bytes(bytes)
+}
+
+impl Array {
+    /// Opens what was assembled. `names` are those of the members, `maps` what was read of the map
+    /// of each leg that is in: by leg, then by page.
+    pub fn new(
+        assembly: &Assembly,
+        names: Vec<String>,
+        maps: &[Vec<Option<Page>>],
+        geometry: Geometry,
+    ) -> Array {
+        let block = &assembly.newest;
+        let map = Map::new(block.bytes);
+        for page in 0..map.pages() {
+            // A page is on all legs before anything is written there, so any whole one will do.
+            let mut found = maps.iter().filter_map(|leg| leg.get(page)?.as_ref()).peekable();
+            if found.peek().is_none() {
+                map.load(page, None);
+            }
+            found.for_each(|found| map.load(page, Some(found)));
+        }
+        map.opened();
+        let (claims, legs) = (Claims::new(block.bytes), block.in_state(State::In));
+        let legs = (legs, assembly.missing);
+        let shared = Shared::new(block.name.clone(), names, map, claims, legs);
+        Array { shared: Arc::new(shared), geometry }
+    }
+
+    /// Its keeper; there is one. `lanes` are ways to the legs that are here.
+    pub fn keeper(
+        &self,
+        assembly: &Assembly,
+        places: Vec<[u64; 2]>,
+        pool: Pool,
+        rng: Rng,
+        ways: (Vec<Option<Box<dyn Lane>>>, Ways),
+    ) -> Keeper {
+        let (shared, block) = (Arc::clone(&self.shared), assembly.newest.clone());
+        Keeper::new(shared, block, places, pool, rng, ways)
+    }
+
+    /// A lane, by a number of its own from 1 to 65,534.
+    pub fn lane(
+        &self,
+        number: u16,
+        lanes: Vec<Option<Box<dyn Lane>>>,
+        source: Ways,
+        pool: Pool,
+    ) -> Box<dyn Lane> {
+        let shared = (Arc::clone(&self.shared), Arc::clone(&self.shared.claims));
+        let lane = MirrorLane::new(lanes, number, self.geometry, shared, pool);
+        Box::new(lane.based(DATA_OFFSET, source))
+    }
+
+    /// A bit for each leg that is read.
+    pub fn in_it(&self) -> u32 {
+        self.shared.in_it()
+    }
+
+    /// How many regions are still to be copied.
+    pub fn behind(&self) -> usize {
+        self.shared.map.behind()
+    }
+}

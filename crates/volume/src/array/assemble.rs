@@ -1,0 +1,377 @@
+//! What the legs that are here come to: which of them are in, which were left behind, or why they
+//! make no array. It looks at superblocks only, and changes nothing.
+
+use block::{Plant, planted};
+
+use super::error::{ArrayError, history};
+use super::superblock::{
+    DATA_OFFSET, Damage, State, Superblock, TAIL_BYTES, data_bytes, second_copy,
+};
+
+/// A leg that was looked at.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its name, for messages.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Bytes of its blocks.
+    pub block_bytes: u32,
+    /// Its two superblocks, each as it was read; `None` where it could not be.
+    pub copies: [Option<Vec<u8>>; 2],
+}
+
+/// An array that can be opened.
+#[derive(Clone, Debug)]
+pub struct Assembly {
+    /// What the newest leg says.
+    pub newest: Superblock,
+    /// For each member the place among those that were found.
+    pub places: Vec<Option<usize>>,
+    /// Members that were in and are not here.
+    pub missing: u32,
+    /// What is to be told of it, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Places on a leg where its superblocks stand.
+pub fn copies_of(bytes: u64) -> [u64; 2] {
+    [0, second_copy(bytes)]
+}
+
+/// Puts legs together to the array of this name. `lost` are those that could not be opened, in
+/// words; with `degraded` members that are not here may be left behind.
+///
+/// # Errors
+///
+/// Why they make no array.
+pub fn assemble(
+    array: &str,
+    found: &[Found],
+    lost: &[String],
+    degraded: bool,
+) -> Result<Assembly, ArrayError> {
+    let mut notes = Vec::new();
+    let mut blocks = Vec::new();
+    for leg in found {
+        blocks.push(own(array, leg, &mut notes)?);
+    }
+    all_of_one(array, found, &blocks)?;
+    let newest = newest(array, found, &blocks)?.clone();
+    let mut places = vec![None; newest.members.len()];
+    for (place, (leg, block)) in found.iter().zip(&blocks).enumerate() {
+        let Some(number) = newest.number_of(block.leg) else {
+            return Err(ArrayError::Removed { array: array.to_owned(), leg: leg.name.clone() });
+        };
+        fits(array, leg, &newest)?;
+        places[number] = Some(place);
+    }
+    let missing = (0..places.len())
+        .filter(|number| places[*number].is_none())
+        .fold(0, |all, number| all | 1 << number)
+        & newest.in_state(State::In);
+    if missing == newest.in_state(State::In) {
+        return Err(none_is_in(array, &newest, found, &places));
+    }
+    if missing != 0 && !degraded {
+        let number = missing.trailing_zeros() as usize + 1;
+        let why = if lost.is_empty() { String::new() } else { format!(" ({})", lost.join(", ")) };
+        return Err(ArrayError::Missing { array: array.to_owned(), number, why });
+    }
+    for (number, place) in places.iter().enumerate() {
+        if let (Some(place), State::Out | State::Syncing) = (place, newest.members[number].state) {
+            let name = &found[*place].name;
+            notes.push(format!("leg {} ({name}) is behind, and is made equal", number + 1));
+        }
+    }
+    Ok(Assembly { newest, places, missing, notes })
+}
+
+/// What a leg says of itself: the newer of its copies.
+fn own(array: &str, leg: &Found, notes: &mut Vec<String>) -> Result<Superblock, ArrayError> {
+    let read = |copy: &Option<Vec<u8>>| match copy {
+        Some(bytes) => Superblock::decode(bytes),
+        None => Err(Damage::Checksum),
+    };
+    let both = leg.copies.each_ref().map(read);
+    let name = || leg.name.clone();
+    let array = array.to_owned();
+    match both {
+        [Ok(one), Ok(other)] if one.array == other.array && one.leg == other.leg => {
+            let newer = one.generation.number >= other.generation.number;
+            Ok(if newer { one } else { other })
+        }
+        // The second one is left over from an array that was longer or shorter.
+        [Ok(one), Ok(_) | Err(Damage::Absent)] => Ok(one),
+        [Ok(one), Err(_)] | [Err(_), Ok(one)] => {
+            notes.push(format!("{}: one superblock is damaged, the other is used", leg.name));
+            Ok(one)
+        }
+        [Err(Damage::Version(version)), _] | [_, Err(Damage::Version(version))] => {
+            Err(ArrayError::Version { array, leg: name(), version })
+        }
+        [Err(Damage::Absent), Err(Damage::Absent)] => Err(ArrayError::NoLeg { array, leg: name() }),
+        _ => Err(ArrayError::Damaged { array, leg: name() }),
+    }
+}
+
+/// Refuses legs of other arrays, and the same leg twice.
+fn all_of_one(array: &str, found: &[Found], blocks: &[Superblock]) -> Result<(), ArrayError> {
+    for (index, (leg, block)) in found.iter().zip(blocks).enumerate() {
+        let (array, other) = (array.to_owned(), &found[0].name);
+        if block.name != array {
+            let other = block.name.clone();
+            return Err(ArrayError::Foreign { array, leg: leg.name.clone(), other });
+        }
+        if block.array != blocks[0].array {
+            let (one, other) = (other.clone(), leg.name.clone());
+            return Err(ArrayError::TwoArrays { array, one, other });
+        }
+        if let Some(at) = blocks[..index].iter().position(|other| other.leg == block.leg) {
+            let (one, other) = (leg.name.clone(), found[at].name.clone());
+            return Err(ArrayError::Twice { array, one, other });
+        }
+    }
+    Ok(())
+}
+
+/// The leg that knows what all others did.
+fn newest<'a>(
+    array: &str,
+    found: &[Found],
+    blocks: &'a [Superblock],
+) -> Result<&'a Superblock, ArrayError> {
+    if planted(Plant::TrustFirst)
+        && let Some(first) = blocks.first()
+    {
+        return Ok(first);
+    }
+    let mut order: Vec<usize> = (0..blocks.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(blocks[*at].generation.number));
+    let knows_all = |at: &&usize| blocks.iter().all(|other| blocks[**at].knows(other));
+    if let Some(at) = order.iter().find(knows_all) {
+        return Ok(&blocks[*at]);
+    }
+    let Some(first) = order.first().copied() else {
+        let why = "no leg is named".to_owned();
+        return Err(ArrayError::Change { array: array.to_owned(), why });
+    };
+    let stranger = |at: &&usize| !blocks[first].knows(&blocks[**at]);
+    let other = order.iter().find(stranger).copied().unwrap_or(first);
+    let told = |at: usize| history(blocks[at].generation, &blocks[at].history);
+    Err(ArrayError::SplitBrain {
+        array: array.to_owned(),
+        one: found[first].name.clone(),
+        other: found[other].name.clone(),
+        one_history: told(first),
+        other_history: told(other),
+    })
+}
+
+/// Refuses a leg that has become too small, or has other blocks.
+pub(super) fn fits(array: &str, leg: &Found, newest: &Superblock) -> Result<(), ArrayError> {
+    if data_bytes(leg.bytes) < newest.bytes {
+        return Err(ArrayError::Small {
+            array: array.to_owned(),
+            leg: leg.name.clone(),
+            bytes: leg.bytes,
+            wanted: DATA_OFFSET + newest.bytes + TAIL_BYTES,
+        });
+    }
+    if leg.block_bytes > newest.block_bytes {
+        return Err(ArrayError::Blocks {
+            array: array.to_owned(),
+            leg: leg.name.clone(),
+            block_bytes: leg.block_bytes,
+            wanted: newest.block_bytes,
+        });
+    }
+    Ok(())
+}
+
+fn none_is_in(
+    array: &str,
+    newest: &Superblock,
+    found: &[Found],
+    places: &[Option<usize>],
+) -> ArrayError {
+    let here = places.iter().enumerate().filter_map(|(number, place)| Some((number, (*place)?)));
+    let each = here.map(|(number, place)| {
+        let state = newest.members[number].state.word();
+        format!("{} is {state}", found[place].name)
+    });
+    let legs = each.collect::<Vec<_>>().join(", ");
+    ArrayError::NoneIsIn { array: array.to_owned(), legs }
+}
+
+impl State {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::In => "in",
+            State::Out => "out",
+            State::Syncing => "syncing",
+            State::Spare => "spare",
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::superblock::test::{example, id};
+    use super::super::superblock::{Generation, Member};
+    use super::*;
+
+    fn found(name: &str, block: &Superblock, leg: u128) -> Found {
+        let copy = Some(block.encode(leg).to_vec());
+        Found {
+            name: name.to_owned(),
+            bytes: 4 << 20,
+            block_bytes: 512,
+            copies: [copy.clone(), copy],
+        }
+    }
+
+    /// Two legs, both in.
+    fn pair() -> Superblock {
+        let mut block = example();
+        block.members[1].state = State::In;
+        block
+    }
+
+    fn say(legs: &[Found]) -> String {
+        match assemble("disk", legs, &[], false) {
+            Ok(assembly) => panic!("{assembly:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// This leg goes on without the other.
+    fn alone(block: &Superblock, own: usize, tag: u64) -> Superblock {
+        let (mut block, left) = (block.clone(), block.generation);
+        block.advance(tag);
+        for (number, member) in block.members.iter_mut().enumerate() {
+            if number != own {
+                *member = Member { state: State::Out, left, ..*member };
+            }
+        }
+        block
+    }
+
+    #[test]
+    fn legs_are_known_by_what_they_say_in_whatever_order_they_are_named() {
+        let block = pair();
+        let legs = [found("b", &block, 12), found("a", &block, 11)];
+        let assembly = assemble("disk", &legs, &[], false).unwrap();
+        assert_eq!(assembly.places, [Some(1), Some(0)]);
+        assert_eq!((assembly.missing, assembly.notes.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_leg_that_was_left_behind_is_not_the_newest() {
+        let old = pair();
+        let new = alone(&alone(&old, 0, 1), 0, 2);
+        let legs = [found("a", &new, 11), found("b", &old, 12)];
+        for legs in [legs.to_vec(), legs.iter().rev().cloned().collect()] {
+            let assembly = assemble("disk", &legs, &[], false).unwrap();
+            assert_eq!(assembly.newest.generation, new.generation);
+            assert_eq!(assembly.newest.in_state(State::In), 1);
+            assert_eq!(assembly.notes, ["leg 2 (b) is behind, and is made equal"]);
+        }
+        // Nor is it opened alone, without being told to.
+        let error = say(&[found("b", &old, 12)]);
+        assert!(error.contains("leg 1 is missing, and may have newer data"), "{error}");
+        assert!(assemble("disk", &[found("b", &old, 12)], &[], true).is_ok());
+        assert!(assemble("disk", &[found("a", &new, 11)], &[], false).is_ok());
+    }
+
+    #[test]
+    fn legs_that_went_on_without_each_other_are_refused_with_both_histories() {
+        let old = pair();
+        let (one, two) = (alone(&alone(&old, 0, 0x11), 0, 0x12), alone(&old, 1, 0x21));
+        let error = say(&[found("a", &one, 11), found("b", &two, 12)]);
+        assert!(error.contains("a was 11.0012 after 10.0011 after 9.2328"), "{error}");
+        assert!(error.contains("b was 10.0021 after 9.2328"), "{error}");
+        // The same number is not the same history.
+        let (one, two) = (alone(&old, 0, 1), alone(&old, 1, 2));
+        assert!(say(&[found("a", &one, 11), found("b", &two, 12)]).contains("without each other"));
+    }
+
+    #[test]
+    fn a_crash_in_the_middle_of_a_generation_is_no_split() {
+        // The first has the next generation, in which both are in; the second went on without it.
+        let old = pair();
+        let mut next = old.clone();
+        next.advance(5);
+        let second = alone(&old, 1, 6);
+        let legs = [found("a", &next, 11), found("b", &second, 12)];
+        let assembly = assemble("disk", &legs, &[], false).unwrap();
+        assert_eq!(assembly.newest.generation, second.generation);
+        // Only the first has it, and nobody went on.
+        let legs = [found("a", &next, 11), found("b", &old, 12)];
+        let assembly = assemble("disk", &legs, &[], false).unwrap();
+        assert_eq!(assembly.newest.in_state(State::In), 3);
+    }
+
+    #[test]
+    fn what_is_no_leg_of_the_array_is_named() {
+        let block = pair();
+        let a = found("a", &block, 11);
+        let other = |change: fn(&mut Superblock)| {
+            let mut other = block.clone();
+            change(&mut other);
+            found("b", &other, 12)
+        };
+        let empty = Found { copies: [Some(vec![0; 4096]), Some(vec![0; 4096])], ..a.clone() };
+        let mut torn = other(|_| {});
+        torn.copies.iter_mut().flatten().for_each(|copy| copy[200] ^= 1);
+        let mut removed = block.clone();
+        removed.advance(1);
+        removed.members[1].uuid = 99;
+        let cases = [
+            (vec![empty], "is no leg of an array"),
+            (vec![a.clone(), torn], "both superblocks of b are damaged"),
+            (vec![a.clone(), other(|b| b.name = "x".to_owned())], "b is a leg of another array, x"),
+            (vec![a.clone(), other(|b| b.array = 8)], "a and b are legs of two arrays"),
+            (vec![a.clone(), found("c", &block, 11)], "c is a copy of a"),
+            (vec![found("a", &removed, 11), found("b", &block, 12)], "b was removed"),
+            (vec![a.clone(), Found { bytes: 3 << 20, ..found("b", &pair(), 12) }], ""),
+            (vec![Found { bytes: 2 << 20, ..a.clone() }], "2097152 bytes, and 3145728 are needed"),
+            (vec![Found { block_bytes: 4096, ..a.clone() }], "blocks of 4096 bytes"),
+            (vec![], "no leg is named"),
+        ];
+        for (legs, part) in cases {
+            match part {
+                "" => drop(assemble("disk", &legs, &[], false).unwrap()),
+                part => assert!(say(&legs).contains(part), "{part}: {}", say(&legs)),
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_copy_is_replaced_by_the_other_and_the_newer_of_two_counts() {
+        let old = pair();
+        let mut new = old.clone();
+        new.advance(4);
+        for damaged in 0..2 {
+            let mut leg = found("a", &old, 11);
+            leg.copies[damaged] = if damaged == 0 { None } else { Some(vec![1; 4096]) };
+            let both = [leg, found("b", &old, 12)];
+            let assembly = assemble("disk", &both, &[], false).unwrap();
+            assert_eq!(assembly.newest.generation, id(9));
+            assert_eq!(assembly.notes.len(), 1 - damaged);
+        }
+        let mut leg = found("a", &old, 11);
+        leg.copies[1] = Some(new.encode(11).to_vec());
+        let assembly = assemble("disk", &[leg, found("b", &old, 12)], &[], false).unwrap();
+        assert_eq!(assembly.newest.generation, Generation { number: 10, tag: 4 });
+    }
+
+    #[test]
+    fn a_leg_that_is_being_made_equal_is_none_that_has_the_data() {
+        let mut block = pair();
+        block.members[0].state = State::Syncing;
+        let error = say(&[found("a", &block, 11)]);
+        assert!(error.contains("none of the legs") && error.contains("a is syncing"), "{error}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The keeper's job that makes regions clean which nobody writes any more.
+//!
+//! A region that is dirty at one look is cooling at the next. If it still is then, and none of its
+//! granules is claimed, all writes into it are done; after a flush of all legs they are durable on
+//! all of them, and if nobody wrote meanwhile, the legs are the same there for good.
+
+use block::{Nanos, Op, Plant, planted};
+
+use super::map::{Event, Region};
+use super::port::{Deed, Job, Port, legs};
+use crate::mirror::Rules;
+
+/// From one look to the next.
+pub(super) const LOOK: Nanos = Nanos::from_secs(5);
+
+pub(super) struct Cool {
+    job: Job,
+    next: Nanos,
+    /// Regions that become clean when the flush under way is done.
+    flushing: Option<Vec<usize>>,
+    /// Legs that were in when it began.
+    legs: u32,
+}
+
+impl Cool {
+    pub(super) fn new(job: Job) -> Cool {
+        Cool { job, next: Nanos(0), flushing: None, legs: 0 }
+    }
+
+    pub(super) fn wake(&self) -> Option<Nanos> {
+        self.flushing.is_none().then_some(self.next)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.flushing.is_none()
+    }
+
+    /// `calm` tells that no leg is out that might miss what becomes clean; `at_once` that nobody
+    /// will write any more.
+    pub(super) fn step(&mut self, port: &mut Port, calm: bool, at_once: bool) {
+        if let Some(regions) = self.flushing.take() {
+            let Some((good, bad)) = port.verdict(self.job) else {
+                return self.flushing = Some(regions);
+            };
+            for leg in legs(bad) {
+                port.shared.leave(leg, &|| "flush failed".to_owned());
+            }
+            let same = good == self.legs && port.shared.in_it() == self.legs;
+            if calm && same && port.shared.leaving() == 0 {
+                for region in regions {
+                    port.shared.map.tell(region, Event::Flushed);
+                }
+            }
+            return;
+        }
+        if port.now < self.next && !at_once || !calm {
+            return;
+        }
+        self.next = port.now + LOOK;
+        let ripe = look(port, at_once);
+        if ripe.is_empty() {
+            return;
+        }
+        self.legs = port.shared.in_it();
+        for leg in legs(self.legs) {
+            if planted(Plant::CleanUnflushed) {
+                self.legs = 0;
+                break;
+            }
+            let (op, offset, len, fua, buf) = (Op::Flush, 0, 0, false, None);
+            port.send(self.job, leg, Deed { op, offset, len, fua, buf });
+        }
+        if self.legs == 0 {
+            for region in ripe {
+                port.shared.map.tell(region, Event::Flushed);
+            }
+            return;
+        }
+        self.flushing = Some(ripe);
+    }
+}
+
+/// The regions that nobody has written since the last look. Those that are dirty begin to cool.
+fn look(port: &Port, at_once: bool) -> Vec<usize> {
+    let map = &port.shared.map;
+    let mut ripe = Vec::new();
+    for region in 0..map.len() {
+        let was = map.tell(region, Event::Look);
+        let cooled = was == Region::Cooling || (at_once && was == Region::Dirty);
+        // Who writes claims first and looks at the region then: what is free now begins to write
+        // only after it has seen that the region is cooling.
+        if cooled {
+            let bytes = map.region_bytes();
+            match port.shared.claims.is_free(region as u64 * bytes, bytes) {
+                true => ripe.push(region),
+                false => {
+                    map.tell(region, Event::Write);
+                }
+            }
+        }
+    }
+    ripe
+}

@@ -1,0 +1,277 @@
+//! The keeper's job that takes a leg in again that left, or a spare in its place.
+//!
+//! It is looked at first: it must be the leg that left, and must not have gone on alone. Then it is
+//! recorded as being made equal, gets writes, and all that it may have missed is copied to it. When
+//! that is done and flushed and its map is that of the others, it is recorded as in.
+
+use block::{Nanos, Op, Plant, planted};
+
+use super::map::{Event, MAP_OFFSET, PAGE_BYTES, Page, Region};
+use super::pages::Pages;
+use super::port::{Deed, Job, Port, legs};
+use super::record::Recorder;
+use super::superblock::{SUPERBLOCK_BYTES, State, Superblock};
+use crate::mirror::Rules;
+
+/// How soon a leg that could not be taken in is tried again.
+const PAUSE: Nanos = Nanos::from_secs(1);
+/// How long a way to a leg may take to open.
+const OPENING: Nanos = Nanos::from_secs(20);
+/// How long a leg that left may stay away before a spare takes its place.
+pub(super) const SPARE_AFTER: Nanos = Nanos::from_secs(10);
+
+pub(super) struct Join {
+    job: Job,
+    phase: Phase,
+    leg: usize,
+    retry_at: Nanos,
+    /// Since when fewer legs are in than are wanted.
+    short_since: Option<Nanos>,
+    /// The leg that was tried last.
+    last: usize,
+    /// Legs that will never be taken in: they are others', or went on alone.
+    barred: u32,
+    /// Regions that must be dirty before the leg gets writes.
+    must: Vec<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Opening { until: Nanos },
+    Superblock,
+    Map,
+    Marking,
+    Recording,
+    Copying,
+    Flushing,
+    Mapping { rounds: u64 },
+    Ending,
+}
+
+impl Join {
+    pub(super) fn new(job: Job) -> Join {
+        Join {
+            job,
+            phase: Phase::Idle,
+            leg: 0,
+            retry_at: Nanos(0),
+            short_since: None,
+            last: 0,
+            barred: 0,
+            must: Vec::new(),
+        }
+    }
+
+    /// Whether no leg is coming.
+    pub(super) fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    pub(super) fn wake(&self) -> Option<Nanos> {
+        match self.phase {
+            Phase::Idle => self.short_since.map(|_| self.retry_at),
+            Phase::Opening { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    pub(super) fn step(&mut self, port: &mut Port, recorder: &mut Recorder, pages: &mut Pages) {
+        let left = port.shared.leaving() & 1 << self.leg != 0;
+        let writes = !matches!(
+            self.phase,
+            Phase::Idle
+                | Phase::Opening { .. }
+                | Phase::Superblock
+                | Phase::Map
+                | Phase::Marking
+                | Phase::Recording
+        );
+        if writes && left {
+            // What it has under way is answered first.
+            if self.phase != Phase::Flushing || port.verdict(self.job).is_some() {
+                self.give_up(port);
+            }
+            return;
+        }
+        match self.phase {
+            Phase::Idle => self.begin(port, recorder),
+            Phase::Opening { until } => self.open(port, recorder, until),
+            Phase::Superblock => self.look(port, recorder),
+            Phase::Map => self.take_map(port, recorder),
+            Phase::Marking => self.mark(port, recorder),
+            Phase::Recording if recorder.is(self.leg, State::Syncing) => {
+                port.shared.join(self.leg);
+                self.phase = Phase::Copying;
+            }
+            Phase::Recording if recorder.is_durable() => self.give_up(port),
+            Phase::Copying if port.shared.map.behind() == 0 => self.flush(port),
+            Phase::Flushing => {
+                let Some((_, bad)) = port.verdict(self.job) else { return };
+                for leg in legs(bad) {
+                    port.shared.leave(leg, &|| "flush failed".to_owned());
+                }
+                // Looked at again in the next step: it may have left.
+                self.phase = Phase::Mapping { rounds: pages.write_all() };
+            }
+            Phase::Mapping { rounds } if pages.rounds() >= rounds => {
+                recorder.wish(self.leg, State::In);
+                self.phase = Phase::Ending;
+            }
+            Phase::Ending if recorder.is(self.leg, State::In) => {
+                port.shared.say(format!("{} is in again", port.shared.leg_name(self.leg)));
+                (self.phase, self.short_since) = (Phase::Idle, None);
+            }
+            Phase::Ending if recorder.is_durable() => self.give_up(port),
+            Phase::Recording | Phase::Copying | Phase::Mapping { .. } | Phase::Ending => {}
+        }
+    }
+
+    fn give_up(&mut self, port: &Port) {
+        self.phase = Phase::Idle;
+        self.retry_at = port.now + PAUSE;
+    }
+
+    /// Finds a leg to be taken in, where one is missing.
+    fn begin(&mut self, port: &mut Port, recorder: &Recorder) {
+        let block = recorder.block();
+        if !recorder.is_durable() || recorder.is_complete() {
+            self.short_since = self.short_since.filter(|_| !recorder.is_complete());
+            return;
+        }
+        let since = *self.short_since.get_or_insert_with(|| {
+            self.retry_at = port.now + PAUSE;
+            port.now
+        });
+        if port.now < self.retry_at {
+            return;
+        }
+        self.retry_at = port.now + PAUSE;
+        let out = block.in_state(State::Out) & !self.barred;
+        let spares = block.in_state(State::Spare) & !self.barred;
+        let late = port.now >= since + SPARE_AFTER || out == 0;
+        let wanted = out | if late { spares } else { 0 };
+        let behind = |leg: &usize| *leg > self.last;
+        let Some(leg) = legs(wanted).find(behind).or_else(|| legs(wanted).next()) else { return };
+        (self.leg, self.last) = (leg, leg);
+        if port.renew(leg) {
+            self.phase = Phase::Opening { until: port.now + OPENING };
+        }
+    }
+
+    fn open(&mut self, port: &mut Port, recorder: &Recorder, until: Nanos) {
+        if port.is_broken(self.leg) || port.now >= until {
+            return self.give_up(port);
+        }
+        if !port.is_open(self.leg) {
+            return;
+        }
+        for place in recorder.places(self.leg) {
+            self.read(port, place, SUPERBLOCK_BYTES);
+        }
+        self.phase = Phase::Superblock;
+    }
+
+    fn read(&self, port: &mut Port, offset: u64, len: usize) {
+        let Some(buf) = port.pool.take_beyond(len) else { return };
+        let (op, fua, buf, len) = (Op::Read, false, Some(buf), len as u32);
+        port.send(self.job, self.leg, Deed { op, offset, len, fua, buf });
+    }
+
+    /// Whether it is the leg that left, and has not gone on alone.
+    fn look(&mut self, port: &mut Port, recorder: &Recorder) {
+        let Some(outcome) = port.outcome(self.job) else { return };
+        let failed = outcome.bad != 0 || outcome.bufs.len() < 2;
+        let read = |buf: &[u8]| Superblock::decode(&buf[..SUPERBLOCK_BYTES]).ok();
+        let found = outcome.bufs.iter().filter_map(|(_, buf)| read(buf));
+        let newer = found.max_by_key(|block| block.generation.number);
+        outcome.bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
+        if failed {
+            return self.give_up(port);
+        }
+        let own = recorder.block();
+        let member = own.members[self.leg];
+        let is_ours = newer.as_ref().is_some_and(|block| {
+            (block.array, block.leg) == (own.array, member.uuid) && own.knows(block)
+        });
+        if !is_ours {
+            self.barred |= 1 << self.leg;
+            let why = "is not as it left, and is not taken in again";
+            port.shared.say(format!("{} {why}", port.shared.leg_name(self.leg)));
+            return self.give_up(port);
+        }
+        if member.empty || member.state == State::Spare {
+            self.begin_marking(port, |region| region != Region::Unwritten, &[]);
+            return;
+        }
+        for page in 0..port.shared.map.pages() {
+            self.read(port, MAP_OFFSET + (page * PAGE_BYTES) as u64, PAGE_BYTES);
+        }
+        self.phase = Phase::Map;
+    }
+
+    /// What its own map says is dirty may differ, too.
+    fn take_map(&mut self, port: &mut Port, recorder: &Recorder) {
+        let Some(outcome) = port.outcome(self.job) else { return };
+        let pages = port.shared.map.pages();
+        if outcome.bad != 0 || outcome.bufs.len() < pages {
+            outcome.bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
+            return self.give_up(port);
+        }
+        let array = recorder.block().array;
+        let read = |page: usize| {
+            // Answers come in any order; each page knows its number.
+            outcome.bufs.iter().find_map(|(_, buf)| Page::decode(page, array, buf))
+        };
+        let found: Vec<Option<Page>> = (0..pages).map(read).collect();
+        outcome.bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
+        self.begin_marking(port, |_| false, &found);
+    }
+
+    /// Begins to make dirty what is to be copied: all that are `wanted`, and what the leg's own
+    /// map says.
+    fn begin_marking(
+        &mut self,
+        port: &Port,
+        wanted: impl Fn(Region) -> bool,
+        own: &[Option<Page>],
+    ) {
+        let map = &port.shared.map;
+        self.must.clear();
+        for page in 0..map.pages() {
+            let (regions, found) = (map.of_page(page), own.get(page));
+            let first = regions.start;
+            let dirty = |region: usize| match found {
+                Some(Some(found)) => found.is_dirty(region - first),
+                Some(None) => true,
+                None => false,
+            };
+            self.must.extend(regions.filter(|at| wanted(map.get(*at)) || dirty(*at)));
+        }
+        for region in &self.must {
+            map.tell(*region, Event::Write);
+        }
+        self.phase = Phase::Marking;
+    }
+
+    fn mark(&mut self, port: &Port, recorder: &mut Recorder) {
+        let map = &port.shared.map;
+        let unmarked = |region: &usize| map.get(*region) == Region::Asked;
+        if self.must.iter().any(unmarked) {
+            return;
+        }
+        self.must.clear();
+        recorder.wish(self.leg, State::Syncing);
+        self.phase = Phase::Recording;
+    }
+
+    /// What was copied is made durable.
+    fn flush(&mut self, port: &mut Port) {
+        self.phase = Phase::Flushing;
+        let to = if planted(Plant::JoinUnflushed) { 0 } else { port.shared.writers_now() };
+        let (op, offset, len, fua) = (Op::Flush, 0, 0, false);
+        for leg in legs(to | u32::from(to == 0)) {
+            port.send(self.job, leg, Deed { op, offset, len, fua, buf: None });
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What an array does besides its I/Os, in one place: superblocks, map, copying, legs that come
+//! back. It has lanes of its own to all legs, and is told the time; a thread steps it, and the
+//! simulation does.
+
+use std::sync::Arc;
+
+use block::{Lane, Nanos, Pool, Rng};
+
+use super::cool::Cool;
+use super::copy::{Copy, next_behind};
+use super::join::Join;
+use super::pages::Pages;
+use super::port::Port;
+use super::record::Recorder;
+use super::shared::Shared;
+use super::superblock::{State, Superblock};
+use crate::mirror::Ways;
+
+/// Regions that are copied at a time.
+const COPIES: usize = 4;
+/// Numbers of the jobs; those of the copies follow.
+const RECORD: usize = 0;
+const PAGES: usize = 1;
+const COOL: usize = 2;
+const JOIN: usize = 3;
+const COPY: usize = 4;
+/// How soon it looks again at what another job must do first.
+const SOON: Nanos = Nanos(20_000);
+
+/// Keeps an array.
+pub struct Keeper {
+    port: Port,
+    bytes: u64,
+    recorder: Recorder,
+    pages: Pages,
+    cool: Cool,
+    join: Join,
+    copies: Vec<Copy>,
+    /// The region after the one that was begun to be copied last.
+    next: usize,
+    closing: bool,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        block: Superblock,
+        places: Vec<[u64; 2]>,
+        pool: Pool,
+        rng: Rng,
+        (lanes, source): (Vec<Option<Box<dyn Lane>>>, Ways),
+    ) -> Keeper {
+        Keeper {
+            port: Port::new(shared, pool, lanes, source, COPY + COPIES),
+            bytes: block.bytes,
+            pages: Pages::new(PAGES, block.array),
+            recorder: Recorder::new(RECORD, block, places, rng),
+            cool: Cool::new(COOL),
+            join: Join::new(JOIN),
+            copies: (0..COPIES).map(|slot| Copy::new(COPY + slot)).collect(),
+            next: 0,
+            closing: false,
+        }
+    }
+
+    /// Does what is due.
+    pub fn step(&mut self, now: Nanos) {
+        self.port.poll(now);
+        self.recorder.step(&mut self.port);
+        self.pages.step(&mut self.port);
+        let shared = Arc::clone(&self.port.shared);
+        if !shared.is_ready() && self.pages.rounds() > 0 && self.recorder.is_durable() {
+            shared.set_ready();
+        }
+        if !self.closing {
+            self.join.step(&mut self.port, &mut self.recorder, &mut self.pages);
+        }
+        let calm = self.is_calm();
+        self.cool.step(&mut self.port, calm, self.closing);
+        self.copy();
+        self.port.submit(now);
+    }
+
+    /// No leg is out, coming or going.
+    fn is_calm(&self) -> bool {
+        let recorder = &self.recorder;
+        let settled = recorder.is_durable() && recorder.is_complete() && self.join.is_idle();
+        settled && self.port.shared.leaving() & recorder.block().in_state(State::In) == 0
+    }
+
+    fn copy(&mut self) {
+        // Before the legs that are missing are out, nobody knows who is to be read.
+        if !self.port.shared.is_ready() {
+            return;
+        }
+        for slot in 0..self.copies.len() {
+            if self.copies[slot].region().is_none() && self.closing {
+                continue;
+            }
+            let taken: Vec<Option<usize>> = self.copies.iter().map(Copy::region).collect();
+            let found = next_behind(&self.port, self.next, &taken);
+            let begins = self.copies[slot].region().is_none() && found.is_some();
+            self.copies[slot].step(&mut self.port, self.bytes, || found);
+            if begins && let Some(region) = found {
+                self.next = region + 1;
+            }
+        }
+    }
+
+    /// When it wants to be stepped without any event.
+    pub fn wake(&self) -> Option<Nanos> {
+        let shared = &self.port.shared;
+        let recorder = self.recorder.wake(shared.leaving());
+        let pages = self.pages.wake(shared.map.is_asked());
+        let copies = self.copies.iter().filter_map(Copy::wake).min();
+        let behind = (shared.map.behind() > 0 && self.copies.iter().any(|c| c.region().is_none()))
+            .then_some(self.port.now + SOON);
+        let joins = (!self.join.is_idle()).then_some(self.port.now + SOON);
+        [recorder, pages, copies, behind, joins, self.cool.wake(), self.join.wake()]
+            .into_iter()
+            .chain([self.port.wake()])
+            .flatten()
+            .min()
+    }
+
+    /// All lanes are gone: what is dirty is made clean, if that can be. True when there is nothing
+    /// more to be done.
+    pub fn close(&mut self, now: Nanos) -> bool {
+        self.closing = true;
+        self.step(now);
+        let still = self.recorder.is_durable() && self.cool.is_idle() && self.pages.is_idle();
+        let copies = self.copies.iter().all(|copy| copy.region().is_none());
+        still && copies && !self.port.shared.map.is_asked() && self.port.close()
+    }
+
+    /// What the superblocks say, or will say soon.
+    pub fn superblock(&self) -> &Superblock {
+        self.recorder.block()
+    }
+
+    /// A bit for each leg that the superblocks say is in.
+    pub fn recorded(&self) -> u32 {
+        self.port.shared.recorded()
+    }
+
+    /// Whether all legs that are wanted are in, and nothing is to be copied.
+    pub fn is_whole(&self) -> bool {
+        self.is_calm() && self.port.shared.map.behind() == 0
+    }
+}

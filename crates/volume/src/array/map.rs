@@ -1,0 +1,433 @@
+//! The write-intent map: where the legs of an array may differ, and what was ever written.
+//!
+//! The array is divided into regions. Each has a state in memory, which writers and the keeper
+//! change by [`next`], and two bits on every leg: *written* and *dirty*. The bits of a region are
+//! durable before the first write into it is sent to any leg. A page of the map is 4 KiB with a
+//! checksum.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+
+use proto::crc32c::crc32c;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
+/// Where the map of a leg begins.
+pub const MAP_OFFSET: u64 = 128 << 10;
+/// Most pages.
+pub const PAGES_MAX: usize = 32;
+/// Regions of a page, two bits each.
+pub const PAGE_REGIONS: usize = (PAGE_BYTES - HEAD_BYTES) * 4;
+
+const HEAD_BYTES: usize = 64;
+const MAGIC: [u8; 8] = *b"DRUMMAP\x1a";
+const CRC_AT: usize = 8;
+/// Smallest region.
+const REGION_MIN_BYTES: u64 = 64 << 10;
+
+/// Bytes of a region of an array of so many bytes: as few as the map has room for.
+pub fn region_bytes(bytes: u64) -> u64 {
+    let least = bytes.div_ceil((PAGES_MAX * PAGE_REGIONS) as u64);
+    least.next_power_of_two().max(REGION_MIN_BYTES)
+}
+
+/// What is known of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Region {
+    /// Never written: it is zero on all legs.
+    Unwritten,
+    /// All legs have the same, durably.
+    Clean,
+    /// A writer wants it dirty, and the map on the legs does not say so yet.
+    Asked,
+    /// It is or was written: after a crash the legs may differ here.
+    Dirty,
+    /// Dirty, and not written since the keeper looked last.
+    Cooling,
+    /// The legs differ here. It is read from one of them only, and copied from there.
+    Behind,
+}
+
+/// What happens to a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody wants to write.
+    Write,
+    /// The map on the legs says that it is dirty.
+    Marked,
+    /// The keeper looks which ones are not written any more.
+    Look,
+    /// It was not written since, and a flush of all legs is done.
+    Flushed,
+    /// A leg that may have missed writes gets writes again.
+    Joined,
+    /// A write was done on some legs and failed on others.
+    Differs,
+    /// The legs were made equal.
+    Copied,
+    /// The array is opened again.
+    Opened,
+}
+
+/// What a region becomes; the same where nothing changes.
+pub const fn next(region: Region, event: Event) -> Region {
+    use Region::{Asked, Behind, Clean, Cooling, Dirty, Unwritten};
+    match (region, event) {
+        (Unwritten | Clean, Event::Write) => Asked,
+        (Cooling, Event::Write) => Dirty,
+        (Asked, Event::Marked) => Dirty,
+        (Dirty, Event::Look) => Cooling,
+        (Cooling, Event::Flushed) => Clean,
+        (Dirty | Cooling, Event::Joined | Event::Differs | Event::Opened) => Behind,
+        // The map may have been written with it.
+        (Asked, Event::Opened) => Behind,
+        (Behind, Event::Copied) => Dirty,
+        (same, _) => same,
+    }
+}
+
+impl Region {
+    const ALL: [Region; 6] = [
+        Region::Unwritten,
+        Region::Clean,
+        Region::Asked,
+        Region::Dirty,
+        Region::Cooling,
+        Region::Behind,
+    ];
+
+    fn of(code: u8) -> Region {
+        Region::ALL[usize::from(code) % Region::ALL.len()]
+    }
+
+    /// Whether data may be written: the map on the legs says dirty.
+    fn is_marked(self) -> bool {
+        matches!(self, Region::Dirty | Region::Cooling | Region::Behind)
+    }
+
+    /// The two bits on a leg: written, dirty.
+    fn bits(self) -> u8 {
+        match self {
+            Region::Unwritten => 0,
+            Region::Clean => 1,
+            _ => 3,
+        }
+    }
+
+    fn of_bits(bits: u8) -> Region {
+        match bits & 3 {
+            0 => Region::Unwritten,
+            1 => Region::Clean,
+            _ => Region::Dirty,
+        }
+    }
+}
+
+/// The states of all regions, shared by lanes and the keeper.
+pub(crate) struct Map {
+    regions: Box<[AtomicU8]>,
+    /// Pages that are to be written.
+    asked: Box<[AtomicBool]>,
+    any_asked: AtomicBool,
+    /// How many regions are behind.
+    behind: AtomicUsize,
+    /// How often legs came to differ: what is being copied then begins again.
+    differences: AtomicUsize,
+    region_bytes: u64,
+}
+
+impl Map {
+    /// Of an array of so many bytes, never written.
+    pub(crate) fn new(bytes: u64) -> Map {
+        let region_bytes = region_bytes(bytes);
+        let count = bytes.div_ceil(region_bytes) as usize;
+        Map {
+            regions: (0..count).map(|_| AtomicU8::new(0)).collect(),
+            asked: (0..count.div_ceil(PAGE_REGIONS)).map(|_| AtomicBool::new(false)).collect(),
+            any_asked: AtomicBool::new(false),
+            behind: AtomicUsize::new(0),
+            differences: AtomicUsize::new(0),
+            region_bytes,
+        }
+    }
+
+    pub(crate) fn region_bytes(&self) -> u64 {
+        self.region_bytes
+    }
+
+    /// How many regions there are.
+    pub(crate) fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        self.asked.len()
+    }
+
+    pub(crate) fn get(&self, region: usize) -> Region {
+        Region::of(self.regions[region].load(Ordering::SeqCst))
+    }
+
+    /// How many regions are behind.
+    pub(crate) fn behind(&self) -> usize {
+        self.behind.load(Ordering::SeqCst)
+    }
+
+    fn range(&self, offset: u64, len: u64) -> std::ops::RangeInclusive<usize> {
+        let last = (offset + len.max(1) - 1) / self.region_bytes;
+        (offset / self.region_bytes) as usize..=last as usize
+    }
+
+    /// Lets an event happen to a region; what it was before.
+    pub(crate) fn tell(&self, region: usize, event: Event) -> Region {
+        let place = &self.regions[region];
+        let mut seen = place.load(Ordering::SeqCst);
+        loop {
+            let (was, now) = (Region::of(seen), next(Region::of(seen), event));
+            if was == now {
+                return was;
+            }
+            // Before the change: whoever sees it sees that there is something to write.
+            if now == Region::Behind {
+                self.behind.fetch_add(1, Ordering::SeqCst);
+            }
+            let (order, new) = (Ordering::SeqCst, now as u8);
+            match place.compare_exchange_weak(seen, new, order, order) {
+                Ok(_) => {
+                    if was == Region::Behind {
+                        self.behind.fetch_sub(1, Ordering::SeqCst);
+                    }
+                    if now == Region::Asked || now == Region::Clean {
+                        self.ask(region / PAGE_REGIONS);
+                    }
+                    return was;
+                }
+                Err(now_seen) => {
+                    if now == Region::Behind {
+                        self.behind.fetch_sub(1, Ordering::SeqCst);
+                    }
+                    seen = now_seen;
+                }
+            }
+        }
+    }
+
+    /// A page is to be written.
+    pub(crate) fn ask(&self, page: usize) {
+        self.asked[page].store(true, Ordering::SeqCst);
+        self.any_asked.store(true, Ordering::SeqCst);
+    }
+
+    /// The pages that are to be written, each once.
+    pub(crate) fn take_asked(&self) -> Vec<usize> {
+        if !self.any_asked.swap(false, Ordering::SeqCst) {
+            return Vec::new();
+        }
+        let asked = |page: &usize| self.asked[*page].swap(false, Ordering::SeqCst);
+        (0..self.asked.len()).filter(asked).collect()
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.any_asked.load(Ordering::SeqCst)
+    }
+
+    /// Whether a range may be written now. `asked` tells that this call is the first that wants it.
+    pub(crate) fn opens(&self, offset: u64, len: u64) -> Opened {
+        let (mut marked, mut asked) = (true, false);
+        for region in self.range(offset, len) {
+            let was = match self.get(region) {
+                same @ (Region::Dirty | Region::Behind) => same,
+                _ => self.tell(region, Event::Write),
+            };
+            marked &= was.is_marked();
+            asked |= matches!(was, Region::Unwritten | Region::Clean);
+        }
+        Opened { marked, asked }
+    }
+
+    /// Whether any region of a range is behind.
+    pub(crate) fn is_behind(&self, offset: u64, len: u64) -> bool {
+        self.behind() > 0
+            && self.range(offset, len).any(|region| self.get(region) == Region::Behind)
+    }
+
+    /// A write left the legs different.
+    pub(crate) fn differs(&self, offset: u64, len: u64) {
+        self.range(offset, len).for_each(|region| {
+            self.tell(region, Event::Differs);
+        });
+        self.differences.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A leg has come that may have missed writes anywhere that is dirty.
+    pub(crate) fn joined(&self) {
+        (0..self.len()).for_each(|region| {
+            self.tell(region, Event::Joined);
+        });
+        self.differences.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often legs came to differ so far.
+    pub(crate) fn differences(&self) -> usize {
+        self.differences.load(Ordering::SeqCst)
+    }
+
+    /// The regions of a page.
+    pub(crate) fn of_page(&self, page: usize) -> std::ops::Range<usize> {
+        page * PAGE_REGIONS..((page + 1) * PAGE_REGIONS).min(self.len())
+    }
+
+    /// A page as it is to stand on the legs now.
+    pub(crate) fn encode(&self, page: usize, array: u128, bytes: &mut [u8]) {
+        let bytes = &mut bytes[..PAGE_BYTES];
+        bytes.fill(0);
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[12..16].copy_from_slice(&(page as u32).to_le_bytes());
+        bytes[16..32].copy_from_slice(&array.to_le_bytes());
+        let first = page * PAGE_REGIONS;
+        for region in self.of_page(page) {
+            let at = region - first;
+            bytes[HEAD_BYTES + at / 4] |= self.get(region).bits() << (at % 4 * 2);
+        }
+        let crc = crc32c(bytes);
+        bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Takes what a page of a leg says into account: where any leg says dirty, it is. Without a
+    /// page nothing is known, and all of it may differ.
+    pub(crate) fn load(&self, page: usize, found: Option<&Page>) {
+        let first = page * PAGE_REGIONS;
+        for region in self.of_page(page) {
+            let bits = found.map_or(3, |found| found.bits(region - first));
+            let both = Region::of_bits(bits | self.get(region).bits());
+            self.regions[region].store(both as u8, Ordering::SeqCst);
+        }
+    }
+
+    /// The array goes on: what was dirty may differ.
+    pub(crate) fn opened(&self) {
+        (0..self.len()).for_each(|region| {
+            self.tell(region, Event::Opened);
+        });
+    }
+}
+
+/// The answer of [`Map::opens`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    pub(crate) marked: bool,
+    pub(crate) asked: bool,
+}
+
+/// A page as it stood on a leg.
+pub struct Page(Box<[u8; PAGE_BYTES]>);
+
+impl Page {
+    /// Reads page number `page` of an array; `None` where it is damaged or another's.
+    pub fn decode(page: usize, array: u128, bytes: &[u8]) -> Option<Page> {
+        let mut bytes: Box<[u8; PAGE_BYTES]> = Box::new(bytes.get(..PAGE_BYTES)?.try_into().ok()?);
+        let crc = u32::from_le_bytes(bytes[CRC_AT..CRC_AT + 4].try_into().ok()?);
+        bytes[CRC_AT..CRC_AT + 4].fill(0);
+        let is_ours = bytes[..8] == MAGIC
+            && bytes[12..16] == (page as u32).to_le_bytes()
+            && bytes[16..32] == array.to_le_bytes();
+        (is_ours && crc32c(&bytes[..]) == crc).then_some(Page(bytes))
+    }
+
+    /// The two bits of a region of the page.
+    pub(crate) fn bits(&self, at: usize) -> u8 {
+        self.0[HEAD_BYTES + at / 4] >> (at % 4 * 2) & 3
+    }
+
+    /// Whether the legs may differ in a region of the page.
+    pub(crate) fn is_dirty(&self, at: usize) -> bool {
+        self.bits(at) & 2 != 0
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// Every cell of the table.
+    #[test]
+    fn every_event_does_to_every_region_what_the_table_says() {
+        use Region::{Asked, Behind, Clean, Cooling, Dirty, Unwritten};
+        let events = [
+            Event::Write,
+            Event::Marked,
+            Event::Look,
+            Event::Flushed,
+            Event::Joined,
+            Event::Differs,
+            Event::Copied,
+            Event::Opened,
+        ];
+        let table = [
+            [Asked, Unwritten, Unwritten, Unwritten, Unwritten, Unwritten, Unwritten, Unwritten],
+            [Asked, Clean, Clean, Clean, Clean, Clean, Clean, Clean],
+            [Asked, Dirty, Asked, Asked, Asked, Asked, Asked, Behind],
+            [Dirty, Dirty, Cooling, Dirty, Behind, Behind, Dirty, Behind],
+            [Dirty, Cooling, Cooling, Clean, Behind, Behind, Cooling, Behind],
+            [Behind, Behind, Behind, Behind, Behind, Behind, Dirty, Behind],
+        ];
+        for (region, row) in Region::ALL.into_iter().zip(table) {
+            for (event, becomes) in events.into_iter().zip(row) {
+                assert_eq!(next(region, event), becomes, "{region:?} {event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_becomes_clean_without_a_flush_and_nothing_dirty_without_its_mark() {
+        for region in Region::ALL {
+            for event in [Event::Write, Event::Look, Event::Joined, Event::Copied, Event::Differs] {
+                assert!(next(region, event) != Region::Clean || region == Region::Clean);
+                let unmarked = !region.is_marked();
+                assert!(!(unmarked && next(region, event).is_marked()), "{region:?} {event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn regions_are_as_small_as_the_map_has_room_for() {
+        for (bytes, region) in [
+            (1 << 16, 1 << 16),
+            (1 << 35, 1 << 17),
+            (PAGES_MAX as u64 * PAGE_REGIONS as u64 * 65_536, 65_536),
+            (1 << 40, 4 << 20),
+            (1 << 50, 4 << 30),
+        ] {
+            assert_eq!(region_bytes(bytes), region, "{bytes}");
+            assert!(Map::new(bytes.min(1 << 40)).pages() <= PAGES_MAX);
+        }
+    }
+
+    #[test]
+    fn what_was_asked_comes_back_from_a_page_and_a_damaged_one_is_dirty_all_over() {
+        let bytes = (PAGE_REGIONS as u64 + 3) << 16;
+        let map = Map::new(bytes);
+        assert_eq!((map.pages(), map.len()), (2, PAGE_REGIONS + 3));
+        let opened = map.opens((PAGE_REGIONS as u64 - 1) << 16, 2 << 16);
+        assert_eq!(opened, Opened { marked: false, asked: true });
+        assert_eq!(map.opens(0, 512), Opened { marked: false, asked: true });
+        assert_eq!(map.opens(1, 512), Opened { marked: false, asked: false });
+        assert_eq!(map.take_asked(), [0, 1]);
+        assert!(map.take_asked().is_empty());
+        let mut page = [0; PAGE_BYTES];
+        map.encode(1, 5, &mut page);
+        assert!(Page::decode(0, 5, &page).is_none() && Page::decode(1, 6, &page).is_none());
+        let other = Map::new(bytes);
+        other.load(1, Page::decode(1, 5, &page).as_ref());
+        assert_eq!(other.get(PAGE_REGIONS), Region::Dirty);
+        assert_eq!(other.get(PAGE_REGIONS + 1), Region::Unwritten);
+        other.load(0, None);
+        other.opened();
+        assert_eq!(other.behind(), PAGE_REGIONS + 1);
+        for bit in 0..PAGE_BYTES * 8 {
+            let mut wrong = page;
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert!(Page::decode(1, 5, &wrong).is_none(), "bit {bit}");
+        }
+    }
+}

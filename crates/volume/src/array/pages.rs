@@ -1,0 +1,115 @@
+//! The keeper's job that writes pages of the map. Regions that were asked for may be written when
+//! their page is durable on all legs that get writes.
+
+use block::{Nanos, Op, Plant, planted};
+
+use super::map::{Event, MAP_OFFSET, PAGE_BYTES, Region};
+use super::port::{Deed, Job, Port, legs};
+use crate::mirror::Rules;
+
+/// How soon another attempt is made where no leg takes a page.
+const PAUSE: Nanos = Nanos::from_millis(100);
+
+pub(super) struct Pages {
+    job: Job,
+    array: u128,
+    /// What is being written.
+    writing: Option<Writing>,
+    /// All of them are to be written to all legs.
+    all: bool,
+    /// How often that has been done.
+    rounds: u64,
+    retry_at: Nanos,
+}
+
+struct Writing {
+    pages: Vec<usize>,
+    /// Regions that are marked with it.
+    asked: Vec<usize>,
+    all: bool,
+}
+
+impl Pages {
+    /// Begins with all of them: legs may have different ones.
+    pub(super) fn new(job: Job, array: u128) -> Pages {
+        Pages { job, array, writing: None, all: true, rounds: 0, retry_at: Nanos(0) }
+    }
+
+    /// All are to be written to all legs; the value of [`rounds`](Self::rounds) when that is done.
+    pub(super) fn write_all(&mut self) -> u64 {
+        self.all = true;
+        let under_way = self.writing.as_ref().is_some_and(|writing| writing.all);
+        self.rounds + 1 + u64::from(under_way)
+    }
+
+    /// How often all were written to all legs.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.writing.is_none() && !self.all
+    }
+
+    pub(super) fn wake(&self, asked: bool) -> Option<Nanos> {
+        (self.writing.is_none() && (self.all || asked)).then_some(self.retry_at)
+    }
+
+    pub(super) fn step(&mut self, port: &mut Port) {
+        match self.writing.take() {
+            Some(writing) => match port.verdict(self.job) {
+                Some((good, bad)) => self.written(port, &writing, good, bad),
+                None => self.writing = Some(writing),
+            },
+            None if port.now >= self.retry_at => self.begin(port),
+            None => {}
+        }
+    }
+
+    fn begin(&mut self, port: &mut Port) {
+        let shared = port.shared.clone();
+        let asked = shared.map.take_asked();
+        let all = std::mem::take(&mut self.all);
+        let pages = if all { (0..shared.map.pages()).collect() } else { asked };
+        if pages.is_empty() {
+            return;
+        }
+        let mut regions = Vec::new();
+        let mut bytes = [0; PAGE_BYTES];
+        // A leg that is just coming gets all of them before it is in.
+        let to = shared.writers_now();
+        for page in &pages {
+            let asked = |region: &usize| shared.map.get(*region) == Region::Asked;
+            regions.extend(shared.map.of_page(*page).filter(asked));
+            shared.map.encode(*page, self.array, &mut bytes);
+            for leg in legs(to) {
+                let offset = MAP_OFFSET + (page * PAGE_BYTES) as u64;
+                let (op, len, fua) = (Op::Write, PAGE_BYTES as u32, true);
+                if planted(Plant::MapOnOneLeg) && leg != to.trailing_zeros() as usize {
+                    continue;
+                }
+                let buf = port.copy(&bytes);
+                port.send(self.job, leg, Deed { op, offset, len, fua, buf });
+            }
+        }
+        self.writing = Some(Writing { pages, asked: regions, all });
+    }
+
+    fn written(&mut self, port: &mut Port, writing: &Writing, good: u32, bad: u32) {
+        let shared = &port.shared;
+        for leg in legs(bad) {
+            shared.leave(leg, &|| "its map could not be written".to_owned());
+        }
+        // What is on no leg that stays is on none; and a leg that stays has it or leaves.
+        if good & shared.recorded() == 0 || bad & shared.in_it() != 0 {
+            writing.pages.iter().for_each(|page| shared.map.ask(*page));
+            self.all |= writing.all;
+            self.retry_at = port.now + PAUSE;
+            return;
+        }
+        self.rounds += u64::from(writing.all);
+        for region in &writing.asked {
+            shared.map.tell(*region, Event::Marked);
+        }
+    }
+}

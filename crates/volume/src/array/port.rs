@@ -1,0 +1,212 @@
+//! The keeper's ways to all legs, and the I/Os that its jobs have under way.
+//!
+//! A job sends a batch of I/Os to several legs and looks for its outcome in later steps.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::{Buf, Done, Io, Lane, Nanos, Op, Pool, Tag};
+
+use super::shared::Shared;
+use crate::mirror::{Rules, Ways};
+
+/// A job of the keeper, by number.
+pub(super) type Job = usize;
+
+pub(super) struct Port {
+    pub(super) shared: Arc<Shared>,
+    pub(super) pool: Pool,
+    pub(super) now: Nanos,
+    ways: Vec<Way>,
+    source: Ways,
+    batches: Vec<Batch>,
+}
+
+struct Way {
+    lane: Option<Box<dyn Lane>>,
+    waiting: VecDeque<Io>,
+    under_way: u32,
+}
+
+/// What a job has under way.
+#[derive(Default)]
+struct Batch {
+    left: u32,
+    sent: bool,
+    good: u32,
+    bad: u32,
+    bufs: Vec<(usize, Buf)>,
+}
+
+/// What came of a batch.
+pub(super) struct Outcome {
+    /// Legs that did all of theirs.
+    pub(super) good: u32,
+    /// Legs that failed.
+    pub(super) bad: u32,
+    /// Their buffers, in the order of the answers.
+    pub(super) bufs: Vec<(usize, Buf)>,
+}
+
+/// What is done to one leg.
+pub(super) struct Deed {
+    pub(super) op: Op,
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    pub(super) fua: bool,
+    pub(super) buf: Option<Buf>,
+}
+
+impl Port {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        pool: Pool,
+        lanes: Vec<Option<Box<dyn Lane>>>,
+        source: Ways,
+        jobs: usize,
+    ) -> Port {
+        let way = |lane| Way { lane, waiting: VecDeque::new(), under_way: 0 };
+        Port {
+            shared,
+            pool,
+            now: Nanos(0),
+            ways: lanes.into_iter().map(way).collect(),
+            source,
+            batches: (0..jobs).map(|_| Batch::default()).collect(),
+        }
+    }
+
+    /// Sends an I/O to a leg as part of a job's batch.
+    pub(super) fn send(&mut self, job: Job, leg: usize, deed: Deed) {
+        let Deed { op, offset, len, fua, buf } = deed;
+        let batch = &mut self.batches[job];
+        batch.sent = true;
+        let way = &mut self.ways[leg];
+        if way.lane.as_ref().is_none_or(|lane| lane.broken().is_some()) {
+            batch.bad |= 1 << leg;
+            batch.bufs.extend(buf.map(|buf| (leg, buf)));
+            return;
+        }
+        batch.left += 1;
+        let tag = Tag((job as u64) << 8 | leg as u64);
+        way.waiting.push_back(Io { tag, op, fua, len, offset, buf });
+    }
+
+    /// What came of a job's batch, when all of it is answered.
+    pub(super) fn outcome(&mut self, job: Job) -> Option<Outcome> {
+        let batch = &mut self.batches[job];
+        if !batch.sent || batch.left > 0 {
+            return None;
+        }
+        let Batch { good, bad, bufs, .. } = std::mem::take(batch);
+        Some(Outcome { good: good & !bad, bad, bufs })
+    }
+
+    /// The same where buffers are of no use any more.
+    pub(super) fn verdict(&mut self, job: Job) -> Option<(u32, u32)> {
+        let Outcome { good, bad, bufs } = self.outcome(job)?;
+        bufs.into_iter().for_each(|(_, buf)| self.pool.give(buf));
+        Some((good, bad))
+    }
+
+    /// A buffer of so many bytes, as they are in `from`.
+    pub(super) fn copy(&self, from: &[u8]) -> Option<Buf> {
+        let mut buf = self.pool.take_beyond(from.len())?;
+        buf[..from.len()].copy_from_slice(from);
+        Some(buf)
+    }
+
+    /// Whether a way to a leg is open.
+    pub(super) fn is_open(&self, leg: usize) -> bool {
+        let lane = self.ways[leg].lane.as_ref();
+        lane.is_some_and(|lane| lane.is_open() && lane.broken().is_none())
+    }
+
+    /// Whether a way to a leg will never be open.
+    pub(super) fn is_broken(&self, leg: usize) -> bool {
+        self.ways[leg].lane.as_ref().is_none_or(|lane| lane.broken().is_some())
+    }
+
+    /// Begins a new way to a leg, unless the old one has I/Os that are not answered. False where
+    /// there is none.
+    pub(super) fn renew(&mut self, leg: usize) -> bool {
+        if self.ways[leg].under_way > 0 || !self.ways[leg].waiting.is_empty() {
+            return false;
+        }
+        self.ways[leg].lane = (self.source)(leg).ok();
+        self.ways[leg].lane.is_some()
+    }
+
+    /// Takes what the legs have answered.
+    pub(super) fn poll(&mut self, now: Nanos) {
+        self.now = now;
+        let mut answers = Vec::new();
+        for leg in 0..self.ways.len() {
+            let way = &mut self.ways[leg];
+            let Some(lane) = &mut way.lane else { continue };
+            lane.poll(now, &mut answers);
+            way.under_way -= answers.len() as u32;
+            let broken = lane.broken().map(str::to_owned);
+            answers.drain(..).for_each(|one| self.answered(leg, one));
+            if let Some(why) = broken {
+                for Io { tag, buf, .. } in std::mem::take(&mut self.ways[leg].waiting) {
+                    let (result, cause) = (Err(block::Fault::Disconnected), block::Cause::NONE);
+                    self.answered(leg, Done { tag, result, cause, buf });
+                }
+                if self.shared.in_it() & 1 << leg != 0 {
+                    self.shared.leave(leg, &|| why.clone());
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, leg: usize, one: Done) {
+        let batch = &mut self.batches[(one.tag.0 >> 8) as usize];
+        batch.left -= 1;
+        match one.result {
+            Ok(()) => batch.good |= 1 << leg,
+            Err(_) => batch.bad |= 1 << leg,
+        }
+        batch.bufs.extend(one.buf.map(|buf| (leg, buf)));
+    }
+
+    /// Sends what waits.
+    pub(super) fn submit(&mut self, now: Nanos) {
+        for way in &mut self.ways {
+            let Some(lane) = &mut way.lane else { continue };
+            if lane.is_open() {
+                let before = way.waiting.len();
+                lane.submit(now, &mut way.waiting);
+                way.under_way += (before - way.waiting.len()) as u32;
+            } else {
+                lane.submit(now, &mut VecDeque::new());
+            }
+        }
+    }
+
+    /// When a way has news without an event.
+    pub(super) fn wake(&self) -> Option<Nanos> {
+        let waits = |way: &Way| {
+            let lane = way.lane.as_ref()?;
+            match !way.waiting.is_empty() && lane.is_open() {
+                true => Some(Nanos(0)),
+                false => lane.wake(),
+            }
+        };
+        self.ways.iter().filter_map(waits).min()
+    }
+
+    /// Whether all ways have ended in order.
+    pub(super) fn close(&mut self) -> bool {
+        let mut closed = true;
+        let now = self.now;
+        let lanes = self.ways.iter_mut().filter_map(|way| way.lane.as_mut());
+        lanes.for_each(|lane| closed &= lane.close(now));
+        closed
+    }
+}
+
+/// The legs of a set of bits.
+pub(super) fn legs(bits: u32) -> impl Iterator<Item = usize> {
+    (0..u32::BITS as usize).filter(move |leg| bits & 1 << leg != 0)
+}

@@ -1,0 +1,174 @@
+//! Who is in, made durable: the keeper's job that goes on to a new generation.
+//!
+//! A leg that failed is recorded as out on all legs that stay before anybody is told of a write
+//! that it missed. Where a leg fails at that, the next generation leaves it out, too.
+
+use block::{Nanos, Op, Plant, Rng, planted};
+
+use super::port::{Deed, Job, Port, legs};
+use super::superblock::{State, Superblock};
+use crate::mirror::Rules;
+
+/// How soon another attempt is made where no leg takes a superblock.
+const PAUSE: Nanos = Nanos::from_millis(100);
+
+pub(super) struct Recorder {
+    job: Job,
+    /// The last generation that was begun; what it says may stand on some leg.
+    block: Superblock,
+    /// It stands on all legs that are in.
+    durable: bool,
+    places: Vec<[u64; 2]>,
+    phase: Phase,
+    wish: Option<(usize, State)>,
+    retry_at: Nanos,
+    rng: Rng,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Idle,
+    First,
+    Second { bad: u32 },
+}
+
+impl Recorder {
+    /// Begins with a generation of its own. `places` are where each leg's superblocks stand.
+    pub(super) fn new(job: Job, block: Superblock, places: Vec<[u64; 2]>, rng: Rng) -> Recorder {
+        let (phase, wish, retry_at) = (Phase::Idle, None, Nanos(0));
+        Recorder { job, block, durable: false, places, phase, wish, retry_at, rng }
+    }
+
+    /// What the superblocks say, or will say soon.
+    pub(super) fn block(&self) -> &Superblock {
+        &self.block
+    }
+
+    /// Where a leg's superblocks stand.
+    pub(super) fn places(&self, leg: usize) -> [u64; 2] {
+        self.places[leg]
+    }
+
+    /// Whether what it says stands on all legs that are in.
+    pub(super) fn is_durable(&self) -> bool {
+        self.durable && self.wish.is_none() && matches!(self.phase, Phase::Idle)
+    }
+
+    /// A member is to become something else.
+    pub(super) fn wish(&mut self, leg: usize, state: State) {
+        self.wish = Some((leg, state));
+    }
+
+    /// Whether a member is that on all legs.
+    pub(super) fn is(&self, leg: usize, state: State) -> bool {
+        self.is_durable() && self.block.members[leg].state == state
+    }
+
+    pub(super) fn wake(&self, leaving: u32) -> Option<Nanos> {
+        let active = self.block.in_state(State::In) | self.block.in_state(State::Syncing);
+        let idle = matches!(self.phase, Phase::Idle);
+        (idle && (!self.is_durable() || leaving & active != 0)).then_some(self.retry_at)
+    }
+
+    pub(super) fn step(&mut self, port: &mut Port) {
+        match self.phase {
+            Phase::Idle => self.begin(port),
+            Phase::First => {
+                let Some((good, bad)) = port.verdict(self.job) else { return };
+                if good == 0 {
+                    self.phase = Phase::Idle;
+                    return self.written(port, 0, bad);
+                }
+                self.phase = Phase::Second { bad };
+                self.write(port, good, 1);
+            }
+            Phase::Second { bad } => {
+                let Some((good, worse)) = port.verdict(self.job) else { return };
+                self.phase = Phase::Idle;
+                self.written(port, good & !bad, bad | worse);
+            }
+        }
+    }
+
+    fn begin(&mut self, port: &mut Port) {
+        let leaving = port.shared.leaving();
+        let active = self.block.in_state(State::In) | self.block.in_state(State::Syncing);
+        let nothing = self.durable && self.wish.is_none() && leaving & active == 0;
+        if port.now < self.retry_at || nothing {
+            return;
+        }
+        self.durable = false;
+        let left = self.block.generation;
+        for leg in legs(leaving & active) {
+            let member = &mut self.block.members[leg];
+            if member.state == State::In {
+                member.left = left;
+            }
+            member.state = State::Out;
+        }
+        if let Some((leg, state)) = self.wish.take()
+            && leaving & 1 << leg == 0
+        {
+            let member = &mut self.block.members[leg];
+            member.empty |= member.state == State::Spare;
+            member.empty &= state != State::In;
+            member.state = state;
+        }
+        if self.is_complete() {
+            // From now on the map forgets what these have missed.
+            let out = self.block.members.iter_mut().filter(|member| member.state == State::Out);
+            out.for_each(|member| member.empty = true);
+        }
+        self.block.advance(self.rng.next_u64());
+        if planted(Plant::KeepGeneration) {
+            return self.publish(port, 0);
+        }
+        let listed = [State::In, State::Syncing, State::Spare];
+        let all =
+            listed.map(|state| self.block.in_state(state)).iter().fold(0, |all, one| all | one);
+        self.phase = Phase::First;
+        self.write(port, all, 0);
+    }
+
+    /// Whether as many legs are in as are wanted, and none is being made equal.
+    pub(super) fn is_complete(&self) -> bool {
+        self.block.in_state(State::In).count_ones() >= self.block.copies
+            && self.block.in_state(State::Syncing) == 0
+    }
+
+    /// Writes one copy to these legs.
+    fn write(&self, port: &mut Port, all: u32, copy: usize) {
+        for leg in legs(all) {
+            let bytes = self.block.encode(self.block.members[leg].uuid);
+            let (op, fua, buf) = (Op::Write, true, port.copy(&bytes));
+            let (offset, len) = (self.places[leg][copy], bytes.len() as u32);
+            port.send(self.job, leg, Deed { op, offset, len, fua, buf });
+        }
+    }
+
+    fn written(&mut self, port: &mut Port, good: u32, bad: u32) {
+        let shared = port.shared.clone();
+        let (in_it, syncing) =
+            (self.block.in_state(State::In), self.block.in_state(State::Syncing));
+        for leg in legs(bad & (in_it | syncing)) {
+            shared.leave(leg, &|| "its superblock could not be written".to_owned());
+        }
+        if good & in_it == 0 {
+            shared.fail();
+            self.retry_at = port.now + PAUSE;
+            for leg in legs(in_it).filter(|leg| port.is_broken(*leg)).collect::<Vec<_>>() {
+                port.renew(leg);
+                shared.renew(leg);
+            }
+        } else if bad & in_it == 0 {
+            self.publish(port, bad);
+        }
+        // Otherwise the next step begins one without those that failed.
+    }
+
+    fn publish(&mut self, port: &mut Port, bad: u32) {
+        self.durable = true;
+        let here = [State::In, State::Syncing].map(|state| self.block.in_state(state));
+        port.shared.publish(here[0], !(here[0] | here[1]) & !bad);
+    }
+}

@@ -1,0 +1,300 @@
+//! What the lanes of an array and its keeper share: which legs are in, in memory and on the legs
+//! themselves, and the map.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use block::{Plant, planted};
+use os::Waker;
+
+use super::map::Map;
+use super::superblock::MEMBERS_MAX;
+use crate::mirror::{Answers, Claims, Rules, Verdict};
+
+/// A leg with more read errors than this leaves.
+const READ_ERRORS_MAX: u64 = 64;
+/// Lines that are kept for the user.
+const LINES_MAX: usize = 64;
+
+/// All in one order: each of these is changed when a leg comes or goes, or not at all.
+const ORDER: Ordering = Ordering::SeqCst;
+
+pub(crate) struct Shared {
+    pub(super) name: String,
+    pub(super) map: Map,
+    pub(super) claims: Arc<Claims>,
+    legs: Vec<Leg>,
+    /// Legs that are read: in, and with no fault since.
+    readers: AtomicU32,
+    /// Legs that get writes: those and the ones that are made equal.
+    writers: AtomicU32,
+    /// Legs that the superblocks say are in.
+    recorded: AtomicU32,
+    /// Legs that are to leave, until the superblocks say so.
+    leaving: AtomicU32,
+    /// How often the legs that are in have changed on the legs.
+    events: AtomicU64,
+    /// The change cannot be made durable on any leg.
+    failed: AtomicBool,
+    /// Superblocks and maps are those of this opening: it may be written.
+    ready: AtomicBool,
+    /// I/Os have come since the keeper looked.
+    busy: AtomicBool,
+    repaired: AtomicU64,
+    lines: Mutex<Vec<String>>,
+    waker: OnceLock<Waker>,
+}
+
+struct Leg {
+    name: String,
+    /// Number of the event at which it last came or went.
+    changed_at: AtomicU64,
+    joined: AtomicU32,
+    read_errors: AtomicU64,
+}
+
+impl Shared {
+    /// `recorded` are in by the superblocks, and of those the ones that are `missing` leave now.
+    pub(super) fn new(
+        name: String,
+        names: Vec<String>,
+        map: Map,
+        claims: Claims,
+        (recorded, missing): (u32, u32),
+    ) -> Shared {
+        let leg = |name| Leg {
+            name,
+            changed_at: AtomicU64::new(0),
+            joined: AtomicU32::new(0),
+            read_errors: AtomicU64::new(0),
+        };
+        debug_assert!(names.len() <= MEMBERS_MAX && recorded & !missing != 0);
+        Shared {
+            name,
+            map,
+            claims: Arc::new(claims),
+            legs: names.into_iter().map(leg).collect(),
+            readers: AtomicU32::new(recorded & !missing),
+            writers: AtomicU32::new(recorded & !missing),
+            recorded: AtomicU32::new(recorded),
+            leaving: AtomicU32::new(missing),
+            events: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
+            repaired: AtomicU64::new(0),
+            lines: Mutex::new(Vec::new()),
+            waker: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn wakes(&self, waker: Waker) {
+        let _ = self.waker.set(waker);
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.wake();
+        }
+    }
+
+    /// Legs that get writes.
+    pub(super) fn writers_now(&self) -> u32 {
+        self.writers.load(ORDER)
+    }
+
+    pub(super) fn leaving(&self) -> u32 {
+        self.leaving.load(ORDER)
+    }
+
+    pub(super) fn recorded(&self) -> u32 {
+        self.recorded.load(ORDER)
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(ORDER)
+    }
+
+    pub(super) fn set_ready(&self) {
+        self.ready.store(true, ORDER);
+    }
+
+    /// Whether I/Os came since this was last asked.
+    pub(super) fn was_busy(&self) -> bool {
+        self.busy.swap(false, Ordering::Relaxed)
+    }
+
+    /// Notes that there are I/Os of clients. A store only where that is news.
+    fn note_busy(&self) {
+        if !self.busy.load(Ordering::Relaxed) {
+            self.busy.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Says a line to the user.
+    pub(super) fn say(&self, line: String) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() < LINES_MAX && lines.last() != Some(&line) {
+            lines.push(line);
+        }
+    }
+
+    pub(super) fn leg_name(&self, leg: usize) -> String {
+        format!("leg {} ({})", leg + 1, self.legs[leg].name)
+    }
+
+    /// The superblocks say that these are in, and that those have left.
+    pub(super) fn publish(&self, recorded: u32, gone: u32) {
+        let changed = self.recorded.load(ORDER) ^ recorded;
+        let event = self.events.fetch_add(1, ORDER) + 1;
+        for leg in (0..self.legs.len()).filter(|leg| changed & 1 << leg != 0) {
+            self.legs[leg].changed_at.store(event, ORDER);
+        }
+        self.recorded.store(recorded, ORDER);
+        let came = changed & recorded;
+        self.readers.fetch_or(came, ORDER);
+        // One that failed meanwhile is not read.
+        self.readers.fetch_and(!(came & self.leaving.load(ORDER)), ORDER);
+        self.leaving.fetch_and(!gone, ORDER);
+        self.failed.store(false, ORDER);
+    }
+
+    /// No leg takes a superblock.
+    pub(super) fn fail(&self) {
+        self.failed.store(true, ORDER);
+    }
+
+    /// A leg gets writes again, by new ways, and what it may have missed is behind.
+    pub(super) fn join(&self, leg: usize) {
+        self.leaving.fetch_and(!(1 << leg), ORDER);
+        self.legs[leg].read_errors.store(0, ORDER);
+        self.renew(leg);
+        self.writers.fetch_or(1 << leg, ORDER);
+        if planted(Plant::JoinUnmapped) {
+            return;
+        }
+        // Behind that: who begins later writes to it, and who began before has its place claimed.
+        self.map.joined();
+    }
+
+    /// Lanes are to take a new way to a leg.
+    pub(super) fn renew(&self, leg: usize) {
+        self.legs[leg].joined.fetch_add(1, ORDER);
+    }
+
+    /// What happened so far, in a sentence; `None` if nothing did.
+    pub(super) fn words(&self) -> Option<String> {
+        let mut said: Vec<String> =
+            self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (number, leg) in self.legs.iter().enumerate() {
+            let errors = leg.read_errors.load(Ordering::Relaxed);
+            if errors > 0 {
+                said.push(format!("{} had {errors} read errors", self.leg_name(number)));
+            }
+        }
+        let repaired = self.repaired.load(Ordering::Relaxed);
+        if repaired > 0 {
+            said.push(format!("{repaired} reads were repaired from another leg"));
+        }
+        let behind = self.map.behind();
+        if behind > 0 {
+            said.push(format!("{behind} of {} regions are still to be copied", self.map.len()));
+        }
+        (!said.is_empty()).then(|| format!("array {}: {}", self.name, said.join("; ")))
+    }
+}
+
+impl Rules for Shared {
+    fn writers(&self) -> u32 {
+        self.note_busy();
+        self.writers.load(ORDER)
+    }
+
+    /// Where legs differ, the first of them alone: it is the one that the others are made equal to.
+    fn readers(&self, offset: u64, len: u64) -> u32 {
+        self.note_busy();
+        let all = self.readers.load(ORDER);
+        if planted(Plant::ReadStale) {
+            return self.writers.load(ORDER);
+        }
+        if self.map.is_behind(offset, len) { all & all.wrapping_neg() } else { all }
+    }
+
+    fn in_it(&self) -> u32 {
+        self.readers.load(ORDER)
+    }
+
+    fn events(&self) -> u64 {
+        self.events.load(ORDER)
+    }
+
+    fn joined(&self, leg: usize) -> u32 {
+        self.legs[leg].joined.load(ORDER)
+    }
+
+    fn opens(&self, offset: u64, len: u64) -> bool {
+        if !self.ready.load(ORDER) {
+            return false;
+        }
+        let opened = self.map.opens(offset, len);
+        if opened.asked {
+            self.wake();
+        }
+        opened.marked || planted(Plant::MapAfterData)
+    }
+
+    fn leave(&self, leg: usize, why: &dyn Fn() -> String) {
+        let bit = 1 << leg;
+        let without = |legs: u32| (legs & bit != 0 && legs != bit).then_some(legs & !bit);
+        let left = self.readers.fetch_update(ORDER, ORDER, without).is_ok();
+        if !left && self.readers.load(ORDER) & bit != 0 {
+            // The last one stays: what it says is what the array says.
+            return;
+        }
+        let before = self.leaving.fetch_or(bit, ORDER);
+        let wrote = self.writers.fetch_and(!bit, ORDER) & bit != 0;
+        // It may have become one that is read in between.
+        let _ = self.readers.fetch_update(ORDER, ORDER, without);
+        if before & bit == 0 && (left || wrote) {
+            self.say(format!("{} left: {}", self.leg_name(leg), why()));
+        }
+        self.wake();
+    }
+
+    fn settled(&self, answers: Answers) -> Verdict {
+        if planted(Plant::AckEarly) {
+            return Verdict::Done;
+        }
+        if self.failed.load(ORDER) {
+            return Verdict::Lost;
+        }
+        // In this order: a leg that is no longer leaving is not recorded any more.
+        let leaving = self.leaving.load(ORDER);
+        let recorded = self.recorded.load(ORDER);
+        // Who came later was made equal with all that was told before, and flushed.
+        let later = |leg: &usize| self.legs[*leg].changed_at.load(ORDER) > answers.since;
+        let later = (0..self.legs.len()).filter(later).fold(0, |all, leg| all | 1 << leg);
+        match recorded & !answers.good & !later {
+            0 if answers.good & recorded != 0 => Verdict::Done,
+            0 => Verdict::Lost,
+            missing if missing & !leaving != 0 => Verdict::Lost,
+            _ => Verdict::Wait,
+        }
+    }
+
+    fn differs(&self, offset: u64, len: u64) {
+        self.map.differs(offset, len);
+        self.wake();
+    }
+
+    fn read_failed(&self, leg: usize) {
+        let before = self.legs[leg].read_errors.fetch_add(1, Ordering::Relaxed);
+        if before >= READ_ERRORS_MAX {
+            self.leave(leg, &|| format!("more than {READ_ERRORS_MAX} read errors"));
+        }
+    }
+
+    fn repaired(&self) {
+        self.repaired.fetch_add(1, Ordering::Relaxed);
+    }
+}

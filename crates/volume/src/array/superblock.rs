@@ -1,0 +1,383 @@
+//! What stands on each leg of an array: who it is, who the others are, and what became of them.
+//!
+//! Two copies, one in the first 4 KiB of the leg and one in its last. Both are written at each
+//! change, one after the other, so a torn or damaged one leaves the other.
+
+use proto::crc32c::crc32c;
+
+/// Bytes of a copy.
+pub const SUPERBLOCK_BYTES: usize = 4096;
+/// Data begin here, behind the first copy and the map.
+pub const DATA_OFFSET: u64 = 1 << 20;
+/// What is kept free at the end, with the second copy.
+pub const TAIL_BYTES: u64 = 1 << 20;
+/// Most members of an array, spares too.
+pub const MEMBERS_MAX: usize = 16;
+/// Longest name in bytes.
+pub const NAME_MAX_BYTES: usize = 64;
+/// Generations before the present one that a leg remembers.
+pub const HISTORY_MAX: usize = 64;
+
+const MAGIC: [u8; 8] = *b"DRUMARR\x1a";
+const VERSION: u32 = 1;
+const MEMBERS_AT: usize = 256;
+const MEMBER_BYTES: usize = 48;
+const HISTORY_AT: usize = MEMBERS_AT + MEMBERS_MAX * MEMBER_BYTES;
+const CRC_AT: usize = 8;
+const _: () = assert!(HISTORY_AT + HISTORY_MAX * 16 <= SUPERBLOCK_BYTES);
+
+/// Names one generation of an array: a number, and chance, so that two legs which went on alone
+/// never have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Generation {
+    /// Rises by one with each change of the members.
+    pub number: u64,
+    /// Drawn anew for each.
+    pub tag: u64,
+}
+
+/// What a member is at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has every write that was told as done.
+    In,
+    /// It left: it may have missed writes, and is not read.
+    Out,
+    /// It is being made equal: it gets writes, and is not read.
+    Syncing,
+    /// It waits to take the place of one that leaves.
+    Spare,
+}
+
+/// A leg as the others know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its UUID.
+    pub uuid: u128,
+    /// What it is.
+    pub state: State,
+    /// It has none of the data: all that was ever written is to be copied to it.
+    pub empty: bool,
+    /// The last generation in which it was in.
+    pub left: Generation,
+}
+
+/// All that a copy says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// UUID of the array.
+    pub array: u128,
+    /// Its name.
+    pub name: String,
+    /// UUID of the leg that this copy stands on.
+    pub leg: u128,
+    /// The present generation.
+    pub generation: Generation,
+    /// Capacity of the array in bytes.
+    pub bytes: u64,
+    /// Bytes of a logical block, 512 to 4096.
+    pub block_bytes: u32,
+    /// Bytes of a region of the map, a power of two from 64 KiB.
+    pub region_bytes: u64,
+    /// So many members are wanted in.
+    pub copies: u32,
+    /// All legs, each by its number.
+    pub members: Vec<Member>,
+    /// Generations before the present one, the newest first.
+    pub history: Vec<Generation>,
+}
+
+/// Why a copy cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// Nothing of an array stands there.
+    Absent,
+    /// It was made by another version of this program.
+    Version(u32),
+    /// Its checksum is wrong.
+    Checksum,
+    /// Its checksum is right, and what it says makes no sense.
+    Nonsense,
+}
+
+/// Where the second copy of a leg of so many bytes stands.
+pub fn second_copy(leg_bytes: u64) -> u64 {
+    (leg_bytes & !(SUPERBLOCK_BYTES as u64 - 1)).saturating_sub(SUPERBLOCK_BYTES as u64)
+}
+
+/// How many bytes of data a leg of so many bytes can hold, in whole granules of 64 KiB; 0 for one
+/// that is too small.
+pub fn data_bytes(leg_bytes: u64) -> u64 {
+    let usable = leg_bytes & !(SUPERBLOCK_BYTES as u64 - 1);
+    usable.saturating_sub(DATA_OFFSET + TAIL_BYTES) & !0xffff
+}
+
+impl Superblock {
+    /// The number of a leg among the members.
+    pub fn number_of(&self, leg: u128) -> Option<usize> {
+        self.members.iter().position(|member| member.uuid == leg)
+    }
+
+    /// A bit for each member in one of these states.
+    pub fn in_state(&self, state: State) -> u32 {
+        let bits = self.members.iter().enumerate().filter(|(_, member)| member.state == state);
+        bits.fold(0, |all, (number, _)| all | 1 << number)
+    }
+
+    /// Goes on to a new generation, and remembers the present one.
+    pub fn advance(&mut self, tag: u64) {
+        self.history.insert(0, self.generation);
+        self.history.truncate(HISTORY_MAX);
+        self.generation = Generation { number: self.generation.number + 1, tag };
+    }
+
+    /// Whether this leg's array has been what the other leg says it is: the other one has then
+    /// told nobody anything that is not known here.
+    pub fn knows(&self, other: &Superblock) -> bool {
+        let theirs = other.generation;
+        let left = self.number_of(other.leg).map(|number| self.members[number].left);
+        // Who lists this leg as in has told nobody of a write that is not here.
+        let lists_us =
+            other.number_of(self.leg).is_some_and(|us| other.members[us].state == State::In);
+        theirs == self.generation
+            || self.history.contains(&theirs)
+            || left == Some(theirs)
+            || lists_us
+    }
+
+    /// The 4 KiB of a copy on the leg `leg`.
+    pub fn encode(&self, leg: u128) -> [u8; SUPERBLOCK_BYTES] {
+        let mut bytes = [0; SUPERBLOCK_BYTES];
+        let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
+        put(0, &MAGIC);
+        put(12, &VERSION.to_le_bytes());
+        put(16, &self.array.to_le_bytes());
+        put(32, &leg.to_le_bytes());
+        put(48, &self.name.as_bytes()[..self.name.len().min(NAME_MAX_BYTES)]);
+        put(112, &self.copies.to_le_bytes());
+        put(116, &(self.members.len() as u32).to_le_bytes());
+        put(120, &(self.history.len() as u32).to_le_bytes());
+        put(124, &self.block_bytes.to_le_bytes());
+        put(128, &self.bytes.to_le_bytes());
+        put(136, &self.region_bytes.to_le_bytes());
+        put(144, &self.generation.number.to_le_bytes());
+        put(152, &self.generation.tag.to_le_bytes());
+        for (number, member) in self.members.iter().enumerate() {
+            let at = MEMBERS_AT + number * MEMBER_BYTES;
+            put(at, &member.uuid.to_le_bytes());
+            put(at + 16, &[member.state.code(), u8::from(member.empty)]);
+            put(at + 24, &member.left.number.to_le_bytes());
+            put(at + 32, &member.left.tag.to_le_bytes());
+        }
+        for (index, past) in self.history.iter().enumerate() {
+            let at = HISTORY_AT + index * 16;
+            put(at, &past.number.to_le_bytes());
+            put(at + 8, &past.tag.to_le_bytes());
+        }
+        let crc = crc32c(&bytes);
+        bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a copy.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be used.
+    pub fn decode(bytes: &[u8]) -> Result<Superblock, Damage> {
+        let mut bytes: [u8; SUPERBLOCK_BYTES] = match bytes.get(..SUPERBLOCK_BYTES) {
+            Some(bytes) if bytes.starts_with(&MAGIC) => bytes.try_into().expect("so many bytes"),
+            _ => return Err(Damage::Absent),
+        };
+        let crc = u32_at(&bytes, CRC_AT);
+        bytes[CRC_AT..CRC_AT + 4].fill(0);
+        if crc32c(&bytes) != crc {
+            return Err(Damage::Checksum);
+        }
+        // Only behind the checksum: one wrong bit is no other version.
+        match u32_at(&bytes, 12) {
+            VERSION => read(&bytes).ok_or(Damage::Nonsense),
+            version => Err(Damage::Version(version)),
+        }
+    }
+}
+
+/// What a copy of this version says, if it makes sense.
+fn read(bytes: &[u8; SUPERBLOCK_BYTES]) -> Option<Superblock> {
+    let name = &bytes[48..48 + NAME_MAX_BYTES];
+    let name = &name[..name.iter().position(|byte| *byte == 0).unwrap_or(NAME_MAX_BYTES)];
+    let (members, history) = (u32_at(bytes, 116) as usize, u32_at(bytes, 120) as usize);
+    if members == 0 || members > MEMBERS_MAX || history > HISTORY_MAX {
+        return None;
+    }
+    let generation_at =
+        |at: usize| Generation { number: u64_at(bytes, at), tag: u64_at(bytes, at + 8) };
+    let member = |number: usize| {
+        let at = MEMBERS_AT + number * MEMBER_BYTES;
+        let state = State::of(bytes[at + 16])?;
+        let (uuid, empty) = (u128_at(bytes, at), bytes[at + 17] != 0);
+        Some(Member { uuid, state, empty, left: generation_at(at + 24) })
+    };
+    let superblock = Superblock {
+        array: u128_at(bytes, 16),
+        name: std::str::from_utf8(name).ok()?.to_owned(),
+        leg: u128_at(bytes, 32),
+        generation: generation_at(144),
+        bytes: u64_at(bytes, 128),
+        block_bytes: u32_at(bytes, 124),
+        region_bytes: u64_at(bytes, 136),
+        copies: u32_at(bytes, 112),
+        members: (0..members).map(member).collect::<Option<_>>()?,
+        history: (0..history).map(|index| generation_at(HISTORY_AT + index * 16)).collect(),
+    };
+    superblock.makes_sense().then_some(superblock)
+}
+
+impl Superblock {
+    /// Whether the sizes fit each other, and each leg stands there once.
+    fn makes_sense(&self) -> bool {
+        let block = u64::from(self.block_bytes);
+        let each_once = self
+            .members
+            .iter()
+            .enumerate()
+            .all(|(number, member)| self.number_of(member.uuid) == Some(number));
+        block.is_power_of_two()
+            && (512..=4096).contains(&block)
+            && self.bytes > 0
+            && self.bytes.is_multiple_of(1 << 16)
+            && self.bytes <= u64::MAX >> 1
+            && self.region_bytes == super::map::region_bytes(self.bytes)
+            && (1..=self.members.len()).contains(&(self.copies as usize))
+            && self.number_of(self.leg).is_some()
+            && each_once
+            && self.generation.number < u64::MAX >> 1
+    }
+}
+
+impl State {
+    fn code(self) -> u8 {
+        match self {
+            State::In => 1,
+            State::Out => 2,
+            State::Syncing => 3,
+            State::Spare => 4,
+        }
+    }
+
+    fn of(code: u8) -> Option<State> {
+        [State::In, State::Out, State::Syncing, State::Spare]
+            .into_iter()
+            .find(|state| state.code() == code)
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn u128_at(bytes: &[u8], at: usize) -> u128 {
+    u128::from_le_bytes(bytes[at..at + 16].try_into().expect("sixteen bytes"))
+}
+
+#[cfg(test)]
+pub(super) mod test {
+    use super::*;
+
+    pub(crate) fn example() -> Superblock {
+        let member = |uuid, state| Member { uuid, state, empty: false, left: id(3) };
+        Superblock {
+            array: 7,
+            name: "disk".to_owned(),
+            leg: 11,
+            generation: id(9),
+            bytes: 1 << 20,
+            block_bytes: 512,
+            region_bytes: 1 << 16,
+            copies: 2,
+            members: vec![member(11, State::In), member(12, State::Out)],
+            history: vec![id(8), id(7)],
+        }
+    }
+
+    pub(crate) fn id(number: u64) -> Generation {
+        Generation { number, tag: number * 1000 }
+    }
+
+    #[test]
+    fn comes_back_as_it_was_written_and_every_damaged_bit_is_seen() {
+        let block = example();
+        let bytes = block.encode(12);
+        assert_eq!(Superblock::decode(&bytes), Ok(Superblock { leg: 12, ..block }));
+        for bit in 0..SUPERBLOCK_BYTES * 8 {
+            let mut wrong = bytes;
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert!(Superblock::decode(&wrong).is_err(), "bit {bit}");
+        }
+        assert_eq!(Superblock::decode(&[0; 4096]), Err(Damage::Absent));
+        assert_eq!(Superblock::decode(&bytes[..4095]), Err(Damage::Absent));
+    }
+
+    #[test]
+    fn its_first_bytes_are_fixed() {
+        let bytes = example().encode(11);
+        assert_eq!(bytes[..8], *b"DRUMARR\x1a");
+        assert_eq!(bytes[12..20], [1, 0, 0, 0, 7, 0, 0, 0]);
+        assert_eq!(bytes[48..54], *b"disk\0\0");
+        assert_eq!(u32_at(&bytes, CRC_AT), 0x3334_78eb, "{:x}", u32_at(&bytes, CRC_AT));
+    }
+
+    #[test]
+    fn another_version_and_nonsense_are_told_apart() {
+        let sealed = |change: fn(&mut [u8; 4096])| {
+            let mut bytes = example().encode(11);
+            change(&mut bytes);
+            bytes[CRC_AT..CRC_AT + 4].fill(0);
+            let crc = crc32c(&bytes);
+            bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+            Superblock::decode(&bytes)
+        };
+        assert_eq!(sealed(|bytes| bytes[12] = 2), Err(Damage::Version(2)));
+        let wrong: [fn(&mut [u8; 4096]); 7] = [
+            |bytes| bytes[116] = 17,
+            |bytes| bytes[120] = 65,
+            |bytes| bytes[112] = 3,
+            |bytes| bytes[32] = 13,
+            |bytes| bytes[MEMBERS_AT + 16] = 9,
+            |bytes| bytes[MEMBERS_AT + MEMBER_BYTES] = 11,
+            |bytes| bytes[138] = 2,
+        ];
+        for (index, change) in wrong.into_iter().enumerate() {
+            assert_eq!(sealed(change), Err(Damage::Nonsense), "{index}");
+        }
+    }
+
+    #[test]
+    fn the_history_is_what_was_and_not_what_another_leg_did_alone() {
+        let now = example();
+        let other = |generation, state| {
+            let mut other = Superblock { leg: 12, generation, ..example() };
+            other.members[0].state = state;
+            other
+        };
+        assert!(now.knows(&other(id(7), State::Out)), "in the history");
+        assert!(now.knows(&other(id(9), State::Out)), "the same");
+        assert!(now.knows(&other(id(3), State::Out)), "the one with which it left");
+        let alone = Generation { number: 8, tag: 1 };
+        assert!(!now.knows(&other(alone, State::Out)));
+        assert!(now.knows(&other(alone, State::In)), "it told nobody without us");
+    }
+
+    #[test]
+    fn places_on_a_leg_do_not_overlap() {
+        for leg in [0, 4096, 2 << 20, (2 << 20) + 65_535, (2 << 20) + 65_536, 1 << 40] {
+            let data = data_bytes(leg);
+            assert!(data == 0 || DATA_OFFSET + data <= second_copy(leg), "{leg}");
+        }
+        assert_eq!(data_bytes((2 << 20) + 65_536), 65_536);
+    }
+}
