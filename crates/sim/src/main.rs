@@ -71,6 +71,7 @@ fn parse<C: Case>(mut args: impl Iterator<Item = String>) -> Result<Job<C>, Stri
             "--seeds" => count = Some(number()?),
             "--from" => from = number()?,
             "--threads" => threads = number()?.max(1),
+            "--seed" => return Ok(Job::One { case: C::of_seed(number()?), plant }),
             "--plants" => planted = true,
             "--plant" => {
                 let name = args.next().unwrap_or_default();
@@ -80,7 +81,7 @@ fn parse<C: Case>(mut args: impl Iterator<Item = String>) -> Result<Job<C>, Stri
             case if case.contains('=') => return Ok(Job::One { case: case.parse()?, plant }),
             other => {
                 return Err(format!(
-                    "what is {other}? --rig, --array, --seeds N, --from S, --plants, or one of the {}",
+                    "what is {other}? --rig, --array, --seeds N, --from S, --seed S, --plants, or one of the {}",
                     C::WORD
                 ));
             }
@@ -108,13 +109,14 @@ fn run_saying<C: Case>(case: &C, plant: Option<Plant>, say: fn(&str)) -> Result<
 }
 
 fn one<C: Case>(case: &C, plant: Option<Plant>) -> ExitCode {
+    println!("{case}");
     match run_saying(case, plant, |line| println!("  server: {line}")) {
         Ok(held) => {
-            println!("{case}\nall holds: {held:?}");
+            println!("all holds: {held:?}");
             ExitCode::SUCCESS
         }
         Err(why) => {
-            println!("{case}\nfails: {why}");
+            println!("fails: {why}");
             ExitCode::FAILURE
         }
     }

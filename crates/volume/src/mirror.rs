@@ -21,8 +21,8 @@ pub(crate) use self::lane::MirrorLane;
 pub use self::lane::Ways;
 pub(crate) use self::legs::LEGS_MAX;
 use self::legs::Legs;
+pub(crate) use self::rules::{Answers, Opened, Rules, Verdict};
 use crate::{Ground, Hints, OpenError, Purpose, Several, Volume};
-pub(crate) use self::rules::{Answers, Rules, Verdict};
 
 /// Several volumes with the same data.
 pub(crate) struct Mirror {

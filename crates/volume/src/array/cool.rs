@@ -53,10 +53,13 @@ impl Cool {
             }
             return;
         }
-        if port.now < self.next && !at_once || !calm {
+        if port.now < self.next && !at_once {
             return;
         }
         self.next = port.now + LOOK;
+        if !calm {
+            return;
+        }
         let ripe = look(port, at_once);
         if ripe.is_empty() {
             return;

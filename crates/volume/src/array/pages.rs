@@ -105,8 +105,10 @@ impl Pages {
             writing.pages.iter().for_each(|page| shared.map.ask(*page));
             self.all |= writing.all;
             self.retry_at = port.now + PAUSE;
+            shared.set_map_failed(true);
             return;
         }
+        shared.set_map_failed(false);
         self.rounds += u64::from(writing.all);
         for region in &writing.asked {
             shared.map.tell(*region, Event::Marked);

@@ -20,7 +20,12 @@ pub(super) struct Port {
     ways: Vec<Way>,
     source: Ways,
     batches: Vec<Batch>,
+    /// When a new way may be made to the last leg.
+    revive_at: Nanos,
 }
+
+/// How soon after each other ways to the last leg are made.
+const REVIVE: Nanos = Nanos::from_millis(100);
 
 struct Way {
     lane: Option<Box<dyn Lane>>,
@@ -73,6 +78,7 @@ impl Port {
             ways: lanes.into_iter().map(way).collect(),
             source,
             batches: (0..jobs).map(|_| Batch::default()).collect(),
+            revive_at: Nanos(0),
         }
     }
 
@@ -157,6 +163,19 @@ impl Port {
                     self.shared.leave(leg, &|| why.clone());
                 }
             }
+        }
+        self.revive();
+    }
+
+    /// The last leg stays, whatever becomes of the ways to it: there are new ones.
+    fn revive(&mut self) {
+        if self.now < self.revive_at {
+            return;
+        }
+        for leg in legs(self.shared.in_it()).filter(|leg| self.is_broken(*leg)).collect::<Vec<_>>()
+        {
+            self.revive_at = self.now + REVIVE;
+            self.renew(leg);
         }
     }
 

@@ -156,10 +156,6 @@ impl Recorder {
         if good & in_it == 0 {
             shared.fail();
             self.retry_at = port.now + PAUSE;
-            for leg in legs(in_it).filter(|leg| port.is_broken(*leg)).collect::<Vec<_>>() {
-                port.renew(leg);
-                shared.renew(leg);
-            }
         } else if bad & in_it == 0 {
             self.publish(port, bad);
         }

@@ -9,7 +9,7 @@ use os::Waker;
 
 use super::map::Map;
 use super::superblock::MEMBERS_MAX;
-use crate::mirror::{Answers, Claims, Rules, Verdict};
+use crate::mirror::{Answers, Claims, Opened, Rules, Verdict};
 
 /// A leg with more read errors than this leaves.
 const READ_ERRORS_MAX: u64 = 64;
@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     events: AtomicU64,
     /// The change cannot be made durable on any leg.
     failed: AtomicBool,
+    /// No leg takes a page of the map.
+    map_failed: AtomicBool,
     /// Superblocks and maps are those of this opening: it may be written.
     ready: AtomicBool,
     /// I/Os have come since the keeper looked.
@@ -80,6 +82,7 @@ impl Shared {
             leaving: AtomicU32::new(missing),
             events: AtomicU64::new(0),
             failed: AtomicBool::new(false),
+            map_failed: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             busy: AtomicBool::new(false),
             repaired: AtomicU64::new(0),
@@ -164,6 +167,11 @@ impl Shared {
         self.failed.store(true, ORDER);
     }
 
+    /// Whether no leg takes a page of the map.
+    pub(super) fn set_map_failed(&self, failed: bool) {
+        self.map_failed.store(failed, ORDER);
+    }
+
     /// A leg gets writes again, by new ways, and what it may have missed is behind.
     pub(super) fn join(&self, leg: usize) {
         self.leaving.fetch_and(!(1 << leg), ORDER);
@@ -232,15 +240,20 @@ impl Rules for Shared {
         self.legs[leg].joined.load(ORDER)
     }
 
-    fn opens(&self, offset: u64, len: u64) -> bool {
+    fn opens(&self, offset: u64, len: u64) -> Opened {
+        let fails = self.map_failed.load(ORDER) || self.failed.load(ORDER);
         if !self.ready.load(ORDER) {
-            return false;
+            return if fails { Opened::Fails } else { Opened::Wait };
         }
-        let opened = self.map.opens(offset, len);
-        if opened.asked {
+        let asked = self.map.opens(offset, len);
+        if asked.asked {
             self.wake();
         }
-        opened.marked || planted(Plant::MapAfterData)
+        match () {
+            () if asked.marked || planted(Plant::MapAfterData) => Opened::Yes,
+            () if fails => Opened::Fails,
+            () => Opened::Wait,
+        }
     }
 
     fn leave(&self, leg: usize, why: &dyn Fn() -> String) {

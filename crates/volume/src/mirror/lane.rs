@@ -13,7 +13,7 @@ use block::{
 };
 
 use super::claims::{Claims, GRANULE_BYTES};
-use super::rules::{Answers, Rules, Verdict};
+use super::rules::{Answers, Opened, Rules, Verdict};
 use super::task::{Change, Flush, Read, Repair, Task, Tasks, Votes};
 
 /// Makes a new way to a leg, or says why there is none.
@@ -57,10 +57,14 @@ struct Way {
     under_way: u32,
     /// How often the leg had come back when this way was made.
     joined: u32,
+    /// When a new way may be made to the last leg.
+    renew_at: Nanos,
 }
 
 /// How soon a lane looks again whether what it waits for has been made durable.
 const LOOK: Nanos = Nanos(20_000);
+/// How soon after each other ways to the last leg are made.
+const RENEW: Nanos = Nanos::from_millis(100);
 
 /// What waits for a granule.
 enum Blocked {
@@ -81,6 +85,7 @@ impl<R: Rules> MirrorLane<R> {
             waiting: VecDeque::with_capacity(64),
             under_way: 0,
             joined: legs.joined(leg),
+            renew_at: Nanos(0),
         };
         MirrorLane {
             number,
@@ -151,8 +156,13 @@ impl<R: Rules> MirrorLane<R> {
     /// Begins a change that has its granules, if it may be written there.
     fn begin(&mut self, io: Io) {
         let (offset, len) = (io.offset, u64::from(io.len));
-        if !self.legs.opens(offset, len) {
-            return self.marking.push_back(io);
+        match self.legs.opens(offset, len) {
+            Opened::Yes => {}
+            Opened::Wait => return self.marking.push_back(io),
+            Opened::Fails => {
+                self.release(offset, len);
+                return self.refuse(io, Fault::Medium);
+            }
         }
         let (since, writers) = (self.legs.events(), self.legs.writers());
         let Some(copies) = self.copies(&io, writers.count_ones() as usize - 1) else {
@@ -386,12 +396,24 @@ impl<R: Rules> MirrorLane<R> {
                 self.ways[leg].lane = way.and_then(Result::ok);
                 self.ways[leg].joined = joined;
             }
-            let gets = self.legs.writers() | self.legs.in_it();
-            let way = &self.ways[leg];
-            let broken = way.lane.as_ref().map_or(Some("no way leads there"), |lane| lane.broken());
-            if let Some(why) = broken.filter(|_| gets & 1 << leg != 0 && joined == way.joined) {
-                self.legs.leave(leg, &|| why.to_owned());
-            }
+            self.look_for_broken(leg, joined);
+        }
+    }
+
+    /// A leg to which no way leads any more leaves; for the last one there is a new way.
+    fn look_for_broken(&mut self, leg: usize, joined: u32) {
+        let gets = (self.legs.writers() | self.legs.in_it()) & 1 << leg != 0;
+        let way = &mut self.ways[leg];
+        let broken = way.lane.as_ref().map_or(Some("no way leads there"), |lane| lane.broken());
+        let Some(why) = broken.filter(|_| gets && joined == way.joined) else { return };
+        self.legs.leave(leg, &|| why.to_owned());
+        if let Some(source) = &mut self.source
+            && self.legs.in_it() & 1 << leg != 0
+            && way.under_way == 0
+            && self.now >= way.renew_at
+        {
+            way.renew_at = self.now + RENEW;
+            way.lane = source(leg).ok();
         }
     }
 
@@ -402,13 +424,14 @@ impl<R: Rules> MirrorLane<R> {
             match &mut way.lane {
                 // What was begun for the new way does not go by the old one.
                 _ if came_back => {}
+                Some(lane) if lane.broken().is_some() => self.answer_lost(leg),
                 Some(lane) if lane.is_open() || !self.opened => {
                     let before = way.waiting.len();
                     lane.submit(now, &mut way.waiting);
                     way.under_way += (before - way.waiting.len()) as u32;
                 }
-                Some(lane) if lane.broken().is_none() => lane.submit(now, &mut VecDeque::new()),
-                _ => self.answer_lost(leg),
+                Some(lane) => lane.submit(now, &mut VecDeque::new()),
+                None => self.answer_lost(leg),
             }
         }
     }
@@ -488,6 +511,9 @@ impl<R: Rules> Lane for MirrorLane<R> {
     }
 
     fn broken(&self) -> Option<&str> {
+        if self.source.is_some() {
+            return None;
+        }
         let mut broken = None;
         for leg in legs(self.legs.in_it()) {
             broken = Some(self.ways[leg].lane.as_ref()?.broken()?);

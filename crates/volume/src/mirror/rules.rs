@@ -15,6 +15,17 @@ pub(crate) enum Verdict {
     Lost,
 }
 
+/// Whether a range may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// Now.
+    Yes,
+    /// Not yet: that is asked for.
+    Wait,
+    /// What must be durable before it can not be written.
+    Fails,
+}
+
 /// What all legs came to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
@@ -45,9 +56,9 @@ pub(crate) trait Rules {
         0
     }
 
-    /// Whether a claimed range may be written now. If not, that is asked for.
-    fn opens(&self, _offset: u64, _len: u64) -> bool {
-        true
+    /// Whether a claimed range may be written now.
+    fn opens(&self, _offset: u64, _len: u64) -> Opened {
+        Opened::Yes
     }
 
     /// Takes a leg out, unless it is the last.
