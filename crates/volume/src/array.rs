@@ -121,6 +121,11 @@ impl Array {
         self.shared.in_it()
     }
 
+    /// What happened to its legs so far, in a sentence.
+    pub fn words(&self) -> Option<String> {
+        self.shared.words()
+    }
+
     /// How many regions are still to be copied.
     pub fn behind(&self) -> usize {
         self.shared.map.behind()

@@ -43,8 +43,8 @@ pub(super) struct Leg {
     pub(super) bad: Option<u64>,
     /// Ways that were made before this are broken.
     epoch: u32,
-    /// When it last was anything but good; the end of time while it is.
-    trouble: u64,
+    /// It was anything but good, and was not made equal since.
+    pub(super) blamed: bool,
 }
 
 struct Taken {
@@ -74,7 +74,7 @@ impl Leg {
     fn new(bytes: u64) -> Leg {
         let (durable, cache) = (BTreeMap::new(), BTreeMap::new());
         let (dead, sick, bad) = (false, false, None);
-        Leg { bytes, durable, cache, dead, sick, bad, epoch: 0, trouble: 0 }
+        Leg { bytes, durable, cache, dead, sick, bad, epoch: 0, blamed: false }
     }
 
     /// What a page holds now; `None` for zeroes.
@@ -104,17 +104,6 @@ impl Leg {
     pub(super) fn put(&mut self, offset: u64, bytes: &[u8]) {
         let bytes: Box<[u8; PAGE as usize]> = Box::new(bytes.try_into().expect("a page"));
         self.durable.insert(offset / PAGE, Content::Bytes(bytes));
-    }
-
-    /// Whether it was good since a time.
-    pub(super) fn was_good_since(&self, time: u64) -> bool {
-        !self.dead && !self.sick && self.bad.is_none() && self.trouble < time
-    }
-
-    pub(super) fn note_trouble(&mut self, time: u64) {
-        if self.dead || self.sick || self.bad.is_some() {
-            self.trouble = time;
-        }
     }
 
     /// Loses what chance wants of its cache.
@@ -232,8 +221,9 @@ impl World {
     /// A leg dies; with `power` it loses what it had in its cache.
     pub(super) fn fail(&mut self, leg: usize, power: bool) {
         let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
-        leg.dead = true;
-        if rng.below(2) == 0 {
+        (leg.dead, leg.blamed) = (true, true);
+        // Whoever has lost power has lost its connections, too.
+        if power || rng.below(2) == 0 {
             leg.epoch += 1;
         }
         if power {

@@ -49,6 +49,11 @@ impl Block {
         self.forget();
     }
 
+    /// The last leg lost what was in its cache.
+    pub(super) fn lost(&mut self) {
+        self.writes.iter_mut().for_each(|write| write.told &= write.durable);
+    }
+
     /// The process died: nothing counts that was not durable.
     pub(super) fn crashed(&mut self, time: u64) {
         for write in &mut self.writes {

@@ -216,12 +216,20 @@ impl Run {
                 let power = matches!(step, Step::Lose(_));
                 let mut world = self.world.borrow_mut();
                 match step {
-                    Step::Sicken(_) => world.legs[leg].sick = true,
+                    Step::Sicken(_) => {
+                        (world.legs[leg].sick, world.legs[leg].blamed) = (true, true);
+                    }
                     Step::Spoil(_) => {
                         let place = PLACES[world.rng.below(BLOCKS as u64) as usize];
                         world.legs[leg].bad = Some((DATA_OFFSET + place) / PAGE);
+                        world.legs[leg].blamed = true;
                     }
                     _ => world.fail(leg, power),
+                }
+                // Where no leg is left that has everything, something is lost.
+                let good = |leg: usize| self.truth & 1 << leg != 0 && !world.legs[leg].blamed;
+                if power && !(0..self.legs).any(good) {
+                    self.model.iter_mut().for_each(Block::lost);
                 }
             }
             Step::Fail(_) | Step::Lose(_) | Step::Sicken(_) | Step::Spoil(_) => {}
@@ -236,10 +244,7 @@ impl Run {
     }
 
     fn bring_back(&mut self, leg: usize) {
-        let mut world = self.world.borrow_mut();
-        let time = world.time;
-        let leg = &mut world.legs[leg];
-        leg.note_trouble(time);
+        let leg = &mut self.world.borrow_mut().legs[leg];
         (leg.dead, leg.sick, leg.bad) = (false, false, None);
     }
 
@@ -349,6 +354,10 @@ impl Run {
                 whole_since = None;
             } else if self.now >= *whole_since.get_or_insert(self.now) + Nanos::from_secs(12) {
                 self.touched = [false; BLOCKS];
+                let legs = &mut self.world.borrow_mut().legs;
+                for leg in legs.iter_mut().filter(|leg| !leg.dead && !leg.sick) {
+                    leg.blamed = leg.bad.is_some();
+                }
                 return Ok(true);
             }
             if !busy {
@@ -400,7 +409,7 @@ impl Run {
         let world = self.world.borrow();
         let in_it = self.process.as_ref().map_or(0, |process| process.array.in_it());
         let all = asked.legs & in_it;
-        let good = |leg: &usize| world.legs[*leg].was_good_since(asked.begun);
+        let good = |leg: &usize| !world.legs[*leg].blamed;
         match (0..self.legs).filter(|leg| all & 1 << leg != 0).find(good) {
             Some(leg) => Err(format!("{:?} fails, {fault}, though leg {leg} is good", asked.op)),
             None => Ok(()),
@@ -414,7 +423,9 @@ impl Run {
         self.rest()?;
         for after_crash in [false, true] {
             if !self.sync(Nanos::from_secs(300))? {
-                return Err("the legs are not made equal".to_owned());
+                let process = self.process.as_ref().expect("it is open");
+                let words = process.array.words().unwrap_or_default();
+                return Err(format!("the legs are not made equal; {words}"));
             }
             self.read_all()?;
             self.compare()?;

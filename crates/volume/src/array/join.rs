@@ -13,8 +13,9 @@ use super::record::Recorder;
 use super::superblock::{SUPERBLOCK_BYTES, State, Superblock};
 use crate::mirror::Rules;
 
-/// How soon a leg that could not be taken in is tried again.
+/// How soon a leg that left is looked for, and how much later after each attempt that failed.
 const PAUSE: Nanos = Nanos::from_secs(1);
+const LONGEST_PAUSE: Nanos = Nanos::from_secs(30);
 /// How long a way to a leg may take to open.
 const OPENING: Nanos = Nanos::from_secs(20);
 /// How long a leg that left may stay away before a spare takes its place.
@@ -25,6 +26,7 @@ pub(super) struct Join {
     phase: Phase,
     leg: usize,
     retry_at: Nanos,
+    pause: Nanos,
     /// Since when fewer legs are in than are wanted.
     short_since: Option<Nanos>,
     /// The leg that was tried last.
@@ -56,6 +58,7 @@ impl Join {
             phase: Phase::Idle,
             leg: 0,
             retry_at: Nanos(0),
+            pause: PAUSE,
             short_since: None,
             last: 0,
             barred: 0,
@@ -120,7 +123,7 @@ impl Join {
             }
             Phase::Ending if recorder.is(self.leg, State::In) => {
                 port.shared.say(format!("{} is in again", port.shared.leg_name(self.leg)));
-                (self.phase, self.short_since) = (Phase::Idle, None);
+                (self.phase, self.short_since, self.pause) = (Phase::Idle, None, PAUSE);
             }
             Phase::Ending if recorder.is_durable() => self.give_up(port),
             Phase::Recording | Phase::Copying | Phase::Mapping { .. } | Phase::Ending => {}
@@ -129,7 +132,8 @@ impl Join {
 
     fn give_up(&mut self, port: &Port) {
         self.phase = Phase::Idle;
-        self.retry_at = port.now + PAUSE;
+        self.retry_at = port.now + self.pause;
+        self.pause = Nanos(self.pause.0 * 2).min(LONGEST_PAUSE);
     }
 
     /// Finds a leg to be taken in, where one is missing.
@@ -192,7 +196,7 @@ impl Join {
         let own = recorder.block();
         let member = own.members[self.leg];
         let is_ours = newer.as_ref().is_some_and(|block| {
-            (block.array, block.leg) == (own.array, member.uuid) && own.knows(block)
+            (block.array, block.leg) == (own.array, member.uuid) && own.knows_while_open(block)
         });
         if !is_ours {
             self.barred |= 1 << self.leg;

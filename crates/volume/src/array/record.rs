@@ -22,6 +22,8 @@ pub(super) struct Recorder {
     phase: Phase,
     wish: Option<(usize, State)>,
     retry_at: Nanos,
+    /// The last attempt came to no leg that is in.
+    failed: bool,
     rng: Rng,
 }
 
@@ -36,7 +38,8 @@ impl Recorder {
     /// Begins with a generation of its own. `places` are where each leg's superblocks stand.
     pub(super) fn new(job: Job, block: Superblock, places: Vec<[u64; 2]>, rng: Rng) -> Recorder {
         let (phase, wish, retry_at) = (Phase::Idle, None, Nanos(0));
-        Recorder { job, block, durable: false, places, phase, wish, retry_at, rng }
+        let (durable, failed) = (false, false);
+        Recorder { job, block, durable, places, phase, wish, retry_at, failed, rng }
     }
 
     /// What the superblocks say, or will say soon.
@@ -98,7 +101,7 @@ impl Recorder {
             return;
         }
         self.durable = false;
-        let left = self.block.generation;
+        let (left, members) = (self.block.generation, self.block.members.clone());
         for leg in legs(leaving & active) {
             let member = &mut self.block.members[leg];
             if member.state == State::In {
@@ -119,7 +122,10 @@ impl Recorder {
             let out = self.block.members.iter_mut().filter(|member| member.state == State::Out);
             out.for_each(|member| member.empty = true);
         }
-        self.block.advance(self.rng.next_u64());
+        // What no leg took is tried again as it is: the history is for what may stand somewhere.
+        if !std::mem::take(&mut self.failed) || members != self.block.members {
+            self.block.advance(self.rng.next_u64());
+        }
         if planted(Plant::KeepGeneration) {
             return self.publish(port, 0);
         }
@@ -155,6 +161,7 @@ impl Recorder {
         }
         if good & in_it == 0 {
             shared.fail();
+            self.failed = true;
             self.retry_at = port.now + PAUSE;
         } else if bad & in_it == 0 {
             self.publish(port, bad);

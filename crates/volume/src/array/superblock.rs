@@ -145,6 +145,15 @@ impl Superblock {
             || lists_us
     }
 
+    /// The same while the array is open, and all that are in are what this says.
+    pub fn knows_while_open(&self, other: &Superblock) -> bool {
+        let lists = |member: &Member| {
+            let theirs = other.number_of(member.uuid).map(|number| other.members[number].state);
+            member.state == State::In && member.uuid != other.leg && theirs == Some(State::In)
+        };
+        self.knows(other) || self.members.iter().any(lists)
+    }
+
     /// The 4 KiB of a copy on the leg `leg`.
     pub fn encode(&self, leg: u128) -> [u8; SUPERBLOCK_BYTES] {
         let mut bytes = [0; SUPERBLOCK_BYTES];
