@@ -36,6 +36,8 @@ pub enum Command {
     Detach(crate::attached::Detach),
     /// Keep files and volumes in a file or volume: read in parallel, compressed; and read it back.
     Backup(crate::backup::Args),
+    /// Make, show and change arrays: the same data on several volumes, which remember it.
+    Volume(crate::volumes::Args),
     /// Drive storage.
     Run(Run),
     /// Drive storage as fio does: fio's command line and job files, and what fio prints.

@@ -152,6 +152,10 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
             )
             || matches!(
                 cause.downcast_ref::<volume::OpenError>(),
+                Some(volume::OpenError::Array(error)) if error.is_usage()
+            )
+            || matches!(
+                cause.downcast_ref::<volume::OpenError>(),
                 Some(volume::OpenError::File { error, .. }) if is_named_wrongly(error)
             )
     });

@@ -243,7 +243,8 @@ fn capacity(uri: &str) -> Option<u64> {
         | Uri::Delay { .. }
         | Uri::Fault { .. }
         | Uri::Stripe { .. }
-        | Uri::Mirror { .. } => return None,
+        | Uri::Mirror { .. }
+        | Uri::Array(_) => return None,
     };
     volume::open(&uri, Purpose::Read).ok().map(|volume| volume.geometry().bytes())
 }

@@ -39,6 +39,7 @@ mod simulate;
 mod sweep;
 mod thresholds;
 mod typed;
+mod volumes;
 mod watch;
 
 use crate::args::{Args, Command};
@@ -74,6 +75,7 @@ fn run(args: Args) -> anyhow::Result<exit::Exit> {
         Command::Backup(of) => backup::main(&of),
         Command::Attach(of) => attached::attach(&of),
         Command::Detach(of) => attached::detach(&of),
+        Command::Volume(of) => volumes::main(&of),
         Command::Run(run) => run::main(&run, args.color),
         Command::Fio(of) => fio::main(&of, args.color),
         Command::Sweep(sweep) => sweep::main(&sweep, args.color),

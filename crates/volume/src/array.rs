@@ -6,9 +6,11 @@
 //! may begin or be told is done by the [`Keeper`], which is one for each array. Neither knows a
 //! clock nor a thread: whole arrays run in virtual time.
 
+mod admin;
 mod assemble;
 mod cool;
 mod copy;
+mod desk;
 mod error;
 mod join;
 mod keeper;
@@ -18,11 +20,14 @@ mod port;
 mod record;
 mod shared;
 mod superblock;
+mod volume;
 
 use std::sync::Arc;
 
 use block::{Geometry, Lane, Pool, Rng};
 
+pub(crate) use self::admin::is_name;
+pub use self::admin::{Change, change, create, show};
 pub use self::assemble::{Assembly, Found, assemble, copies_of};
 pub use self::error::ArrayError;
 pub use self::keeper::Keeper;
@@ -33,6 +38,7 @@ pub use self::superblock::{
     DATA_OFFSET, Damage, Generation, MEMBERS_MAX, Member, NAME_MAX_BYTES, SUPERBLOCK_BYTES, State,
     Superblock, TAIL_BYTES, data_bytes, second_copy,
 };
+pub(crate) use self::volume::ArrayVolume;
 pub use crate::mirror::Ways;
 use crate::mirror::{Claims, MirrorLane, Rules};
 
@@ -124,6 +130,12 @@ impl Array {
     /// What happened to its legs so far, in a sentence.
     pub fn words(&self) -> Option<String> {
         self.shared.words()
+    }
+
+    /// Whether anything was ever written.
+    pub fn is_written(&self) -> bool {
+        let map = &self.shared.map;
+        (0..map.len()).any(|region| map.get(region) != Region::Unwritten)
     }
 
     /// How many regions are still to be copied.

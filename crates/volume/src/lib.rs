@@ -36,7 +36,7 @@ pub use crate::ground::{FileGround, Ground, Leaf, Looked, SAMPLES, Several};
 pub use crate::guard::{is_named, may_destroy};
 pub use crate::lifetime::{Lifetime, Place};
 pub use crate::many::{await_open, open_all};
-pub use crate::uri::{FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri, UriError};
+pub use crate::uri::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri, UriError};
 
 /// Something that stores.
 pub trait Volume: Send + Sync {
@@ -160,6 +160,10 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
             let names = legs.iter().map(Uri::to_string).collect();
             Arc::new(mirror::Mirror::open(open_all(&wanted)?, names, purpose)?)
         }
+        Uri::Array(array) => {
+            all_differ(&array.legs)?;
+            Arc::new(array::ArrayVolume::open(array, purpose)?)
+        }
         Uri::Fault { schedule, inner } => {
             Arc::new(fault::Faulty::open(schedule, open(inner, purpose)?)?)
         }
@@ -261,6 +265,17 @@ pub enum OpenError {
          ram: volumes, or drive this one with `drumfire run`"
     )]
     Forgets(String),
+    /// Legs make no array.
+    #[error(transparent)]
+    Array(#[from] array::ArrayError),
+    /// A leg of an array cannot be used.
+    #[error("{leg}: {why}")]
+    Leg {
+        /// Which.
+        leg: String,
+        /// Why.
+        why: String,
+    },
     /// The schedule of faults cannot be read.
     #[error("fault schedule {name}: {reason}")]
     Schedule {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use os::Device;
 
-use crate::{Ground, Uri, Volume};
+use crate::{ArrayUri, Ground, Uri, Volume};
 
 /// How long a volume's data live, and by what they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ impl Lifetime {
                 }
                 name
             }
+            // Its legs may be replaced one by one.
+            Uri::Array(array) => [b"array ", array.name.as_bytes()].concat(),
             // Nobody knows which of its legs is the right one.
             Uri::Mirror { .. } => return Lifetime::Process,
             Uri::File(file) => name_of(&file.path),
@@ -97,8 +99,10 @@ impl Place {
         let path = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return None,
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return Place::of(inner),
-            Uri::Stripe { parts, .. } | Uri::Mirror { legs: parts } => {
-                return Some(Place::Several(parts.iter().filter_map(Place::of).collect()));
+            Uri::Stripe { parts: legs, .. }
+            | Uri::Mirror { legs }
+            | Uri::Array(ArrayUri { legs, .. }) => {
+                return Some(Place::Several(legs.iter().filter_map(Place::of).collect()));
             }
             Uri::File(file) => &file.path,
             Uri::Iscsi(far) => {

@@ -55,6 +55,8 @@ pub enum Uri {
         /// Two to 16.
         legs: Vec<Uri>,
     },
+    /// `array:NAME?leg=URI&leg=URI…`: the same data on several volumes, which remember it.
+    Array(ArrayUri),
     /// `fault:SCHEDULE(URI)`: another volume, whose I/Os meet faults.
     Fault {
         /// A schedule that comes along, or the file of one.
@@ -62,6 +64,17 @@ pub enum Uri {
         /// Where the data are.
         inner: Box<Uri>,
     },
+}
+
+/// Names an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayUri {
+    /// As it was called when it was made: 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`.
+    pub name: String,
+    /// The legs that are here, in any order: 1 to 16.
+    pub legs: Vec<Uri>,
+    /// Members that are not here are given up.
+    pub degraded: bool,
 }
 
 /// Names a file or block device.
@@ -182,9 +195,9 @@ impl Uri {
             Uri::Nvme(nvme) => Some(&nvme.address),
             Uri::Nbd(nbd) => Some(&nbd.address),
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.address(),
-            Uri::Stripe { parts, .. } | Uri::Mirror { legs: parts } => {
-                parts.iter().find_map(Uri::address)
-            }
+            Uri::Stripe { parts: legs, .. }
+            | Uri::Mirror { legs }
+            | Uri::Array(ArrayUri { legs, .. }) => legs.iter().find_map(Uri::address),
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -196,9 +209,9 @@ impl Uri {
             Uri::Nvme(nvme) => Some(&nvme.subsystem),
             Uri::Nbd(nbd) => Some(&nbd.export),
             Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => inner.target(),
-            Uri::Stripe { parts, .. } | Uri::Mirror { legs: parts } => {
-                parts.iter().find_map(Uri::target)
-            }
+            Uri::Stripe { parts: legs, .. }
+            | Uri::Mirror { legs }
+            | Uri::Array(ArrayUri { legs, .. }) => legs.iter().find_map(Uri::target),
             Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
         }
     }
@@ -247,6 +260,11 @@ impl fmt::Display for Uri {
             }
             Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
             Uri::Fault { schedule, inner } => write!(f, "fault:{schedule}({inner})")?,
+            Uri::Array(array) => {
+                write!(f, "array:{}", array.name)?;
+                options.extend(array.legs.iter().map(|leg| format!("leg={leg}")));
+                options.extend(array.degraded.then(|| "degraded=1".to_owned()));
+            }
             Uri::Mirror { legs } => {
                 let legs: Vec<String> = legs.iter().map(ToString::to_string).collect();
                 write!(f, "mirror({})", legs.join(","))?;
@@ -314,6 +332,14 @@ mod test {
             ("delay:x25-m(ram:1G?fill=1)", "delay:x25-m(ram:1g?fill=1)"),
             ("delay:./a.toml(delay:x(null:1t))", "delay:./a.toml(delay:x(null:1t))"),
             ("fault:./f.toml(delay:x(ram:1G))", "fault:./f.toml(delay:x(ram:1g))"),
+            (
+                "array:a?leg=file:/x?size=1g&block=4k&leg=mirror(ram:1g,ram:1g)&degraded=yes",
+                "array:a?leg=file:/x?block=4k&size=1g&leg=mirror(ram:1g,ram:1g)&degraded=1",
+            ),
+            (
+                "stripe:64k(array:a?leg=/x&leg=/y,array:b?leg=/z)",
+                "stripe:64k(array:a?leg=file:/x&leg=file:/y,array:b?leg=file:/z)",
+            ),
             ("stripe:64K(ram:1G, delay:x(ram:1g))", "stripe:64k(ram:1g,delay:x(ram:1g))"),
             (
                 "stripe:4k(stripe:1m(null:1g,null:1g),null:2g)",
@@ -357,6 +383,10 @@ mod test {
             ("delay:x(tape:1g)", "unknown kind 'tape'"),
             ("fault:fail-slow", "fault:SCHEDULE(URI), as in fault:fail-slow(ram:8g)"),
             ("fault:(ram:1g)", "fault:SCHEDULE(URI)"),
+            ("array:a", "array:NAME?leg=URI&leg=URI"),
+            ("array:?leg=/x", "a name of"),
+            ("array:a?leg=tape:1g", "unknown kind 'tape'"),
+            ("array:a?colour=red", "array:NAME?leg=URI&leg=URI"),
             ("stripe:64k", "stripe:CHUNK(URI,URI,…)"),
             ("stripe:64k(ram:1g)", "two volumes at least"),
             ("stripe:60k(ram:1g,ram:1g)", "a power of two"),

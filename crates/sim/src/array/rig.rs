@@ -353,8 +353,10 @@ impl Run {
             if !process.keeper.is_whole() || !self.asked.is_empty() {
                 whole_since = None;
             } else if self.now >= *whole_since.get_or_insert(self.now) + Nanos::from_secs(12) {
-                self.touched = [false; BLOCKS];
                 let legs = &mut self.world.borrow_mut().legs;
+                if legs.iter().all(|leg| !leg.dead && !leg.sick) {
+                    self.touched = [false; BLOCKS];
+                }
                 for leg in legs.iter_mut().filter(|leg| !leg.dead && !leg.sick) {
                     leg.blamed = leg.bad.is_some();
                 }

@@ -36,7 +36,16 @@ enum Phase {
 
 impl Recorder {
     /// Begins with a generation of its own. `places` are where each leg's superblocks stand.
-    pub(super) fn new(job: Job, block: Superblock, places: Vec<[u64; 2]>, rng: Rng) -> Recorder {
+    pub(super) fn new(
+        job: Job,
+        mut block: Superblock,
+        places: Vec<[u64; 2]>,
+        rng: Rng,
+    ) -> Recorder {
+        // A leg that was being made equal when the process died begins anew.
+        for member in block.members.iter_mut().filter(|one| one.state == State::Syncing) {
+            member.state = State::Out;
+        }
         let (phase, wish, retry_at) = (Phase::Idle, None, Nanos(0));
         let (durable, failed) = (false, false);
         Recorder { job, block, durable, places, phase, wish, retry_at, failed, rng }

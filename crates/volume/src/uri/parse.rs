@@ -4,12 +4,12 @@ use block::parse_size;
 
 use crate::mirror::LEGS_MAX;
 
-use super::{FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri};
+use super::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri};
 
 const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN, \
                      nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT, \
-                     delay:PROFILE(URI), fault:SCHEDULE(URI), stripe:CHUNK(URI,URI,…) or \
-                     mirror(URI,URI,…)";
+                     delay:PROFILE(URI), fault:SCHEDULE(URI), stripe:CHUNK(URI,URI,…), \
+                     mirror(URI,URI,…) or array:NAME?leg=URI&leg=URI";
 /// Volumes within volumes.
 const NESTED_MAX: usize = 8;
 /// The value of an option that has none.
@@ -62,6 +62,7 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
             Ok(Uri::Fault { schedule, inner })
         }
         "stripe" => parse_stripe(rest, nested),
+        "array" => parse_array(rest, nested),
         _ => Err(format!("unknown kind '{kind}'; {KINDS}")),
     }
 }
@@ -104,6 +105,51 @@ fn parse_stripe(rest: &str, nested: usize) -> Result<Uri, String> {
 fn parse_mirror(legs: &str, nested: usize) -> Result<Uri, String> {
     let shape = "write mirror(URI,URI), as in mirror(ram:8g,ram:8g)";
     Ok(Uri::Mirror { legs: several(legs, nested, ("a mirror", shape, LEGS_MAX))? })
+}
+
+fn parse_array(rest: &str, nested: usize) -> Result<Uri, String> {
+    let shape = "write array:NAME?leg=URI&leg=URI, as in array:disk?leg=/a.img&leg=/b.img";
+    let (name, options) = rest.split_once('?').ok_or(shape)?;
+    if !crate::array::is_name(name) {
+        return Err(format!("array:{name}: a name of 1 to 64 letters, digits, . _ and -"));
+    }
+    if nested >= NESTED_MAX {
+        return Err(format!("more than {NESTED_MAX} volumes within each other"));
+    }
+    let (mut legs, mut degraded) = (Vec::new(), false);
+    for option in options_of_array(options) {
+        match option.split_once('=') {
+            Some(("leg", leg)) => legs.push(parse(leg, nested + 1)?),
+            Some(("degraded", "1" | "yes")) => degraded = true,
+            Some(("degraded", "0" | "no")) => degraded = false,
+            _ => return Err(shape.to_owned()),
+        }
+    }
+    if legs.is_empty() || legs.len() > LEGS_MAX {
+        return Err(format!("an array of {} legs: 1 to {LEGS_MAX}", legs.len()));
+    }
+    Ok(Uri::Array(ArrayUri { name: name.to_owned(), legs, degraded }))
+}
+
+/// Parts `leg=URI&leg=URI&degraded=1`: a leg has options of its own, with the same mark between.
+fn options_of_array(text: &str) -> Vec<&str> {
+    let (mut found, mut deep, mut begin) = (Vec::new(), 0_i32, 0);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => deep += 1,
+            ')' => deep -= 1,
+            '&' if deep == 0 => {
+                let rest = &text[at + 1..];
+                if rest.starts_with("leg=") || rest.starts_with("degraded=") {
+                    found.push(&text[begin..at]);
+                    begin = at + 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    found.push(&text[begin..]);
+    found
 }
 
 /// Reads `URI,URI,…)`: two volumes or more.

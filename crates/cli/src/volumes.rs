@@ -1,0 +1,154 @@
+//! `drumfire volume`: arrays are made, shown and changed.
+
+use anyhow::Result;
+use block::{parse_size, print_size};
+use volume::array::{self, Change};
+use volume::{ArrayUri, Uri};
+
+use crate::exit::{Exit, UsageError};
+use crate::output::print;
+
+/// `drumfire volume`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What is done.
+#[derive(clap::Subcommand, Clone, Debug)]
+enum What {
+    /// Make an array, all zero, and print its URI.
+    Create {
+        /// Each leg has all data, or pairs of legs do, in stripes.
+        #[arg(value_enum)]
+        kind: Kind,
+        /// What it is called, here and in its superblocks.
+        name: String,
+        /// A leg; two or more.
+        #[arg(long, value_name = "URI", required = true)]
+        leg: Vec<Uri>,
+        /// A leg that waits to take the place of one that leaves.
+        #[arg(long, value_name = "URI")]
+        spare: Vec<Uri>,
+        /// Bytes of a stripe of raid10.
+        #[arg(long, value_name = "SIZE", default_value = "64k")]
+        chunk: String,
+        /// What this leg holds may be lost; all files without a name.
+        #[arg(long, value_name = "LEG", num_args = 0..=1, require_equals = true)]
+        #[arg(default_missing_value = "")]
+        destroy: Vec<String>,
+    },
+    /// Show what the legs say of their array.
+    #[command(alias = "status")]
+    Show {
+        /// array:NAME?leg=URI&leg=URI
+        array: Uri,
+    },
+    /// Add a leg, which gets all data when the array is opened; prints the URI from then on.
+    Add {
+        /// array:NAME?leg=URI&leg=URI
+        array: Uri,
+        /// The leg.
+        leg: Uri,
+        /// It waits to take the place of one that leaves.
+        #[arg(long)]
+        spare: bool,
+        /// What the leg holds may be lost.
+        #[arg(long, value_name = "LEG", num_args = 0..=1, require_equals = true)]
+        #[arg(default_missing_value = "")]
+        destroy: Vec<String>,
+    },
+    /// Remove a leg by its number; prints the URI from then on.
+    Remove {
+        /// array:NAME?leg=URI&leg=URI
+        array: Uri,
+        /// From 1, as `show` says.
+        number: usize,
+    },
+    /// Put a leg in the place of another; prints the URI from then on.
+    Replace {
+        /// array:NAME?leg=URI&leg=URI
+        array: Uri,
+        /// The number of the one that goes, from 1.
+        number: usize,
+        /// The one that comes.
+        leg: Uri,
+        /// What the leg holds may be lost.
+        #[arg(long, value_name = "LEG", num_args = 0..=1, require_equals = true)]
+        #[arg(default_missing_value = "")]
+        destroy: Vec<String>,
+    },
+}
+
+/// How data lie on the legs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// All data on each leg.
+    Mirror,
+    /// Stripes over pairs.
+    Raid10,
+}
+
+/// Does it.
+pub fn main(args: &Args) -> Result<Exit> {
+    match args.what.clone() {
+        What::Create { kind, name, leg, spare, chunk, destroy } => {
+            let made = match kind {
+                Kind::Mirror => Uri::Array(array::create(&name, &leg, &spare, &destroy)?),
+                Kind::Raid10 => raid10(&name, &leg, &spare, &chunk, &destroy)?,
+            };
+            print(&format!("{made}\n"))?;
+        }
+        What::Show { array } => {
+            let lines = array::show(&array_of(array)?)?;
+            print(&format!("{}\n", lines.join("\n")))?;
+        }
+        What::Add { array, leg, spare, destroy } => {
+            changed(array, Change::Add { leg, spare }, &destroy)?;
+        }
+        What::Remove { array, number } => changed(array, Change::Remove { number }, &[])?,
+        What::Replace { array, number, leg, destroy } => {
+            changed(array, Change::Replace { number, leg }, &destroy)?;
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// Stripes over arrays of two legs each.
+fn raid10(
+    name: &str,
+    legs: &[Uri],
+    spares: &[Uri],
+    chunk: &str,
+    destroy: &[String],
+) -> Result<Uri> {
+    let wrong = |why: &str| UsageError(why.to_owned());
+    if legs.len() < 4 || !legs.len().is_multiple_of(2) {
+        return Err(wrong("raid10 wants 4 legs, or 6, 8 and so on").into());
+    }
+    if !spares.is_empty() {
+        return Err(wrong("a spare belongs to one pair: add it with `volume add --spare`").into());
+    }
+    let chunk_bytes = parse_size(chunk).map_err(|error| wrong(&error.to_string()))?;
+    // Before anything is written: the URI is to be one that can be opened.
+    format!("stripe:{}(ram:1g,ram:1g)", print_size(chunk_bytes)).parse::<Uri>()?;
+    let pair = |(number, pair): (usize, &[Uri])| {
+        let name = format!("{name}-{}", number + 1);
+        array::create(&name, pair, &[], destroy).map(Uri::Array)
+    };
+    let parts = legs.chunks(2).enumerate().map(pair).collect::<Result<_, _>>()?;
+    Ok(Uri::Stripe { chunk_bytes, parts })
+}
+
+fn changed(array: Uri, change: Change, destroy: &[String]) -> Result<()> {
+    let now = array::change(&array_of(array)?, change, destroy)?;
+    print(&format!("{}\n", Uri::Array(now)))
+}
+
+fn array_of(uri: Uri) -> Result<ArrayUri> {
+    match uri {
+        Uri::Array(array) => Ok(array),
+        other => Err(UsageError(format!("{other} is no array: array:NAME?leg=URI&leg=URI")).into()),
+    }
+}

@@ -1,0 +1,239 @@
+//! Arrays are made, shown and changed while nobody has them open.
+
+use super::assemble::copies_of;
+use super::desk::{Desk, lock};
+use super::map::{MAP_OFFSET, region_bytes};
+use super::superblock::{
+    Generation, MEMBERS_MAX, Member, NAME_MAX_BYTES, State, Superblock, data_bytes,
+};
+use super::volume::{Opened, look};
+use super::{ArrayError, blank_pages};
+use crate::uri::ArrayUri;
+use crate::{OpenError, Purpose, Uri, all_differ, may_destroy};
+
+/// What is done to an array.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// One more leg, which gets all data; or one that waits to take another's place.
+    Add {
+        /// Which.
+        leg: Uri,
+        /// It waits.
+        spare: bool,
+    },
+    /// A leg goes, and so many fewer are wanted.
+    Remove {
+        /// Its number, from 1.
+        number: usize,
+    },
+    /// Another leg takes the place of one.
+    Replace {
+        /// The number of the one that goes, from 1.
+        number: usize,
+        /// The one that comes.
+        leg: Uri,
+    },
+}
+
+/// Makes an array of these legs, all zero. What they hold is lost, where `destroy` names them.
+///
+/// # Errors
+///
+/// Where a leg holds anything and is not named, is too small, or cannot be written.
+pub fn create(
+    name: &str,
+    legs: &[Uri],
+    spares: &[Uri],
+    destroy: &[String],
+) -> Result<ArrayUri, OpenError> {
+    let all: Vec<Uri> = legs.iter().chain(spares).cloned().collect();
+    let wrong = |why: String| ArrayError::Change { array: name.to_owned(), why };
+    if legs.is_empty() || all.len() > MEMBERS_MAX {
+        return Err(wrong(format!("{} legs: 1 to {MEMBERS_MAX}", all.len())).into());
+    }
+    if !is_name(name) {
+        return Err(wrong(format!("a name is 1 to {NAME_MAX_BYTES} of a-z, 0-9, . _ -")).into());
+    }
+    all_differ(&all)?;
+    let mut locks = Vec::new();
+    for leg in &all {
+        locks.extend(lock(name, leg, true)?);
+    }
+    let mut desks = Vec::new();
+    for leg in &all {
+        desks.push(blank(leg, destroy)?);
+    }
+    let bytes = desks.iter().map(|desk| data_bytes(desk.bytes())).min().unwrap_or(0);
+    let block_bytes = desks.iter().map(|desk| desk.volume.geometry().block_bytes).max();
+    let block_bytes = block_bytes.unwrap_or(512).max(512);
+    if bytes == 0 || block_bytes > 4096 {
+        let why = "each leg wants 2112 KiB at least, and blocks of at most 4096 bytes";
+        return Err(wrong(why.to_owned()).into());
+    }
+    let member = |index: usize| Member {
+        uuid: uuid(),
+        state: if index < legs.len() { State::In } else { State::Spare },
+        empty: index >= legs.len(),
+        left: Generation::default(),
+    };
+    let members: Vec<Member> = (0..all.len()).map(member).collect();
+    let block = Superblock {
+        array: uuid(),
+        name: name.to_owned(),
+        leg: members[0].uuid,
+        generation: Generation { number: 1, tag: os::random() },
+        bytes,
+        block_bytes,
+        region_bytes: region_bytes(bytes),
+        copies: legs.len() as u32,
+        members,
+        history: Vec::new(),
+    };
+    for desk in &mut desks {
+        desk.clear()?;
+        write_map(desk, &block)?;
+    }
+    for (desk, member) in desks.iter_mut().zip(&block.members) {
+        write(desk, &block, member.uuid)?;
+    }
+    Ok(ArrayUri { name: name.to_owned(), legs: all, degraded: false })
+}
+
+/// What an array says of itself, a line for each fact and leg.
+///
+/// # Errors
+///
+/// Why it cannot be opened.
+pub fn show(uri: &ArrayUri) -> Result<Vec<String>, OpenError> {
+    let Opened { found, assembly, .. } = look(uri, false)?;
+    let block = &assembly.newest;
+    let in_it = block.in_state(State::In).count_ones();
+    let mut lines = vec![
+        format!("array {} {:032x}", block.name, block.array),
+        format!("capacity {} bytes, blocks of {}", block.bytes, block.block_bytes),
+        format!("regions of {} bytes", block.region_bytes),
+        format!("generation {}, {in_it} of {} legs in", block.generation.number, block.copies),
+    ];
+    for (number, (member, place)) in block.members.iter().zip(&assembly.places).enumerate() {
+        let name = place.map_or("not here", |place| found[place].name.as_str());
+        lines.push(format!("leg {}: {}, {name}", number + 1, member.state.word()));
+    }
+    lines.extend(assembly.notes);
+    Ok(lines)
+}
+
+/// Changes the legs of an array that nobody has open; its name from then on.
+///
+/// # Errors
+///
+/// Why it is refused; nothing was written then.
+pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<ArrayUri, OpenError> {
+    let Opened { mut desks, assembly, locks, .. } = look(uri, true)?;
+    let mut block = assembly.newest;
+    let wrong = |why: &str| ArrayError::Change { array: uri.name.clone(), why: why.to_owned() };
+    let mut legs: Vec<Option<usize>> = assembly.places;
+    let (gone, comes, spare) = match change {
+        Change::Add { leg, spare } => (None, Some(leg), spare),
+        Change::Remove { number } => (Some(number), None, false),
+        Change::Replace { number, leg } => (Some(number), Some(leg), false),
+    };
+    let left = block.generation;
+    for number in 0..block.members.len() {
+        let member = &mut block.members[number];
+        if legs[number].is_none() && member.state == State::In {
+            *member = Member { state: State::Out, left, ..*member };
+        }
+    }
+    if let Some(number) = gone {
+        let at = number.checked_sub(1).filter(|at| *at < legs.len());
+        let at = at.ok_or_else(|| wrong("there is no leg of that number"))?;
+        let was = block.members.remove(at);
+        legs.remove(at);
+        if comes.is_none() && was.state != State::Spare {
+            block.copies = block.copies.saturating_sub(1).max(1);
+        }
+        if block.in_state(State::In) == 0 {
+            return Err(wrong("that is the last leg that has all the data").into());
+        }
+    }
+    if let Some(leg) = &comes {
+        if block.members.len() >= MEMBERS_MAX {
+            return Err(wrong("there are 16 legs already").into());
+        }
+        let every: Vec<Uri> = uri.legs.iter().chain([leg]).cloned().collect();
+        all_differ(&every)?;
+        let _lock = lock(&uri.name, leg, true)?;
+        let mut desk = blank(leg, destroy)?;
+        super::assemble::fits(&uri.name, &desk.found(), &block)?;
+        desk.clear()?;
+        write_map(&mut desk, &block)?;
+        let state = if spare { State::Spare } else { State::Out };
+        block.members.push(Member { uuid: uuid(), state, empty: true, left });
+        block.copies += u32::from(gone.is_none() && !spare);
+        legs.push(Some(desks.len()));
+        desks.push(desk);
+    }
+    block.advance(os::random());
+    let here: Vec<(usize, u128)> = legs
+        .iter()
+        .zip(&block.members)
+        .filter_map(|(place, member)| Some(((*place)?, member.uuid)))
+        .collect();
+    // Those that stay first: a new one alone makes no array.
+    for (place, leg) in &here {
+        if block.members.iter().any(|one| one.uuid == *leg && one.state != State::Out) {
+            write(&mut desks[*place], &block, *leg)?;
+        }
+    }
+    for (place, leg) in &here {
+        if block.members.iter().any(|one| one.uuid == *leg && one.empty) {
+            write(&mut desks[*place], &block, *leg)?;
+        }
+    }
+    drop(locks);
+    let names = here.iter().map(|(place, _)| desks[*place].name.parse());
+    let legs = names.collect::<Result<Vec<Uri>, _>>().unwrap_or_default();
+    Ok(ArrayUri { name: uri.name.clone(), legs, degraded: false })
+}
+
+/// Whether an array may be called so.
+pub(crate) fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+fn uuid() -> u128 {
+    u128::from(os::random()) << 64 | u128::from(os::random())
+}
+
+/// A leg that may be overwritten.
+fn blank(leg: &Uri, destroy: &[String]) -> Result<Desk, OpenError> {
+    let allowed = may_destroy(leg, destroy);
+    let mut desk = Desk::open(leg, if allowed { Purpose::Destroy } else { Purpose::Write })?;
+    if !allowed {
+        let bytes = desk.bytes();
+        for place in [0, copies_of(bytes)[1] & !0xffff] {
+            let len = (bytes - place).min(64 << 10) & !4095;
+            if desk.read(place, len as usize)?.iter().any(|byte| *byte != 0) {
+                let (leg, what) = (desk.name.clone(), "data".to_owned());
+                return Err(ArrayError::HoldsData { leg, what }.into());
+            }
+        }
+    }
+    Ok(desk)
+}
+
+fn write(desk: &mut Desk, block: &Superblock, leg: u128) -> Result<(), OpenError> {
+    let bytes = block.encode(leg);
+    for place in copies_of(desk.bytes()) {
+        desk.write(place, &bytes)?;
+    }
+    Ok(())
+}
+
+fn write_map(desk: &mut Desk, block: &Superblock) -> Result<(), OpenError> {
+    for (page, bytes) in blank_pages(block.array, block.bytes).iter().enumerate() {
+        desk.write(MAP_OFFSET + (page * bytes.len()) as u64, bytes)?;
+    }
+    Ok(())
+}

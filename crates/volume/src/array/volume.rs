@@ -1,0 +1,263 @@
+//! An array as a volume: its legs are opened and put together, and a thread keeps it.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use block::{Geometry, Lane, Nanos, Pool, Rng};
+use os::{Core, Waker};
+
+use super::assemble::{Found, assemble};
+use super::desk::{Desk, lock};
+use super::superblock::State;
+use super::{Array, ArrayError, Assembly, MAP_OFFSET, PAGE_BYTES, Page, Ways, copies_of};
+use crate::uri::ArrayUri;
+use crate::{Ground, Hints, OpenError, Purpose, Uri, Volume};
+
+/// How long the keeper may take to make the map clean at the end.
+const CLOSING: Nanos = Nanos::from_secs(5);
+/// The keeper looks at least so often.
+const LOOK: Nanos = Nanos::from_millis(1000);
+
+/// An array that is open.
+pub(crate) struct ArrayVolume {
+    /// Its legs by number; `None` for those that are not here.
+    legs: Arc<[Option<Arc<dyn Volume>>]>,
+    array: Array,
+    geometry: Geometry,
+    /// `None` where nothing is written.
+    thread: Option<Arc<Thread>>,
+    lanes: AtomicU16,
+    notes: Vec<String>,
+    _locks: Vec<std::fs::File>,
+}
+
+/// Legs that were looked at, and what they make.
+pub(super) struct Opened {
+    pub(super) desks: Vec<Desk>,
+    pub(super) found: Vec<Found>,
+    pub(super) assembly: Assembly,
+    pub(super) locks: Vec<std::fs::File>,
+}
+
+/// Opens the legs of an array and puts them together; nothing is written.
+pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
+    let purpose = if writes { Purpose::Store } else { Purpose::Read };
+    let (mut desks, mut lost, mut locks) = (Vec::new(), Vec::new(), Vec::new());
+    for leg in &uri.legs {
+        if reconnects(leg) {
+            let why = format!(
+                "{leg}: a leg must not reconnect by itself, or nobody knows what it lost meanwhile: \
+                 leave ?reconnect= out, the array takes it in again"
+            );
+            return Err(ArrayError::Change { array: uri.name.clone(), why }.into());
+        }
+        locks.extend(lock(&uri.name, leg, writes)?);
+        match Desk::open(leg, purpose) {
+            Ok(desk) => desks.push(desk),
+            Err(why) => lost.push(why.to_string()),
+        }
+    }
+    let found: Vec<Found> = desks.iter_mut().map(Desk::found).collect();
+    if found.is_empty() {
+        let (array, why) = (uri.name.clone(), lost.join(", "));
+        return Err(ArrayError::Io { array, leg: "no leg is here".to_owned(), why }.into());
+    }
+    let assembly = assemble(&uri.name, &found, &lost, uri.degraded)?;
+    Ok(Opened { desks, found, assembly, locks })
+}
+
+fn reconnects(uri: &Uri) -> bool {
+    match uri {
+        Uri::Iscsi(far) => far.session.reconnect_seconds.is_some(),
+        Uri::Nvme(far) => far.session.reconnect_seconds.is_some(),
+        Uri::Nbd(far) => far.session.reconnect_seconds.is_some(),
+        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => reconnects(inner),
+        _ => false,
+    }
+}
+
+impl ArrayVolume {
+    pub(crate) fn open(uri: &ArrayUri, purpose: Purpose) -> Result<ArrayVolume, OpenError> {
+        let Opened { mut desks, found, assembly, locks } = look(uri, purpose.writes())?;
+        let block = &assembly.newest;
+        let mut maps = Vec::new();
+        for (number, place) in assembly.places.iter().enumerate() {
+            let Some(place) = place.filter(|_| block.members[number].state == State::In) else {
+                continue;
+            };
+            let page = |page: usize| {
+                let at = MAP_OFFSET + (page * PAGE_BYTES) as u64;
+                Page::decode(page, block.array, &desks[place].read(at, PAGE_BYTES).ok()?)
+            };
+            maps.push((0..super::page_count(block.bytes)).map(page).collect());
+        }
+        let volume = |place: Option<usize>| Some(Arc::clone(&desks[place?].volume));
+        let legs: Arc<[_]> = assembly.places.iter().map(|place| volume(*place)).collect();
+        let name = |place: &Option<usize>| {
+            place.map_or_else(|| "not here".to_owned(), |place| found[place].name.clone())
+        };
+        let names = assembly.places.iter().map(name).collect();
+        let shapes: Vec<Geometry> = legs.iter().flatten().map(|leg| leg.geometry()).collect();
+        let geometry = Geometry {
+            read_only: !purpose.writes() || shapes.iter().any(|shape| shape.read_only),
+            volatile: shapes.iter().any(|shape| shape.volatile),
+            trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
+            ..Geometry::new(block.bytes, block.block_bytes)
+        };
+        let array = Array::new(&assembly, names, &maps, geometry);
+        if purpose == Purpose::Write && array.is_written() {
+            return Err(ArrayError::Written(uri.name.clone()).into());
+        }
+        // Ways that were only there to look.
+        drop(desks);
+        let thread = match purpose.writes() {
+            true => Some(Arc::new(Thread::start(&array, &assembly, &legs)?)),
+            false => None,
+        };
+        let (lanes, notes) = (AtomicU16::new(0), assembly.notes);
+        Ok(ArrayVolume { legs, array, geometry, thread, lanes, notes, _locks: locks })
+    }
+}
+
+/// New ways to the legs on a core; they keep the keeper.
+fn ways(core: &Core, legs: &Arc<[Option<Arc<dyn Volume>>]>, thread: Option<Arc<Thread>>) -> Ways {
+    let (core, legs) = (core.clone(), Arc::clone(legs));
+    Box::new(move |leg| {
+        let _kept = &thread;
+        let volume = legs[leg].as_ref().ok_or("it was not here when the array was opened")?;
+        volume.begin_lane(&core).map_err(|error| error.to_string())
+    })
+}
+
+/// The thread that keeps an array. It ends with the last who holds it.
+struct Thread {
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+    handle: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Thread {
+    fn start(
+        array: &Array,
+        assembly: &Assembly,
+        legs: &Arc<[Option<Arc<dyn Volume>>]>,
+    ) -> Result<Thread, OpenError> {
+        let (array, assembly, legs) = (array.clone(), assembly.clone(), Arc::clone(legs));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stops, (started, wait)) = (Arc::clone(&stop), mpsc::channel());
+        let name = array.shared.name.clone();
+        let failed = |why: String| OpenError::Leg { leg: format!("array {name}"), why };
+        let body = move || match Core::open(Pool::new(64, 16)) {
+            Ok(core) => match core.waker() {
+                Ok((waker, _)) => {
+                    array.shared.wakes(waker.clone());
+                    let _ = started.send(Ok(waker));
+                    keep(&core, &array, &assembly, &legs, &stops);
+                }
+                Err(error) => drop(started.send(Err(error.to_string()))),
+            },
+            Err(error) => drop(started.send(Err(error.to_string()))),
+        };
+        let thread = std::thread::Builder::new().name("array".to_owned()).spawn(body);
+        let handle = thread.map_err(|error| failed(error.to_string()))?;
+        let died = |_| failed("its thread ended before it began".to_owned());
+        let waker = wait.recv().map_err(died)?.map_err(failed)?;
+        Ok(Thread { stop, waker, handle: Mutex::new(Some(handle)) })
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.waker.wake();
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = handle {
+            // A thread that panicked has said so itself.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Keeps the array until it is told to stop, and makes its map clean then.
+fn keep(
+    core: &Core,
+    array: &Array,
+    assembly: &Assembly,
+    legs: &Arc<[Option<Arc<dyn Volume>>]>,
+    stop: &AtomicBool,
+) {
+    let mut source = ways(core, legs, None);
+    let lanes = (0..legs.len()).map(|leg| source(leg).ok()).collect();
+    let place = |leg: &Option<Arc<dyn Volume>>| {
+        copies_of(leg.as_ref().map_or(0, |leg| leg.geometry().bytes()))
+    };
+    let places = legs.iter().map(place).collect();
+    let rng = Rng::new(os::random(), os::random());
+    let mut keeper = array.keeper(assembly, places, core.pool().clone(), rng, (lanes, source));
+    let mut ready = Vec::new();
+    while !stop.load(Ordering::SeqCst) {
+        let now = core.now();
+        keeper.step(now);
+        let wake = keeper.wake().map_or(now + LOOK, |at| at.min(now + LOOK));
+        ready.clear();
+        if core.turn(Some(wake), &mut ready).is_err() {
+            return;
+        }
+    }
+    let end = core.now() + CLOSING;
+    while !keeper.close(core.now()) && core.now() < end {
+        ready.clear();
+        let wake = keeper.wake().map_or(end, |at| at.min(core.now() + Nanos::from_millis(1)));
+        if core.turn(Some(wake), &mut ready).is_err() {
+            return;
+        }
+    }
+}
+
+impl Volume for ArrayVolume {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
+        self.hinted_lane(core, Hints::default())
+    }
+
+    fn hinted_lane(&self, core: &Core, _: Hints) -> Result<Box<dyn Lane>, OpenError> {
+        let mut source = ways(core, &self.legs, self.thread.clone());
+        let lanes = (0..self.legs.len()).map(|leg| source(leg).ok()).collect();
+        // 0 is nobody, and the last number is the keeper's.
+        let number = loop {
+            match self.lanes.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
+                0 | u16::MAX => {}
+                number => break number,
+            }
+        };
+        Ok(self.array.lane(number, lanes, source, core.pool().clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "array"
+    }
+
+    fn emulates(&self) -> Option<&str> {
+        self.legs.iter().flatten().find_map(|leg| leg.emulates())
+    }
+
+    /// The longest of its legs, as soon as one has any.
+    fn io_timeout(&self) -> Option<Nanos> {
+        self.legs.iter().flatten().filter_map(|leg| leg.io_timeout()).max()
+    }
+
+    fn incidents(&self) -> Option<String> {
+        let own = self.array.words().into_iter();
+        let each = self.legs.iter().flatten().filter_map(|leg| leg.incidents());
+        let all: Vec<String> = self.notes.iter().cloned().chain(own).chain(each).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    fn ground(&self) -> Ground {
+        Ground::Elsewhere
+    }
+}
