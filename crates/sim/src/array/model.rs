@@ -38,7 +38,6 @@ impl Block {
         for write in self.writes.iter_mut().filter(|write| write.io == io) {
             (write.ended, write.told, write.durable) = (Some(time), good, good && fua);
         }
-        self.forget();
     }
 
     /// A flush that was begun then was told as done.
@@ -46,7 +45,6 @@ impl Block {
         for write in &mut self.writes {
             write.durable |= write.told && write.ended.is_some_and(|ended| ended < begun);
         }
-        self.forget();
     }
 
     /// The last leg lost what was in its cache.
@@ -88,7 +86,8 @@ impl Block {
         self.writes.iter().map(|write| write.value).collect()
     }
 
-    /// Forgets what can never be there again: a durable one came after it.
+    /// Forgets what can never be there again: a durable one came after it. Only when no read is
+    /// under way, which may have found it before.
     fn forget(&mut self) {
         let durable: Vec<Write> = self.writes.iter().filter(|one| one.durable).copied().collect();
         self.writes.retain(|write| !durable.iter().any(|other| is_before(write, other)));
