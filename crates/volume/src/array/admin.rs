@@ -138,9 +138,8 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
         Change::Replace { number, leg } => (Some(number), Some(leg), false),
     };
     let left = block.generation;
-    for number in 0..block.members.len() {
-        let member = &mut block.members[number];
-        if legs[number].is_none() && member.state == State::In {
+    for (member, leg) in block.members.iter_mut().zip(&legs) {
+        if leg.is_none() && member.state == State::In {
             *member = Member { state: State::Out, left, ..*member };
         }
     }

@@ -47,8 +47,8 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     for leg in &uri.legs {
         if reconnects(leg) {
             let why = format!(
-                "{leg}: a leg must not reconnect by itself, or nobody knows what it lost meanwhile: \
-                 leave ?reconnect= out, the array takes it in again"
+                "{leg}: a leg must not reconnect by itself, or nobody knows what it lost \
+                 meanwhile: leave ?reconnect= out, the array takes it in again"
             );
             return Err(ArrayError::Change { array: uri.name.clone(), why }.into());
         }
