@@ -58,8 +58,9 @@ struct Run {
     lanes: usize,
     /// Legs that were in by the superblocks when something was last told.
     truth: u32,
-    /// Regions that were ever touched since all were clean.
+    /// Regions that were touched since all were clean, and those that ever were.
     touched: [bool; BLOCKS],
+    ever: [bool; BLOCKS],
     kept: Kept,
 }
 
@@ -117,6 +118,7 @@ impl Run {
             lanes: story.lanes,
             truth: (1 << story.legs) - 1,
             touched: [false; BLOCKS],
+            ever: [false; BLOCKS],
             kept: Kept::default(),
         }
     }
@@ -213,6 +215,8 @@ impl Run {
             Step::Fail(leg) | Step::Lose(leg) | Step::Sicken(leg) | Step::Spoil(leg)
                 if leg < self.legs =>
             {
+                // Another leg may get all that was ever written.
+                self.touched = self.ever;
                 let power = matches!(step, Step::Lose(_));
                 let mut world = self.world.borrow_mut();
                 match step {
@@ -279,7 +283,8 @@ impl Run {
                     buf[at..at + 8].copy_from_slice(&value.to_le_bytes());
                 }
                 self.model[block].begin(number, value, time);
-                self.touched[(PLACES[block] / region_bytes(BYTES)) as usize] = true;
+                let region = (PLACES[block] / region_bytes(BYTES)) as usize;
+                (self.touched[region], self.ever[region]) = (true, true);
             }
         }
         let legs = process.array.in_it();
