@@ -85,6 +85,8 @@ fn must(command: &Parsed, long: &str) -> Option<String> {
         ("SECONDS", _) => "above 0, in seconds",
         ("TIME", _) => "a time above 0, such as 800us",
         ("SIZE" | "BYTES", _) => "a size above 0, such as 4k",
+        ("YEAR", _) => "a year, such as 2024",
+        ("UNITS", _) => "a height above 0, in rack units",
         ("RATE", _) => "a rate above 0, such as 50k",
         ("DOLLARS", _) => "an amount above 0, such as 20K",
         ("WATTS", _) => "a power above 0, such as 300W",
@@ -104,10 +106,12 @@ mod test {
     }
 
     /// Value names of options that take no number.
-    const WORDS: [&str; 23] = [
+    const WORDS: [&str; 30] = [
         "ADDRESS:PORT",
         "ARRIVALS",
         "BILL.toml",
+        "BUS",
+        "CLASS",
         "COLOR",
         "DIR",
         "FILE",
@@ -127,6 +131,11 @@ mod test {
         "WORD",
         "WORD=VALUE,…",
         "HOST",
+        "LEG",
+        "LEVEL",
+        "METHOD",
+        "PART=DOLLARS",
+        "PATH|URI",
         "URI",
     ];
 

@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "1m")]
     transfer: String,
     /// What makes data smaller.
-    #[arg(long, value_enum, default_value_t = Compress::Lz4)]
+    #[arg(long, value_name = "METHOD", value_enum, default_value_t = Compress::Lz4)]
     compress: Compress,
     /// Length of a database page, to count them.
     #[arg(long, value_name = "SIZE", default_value = "8k")]
