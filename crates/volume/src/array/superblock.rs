@@ -337,7 +337,7 @@ pub(super) mod test {
         assert_eq!(bytes[..8], *b"DRUMARR\x1a");
         assert_eq!(bytes[12..20], [1, 0, 0, 0, 7, 0, 0, 0]);
         assert_eq!(bytes[48..54], *b"disk\0\0");
-        assert_eq!(u32_at(&bytes, CRC_AT), 0x3334_78eb, "{:x}", u32_at(&bytes, CRC_AT));
+        assert_eq!(u32_at(&bytes, CRC_AT), 0xa4fe_47fb, "{:x}", u32_at(&bytes, CRC_AT));
     }
 
     #[test]
