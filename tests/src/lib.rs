@@ -30,7 +30,7 @@ pub use login::{Client, login, pdu};
 pub use loop_device::Loop;
 pub use patience::Patience;
 pub use program::{Finished, Running, require, run};
-pub use qemu::qemu_img;
+pub use qemu::{qemu_img, qemu_io};
 pub use record::{Case, case, skip};
 pub use small::in_small_file_system;
 pub use terminal::{OnTerminal, Terminal};

@@ -20,3 +20,13 @@ pub fn qemu_img() -> Option<PathBuf> {
     }
     Some(image)
 }
+
+/// `qemu-io` of the same build, which loads the same driver; skips as [`qemu_img`] does.
+pub fn qemu_io() -> Option<PathBuf> {
+    let program = qemu_img()?.with_file_name("qemu-io");
+    if !program.exists() {
+        skip("qemu-io is not installed: apt-get install qemu-utils");
+        return None;
+    }
+    Some(program)
+}

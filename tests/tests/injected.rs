@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, qemu_img, require, run, skip};
+use drumfire_tests::{Drumfire, Folder, Running, qemu_img, qemu_io, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -75,7 +75,7 @@ fn lost_writes_are_found_by_verify_and_the_result_says_what_was_injected() {
 
 #[test]
 fn a_flush_of_a_file_that_failed_once_fails_until_the_file_is_opened_anew() {
-    let (Some(qemu_io), Some(drumfire)) = (require("qemu-io"), Drumfire::find()) else { return };
+    let (Some(qemu_io), Some(drumfire)) = (qemu_io(), Drumfire::find()) else { return };
     if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
         return skip("no /dev/fuse for us");
     }
@@ -102,7 +102,7 @@ fn a_flush_of_a_file_that_failed_once_fails_until_the_file_is_opened_anew() {
 
 #[test]
 fn a_lying_cache_loses_what_a_stranger_has_flushed_and_an_honest_one_does_not() {
-    let (Some(qemu_io), Some(drumfire)) = (require("qemu-io"), Drumfire::find()) else { return };
+    let (Some(qemu_io), Some(drumfire)) = (qemu_io(), Drumfire::find()) else { return };
     let folder = Folder::new();
     let write = |cache: &str, fault: &str| {
         let text = format!("name = 'test'\nseed = 3\n[cache]\n{cache}\n[[fault]]\n{fault}\n");
