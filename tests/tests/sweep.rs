@@ -248,7 +248,7 @@ fn a_model_is_swept_over_what_it_consists_of() {
     let both = drumfire.run(folder.path(), "compare m a/001-drives=1-outstanding=1", LIMIT).ok();
     assert!(both.stdout.contains("measured → simulated"), "{}", both.stdout);
     for (args, says) in [
-        ("sweep simulate x25-m --axis drives=0,1", "0 drives: 1 to 512"),
+        ("sweep simulate x25-m --axis drives=0,1", "0 drives: 1 to 2048"),
         ("sweep simulate x25-m --axis drivs=1", "there are drives, parts, system, size"),
         ("sweep simulate x25-m --axis system=x25-m,nothing.toml", "cannot read nothing.toml"),
         ("sweep simulate x25-m --axis volume=null:1g", "makes its volumes by itself"),

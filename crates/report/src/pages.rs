@@ -13,6 +13,7 @@ use crate::ended;
 use crate::failures;
 use crate::figure;
 use crate::job;
+use crate::json;
 use crate::page::{Content, Judged, Page, Section, Table};
 use crate::part;
 use crate::reason;
@@ -43,11 +44,15 @@ pub fn runs(results: &[RunResult]) -> Page {
     });
     let judged = results.iter().map(judged).reduce(|a, b| if rank(&b) > rank(&a) { b } else { a });
     let raw = match results {
-        [one] => serde_json::to_string(one),
-        all => serde_json::to_string(&serde_json::json!({ "steps": all })),
+        // With its digest: taken out of the page it is the result.
+        [one] => {
+            let mut text = Vec::new();
+            json::write(one, &mut text).ok().and_then(|()| String::from_utf8(text).ok())
+        }
+        all => serde_json::to_string(&serde_json::json!({ "steps": all })).ok(),
     };
     // A result is made of what JSON knows.
-    Page { title, lead, judged, sections: sections.collect(), foot, raw: raw.ok() }
+    Page { title, lead, judged, sections: sections.collect(), foot, raw }
 }
 
 /// Which of several judgements says more against what it judges.
