@@ -225,14 +225,13 @@ pub enum OpenError {
     },
     /// The file holds data that the job would overwrite.
     #[error(
-        "{path} holds data, and the job would overwrite it: give --destroy if that is wanted",
+        "{path} holds data: give --destroy to overwrite it",
         path = .0.display()
     )]
     HoldsData(PathBuf),
     /// The device holds something that the job would overwrite, or might.
     #[error(
-        "{path} is a device that holds {what}, and the job would overwrite it: give \
-         --destroy={path} if that is wanted{serial}",
+        "{path} is a device that holds {what}: give --destroy={path} to overwrite it{serial}",
         path = path.display(),
         serial = serial.as_ref().map(|s| format!(", or --destroy={s}")).unwrap_or_default()
     )]

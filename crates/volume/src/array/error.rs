@@ -176,9 +176,7 @@ pub enum ArrayError {
         why: String,
     },
     /// A job would overwrite what the array holds.
-    #[error(
-        "array {0} holds data, and the job would overwrite it: give --destroy if that is wanted"
-    )]
+    #[error("array {0} holds data: give --destroy to overwrite it")]
     Written(String),
 }
 
