@@ -11,14 +11,13 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A folder with a job.
 /// Lines of a log of fio's: milliseconds, value, direction.
 fn log(folder: &Path, name: &str) -> Vec<[u64; 3]> {
     let text = std::fs::read_to_string(folder.join(name));
     let text = text.unwrap_or_else(|error| panic!("{name}: {error}"));
     let line = |line: &str| {
         let numbers: Vec<u64> = line.split(", ").map(|word| word.parse().unwrap()).collect();
-        let [ms, value, direction, 0, 0] = numbers[..] else { panic!("{name}: {line}") };
+        let [ms, value, direction, _, 0] = numbers[..] else { panic!("{name}: {line}") };
         [ms, value, direction]
     };
     text.lines().map(line).collect()
@@ -156,6 +155,29 @@ fn each_io_has_the_line_that_fio_writes() {
 /// Reads and writes of a result.
 fn ios(result: &Value) -> u64 {
     ["read", "write"].iter().map(|part| result["totals"][part]["ios"].as_u64().unwrap()).sum()
+}
+
+/// All that it begins comes back after its time: no log ends before them.
+#[test]
+fn logs_hold_what_came_back_late() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let slow = "name = 'slow'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\nshape = 'fixed'\n\
+        read = { each_s = 1.5 }\nwrite = { each_s = 1.5 }\n";
+    for (words, lines) in [("", 8), ("log_avg_msec=100\n", 1)] {
+        let folder = with(&format!(
+            "[a]\nioengine=null\nfilename=x\nsize=1m\nbs=4k\niodepth=8\nrw=randread\ntime_based\n\
+             runtime=1\nwrite_lat_log=b\nwrite_iolog=t\n{words}"
+        ));
+        std::fs::write(folder.path().join("slow.toml"), slow).unwrap();
+        let ran = drumfire.run(folder.path(), "run job.fio delay:slow.toml(ram:16m)", LIMIT);
+        ran.ok();
+        let log = log(folder.path(), "b_lat.1.log");
+        assert_eq!(log.len(), lines, "{words}: {log:?}");
+        let late = |[ms, ns, _]: &[u64; 3]| *ms >= 1500 && *ns >= 1_500_000_000;
+        assert!(log.iter().all(late), "{words}: {log:?}");
+        let trace = std::fs::read_to_string(folder.path().join("t")).unwrap();
+        assert_eq!(trace.lines().filter(|line| line.contains(" read ")).count(), 8, "{trace}");
+    }
 }
 
 #[test]

@@ -241,9 +241,9 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         }
         core.turn(wake, &mut ready)?;
     }
-    workers.iter_mut().for_each(|worker| worker.hand_over_records(core.now(), true));
     hand_over_last(seat, core, workers);
     drain(handover, core, workers)?;
+    workers.iter_mut().for_each(|worker| worker.hand_over_records(core.now(), true));
     hand_over_rest(seat, core, workers);
     close(handover, core, workers)
 }

@@ -40,8 +40,8 @@ struct Chunk {
     records: Vec<Record>,
     /// All that come after it are of this time or later.
     until: Nanos,
-    /// The worker has ended, at `until`.
-    over: bool,
+    /// When the worker ended, in its last chunk. What was under way then may stand in it too.
+    ended: Option<Nanos>,
 }
 
 impl Line {
@@ -125,13 +125,13 @@ impl Recorder {
     pub(crate) fn hand_over(&mut self, until: Nanos) -> bool {
         let Some(empty) = self.line.empty.pop() else { return false };
         let records = std::mem::replace(&mut self.chunk, empty);
-        let _ = self.line.full.push(Chunk { records, until, over: false });
+        let _ = self.line.full.push(Chunk { records, until, ended: None });
         true
     }
 
-    /// The last that it hands over: the worker has ended at `at`.
+    /// The last that it hands over: the worker ended at `at`, and nothing is under way any more.
     pub(crate) fn end(self, at: Nanos) {
-        let _ = self.line.full.push(Chunk { records: self.chunk, until: at, over: true });
+        let _ = self.line.full.push(Chunk { records: self.chunk, until: at, ended: Some(at) });
     }
 }
 

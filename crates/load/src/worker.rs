@@ -366,15 +366,16 @@ impl Worker {
         }
     }
 
-    /// Hands over what it has written down until `now`; the last of it if it is `over`.
+    /// Hands over what it has written down until `now`; the last of it if it is `over`: then what
+    /// was under way when its window ended is back.
     #[cold]
     pub(crate) fn hand_over_records(&mut self, now: Nanos, over: bool) {
-        let ended = self.plan.ended;
-        match (self.recorder.take(), ended, over) {
-            (None, _, _) => {}
-            (Some(recorder), Some(ended), _) => recorder.end(ended),
-            (Some(recorder), None, true) => recorder.end(now),
-            (Some(mut recorder), None, false) => {
+        let ended = self.plan.ended.or(self.plan.closed.filter(|_| over || self.plan.unmeasured));
+        match (self.recorder.take(), ended) {
+            (None, _) => {}
+            (Some(recorder), Some(ended)) => recorder.end(ended),
+            (Some(recorder), None) if over => recorder.end(now),
+            (Some(mut recorder), None) => {
                 recorder.hand_over(now);
                 self.recorder = Some(recorder);
             }

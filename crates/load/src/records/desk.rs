@@ -23,7 +23,8 @@ pub trait Scribe: Send + std::fmt::Debug {
     /// the measured window began for the job, those of beginnings from when the job began.
     fn take(&mut self, job: u32, records: &[Record]);
 
-    /// A job is over, so long after the measured window began for it.
+    /// A job is over, and what was under way at its end too, so long after the measured window
+    /// began for it.
     fn end(&mut self, job: u32, length: Nanos);
 
     /// What went wrong, in sentences; empty if nothing did.

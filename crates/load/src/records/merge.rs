@@ -28,8 +28,8 @@ pub(super) struct Merge {
     given: Nanos,
     /// When the first of its workers began its turn, and how long its own ramp is.
     turn: Option<(Nanos, Nanos)>,
-    /// When the last of its workers ended, or how far they all are.
-    ended: Nanos,
+    /// When the last of its workers ended.
+    ended: Option<Nanos>,
 }
 
 impl Merge {
@@ -41,7 +41,7 @@ impl Merge {
             waiting_max: (WAITING_MAX / jobs.max(1)).max(1024),
             given: Nanos(0),
             turn: None,
-            ended: Nanos(0),
+            ended: None,
         }
     }
 
@@ -56,8 +56,8 @@ impl Merge {
                 Moment::Begun | Moment::Done => self.waiting.push(*record),
             }
         }
-        self.ended = self.ended.max(chunk.until);
-        let reached = if chunk.over { Nanos(u64::MAX) } else { chunk.until };
+        self.ended = self.ended.max(chunk.ended);
+        let reached = chunk.ended.map_or(chunk.until, |_| Nanos(u64::MAX));
         let found = self.workers.iter_mut().filter(|(number, _)| *number == worker);
         found.for_each(|(_, until)| *until = (*until).max(reached));
     }
@@ -80,7 +80,8 @@ impl Merge {
             let at = record.at.max(self.given);
             self.given = at;
             let from = if record.moment == Moment::Begun { begin } else { opening };
-            if at >= from && at < times.closing {
+            // What was under way at the end comes after it.
+            if at >= from {
                 record.at = at.since(from);
                 out.push(record);
             }
@@ -96,9 +97,10 @@ impl Merge {
         (self.begin(times) + ramp).max(times.opening)
     }
 
-    /// How long it went, when all is over; `None` if it never began.
+    /// How long it went until its last I/O was done, when all is over; `None` if it never began.
     pub(super) fn length(&self, times: Times) -> Option<Nanos> {
-        let end = self.ended.min(times.closing);
+        let ended = self.ended.unwrap_or(self.given).min(times.closing);
+        let end = ended.max(self.given);
         Some(end.since(self.opening(times))).filter(|length| *length > Nanos(0))
     }
 }
@@ -118,7 +120,7 @@ mod test {
 
     fn chunk(worker: u32, moment: Moment, times: &[u64], until: u64) -> Chunk {
         let records = times.iter().map(|at| record(worker, *at, moment)).collect();
-        Chunk { records, until: Nanos(until), over: false }
+        Chunk { records, until: Nanos(until), ended: None }
     }
 
     fn given(merge: &mut Merge, all: bool) -> Vec<u64> {
@@ -135,12 +137,13 @@ mod test {
         merge.take(8, &chunk(8, Moment::Done, &[205, 450], 460));
         // What is before the opening does not count, and times count from it.
         assert_eq!(given(&mut merge, false), [5, 10, 200, 250]);
-        let over = Chunk { over: true, ..chunk(8, Moment::Done, &[], 470) };
+        let over = Chunk { ended: Some(Nanos(470)), ..chunk(8, Moment::Done, &[], 470) };
         merge.take(8, &over);
         merge.take(3, &chunk(3, Moment::Done, &[700, 950], 960));
-        assert_eq!(given(&mut merge, false), [300, 500]);
+        // The last was under way when the run ended, and came back after it.
+        assert_eq!(given(&mut merge, false), [300, 500, 750]);
         assert!(given(&mut merge, true).is_empty());
-        assert_eq!(merge.length(TIMES), Some(Nanos(700)));
+        assert_eq!(merge.length(TIMES), Some(Nanos(750)));
     }
 
     #[test]
@@ -154,7 +157,9 @@ mod test {
         turn.records[0].latency = Nanos(0);
         late.take(0, &turn);
         late.take(0, &chunk(0, Moment::Done, &[510], 520));
+        let ended = || Chunk { ended: Some(Nanos(600)), ..chunk(0, Moment::Done, &[], 600) };
         late.take(0, &chunk(0, Moment::Begun, &[520], 600));
+        late.take(0, &ended());
         assert_eq!(given(&mut late, false), [10, 20]);
         assert_eq!(late.length(TIMES), Some(Nanos(100)));
         // With a ramp of its own what is done counts from its end.
@@ -163,6 +168,7 @@ mod test {
         ramped.take(0, &turn);
         ramped.take(0, &chunk(0, Moment::Done, &[530, 560], 570));
         ramped.take(0, &chunk(0, Moment::Begun, &[570], 600));
+        ramped.take(0, &ended());
         assert_eq!(given(&mut ramped, false), [10, 70]);
         assert_eq!(ramped.length(TIMES), Some(Nanos(50)));
     }

@@ -34,6 +34,7 @@ impl Worker {
         self.plan.closed = Some(now);
         // What it does before its turn, or in its own ramp, is in no figure.
         self.plan.unmeasured = self.turn.as_ref().is_some_and(|turn| turn.is_unmeasured());
+        self.hand_over_records(now, false);
         self.end_plan(self.planned_until(now));
     }
 
