@@ -223,6 +223,29 @@ fn fios_document_says_what_the_result_says() {
     });
 }
 
+/// Fields of version 3: KiB, KiB/s, I/Os per second and milliseconds from the sixth on, 41 for each
+/// direction.
+#[test]
+fn fios_terse_line_says_what_the_result_says() {
+    each(|result| {
+        let text = written(|out| fio::write_terse(std::slice::from_ref(result), 3, out));
+        let fields: Vec<&str> = text.trim_end().split(';').collect();
+        let totals = &result.totals;
+        assert_eq!(fields[4] == "0", totals.errors == 0, "{text}");
+        for (first, of) in [(5, &totals.read), (46, &totals.write)] {
+            let said = |at: usize| fields[first + at].parse::<f64>().unwrap();
+            assert_eq!(said(0), (of.bytes / 1024) as f64);
+            assert!((said(1) - of.bytes_per_second / 1024.0).abs() <= 1.0, "{text}");
+            assert!((said(2) - of.iops).abs() <= 1.0, "{text}");
+            let us = |ns: Option<u64>| (ns.unwrap_or(0) / 1000) as f64;
+            let latency = &of.latency_ns;
+            assert_eq!((said(8), said(9)), (us(latency.min), us(latency.max)));
+            let mean = latency.mean.unwrap_or(0.0) / 1000.0;
+            assert!((said(10) - mean).abs() <= 1e-5 * mean.max(1.0), "{text}");
+        }
+    });
+}
+
 fn fio_latency(said: &Value, is: &Latency, percentiles: &Value) {
     assert_eq!(said["N"], is.samples);
     assert_eq!(said["min"], is.min.unwrap_or(0));
