@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Cause, Connection, Done, Geometry, Io, Nanos};
+use crate::{Cause, Connection, Done, Geometry, Immediate, Io, Nanos};
 
 /// One core's way to a volume.
 ///
@@ -39,6 +39,12 @@ pub trait Lane {
     /// while they wait for them, and few warm ones serve any depth.
     fn lends(&self) -> bool {
         false
+    }
+
+    /// The same way for I/Os that are done within the call, where all are. A lane around others has
+    /// one if all of these do.
+    fn immediate(&mut self) -> Option<&mut dyn Immediate> {
+        None
     }
 
     /// Whether it is ready for I/Os. Until then its owner calls poll and submit with nothing, as

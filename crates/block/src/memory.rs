@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::Ahead;
 use crate::copy::{self, EARLY_LINES, LINE};
 use crate::kept::Memories;
 use crate::pages::Pages;
@@ -47,11 +48,28 @@ impl Memory {
         unsafe { copy::copy_in(from.as_ptr(), to, from.len()) }
     }
 
+    /// The address of a place, as a hint. It may lie outside.
+    #[inline]
+    pub fn ahead(&self, offset: u64) -> Ahead {
+        Ahead(self.pages.base().as_ptr().wrapping_add(offset as usize))
+    }
+
+    /// Copies `to.len()` bytes at `offset` out, and asks meanwhile for the lines at `next`, where
+    /// the next I/O goes. Panics when the range lies outside.
+    #[inline]
+    pub fn read_ahead(&self, offset: u64, to: &mut [u8], next: Ahead) {
+        let from = self.at(offset, to.len()).cast_const();
+        let next = if next.0.is_null() { from } else { next.0 };
+        // SAFETY: as in `read`; a hint may be any address.
+        unsafe { copy::copy_out_ahead(from, to.as_mut_ptr(), to.len(), next) }
+    }
+
     /// Copies `from` in at `offset`, and asks meanwhile for the lines at `next`, where the next
-    /// write goes. Panics when the first range lies outside; `next` is a hint.
-    pub fn write_ahead(&self, offset: u64, from: &[u8], next: u64) {
+    /// I/O goes. Panics when the range lies outside.
+    #[inline]
+    pub fn write_ahead(&self, offset: u64, from: &[u8], next: Ahead) {
         let to = self.at(offset, from.len());
-        let next = self.pages.base().as_ptr().wrapping_add(next as usize);
+        let next = if next.0.is_null() { to.cast_const() } else { next.0 };
         // SAFETY: as in `write`; a hint may be any address.
         unsafe { copy::copy_in_ahead(from.as_ptr(), to, from.len(), next) }
     }
@@ -244,7 +262,7 @@ mod test {
         let all = [(1, 0), (512, 4096), (4096, u64::MAX), (4097, 1 << 40), (9000, 65_535)];
         for (len, next) in all.into_iter().filter(|(len, _)| len + 778 < SOME) {
             memory.zero(0, SOME as u64);
-            memory.write_ahead(777, &pattern[..len], next);
+            memory.write_ahead(777, &pattern[..len], memory.ahead(next));
             let mut back = vec![9; len + 2];
             memory.read(776, &mut back);
             assert!(back[0] == 0 && back[1..=len] == pattern[..len] && back[len + 1] == 0);

@@ -1,7 +1,7 @@
 //! Cores that meet in shared memory.
 #![forbid(unsafe_code)]
 
-use block::Memory;
+use block::{Ahead, Memory};
 
 /// Miri calls plain accesses here a data race.
 #[test]
@@ -18,7 +18,7 @@ fn cores_that_meet_see_bytes_that_were_written() {
                     let at = round % 97 + u64::from(value);
                     match round % 4 {
                         0 => memory.zero(at, LEN as u64),
-                        1 => memory.write_ahead(at, &[value; LEN], 0),
+                        1 => memory.write_ahead(at, &[value; LEN], Ahead::NONE),
                         _ => memory.write(at, &[value; LEN]),
                     }
                 }

@@ -5,6 +5,7 @@
 //! left behind. So it keeps what others write only on legs that do not outlive it.
 
 mod claims;
+mod immediate;
 mod lane;
 mod legs;
 mod rules;

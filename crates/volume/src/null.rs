@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Cause, Done, Geometry, Io, Lane, Nanos};
+use block::{Ahead, Cause, Change, Done, Geometry, Immediate, Io, Lane, Nanos, Op};
 use os::Core;
 
 use crate::{Ground, OpenError, Volume};
@@ -65,4 +65,18 @@ impl Lane for NullLane {
     fn wake(&self) -> Option<Nanos> {
         if self.ready.is_empty() { None } else { Some(Nanos(0)) }
     }
+
+    fn immediate(&mut self) -> Option<&mut dyn Immediate> {
+        Some(self)
+    }
+}
+
+impl Immediate for NullLane {
+    fn ahead(&mut self, _: Op, _: u64) -> Ahead {
+        Ahead::NONE
+    }
+
+    fn read(&mut self, _: u64, _: &mut [u8], _: Ahead) {}
+
+    fn change(&mut self, _: u64, _: Change<'_>, _: Ahead) {}
 }

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use block::{Cause, Done, Geometry, Io, Lane, Memory, Nanos, Op, splitmix};
+use block::{
+    Ahead, Cause, Change, Done, Geometry, Immediate, Io, Lane, Memory, Nanos, Op, splitmix,
+};
 use os::Core;
 use os::cgroup::MemoryRoom;
 
@@ -115,22 +117,23 @@ struct RamLane {
     ready: Vec<Done>,
 }
 
-impl RamLane {
-    /// Does an I/O; `next` is where the one after it goes.
-    fn execute(&mut self, mut io: Io, next: u64) -> Done {
-        let result = self.geometry.check(&io);
-        if result.is_ok() {
-            let len = io.len as usize;
-            match (io.op, &mut io.buf) {
-                (Op::Flush, _) => {}
-                (Op::Read, Some(buf)) => self.memory.read(io.offset, &mut buf[..len]),
-                (Op::Write, Some(buf)) => self.memory.write_ahead(io.offset, &buf[..len], next),
-                (Op::Read | Op::Write, None) => unreachable!("a read or write brings its buffer"),
-                (Op::WriteZeroes, _) => self.memory.zero(io.offset, u64::from(io.len)),
-                (Op::Trim, _) => self.memory.discard(io.offset, u64::from(io.len)),
-            }
+impl Immediate for RamLane {
+    fn ahead(&mut self, _: Op, offset: u64) -> Ahead {
+        self.memory.ahead(offset)
+    }
+
+    #[inline]
+    fn read(&mut self, offset: u64, to: &mut [u8], next: Ahead) {
+        self.memory.read_ahead(offset, to, next);
+    }
+
+    #[inline]
+    fn change(&mut self, offset: u64, change: Change<'_>, next: Ahead) {
+        match change {
+            Change::Write(from) => self.memory.write_ahead(offset, from, next),
+            Change::Zero(len) => self.memory.zero(offset, len),
+            Change::Trim(len) => self.memory.discard(offset, len),
         }
-        Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf }
     }
 }
 
@@ -145,9 +148,13 @@ impl Lane for RamLane {
                 self.memory.prefetch(io.offset, io.len as usize);
             }
         }
-        while let Some(io) = ios.pop_front() {
-            let next = ios.front().map_or(io.offset, |next| next.offset);
-            let done = self.execute(io, next);
+        while let Some(mut io) = ios.pop_front() {
+            let next = ios.front().map_or(Ahead::NONE, |next| self.memory.ahead(next.offset));
+            let result = self.geometry.check(&io);
+            if result.is_ok() {
+                self.execute(&mut io, next);
+            }
+            let done = Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf };
             self.ready.push(done);
         }
     }
@@ -158,5 +165,9 @@ impl Lane for RamLane {
 
     fn wake(&self) -> Option<Nanos> {
         if self.ready.is_empty() { None } else { Some(Nanos(0)) }
+    }
+
+    fn immediate(&mut self) -> Option<&mut dyn Immediate> {
+        Some(self)
     }
 }

@@ -4,6 +4,7 @@
 //! They are driven by one lane each. A flush goes to those that hold writes which no flush has made
 //! durable yet, whichever lane they came by.
 
+mod immediate;
 mod lane;
 mod slots;
 mod split;

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{
-    Buf, Cause, Connection, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Plant, Pool, Tag,
-    planted,
+    Batch, Buf, Cause, Connection, Count, Done, Fault, Geometry, Immediate, Io, Lane, Nanos, Op,
+    Plant, Pool, Tag, planted,
 };
 
 use super::claims::{Claims, GRANULE_BYTES};
@@ -22,7 +22,7 @@ pub type Ways = Box<dyn FnMut(usize) -> Result<Box<dyn Lane>, String>>;
 pub(crate) struct MirrorLane<R> {
     /// Its number among the lanes of the mirror, from 1.
     number: u16,
-    geometry: Geometry,
+    pub(super) geometry: Geometry,
     /// Where the data begin on each leg.
     base: u64,
     legs: Arc<R>,
@@ -32,6 +32,9 @@ pub(crate) struct MirrorLane<R> {
     /// Where ways to legs that come back are made; `None` where none comes back.
     source: Option<Ways>,
     tasks: Tasks,
+    /// All legs are memory: an I/O is done within the call.
+    immediate: bool,
+    pub(super) batch: Batch,
     /// Changes whose granules are taken, in the order in which they came, repairs too.
     blocked: VecDeque<Blocked>,
     /// Changes that have their granules, and that may not be written yet.
@@ -45,7 +48,7 @@ pub(crate) struct MirrorLane<R> {
     /// Another lane waits for what this one gave back: let it try first.
     yields: bool,
     /// Answers that are ready.
-    ready: Vec<Done>,
+    pub(super) ready: Vec<Done>,
     answers: Vec<Done>,
 }
 
@@ -80,6 +83,10 @@ impl<R: Rules> MirrorLane<R> {
         (legs, claims): (Arc<R>, Arc<Claims>),
         pool: Pool,
     ) -> MirrorLane<R> {
+        let mut lanes = lanes;
+        let immediate = lanes
+            .iter_mut()
+            .all(|lane| lane.as_mut().is_some_and(|lane| lane.immediate().is_some()));
         let way = |(leg, lane)| Way {
             lane,
             waiting: VecDeque::with_capacity(64),
@@ -97,6 +104,8 @@ impl<R: Rules> MirrorLane<R> {
             claims,
             pool,
             tasks: Tasks::default(),
+            immediate,
+            batch: Batch::default(),
             blocked: VecDeque::new(),
             marking: VecDeque::new(),
             held: Vec::new(),
@@ -110,7 +119,7 @@ impl<R: Rules> MirrorLane<R> {
 
     /// The same over data that begin at `base`, with new ways to legs that come back.
     pub(crate) fn based(mut self, base: u64, source: Ways) -> MirrorLane<R> {
-        (self.base, self.source) = (base, Some(source));
+        (self.base, self.source, self.immediate) = (base, Some(source), false);
         self
     }
 
@@ -130,10 +139,10 @@ impl<R: Rules> MirrorLane<R> {
 
     /// The leg that answers for a place, of those that were not `tried`: no two reads of it go back
     /// in time.
-    fn reader(&self, offset: u64, len: u32, tried: u32) -> Option<usize> {
+    pub(super) fn reader(&self, offset: u64, len: u32, tried: u32) -> Option<usize> {
         let all = self.legs.readers(offset, len.into()) & !tried;
         let all = if all == 0 { self.legs.in_it() & !tried } else { all };
-        let place = offset / GRANULE_BYTES % u64::from(all.count_ones()).max(1);
+        let place = (offset / GRANULE_BYTES) as u32 % all.count_ones().max(1);
         legs(all).nth(place as usize)
     }
 
@@ -160,14 +169,14 @@ impl<R: Rules> MirrorLane<R> {
             Opened::Yes => {}
             Opened::Wait => return self.marking.push_back(io),
             Opened::Fails => {
-                self.release(offset, len);
+                self.give_back(offset, len);
                 return self.refuse(io, Fault::Medium);
             }
         }
         let (since, writers) = (self.legs.events(), self.legs.writers());
         let Some(copies) = self.copies(&io, writers.count_ones() as usize - 1) else {
             // The system has no memory.
-            self.release(offset, len);
+            self.give_back(offset, len);
             return self.refuse(io, Fault::Aborted);
         };
         let Io { tag, op, fua, len, offset, buf } = io;
@@ -184,7 +193,25 @@ impl<R: Rules> MirrorLane<R> {
     fn may_change(&self, offset: u64, len: u64) -> bool {
         let crosses = |io: &Io| io.offset < offset + len && offset < io.offset + u64::from(io.len);
         let crossed = self.tasks.overlaps(offset, len) || self.marking.iter().any(crosses);
-        !self.yields && !crossed && self.claims.claim(self.number, offset, len)
+        !crossed && self.claims(offset, len)
+    }
+
+    /// Whether this lane changes nothing, and nothing waits for that.
+    pub(super) fn is_idle(&self) -> bool {
+        self.tasks.changes_nothing() && self.marking.is_empty() && self.blocked.is_empty()
+    }
+
+    /// Claims the granules of a range, unless another lane has one, or is to try first.
+    pub(super) fn claims(&self, offset: u64, len: u64) -> bool {
+        !self.yields && self.claims.claim(self.number, offset, len)
+    }
+
+    pub(super) fn legs_in_it(&self) -> u32 {
+        self.legs.in_it()
+    }
+
+    pub(super) fn leg(&mut self, leg: usize) -> Option<&mut dyn Immediate> {
+        self.ways[leg].lane.as_mut()?.immediate()
     }
 
     /// As many copies of what is written as there are further legs; `None` without memory.
@@ -220,14 +247,14 @@ impl<R: Rules> MirrorLane<R> {
         let from = self.reader(offset, len, 1 << leg).filter(|_| self.has(leg));
         let buf = self.pool.take_beyond(len as usize);
         let (Some(from), Some(buf)) = (from, buf) else {
-            return self.release(offset, len.into());
+            return self.give_back(offset, len.into());
         };
         let task = self.tasks.enter(Task::Repair(Repair { leg, offset, len }));
         let (op, tag, fua, buf) = (Op::Read, Tag(0), false, Some(buf));
         self.give(from, task, Io { tag, op, fua, len, offset, buf });
     }
 
-    fn release(&mut self, offset: u64, len: u64) {
+    pub(super) fn give_back(&mut self, offset: u64, len: u64) {
         self.yields |= self.claims.release(self.number, offset, len);
     }
 
@@ -295,7 +322,7 @@ impl<R: Rules> MirrorLane<R> {
                     self.legs.differs(offset, len.into());
                 }
                 // Behind the verdict: who writes here next meets only legs that have this one.
-                self.release(offset, len.into());
+                self.give_back(offset, len.into());
                 self.ready.push(Done { tag, result, cause, buf });
             }
             Task::Flush(Flush { tag, .. }) => {
@@ -378,7 +405,7 @@ impl<R: Rules> MirrorLane<R> {
             }
         }
         self.tasks.leave(task);
-        self.release(offset, len.into());
+        self.give_back(offset, len.into());
         if let Some(buf) = one.buf {
             self.pool.give(buf);
         }
@@ -446,8 +473,13 @@ impl<R: Rules> MirrorLane<R> {
 }
 
 /// The legs of a set of bits.
-fn legs(bits: u32) -> impl Iterator<Item = usize> {
-    (0..u32::BITS as usize).filter(move |leg| bits & 1 << leg != 0)
+pub(super) fn legs(bits: u32) -> impl Iterator<Item = usize> {
+    let mut left = bits;
+    std::iter::from_fn(move || {
+        let leg = (left != 0).then(|| left.trailing_zeros() as usize);
+        left &= left.wrapping_sub(1);
+        leg
+    })
 }
 
 /// The I/O is wrong or cannot be done by this kind of volume: no fault of the leg.
@@ -461,6 +493,9 @@ impl<R: Rules> Lane for MirrorLane<R> {
     }
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
+        if self.immediate {
+            self.execute_all(ios);
+        }
         while let Some(io) = ios.pop_front() {
             match (self.geometry.check(&io), io.op) {
                 (Err(fault), _) => self.refuse(io, fault),
@@ -503,6 +538,10 @@ impl<R: Rules> Lane for MirrorLane<R> {
         let waits = !self.marking.is_empty() || !self.held.is_empty();
         let look = waits.then_some(self.now + LOOK);
         self.lanes().filter_map(Lane::wake).chain(look).min()
+    }
+
+    fn immediate(&mut self) -> Option<&mut dyn Immediate> {
+        if self.immediate { Some(self) } else { None }
     }
 
     fn is_open(&self) -> bool {

@@ -121,6 +121,11 @@ impl Tasks {
         task
     }
 
+    /// Whether no change is under way.
+    pub(super) fn changes_nothing(&self) -> bool {
+        self.changes.is_empty()
+    }
+
     /// Whether a change is under way that touches a range.
     pub(super) fn overlaps(&self, offset: u64, len: u64) -> bool {
         let place = |number: &u32| match &self.all[*number as usize] {

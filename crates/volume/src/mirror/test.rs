@@ -359,3 +359,56 @@ fn any_order_of_ios_answers_and_faults() {
         run(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
+
+/// Several cores write the same places of a mirror of memory, each at once to both legs: what the
+/// legs hold in the end is the same.
+#[test]
+fn legs_in_memory_stay_the_same() {
+    const BYTES: u64 = 256 << 10;
+    let ram = || -> Arc<dyn Volume> {
+        crate::open(&"ram:256k".parse().unwrap(), Purpose::Write).unwrap()
+    };
+    let legs = vec![ram(), ram()];
+    let names = vec!["a".to_owned(), "b".to_owned()];
+    let mirror = Mirror::open(legs.clone(), names, Purpose::Store).unwrap();
+    std::thread::scope(|scope| {
+        for number in 1..4_u8 {
+            let mirror = &mirror;
+            scope.spawn(move || {
+                let core = Core::open(Pool::new(64, 64)).unwrap();
+                let mut lane = mirror.lane(&core).unwrap();
+                let mut rng = Rng::new(7, number.into());
+                let (mut left, mut done, mut ios) = (3000_u32, Vec::new(), VecDeque::new());
+                let mut under_way = 0;
+                while left > 0 || under_way > 0 {
+                    for _ in 0..rng.below(9).min(left.into()) {
+                        let len = (1 + rng.below(40)) * 512;
+                        let offset = rng.below((BYTES - len) / 512) * 512;
+                        let mut buf = Buf::new(len as usize).unwrap();
+                        buf[..len as usize].fill(number << 6 | (left as u8 & 63));
+                        let (tag, op, len) = (Tag(left.into()), Op::Write, len as u32);
+                        ios.push_back(Io { tag, op, fua: false, len, offset, buf: Some(buf) });
+                        (left, under_way) = (left - 1, under_way + 1);
+                    }
+                    lane.submit(Nanos(0), &mut ios);
+                    lane.poll(Nanos(0), &mut done);
+                    assert!(done.iter().all(|done| done.result == Ok(())), "{done:?}");
+                    under_way -= done.drain(..).count();
+                }
+            });
+        }
+    });
+    let core = Core::open(Pool::new(64, 64)).unwrap();
+    let held = legs.iter().map(|leg| {
+        let mut lane = leg.lane(&core).unwrap();
+        let (op, tag, buf) = (Op::Read, Tag(0), Buf::new(BYTES as usize).ok());
+        let io = Io { tag, op, fua: false, len: BYTES as u32, offset: 0, buf };
+        let mut done = Vec::new();
+        lane.submit(Nanos(0), &mut VecDeque::from([io]));
+        lane.poll(Nanos(0), &mut done);
+        done.remove(0).buf.unwrap()[..BYTES as usize].to_vec()
+    });
+    let held: Vec<Vec<u8>> = held.collect();
+    assert!(held[0] == held[1], "the legs differ");
+    assert!(held[0].iter().any(|byte| byte >> 6 > 1), "several have written");
+}

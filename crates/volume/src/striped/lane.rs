@@ -4,24 +4,30 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Buf, Cause, Connection, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
+use block::{
+    Batch, Buf, Cause, Connection, Count, Done, Fault, Geometry, Immediate, Io, Lane, Nanos, Op,
+    Pool, Tag,
+};
 
 use super::slots::{Flush, Slot, Slots, Told};
 use super::split::{Layout, Piece, Whole};
 use super::written::Written;
 
 pub(super) struct StripedLane {
-    lanes: Vec<Box<dyn Lane>>,
+    pub(super) lanes: Vec<Box<dyn Lane>>,
     parts: Vec<Part>,
     written: Arc<[Written]>,
-    stripe_bytes: u64,
-    geometry: Geometry,
+    pub(super) stripe_bytes: u64,
+    pub(super) geometry: Geometry,
+    /// All parts are memory: I/Os are done within the call.
+    immediate: bool,
+    pub(super) batch: Batch,
     /// The lanes that have or want I/Os, open or close.
     busy: Vec<usize>,
     slots: Slots,
     done: Vec<Done>,
-    /// Answers to I/Os that reached no lane.
-    refused: Vec<Done>,
+    /// Answers to I/Os that reached no lane, or were done within the call.
+    pub(super) ready: Vec<Done>,
     /// All lanes are to close.
     closing: bool,
     /// Where buffers of pieces come from, if I/Os may cross from one stripe into the next.
@@ -48,6 +54,13 @@ impl StripedLane {
         written: Arc<[Written]>,
         pool: Option<Pool>,
     ) -> StripedLane {
+        let mut lanes = lanes;
+        // Of volumes one behind the other a shorter one has less than its share.
+        let share = geometry.bytes() / lanes.len().max(1) as u64;
+        let has_all = |lane: &mut Box<dyn Lane>| {
+            lane.geometry().bytes() >= share && lane.immediate().is_some()
+        };
+        let immediate = lanes.iter_mut().all(has_all);
         // All are looked after until they are open.
         let part =
             || Part { waiting: VecDeque::with_capacity(64), under_way: 0, changes: 0, busy: true };
@@ -56,7 +69,9 @@ impl StripedLane {
             busy: (0..lanes.len()).collect(),
             slots: Slots::new(),
             done: Vec::with_capacity(1024),
-            refused: Vec::new(),
+            immediate,
+            batch: Batch::default(),
+            ready: Vec::new(),
             closing: false,
             pool,
             wholes: Vec::new(),
@@ -67,25 +82,29 @@ impl StripedLane {
         }
     }
 
-    /// The lane of an I/O; its offset becomes that on the lane's volume.
-    fn place(&self, io: &mut Io) -> Result<usize, Fault> {
-        let (stripe, inside) = (io.offset / self.stripe_bytes, io.offset % self.stripe_bytes);
-        if inside + u64::from(io.len) > self.stripe_bytes {
+    /// The lane of an I/O within a stripe, and its offset on the lane's volume.
+    pub(super) fn place(&self, offset: u64, len: u32) -> Result<(usize, u64), Fault> {
+        let (stripe, inside) = (offset / self.stripe_bytes, offset % self.stripe_bytes);
+        if inside + u64::from(len) > self.stripe_bytes {
             return Err(Fault::OutOfRange);
         }
         let count = self.lanes.len() as u64;
-        io.offset = stripe / count * self.stripe_bytes + inside;
-        Ok((stripe % count) as usize)
+        Ok(((stripe % count) as usize, stripe / count * self.stripe_bytes + inside))
     }
 
     fn layout(&self) -> Layout {
         Layout { stripe_bytes: self.stripe_bytes, parts: self.lanes.len() as u64 }
     }
 
+    /// Whether I/Os may cross from one stripe into the next.
+    pub(super) fn may_cross(&self) -> bool {
+        self.pool.is_some()
+    }
+
     /// Whether an I/O is to be split.
     fn crosses(&self, io: &Io) -> bool {
         let inside = io.offset % self.stripe_bytes;
-        self.pool.is_some() && inside + u64::from(io.len) > self.stripe_bytes
+        self.may_cross() && inside + u64::from(io.len) > self.stripe_bytes
     }
 
     /// Begins an I/O in pieces.
@@ -98,7 +117,7 @@ impl StripedLane {
         let Some(bufs) = bufs else {
             // The system has no memory.
             let result = Err(Fault::Aborted);
-            return self.refused.push(Done { tag, result, cause: Cause::NONE, buf });
+            return self.ready.push(Done { tag, result, cause: Cause::NONE, buf });
         };
         let changes = matches!(op, Op::Write | Op::Trim | Op::WriteZeroes);
         let whole = self.enter_whole(Whole {
@@ -252,7 +271,10 @@ impl Lane for StripedLane {
     }
 
     fn submit(&mut self, now: Nanos, ios: &mut VecDeque<Io>) {
-        while let Some(mut io) = ios.pop_front() {
+        if self.immediate {
+            self.execute_all(ios);
+        }
+        while let Some(io) = ios.pop_front() {
             if io.op == Op::Flush {
                 self.flush(&io);
                 continue;
@@ -262,10 +284,10 @@ impl Lane for StripedLane {
                 self.split(io);
                 continue;
             }
-            match checked.and_then(|()| self.place(&mut io)) {
-                Ok(index) => self.begin(index, io),
+            match checked.and_then(|()| self.place(io.offset, io.len)) {
+                Ok((index, offset)) => self.begin(index, Io { offset, ..io }),
                 Err(fault) => {
-                    self.refused.push(Done {
+                    self.ready.push(Done {
                         tag: io.tag,
                         result: Err(fault),
                         cause: Cause::NONE,
@@ -283,7 +305,7 @@ impl Lane for StripedLane {
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>) {
-        done.append(&mut self.refused);
+        done.append(&mut self.ready);
         let mut at = 0;
         while let Some(index) = self.busy.get(at).copied() {
             let mut answers = std::mem::take(&mut self.done);
@@ -304,10 +326,14 @@ impl Lane for StripedLane {
     }
 
     fn wake(&self) -> Option<Nanos> {
-        if !self.refused.is_empty() {
+        if !self.ready.is_empty() {
             return Some(Nanos(0));
         }
         self.busy.iter().filter_map(|index| self.lanes[*index].wake()).min()
+    }
+
+    fn immediate(&mut self) -> Option<&mut dyn Immediate> {
+        if self.immediate { Some(self) } else { None }
     }
 
     fn is_open(&self) -> bool {

@@ -85,43 +85,68 @@ fn io(op: Op, offset: u64, len: u32, byte: u8) -> Io {
 #[test]
 fn stripes_hold_what_a_flat_volume_holds() {
     for seed in 0..40 {
-        let mut rng = Rng::new(seed, 0);
-        let parts = 2 + rng.below(4) as usize;
+        let parts = 2 + Rng::new(seed, 1).below(4) as usize;
         let pool = Pool::new(64, 64);
-        let mut lane = lane(parts, &pool, None);
-        let mut flat = vec![0; PART as usize * parts];
-        for _ in 0..200 {
-            let blocks = flat.len() as u64 / 512;
-            let first = rng.below(blocks);
-            let count = 1 + rng.below((blocks - first).min(80));
-            let (offset, len) = (first * 512, (count * 512) as u32);
-            let range = offset as usize..(offset + u64::from(len)) as usize;
-            match rng.below(4) {
-                0 | 1 => {
-                    let byte = rng.next_u64() as u8;
-                    let mut write = io(Op::Write, offset, len, byte);
-                    let data = write.buf.as_mut().unwrap();
-                    data[..len as usize].iter_mut().zip(0_u32..).for_each(|(at, n)| *at ^= n as u8);
-                    flat[range.clone()].copy_from_slice(&data[..len as usize]);
-                    let done = go(&mut *lane, write);
-                    assert_eq!((done.tag, done.result), (Tag(7), Ok(())));
-                    assert!(done.buf.unwrap()[..len as usize] == flat[range], "as it was");
-                }
-                2 => {
-                    assert_eq!(go(&mut *lane, io(Op::Trim, offset, len, 0)).result, Ok(()));
-                    flat[range].fill(0);
-                }
-                _ => {
-                    let done = go(&mut *lane, io(Op::Read, offset, len, 0xee));
-                    assert_eq!(done.result, Ok(()));
-                    assert!(done.buf.unwrap()[..len as usize] == flat[range], "seed {seed}");
-                }
-            }
-        }
-        let whole = go(&mut *lane, io(Op::Read, 0, flat.len() as u32, 0)).buf.unwrap();
-        assert!(whole[..flat.len()] == flat[..], "seed {seed}");
+        holds(&mut *lane(parts, &pool, None), seed);
         assert_eq!(pool.lent(), [0, 0], "every buffer of a piece came home");
     }
+}
+
+/// Within the call, also where mirrors are between.
+#[test]
+fn so_do_stripes_over_memory() {
+    let core = Core::open(Pool::new(64, 64)).unwrap();
+    for (seed, uri) in (0..).zip([
+        "stripe:4k(ram:16k,ram:16k)",
+        "stripe:4k(ram:16k,ram:64k,ram:32k)",
+        "stripe:4k(mirror(ram:16k,ram:16k,ram:16k),ram:16k)",
+        "mirror(stripe:4k(ram:16k,ram:16k),ram:32k)",
+        "stripe:4k(stripe:8k(ram:16k,ram:16k),mirror(ram:32k,ram:32k))",
+    ]) {
+        let volume = crate::open(&uri.parse().unwrap(), crate::Purpose::Write).unwrap();
+        let mut lane = volume.lane(&core).unwrap();
+        assert!(lane.immediate().is_some(), "{uri}");
+        (0..10).for_each(|more| holds(&mut *lane, seed * 10 + more));
+        assert_eq!(core.pool().lent(), [0, 0], "{uri}");
+    }
+}
+
+/// Any I/Os on a lane, beside bytes that are flat.
+fn holds(lane: &mut dyn Lane, seed: u64) {
+    let mut rng = Rng::new(seed, 0);
+    let mut flat = vec![0; lane.geometry().bytes() as usize];
+    let all = flat.len() as u32;
+    assert_eq!(go(lane, io(Op::WriteZeroes, 0, all, 0)).result, Ok(()));
+    for _ in 0..200 {
+        let blocks = flat.len() as u64 / 512;
+        let first = rng.below(blocks);
+        let count = 1 + rng.below((blocks - first).min(80));
+        let (offset, len) = (first * 512, (count * 512) as u32);
+        let range = offset as usize..(offset + u64::from(len)) as usize;
+        match rng.below(4) {
+            0 | 1 => {
+                let byte = rng.next_u64() as u8;
+                let mut write = io(Op::Write, offset, len, byte);
+                let data = write.buf.as_mut().unwrap();
+                data[..len as usize].iter_mut().zip(0_u32..).for_each(|(at, n)| *at ^= n as u8);
+                flat[range.clone()].copy_from_slice(&data[..len as usize]);
+                let done = go(lane, write);
+                assert_eq!((done.tag, done.result), (Tag(7), Ok(())));
+                assert!(done.buf.unwrap()[..len as usize] == flat[range], "as it was");
+            }
+            2 => {
+                assert_eq!(go(lane, io(Op::Trim, offset, len, 0)).result, Ok(()));
+                flat[range].fill(0);
+            }
+            _ => {
+                let done = go(lane, io(Op::Read, offset, len, 0xee));
+                assert_eq!(done.result, Ok(()));
+                assert!(done.buf.unwrap()[..len as usize] == flat[range], "seed {seed}");
+            }
+        }
+    }
+    let whole = go(lane, io(Op::Read, 0, all, 0)).buf.unwrap();
+    assert!(whole[..flat.len()] == flat[..], "seed {seed}");
 }
 
 #[test]
