@@ -3,8 +3,8 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use load::formats::{FormatError, Reading, Storage, Surroundings, fio, icf};
-use load::spec::JobSpec;
+use job::formats::{FormatError, Reading, Storage, Surroundings, fio, icf};
+use job::spec::JobSpec;
 
 /// Reads a fio job file; `included` is what any file holds that it includes, or
 /// replays as a trace.

@@ -3,7 +3,7 @@
 use std::io::{self, Cursor, Read};
 
 use block::{Geometry, Nanos};
-use load::spec::{Replay, Skip, TraceError};
+use job::spec::{Replay, Skip, TraceError};
 
 /// Reads a trace, with the settings that the bits of `how` say.
 ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use block::parse_size;
 use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
-use load::spec::{Access, Arrivals, Line, Pacing, Places, Rate, Workload};
+use job::spec::{Access, Arrivals, Line, Pacing, Places, Rate, Workload};
 
 use crate::exit::UsageError;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args as Flags;
-use load::formats::read_text;
+use job::formats::read_text;
 use plan::audit::{Finding, Verdict, audit, audit_all};
 use plan::claim::{Claim, ClaimText, Document, FOUNDING};
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use load::spec::{JobSpec, MAKER, Step};
+use job::spec::{JobSpec, MAKER, Step};
 use load::{Engine, RunError, RunSpec, Runner, Stop};
 use stats::RunResult;
 use stats::live::Live;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
-use load::formats::read_text;
+use job::formats::read_text;
 use plan::catalogue::{Catalogue, Class, Figure, Part, QUANTITIES, pretty, quantity_named};
 use plan::unit::{Amount, Dimension};
 use serde_json::json;

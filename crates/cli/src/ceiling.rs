@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use block::Geometry;
-use load::spec::{Group, JobSpec};
+use job::spec::{Group, JobSpec};
 use load::{Engine, RunSpec, StandIn, WorkerSpec};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::verdict::Ceiling;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args as Flags, ValueEnum};
-use load::sweep::words_of;
+use job::sweep::words_of;
 use report::compare::{Change, Comparison, ENOUGH, compare, refuse};
 use report::threshold::Threshold;
 use stats::RunResult;
@@ -207,7 +207,7 @@ fn sides(path: &Path) -> Result<Vec<Side>> {
 
 #[cfg(test)]
 mod test {
-    use load::spec::JobSpec;
+    use job::spec::JobSpec;
     use serde_json::{Value, json};
 
     use super::*;

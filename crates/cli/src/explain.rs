@@ -8,15 +8,15 @@ use std::io::Write as _;
 use anyhow::{Context, Result};
 use block::print_size;
 use clap::Args as Flags;
-use load::formats::{Note, Reading, Treatment, fio, icf};
-use load::spec::{
+use job::formats::{Note, Reading, Treatment, fio, icf};
+use job::spec::{
     DataPattern, Expect, Extent, Figures, FileWalk, Group, JobSpec, Line, Logs, Pacing, Places,
     Range, Replay, Reported, Step, Verify, Walk, When, Workload, ZoneWalk,
 };
 
 use crate::exit::{Exit, UsageError};
 use crate::foreign::{self, Format};
-use crate::{job, layout, output};
+use crate::{asked, layout, output};
 
 /// `drumfire explain`.
 #[derive(Flags, Debug)]
@@ -54,7 +54,7 @@ pub fn main(args: &Args) -> Result<Exit> {
 fn read(args: &Args) -> Result<Reading> {
     match Format::of(&args.file) {
         Some(Format::Toml) => {
-            let job = job::of_toml(&args.file, &args.volumes, args.seconds)?;
+            let job = asked::of_toml(&args.file, &args.volumes, args.seconds)?;
             Ok(Reading { job: Some(job), cores: Vec::new(), notes: Vec::new() })
         }
         Some(format) => foreign::read(format, &args.file, &args.volumes, args.seconds),

@@ -1,10 +1,10 @@
-//! Job files of fio and Iometer: names of volumes are made here, everything else in `load`.
+//! Job files of fio and Iometer: names of volumes are made here, everything else in `job`.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use anyhow::Result;
-use load::formats::{Reading, Remote, Storage, Surroundings, fio, icf, read_old_text};
+use job::formats::{Reading, Remote, Storage, Surroundings, fio, icf, read_old_text};
 use volume::{FileUri, NvmeUri, Purpose, Session, Uri};
 
 use crate::exit::{UsageError, of_file};
@@ -91,7 +91,7 @@ pub fn read_as(
             },
         ),
         Format::Fio | Format::Toml => {
-            fio::read(name, text, &Surroundings::host(), &fio_options(volumes, seconds))
+            fio::read(name, text, &surroundings(), &fio_options(volumes, seconds))
         }
     };
     reading.map_err(|error| UsageError(error.to_string()).into())
@@ -100,8 +100,14 @@ pub fn read_as(
 /// Reads what fio is given: job files, or a command line as one. Of the sections, those that are
 /// `wanted`; all if none is named.
 pub fn read_fio(files: &[fio::Source<'_>], wanted: &[String]) -> Result<Reading> {
-    fio::read_all(files, wanted, &Surroundings::host(), &fio_options(&[], None))
+    fio::read_all(files, wanted, &surroundings(), &fio_options(&[], None))
         .map_err(|error| UsageError(error.to_string()).into())
+}
+
+/// This host, as far as it decides what a job file means.
+fn surroundings() -> Surroundings<'static> {
+    let memory_bytes = os::sample::memory_total_bytes().unwrap_or(0);
+    Surroundings::of_host(memory_bytes >> 20, os::cpu::allowed().len() as u64)
 }
 
 fn fio_options(volumes: &[String], seconds: Option<f64>) -> fio::Options<'_> {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use block::print_size;
-use load::spec::{Content, Group, JobSpec, LaidOut};
+use job::spec::{Content, Group, JobSpec, LaidOut};
 use load::{FirstContent, Stop};
 use rustix::fs::statvfs;
 use volume::{FileUri, OpenError, Uri};

@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use block::Nanos;
-use load::formats::Storage;
-use load::spec::{Group, JobSpec, Step};
+use job::formats::Storage;
+use job::spec::{Group, JobSpec, Step};
 use load::{RunSpec, Scribe, SharedScribe, WorkerSpec};
 use report::fio::{Driven, Form, HistogramLog, Logs, Trace};
 use stats::{Moment, Record};

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod asked;
 mod attached;
 mod audit;
 mod backup;
@@ -20,7 +21,7 @@ mod fio;
 mod folder;
 mod foreign;
 mod identity;
-mod job;
+
 mod layout;
 mod logs;
 mod output;

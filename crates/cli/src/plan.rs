@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
-use load::formats::read_text;
+use job::formats::read_text;
 use plan::bill::{Bill, Group, Setup, Work, shipped, shipped_names};
 use plan::catalogue::{Catalogue, Class};
 use plan::chance::DRAWS_MAX;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use block::{parse_size, print_size};
 use clap::ValueEnum;
-use load::spec::{Group, JobSpec, MADE, MAKER, Range, Step};
+use job::spec::{Group, JobSpec, MADE, MAKER, Range, Step};
 use load::{RunSpec, TargetThreads};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use volume::{Lifetime, Purpose, Uri, Volume};
@@ -18,7 +18,7 @@ use crate::bench::{self, Allowed, CORES, Maker};
 use crate::exit::{Exit, UsageError};
 use crate::identity::{self, Identity};
 use crate::run::{self, Named};
-use crate::{job, output, placement};
+use crate::{asked, output, placement};
 
 /// The founding test bed ran two Iometer managers with half of the workers each.
 const MANAGERS: usize = 2;
@@ -49,7 +49,7 @@ pub fn job(race: &Race) -> Result<JobSpec> {
         (CORES, race.cores.clone()),
     ];
     let job = JobSpec {
-        command: job::command(),
+        command: asked::command(),
         name: "race".to_owned(),
         setup: bench::setup(Maker::Race, settings),
         ..JobSpec::of(drive.seed, drive.seconds(), drive.ramp, group)

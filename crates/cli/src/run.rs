@@ -5,20 +5,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket}
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use load::spec::{Group, JobSpec, Pacing, Part, Replay, Shift, Step, Workload};
+use job::spec::{Group, JobSpec, Pacing, Part, Replay, Shift, Step, Workload};
 use load::{RunSpec, WorkerSpec};
 use stats::Job;
 use volume::{Purpose, Uri, Volume};
 
 use crate::args::{Color, Run};
+use crate::asked::Asked;
 use crate::bench::{self, Allowed, Bench, CORES};
 use crate::exit::{Exit, UsageError};
-use crate::job::Asked;
-use crate::{folder, foreign, job, layout, output, placement, recheck, show, signal};
+use crate::{asked, folder, foreign, layout, output, placement, recheck, show, signal};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
-    let Asked { job, cores } = job::of(run)?;
+    let Asked { job, cores } = asked::of(run)?;
     refuse_strangers(&run.destroy, job.steps.iter())?;
     let destroy = run.destroy.clone();
     let mut allowed = Allowed { cores, destroy, only_looks: run.verify_only };

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use block::Rate;
 use clap::Args as Flags;
+use job::formats::read_text;
+use job::spec::{JobSpec, MADE, MAKER, Step};
 use load::RunSpec;
-use load::formats::read_text;
-use load::spec::{JobSpec, MADE, MAKER, Step};
 use plan::bill::{Bill, Work, shipped, shipped_names};
 use plan::catalogue::Catalogue;
 use plan::simulate::{SimulateError, Simulator};
@@ -21,7 +21,7 @@ use crate::bench::{self, Allowed, Maker};
 use crate::exit::{Exit, UsageError, of_file};
 use crate::plan::percent;
 use crate::run::{self, Named};
-use crate::{catalogue, job, output, typed};
+use crate::{asked, catalogue, output, typed};
 
 /// Shape of every simulated volume.
 const VOLUME: Uri = Uri::Null { bytes: 1 << 40, block_bytes: 512 };
@@ -99,7 +99,7 @@ pub fn job(args: &Args) -> Result<JobSpec> {
     if let (System::Bill(bill), None, None) = (&system, &args.job, &args.preset) {
         work_of(bill, &mut run.drive);
     }
-    let mut job = job::of(&run)?.job;
+    let mut job = asked::of(&run)?.job;
     if !job.laid_out.is_empty() {
         let why = "files are laid out by run alone: a model has none; leave laid_out away";
         return Err(UsageError(why.to_owned()).into());
@@ -109,7 +109,7 @@ pub fn job(args: &Args) -> Result<JobSpec> {
     if job.name.is_empty() {
         job.name = Maker::Simulate.word().to_owned();
     }
-    Ok(JobSpec { command: job::command(), setup: setup.setup, files: setup.files, ..job })
+    Ok(JobSpec { command: asked::command(), setup: setup.setup, files: setup.files, ..job })
 }
 
 fn no_job(seed: u64) -> JobSpec {

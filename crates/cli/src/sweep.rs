@@ -10,9 +10,9 @@ use std::path::Path;
 use anyhow::Result;
 use block::Nanos;
 use clap::{Args as Flags, Subcommand, ValueEnum};
+use job::spec::JobSpec;
+use job::sweep::{Sweep, Ticket, parse_axis};
 use load::RunError;
-use load::spec::JobSpec;
-use load::sweep::{Sweep, Ticket, parse_axis};
 use stats::RunResult;
 use stats::sweep::{Cell, CellRun, RepeatAs, Search, SweepPlan, SweepResult};
 use stats::verdict;
@@ -23,7 +23,7 @@ use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker};
 use crate::exit::{self, Exit, UsageError};
 use crate::folder::Folder;
-use crate::{folder, job, logs, output, race, run, show, signal, simulate, thresholds};
+use crate::{asked, folder, logs, output, race, run, show, signal, simulate, thresholds};
 
 /// `drumfire sweep`.
 #[derive(Flags, Clone, Debug)]
@@ -238,7 +238,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
             if is_one(first) {
                 return taken_up(first, &args.run, allowed(args.run.cores.clone()));
             }
-            let asked = job::of(&Run { drive: drive.clone(), ..args.run.clone() })?;
+            let asked = asked::of(&Run { drive: drive.clone(), ..args.run.clone() })?;
             (asked.job, allowed(asked.cores))
         }
     };
@@ -271,8 +271,8 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
 fn taken_up(folder: &Path, run: &Run, allowed: Allowed) -> Result<Begun> {
     let plan =
         ["axis", "repeats", "ladder", "p99", "preset", "seconds", "out", "replace", "verify"];
-    let decided = plan.into_iter().chain(job::DECIDED);
-    job::refuse_beside(&folder.display().to_string(), decided)?;
+    let decided = plan.into_iter().chain(asked::DECIDED);
+    asked::refuse_beside(&folder.display().to_string(), decided)?;
     if run.volumes.len() > 1 {
         let why = format!("{} names its volumes by itself", folder.display());
         return Err(UsageError(why).into());

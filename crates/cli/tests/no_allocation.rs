@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use load::spec::{Access, Part, Workload};
+use job::spec::{Access, Part, Workload};
 use load::{Engine, RunSpec, TargetThreads, WorkerSpec};
 use serve::{DiskId, Export, Limits, Log, ServeConfig, Server};
 use stats::Job;

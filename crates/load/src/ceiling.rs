@@ -9,8 +9,9 @@ use std::sync::Arc;
 use block::Geometry;
 use volume::Volume;
 
+use crate::run::RunSpec;
 use crate::runner::volumes;
-use crate::spec::{Pacing, Range, RunSpec, When, Workload};
+use job::spec::{Pacing, Range, When, Workload};
 
 /// Length of the window: the rate of a generator that waits for nothing settles in milliseconds.
 pub const SECONDS: f64 = 2.0;
@@ -121,7 +122,8 @@ fn unbound(workload: &Workload, keeps: bool) -> Workload {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::spec::{Access, Arrivals, Extent, Line, Part, Verify, WorkerSpec};
+    use crate::run::WorkerSpec;
+    use job::spec::{Access, Arrivals, Extent, Line, Part, Verify};
     use volume::Purpose;
 
     fn spec(workloads: &[Workload]) -> RunSpec {

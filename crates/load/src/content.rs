@@ -2,7 +2,7 @@
 
 use block::{Rng, splitmix};
 
-use crate::spec::{Content, DataPattern};
+use job::spec::{Content, DataPattern};
 
 /// Parts of a write that are unique each by themselves: the shortest block there is.
 const UNIT: usize = 512;
@@ -168,10 +168,15 @@ fn fill_random(bytes: &mut [u8], rng: &mut Rng) {
     }
 }
 
+/// A pattern for tests.
+#[cfg(test)]
+pub(crate) fn data_pattern(text: &str) -> DataPattern {
+    DataPattern::parse(text, &|_| Err("no file".to_owned())).unwrap()
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::spec::data_pattern;
     use std::collections::HashSet;
 
     /// What is written by two workers, 32 KiB at a time, from two buffers each.

@@ -13,7 +13,7 @@ use crate::agenda::{Agenda, step_all};
 use crate::handover::{Command, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Recorder;
-use crate::spec::RunSpec;
+use crate::run::{RunSpec, hints};
 use crate::worker::{Identity, Order, Ties, Worker};
 
 /// Small and large buffers that a core of workers lends at most.
@@ -163,7 +163,7 @@ fn drive(
 fn open_lanes(seat: &Seat, spec: &RunSpec, core: &Core) -> Result<Vec<Box<dyn Lane>>, String> {
     let begin = |index: &usize| {
         let worker = &spec.workers[*index];
-        worker.volume.hinted_lane(core, worker.shift.cache.hints())
+        worker.volume.hinted_lane(core, hints(worker.shift.cache))
     };
     let mut lanes = Vec::with_capacity(seat.workers.len());
     for part in seat.workers.chunks(TOGETHER) {

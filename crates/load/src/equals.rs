@@ -3,7 +3,8 @@
 
 use stats::WorkerName;
 
-use crate::spec::{Pacing, RunSpec, WorkerSpec, Workload};
+use crate::run::{RunSpec, WorkerSpec};
+use job::spec::{Pacing, Workload};
 
 /// A worker that begins fewer I/Os in a second may have seconds without one by its plan.
 const SELDOM_PER_S: f64 = 20.0;
@@ -80,7 +81,7 @@ mod test {
     use volume::Purpose;
 
     use super::*;
-    use crate::spec::{Access, Arrivals, Part, Shift, Think};
+    use job::spec::{Access, Arrivals, Part, Shift, Think};
 
     fn spec(workloads: &[Workload]) -> RunSpec {
         let volume = volume::open(&"null:1g".parse().unwrap(), Purpose::Read).unwrap();

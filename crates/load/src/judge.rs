@@ -4,7 +4,7 @@ use stats::verdict::{self, HostUse, Shown, Steadiness, Wire};
 use stats::{Check, Collector, Cpu, Totals, Verdict};
 
 use crate::equals::planned_iops;
-use crate::spec::{RunSpec, WorkerSpec};
+use crate::run::{RunSpec, WorkerSpec};
 use crate::witness::Testimony;
 
 /// What a run on this host is judged by, beside its own numbers.

@@ -25,9 +25,9 @@ pub(crate) use self::earlier::Earlier;
 use self::frame::Frame;
 pub(crate) use self::patterned::Patterned;
 use self::word::{GENERATION, acknowledged, begun};
-use crate::spec::Workload;
 use crate::stamp::{self, SECTOR};
 use crate::sync::{AtomicU64, Ordering};
+use job::spec::Workload;
 
 pub use self::finding::{Finding, FindingKind};
 

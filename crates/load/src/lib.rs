@@ -1,7 +1,7 @@
 //! Drive storage: workers with outstanding I/Os on volumes, every latency recorded.
 //!
-//! A [`JobSpec`](spec::JobSpec) is the document that says who drives what and how; [`Engine`] runs
-//! one of its steps, a [`RunSpec`], on the cores of this host and returns a
+//! A [`JobSpec`](job::spec::JobSpec) is the document that says who drives what and how.
+//! [`Engine`] runs one of its steps, a [`RunSpec`], on the cores of this host and returns a
 //! [`RunResult`](stats::RunResult). Nothing here knows a protocol or a kind of volume.
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,6 @@ mod ceiling;
 mod content;
 mod engine;
 mod equals;
-pub mod formats;
 mod handover;
 mod judge;
 mod ledger;
@@ -19,16 +18,13 @@ mod outcome;
 mod pacing;
 mod patience;
 mod pattern;
-pub mod presets;
 mod recheck;
 mod records;
+mod run;
 mod runner;
 mod simulation;
-pub mod spec;
 mod stamp;
-pub mod sweep;
 mod sync;
-pub mod trace;
 mod witness;
 mod worker;
 
@@ -38,7 +34,7 @@ pub use crate::engine::Stop;
 pub use crate::ledger::{Finding, FindingKind};
 pub use crate::recheck::{Asked, Recheck, recheck};
 pub use crate::records::{Scribe, SharedScribe};
+pub use crate::run::{RunSpec, TargetThreads, WorkerSpec};
 pub use crate::runner::{Engine, RunError, Runner};
 pub use crate::simulation::{Simulation, Storage};
-pub use crate::spec::{RunSpec, TargetThreads, WorkerSpec};
 pub use crate::witness::inspect;

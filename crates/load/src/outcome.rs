@@ -4,8 +4,9 @@
 use block::Nanos;
 use stats::{MissedDemand, SearchedDepth, WorkerResult};
 
-use crate::spec::{DepthSearch, RunSpec};
+use crate::run::RunSpec;
 use crate::worker::Missed;
+use job::spec::DepthSearch;
 
 /// Workers that ended because they did not keep what was demanded, each once.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use block::{Nanos, Rng};
 
-use crate::spec::{Arrivals, Pacing};
+use job::spec::{Arrivals, Pacing};
 
 /// The planned starts of one worker, one after the other, whatever the volume does.
 ///

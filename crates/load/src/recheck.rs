@@ -8,8 +8,9 @@ use block::{Arena, Buf, Cause, Fault, Io, Lane, Nanos, Op, Pool, Tag};
 use os::Core;
 
 use crate::ledger::{Finding, Ledger};
+use crate::run::RunSpec;
 use crate::runner::{RunError, ledger_path, volumes};
-use crate::spec::{RunSpec, Workload};
+use job::spec::Workload;
 
 /// Reads under way at once.
 const OUTSTANDING: usize = 32;

@@ -23,7 +23,8 @@ use self::under_way::Run;
 pub(crate) use self::words::{steadiness, unanswered_ios};
 use crate::engine::Stop;
 use crate::records::{Desk, SharedScribe};
-use crate::spec::{AccessError, RunSpec, WorkerSpec};
+use crate::run::{RunSpec, WorkerSpec};
+use job::spec::AccessError;
 
 /// How long a run may go on after its time for the flushes that it ends with: a day in seconds.
 pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;

@@ -11,11 +11,12 @@ use crate::engine::Stop;
 use crate::equals::names;
 use crate::judge;
 use crate::outcome::{self, MissedDemands};
+use crate::run::RunSpec;
 use crate::runner::{
     OVERTIME_SECONDS, RunError, check, ledgers, patience, steadiness, unanswered_ios,
 };
-use crate::spec::{RunSpec, Watch};
 use crate::worker::{Identity, Order, Trouble, Worker, outlasts, ties};
+use job::spec::Watch;
 
 /// Steps after which the view and the user are asked, beside the ends of seconds.
 const STEPS: u32 = 1 << 16;

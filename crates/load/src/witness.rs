@@ -12,8 +12,8 @@ use volume::Volume;
 
 use self::moment::{Glanced, busy_threads, retransmitted};
 use self::seen::{Seen, beneath};
+use crate::run::RunSpec;
 use crate::runner::volumes;
-use crate::spec::RunSpec;
 
 mod bounds;
 mod devices;

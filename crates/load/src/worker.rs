@@ -21,7 +21,7 @@ use crate::ledger::{Earlier, Finding, Ledger};
 use crate::pacing::Schedule;
 use crate::pattern::{Next, Pattern};
 use crate::records::Recorder;
-use crate::spec::{Content, Part, Workload};
+use job::spec::{Content, Part, Workload};
 
 use self::control::Control;
 pub(crate) use self::control::Missed;

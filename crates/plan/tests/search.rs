@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use load::spec::{Access, Group, JobSpec, Part, Workload};
-use load::sweep::Sweep;
+use job::spec::{Access, Group, JobSpec, Part, Workload};
+use job::sweep::Sweep;
 use load::{RunSpec, Runner, WorkerSpec};
 use plan::simulate::Simulator;
 use stats::live::{About, Action, Live, Snapshot};

@@ -19,6 +19,12 @@ const BANS: &[Ban] = &[
         remedy: "take bytes and `now` as arguments; sockets, files and clocks live in os",
     },
     Ban {
+        crates: &["job"],
+        words: &["TcpStream", "UdpSocket", "std::process", "std::thread", "Instant"],
+        rule: "job only says what is to be done, but names",
+        remedy: "load runs jobs; os has the clock",
+    },
+    Ban {
         crates: &["os"],
         words: &["iscsi", "nvme", "Pdu", "proto"],
         rule: "os knows no protocol, but names",

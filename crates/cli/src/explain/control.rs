@@ -1,6 +1,6 @@
 //! What steers a worker while it runs, in words.
 
-use load::spec::{Demand, Demands, DepthSearch, Flow, Workload};
+use job::spec::{Demand, Demands, DepthSearch, Flow, Workload};
 
 /// What steers it while it runs.
 pub(super) fn steered(workload: &Workload) -> Option<String> {

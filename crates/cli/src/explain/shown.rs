@@ -1,6 +1,6 @@
 //! What of a group is shown and logged in fio's forms, in words.
 
-use load::spec::{Directions, Figures, Logs};
+use job::spec::{Directions, Figures, Logs};
 
 /// What fio's forms show of it, where that is not what they always show.
 pub(super) fn figures(figures: &Figures) -> Option<String> {

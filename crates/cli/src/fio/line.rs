@@ -145,7 +145,7 @@ impl Line {
                 }),
             };
             if !line.own(name, &mut value)? {
-                let value = match load::formats::fio::stands_alone(name) {
+                let value = match job::formats::fio::stands_alone(name) {
                     true => given,
                     false => Some(value()?),
                 };

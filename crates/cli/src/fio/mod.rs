@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args as Flags, Parser};
-use load::formats::fio::Source;
-use load::formats::{Note, Reading, Treatment, read_old_text};
-use load::spec::JobSpec;
+use job::formats::fio::Source;
+use job::formats::{Note, Reading, Treatment, read_old_text};
+use job::spec::JobSpec;
 use load::{Recheck, RunSpec, Stop};
 use stats::{RunResult, WorkerResult};
 
@@ -18,7 +18,7 @@ use crate::args::{self, Color, Command, Drive};
 use crate::bench::{self, Allowed, Bench};
 use crate::exit::{Exit, UsageError, of_file};
 use crate::layout::Manner;
-use crate::{foreign, job, layout, logs, output, recheck, signal};
+use crate::{asked, foreign, layout, logs, output, recheck, signal};
 
 /// `drumfire fio`.
 #[derive(Flags, Debug)]
@@ -84,7 +84,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
 /// What becomes of an option, or of all: its names and a word.
 fn options(name: Option<&str>) -> Result<String> {
     let named = |names: &str| name.is_none_or(|name| names.split('|').any(|one| one == name));
-    let mut lines: Vec<String> = load::formats::fio::options()
+    let mut lines: Vec<String> = job::formats::fio::options()
         .filter(|(names, _)| named(names))
         .map(|(names, word)| format!("{:<40}: {word}\n", names.replace('|', ", ")))
         .collect();
@@ -155,7 +155,7 @@ fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)
     };
     notes.iter().for_each(|note| output::note(format_args!("drumfire: {note}")));
     let name = if job.name.is_empty() { "fio".to_owned() } else { job.name };
-    let job = JobSpec { command: job::command(), name, ..job };
+    let job = JobSpec { command: asked::command(), name, ..job };
     job.check().map_err(|error| UsageError(error.to_string()))?;
     let mut groups = job.steps.iter().flat_map(|step| &step.groups);
     if line.read_only && groups.any(|group| group.workload.writes()) {

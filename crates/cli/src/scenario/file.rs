@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use load::formats::read_text;
+use job::formats::read_text;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{UsageError, of_file};

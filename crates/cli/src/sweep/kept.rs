@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use block::Nanos;
-use load::sweep::{Sweep, Ticket};
+use job::sweep::{Sweep, Ticket};
 use os::Clock;
 use stats::SCHEMA_VERSION;
 use stats::sweep::SweepResult;

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use job::spec::JobSpec;
 use load::Stop;
-use load::spec::JobSpec;
 use rustix::process::{Pid, Signal, kill_process};
 use stats::RunResult;
 

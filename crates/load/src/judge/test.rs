@@ -15,7 +15,7 @@ use volume::Purpose;
 
 use super::*;
 use crate::simulation::{Simulation, Storage};
-use crate::spec::{Access, Arrivals, Pacing, Part, Verify, Workload};
+use job::spec::{Access, Arrivals, Pacing, Part, Verify, Workload};
 
 /// What an I/O of a worker, begun now, comes to: for how long, and whether it fails.
 type Serves = Rc<RefCell<dyn FnMut(usize, Nanos) -> (Nanos, bool)>>;

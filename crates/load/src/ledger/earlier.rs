@@ -9,8 +9,8 @@ use block::{Geometry, Rng};
 use super::frame::Frame;
 use super::patterned::Patterned;
 use super::{Finding, FindingKind};
-use crate::spec::Workload;
 use crate::stamp::{self, Left, SECTOR};
+use job::spec::Workload;
 
 /// Compares what a worker reads.
 #[derive(Debug)]
@@ -79,12 +79,12 @@ impl Earlier {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::spec::{Access, Verify};
+    use job::spec::{Access, Verify};
 
     fn earlier(pattern: Option<&str>) -> Earlier {
         let mut workload = Workload::new(Access::new(4096, 100.0, 0.0), 1);
         workload.verify = Some(Verify { fill: false, earlier: true, ..Verify::default() });
-        workload.content.pattern = pattern.map(crate::spec::data_pattern);
+        workload.content.pattern = pattern.map(crate::content::data_pattern);
         Earlier::of(&workload, Geometry::new(64 << 10, 512), Rng::new(1, 1)).unwrap()
     }
 
@@ -130,7 +130,7 @@ mod test {
         for pattern in ["0xdeadbeef", "%o", "\"abc\"%o0x01"] {
             let mut earlier = earlier(Some(pattern));
             let mut right = vec![0; 4096];
-            crate::spec::data_pattern(pattern).fill(&mut right, 8192);
+            crate::content::data_pattern(pattern).fill(&mut right, 8192);
             assert_eq!(earlier.check(&right, 8192), None);
             for at in (0..4096).step_by(97) {
                 let mut wrong = right.clone();

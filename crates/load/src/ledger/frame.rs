@@ -2,8 +2,8 @@
 
 use block::Geometry;
 
-use crate::spec::{FileWalk, Workload};
 use crate::stamp::SECTOR;
+use job::spec::{FileWalk, Workload};
 
 /// Which blocks a ledger has words for.
 #[derive(Clone, Copy, Debug)]

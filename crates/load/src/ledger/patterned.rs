@@ -3,7 +3,7 @@
 use block::Geometry;
 
 use super::FindingKind;
-use crate::spec::{DataPattern, Workload};
+use job::spec::{DataPattern, Workload};
 
 /// What blocks hold, and where blocks begin: the pattern begins anew in each.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! The ledger on volumes that keep, lose, tear and erase.
 
 use super::*;
-use crate::spec::{Access, Line};
 use block::Rng;
+use job::spec::{Access, Line};
 
 fn ledger() -> Ledger {
     let workload = Workload::new(Access::new(4096, 50.0, 100.0), 1);

@@ -5,7 +5,7 @@ use block::Rng;
 use super::general::Position;
 use super::places::normal;
 use super::zipf::Zipf;
-use crate::spec::{Access, FileWalk, Part, Places};
+use job::spec::{Access, FileWalk, Part, Places};
 
 /// A law of files is one of so many places in each, as with fio: neighbours share their weight.
 const PLACES_SHIFT: u32 = 10;

@@ -7,7 +7,7 @@ use super::files::Files;
 use super::places::Chooser;
 use super::zones::Zones;
 use super::{Next, share};
-use crate::spec::{Access, Line, Part, Walk, Workload};
+use job::spec::{Access, Line, Part, Walk, Workload};
 
 /// The stream of accesses of one worker.
 #[derive(Debug)]
@@ -309,8 +309,8 @@ mod test {
     use super::*;
     use crate::pattern::Pattern;
     use crate::pattern::test::pattern;
-    use crate::spec::Places;
     use block::Geometry;
+    use job::spec::Places;
 
     fn blocks(access: Access, bytes: u64, count: usize) -> Vec<u64> {
         let mut pattern = pattern(access, bytes);

@@ -16,7 +16,7 @@ use block::{Geometry, Nanos, Op, Rng};
 
 use crate::pattern::general::General;
 pub(crate) use crate::pattern::replay::Stream;
-use crate::spec::{Access, Line, Part, Places, Walk, Workload};
+use job::spec::{Access, Line, Part, Places, Walk, Workload};
 
 /// One I/O to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +189,7 @@ impl Plain {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::spec::{Extent, Range};
+    use job::spec::{Extent, Range};
     use proptest::prelude::{prop_assert, proptest};
 
     pub(super) fn pattern(access: Access, bytes: u64) -> Pattern {

@@ -5,7 +5,7 @@ use block::Rng;
 use super::alias::Alias;
 use super::permutation::Permutation;
 use super::zipf::Zipf;
-use crate::spec::{Extent, Part, Places, Zone};
+use job::spec::{Extent, Part, Places, Zone};
 
 /// Draws places from 0 to a count. Constant time and memory.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use block::{Geometry, Nanos, Op};
 
 use super::Next;
-use crate::spec::Replay;
-use crate::trace::{Cursor, Trace};
+use job::spec::Replay;
+use job::trace::{Cursor, Trace};
 
 /// Where a worker is in its trace.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Which zone everything goes on in: one after the other.
 
 use super::general::LineState;
-use crate::spec::{Access, Part, ZoneWalk};
+use job::spec::{Access, Part, ZoneWalk};
 
 /// The zone of one worker.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ mod test {
     use super::*;
     use crate::pattern::Pattern;
     use crate::pattern::test::pattern;
-    use crate::spec::Places;
+    use job::spec::Places;
 
     const BLOCK: u64 = 4096;
 

@@ -6,8 +6,8 @@ use stats::live::{About, Action, Live, Snapshot};
 use stats::{RunResult, WorkerResult};
 
 use super::*;
-use crate::spec::{Access, Part, Shift, When, Workload};
 use crate::{Engine, RunSpec, WorkerSpec};
+use job::spec::{Access, Part, Shift, When, Workload};
 
 /// Keeps what it is given.
 #[derive(Debug, Default)]

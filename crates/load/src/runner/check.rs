@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::RunError;
 use crate::ledger::Patterned;
-use crate::spec::{AccessError, RunSpec, Workload};
+use crate::run::RunSpec;
+use job::spec::{AccessError, Workload};
 
 /// Whether a spec can be run at all.
 pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {

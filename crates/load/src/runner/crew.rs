@@ -12,8 +12,9 @@ use crate::engine::{self, News, Running, Seat, Stop};
 use crate::handover::{Command, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Desk;
-use crate::spec::{RunSpec, Workload};
+use crate::run::RunSpec;
 use crate::worker::ties;
+use job::spec::Workload;
 
 /// How long threads may take to leave when one of them could not begin.
 const LEAVING: Nanos = Nanos::from_secs(10);
@@ -204,7 +205,9 @@ pub(crate) fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunErr
 mod test {
     use super::super::check;
     use super::*;
-    use crate::spec::{Access, Part, Shift, Verify, WorkerSpec, data_pattern};
+    use crate::content::data_pattern;
+    use crate::run::WorkerSpec;
+    use job::spec::{Access, Part, Shift, Verify};
 
     /// A run on these cores, with a worker for each list of those that it may be on.
     fn spec(cores: &[usize], workers: &[&[usize]]) -> RunSpec {

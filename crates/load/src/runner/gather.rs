@@ -6,7 +6,7 @@ use super::crew::Crew;
 use super::under_way::Run;
 use crate::handover::{Command, Rest};
 use crate::patience::Patience;
-use crate::spec::RunSpec;
+use crate::run::RunSpec;
 use crate::worker::Trouble;
 
 impl Run<'_> {

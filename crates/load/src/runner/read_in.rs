@@ -7,7 +7,7 @@ use block::print_size;
 
 use super::RunError;
 use crate::engine::Stop;
-use crate::spec::RunSpec;
+use crate::run::RunSpec;
 
 /// Reads what the workers want cached, each part of a volume once, until the user asks for an end.
 /// Returns a sentence that says so, if anything was read.

@@ -15,7 +15,7 @@ use super::words::{
 use crate::judge::{self, Facts};
 use crate::meter::Reading;
 use crate::outcome;
-use crate::spec::RunSpec;
+use crate::run::RunSpec;
 use crate::witness::Moment;
 
 impl Run<'_> {

@@ -17,9 +17,10 @@ use crate::handover::Command;
 use crate::meter::{Meter, Reading, Threads};
 use crate::outcome::MissedDemands;
 use crate::records::Desk;
-use crate::spec::{RunSpec, Watch};
+use crate::run::RunSpec;
 use crate::witness::{Moment, Witness};
 use crate::worker::outlasts;
+use job::spec::Watch;
 
 /// How often the view may answer keys.
 pub(super) const POLL: Duration = Duration::from_nanos(POLL_NANOS.0);

@@ -3,7 +3,8 @@
 use stats::{Collector, Interval, Origin, Waiting};
 
 use super::patience;
-use crate::spec::{RunSpec, Steady};
+use crate::run::RunSpec;
+use job::spec::Steady;
 
 /// What of it is emulated, each drive once.
 pub(super) fn emulated(spec: &RunSpec) -> impl Iterator<Item = &str> {

@@ -13,9 +13,9 @@ use volume::{Purpose, Uri};
 mod closing;
 
 use super::*;
-use crate::spec::{
-    Access, Arrivals, Demand, Demands, DepthSearch, Pacing, Part, Steady, Verify, WorkerSpec,
-    Workload,
+use crate::run::WorkerSpec;
+use job::spec::{
+    Access, Arrivals, Demand, Demands, DepthSearch, Pacing, Part, Steady, Verify, Workload,
 };
 
 /// What is under way on all lanes: when it is done, on which lane, and the I/O.
@@ -253,7 +253,7 @@ fn all_end_with_the_first_if_that_is_wanted() {
 #[test]
 fn a_run_may_end_when_it_is_steady() {
     let steady = Steady {
-        of: crate::spec::Quantity::Iops,
+        of: job::spec::Quantity::Iops,
         slope: false,
         below: 1.0,
         percent: true,

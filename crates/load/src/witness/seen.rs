@@ -5,7 +5,8 @@ use std::sync::Arc;
 use stats::verdict::{Asked, Beneath, Existence, Kept, Reducible};
 use volume::{FileGround, Ground, Leaf, Looked, SAMPLES, Volume};
 
-use crate::spec::{Content, RunSpec, Workload};
+use crate::run::RunSpec;
+use job::spec::{Content, Workload};
 
 /// One volume, or a part of one that is made of several.
 pub(super) struct Seen {

@@ -18,7 +18,7 @@ pub(super) use self::flow::{Flows, Shared};
 use self::think::Thinking;
 use super::{Worker, sooner};
 use crate::pacing::Schedule;
-use crate::spec::Workload;
+use job::spec::Workload;
 
 /// Why a worker ended that did not keep what was demanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,11 +123,7 @@ impl Control {
     }
 
     /// What binds it to the other workers of its run.
-    pub(super) fn tie(
-        &mut self,
-        share: Option<(Arc<Shared>, crate::spec::Flow)>,
-        ends_alone: bool,
-    ) {
+    pub(super) fn tie(&mut self, share: Option<(Arc<Shared>, job::spec::Flow)>, ends_alone: bool) {
         self.share = share.map(|(shared, flow)| Share::new(shared, flow));
         if let Some(depth) = &mut self.depth {
             depth.ends_alone = ends_alone;

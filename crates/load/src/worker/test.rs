@@ -6,8 +6,9 @@ use std::rc::Rc;
 use block::{Cause, Geometry};
 
 use super::*;
+use crate::content::data_pattern;
 use crate::ledger::FindingKind;
-use crate::spec::{Access, Arrivals, Line, Pacing, Places, Verify, data_pattern};
+use job::spec::{Access, Arrivals, Line, Pacing, Places, Verify};
 
 mod connections;
 mod replay;

@@ -11,7 +11,8 @@ use block::{Connection, Nanos, Op};
 use super::control::{Flows, Shared};
 use super::{Worker, sooner};
 use crate::pattern::Next;
-use crate::spec::{Flow, RunSpec, WorkerSpec};
+use crate::run::{RunSpec, WorkerSpec};
+use job::spec::Flow;
 
 /// When to look again whether others have ended.
 const SOON: Nanos = Nanos::from_millis(1);

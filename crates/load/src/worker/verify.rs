@@ -8,7 +8,7 @@ use block::{Done, Geometry, Nanos, Op, Plant, Rng, planted};
 use super::{Identity, Slot};
 use crate::ledger::{Finding, Ledger};
 use crate::pattern::Next;
-use crate::spec::{Part, Workload};
+use job::spec::{Part, Workload};
 
 /// What compares reads with what was written.
 pub(super) struct Verifier {

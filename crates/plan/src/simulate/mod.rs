@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use block::{Geometry, Lane, Nanos, Op, Rng};
-use load::spec::Access;
+use job::spec::Access;
 use load::{RunError, RunSpec, Runner, Simulation, Stop, Storage, WorkerSpec};
 use model::{ModelError, StationId, Step};
 use stats::live::{About, Action, Live, Snapshot};
@@ -178,13 +178,13 @@ impl Simulator {
             }
             System::Bill(bill) => {
                 let lines = || accesses.iter().flat_map(|access| &access.lines);
-                let moves = |line: &load::spec::Line| {
+                let moves = |line: &job::spec::Line| {
                     line.trim_percent == 0.0
                         && line.zero_percent == 0.0
                         && line.flush_percent == 0.0
                 };
                 let besides =
-                    |access: &&load::spec::Access| access.flush_every > 0 || access.trims_first;
+                    |access: &&job::spec::Access| access.flush_every > 0 || access.trims_first;
                 if !lines().all(moves) || accesses.iter().any(besides) {
                     let why = "no figure says what flushes, trims and zeroes take: leave them \
                                away, or simulate a profile";

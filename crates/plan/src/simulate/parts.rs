@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use block::Op;
-use load::spec::Access;
+use job::spec::Access;
 use model::{ModelError, Network, Servers, Source, Station, StationId, Step};
 use volume::delay::{Machine, Way};
 

@@ -1,7 +1,7 @@
 //! Bills and profiles in virtual time, against theory.
 
+use job::spec::{Arrivals, Pacing, Part, Workload};
 use load::WorkerSpec;
-use load::spec::{Arrivals, Pacing, Part, Workload};
 use model::{Method, solve};
 use serde_json::Value;
 use stats::{Job, Origin, Verdict};
@@ -129,7 +129,7 @@ fn a_mix_of_lengths_takes_the_time_of_its_parts() {
     // Half of it at twenty times the length: bytes limit, and the mean time is that of both.
     let mut both = workload(4096, 100.0, 64);
     let long =
-        load::spec::Line { share_percent: 50.0, ..load::spec::Line::new(1 << 20, 100.0, 100.0) };
+        job::spec::Line { share_percent: 50.0, ..job::spec::Line::new(1 << 20, 100.0, 100.0) };
     both.access.lines[0].share_percent = 50.0;
     both.access.lines.push(long);
     let alone = |size: u32| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use load::spec::{Access, Arrivals, Line, Pacing, Part, Shift, Verify, When, Workload};
+use job::spec::{Access, Arrivals, Line, Pacing, Part, Shift, Verify, When, Workload};
 use load::{RunSpec, WorkerSpec};
 use volume::{Purpose, Uri};
 

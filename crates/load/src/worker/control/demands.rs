@@ -3,7 +3,7 @@
 use block::{Nanos, print_size};
 
 use super::{Back, Missed};
-use crate::spec::{Demand, Demands};
+use job::spec::{Demand, Demands};
 
 /// What does not count at the beginning of a worker.
 const SETTLING: Nanos = Nanos::from_secs(2);

@@ -9,7 +9,7 @@ use stats::SearchedDepth;
 
 use super::demands::too_long;
 use super::{Back, Missed};
-use crate::spec::DepthSearch;
+use job::spec::DepthSearch;
 
 /// Windows in a row that hold just below one that failed, before that one is tried again.
 const STABLE: u32 = 3;

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use block::Nanos;
 
 use super::Gate;
-use crate::spec::{Flow, RunSpec};
+use crate::run::RunSpec;
+use job::spec::Flow;
 
 /// When to look again whether the others have caught up.
 const SOON: Nanos = Nanos(20_000);

@@ -2,9 +2,9 @@
 
 use super::depth::Depth;
 use super::*;
-use crate::spec::{Access, Arrivals, Demand, Demands, DepthSearch, Flow, Pacing, Think, Workload};
 use crate::worker::test::{Lane, MS, US, ios, run, worker};
 use crate::worker::{Order, Trouble, Worker};
+use job::spec::{Access, Arrivals, Demand, Demands, DepthSearch, Flow, Pacing, Think, Workload};
 
 fn reads(outstanding: u32) -> Workload {
     Workload::new(Access::new(4096, 100.0, 100.0), outstanding)

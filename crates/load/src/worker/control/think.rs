@@ -4,7 +4,7 @@ use block::Nanos;
 
 use super::Gate;
 use crate::pacing::Schedule;
-use crate::spec::Think;
+use job::spec::Think;
 
 /// The pauses of one worker.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Workers that replay a trace.
 
 use super::*;
-use crate::spec::Replay;
+use job::spec::Replay;
 
 /// Four I/Os 100 µs apart, and one after 10 ms.
 const TIMED: &str = "fio version 3 iolog\n0 /a add\n5 /a write 0 4096\n105 /a read 0 4096\n\

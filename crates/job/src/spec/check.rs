@@ -285,7 +285,7 @@ impl Workload {
 
     /// Whether a block that is compared with a pattern holds the same whichever I/O wrote it; why
     /// not, if it does not.
-    pub(crate) fn pattern_fits(&self, pattern: &DataPattern) -> Result<(), &'static str> {
+    pub fn pattern_fits(&self, pattern: &DataPattern) -> Result<(), &'static str> {
         let lines = &self.access.lines;
         let erases = |line: &Line| line.trim_percent > 0.0 || line.zero_percent > 0.0;
         if self.access.trims_first || lines.iter().any(erases) {

@@ -36,7 +36,7 @@ pub(super) struct Packed {
 
 /// A place in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cursor {
+pub struct Cursor {
     at: usize,
     last: Event,
 }

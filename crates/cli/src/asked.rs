@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use load::formats::{Note, Treatment};
-use load::presets;
-use load::spec::{Group, JobSpec, MAKER, open_trace};
+use job::formats::{Note, Treatment};
+use job::presets;
+use job::spec::{Group, JobSpec, MAKER, open_trace};
 
 use crate::args::Run;
 use crate::exit::UsageError;

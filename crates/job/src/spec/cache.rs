@@ -33,15 +33,3 @@ pub enum Expect {
     /// Forward: it reads twice as far ahead.
     Sequential,
 }
-
-impl Cache {
-    /// The same in the words of volumes.
-    pub(crate) fn hints(self) -> volume::Hints {
-        let random = match self.expect {
-            Expect::Unknown => None,
-            Expect::Random => Some(true),
-            Expect::Sequential => Some(false),
-        };
-        volume::Hints { drop_cached: self.drop, random }
-    }
-}

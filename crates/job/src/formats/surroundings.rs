@@ -34,16 +34,16 @@ pub struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// This host.
-    pub fn host() -> Surroundings<'static> {
+    /// The files and variables of this host, which has so much memory and so many processors.
+    pub fn of_host(memory_mib: u64, cpus: u64) -> Surroundings<'static> {
         Surroundings {
             read: Box::new(read_text),
             open: Box::new(open_trace),
             read_bytes: Box::new(read_bytes),
             variable: Box::new(|name| std::env::var(name).ok()),
             page_bytes: 4096,
-            memory_mib: os::sample::memory_total_bytes().unwrap_or(0) >> 20,
-            cpus: os::cpu::allowed().len() as u64,
+            memory_mib,
+            cpus,
         }
     }
 

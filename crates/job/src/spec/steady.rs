@@ -90,7 +90,7 @@ impl std::fmt::Display for Steady {
 
 /// Looks at a run, a second after the other, until it is steady.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     steady: Option<Steady>,
     /// Those that count, no more of them than are looked at together.
     latest: VecDeque<Second>,
@@ -99,12 +99,12 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// For a run that ends when this holds, if it does so at all.
-    pub(crate) fn new(steady: Option<Steady>) -> Watch {
+    pub fn new(steady: Option<Steady>) -> Watch {
         Watch { steady, latest: VecDeque::new(), seen: 0 }
     }
 
     /// Takes the next second of the measured window; whether it is steady with it.
-    pub(crate) fn is_steady(&mut self, second: Second) -> bool {
+    pub fn is_steady(&mut self, second: Second) -> bool {
         let Some(steady) = self.steady.filter(|steady| second.t > steady.after_seconds + 0.5)
         else {
             return false;

@@ -29,7 +29,7 @@ pub struct ZoneWalk {
 
 impl ZoneWalk {
     /// From the beginning of one zone to that of the next.
-    pub(crate) fn distance_bytes(&self) -> u64 {
+    pub fn distance_bytes(&self) -> u64 {
         self.range_bytes.saturating_add(self.skip_bytes)
     }
 

@@ -29,7 +29,8 @@ impl Range {
         (start, blocks(length))
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
+    /// Whether it is all of a volume.
+    pub fn is_whole(&self) -> bool {
         *self == Range::WHOLE
     }
 }

@@ -12,22 +12,24 @@ use std::sync::Arc;
 use block::{Geometry, Nanos, Op};
 
 pub(crate) use self::iolog::read;
-pub(crate) use self::packed::Cursor;
+pub use self::packed::Cursor;
 use self::packed::Packed;
 
 /// One I/O of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub struct Event {
     /// When it is due, from the beginning of the trace.
-    pub(crate) at: Nanos,
-    pub(crate) op: Op,
+    pub at: Nanos,
+    /// What is done.
+    pub op: Op,
     /// Which file, in the order in which the trace names them.
-    pub(crate) file: u32,
-    /// In bytes; 0 for a flush, and so is the length.
-    pub(crate) offset: u64,
-    pub(crate) len: u32,
+    pub file: u32,
+    /// Where in it, in bytes; 0 for a flush, and so is the length.
+    pub offset: u64,
+    /// In bytes.
+    pub len: u32,
     /// Where it stands, counted from 1.
-    pub(crate) line: u32,
+    pub line: u32,
 }
 
 /// A trace that was read.
@@ -190,7 +192,7 @@ impl Trace {
 
     /// The next I/O behind what a cursor has seen.
     #[inline]
-    pub(crate) fn next(&self, cursor: &mut Cursor) -> Option<Event> {
+    pub fn next(&self, cursor: &mut Cursor) -> Option<Event> {
         cursor.next(&self.packed)
     }
 }

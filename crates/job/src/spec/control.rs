@@ -110,7 +110,7 @@ pub struct Flow {
 
 impl Workload {
     /// Whether something steers it while it runs.
-    pub(crate) fn is_steered(&self) -> bool {
+    pub fn is_steered(&self) -> bool {
         self.think.is_some()
             || self.demands.is_some()
             || self.depth_search.is_some()

@@ -77,7 +77,7 @@ impl DataPattern {
     }
 
     /// Writes an I/O that begins at byte `place` of the volume.
-    pub(crate) fn fill(&self, data: &mut [u8], place: u64) {
+    pub fn fill(&self, data: &mut [u8], place: u64) {
         let first = self.bytes.len().min(data.len());
         self.first(&mut data[..first], place);
         let mut done = first;
@@ -90,7 +90,7 @@ impl DataPattern {
 
     /// The first byte that is another than the pattern says, in data that begin `from` bytes behind
     /// the beginning of the I/O to `place`: its number in them, and the right one.
-    pub(crate) fn difference(&self, data: &[u8], place: u64, from: u64) -> Option<(usize, u8)> {
+    pub fn difference(&self, data: &[u8], place: u64, from: u64) -> Option<(usize, u8)> {
         let mut once = [0; PATTERN_MAX_BYTES];
         let once = &mut once[..self.bytes.len()];
         self.first(once, place);
@@ -194,12 +194,6 @@ impl<'de> Deserialize<'de> for DataPattern {
         let why = |why| serde::de::Error::custom(format!("the pattern {text}: {why}"));
         DataPattern::parse(&text, &no_file).map_err(why)
     }
-}
-
-/// A pattern for tests.
-#[cfg(test)]
-pub(crate) fn data_pattern(text: &str) -> DataPattern {
-    DataPattern::parse(text, &|_| Err("no file".to_owned())).unwrap()
 }
 
 #[cfg(test)]

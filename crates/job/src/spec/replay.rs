@@ -46,7 +46,7 @@ pub struct Replay {
     pub(crate) trace: Option<Arc<Trace>>,
     /// It begins again when it is over, and has no times.
     #[serde(skip)]
-    pub(crate) endless: bool,
+    pub endless: bool,
 }
 
 /// What may be left out of a trace.
@@ -154,14 +154,14 @@ impl Replay {
     }
 
     /// Where an I/O of the trace goes.
-    pub(crate) fn place_of(&self, offset: u64) -> u64 {
+    pub fn place_of(&self, offset: u64) -> u64 {
         let align = u64::from(self.align_bytes.max(1));
         let place = offset / u64::from(self.divide_by.max(1));
         place - place % align
     }
 
     /// Whether I/Os begin at times of their own, whatever the volume does.
-    pub(crate) fn is_timed(&self) -> bool {
+    pub fn is_timed(&self) -> bool {
         !self.endless && self.trace.as_ref().is_some_and(|trace| trace.facts().timed)
     }
 
