@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use job::spec::{JobSpec, MAKER, Step};
-use load::{Engine, RunError, RunSpec, Runner, Stop};
+use load::{Engine, Prepared, RunError, Runner, Stop};
 use stats::RunResult;
 use stats::live::Live;
 use volume::Uri;
@@ -105,7 +105,7 @@ pub struct Bench {
 /// A step that only waits to be run.
 pub struct Ready {
     /// What is run.
-    pub spec: RunSpec,
+    pub run: Prepared,
     runner: Box<dyn Runner>,
     /// Ends it early.
     stop: Stop,
@@ -158,23 +158,23 @@ impl Bench {
         let engine = || Engine { stop: self.stop.clone(), scribe: None };
         match Maker::of(job)? {
             Maker::Nobody => {
-                let spec = self.volumes.spec(job, step, &self.allowed)?;
-                let scribe = self.logged.then(|| logs::scribe(step, &spec)).flatten();
+                let run = self.volumes.prepare(job, step, &self.allowed)?;
+                let scribe = self.logged.then(|| logs::scribe(step, &run.spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { spec, runner, stop, lost, watch, server: None })
+                Ok(Ready { run, runner, stop, lost, watch, server: None })
             }
             Maker::Race => {
                 race::check(job)?;
                 let made = race::prepare(job, step);
-                let (spec, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
-                let scribe = self.logged.then(|| logs::scribe(step, &spec)).flatten();
+                let (run, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
+                let scribe = self.logged.then(|| logs::scribe(step, &run.spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { spec, runner, stop, lost, watch, server: Some(server) })
+                Ok(Ready { run, runner, stop, lost, watch, server: Some(server) })
             }
             Maker::Simulate => {
-                let (spec, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
+                let (run, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
                 simulator.stop = self.stop.clone();
-                Ok(Ready { spec, runner: Box::new(simulator), stop, lost, watch, server: None })
+                Ok(Ready { run, runner: Box::new(simulator), stop, lost, watch, server: None })
             }
         }
     }
@@ -183,7 +183,7 @@ impl Bench {
 impl Ready {
     /// Runs it; what was made for it ends with it.
     pub fn run(mut self, live: &mut dyn Live) -> Result<RunResult, RunError> {
-        let result = self.runner.run(self.spec, live);
+        let result = self.runner.run(self.run, live);
         drop(self.server);
         result
     }
@@ -235,12 +235,12 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
             true => folder.join(format!("step-{}", index + 1)),
             false => folder.to_path_buf(),
         };
-        let unread = ready.spec.workers.iter().any(|worker| worker.workload.is_unread());
+        let unread = ready.run.spec.workers.iter().any(|worker| worker.workload.is_unread());
         results.push(one(ready, &folder, drive, color, !many || !drive.json)?);
         if unread && bench.stop.asked() == 0 {
             // Nothing was compared yet.
-            let spec = bench.prepare(job, &job.steps[index])?.spec;
-            right &= recheck::after(&spec, &folder)?;
+            let run = bench.prepare(job, &job.steps[index])?.run;
+            right &= recheck::after(&run, &folder)?;
         }
     }
     if many && drive.json {
@@ -262,7 +262,7 @@ pub fn one(
     color: Color,
     print: bool,
 ) -> Result<RunResult> {
-    let spec = &mut ready.spec;
+    let spec = &mut ready.run.spec;
     let name = spec.job.name.clone();
     let folder = Folder::at(folder)?;
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
@@ -277,12 +277,12 @@ pub fn one(
     let mut live =
         show::Keeping::new(ready.watch.beside(show::view(drive, color, &lost)?), &folder, &name);
     let again = (!drive.no_ceiling)
-        .then(|| (ready.spec.clone(), Engine { stop: ready.stop.clone(), scribe: None }));
+        .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), scribe: None }));
     let mut result = ready.run(&mut live)?;
-    if let Some((spec, engine)) = again {
+    if let Some((run, engine)) = again {
         let length = if drive.ceiling { Length::Asked } else { Length::Short };
-        if drive.ceiling || ceiling::is_needed(&result, &spec) {
-            ceiling::judge(&mut result, &spec, &engine, length);
+        if drive.ceiling || ceiling::is_needed(&result, &run) {
+            ceiling::judge(&mut result, &run, &engine, length);
         }
     }
     live.finished(&result);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use block::Geometry;
-use job::spec::{Group, JobSpec};
-use load::{Engine, RunSpec, StandIn, WorkerSpec};
+use job::spec::{Group, JobSpec, RunSpec};
+use load::{Engine, Prepared, StandIn};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use stats::verdict::Ceiling;
 use stats::{Origin, RunResult};
@@ -43,10 +43,10 @@ pub enum Length {
 /// nobody asked. Slow storage leaves processors idle. Data that are compared need memory and time
 /// for a first pass; a target that shares the workers' threads makes them as busy. What is done on
 /// volumes that do nothing is the ceiling itself.
-pub fn is_needed(result: &RunResult, spec: &RunSpec) -> bool {
-    let compares = spec.workers.iter().any(|worker| worker.workload.verify.is_some());
-    let nothing = |worker: &WorkerSpec| matches!(worker.volume.ground(), Ground::Nothing);
-    !compares && !spec.workers.iter().all(nothing) && is_busy(result)
+pub fn is_needed(result: &RunResult, run: &Prepared) -> bool {
+    let compares = run.spec.workers.iter().any(|worker| worker.workload.verify.is_some());
+    let nothing = |volume: &Arc<dyn Volume>| matches!(volume.ground(), Ground::Nothing);
+    !compares && !run.volumes.iter().all(nothing) && is_busy(result)
 }
 
 fn is_busy(result: &RunResult) -> bool {
@@ -56,13 +56,13 @@ fn is_busy(result: &RunResult) -> bool {
     result.origin == Origin::Measured && long && cores > 0.0 && used >= BUSY_SHARE * cores
 }
 
-/// Measures the ceiling of what ran as `spec`, and judges `result` by it. A result that is not that
+/// Measures the ceiling of `run`, and judges `result` by it. A result that is not that
 /// of a whole run is left alone, and so is one whose ceiling cannot be measured: it says why.
-pub fn judge(result: &mut RunResult, spec: &RunSpec, engine: &Engine, length: Length) {
+pub fn judge(result: &mut RunResult, run: &Prepared, engine: &Engine, length: Length) {
     if result.partial.is_some() || result.origin == Origin::Simulated || engine.stop.asked() > 0 {
         return;
     }
-    match measure(spec, engine, length) {
+    match measure(run, engine, length) {
         Ok(Some(ceiling)) => result.set_ceiling(ceiling),
         // Interrupted: the run itself is whole.
         Ok(None) => {}
@@ -72,15 +72,15 @@ pub fn judge(result: &mut RunResult, spec: &RunSpec, engine: &Engine, length: Le
     }
 }
 
-fn measure(spec: &RunSpec, engine: &Engine, length: Length) -> Result<Option<Ceiling>> {
-    let wanted = load::stand_ins(spec);
+fn measure(run: &Prepared, engine: &Engine, length: Length) -> Result<Option<Ceiling>> {
+    let wanted = load::stand_ins(run);
     let keeps = wanted.iter().any(|stand_in| stand_in.keeps);
-    let (server, volumes) = open(spec, wanted)?;
-    let mut bare = load::on_stand_ins(spec, &volumes);
+    let (server, volumes) = open(&run.spec, wanted)?;
+    let mut bare = load::on_stand_ins(run, &volumes);
     if length == Length::Short {
-        (bare.seconds, bare.ramp_seconds) = SHORT;
+        (bare.spec.seconds, bare.spec.ramp_seconds) = SHORT;
     }
-    let shares = spec.targets.as_ref().is_some_and(|targets| !targets.shared.is_empty());
+    let shares = run.targets.as_ref().is_some_and(|targets| !targets.shared.is_empty());
     // Beside workers that share their threads with a target, this one takes its place.
     if let Some(server) = server.as_ref().filter(|_| shares) {
         bare.targets = Some(race::target_threads(server, Vec::new()));
@@ -88,7 +88,7 @@ fn measure(spec: &RunSpec, engine: &Engine, length: Length) -> Result<Option<Cei
     let measured = engine.run(bare, &mut report::Silent)?;
     let what = if keeps { "memory" } else { "volumes that do nothing" };
     let where_from = match server.is_some() {
-        true => format!(", {} from a target on this host", spec.job.transport),
+        true => format!(", {} from a target on this host", run.spec.job.transport),
         false => String::new(),
     };
     let ceiling = Ceiling {

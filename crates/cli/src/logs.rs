@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use block::Nanos;
 use job::formats::Storage;
-use job::spec::{Group, JobSpec, Step};
-use load::{RunSpec, Scribe, SharedScribe, WorkerSpec};
+use job::spec::{Group, JobSpec, RunSpec, Step, WorkerSpec};
+use load::{Scribe, SharedScribe};
 use report::fio::{Driven, Form, HistogramLog, Logs, Trace};
 use stats::{Moment, Record};
 

@@ -1,7 +1,7 @@
 //! Which processors do what.
 
 use anyhow::Result;
-use load::WorkerSpec;
+use job::spec::WorkerSpec;
 
 use crate::exit::UsageError;
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use block::{parse_size, print_size};
 use clap::ValueEnum;
 use job::spec::{Group, JobSpec, MADE, MAKER, Range, Step};
-use load::{RunSpec, TargetThreads};
+use load::{Prepared, TargetThreads};
 use serve::{Export, Limits, Log, ServeConfig, Server};
 use volume::{Lifetime, Purpose, Uri, Volume};
 
@@ -144,7 +144,7 @@ pub fn check(job: &JobSpec) -> Result<()> {
 }
 
 /// Starts the targets of a race that passed [`check`], and says who drives them.
-pub fn prepare(job: &JobSpec, step: &Step) -> Result<(RunSpec, Server)> {
+pub fn prepare(job: &JobSpec, step: &Step) -> Result<(Prepared, Server)> {
     let race = Shape::of(job)?;
     let group = &step.groups[0];
     let place = placement::race(&race.cores, race.count() * group.workers as usize);
@@ -168,22 +168,22 @@ pub fn prepare(job: &JobSpec, step: &Step) -> Result<(RunSpec, Server)> {
         uris.iter().map(|uri| Ok((uri.parse()?, purpose))).collect();
     let volumes: HashMap<&String, Arc<dyn Volume>> =
         uris.iter().zip(volume::open_all(&wanted?)?).collect();
-    let mut workers = run::workers(&step, |text| {
+    let mut crew = run::crew(&step, |text| {
         let volume = volumes[&text.to_owned()].clone();
         Ok(Named { volume, uri: text.to_owned(), target: names[&text.to_owned()].clone() })
     })?;
-    let per_manager = workers.len().div_ceil(MANAGERS);
-    for (index, worker) in workers.iter_mut().enumerate() {
+    let per_manager = crew.workers.len().div_ceil(MANAGERS);
+    for (index, worker) in crew.workers.iter_mut().enumerate() {
         let (manager, number) = (index / per_manager + 1, index % per_manager + 1);
         worker.name = format!("manager {manager} worker {number}");
     }
-    let mut spec = run::spec(job, &step, workers, place.workers)?;
+    let mut run = run::prepare(job, &step, crew, place.workers)?;
     // Its targets end with the race: whoever repeats it makes them again.
     let job = serde_json::to_value(job).context("the job as a document")?;
-    spec.document = job;
-    spec.job.storage = "RAM".to_owned();
-    spec.targets = Some(target_threads(&server, place.targets));
-    Ok((spec, server))
+    run.spec.document = job;
+    run.spec.job.storage = "RAM".to_owned();
+    run.targets = Some(target_threads(&server, place.targets));
+    Ok((run, server))
 }
 
 /// The threads of a server that drive as well.

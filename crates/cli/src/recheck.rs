@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use load::{Asked, Recheck, RunSpec};
+use load::{Asked, Prepared, Recheck};
 use serde_json::{Value, json};
 
 use crate::args::Run;
@@ -12,18 +12,18 @@ use crate::exit::{Exit, UsageError};
 use crate::output;
 
 /// Compares all verified volumes of a job with the ledgers beside its `job.toml`.
-pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
-    let [spec] = specs else {
+pub fn main(run: &Run, runs: &[Prepared]) -> Result<Exit> {
+    let [prepared] = runs else {
         let why = "--verify-only takes the job.toml of one step: it lies in the step's folder";
         return Err(UsageError(why.to_owned()).into());
     };
     let job = Path::new(&run.volumes[0]);
-    let verified = spec.workers.iter().any(|worker| worker.workload.has_ledger());
+    let verified = prepared.spec.workers.iter().any(|worker| worker.workload.has_ledger());
     if job.extension().is_none_or(|end| end != "toml") || !verified {
         let why = "--verify-only takes the job.toml in the folder of a run with --verify";
         return Err(UsageError(why.to_owned()).into());
     }
-    let found = load::recheck(spec, job.parent().unwrap_or(Path::new("")), Asked::All)?;
+    let found = load::recheck(prepared, job.parent().unwrap_or(Path::new("")), Asked::All)?;
     output::write(|out| {
         if !run.drive.json {
             return found.iter().try_for_each(|one| print(one, out));
@@ -37,13 +37,13 @@ pub fn main(run: &Run, specs: &[RunSpec]) -> Result<Exit> {
 
 /// Compares what a run that has just ended wrote and did not read. Whether all is right; if not,
 /// stderr says why.
-pub fn after(spec: &RunSpec, folder: &Path) -> Result<bool> {
-    Ok(compared(spec, folder)?.iter().all(Recheck::is_right))
+pub fn after(run: &Prepared, folder: &Path) -> Result<bool> {
+    Ok(compared(run, folder)?.iter().all(Recheck::is_right))
 }
 
 /// The same, with what was found on each volume.
-pub fn compared(spec: &RunSpec, folder: &Path) -> Result<Vec<Recheck>> {
-    let found = load::recheck(spec, folder, Asked::Unread)?;
+pub fn compared(run: &Prepared, folder: &Path) -> Result<Vec<Recheck>> {
+    let found = load::recheck(run, folder, Asked::Unread)?;
     for one in &found {
         let mut text = Vec::new();
         print(one, &mut text)?;

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket}
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use job::spec::{Group, JobSpec, Pacing, Part, Replay, Shift, Step, Workload};
-use load::{RunSpec, WorkerSpec};
+use job::spec::{Group, JobSpec, Pacing, Replay, RunSpec, Shift, Step, WorkerSpec, Workload};
+use load::Prepared;
 use stats::Job;
 use volume::{Purpose, Uri, Volume};
 
@@ -46,8 +46,8 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
         return bench::go(&job, allowed, &run.drive, color);
     }
     let mut bench = Bench::new(allowed, job.steps.iter());
-    let specs = job.steps.iter().map(|step| Ok(bench.prepare(&job, step)?.spec));
-    recheck::main(run, &specs.collect::<Result<Vec<_>>>()?)
+    let runs = job.steps.iter().map(|step| Ok(bench.prepare(&job, step)?.run));
+    recheck::main(run, &runs.collect::<Result<Vec<_>>>()?)
 }
 
 /// Refuses to destroy what no step drives: whoever names the wrong device means another.
@@ -99,14 +99,14 @@ impl Volumes {
     }
 
     /// A step with its volumes open.
-    pub fn spec(&mut self, job: &JobSpec, step: &Step, allowed: &Allowed) -> Result<RunSpec> {
+    pub fn prepare(&mut self, job: &JobSpec, step: &Step, allowed: &Allowed) -> Result<Prepared> {
         self.open(step, &allowed.destroy)?;
-        let mut workers = workers(step, |text| Ok(self.open[&foreign::plain_uri(text)].clone()))?;
+        let mut crew = crew(step, |text| Ok(self.open[&foreign::plain_uri(text)].clone()))?;
         let cores = match job.setup.get(CORES).filter(|cores| !cores.is_empty()) {
             Some(cores) => placement::parse(cores)?,
-            None => placement::of_workers(&allowed.cores, &mut workers)?,
+            None => placement::of_workers(&allowed.cores, &mut crew.workers)?,
         };
-        spec(job, step, workers, cores)
+        prepare(job, step, crew, cores)
     }
 
     /// Opens the volumes of a step that are not open yet, all at once.
@@ -135,12 +135,17 @@ impl Volumes {
     }
 }
 
+/// Workers, and the volumes that they drive by their numbers.
+pub struct Crew {
+    /// The workers.
+    pub workers: Vec<WorkerSpec>,
+    volumes: Vec<Arc<dyn Volume>>,
+}
+
 /// The workers of a step on volumes that `open` finds.
-pub fn workers(
-    step: &Step,
-    mut open: impl FnMut(&str) -> Result<Named>,
-) -> Result<Vec<WorkerSpec>> {
-    let mut workers: Vec<WorkerSpec> = Vec::new();
+pub fn crew(step: &Step, mut open: impl FnMut(&str) -> Result<Named>) -> Result<Crew> {
+    let (mut workers, mut volumes): (Vec<WorkerSpec>, Vec<Arc<dyn Volume>>) = Default::default();
+    let mut numbers: HashMap<*const (), usize> = HashMap::new();
     for (number, group) in step.groups.iter().enumerate() {
         let shift = Shift {
             group: number,
@@ -153,23 +158,27 @@ pub fn workers(
         let workload = Arc::new(group.workload.clone());
         let begin = workers.len();
         for named in driven(group, &mut open)? {
+            let key = Arc::as_ptr(&named.volume).cast();
+            let volume = *numbers.entry(key).or_insert_with(|| {
+                volumes.push(named.volume);
+                volumes.len() - 1
+            });
             for _ in 0..group.workers {
                 let job = group.logs.job_of(workers.len() - begin);
                 workers.push(WorkerSpec {
                     name: format!("manager 1 worker {}", workers.len() + 1),
-                    volume: named.volume.clone(),
+                    volume,
                     uri: named.uri.clone(),
                     target: named.target.clone(),
-                    workload: workload.clone(),
                     number: workers.len() as u64,
-                    part: Part::WHOLE,
                     shift: Shift { job, ..shift.clone() },
+                    ..WorkerSpec::new(workload.clone())
                 });
             }
         }
     }
     share_out(&mut workers, &step.groups);
-    Ok(workers)
+    Ok(Crew { workers, volumes })
 }
 
 /// What the workers of a group drive: its volumes, or all of them as one.
@@ -216,18 +225,14 @@ fn share_out(workers: &mut [WorkerSpec], groups: &[Group]) {
 }
 
 /// A step with its workers: it can be repeated from its document.
-pub fn spec(
-    job: &JobSpec,
-    step: &Step,
-    workers: Vec<WorkerSpec>,
-    cores: Vec<usize>,
-) -> Result<RunSpec> {
+pub fn prepare(job: &JobSpec, step: &Step, crew: Crew, cores: Vec<usize>) -> Result<Prepared> {
+    let Crew { workers, volumes } = crew;
     if workers.is_empty() {
         return Err(UsageError("the job names no volumes".to_owned()).into());
     }
     let alone = JobSpec { steps: vec![step.clone()], ..job.clone() };
-    Ok(RunSpec {
-        job: job_of(job, step, &workers),
+    let spec = RunSpec {
+        job: job_of(job, step, &workers, &*volumes[workers[0].volume]),
         document: serde_json::to_value(&alone).context("the job as a document")?,
         workers,
         seconds: step.seconds,
@@ -237,11 +242,11 @@ pub fn spec(
         seed: job.seed,
         cores,
         ledgers: None,
-        targets: None,
-    })
+    };
+    Ok(Prepared { spec, volumes, targets: None })
 }
 
-fn job_of(job: &JobSpec, step: &Step, workers: &[WorkerSpec]) -> Job {
+fn job_of(job: &JobSpec, step: &Step, workers: &[WorkerSpec], first: &dyn Volume) -> Job {
     let distinct = |of: &dyn Fn(&WorkerSpec) -> String| -> HashSet<String> {
         workers.iter().map(of).filter(|name| !name.is_empty()).collect()
     };
@@ -253,7 +258,6 @@ fn job_of(job: &JobSpec, step: &Step, workers: &[WorkerSpec]) -> Job {
     let rates: Option<Vec<f64>> = workers.iter().map(|w| rate_of(&w.workload)).collect();
     let closed = workers.iter().all(|worker| !worker.workload.is_paced());
     let outstanding = workers.iter().map(|worker| u64::from(worker.workload.outstanding)).sum();
-    let first = &workers[0].volume;
     let name = [&step.name, &job.name].into_iter().find(|name| !name.is_empty());
     let uris = distinct(&|worker| worker.uri.clone());
     let is_loopback = |text: &String| text.parse().is_ok_and(|uri| is_loopback(&uri));

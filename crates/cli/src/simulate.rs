@@ -8,7 +8,7 @@ use block::Rate;
 use clap::Args as Flags;
 use job::formats::read_text;
 use job::spec::{JobSpec, MADE, MAKER, Step};
-use load::RunSpec;
+use load::Prepared;
 use plan::bill::{Bill, Work, shipped, shipped_names};
 use plan::catalogue::Catalogue;
 use plan::simulate::{SimulateError, Simulator};
@@ -380,7 +380,7 @@ const LONGEST_SECONDS: f64 = 200.0 * 86_400.0;
 const WORKERS_MAX: u64 = 65_536;
 
 /// A step for all drives of its system.
-pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(RunSpec, Simulator)> {
+pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(Prepared, Simulator)> {
     check(job, systems)?;
     let system = systems.read(job)?;
     let simulator = simulator(job, &system)?;
@@ -388,17 +388,17 @@ pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(Run
     let mut made = step.clone();
     made.make_volumes(&names);
     let volume = volume::open(&VOLUME, Purpose::Destroy)?;
-    let workers = run::workers(&made, |text| {
+    let crew = run::crew(&made, |text| {
         Ok(Named { volume: volume.clone(), uri: text.to_owned(), target: String::new() })
     })?;
-    let mut spec = run::spec(job, &made, workers, vec![0])?;
+    let mut run = run::prepare(job, &made, crew, vec![0])?;
     let alone = JobSpec { steps: vec![step.clone()], ..job.clone() };
-    spec.document = serde_json::to_value(&alone).context("the job as a document")?;
-    spec.job.storage = match system {
+    run.spec.document = serde_json::to_value(&alone).context("the job as a document")?;
+    run.spec.job.storage = match system {
         System::Profile(profile) => profile.name,
         System::Bill(bill) => bill.name,
     };
-    Ok((spec, simulator))
+    Ok((run, simulator))
 }
 
 /// What is not given by a flag is the work of the bill.

@@ -8,10 +8,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use job::spec::{Access, Part, Workload};
-use load::{Engine, RunSpec, TargetThreads, WorkerSpec};
+use job::spec::{Access, RunSpec, WorkerSpec, Workload};
+use load::{Engine, Prepared, TargetThreads};
 use serve::{DiskId, Export, Limits, Log, ServeConfig, Server};
-use stats::Job;
 use stats::live::{About, Action, Live, Phase, Snapshot};
 use volume::Purpose;
 
@@ -106,39 +105,31 @@ fn run(size_bytes: u32, read_percent: f64) {
     .unwrap();
     let workload = Workload::new(Access::new(size_bytes, read_percent, 100.0), 32);
     let workload = Arc::new(workload);
-    let worker = |(number, export): (usize, &Export)| {
-        let uri = format!("iscsi://{}/{}/{}", server.iscsi()[0], export.target, export.lun);
-        let volume = volume::open(&uri.parse().unwrap(), Purpose::Write).unwrap();
-        WorkerSpec {
-            name: uri.clone(),
-            volume,
-            uri,
-            target: export.target.clone(),
-            workload: workload.clone(),
-            number: number as u64,
-            part: Part::WHOLE,
-            shift: Default::default(),
-        }
+    let uri =
+        |export: &Export| format!("iscsi://{}/{}/{}", server.iscsi()[0], export.target, export.lun);
+    let open = |export| volume::open(&uri(export).parse().unwrap(), Purpose::Write).unwrap();
+    let worker = |(number, export): (usize, &Export)| WorkerSpec {
+        name: uri(export),
+        volume: number,
+        uri: uri(export),
+        target: export.target.clone(),
+        number: number as u64,
+        ..WorkerSpec::new(workload.clone())
     };
     let spec = RunSpec {
-        job: Job::default(),
-        document: serde_json::Value::Null,
         workers: exports.iter().enumerate().map(worker).collect(),
         seconds: 4.0,
         ramp_seconds: 1.0,
-        ends_with_first: false,
-        steady: None,
         seed: 1,
         cores: cores.clone(),
-        ledgers: None,
-        targets: Some(TargetThreads {
-            cores,
-            threads: server.thread_ids(),
-            shared: server.shared_threads(),
-        }),
+        ..RunSpec::default()
     };
+    let volumes = exports.iter().map(open).collect();
+    let targets =
+        TargetThreads { cores, threads: server.thread_ids(), shared: server.shared_threads() };
+    let run = Prepared { spec, volumes, targets: Some(targets) };
     let mut watch = Watch::default();
-    let result = Engine::default().run(spec, &mut watch).unwrap();
+    let result = Engine::default().run(run, &mut watch).unwrap();
     assert_eq!(result.partial, None);
     assert!(watch.ios > 1000.0, "hardly any I/O was done");
     // With the last second the threads come to their end.

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use block::Geometry;
 use volume::Volume;
 
-use crate::run::RunSpec;
-use crate::runner::volumes;
-use job::spec::{Pacing, Range, When, Workload};
+use crate::run::Prepared;
+use job::spec::{Pacing, Range, RunSpec, When, Workload};
 
 /// Length of the window: the rate of a generator that waits for nothing settles in milliseconds.
 pub const SECONDS: f64 = 2.0;
@@ -37,13 +36,14 @@ pub struct StandIn {
 }
 
 /// What takes the places of a run's volumes, each once, in the order of their first workers.
-pub fn stand_ins(spec: &RunSpec) -> Vec<StandIn> {
-    let volumes = volumes(spec);
+pub fn stand_ins(run: &Prepared) -> Vec<StandIn> {
+    let spec = &run.spec;
+    let volumes = spec.volumes();
     let share = KEPT_BYTES.1 / volumes.len().max(1) as u64;
     let one = |workers: &Vec<usize>| {
         let first = &spec.workers[workers[0]];
         let workloads = || workers.iter().map(|index| &*spec.workers[*index].workload);
-        let real = first.volume.geometry();
+        let real = run.volume(first).geometry();
         let keeps = workloads().any(|workload| workload.verify.is_some());
         let bytes = match keeps {
             false => real.bytes(),
@@ -66,20 +66,19 @@ fn under_way_bytes(workload: &Workload) -> u64 {
 }
 
 /// The run on `volumes`, which are in the order of [`stand_ins`].
-pub fn on_stand_ins(spec: &RunSpec, stand_ins: &[(StandIn, Arc<dyn Volume>)]) -> RunSpec {
+pub fn on_stand_ins(run: &Prepared, stand_ins: &[(StandIn, Arc<dyn Volume>)]) -> Prepared {
     let mut bare = RunSpec {
         seconds: SECONDS,
         ramp_seconds: RAMP_SECONDS,
         ends_with_first: false,
         steady: None,
         ledgers: None,
-        targets: None,
-        ..spec.clone()
+        ..run.spec.clone()
     };
-    for (workers, (stand_in, volume)) in volumes(spec).iter().zip(stand_ins) {
+    for (number, (workers, (stand_in, _))) in run.spec.volumes().iter().zip(stand_ins).enumerate() {
         for index in workers {
             let worker = &mut bare.workers[*index];
-            worker.volume = Arc::clone(volume);
+            worker.volume = number;
             worker.workload = Arc::new(unbound(&worker.workload, stand_in.keeps));
             // All at once, on the same processors.
             worker.shift.when = When::default();
@@ -87,7 +86,8 @@ pub fn on_stand_ins(spec: &RunSpec, stand_ins: &[(StandIn, Arc<dyn Volume>)]) ->
             worker.shift.cache = Default::default();
         }
     }
-    bare
+    let volumes = stand_ins.iter().map(|(_, volume)| Arc::clone(volume)).collect();
+    Prepared { spec: bare, volumes, targets: None }
 }
 
 /// The workload without what holds it back: plans are unreachable, pauses and ends are left away.
@@ -122,44 +122,23 @@ fn unbound(workload: &Workload, keeps: bool) -> Workload {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::run::WorkerSpec;
-    use job::spec::{Access, Arrivals, Extent, Line, Part, Verify};
+    use crate::run::on;
+    use job::spec::{Access, Arrivals, Extent, Line, Verify, WorkerSpec};
     use volume::Purpose;
 
-    fn spec(workloads: &[Workload]) -> RunSpec {
-        let uri = "null:1t";
-        let volume = volume::open(&uri.parse().unwrap(), Purpose::Read).unwrap();
-        let worker = |workload: &Workload| WorkerSpec {
-            name: String::new(),
-            volume: Arc::clone(&volume),
-            uri: uri.to_owned(),
-            target: String::new(),
-            workload: Arc::new(workload.clone()),
-            number: 0,
-            part: Part::WHOLE,
-            shift: Default::default(),
-        };
-        RunSpec {
-            job: stats::Job::default(),
-            document: serde_json::Value::Null,
-            workers: workloads.iter().map(worker).collect(),
-            seconds: 100.0,
-            ramp_seconds: 50.0,
-            ends_with_first: false,
-            steady: None,
-            seed: 7,
-            cores: vec![0],
-            ledgers: None,
-            targets: None,
-        }
+    fn prepared(workloads: &[Workload]) -> Prepared {
+        let worker = |workload: &Workload| WorkerSpec::new(workload.clone());
+        let workers = workloads.iter().map(worker).collect();
+        let (seconds, ramp_seconds, seed, cores) = (100.0, 50.0, 7, vec![0]);
+        on("null:1t", RunSpec { workers, seconds, ramp_seconds, seed, cores, ..RunSpec::default() })
     }
 
-    fn bare(spec: &RunSpec) -> RunSpec {
+    fn bare(run: &Prepared) -> Prepared {
         let open = |stand_in: StandIn| {
             let uri = format!("null:{}", stand_in.geometry.bytes());
             (stand_in, volume::open(&uri.parse().unwrap(), Purpose::Read).unwrap())
         };
-        on_stand_ins(spec, &stand_ins(spec).into_iter().map(open).collect::<Vec<_>>())
+        on_stand_ins(run, &stand_ins(run).into_iter().map(open).collect::<Vec<_>>())
     }
 
     #[test]
@@ -171,9 +150,10 @@ mod test {
         open.pacing = Pacing::Ios { per_second: 10.0, arrivals: Arrivals::Poisson };
         open.limit_bytes = Some(4096);
         open.range = Range { start: Extent::Percent(50.0), length: None };
-        let spec = spec(&[closed.clone(), open.clone()]);
-        assert_eq!(stand_ins(&spec).len(), 1, "they share a volume");
-        let bare = bare(&spec);
+        let run = prepared(&[closed.clone(), open.clone()]);
+        assert_eq!(stand_ins(&run).len(), 1, "they share a volume");
+        let Prepared { spec: bare, volumes, .. } = bare(&run);
+        let spec = &run.spec;
         assert_eq!((bare.seconds, &bare.cores, bare.seed), (SECONDS, &spec.cores, spec.seed));
         let [first, second] = [0, 1].map(|index| (*bare.workers[index].workload).clone());
         assert_eq!(first.access.lines[0].delay_us, 0);
@@ -182,7 +162,7 @@ mod test {
         assert_eq!(second.pacing, Pacing::Ios { per_second: UNREACHABLE_PER_S, arrivals });
         assert_eq!(second.limit_bytes, Some(u64::MAX));
         assert_eq!((second.range, second.access), (open.range, open.access));
-        assert_eq!(bare.workers[0].volume.geometry(), spec.workers[0].volume.geometry());
+        assert_eq!(volumes[0].geometry(), run.volumes[0].geometry());
     }
 
     #[test]
@@ -190,18 +170,18 @@ mod test {
         let mut verified = Workload::new(Access::of(vec![Line::new(4096, 70.0, 100.0)]), 32);
         verified.verify = Some(Verify { fill: false, sample_percent: 50.0, earlier: false });
         verified.range = Range { start: Extent::Bytes(1 << 30), length: None };
-        let spec = spec(&[verified.clone()]);
-        let [stand_in] = &stand_ins(&spec)[..] else { panic!("one volume") };
+        let run = prepared(&[verified.clone()]);
+        let [stand_in] = &stand_ins(&run)[..] else { panic!("one volume") };
         assert!(stand_in.keeps);
         assert_eq!(stand_in.geometry.bytes(), 64 << 20);
-        let bare = bare(&spec);
+        let bare = bare(&run).spec;
         let workload = &bare.workers[0].workload;
         assert_eq!(workload.verify, Some(Verify { sample_percent: 50.0, ..Verify::default() }));
         assert_eq!(workload.range, Range::WHOLE);
         // Much under way needs more room; a small range needs no more than it has.
         verified.outstanding = 65_536;
-        assert_eq!(stand_ins(&self::spec(&[verified.clone()]))[0].geometry.bytes(), 512 << 20);
+        assert_eq!(stand_ins(&prepared(&[verified.clone()]))[0].geometry.bytes(), 512 << 20);
         verified.range.length = Some(Extent::Bytes(1 << 20));
-        assert_eq!(stand_ins(&self::spec(&[verified]))[0].geometry.bytes(), 1 << 20);
+        assert_eq!(stand_ins(&prepared(&[verified]))[0].geometry.bytes(), 1 << 20);
     }
 }

@@ -13,8 +13,9 @@ use crate::agenda::{Agenda, step_all};
 use crate::handover::{Command, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Recorder;
-use crate::run::{RunSpec, hints};
+use crate::run::{Prepared, hints};
 use crate::worker::{Identity, Order, Ties, Worker};
+use job::spec::RunSpec;
 
 /// Small and large buffers that a core of workers lends at most.
 const POOL: (usize, usize) = (4096, 512);
@@ -107,13 +108,13 @@ impl Running {
 /// Starts the loop of a seat.
 pub(crate) fn start(
     mut seat: Seat,
-    spec: Arc<RunSpec>,
+    run: Arc<Prepared>,
     news: Sender<News>,
 ) -> std::io::Result<Running> {
     let name = format!("worker {}", seat.cpu);
     let shared = seat.shared.take();
     let mut body = move |companion: Option<SharedCompanion>| {
-        let failed = drive(&mut seat, &spec, &news, companion).err();
+        let failed = drive(&mut seat, &run, &news, companion).err();
         let _ = match failed {
             Some(error) => news.send(News::Failed(error)),
             None => news.send(News::Ended),
@@ -134,7 +135,7 @@ pub(crate) fn start(
 
 fn drive(
     seat: &mut Seat,
-    spec: &RunSpec,
+    prepared: &Prepared,
     news: &Sender<News>,
     companion: Option<SharedCompanion>,
 ) -> Result<(), String> {
@@ -145,13 +146,13 @@ fn drive(
         let time = Arc::clone(&seat.shared_time);
         core.share(companion, time).map_err(|error| error.to_string())?;
     }
-    let lanes = open_lanes(seat, spec, &core)?;
+    let lanes = open_lanes(seat, prepared, &core)?;
     let mut workers = Vec::new();
     let ties = std::mem::take(&mut seat.ties).into_iter();
     let parts = ties.zip(std::mem::take(&mut seat.recorders));
     let each = seat.workers.iter().zip(&seat.ledgers).zip(parts);
     for (((index, ledger), (ties, recorder)), lane) in each.zip(lanes) {
-        let worker = make_worker(*index, spec, ledger.clone(), &core, lane)?;
+        let worker = make_worker(*index, &prepared.spec, ledger.clone(), &core, lane)?;
         workers.push(worker.tied(ties).recorded(recorder));
     }
     let (id, pollers) = (os::sample::thread_id(), os::poll_threads());
@@ -160,17 +161,17 @@ fn drive(
 }
 
 /// Opens the ways of all workers of a seat, together: each takes some round trips.
-fn open_lanes(seat: &Seat, spec: &RunSpec, core: &Core) -> Result<Vec<Box<dyn Lane>>, String> {
+fn open_lanes(seat: &Seat, run: &Prepared, core: &Core) -> Result<Vec<Box<dyn Lane>>, String> {
     let begin = |index: &usize| {
-        let worker = &spec.workers[*index];
-        worker.volume.hinted_lane(core, hints(worker.shift.cache))
+        let worker = &run.spec.workers[*index];
+        run.volume(worker).hinted_lane(core, hints(worker.shift.cache))
     };
     let mut lanes = Vec::with_capacity(seat.workers.len());
     for part in seat.workers.chunks(TOGETHER) {
         let begun: Result<Vec<_>, _> = part.iter().map(begin).collect();
         let mut begun = begun.map_err(|error| error.to_string())?;
         let opened = volume::await_open(core, &mut begun);
-        opened.map_err(|(which, why)| format!("{}: {why}", spec.workers[part[which]].uri))?;
+        opened.map_err(|(which, why)| format!("{}: {why}", run.spec.workers[part[which]].uri))?;
         lanes.append(&mut begun);
     }
     Ok(lanes)

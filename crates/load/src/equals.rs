@@ -3,8 +3,7 @@
 
 use stats::WorkerName;
 
-use crate::run::{RunSpec, WorkerSpec};
-use job::spec::{Pacing, Workload};
+use job::spec::{Pacing, RunSpec, WorkerSpec, Workload};
 
 /// A worker that begins fewer I/Os in a second may have seconds without one by its plan.
 const SELDOM_PER_S: f64 = 20.0;
@@ -76,38 +75,18 @@ pub(crate) fn planned_iops(spec: &RunSpec) -> Option<f64> {
 
 #[cfg(test)]
 mod test {
-    use std::sync::Arc;
-
-    use volume::Purpose;
 
     use super::*;
-    use job::spec::{Access, Arrivals, Part, Shift, Think};
+    use job::spec::{Access, Arrivals, Think};
 
     fn spec(workloads: &[Workload]) -> RunSpec {
-        let volume = volume::open(&"null:1g".parse().unwrap(), Purpose::Read).unwrap();
         let worker = |workload: &Workload| WorkerSpec {
             name: "worker".to_owned(),
-            volume: volume.clone(),
             uri: "null:1g".to_owned(),
-            target: String::new(),
-            workload: Arc::new(workload.clone()),
-            number: 0,
-            part: Part::WHOLE,
-            shift: Shift::default(),
+            ..WorkerSpec::new(workload.clone())
         };
-        RunSpec {
-            job: Default::default(),
-            document: Default::default(),
-            workers: workloads.iter().map(worker).collect(),
-            seconds: 1.0,
-            ramp_seconds: 0.0,
-            ends_with_first: false,
-            steady: None,
-            seed: 1,
-            cores: vec![0],
-            ledgers: None,
-            targets: None,
-        }
+        let workers = workloads.iter().map(worker).collect();
+        RunSpec { workers, seconds: 1.0, seed: 1, cores: vec![0], ..RunSpec::default() }
     }
 
     fn paced(per_second: f64) -> Workload {

@@ -4,8 +4,8 @@ use stats::verdict::{self, HostUse, Shown, Steadiness, Wire};
 use stats::{Check, Collector, Cpu, Totals, Verdict};
 
 use crate::equals::planned_iops;
-use crate::run::{RunSpec, WorkerSpec};
 use crate::witness::Testimony;
+use job::spec::{RunSpec, WorkerSpec};
 
 /// What a run on this host is judged by, beside its own numbers.
 pub(crate) struct Facts<'a> {

@@ -1,7 +1,7 @@
 //! Drive storage: workers with outstanding I/Os on volumes, every latency recorded.
 //!
 //! A [`JobSpec`](job::spec::JobSpec) is the document that says who drives what and how.
-//! [`Engine`] runs one of its steps, a [`RunSpec`], on the cores of this host and returns a
+//! [`Engine`] runs one of its steps, [`Prepared`], on the cores of this host and returns a
 //! [`RunResult`](stats::RunResult). Nothing here knows a protocol or a kind of volume.
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ pub use crate::engine::Stop;
 pub use crate::ledger::{Finding, FindingKind};
 pub use crate::recheck::{Asked, Recheck, recheck};
 pub use crate::records::{Scribe, SharedScribe};
-pub use crate::run::{RunSpec, TargetThreads, WorkerSpec};
+pub use crate::run::{Prepared, TargetThreads};
 pub use crate::runner::{Engine, RunError, Runner};
 pub use crate::simulation::{Simulation, Storage};
 pub use crate::witness::inspect;

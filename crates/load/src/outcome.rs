@@ -4,9 +4,8 @@
 use block::Nanos;
 use stats::{MissedDemand, SearchedDepth, WorkerResult};
 
-use crate::run::RunSpec;
 use crate::worker::Missed;
-use job::spec::DepthSearch;
+use job::spec::{DepthSearch, RunSpec};
 
 /// Workers that ended because they did not keep what was demanded, each once.
 #[derive(Debug, Default)]

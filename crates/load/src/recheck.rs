@@ -8,8 +8,8 @@ use block::{Arena, Buf, Cause, Fault, Io, Lane, Nanos, Op, Pool, Tag};
 use os::Core;
 
 use crate::ledger::{Finding, Ledger};
-use crate::run::RunSpec;
-use crate::runner::{RunError, ledger_path, volumes};
+use crate::run::Prepared;
+use crate::runner::{RunError, ledger_path};
 use job::spec::Workload;
 
 /// Reads under way at once.
@@ -58,15 +58,16 @@ impl Recheck {
     }
 }
 
-/// Reads every block of the verified volumes of `spec` that are `asked` for, and compares it with
+/// Reads every block of the verified volumes of `run` that are `asked` for, and compares it with
 /// the ledgers that its run left in `folder`.
 ///
 /// What counts is what was acknowledged. On a volume with a volatile cache a power cut may take
 /// that legally, unless the run's writes were durable (`fua_percent = 100`).
-pub fn recheck(spec: &RunSpec, folder: &Path, asked: Asked) -> Result<Vec<Recheck>, RunError> {
+pub fn recheck(run: &Prepared, folder: &Path, asked: Asked) -> Result<Vec<Recheck>, RunError> {
+    let spec = &run.spec;
     let core = Core::open(Pool::new(64, 64)).map_err(|error| RunError::Open(error.to_string()))?;
     let mut all = Vec::new();
-    for (number, workers) in volumes(spec).into_iter().enumerate() {
+    for (number, workers) in spec.volumes().into_iter().enumerate() {
         let workloads: Vec<&Workload> =
             workers.iter().map(|index| &*spec.workers[*index].workload).collect();
         let wanted = |workload: &&Workload| match asked {
@@ -78,11 +79,12 @@ pub fn recheck(spec: &RunSpec, folder: &Path, asked: Asked) -> Result<Vec<Rechec
         }
         let worker = &spec.workers[workers[0]];
         let path = ledger_path(folder, number);
-        let geometry = worker.volume.geometry();
+        let geometry = run.volume(worker).geometry();
         let ledger = Ledger::reopen(&workloads, geometry, spec.seed, &path);
         let ledger =
             ledger.map_err(|error| RunError::Ledger { path: path.display().to_string(), error })?;
-        let lane = worker.volume.lane(&core).map_err(|error| RunError::Open(error.to_string()))?;
+        let lane =
+            run.volume(worker).lane(&core).map_err(|error| RunError::Open(error.to_string()))?;
         let mut pass = Pass::new(lane, Arc::new(ledger), worker.uri.clone())
             .map_err(|error| RunError::Open(format!("no memory for buffers: {error}")))?;
         pass.run(&core)?;

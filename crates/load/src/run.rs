@@ -1,56 +1,31 @@
-//! What the engine runs: a step of a job with its volumes open.
+//! A run on this host: what is to be done, and what it is done to.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use job::spec::{Cache, Expect, Part, Shift, Steady, Workload};
+use job::spec::{Cache, Expect, RunSpec, WorkerSpec};
 use os::SharedThread;
-use serde_json::Value;
-use stats::Job;
 use volume::{Hints, Volume};
 
-/// Shortest time for which depths that were found are measured.
-const LEAST_WINDOW_SECONDS: f64 = 0.1;
-
-/// One run.
+/// A run with its volumes open.
 #[derive(Clone)]
-pub struct RunSpec {
-    /// What kind of job it is, in the words that results are compared by.
-    pub job: Job,
-    /// The document that the run can be repeated from; goes into the result.
-    pub document: Value,
-    /// Who drives what.
-    pub workers: Vec<WorkerSpec>,
-    /// Length of the measured window.
-    pub seconds: f64,
-    /// Time before it.
-    pub ramp_seconds: f64,
-    /// It ends as soon as the first worker has done all that it was to do.
-    pub ends_with_first: bool,
-    /// It ends when this holds.
-    pub steady: Option<Steady>,
-    /// Decides every pattern, with the number of the worker.
-    pub seed: u64,
-    /// Processors for the workers, one thread on each; workers are dealt out in turn.
-    pub cores: Vec<usize>,
-    /// Folder that keeps what verified volumes should hold, for a look after a crash; memory if
-    /// there is none.
-    pub ledgers: Option<PathBuf>,
+pub struct Prepared {
+    /// What is to be done.
+    pub spec: RunSpec,
+    /// The volumes, in the order of their numbers in the spec's workers.
+    pub volumes: Vec<Arc<dyn Volume>>,
     /// Processors and threads of targets in this process, to count what they use.
     pub targets: Option<TargetThreads>,
 }
 
-impl RunSpec {
-    /// Where every worker searches its depth, how long the depths that were found are measured, in
-    /// seconds: nothing else is. `None` where some worker goes on or searches nothing.
-    pub(crate) fn search_window(&self) -> Option<f64> {
-        let window = |worker: &WorkerSpec| {
-            let search = worker.workload.depth_search.filter(|search| !search.goes_on)?;
-            // One that is shorter than a view of it says nothing.
-            Some((search.window_us as f64 / 1e6).max(LEAST_WINDOW_SECONDS))
-        };
-        let windows: Option<Vec<f64>> = self.workers.iter().map(window).collect();
-        windows?.into_iter().reduce(f64::max)
+impl Prepared {
+    /// The volume that a worker of it drives.
+    pub fn volume(&self, worker: &WorkerSpec) -> &Arc<dyn Volume> {
+        &self.volumes[worker.volume]
+    }
+
+    /// The volume of each worker, in their order.
+    pub(crate) fn driven(&self) -> impl Iterator<Item = &Arc<dyn Volume>> {
+        self.spec.workers.iter().map(|worker| self.volume(worker))
     }
 }
 
@@ -72,27 +47,6 @@ impl TargetThreads {
     }
 }
 
-/// One worker.
-#[derive(Clone)]
-pub struct WorkerSpec {
-    /// As "manager 1 worker 3".
-    pub name: String,
-    /// What it drives.
-    pub volume: Arc<dyn Volume>,
-    /// The volume's name.
-    pub uri: String,
-    /// Target that serves it; empty for local storage.
-    pub target: String,
-    /// What it does.
-    pub workload: Arc<Workload>,
-    /// Its number among the workers of all hosts: with the seed it decides what the worker does.
-    pub number: u64,
-    /// Its share of the volume's workers, or of those of its group.
-    pub part: Part,
-    /// When and where it works.
-    pub shift: Shift,
-}
-
 /// What a volume is told of how a worker uses its file.
 pub(crate) fn hints(cache: Cache) -> Hints {
     let random = match cache.expect {
@@ -101,4 +55,11 @@ pub(crate) fn hints(cache: Cache) -> Hints {
         Expect::Sequential => Some(false),
     };
     Hints { drop_cached: cache.drop, random }
+}
+
+/// A run of tests, all of whose workers drive one volume.
+#[cfg(test)]
+pub(crate) fn on(uri: &str, spec: RunSpec) -> Prepared {
+    let volume = volume::open(&uri.parse().unwrap(), volume::Purpose::Write).unwrap();
+    Prepared { spec, volumes: vec![volume], targets: None }
 }

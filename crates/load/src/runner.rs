@@ -15,15 +15,16 @@ use std::sync::Arc;
 use block::Nanos;
 use stats::RunResult;
 use stats::live::Live;
+use volume::Volume;
 
-pub(crate) use self::check::{check, volumes};
+pub(crate) use self::check::check;
 use self::crew::Crew;
 pub(crate) use self::crew::ledgers;
 use self::under_way::Run;
 pub(crate) use self::words::{steadiness, unanswered_ios};
 use crate::engine::Stop;
 use crate::records::{Desk, SharedScribe};
-use crate::run::{RunSpec, WorkerSpec};
+use crate::run::Prepared;
 use job::spec::AccessError;
 
 /// How long a run may go on after its time for the flushes that it ends with: a day in seconds.
@@ -31,12 +32,12 @@ pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;
 
 /// Runs specs: on this host, or in a model of one.
 pub trait Runner {
-    /// Runs `spec` and shows it in `live`.
+    /// Runs it and shows it in `live`.
     ///
     /// # Errors
     ///
     /// [`RunError`] when there is no result at all.
-    fn run(&mut self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError>;
+    fn run(&mut self, run: Prepared, live: &mut dyn Live) -> Result<RunResult, RunError>;
 }
 
 /// Runs specs on the cores of this host.
@@ -82,17 +83,17 @@ pub enum RunError {
 }
 
 impl Engine {
-    /// Runs `spec` and shows it in `live`. A run that ends early has a result too: its `partial`
+    /// Runs it and shows it in `live`. A run that ends early has a result too: its `partial`
     /// says why.
-    pub fn run(&self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
-        check(&spec)?;
-        let cached = read_in::read_in(&spec, &self.stop)?;
-        let spec = Arc::new(spec);
-        let desk = Desk::start(&spec, self.scribe.as_ref())?;
-        let mut crew = Crew::start(&spec, desk.as_ref())?;
-        let mut run = Run::new(&spec, &crew, self.stop.clone());
+    pub fn run(&self, prepared: Prepared, live: &mut dyn Live) -> Result<RunResult, RunError> {
+        check(&prepared)?;
+        let cached = read_in::read_in(&prepared, &self.stop)?;
+        let prepared = Arc::new(prepared);
+        let desk = Desk::start(&prepared.spec, self.scribe.as_ref())?;
+        let mut crew = Crew::start(&prepared, desk.as_ref())?;
+        let mut run = Run::new(&prepared, &crew, self.stop.clone());
         let measured = run.go(&crew, desk.as_ref(), live);
-        let waits = (patience(&spec), run.asked);
+        let waits = (patience(&prepared), run.asked);
         let (rests, hurried) = crew.join(&self.stop, waits, &mut || run.poll(live));
         run.take(rests, hurried);
         let mut result = run.end(&measured, live);
@@ -103,18 +104,18 @@ impl Engine {
 }
 
 impl Runner for Engine {
-    fn run(&mut self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
-        Engine::run(self, spec, live)
+    fn run(&mut self, run: Prepared, live: &mut dyn Live) -> Result<RunResult, RunError> {
+        Engine::run(self, run, live)
     }
 }
 
 /// How long I/Os under way at the end are waited for: a little longer than the volumes wait for
 /// answers, so that these tell what is wrong. The kernel gives a device as long by itself.
-pub(crate) fn patience(spec: &RunSpec) -> Nanos {
+pub(crate) fn patience(run: &Prepared) -> Nanos {
     const OF_DEVICES: Nanos = Nanos::from_secs(30);
     const LONGER: Nanos = Nanos::from_secs(1);
-    let own = |worker: &WorkerSpec| worker.volume.io_timeout().unwrap_or(OF_DEVICES);
-    spec.workers.iter().map(own).max().unwrap_or(OF_DEVICES) + LONGER
+    let own = |volume: &Arc<dyn Volume>| volume.io_timeout().unwrap_or(OF_DEVICES);
+    run.driven().map(own).max().unwrap_or(OF_DEVICES) + LONGER
 }
 
 /// Where the ledger of the n-th volume of a run is kept.

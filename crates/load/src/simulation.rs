@@ -11,12 +11,12 @@ use crate::engine::Stop;
 use crate::equals::names;
 use crate::judge;
 use crate::outcome::{self, MissedDemands};
-use crate::run::RunSpec;
+use crate::run::Prepared;
 use crate::runner::{
     OVERTIME_SECONDS, RunError, check, ledgers, patience, steadiness, unanswered_ios,
 };
 use crate::worker::{Identity, Order, Trouble, Worker, outlasts, ties};
-use job::spec::Watch;
+use job::spec::{RunSpec, Watch};
 
 /// Steps after which the view and the user are asked, beside the ends of seconds.
 const STEPS: u32 = 1 << 16;
@@ -49,7 +49,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Runs `spec`, whose workers drive `lanes`, one each in their order. The volumes of the spec
+    /// Runs what is prepared, but on `lanes`, one for each worker in their order. Its volumes
     /// say shape and kind only: no I/O goes there, and nothing is compared.
     ///
     /// # Errors
@@ -57,12 +57,13 @@ impl Simulation {
     /// [`RunError`] as for a real run, and when I/Os take no time at all.
     pub fn run(
         &self,
-        spec: &RunSpec,
+        prepared: &Prepared,
         lanes: Vec<Box<dyn Lane>>,
         storage: &mut dyn Storage,
         live: &mut dyn Live,
     ) -> Result<RunResult, RunError> {
-        check(spec)?;
+        check(prepared)?;
+        let spec = &prepared.spec;
         if lanes.len() != spec.workers.len() {
             return Err(RunError::Nothing("a simulated worker needs a lane"));
         }
@@ -74,7 +75,7 @@ impl Simulation {
         if verifies.clone().any(|verify| verify.fill) {
             return Err(RunError::Nothing("simulated storage is not filled before it is read"));
         }
-        let ledgers = ledgers(spec)?;
+        let ledgers = ledgers(prepared)?;
         if spec.workers.iter().any(|worker| worker.workload.until_full) {
             let why = "simulated storage has no file system that becomes full: leave until_full \
                        (fill_device) away";
@@ -90,6 +91,7 @@ impl Simulation {
             workers.push(worker.tied(ties));
         }
         let mut run = Run {
+            prepared,
             spec,
             stop: self.stop.clone(),
             planned: vec![None; workers.len()],
@@ -125,6 +127,7 @@ impl Simulation {
 
 /// One run under way.
 struct Run<'a> {
+    prepared: &'a Prepared,
     spec: &'a RunSpec,
     stop: Stop,
     workers: Vec<Worker>,
@@ -284,7 +287,7 @@ impl Run<'_> {
     /// The window is over: what is under way comes back, and what was planned in it is begun, as
     /// long as a real run would wait. What it comes to counts in the window.
     fn drain(&mut self, storage: &mut dyn Storage, live: &mut dyn Live) -> Result<(), RunError> {
-        let (end, now) = (self.now + patience(self.spec), self.now);
+        let (end, now) = (self.now + patience(self.prepared), self.now);
         self.order = Order::Drain;
         self.workers.iter_mut().for_each(|worker| worker.close_window(now));
         self.awake.extend(0..self.workers.len());
@@ -355,7 +358,7 @@ impl Run<'_> {
         let cut = || format!("ended after {:.1} of {} s", totals.seconds, spec.seconds);
         let missed = self.missed.words(spec);
         let partial = self.trouble.or(missed).or_else(|| (self.stop.asked() > 0).then(cut));
-        let partial = partial.or_else(|| unanswered_ios(spec, self.unanswered));
+        let partial = partial.or_else(|| unanswered_ios(self.prepared, self.unanswered));
         RunResult {
             schema_version: SCHEMA_VERSION,
             origin: Origin::Simulated,

@@ -12,8 +12,7 @@ use volume::Volume;
 
 use self::moment::{Glanced, busy_threads, retransmitted};
 use self::seen::{Seen, beneath};
-use crate::run::RunSpec;
-use crate::runner::volumes;
+use crate::run::Prepared;
 
 mod bounds;
 mod devices;
@@ -58,13 +57,14 @@ pub(crate) struct Testimony {
 
 impl Witness {
     /// Looks at every volume of a run: what is read must be there before the first read.
-    pub(crate) fn look(spec: &RunSpec) -> Witness {
-        let all = volumes(spec);
+    pub(crate) fn look(run: &Prepared) -> Witness {
+        let spec = &run.spec;
+        let all = spec.volumes();
         let count = all.len();
         let seen = all.into_iter().enumerate();
-        let seen = seen.flat_map(|(whole, workers)| Seen::all(spec, whole, workers, count));
+        let seen = seen.flat_map(|(whole, workers)| Seen::all(run, whole, workers, count));
         let counts_all = spec.workers.iter().all(|worker| worker.shift.when.ramp_seconds == 0.0);
-        let targets = spec.targets.iter().flat_map(|targets| &targets.cores);
+        let targets = run.targets.iter().flat_map(|targets| &targets.cores);
         let mut cores: Vec<usize> = spec.cores.iter().chain(targets).copied().collect();
         cores.sort_unstable();
         cores.dedup();
@@ -73,7 +73,7 @@ impl Witness {
             asked_s: spec.seconds,
             counts_all,
             cores,
-            has_targets: spec.targets.is_some(),
+            has_targets: run.targets.is_some(),
             cache_bytes: os::cpu::cache_bytes(),
             memory_bytes: memory_bytes(),
             glanced: RefCell::default(),

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use job::spec::{Access, Group, JobSpec, Part, Workload};
+use job::spec::{Access, Group, JobSpec, RunSpec, WorkerSpec, Workload};
 use job::sweep::Sweep;
-use load::{RunSpec, Runner, WorkerSpec};
+use load::{Prepared, Runner};
 use plan::simulate::Simulator;
 use stats::live::{About, Action, Live, Snapshot};
 use stats::sweep::{Found, Search, SweepPlan};
-use stats::{Job, Origin, RunResult};
+use stats::{Origin, RunResult};
 use volume::Purpose;
 use volume::delay::Profile;
 
@@ -37,30 +37,24 @@ impl Live for Nobody {
 fn run(simulator: &mut Simulator, job: &JobSpec) -> RunResult {
     let step = &job.steps[0];
     let volume = volume::open(&"null:1t".parse().unwrap(), Purpose::Destroy).unwrap();
+    let workload = Arc::new(step.groups[0].workload.clone());
     let workers = (0..).zip(simulator.drives()).map(|(number, drive)| WorkerSpec {
         name: format!("worker {number}"),
-        volume: volume.clone(),
         uri: drive.name.clone(),
-        target: String::new(),
-        workload: Arc::new(step.groups[0].workload.clone()),
         number,
-        part: Part::WHOLE,
-        shift: Default::default(),
+        ..WorkerSpec::new(workload.clone())
     });
     let spec = RunSpec {
-        job: Job::default(),
         document: serde_json::to_value(job).unwrap(),
         workers: workers.collect(),
         seconds: step.seconds,
         ramp_seconds: step.ramp_seconds,
-        ends_with_first: false,
-        steady: None,
         seed: job.seed,
         cores: vec![0],
-        ledgers: None,
-        targets: None,
+        ..RunSpec::default()
     };
-    simulator.run(spec, &mut Nobody).unwrap()
+    let run = Prepared { spec, volumes: vec![volume], targets: None };
+    simulator.run(run, &mut Nobody).unwrap()
 }
 
 /// Searches for the highest rate with a p99 within `ns`.

@@ -50,12 +50,12 @@ impl Live for Interrupts {
 /// Runs a situation; what its result says wrong, if anything.
 pub fn run(situation: &Situation) -> Result<Told, String> {
     let script = Script::new(situation);
-    let spec = spec::of(situation, &script)?;
+    let run = spec::of(situation, &script)?;
     let medium = Medium::new(situation, script);
     let lane = |worker| -> Box<dyn Lane> { Box::new(RigLane { worker, medium: medium.clone() }) };
-    let lanes = (0..spec.workers.len()).map(lane).collect();
+    let lanes = (0..run.spec.workers.len()).map(lane).collect();
     let (mut storage, mut live) = (Volumes(medium.clone()), Interrupts(situation.stop));
-    let told = Simulation::default().run(&spec, lanes, &mut storage, &mut live);
+    let told = Simulation::default().run(&run, lanes, &mut storage, &mut live);
     let told = told.map_err(|error| format!("the run was refused: {error}"))?;
     let medium = medium.borrow();
     let truth = Truth::of(situation, &medium);

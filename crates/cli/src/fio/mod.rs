@@ -10,7 +10,7 @@ use clap::{Args as Flags, Parser};
 use job::formats::fio::Source;
 use job::formats::{Note, Reading, Treatment, read_old_text};
 use job::spec::JobSpec;
-use load::{Recheck, RunSpec, Stop};
+use load::{Prepared, Recheck, Stop};
 use stats::{RunResult, WorkerResult};
 
 use self::line::{About, Form, Line};
@@ -228,11 +228,11 @@ fn results(
             break;
         }
         let folder = folder.join(format!("step-{}", index + 1));
-        let unread = ready.spec.workers.iter().any(|worker| worker.workload.is_unread());
+        let unread = ready.run.spec.workers.iter().any(|worker| worker.workload.is_unread());
         results.push(bench::one(ready, &folder, &drive, color, false)?);
         if unread && bench.stop.asked() == 0 {
-            let spec = bench.prepare(job, &job.steps[index])?.spec;
-            right &= verified(&spec, &folder, results.last_mut().expect("it was pushed"))?;
+            let run = bench.prepare(job, &job.steps[index])?.run;
+            right &= verified(&run, &folder, results.last_mut().expect("it was pushed"))?;
         }
     }
     let interrupted = bench.stop.asked() > 0;
@@ -243,10 +243,10 @@ fn results(
 
 /// Compares what a step wrote, and counts that among its reads as fio does: whether all is right.
 /// How long each read took is not known.
-fn verified(spec: &RunSpec, folder: &Path, result: &mut RunResult) -> Result<bool> {
+fn verified(run: &Prepared, folder: &Path, result: &mut RunResult) -> Result<bool> {
     let clock = os::Clock::get();
     let begun = clock.now();
-    let found = recheck::compared(spec, folder)?;
+    let found = recheck::compared(run, folder)?;
     let seconds = clock.now().since(begun).as_secs_f64().max(1e-9);
     let right = found.iter().all(Recheck::is_right);
     for volume in &found {

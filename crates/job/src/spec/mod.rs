@@ -1,5 +1,5 @@
 //! What is to be done, in two shapes: a [`JobSpec`] is a document that can be kept, sent and run
-//! again; a [`RunSpec`] is one of its steps with its volumes open, ready for the engine.
+//! again; a [`RunSpec`] is one of its steps with its workers told apart, ready for an engine.
 //!
 //! A job has [`Step`]s that run one after the other. In a step [`Group`]s of workers run at the
 //! same time; the workers of a group do the same [`Workload`], each to one volume.
@@ -43,7 +43,7 @@ pub(crate) use line::MAX_BYTES as MAX_IO_BYTES;
 pub use logs::{HistogramLog, Logs};
 pub use places::{Places, Walk, Zone};
 pub use replay::{OpenTrace, Replay, Skip, TraceError, open_trace};
-pub use run::{Part, Shift};
+pub use run::{Part, RunSpec, Shift, WorkerSpec};
 pub use size::{Extent, Range};
 pub use steady::Watch;
 pub use steady::{Quantity, Steady};

@@ -8,14 +8,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Rng};
-use serde_json::Value;
 use stats::live::{About, Action, Live, Snapshot};
-use stats::{Class, Job, RunResult, Verdict};
-use volume::Purpose;
+use stats::{Class, RunResult, Verdict};
 
 use super::*;
+use crate::run::on;
 use crate::simulation::{Simulation, Storage};
-use job::spec::{Access, Arrivals, Pacing, Part, Verify, Workload};
+use job::spec::{Access, Arrivals, Pacing, Verify, Workload};
 
 /// What an I/O of a worker, begun now, comes to: for how long, and whether it fails.
 type Serves = Rc<RefCell<dyn FnMut(usize, Nanos) -> (Nanos, bool)>>;
@@ -85,30 +84,15 @@ impl Live for Nobody {
 }
 
 fn spec(workers: usize, workload: &Workload, seconds: f64) -> RunSpec {
-    let volume = volume::open(&"null:1g".parse().unwrap(), Purpose::Read).unwrap();
+    let workload = Arc::new(workload.clone());
     let worker = |number: usize| WorkerSpec {
         name: format!("worker {}", number + 1),
-        volume: volume.clone(),
         uri: format!("file:{number}"),
-        target: String::new(),
-        workload: Arc::new(workload.clone()),
         number: number as u64,
-        part: Part::WHOLE,
-        shift: Default::default(),
+        ..WorkerSpec::new(workload.clone())
     };
-    RunSpec {
-        job: Job::default(),
-        document: Value::Null,
-        workers: (0..workers).map(worker).collect(),
-        seconds,
-        ramp_seconds: 0.0,
-        ends_with_first: false,
-        steady: None,
-        seed: 3,
-        cores: vec![0],
-        ledgers: None,
-        targets: None,
-    }
+    let workers = (0..workers).map(worker).collect();
+    RunSpec { workers, seconds, seed: 3, cores: vec![0], ..RunSpec::default() }
 }
 
 fn run(spec: &RunSpec, serves: impl FnMut(usize, Nanos) -> (Nanos, bool) + 'static) -> RunResult {
@@ -120,7 +104,8 @@ fn run(spec: &RunSpec, serves: impl FnMut(usize, Nanos) -> (Nanos, bool) + 'stat
         Box::new(Served { number, serves: serves.clone(), medium: medium.clone() })
     };
     let lanes = (0..count).map(lane).collect();
-    Simulation::default().run(spec, lanes, &mut medium.clone(), &mut Nobody).unwrap()
+    let run = on("null:1g", spec.clone());
+    Simulation::default().run(&run, lanes, &mut medium.clone(), &mut Nobody).unwrap()
 }
 
 fn reads(outstanding: u32) -> Workload {

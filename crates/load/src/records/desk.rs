@@ -11,7 +11,7 @@ use stats::Record;
 
 use super::merge::{Merge, Times};
 use super::{Line, Recorder};
-use crate::run::RunSpec;
+use job::spec::RunSpec;
 
 /// How often chunks are taken.
 const POLL: Duration = Duration::from_millis(20);

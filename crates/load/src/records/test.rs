@@ -6,8 +6,9 @@ use stats::live::{About, Action, Live, Snapshot};
 use stats::{RunResult, WorkerResult};
 
 use super::*;
-use crate::{Engine, RunSpec, WorkerSpec};
-use job::spec::{Access, Part, Shift, When, Workload};
+use crate::Engine;
+use crate::run::on;
+use job::spec::{Access, Part, RunSpec, Shift, When, WorkerSpec, Workload};
 
 /// Keeps what it is given.
 #[derive(Debug, Default)]
@@ -49,15 +50,11 @@ impl Live for Blind {
 
 /// Two workers of job 1, and one of job 2 that begins later; each does 300 I/Os.
 fn run() -> (RunResult, Kept) {
-    let volume = volume::open(&"null:1g".parse().unwrap(), volume::Purpose::Write).unwrap();
     let workload =
         Workload { limit_ios: Some(300), ..Workload::new(Access::new(4096, 50.0, 100.0), 8) };
     let worker = |(number, job, delay_seconds)| WorkerSpec {
         name: format!("worker {number}"),
-        volume: Arc::clone(&volume),
         uri: "null:1g".to_owned(),
-        target: String::new(),
-        workload: Arc::new(workload.clone()),
         number,
         part: Part { index: number, of: 3 },
         shift: Shift {
@@ -66,23 +63,14 @@ fn run() -> (RunResult, Kept) {
             when: When { delay_seconds, ..When::default() },
             ..Shift::default()
         },
+        ..WorkerSpec::new(workload.clone())
     };
-    let spec = RunSpec {
-        job: Default::default(),
-        document: Default::default(),
-        workers: [(0, 1, 0.0), (1, 1, 0.0), (2, 2, 0.05)].into_iter().map(worker).collect(),
-        seconds: 60.0,
-        ramp_seconds: 0.0,
-        ends_with_first: false,
-        steady: None,
-        seed: 1,
-        cores: os::cpu::allowed(),
-        ledgers: None,
-        targets: None,
-    };
+    let workers = [(0, 1, 0.0), (1, 1, 0.0), (2, 2, 0.05)].into_iter().map(worker).collect();
+    let cores = os::cpu::allowed();
+    let spec = RunSpec { workers, seconds: 60.0, seed: 1, cores, ..RunSpec::default() };
     let kept = Arc::new(Mutex::new(Kept::default()));
     let engine = Engine { scribe: Some(kept.clone()), ..Engine::default() };
-    let result = engine.run(spec, &mut Blind).unwrap();
+    let result = engine.run(on("null:1g", spec), &mut Blind).unwrap();
     let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
     (result, kept)
 }

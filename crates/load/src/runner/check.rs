@@ -1,15 +1,13 @@
 //! What must hold before a run.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use super::RunError;
 use crate::ledger::Patterned;
-use crate::run::RunSpec;
+use crate::run::Prepared;
 use job::spec::{AccessError, Workload};
 
 /// Whether a spec can be run at all.
-pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {
+pub(crate) fn check(run: &Prepared) -> Result<(), RunError> {
+    let spec = &run.spec;
     if spec.workers.is_empty() || spec.cores.is_empty() {
         return Err(RunError::Nothing("a run needs a volume and a core"));
     }
@@ -21,14 +19,15 @@ pub(crate) fn check(spec: &RunSpec) -> Result<(), RunError> {
         if !cores.is_empty() && !cores.iter().any(|cpu| spec.cores.contains(cpu)) {
             return Err(RunError::Nothing("a worker has none of the processors of the run"));
         }
-        let fits = worker.workload.fits(worker.volume.geometry());
+        let fits = worker.workload.fits(run.volume(worker).geometry());
         fits.map_err(|error| RunError::Access { uri: worker.uri.clone(), error })?;
     }
-    volumes(spec).iter().try_for_each(|workers| check_data(spec, workers))
+    spec.volumes().iter().try_for_each(|workers| check_data(run, workers))
 }
 
 /// Whether what the workers of one volume compare is not written otherwise by another of them.
-fn check_data(spec: &RunSpec, workers: &[usize]) -> Result<(), RunError> {
+fn check_data(run: &Prepared, workers: &[usize]) -> Result<(), RunError> {
+    let spec = &run.spec;
     let first = &spec.workers[workers[0]];
     let conflict = |why| {
         let (uri, error) = (first.uri.clone(), AccessError::Conflict(why));
@@ -39,7 +38,7 @@ fn check_data(spec: &RunSpec, workers: &[usize]) -> Result<(), RunError> {
     if workloads().any(earlier) && workloads().any(Workload::writes) {
         return conflict("what an earlier run wrote is compared where nobody writes meanwhile");
     }
-    let geometry = first.volume.geometry();
+    let geometry = run.volume(first).geometry();
     let patterned = |workload: &Workload| Patterned::of(workload, geometry);
     let Some(one) = workloads().find_map(patterned) else { return Ok(()) };
     let other = |workload: &Workload| {
@@ -53,19 +52,4 @@ fn check_data(spec: &RunSpec, workers: &[usize]) -> Result<(), RunError> {
         ),
         false => Ok(()),
     }
-}
-
-/// The workers of each volume, in the order of the first of each.
-pub(crate) fn volumes(spec: &RunSpec) -> Vec<Vec<usize>> {
-    let mut numbers: HashMap<*const (), usize> = HashMap::new();
-    let mut all: Vec<Vec<usize>> = Vec::new();
-    for (index, worker) in spec.workers.iter().enumerate() {
-        let key = Arc::as_ptr(&worker.volume).cast::<()>();
-        let number = *numbers.entry(key).or_insert(all.len());
-        if number == all.len() {
-            all.push(Vec::new());
-        }
-        all[number].push(index);
-    }
-    all
 }

@@ -7,14 +7,14 @@ use block::Nanos;
 use os::{Clock, SharedTime, Waker};
 
 use super::under_way::POLL;
-use super::{RunError, ledger_path, volumes};
+use super::{RunError, ledger_path};
 use crate::engine::{self, News, Running, Seat, Stop};
 use crate::handover::{Command, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Desk;
-use crate::run::RunSpec;
+use crate::run::Prepared;
 use crate::worker::ties;
-use job::spec::Workload;
+use job::spec::{RunSpec, Workload};
 
 /// How long threads may take to leave when one of them could not begin.
 const LEAVING: Nanos = Nanos::from_secs(10);
@@ -34,10 +34,11 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Starts the threads and waits until all lanes are open.
-    pub(super) fn start(spec: &Arc<RunSpec>, desk: Option<&Desk>) -> Result<Crew, RunError> {
+    pub(super) fn start(run: &Arc<Prepared>, desk: Option<&Desk>) -> Result<Crew, RunError> {
+        let spec = &run.spec;
         let seats = seats(spec);
         let count = seats.len();
-        let ledgers = ledgers(spec)?;
+        let ledgers = ledgers(run)?;
         let mut ties = ties(spec);
         let paced = spec.workers.iter().any(|worker| worker.workload.is_paced());
         let (send, news) = mpsc::channel();
@@ -57,7 +58,7 @@ impl Crew {
             let recorders = workers.iter().map(recorder).collect();
             let handover = Arc::new(Handover::new(workers.len(), paced));
             crew.handovers.push(Arc::clone(&handover));
-            let shared = spec.targets.as_ref().and_then(|targets| targets.shared_on(cpu));
+            let shared = run.targets.as_ref().and_then(|targets| targets.shared_on(cpu));
             let shared_time = Arc::new(SharedTime::default());
             if shared.is_some() {
                 crew.shared_time.push(Arc::clone(&shared_time));
@@ -73,7 +74,7 @@ impl Crew {
                 shared,
                 shared_time,
             };
-            crew.threads.push(engine::start(seat, Arc::clone(spec), send.clone())?);
+            crew.threads.push(engine::start(seat, Arc::clone(run), send.clone())?);
         }
         drop(send);
         for _ in 0..count {
@@ -181,16 +182,17 @@ pub(super) fn seats(spec: &RunSpec) -> Vec<(usize, Vec<usize>)> {
 }
 
 /// The ledger of each worker's volume, if anything on it is compared.
-pub(crate) fn ledgers(spec: &RunSpec) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
+pub(crate) fn ledgers(run: &Prepared) -> Result<Vec<Option<Arc<Ledger>>>, RunError> {
+    let spec = &run.spec;
     let mut all = vec![None; spec.workers.len()];
-    for (number, workers) in volumes(spec).into_iter().enumerate() {
+    for (number, workers) in spec.volumes().into_iter().enumerate() {
         let workloads: Vec<&Workload> =
             workers.iter().map(|index| &*spec.workers[*index].workload).collect();
         if !workloads.iter().any(|workload| workload.has_ledger()) {
             continue;
         }
         let path = spec.ledgers.as_ref().map(|folder| ledger_path(folder, number));
-        let geometry = spec.workers[workers[0]].volume.geometry();
+        let geometry = run.volume(&spec.workers[workers[0]]).geometry();
         let ledger = Ledger::new(&workloads, geometry, spec.seed, path.as_deref());
         let ledger = Arc::new(ledger.map_err(|error| {
             let path = path.map_or("memory".to_owned(), |path| path.display().to_string());
@@ -206,35 +208,18 @@ mod test {
     use super::super::check;
     use super::*;
     use crate::content::data_pattern;
-    use crate::run::WorkerSpec;
-    use job::spec::{Access, Part, Shift, Verify};
+    use crate::run::on;
+    use job::spec::{Access, Shift, Verify, WorkerSpec};
 
     /// A run on these cores, with a worker for each list of those that it may be on.
     fn spec(cores: &[usize], workers: &[&[usize]]) -> RunSpec {
-        let volume = volume::open(&"null:1g".parse().unwrap(), volume::Purpose::Read).unwrap();
+        let workload = Arc::new(Workload::new(Access::new(512, 100.0, 0.0), 1));
         let worker = |cores: &&[usize]| WorkerSpec {
-            name: String::new(),
-            volume: volume.clone(),
-            uri: String::new(),
-            target: String::new(),
-            workload: Arc::new(Workload::new(Access::new(512, 100.0, 0.0), 1)),
-            number: 0,
-            part: Part::WHOLE,
             shift: Shift { cores: cores.to_vec(), ..Shift::default() },
+            ..WorkerSpec::new(workload.clone())
         };
-        RunSpec {
-            job: Default::default(),
-            document: Default::default(),
-            workers: workers.iter().map(worker).collect(),
-            seconds: 1.0,
-            ramp_seconds: 0.0,
-            ends_with_first: false,
-            steady: None,
-            seed: 1,
-            cores: cores.to_vec(),
-            ledgers: None,
-            targets: None,
-        }
+        let workers = workers.iter().map(worker).collect();
+        RunSpec { workers, seconds: 1.0, cores: cores.to_vec(), ..RunSpec::default() }
     }
 
     #[test]
@@ -243,7 +228,7 @@ mod test {
         assert_eq!(dealt, [(4, vec![0, 2]), (6, vec![1])]);
         let own = seats(&spec(&[0, 1, 2], &[&[1], &[1, 2], &[0], &[2, 0]]));
         assert_eq!(own, [(0, vec![2, 3]), (1, vec![0]), (2, vec![1])]);
-        let nowhere = check(&spec(&[0], &[&[3]])).unwrap_err().to_string();
+        let nowhere = check(&on("null:1g", spec(&[0], &[&[3]]))).unwrap_err().to_string();
         assert!(nowhere.contains("none of the processors"), "{nowhere}");
     }
 
@@ -255,7 +240,7 @@ mod test {
             for (worker, workload) in spec.workers.iter_mut().zip([first, second]) {
                 worker.workload = Arc::new(workload.clone());
             }
-            check(&spec).err().map_or_else(String::new, |error| error.to_string())
+            check(&on("null:1g", spec)).err().map_or_else(String::new, |error| error.to_string())
         };
         let reads = Workload::new(Access::new(4096, 100.0, 0.0), 1);
         let later = Workload { verify: Some(verify(false, true)), ..reads.clone() };

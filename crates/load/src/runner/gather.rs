@@ -6,8 +6,8 @@ use super::crew::Crew;
 use super::under_way::Run;
 use crate::handover::{Command, Rest};
 use crate::patience::Patience;
-use crate::run::RunSpec;
 use crate::worker::Trouble;
+use job::spec::RunSpec;
 
 impl Run<'_> {
     /// Asks all workers for their intervals and merges them; with the `last` of them they begin

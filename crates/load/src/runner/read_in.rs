@@ -1,26 +1,25 @@
 //! What is read into the page cache before a run, where a job wants its files there.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use block::print_size;
 
 use super::RunError;
 use crate::engine::Stop;
-use crate::run::RunSpec;
+use crate::run::Prepared;
 
 /// Reads what the workers want cached, each part of a volume once, until the user asks for an end.
 /// Returns a sentence that says so, if anything was read.
-pub(super) fn read_in(spec: &RunSpec, stop: &Stop) -> Result<Option<String>, RunError> {
+pub(super) fn read_in(run: &Prepared, stop: &Stop) -> Result<Option<String>, RunError> {
     let mut seen = BTreeSet::new();
     let mut bytes = 0;
-    for worker in spec.workers.iter().filter(|worker| worker.shift.cache.read) {
-        let (begin, length) = worker.workload.range.on(worker.volume.geometry());
+    for worker in run.spec.workers.iter().filter(|worker| worker.shift.cache.read) {
+        let (begin, length) = worker.workload.range.on(run.volume(worker).geometry());
         // Clones have the same part.
-        if !seen.insert((Arc::as_ptr(&worker.volume).cast::<()>(), begin, length)) {
+        if !seen.insert((worker.volume, begin, length)) {
             continue;
         }
-        let read = worker.volume.read_in(begin..begin + length, &|| stop.asked() == 0);
+        let read = run.volume(worker).read_in(begin..begin + length, &|| stop.asked() == 0);
         bytes += read.map_err(|error| {
             RunError::Open(format!("{}: cannot be read into the page cache: {error}", worker.uri))
         })?;

@@ -15,7 +15,7 @@ use super::words::{
 use crate::judge::{self, Facts};
 use crate::meter::Reading;
 use crate::outcome;
-use crate::run::RunSpec;
+use crate::run::Prepared;
 use crate::witness::Moment;
 
 impl Run<'_> {
@@ -36,7 +36,7 @@ impl Run<'_> {
         let taken: Vec<usize> = seats(spec).into_iter().map(|(cpu, _)| cpu).collect();
         let facts = Facts {
             cpu: &cpu,
-            taken: busy_of(&processors, spec, &taken),
+            taken: busy_of(&processors, self.prepared, &taken),
             testimony: &testimony,
             mismatch: self.mismatch,
         };
@@ -45,13 +45,13 @@ impl Run<'_> {
         self.missed.write(&mut workers, self.collected.whole().start);
         RunResult {
             schema_version: SCHEMA_VERSION,
-            origin: origin(spec),
+            origin: origin(self.prepared),
             class: Class::of(&checks),
             checks,
             job: spec.job.clone(),
             spec: spec.document.clone(),
             host: host(),
-            placement: placement(spec, &taken),
+            placement: placement(self.prepared, &taken),
             started: started.clone(),
             seed: spec.seed,
             partial: self.partial(&totals, whole),
@@ -91,16 +91,16 @@ impl Run<'_> {
             (self.late > 0).then(late)
         });
         partial
-            .or_else(|| unanswered_ios(spec, self.unanswered))
+            .or_else(|| unanswered_ios(self.prepared, self.unanswered))
             .or_else(|| not_waited_for(totals.waiting).filter(|_| self.hurried))
     }
 
     /// What a reader should know.
     fn warnings(&self, workers: &[WorkerResult]) -> Vec<String> {
         let steady = self.spec.steady.map(|steady| steadiness(&steady, self.steady_at_s));
-        emulated(self.spec)
+        emulated(self.prepared)
             .map(str::to_owned)
-            .chain(incidents(self.spec))
+            .chain(incidents(self.prepared))
             .chain(displaced(&self.collected))
             .chain(earlier(self.spec))
             .chain(steady)
@@ -109,9 +109,9 @@ impl Run<'_> {
     }
 }
 
-fn placement(spec: &RunSpec, taken: &[usize]) -> Placement {
+fn placement(run: &Prepared, taken: &[usize]) -> Placement {
     let cores = |cores: &[usize]| cores.iter().map(|core| *core as u32).collect();
-    let targets = spec.targets.as_ref();
+    let targets = run.targets.as_ref();
     Placement {
         initiator: cores(taken),
         target: targets.map_or_else(Vec::new, |targets| cores(&targets.cores)),
@@ -123,9 +123,9 @@ fn placement(spec: &RunSpec, taken: &[usize]) -> Placement {
 
 /// How many processors the workers, and targets of this process, ran on, and how many of them were
 /// busy.
-fn busy_of(processors: &[Processor], spec: &RunSpec, workers: &[usize]) -> Option<(u32, f64)> {
+fn busy_of(processors: &[Processor], run: &Prepared, workers: &[usize]) -> Option<(u32, f64)> {
     let mut taken = workers.to_vec();
-    taken.extend(spec.targets.iter().flat_map(|targets| &targets.cores));
+    taken.extend(run.targets.iter().flat_map(|targets| &targets.cores));
     taken.sort_unstable();
     taken.dedup();
     let busy = |one: &Processor| {

@@ -17,10 +17,10 @@ use crate::handover::Command;
 use crate::meter::{Meter, Reading, Threads};
 use crate::outcome::MissedDemands;
 use crate::records::Desk;
-use crate::run::RunSpec;
+use crate::run::Prepared;
 use crate::witness::{Moment, Witness};
 use crate::worker::outlasts;
-use job::spec::Watch;
+use job::spec::{RunSpec, Watch};
 
 /// How often the view may answer keys.
 pub(super) const POLL: Duration = Duration::from_nanos(POLL_NANOS.0);
@@ -46,6 +46,7 @@ pub(super) struct Measured {
 
 /// One run under way, as the collecting thread sees it.
 pub(super) struct Run<'a> {
+    pub(super) prepared: &'a Prepared,
     pub(super) spec: &'a RunSpec,
     pub(super) stop: Stop,
     pub(super) clock: Clock,
@@ -81,8 +82,9 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(spec: &'a RunSpec, crew: &Crew, stop: Stop) -> Run<'a> {
-        let targets = spec.targets.as_ref().map(|targets| targets.threads.clone());
+    pub(super) fn new(prepared: &'a Prepared, crew: &Crew, stop: Stop) -> Run<'a> {
+        let spec = &prepared.spec;
+        let targets = prepared.targets.as_ref().map(|targets| targets.threads.clone());
         let threads = Threads {
             initiators: crew.ids.clone(),
             pollers: crew.pollers.clone(),
@@ -90,6 +92,7 @@ impl<'a> Run<'a> {
             shared_time: crew.shared_time.clone(),
         };
         Run {
+            prepared,
             spec,
             stop,
             clock: Clock::get(),
@@ -120,12 +123,13 @@ impl<'a> Run<'a> {
     pub(super) fn go(&mut self, crew: &Crew, desk: Option<&Desk>, live: &mut dyn Live) -> Measured {
         let spec = self.spec;
         let cores = os::cpu::allowed().len() as u32;
-        live.start(&About { job: spec.job.clone(), kind: None, origin: origin(spec), cores });
+        let origin = origin(self.prepared);
+        live.start(&About { job: spec.job.clone(), kind: None, origin, cores });
         // What is read must be there before the first read, or after the filling.
-        let mut witness = (!fills(spec)).then(|| Witness::look(spec));
+        let mut witness = (!fills(spec)).then(|| Witness::look(self.prepared));
         if fills(spec) {
             self.fill(crew, live);
-            witness = Some(Witness::look(spec));
+            witness = Some(Witness::look(self.prepared));
         }
         let witness = witness.expect("looked before or after the filling");
         let commanded = self.clock.now();

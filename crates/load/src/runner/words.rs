@@ -3,20 +3,20 @@
 use stats::{Collector, Interval, Origin, Waiting};
 
 use super::patience;
-use crate::run::RunSpec;
-use job::spec::Steady;
+use crate::run::Prepared;
+use job::spec::{RunSpec, Steady};
 
 /// What of it is emulated, each drive once.
-pub(super) fn emulated(spec: &RunSpec) -> impl Iterator<Item = &str> {
+pub(super) fn emulated(run: &Prepared) -> impl Iterator<Item = &str> {
     let all: std::collections::BTreeSet<&str> =
-        spec.workers.iter().filter_map(|worker| worker.volume.emulates()).collect();
+        run.driven().filter_map(|volume| volume.emulates()).collect();
     all.into_iter()
 }
 
 /// What faults the volumes of this process put into I/Os, each sentence once.
-pub(super) fn incidents(spec: &RunSpec) -> impl Iterator<Item = String> {
+pub(super) fn incidents(run: &Prepared) -> impl Iterator<Item = String> {
     let all: std::collections::BTreeSet<String> =
-        spec.workers.iter().filter_map(|worker| worker.volume.incidents()).collect();
+        run.driven().filter_map(|volume| volume.incidents()).collect();
     all.into_iter()
 }
 
@@ -45,8 +45,8 @@ pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
 }
 
 /// What never came back is in no rate, and in the latencies only as a lower bound.
-pub(crate) fn unanswered_ios(spec: &RunSpec, ios: u64) -> Option<String> {
-    let seconds = patience(spec).as_secs_f64();
+pub(crate) fn unanswered_ios(run: &Prepared, ios: u64) -> Option<String> {
+    let seconds = patience(run).as_secs_f64();
     let (were, count) = match ios {
         1 => ("1 I/O was".to_owned(), "counts"),
         _ => (format!("{ios} I/Os were"), "count"),
@@ -74,6 +74,6 @@ pub(crate) fn steadiness(steady: &Steady, at_s: Option<f64>) -> String {
 }
 
 /// One emulated volume among others makes the sum a number that nothing real has.
-pub(super) fn origin(spec: &RunSpec) -> Origin {
-    if emulated(spec).next().is_some() { Origin::Emulated } else { Origin::Measured }
+pub(super) fn origin(run: &Prepared) -> Origin {
+    if emulated(run).next().is_some() { Origin::Emulated } else { Origin::Measured }
 }

@@ -6,16 +6,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use block::{Cause, Done, Geometry, Io};
-use serde_json::Value;
-use stats::{Job, SearchedDepth};
-use volume::{Purpose, Uri};
+use stats::SearchedDepth;
 
 mod closing;
 
 use super::*;
-use crate::run::WorkerSpec;
+use crate::run::on;
 use job::spec::{
-    Access, Arrivals, Demand, Demands, DepthSearch, Pacing, Part, Steady, Verify, Workload,
+    Access, Arrivals, Demand, Demands, DepthSearch, Pacing, Steady, Verify, WorkerSpec, Workload,
 };
 
 /// What is under way on all lanes: when it is done, on which lane, and the I/O.
@@ -82,31 +80,15 @@ impl Live for Ends {
 }
 
 pub(super) fn spec(workers: u64, workload: &Workload, seconds: f64, ramp_seconds: f64) -> RunSpec {
-    let uri: Uri = "null:1g".parse().unwrap();
-    let volume = volume::open(&uri, Purpose::Read).unwrap();
+    let workload = Arc::new(workload.clone());
     let worker = |number| WorkerSpec {
         name: format!("worker {number}"),
-        volume: volume.clone(),
         uri: "null:1g".to_owned(),
-        target: String::new(),
-        workload: Arc::new(workload.clone()),
         number,
-        part: Part::WHOLE,
-        shift: Default::default(),
+        ..WorkerSpec::new(workload.clone())
     };
-    RunSpec {
-        job: Job::default(),
-        document: Value::Null,
-        workers: (0..workers).map(worker).collect(),
-        seconds,
-        ramp_seconds,
-        ends_with_first: false,
-        steady: None,
-        seed: 3,
-        cores: vec![0],
-        ledgers: None,
-        targets: None,
-    }
+    let workers = (0..workers).map(worker).collect();
+    RunSpec { workers, seconds, ramp_seconds, seed: 3, cores: vec![0], ..RunSpec::default() }
 }
 
 fn run(spec: &RunSpec, service_ns: u64, live: u32) -> Result<RunResult, RunError> {
@@ -118,7 +100,8 @@ fn run(spec: &RunSpec, service_ns: u64, live: u32) -> Result<RunResult, RunError
     };
     let lanes = (0..count).map(lane).collect();
     let mut storage = Medium(shared.clone(), ready.clone());
-    Simulation::default().run(spec, lanes, &mut storage, &mut Ends(live))
+    let run = on("null:1g", spec.clone());
+    Simulation::default().run(&run, lanes, &mut storage, &mut Ends(live))
 }
 
 pub(super) fn reads(outstanding: u32) -> Workload {

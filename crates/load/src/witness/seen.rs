@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stats::verdict::{Asked, Beneath, Existence, Kept, Reducible};
 use volume::{FileGround, Ground, Leaf, Looked, SAMPLES, Volume};
 
-use crate::run::RunSpec;
+use crate::run::Prepared;
 use job::spec::{Content, Workload};
 
 /// One volume, or a part of one that is made of several.
@@ -63,24 +63,26 @@ fn looked(volumes: usize) -> u32 {
 impl Seen {
     /// One volume of so many, or all its parts.
     pub(super) fn all(
-        spec: &RunSpec,
+        run: &Prepared,
         whole: usize,
         workers: Vec<usize>,
         volumes: usize,
     ) -> Vec<Seen> {
-        let first = &spec.workers[workers[0]].volume;
-        let all = workers.iter().map(|index| &spec.workers[*index]);
+        let workers_of = &run.spec.workers;
+        let first = run.volume(&workers_of[workers[0]]);
+        let all = workers.iter().map(|index| &workers_of[*index]);
         let ranges = united(all.map(|worker| worker.workload.range.on(first.geometry())));
         let leaves = first.ground().leaves(first.geometry().bytes(), ranges);
         let volumes = volumes.saturating_mul(leaves.len());
-        let one = |leaf| Seen::of(spec, whole, workers.clone(), leaf, volumes);
+        let one = |leaf| Seen::of(run, whole, workers.clone(), leaf, volumes);
         leaves.into_iter().map(one).collect()
     }
 
-    fn of(spec: &RunSpec, whole: usize, workers: Vec<usize>, leaf: Leaf, volumes: usize) -> Seen {
+    fn of(run: &Prepared, whole: usize, workers: Vec<usize>, leaf: Leaf, volumes: usize) -> Seen {
+        let spec = &run.spec;
         let all = || workers.iter().map(|index| &spec.workers[*index]);
         let first = &spec.workers[workers[0]];
-        let volume = first.volume.clone();
+        let volume = run.volume(first).clone();
         let name = name(&leaf, &first.uri);
         let Leaf { ground, bytes, ranges, shares, .. } = leaf;
         let workloads = || all().map(|worker| &*worker.workload);
@@ -115,7 +117,7 @@ impl Seen {
             bytes,
             used_bytes,
             hot_bytes: (used_bytes as f64 * hot_part) as u64,
-            in_target: spec.targets.is_some() && spec.job.storage == "RAM",
+            in_target: run.targets.is_some() && spec.job.storage == "RAM",
             turns: turns(&ground),
             volume,
             ground,

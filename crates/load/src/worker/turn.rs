@@ -11,8 +11,7 @@ use block::{Connection, Nanos, Op};
 use super::control::{Flows, Shared};
 use super::{Worker, sooner};
 use crate::pattern::Next;
-use crate::run::{RunSpec, WorkerSpec};
-use job::spec::Flow;
+use job::spec::{Flow, RunSpec, WorkerSpec};
 
 /// When to look again whether others have ended.
 const SOON: Nanos = Nanos::from_millis(1);

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use block::{Geometry, Lane, Nanos, Op, Rng};
-use job::spec::Access;
-use load::{RunError, RunSpec, Runner, Simulation, Stop, Storage, WorkerSpec};
+use job::spec::{Access, RunSpec, WorkerSpec};
+use load::{Prepared, RunError, Runner, Simulation, Stop, Storage};
 use model::{ModelError, StationId, Step};
 use stats::live::{About, Action, Live, Snapshot};
 use stats::{Check, Class, Cpu, Direction, Latency, RunResult, Verdict};
@@ -203,9 +203,10 @@ impl Simulator {
 
 impl Runner for Simulator {
     /// Percentiles stay in the result only if the drives are calibrated.
-    fn run(&mut self, spec: RunSpec, live: &mut dyn Live) -> Result<RunResult, RunError> {
-        let asked = spec.seed;
-        let spec = RunSpec { seed: self.own_seed(&spec), ..spec };
+    fn run(&mut self, mut run: Prepared, live: &mut dyn Live) -> Result<RunResult, RunError> {
+        let asked = run.spec.seed;
+        run.spec.seed = self.own_seed(&run.spec);
+        let spec = &run.spec;
         let model = |error: SimulateError| RunError::Model(error.to_string());
         let mut accesses: Vec<&Access> = Vec::new();
         for access in spec.workers.iter().map(|worker| &worker.workload.access) {
@@ -220,14 +221,14 @@ impl Runner for Simulator {
             let drive = drives.get(worker.uri.as_str()).ok_or_else(|| {
                 RunError::Model(format!("the system has no drive '{}'", worker.uri))
             })?;
-            let geometry: Geometry = worker.volume.geometry();
+            let geometry: Geometry = run.volume(worker).geometry();
             Ok(simulated(&motion.machine, drive.at, drive.depth, geometry))
         };
         let lanes = spec.workers.iter().map(lane).collect::<Result<_, _>>()?;
         let calibrated = self.calibrated().map(str::to_owned);
         let simulation = Simulation { stop: self.stop.clone() };
         let mut live = Seen { live, percentiles: calibrated.is_some(), kind: motion.kind };
-        let mut result = simulation.run(&spec, lanes, &mut Shared(&motion.machine), &mut live)?;
+        let mut result = simulation.run(&run, lanes, &mut Shared(&motion.machine), &mut live)?;
         result.kind = Some(motion.kind);
         result.seed = asked;
         result.cpu = motion.cores.used(&result);

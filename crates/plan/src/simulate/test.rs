@@ -1,9 +1,8 @@
 //! Bills and profiles in virtual time, against theory.
 
-use job::spec::{Arrivals, Pacing, Part, Workload};
-use load::WorkerSpec;
+use job::spec::{Arrivals, Pacing, WorkerSpec, Workload};
+use load::Prepared;
 use model::{Method, solve};
-use serde_json::Value;
 use stats::{Job, Origin, Verdict};
 use volume::{Purpose, Uri};
 
@@ -37,15 +36,12 @@ pub(crate) fn run_seed(
 ) -> RunResult {
     let uri: Uri = "null:1t".parse().unwrap();
     let volume = volume::open(&uri, Purpose::Destroy).unwrap();
+    let driven = Arc::new(workload.clone());
     let workers = (0..).zip(simulator.drives()).map(|(number, drive)| WorkerSpec {
         name: format!("worker {number}"),
-        volume: volume.clone(),
         uri: drive.name.clone(),
-        target: String::new(),
-        workload: Arc::new(workload.clone()),
         number,
-        part: Part::WHOLE,
-        shift: Default::default(),
+        ..WorkerSpec::new(driven.clone())
     });
     let access = &workload.access;
     let count = simulator.drives().len();
@@ -60,19 +56,16 @@ pub(crate) fn run_seed(
     };
     let spec = RunSpec {
         job,
-        document: Value::Null,
         workers: workers.collect(),
         seconds,
         ramp_seconds: seconds / 10.0,
-        ends_with_first: false,
-        steady: None,
         seed,
         cores: vec![0],
-        ledgers: None,
-        targets: None,
+        ..RunSpec::default()
     };
+    let run = Prepared { spec, volumes: vec![volume], targets: None };
     let mut viewer = Viewer(false);
-    let result = simulator.run(spec, &mut viewer).unwrap();
+    let result = simulator.run(run, &mut viewer).unwrap();
     assert!(simulator.calibrated().is_some() || !viewer.0, "a percentile that means nothing");
     result
 }

@@ -1,9 +1,9 @@
-//! The job of a situation, in the words of `load`.
+//! The job of a situation, in the words of `job`.
 
-use std::sync::Arc;
-
-use job::spec::{Access, Arrivals, Line, Pacing, Part, Shift, Verify, When, Workload};
-use load::{RunSpec, WorkerSpec};
+use job::spec::{
+    Access, Arrivals, Line, Pacing, RunSpec, Shift, Verify, When, WorkerSpec, Workload,
+};
+use load::Prepared;
 use volume::{Purpose, Uri};
 
 use super::medium;
@@ -26,7 +26,7 @@ pub(super) fn mean_bytes(situation: &Situation) -> f64 {
 }
 
 /// The job.
-pub(super) fn of(situation: &Situation, script: &Script) -> Result<RunSpec, String> {
+pub(super) fn of(situation: &Situation, script: &Script) -> Result<Prepared, String> {
     let size = format!("null:{}k", medium::bytes(situation) >> 10);
     let uri: Uri = size.parse().map_err(|error| format!("{error}"))?;
     let open = |_| volume::open(&uri, Purpose::Write).map_err(|error| format!("{error}"));
@@ -60,27 +60,21 @@ pub(super) fn of(situation: &Situation, script: &Script) -> Result<RunSpec, Stri
     };
     let worker = |number: usize| WorkerSpec {
         name: format!("worker {number}"),
-        volume: volumes[situation.volume_of(number)].clone(),
+        volume: situation.volume_of(number),
         uri: format!("{size} of volume {}", situation.volume_of(number)),
-        target: String::new(),
-        workload: Arc::new(workload(number)),
         number: number as u64,
-        part: Part::WHOLE,
         shift: shift(number),
+        ..WorkerSpec::new(workload(number))
     };
-    Ok(RunSpec {
-        job: Default::default(),
-        document: Default::default(),
+    let spec = RunSpec {
         workers: (0..situation.workers as usize).map(worker).collect(),
         seconds: ms(situation.window),
         ramp_seconds: ms(situation.ramp),
-        ends_with_first: false,
-        steady: None,
         seed: situation.seed,
         cores: vec![0],
-        ledgers: None,
-        targets: None,
-    })
+        ..RunSpec::default()
+    };
+    Ok(Prepared { spec, volumes, targets: None })
 }
 
 fn pacing(situation: &Situation, capacity: f64) -> Pacing {

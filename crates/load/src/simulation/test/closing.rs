@@ -4,6 +4,7 @@ use block::{Fault, Rng, splitmix};
 use stats::{Second, Verdict};
 
 use super::*;
+use crate::run::on;
 
 /// When an I/O that begins at a time on a lane comes back, if it ever does.
 type Law = Box<dyn FnMut(usize, Nanos) -> Option<Nanos>>;
@@ -69,7 +70,8 @@ fn lanes(spec: &RunSpec, law: Law) -> (Vec<Box<dyn Lane>>, Known) {
 
 fn run(spec: &RunSpec, law: Law) -> (RunResult, Known) {
     let (lanes, mut truth) = lanes(spec, law);
-    let run = Simulation::default().run(spec, lanes, &mut truth, &mut Ends(999));
+    let run = on("null:1g", spec.clone());
+    let run = Simulation::default().run(&run, lanes, &mut truth, &mut Ends(999));
     (run.unwrap(), truth)
 }
 
@@ -150,7 +152,8 @@ fn what_fails_after_the_end_has_failed() {
     let end = |_: usize, _: Nanos| Some(Nanos::from_secs(3));
     (truth.borrow_mut().law, truth.borrow_mut().fault) = (Box::new(end), Err(Fault::Medium));
     let spec = spec(1, &reads(4), 1.0, 0.0);
-    let found = Simulation::default().run(&spec, lanes, &mut truth, &mut Ends(9)).unwrap();
+    let run = on("null:1g", spec);
+    let found = Simulation::default().run(&run, lanes, &mut truth, &mut Ends(9)).unwrap();
     assert_eq!((found.totals.errors, found.totals.latency_ns.samples), (4, 0));
     assert_eq!((found.totals.waiting.ios, found.failures[0].first.t_s), (0, 3.0));
     // Nothing says how long anything took: that is no pass.
@@ -282,7 +285,7 @@ fn of_generated_lanes_everything_is_known() {
         let all = &truth.borrow().all;
         let within =
             all.iter().filter(|(start, end)| *start < to && end.is_none_or(|end| end > from));
-        let given_up = to + patience(&spec);
+        let given_up = to + patience(&on("null:1g", spec.clone()));
         let (mut sum, mut outstanding, mut longest, mut waiting) = (0, 0, 0, 0);
         for (start, end) in within.clone() {
             // What comes back later than anybody waits has no answer, either.

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use block::Nanos;
 
 use super::Gate;
-use crate::run::RunSpec;
-use job::spec::Flow;
+use job::spec::{Flow, RunSpec};
 
 /// When to look again whether the others have caught up.
 const SOON: Nanos = Nanos(20_000);
