@@ -21,6 +21,8 @@ usage: cargo xtask COMMAND
 
   tidy      check what compilers do not: imports, unsafe code, words, widths, links, lies
   test      run every test: unit, interoperability, kernel, fuzz smoke; list what was skipped
+              --changed          only unit tests of what differs from main and of what needs that,
+                                 and system tests that differ
               --fuzz-seconds N   time for each fuzz target (default 10)
               --no-install       do not install missing programs, even as root
   kernel    let the Linux kernel of a virtual machine use our target over both protocols

@@ -168,7 +168,7 @@ fn remote(uri: &Uri) -> Option<&Uri> {
 fn local(stand_in: &StandIn) -> Result<Arc<dyn Volume>> {
     let (bytes, block_bytes) = (stand_in.geometry.bytes(), stand_in.geometry.block_bytes);
     let uri = match stand_in.keeps {
-        true => Uri::Ram { bytes, block_bytes, fill: None },
+        true => Uri::Ram { bytes, block_bytes, fill: None, name: None },
         false => Uri::Null { bytes, block_bytes },
     };
     Ok(volume::open(&uri, Purpose::Store)?)

@@ -128,13 +128,36 @@ pub fn plain_uri(text: &str) -> String {
 
 /// The URI of what a file names.
 pub fn name_volume(storage: &Storage) -> Result<String, String> {
-    let uri = match storage {
+    let uri = uri_of(storage)?.to_string();
+    // What a URI cannot say would be something else, or nothing.
+    uri.parse::<Uri>().map_err(|error| error.to_string())?;
+    Ok(uri)
+}
+
+fn uris_of(parts: &[Storage]) -> Result<Vec<Uri>, String> {
+    parts.iter().map(uri_of).collect()
+}
+
+fn uri_of(storage: &Storage) -> Result<Uri, String> {
+    Ok(match storage {
         Storage::Uri(text) => text.parse::<Uri>().map_err(|error| error.to_string())?,
-        Storage::Remote(remote) => uri_of(remote)?,
+        Storage::Remote(remote) => remote_uri(remote)?,
         Storage::File { path, .. } if is_no_storage(path) => {
             return Err(format!("{path} is neither a file nor a block device"));
         }
-        Storage::Nothing { size_bytes } => Uri::Null { bytes: *size_bytes, block_bytes: 512 },
+        Storage::Nothing { size_bytes, block_bytes } => {
+            Uri::Null { bytes: *size_bytes, block_bytes: *block_bytes }
+        }
+        Storage::Memory { size_bytes, block_bytes, name } => Uri::Ram {
+            bytes: *size_bytes,
+            block_bytes: *block_bytes,
+            fill: None,
+            name: Some(name.clone()),
+        },
+        Storage::Stripe { chunk_bytes, parts } => {
+            Uri::Stripe { chunk_bytes: *chunk_bytes, parts: uris_of(parts)? }
+        }
+        Storage::Mirror { legs } => Uri::Mirror { legs: uris_of(legs)? },
         Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll } => {
             Uri::File(FileUri {
                 path: path.into(),
@@ -145,14 +168,15 @@ pub fn name_volume(storage: &Storage) -> Result<String, String> {
                 sqpoll: *sqpoll,
             })
         }
-    };
-    Ok(uri.to_string())
+    })
 }
 
 /// What another tool would call a volume; `None` when it has no word for it.
 pub fn storage_of(uri: &str) -> Option<Storage> {
     match uri.parse::<Uri>().ok()? {
-        Uri::Null { bytes, block_bytes: 512 } => Some(Storage::Nothing { size_bytes: bytes }),
+        Uri::Null { bytes, block_bytes: 512 } => {
+            Some(Storage::Nothing { size_bytes: bytes, block_bytes: 512 })
+        }
         Uri::File(file) if file.block_bytes.is_none_or(|bytes| bytes == 1) => {
             let FileUri { path, block_bytes, size_bytes, direct, iopoll, sqpoll } = file;
             let (path, direct) = (path.to_str()?.to_owned(), direct?);
@@ -170,7 +194,7 @@ pub fn storage_of(uri: &str) -> Option<Storage> {
 }
 
 /// The URI of a volume on another host.
-fn uri_of(remote: &Remote) -> Result<Uri, String> {
+fn remote_uri(remote: &Remote) -> Result<Uri, String> {
     let Remote { host, port, target, unit, .. } = remote;
     let uri = Uri::Nvme(NvmeUri {
         address: match host.contains(':') {
@@ -228,7 +252,7 @@ fn is_volume(name: &str) -> bool {
 }
 
 fn is_far(uri: &str) -> bool {
-    matches!(uri.parse(), Ok(Uri::Iscsi(_) | Uri::Nvme(_) | Uri::Nbd(_)))
+    uri.parse().is_ok_and(|uri: Uri| uri.address().is_some())
 }
 
 /// Capacity of a file or device that is there, or of a volume of another host; why that does not
@@ -244,13 +268,9 @@ fn capacity(uri: &str) -> Option<u64> {
             let note = |error: &volume::OpenError| output::note(format_args!("drumfire: {error}"));
             return opened.inspect_err(note).ok().map(|volume| volume.geometry().bytes());
         }
-        Uri::Null { .. }
-        | Uri::Ram { .. }
-        | Uri::Delay { .. }
-        | Uri::Fault { .. }
-        | Uri::Stripe { .. }
-        | Uri::Mirror { .. }
-        | Uri::Array(_) => return None,
+        Uri::Null { bytes, .. } | Uri::Ram { bytes, .. } => return Some(bytes),
+        several @ (Uri::Stripe { .. } | Uri::Mirror { .. }) => several,
+        Uri::Delay { .. } | Uri::Fault { .. } | Uri::Array(_) => return None,
     };
     volume::open(&uri, Purpose::Read).ok().map(|volume| volume.geometry().bytes())
 }

@@ -121,7 +121,7 @@ pub fn check(job: &JobSpec) -> Result<()> {
     if !(1..=MOST).contains(&workers) {
         return usage(format!("{workers} workers: 1 to {MOST} are possible"));
     }
-    let uri = Uri::Ram { bytes: race.volume_size, block_bytes: 512, fill: None };
+    let uri = Uri::Ram { bytes: race.volume_size, block_bytes: 512, fill: None, name: None };
     if race.volume_size < 512 {
         return usage(format!("{uri} is smaller than one block"));
     }
@@ -255,6 +255,7 @@ fn filled_volumes(race: &Shape, seed: u64, count: usize) -> Result<Vec<Arc<dyn V
         bytes: race.volume_size,
         block_bytes: 512,
         fill: Some(seed.wrapping_add(index as u64)),
+        name: None,
     };
     let threads = os::cpu::allowed().len().min(count);
     let part = |thread: usize| {

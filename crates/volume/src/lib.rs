@@ -140,7 +140,7 @@ impl Purpose {
 pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
     Ok(match uri {
         Uri::Null { bytes, block_bytes } => Arc::new(null::Null::new(*bytes, *block_bytes)),
-        Uri::Ram { bytes, block_bytes, fill } => {
+        Uri::Ram { bytes, block_bytes, fill, .. } => {
             Arc::new(ram::Ram::new(*bytes, *block_bytes, *fill)?)
         }
         Uri::File(file) => Arc::new(file::FileVolume::open(file, purpose)?),

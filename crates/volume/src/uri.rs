@@ -27,6 +27,8 @@ pub enum Uri {
         /// Filled with random data from this seed before use; untouched memory reads as zeroes
         /// from one shared page, faster than any data would.
         fill: Option<u64>,
+        /// Tells apart volumes that are alike: one by one name is the same.
+        name: Option<String>,
     },
     /// `file:PATH`: a file or block device.
     File(FileUri),
@@ -233,10 +235,11 @@ impl fmt::Display for Uri {
                 write!(f, "null:{}", print_size(*bytes))?;
                 options.extend(block_option(Some(*block_bytes)));
             }
-            Uri::Ram { bytes, block_bytes, fill } => {
+            Uri::Ram { bytes, block_bytes, fill, name } => {
                 write!(f, "ram:{}", print_size(*bytes))?;
                 options.extend(block_option(Some(*block_bytes)));
                 options.extend(fill.map(|seed| format!("fill={seed}")));
+                options.extend(name.as_ref().map(|name| format!("name={name}")));
             }
             Uri::File(file) => {
                 write!(f, "file:{}", file.path.display())?;

@@ -3,6 +3,7 @@
 //! Steps run one after the other with a limit each. What cannot run on this machine is a skip with
 //! its reason, never silence. The last line is always `N passed, M failed, K skipped`.
 
+mod changed;
 mod fuzz;
 pub mod packages;
 pub mod tally;
@@ -29,6 +30,7 @@ const SYSTEM_LIMIT: Duration = Duration::from_secs(60 * 60);
 struct Options {
     fuzz_seconds: u64,
     install: bool,
+    changed: bool,
 }
 
 /// What a step gave.
@@ -51,6 +53,12 @@ pub fn main(args: &[String]) -> Result<bool> {
         steps.push(Step { name, took: began.elapsed(), tally });
         good
     };
+    if options.changed {
+        let changed = changed::Changed::find()?;
+        step("unit", &|| changed.unit());
+        step("system", &|| changed.system());
+        return Ok(summary(&steps));
+    }
     step("programs", &|| packages::provide(options.install));
     let built = step("build", &build);
     step("unit", &unit);
@@ -63,7 +71,7 @@ pub fn main(args: &[String]) -> Result<bool> {
 }
 
 fn parse(args: &[String]) -> Result<Options> {
-    let mut options = Options { fuzz_seconds: 10, install: true };
+    let mut options = Options { fuzz_seconds: 10, install: true, changed: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -72,7 +80,8 @@ fn parse(args: &[String]) -> Result<Options> {
                 options.fuzz_seconds = value.parse().context("--fuzz-seconds")?;
             }
             "--no-install" => options.install = false,
-            arg => bail!("test knows --fuzz-seconds and --no-install, not `{arg}`"),
+            "--changed" => options.changed = true,
+            arg => bail!("test knows --changed, --fuzz-seconds and --no-install, not `{arg}`"),
         }
     }
     Ok(options)
@@ -148,11 +157,12 @@ mod unit {
     fn options_have_defaults_and_are_checked() {
         let parse = |args: &[&str]| {
             parse(&args.iter().map(ToString::to_string).collect::<Vec<_>>())
-                .map(|options| (options.fuzz_seconds, options.install))
+                .map(|options| (options.fuzz_seconds, options.install, options.changed))
                 .map_err(|error| error.to_string())
         };
-        assert_eq!(parse(&[]), Ok((10, true)));
-        assert_eq!(parse(&["--fuzz-seconds", "60", "--no-install"]), Ok((60, false)));
+        assert_eq!(parse(&[]), Ok((10, true, false)));
+        assert_eq!(parse(&["--fuzz-seconds", "60", "--no-install"]), Ok((60, false, false)));
+        assert_eq!(parse(&["--changed"]), Ok((10, true, true)));
         assert!(parse(&["--fuzz-seconds"]).is_err() && parse(&["--all"]).is_err());
     }
 

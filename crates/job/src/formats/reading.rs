@@ -43,11 +43,41 @@ pub enum Storage {
     Nothing {
         /// Capacity.
         size_bytes: u64,
+        /// Length of a block.
+        block_bytes: u32,
+    },
+    /// Memory of this process, zeroes at first.
+    Memory {
+        /// Capacity.
+        size_bytes: u64,
+        /// Length of a block.
+        block_bytes: u32,
+        /// Tells apart those that are alike.
+        name: String,
+    },
+    /// Several as one, in chunks that go to each in turn.
+    Stripe {
+        /// Bytes of a chunk.
+        chunk_bytes: u64,
+        /// Two or more.
+        parts: Vec<Storage>,
+    },
+    /// The same data on several.
+    Mirror {
+        /// Two or more.
+        legs: Vec<Storage>,
     },
     /// A volume that names itself.
     Uri(String),
     /// A volume on another host, named part by part.
     Remote(Remote),
+}
+
+impl Storage {
+    /// Nothing in blocks of 512 bytes.
+    pub(crate) fn nothing(size_bytes: u64) -> Storage {
+        Storage::Nothing { size_bytes, block_bytes: 512 }
+    }
 }
 
 /// A volume on another host, by what each part of its name says.

@@ -44,8 +44,9 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
                 None => None,
                 Some(seed) => Some(seed.parse().map_err(|_| "fill= wants a seed, such as 1")?),
             };
+            let name = options.take("name").map(str::to_owned);
             options.end()?;
-            Ok(Uri::Ram { bytes, block_bytes, fill })
+            Ok(Uri::Ram { bytes, block_bytes, fill, name })
         }
         "file" => parse_file(rest),
         "iscsi" => parse_iscsi(rest),

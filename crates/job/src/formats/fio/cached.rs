@@ -10,7 +10,7 @@ use crate::spec::{Cache, Expect};
 /// What the kernel is told of files that go through the page cache.
 pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
     let settings = &job.settings;
-    let named = settings.engine == Engine::Nothing || settings.engine.is_remote();
+    let named = settings.engine == Engine::Nothing || settings.engine.names_volumes();
     if settings.direct || named {
         if settings.before.read {
             let why = "its I/Os go around the page cache, so nothing is read into it; fio ends \

@@ -3,7 +3,9 @@
 //! What our specification cannot say is refused, and what would come out otherwise is noted.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
+use super::bdev::Bdevs;
 use super::job::{FioJob, Jobs};
 use super::settings::Engine;
 use super::times::{self, Steps};
@@ -57,6 +59,7 @@ pub fn convert(
         drawn: 0,
         named: HashMap::new(),
         traced: HashSet::new(),
+        bdevs: HashMap::new(),
         made: HashMap::new(),
         laid_out: laid_out::Files::default(),
         capacities: HashMap::new(),
@@ -103,6 +106,8 @@ pub(super) struct Converter<'a> {
     pub(super) named: HashMap<Storage, usize>,
     /// Traces that are written.
     pub(super) traced: HashSet<String>,
+    /// Configurations of SPDK that were read, by path.
+    pub(super) bdevs: HashMap<String, Rc<Bdevs>>,
     /// Sizes of files that jobs before make, by path.
     pub(super) made: HashMap<String, u64>,
     /// Files that are only made.

@@ -12,7 +12,7 @@ pub(super) fn ends(settings: &Settings) -> bool {
 }
 
 fn stores(settings: &Settings) -> bool {
-    settings.engine != Engine::Nothing && !settings.engine.is_remote()
+    settings.engine != Engine::Nothing && !settings.engine.names_volumes()
 }
 
 fn is_device(settings: &Settings) -> bool {

@@ -6,6 +6,7 @@
 
 mod access;
 mod append;
+mod bdev;
 mod cached;
 mod control;
 mod convert;

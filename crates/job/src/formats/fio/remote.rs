@@ -1,6 +1,10 @@
-//! Volumes on other hosts: what the engines spdk and libiscsi call files, and what their own
-//! options say of a connection.
+//! Engines that have names of their own for volumes: what spdk, spdk_bdev and libiscsi call files,
+//! and what their options say of a connection.
 
+use std::path::Path;
+use std::rc::Rc;
+
+use super::bdev::Bdevs;
 use super::convert::Converter;
 use super::job::FioJob;
 use super::option::Says::{self, Anything};
@@ -22,6 +26,8 @@ pub struct Connection {
     pub header_digest: bool,
     /// CRC-32C over data, `digest_enable`.
     pub data_digest: bool,
+    /// The file of SPDK's configuration, `spdk_json_conf`.
+    pub configuration: Option<String>,
 }
 
 /// The options that say so, and those of SPDK's plugin that set nothing.
@@ -33,7 +39,16 @@ pub(super) const ROWS: &[Row] = &[
         (s.connection.header_digest, s.connection.data_digest) = digests(v.text()?)?;
         Ok(None)
     }),
-    ignored!(["mem_size_mb", "shm_id"], "buffers are in memory of our own"),
+    sets!("spdk_json_conf", connection.configuration, |v| Some(v.text()?.to_owned())),
+    refused!(
+        ["spdk_conf"],
+        "SPDK has given up this form: write it as JSON, and name that file by spdk_json_conf"
+    ),
+    ignored!(
+        ["mem_size_mb", "shm_id", "spdk_mem", "spdk_single_seg", "env_context"],
+        "buffers are in memory of our own"
+    ),
+    ignored!(["spdk_rpc_listen_addr"], "nothing is asked of it while it runs"),
     ignored!(
         ["enable_sgl", "sge_size", "disable_pcie_sgl_merge"],
         "how SPDK is told where data lie; what is sent is the same"
@@ -71,6 +86,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let of = [
         ("hostnqn", Engine::Spdk, "ioengine=spdk"),
         ("digest_enable", Engine::Spdk, "ioengine=spdk"),
+        ("spdk_json_conf", Engine::Bdev, "ioengine=spdk_bdev"),
         ("initiator", Engine::Remote, "ioengine=libiscsi"),
         ("uri", Engine::Nbd, "ioengine=nbd"),
     ];
@@ -81,13 +97,18 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     }
 }
 
-/// The volumes of a job on other hosts. `None`: they were refused.
+/// The volumes of a job that its engine names. `None`: they were refused.
 pub(super) fn storages(converter: &mut Converter<'_>, job: &FioJob) -> Option<Vec<Storage>> {
     let connection = &job.settings.connection;
-    let names = match (job.settings.engine, &connection.uri) {
+    let files = &job.settings.files;
+    let names = match job.settings.engine {
         // fio's files are only names then.
-        (Engine::Nbd, uri) => &uri.iter().cloned().collect(),
-        _ => &job.settings.files,
+        Engine::Nbd => &connection.uri.iter().cloned().collect(),
+        Engine::Bdev if *files == ["*"] && converter.options.volumes.is_empty() => {
+            let leaves = bdevs(converter, job).and_then(|bdevs| bdevs.leaves());
+            &leaves.map_err(|why| converter.refuse(job, "filename", &why)).ok()?
+        }
+        _ => files,
     };
     if names.is_empty() {
         // Volumes on the command line stand for what a file does not name, too.
@@ -99,6 +120,7 @@ pub(super) fn storages(converter: &mut Converter<'_>, job: &FioJob) -> Option<Ve
                 "spdk wants a volume: filename=trtype=TCP adrfam=IPv4 traddr=192.0.2.1 \
                  trsvcid=4420 subnqn=NQN ns=1, or a URI behind the name of this file"
             }
+            Engine::Bdev => "spdk_bdev wants a volume: filename=Nvme0n1, one of spdk_json_conf",
             Engine::Nbd => "nbd wants a volume: uri=nbd://192.0.2.1/EXPORT",
             _ => "libiscsi wants the URI of a volume",
         };
@@ -108,7 +130,7 @@ pub(super) fn storages(converter: &mut Converter<'_>, job: &FioJob) -> Option<Ve
     names.iter().map(|name| storage(converter, job, name)).collect()
 }
 
-/// The volume on another host that is called by this name. `None`: it was refused.
+/// The volume that is called by this name. `None`: it was refused.
 pub(super) fn storage(converter: &mut Converter<'_>, job: &FioJob, name: &str) -> Option<Storage> {
     // What is given instead of it need not be like it.
     if !converter.options.volumes.is_empty() {
@@ -116,6 +138,7 @@ pub(super) fn storage(converter: &mut Converter<'_>, job: &FioJob, name: &str) -
     }
     let found = match job.settings.engine {
         Engine::Spdk => by_identifier(converter, job, name),
+        Engine::Bdev => bdevs(converter, job).and_then(|bdevs| bdevs.storage(name)),
         Engine::Nbd => Ok(Storage::Uri(name.to_owned())),
         _ => by_uri(converter, job, name),
     };
@@ -159,26 +182,50 @@ fn by_identifier(
     }))
 }
 
-/// A URI in libiscsi's manner: a name and a secret may stand before the host, and in the name of
-/// the target `%3A` is a colon.
+/// The block devices of the configuration that a job names.
+fn bdevs(converter: &mut Converter<'_>, job: &FioJob) -> Result<Rc<Bdevs>, String> {
+    let wanted = "spdk_bdev wants spdk_json_conf=FILE, which says what its volumes are";
+    let path = job.settings.connection.configuration.as_ref().ok_or(wanted)?;
+    if let Some(known) = converter.bdevs.get(path) {
+        return Ok(Rc::clone(known));
+    }
+    let text = (converter.around.read)(Path::new(path));
+    let text = text.map_err(|error| format!("cannot read {path}: {error}"))?;
+    let bdevs = Rc::new(Bdevs::parse(&text).map_err(|why| format!("{path}: {why}"))?);
+    converter.bdevs.insert(path.clone(), Rc::clone(&bdevs));
+    if !bdevs.left_out.is_empty() {
+        let why = format!("only about how SPDK works: {}", bdevs.left_out.join(", "));
+        converter.note(job, "spdk_json_conf", Ignored, &why);
+    }
+    Ok(bdevs)
+}
+
 fn by_uri(converter: &mut Converter<'_>, job: &FioJob, name: &str) -> Result<Storage, String> {
-    let (scheme, rest) = name.split_once("://").ok_or("libiscsi wants the URI of a volume")?;
-    let (portal, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let (login, portal) = portal.rsplit_once('@').unwrap_or(("", portal));
-    if !login.is_empty() {
+    let initiator = job.settings.connection.initiator.as_deref();
+    let (uri, has_login) = libiscsi(name, initiator)?;
+    if has_login {
         let why = "no name and secret are sent; fio reads them and does not send them either";
         converter.note(job, named_by(job), Ignored, why);
     }
+    Ok(Storage::Uri(uri))
+}
+
+/// Reads a URI in libiscsi's manner: a name and a secret may stand before the host, and in the name
+/// of the target `%3A` is a colon. Whether they do is the second word.
+pub(super) fn libiscsi(name: &str, initiator: Option<&str>) -> Result<(String, bool), String> {
+    let (scheme, rest) = name.split_once("://").ok_or("libiscsi wants the URI of a volume")?;
+    let (portal, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (login, portal) = portal.rsplit_once('@').unwrap_or(("", portal));
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let path = unescape(path)?;
-    let initiator = job.settings.connection.initiator.as_ref();
     let initiator = initiator.map(|name| format!("initiator={name}"));
     let query: Vec<&str> = [query, initiator.as_deref().unwrap_or("")]
         .into_iter()
         .filter(|words| !words.is_empty())
         .collect();
     let mark = if query.is_empty() { "" } else { "?" };
-    Ok(Storage::Uri(format!("{scheme}://{portal}/{path}{mark}{}", query.join("&"))))
+    let uri = format!("{scheme}://{portal}/{path}{mark}{}", query.join("&"));
+    Ok((uri, !login.is_empty()))
 }
 
 /// Replaces `%3A` and its kin by the letters that they stand for.

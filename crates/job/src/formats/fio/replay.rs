@@ -263,9 +263,11 @@ fn storage(
     match settings.engine {
         Engine::Nothing => {
             let end = facts.end_bytes().max(said.unwrap_or(0));
-            Some(Storage::Nothing { size_bytes: end.max(1).next_multiple_of(4096) })
+            Some(Storage::nothing(end.max(1).next_multiple_of(4096)))
         }
-        Engine::Remote | Engine::Spdk | Engine::Nbd => remote::storage(converter, job, name),
+        Engine::Remote | Engine::Spdk | Engine::Bdev | Engine::Nbd => {
+            remote::storage(converter, job, name)
+        }
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
             let path = path(settings, name);
             let made = converter.made.get(&path).copied();

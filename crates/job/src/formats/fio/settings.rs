@@ -336,14 +336,16 @@ pub enum Engine {
     Remote,
     /// The same, named as SPDK's plugin has it.
     Spdk,
-    /// The same, named by `uri=` whatever the files are called.
+    /// A block device of SPDK's configuration.
+    Bdev,
+    /// A volume on another host, named by `uri=` whatever the files are called.
     Nbd,
 }
 
 impl Engine {
-    /// Whether its volumes are on other hosts.
-    pub fn is_remote(self) -> bool {
-        matches!(self, Engine::Remote | Engine::Spdk | Engine::Nbd)
+    /// Whether it has names of its own for volumes, which are not files then.
+    pub fn names_volumes(self) -> bool {
+        matches!(self, Engine::Remote | Engine::Spdk | Engine::Bdev | Engine::Nbd)
     }
 }
 

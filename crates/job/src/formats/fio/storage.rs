@@ -121,9 +121,9 @@ pub(super) fn storages(
                 converter.refuse(job, "size", "ioengine=null wants a size in bytes");
                 return None;
             };
-            Some((vec![Storage::Nothing { size_bytes: size.saturating_add(start) }], false))
+            Some((vec![Storage::nothing(size.saturating_add(start))], false))
         }
-        Engine::Remote | Engine::Spdk | Engine::Nbd => {
+        Engine::Remote | Engine::Spdk | Engine::Bdev | Engine::Nbd => {
             Some((remote::storages(converter, job)?, false))
         }
         Engine::Synchronous | Engine::Kernel | Engine::Libaio => {
@@ -172,7 +172,7 @@ fn nowhere(
         {
             let why = "answered at once and without a call of the kernel, as ioengine=null does";
             converter.note(job, "filename", Treatment::Differs, why);
-            *storage = Storage::Nothing { size_bytes: size_bytes.unwrap_or(ENDLESS_BYTES) };
+            *storage = Storage::nothing(size_bytes.unwrap_or(ENDLESS_BYTES));
         }
     }
     storages

@@ -12,7 +12,7 @@ use crate::formats::reading::Storage;
 use crate::spec::{Expect, Extent, Pacing, Places, Quantity, Walk};
 
 /// Volumes in words of their own: what is meant stands in the name.
-fn name(storage: &Storage) -> Result<String, String> {
+pub(super) fn name(storage: &Storage) -> Result<String, String> {
     Ok(match storage {
         Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll } => {
             let path =
@@ -25,15 +25,17 @@ fn name(storage: &Storage) -> Result<String, String> {
             };
             format!("file:{path}?size={}&direct={direct}{polls}", size_bytes.unwrap_or(0))
         }
-        Storage::Nothing { size_bytes } => format!("null:{size_bytes}"),
+        Storage::Nothing { size_bytes, .. } => format!("null:{size_bytes}"),
+        Storage::Memory { size_bytes, name, .. } => format!("memory:{size_bytes} {name}"),
         Storage::Uri(uri) => uri.clone(),
         Storage::Remote(remote) => format!("{remote:?}"),
+        several => format!("{several:?}"),
     })
 }
 
 pub(super) fn storage(uri: &str) -> Option<Storage> {
     if let Some(size) = uri.strip_prefix("null:") {
-        return Some(Storage::Nothing { size_bytes: size.parse().ok()? });
+        return Some(Storage::nothing(size.parse().ok()?));
     }
     let (path, rest) = uri.strip_prefix("file:")?.split_once("?size=")?;
     let (size, rest) = rest.split_once("&direct=")?;

@@ -25,20 +25,24 @@ pub struct Identifier {
 
 /// Values by their keys, the last of each.
 #[derive(Default)]
-struct Words<'a> {
-    transport: &'a str,
-    family: &'a str,
-    host: &'a str,
-    port: &'a str,
-    target: &'a str,
-    unit: &'a str,
-    initiator: &'a str,
-    priority: &'a str,
+pub(super) struct Words<'a> {
+    pub transport: &'a str,
+    pub family: &'a str,
+    pub host: &'a str,
+    pub port: &'a str,
+    pub target: &'a str,
+    pub unit: &'a str,
+    pub initiator: &'a str,
+    pub priority: &'a str,
 }
 
 /// Reads an identifier, in which colons are plain.
 pub fn parse(text: &str) -> Result<Identifier, String> {
-    let words = split(text)?;
+    identify(&split(text)?)
+}
+
+/// The same of words that are apart already.
+pub(super) fn identify(words: &Words<'_>) -> Result<Identifier, String> {
     check_transport(words.transport)?;
     check_host(words.host, words.family)?;
     let port = match words.port {

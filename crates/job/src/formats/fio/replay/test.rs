@@ -23,9 +23,9 @@ fn reading(text: &str) -> Reading {
         Storage::File { path, direct, size_bytes, block_bytes, .. } => {
             Ok(format!("{path} {direct} {} {}", size_bytes.unwrap_or(0), block_bytes.unwrap_or(0)))
         }
-        Storage::Nothing { size_bytes } => Ok(format!("null {size_bytes}")),
+        Storage::Nothing { size_bytes, .. } => Ok(format!("null {size_bytes}")),
         Storage::Uri(uri) => Ok(uri.clone()),
-        Storage::Remote(remote) => Ok(format!("{remote:?}")),
+        other => Ok(format!("{other:?}")),
     };
     // All is there but what is new.
     let capacity = |uri: &str| (!uri.contains("new")).then_some(1 << 30);

@@ -17,9 +17,10 @@ pub fn engine(text: &str) -> Result<Engine, Wrong> {
         "libiscsi" => Ok(Engine::Remote),
         "nbd" => Ok(Engine::Nbd),
         _ if plugin(text) == Some("spdk") => Ok(Engine::Spdk),
+        _ if plugin(text) == Some("spdk_bdev") => Ok(Engine::Bdev),
         _ => Err(Wrong::Unsupported(format!(
             "the engine {text} is not supported: {}; io_uring, libaio, posixaio, psync, null, \
-             libiscsi, nbd and spdk are",
+             libiscsi, nbd, spdk and spdk_bdev are",
             other_engine(text)
         ))),
     }
@@ -55,10 +56,6 @@ pub fn other_manner(engine: &str) -> Option<&'static str> {
 
 /// What kind of load an engine makes that has no counterpart here.
 fn other_engine(name: &str) -> &'static str {
-    if plugin(name) == Some("spdk_bdev") {
-        return "its volumes stand in a configuration of SPDK's: name one over NVMe/TCP with \
-                ioengine=spdk and filename=trtype=TCP …";
-    }
     match name {
         "libpmem" | "dev-dax" | "page_fault" => {
             "pages that are touched are no I/Os, and cost other than reads and writes"
@@ -93,7 +90,7 @@ mod test {
             assert_eq!(engine(name), Ok(Engine::Spdk), "{name}");
         }
         for name in ["spdk_bdev", "/x/build/fio/spdk_bdev", "examples/bdev/fio_plugin/fio_plugin"] {
-            assert!(engine(name).unwrap_err().to_string().contains("ioengine=spdk"), "{name}");
+            assert_eq!(engine(name), Ok(Engine::Bdev), "{name}");
         }
         for name in ["spdk_nvme", "external:/x/other", "/spdk", "external:"] {
             assert!(engine(name).unwrap_err().to_string().contains("not known here"), "{name}");

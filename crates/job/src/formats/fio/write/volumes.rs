@@ -90,6 +90,9 @@ fn named(storage: &Storage) -> Result<(Option<String>, Way), String> {
             let words = connection(remote);
             (Some(transport::write(remote)?), Way { engine: "spdk", words })
         }
+        Storage::Memory { .. } | Storage::Stripe { .. } | Storage::Mirror { .. } => {
+            return Err("fio has a word neither for memory nor for several volumes as one".into());
+        }
     })
 }
 
