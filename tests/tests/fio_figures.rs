@@ -73,3 +73,25 @@ fn explain_and_the_table_know_them() {
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("wrong.fio:2: `percentile_list=50:101`: 101 is no percentile"));
 }
+
+#[test]
+fn jobs_that_run_together_have_rates_of_their_own_seconds() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let text = "[global]\nioengine=null\nsize=1g\nbs=4k\nrw=read\ntime_based\nruntime=3\n\
+                [slow]\nrate_iops=1000\n[fast]\nrate_iops=2000\nnumjobs=2\ngroup_reporting\n\
+                [late]\nrate_iops=1000\nstartdelay=1\nruntime=2\n";
+    folder.file("job.fio", text.as_bytes());
+    let said = drumfire.run(folder.path(), "fio job.fio --output-format=json", LIMIT).ok().json();
+    // Of a group fio adds up the jobs', the counts of their samples too.
+    for (index, iops, samples) in [(0, 1000.0, 2..=4), (1, 4000.0, 5..=8), (2, 1000.0, 1..=3)] {
+        let read = &said["jobs"][index]["read"];
+        let mean = read["iops_mean"].as_f64().unwrap();
+        assert!((mean / iops - 1.0).abs() < 0.3, "{index}: {read}");
+        assert!(samples.contains(&read["iops_samples"].as_u64().unwrap()), "{index}: {read}");
+        let bw = read["bw_mean"].as_f64().unwrap();
+        assert!((bw / (4.0 * mean) - 1.0).abs() < 0.01, "{index}: {read}");
+        assert!(read["bw_min"].as_u64().unwrap() as f64 <= bw, "{index}: {read}");
+        assert_eq!(said["jobs"][index]["write"]["bw_samples"], 0, "{index}");
+    }
+}

@@ -62,7 +62,7 @@ pub enum Command {
     Scenario(crate::scenario::Args),
     /// Fit a profile of a drive to the results of sweeps.
     Calibrate(crate::calibrate::Args),
-    /// Hold a claim against the laws, links and parts that it names.
+    /// Check a claim against physical limits, links and the ratings of parts.
     Audit(Box<crate::audit::Args>),
     /// Look up what parts are known to do, and who says so.
     Catalogue(crate::catalogue::Args),
@@ -103,7 +103,7 @@ pub struct Drive {
     /// Both in one of fio's words.
     #[arg(long, value_enum, value_name = "WORD", conflicts_with = "random")]
     pub rw: Option<FioMix>,
-    /// Each access begins at a multiple of this; its length by default.
+    /// Alignment of offsets; the length of the I/O by default.
     #[arg(long, value_parser = size32, value_name = "SIZE")]
     pub align: Option<u32>,
     /// Which places random accesses take: uniform, once (each once before any again), zipf:1.2,
@@ -329,11 +329,11 @@ pub struct Run {
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "")]
     pub destroy: Vec<String>,
-    /// Write every volume once with content that tells its place, then compare every read.
+    /// Fill volumes with data that identify themselves, then check every read.
     #[arg(long)]
     pub verify: bool,
-    /// Write nothing: compare the volumes of a verified run, given by the job.toml in its folder,
-    /// with what it had written, after a crash perhaps.
+    /// Read only: check volumes against what a --verify run had written, also after a crash. Takes
+    /// the job.toml in its folder.
     #[arg(long, conflicts_with = "verify")]
     pub verify_only: bool,
     #[command(flatten)]

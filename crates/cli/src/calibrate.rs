@@ -31,7 +31,7 @@ pub struct Args {
     /// Where the profile goes.
     #[arg(long, value_name = "PROFILE.toml")]
     pub out: PathBuf,
-    /// A drive of the catalogue: its intervals are what is believed beforehand.
+    /// A drive of the catalogue: its intervals are the prior.
     #[arg(long, value_name = "PART")]
     pub part: Option<String>,
     /// Parts of your own, beside those of the catalogue.

@@ -111,7 +111,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         alone.extend(unmatched.map(|side| format!("{}: {}", args.b.display(), side.name)));
     }
     if pairs.is_empty() {
-        let why = "nothing stands on both sides: compare two runs, or sweeps with equal cells";
+        let why = "no cells in common: compare two runs, or sweeps with equal cells";
         return Err(UsageError(why.to_owned()).into());
     }
     match args.form {

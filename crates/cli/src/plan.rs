@@ -83,7 +83,7 @@ pub struct Args {
     /// Files of prices: source, date, and [price] with a part and dollars in each line.
     #[arg(long, value_name = "FILE")]
     pub prices: Vec<PathBuf>,
-    /// How often the figures are drawn from their intervals.
+    /// Monte Carlo samples.
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub draws: u32,
     /// Decides what is drawn.
@@ -120,7 +120,7 @@ pub struct Flagged {
     /// How many [default: 1].
     #[arg(long, value_name = "N")]
     pub drives: Option<u32>,
-    /// What they hang on; without one they are cards themselves.
+    /// Adapter that the drives are attached to; none for PCIe cards.
     #[arg(long, value_name = "PART")]
     pub adapter: Option<String>,
     /// How many; the drives are spread evenly.
@@ -129,7 +129,7 @@ pub struct Flagged {
     /// The host, with its slots and cores.
     #[arg(long, value_name = "PART")]
     pub server: Option<String>,
-    /// What an I/O costs in processor time.
+    /// Software stack: sets the CPU time of an I/O.
     #[arg(long, value_name = "PART")]
     pub software: Option<String>,
     /// Length of each I/O [default: 4k].

@@ -74,7 +74,7 @@ pub struct Plan {
     /// A setting and the values that it takes; every combination of all axes is a cell.
     #[arg(long, value_name = "WORD=VALUE,…")]
     pub axis: Vec<String>,
-    /// Runs of each cell, each with another seed. Six give 95 %.
+    /// Runs of each cell, each with another seed: 6 give a 95 % interval of the median.
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub repeats: u32,
     /// What is new for each run.

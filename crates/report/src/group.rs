@@ -2,7 +2,7 @@
 
 use crate::fio::options;
 use serde_json::Value;
-use stats::{Buckets, Direction, Histograms, RunResult, WorkerResult};
+use stats::{Buckets, Direction, Histograms, Rates, RunResult, WorkerResult};
 
 /// Workers that did the same, and what they did together.
 pub(crate) struct Group<'a> {
@@ -41,6 +41,8 @@ pub(crate) struct Part {
     pub mean_ns: f64,
     pub max_ns: u64,
     pub buckets: Buckets,
+    /// Rates of its seconds.
+    pub rates: Rates,
 }
 
 /// What has an entry of its own where jobs are known, as in fio's documents: a group, each of its
@@ -219,6 +221,7 @@ impl Part {
         self.bytes += direction.bytes;
         self.iops += direction.iops;
         self.bytes_per_second += direction.bytes_per_second;
+        self.rates.add(&direction.each_second);
         match self.buckets.is_empty() {
             true => self.buckets = buckets,
             false => self.buckets.merge(&buckets),
@@ -241,6 +244,7 @@ impl Part {
             bytes_per_second: other.bytes_per_second,
             bytes: other.bytes,
             latency_ns,
+            each_second: other.rates,
         };
         self.add(&direction, other.buckets.clone());
     }

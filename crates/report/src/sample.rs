@@ -98,6 +98,7 @@ pub fn race() -> RunResult {
         bytes_per_second: 1_747_120_947.2,
         bytes: 17_471_209_472,
         latency_ns,
+        ..Direction::default()
     };
     RunResult {
         schema_version: SCHEMA_VERSION,
@@ -157,7 +158,7 @@ pub fn counted() -> RunResult {
         bytes: latencies.count() * 4096,
         bytes_per_second: latencies.count() as f64 * 2048.0,
         latency_ns: latencies.summary(),
-        errors: 0,
+        ..Direction::default()
     };
     let (read, write) = (latencies(100_000, 1000), latencies(8_000_000, 500));
     let histograms =

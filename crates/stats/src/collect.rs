@@ -16,6 +16,7 @@ use crate::histogram::Latency;
 use crate::interval::{Interval, Tally, per};
 use crate::live::{HISTORY_SECONDS, TargetRate, WorkerSecond};
 use crate::run::{Direction, PacedTotals, Ramp, Second, Totals, WorkerResult};
+use crate::series::Rates;
 use crate::timeline::Timeline;
 use crate::verdict::{self, Flow, Flows, Seconds};
 
@@ -260,7 +261,15 @@ impl Collector {
     /// One row for each worker.
     pub fn workers(&self) -> Vec<WorkerResult> {
         let each = self.names.iter().zip(&self.workers).zip(self.tracks.idle_seconds());
-        each.map(|((name, done), idle)| worker(name, done, *idle)).collect()
+        let each = each.zip(self.tracks.rates());
+        each.map(|(((name, done), idle), [read, write])| {
+            let mut worker = worker(name, done, *idle);
+            // A direction without an I/O has none.
+            let known = |rates: &Rates| if rates.is_none() { Rates::default() } else { *rates };
+            (worker.read.each_second, worker.write.each_second) = (known(read), known(write));
+            worker
+        })
+        .collect()
     }
 
     /// Which I/Os failed, the earliest first, and how many more there are that are only counted.
@@ -315,6 +324,7 @@ fn direction(tally: &Tally, seconds: f64) -> Direction {
         bytes_per_second: per(tally.bytes as f64, seconds),
         bytes: tally.bytes,
         latency_ns: tally.latencies.summary(),
+        ..Direction::default()
     }
 }
 

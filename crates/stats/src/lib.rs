@@ -17,6 +17,7 @@ pub mod live;
 mod packed;
 mod record;
 mod run;
+mod series;
 mod spread;
 pub mod sweep;
 mod timeline;
@@ -34,5 +35,6 @@ pub use crate::run::{
     Origin, PacedTotals, Placement, Processor, Ramp, RunResult, SCHEMA_VERSION, SearchedDepth,
     Second, Tool, Totals, Waiting, WorkerResult,
 };
+pub use crate::series::{Rates, Series};
 pub use crate::spread::Spread;
 pub use crate::verdict::{Check, Class, Verdict};

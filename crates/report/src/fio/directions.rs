@@ -1,6 +1,6 @@
 //! What was done in each direction, and in all together where a job wants that.
 
-use stats::Second;
+use stats::{Rates, Second};
 
 use super::document::{Direction, Directions, Object, Spread, Sync};
 use super::figures::Figures;
@@ -15,7 +15,8 @@ struct Shown<'a> {
 }
 
 /// The directions of a group; `all` is what they are together. As with fio, flushes are in none of
-/// them, and are not shown where only all together is.
+/// them, and are not shown where only all together is. `seconds` are those of the run, where the
+/// group is all of it; otherwise its workers' own count.
 pub(super) fn directions(
     group: &Group<'_>,
     all: &Part,
@@ -31,36 +32,32 @@ pub(super) fn directions(
     let read = |s: &Second| (s.read_bytes_per_second, s.read_iops);
     let write = |s: &Second| (s.write_bytes_per_second, s.write_iops);
     let both = |s: &Second| (read(s).0 + write(s).0, read(s).1 + write(s).1);
-    // The seconds do not know trims from flushes.
-    let known = if trims { &[] } else { seconds };
-    let apart = |part, seconds, of: &dyn Fn(&Second) -> (f64, f64)| {
-        figures.apart.then(|| direction(part, runtime_ms, seconds, of, &shown))
+    let rates = |part: &Part, of: &dyn Fn(&Second) -> (f64, f64)| {
+        let mut rates = Rates::default();
+        seconds.iter().map(of).for_each(|(bytes, ios)| rates.note(bytes, ios));
+        if seconds.is_empty() { part.rates } else { rates }
     };
+    let apart = |part, rates| figures.apart.then(|| direction(part, runtime_ms, rates, &shown));
+    // The seconds do not know trims from flushes.
+    let of_all = if trims { Rates::default() } else { rates(all, &both) };
     let flushes = figures.of_completion || figures.of_whole;
     Directions {
-        read: apart(&group.read, seconds, &read),
-        write: apart(&group.write, seconds, &write),
-        trim: apart(trim, &[], &read),
+        read: apart(&group.read, rates(&group.read, &read)),
+        write: apart(&group.write, rates(&group.write, &write)),
+        trim: apart(trim, Rates::default()),
         sync: figures
             .apart
             .then(|| Sync { total_ios: sync.ios, lat_ns: spread(sync, &shown, flushes) }),
-        mixed: figures.mixed.then(|| direction(all, runtime_ms, known, both, &shown)),
+        mixed: figures.mixed.then(|| direction(all, runtime_ms, of_all, &shown)),
     }
 }
 
-fn direction(
-    part: &Part,
-    runtime_ms: u64,
-    seconds: &[Second],
-    of: impl Fn(&Second) -> (f64, f64),
-    shown: &Shown<'_>,
-) -> Direction {
+fn direction(part: &Part, runtime_ms: u64, rates: Rates, shown: &Shown<'_>) -> Direction {
     if part.ios == 0 && part.samples == 0 {
         return Direction::default();
     }
     let bytes_per_second = part.bytes_per_second;
-    let rates = |of: &dyn Fn(&Second) -> f64| Rates::of(seconds.iter().map(of).collect());
-    let (bw, iops) = (rates(&|s| of(s).0 / 1024.0), rates(&|s| of(s).1));
+    let (bw, iops) = (rates.bytes_per_second.in_units_of(1024.0), rates.iops);
     Direction {
         io_bytes: part.bytes,
         io_kbytes: part.bytes >> 10,
@@ -78,41 +75,13 @@ fn direction(
         bw_max: bw.max as u64,
         bw_agg: if bw.samples > 0 { 100.0 } else { 0.0 },
         bw_mean: bw.mean,
-        bw_dev: bw.deviation,
+        bw_dev: bw.deviation(),
         bw_samples: bw.samples,
         iops_min: iops.min as u64,
         iops_max: iops.max as u64,
         iops_mean: iops.mean,
-        iops_stddev: iops.deviation,
+        iops_stddev: iops.deviation(),
         iops_samples: iops.samples,
-    }
-}
-
-/// Rates of the seconds.
-#[derive(Default)]
-struct Rates {
-    min: f64,
-    max: f64,
-    mean: f64,
-    deviation: f64,
-    samples: u64,
-}
-
-impl Rates {
-    fn of(rates: Vec<f64>) -> Rates {
-        if rates.is_empty() {
-            return Rates::default();
-        }
-        let count = rates.len() as f64;
-        let mean = rates.iter().sum::<f64>() / count;
-        let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
-        Rates {
-            min: rates.iter().copied().fold(f64::INFINITY, f64::min),
-            max: rates.iter().copied().fold(0.0, f64::max),
-            mean,
-            deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
-            samples: rates.len() as u64,
-        }
     }
 }
 

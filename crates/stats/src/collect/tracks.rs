@@ -2,6 +2,7 @@
 //! are: enough to see one that stood still while others worked, or two that took turns.
 
 use crate::interval::{Interval, per};
+use crate::series::Rates;
 use crate::verdict::Course;
 
 /// Stretches that are kept at most. So many become half as many of twice the length.
@@ -23,6 +24,8 @@ pub(super) struct Tracks {
     open: Vec<Open>,
     /// Whole seconds in which a worker finished nothing while another one did.
     idle: Vec<u32>,
+    /// Reads and writes of each worker in the seconds in which it was there.
+    rates: Vec<[Rates; 2]>,
 }
 
 #[derive(Debug)]
@@ -35,6 +38,8 @@ struct Stretch {
 struct Open {
     ios: u64,
     seconds: f64,
+    /// Bytes and I/Os of reads and of writes.
+    moved: [(u64, u64); 2],
 }
 
 impl Tracks {
@@ -47,6 +52,7 @@ impl Tracks {
             stretches: Vec::new(),
             open: vec![Open::default(); workers],
             idle: vec![0; workers],
+            rates: vec![[Rates::default(); 2]; workers],
         }
     }
 
@@ -55,14 +61,20 @@ impl Tracks {
         let open = &mut self.open[worker];
         open.ios += interval.ios();
         open.seconds += interval.seconds();
+        for (moved, tally) in open.moved.iter_mut().zip([&interval.read, &interval.write]) {
+            *moved = (moved.0 + tally.bytes, moved.1 + tally.ios);
+        }
     }
 
     /// Closes the second that ends at `to_s`.
     pub fn end_second(&mut self, to_s: f64) {
         let length_s = to_s - std::mem::replace(&mut self.ended_s, to_s);
         let worked = self.open.iter().any(|open| open.ios > 0);
-        for (open, idle) in self.open.iter().zip(&mut self.idle) {
+        for ((open, idle), rates) in self.open.iter().zip(&mut self.idle).zip(&mut self.rates) {
             let there = open.seconds >= THERE * length_s;
+            for (rates, (bytes, ios)) in rates.iter_mut().zip(open.moved).filter(|_| there) {
+                rates.note(per(bytes as f64, open.seconds), per(ios as f64, open.seconds));
+            }
             *idle += u32::from(worked && there && open.ios == 0 && length_s >= WHOLE_S);
         }
         let begins = self.filled == self.width || self.stretches.is_empty();
@@ -96,6 +108,11 @@ impl Tracks {
     /// Whole seconds in which each worker finished nothing while another one did.
     pub fn idle_seconds(&self) -> &[u32] {
         &self.idle
+    }
+
+    /// Rates of each worker's reads and writes, second by second.
+    pub fn rates(&self) -> &[[Rates; 2]] {
+        &self.rates
     }
 
     /// The rates of these workers together.
@@ -134,6 +151,25 @@ mod test {
         (interval.start, interval.end) = (Nanos(0), Nanos((seconds * 1e9) as u64));
         interval.read.ios = ios;
         interval
+    }
+
+    #[test]
+    fn each_worker_has_the_rates_of_the_seconds_in_which_it_was_there() {
+        let mut tracks = Tracks::new(2);
+        for (index, (first, late)) in
+            [((100, 1.0), (0, 0.0)), ((300, 1.0), (0, 0.2)), ((200, 1.0), (80, 0.8))]
+                .into_iter()
+                .enumerate()
+        {
+            tracks.add(0, &second(first.0, first.1));
+            tracks.add(1, &second(late.0, late.1));
+            tracks.end_second(index as f64 + 1.0);
+        }
+        let [[first, written], [late, _]] = tracks.rates() else { panic!("two workers") };
+        let Rates { iops, .. } = first;
+        assert_eq!((iops.min, iops.max, iops.mean, iops.samples), (100.0, 300.0, 200.0, 3));
+        assert_eq!((late.iops.samples, late.iops.mean.round()), (1, 100.0));
+        assert!(written.is_none());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::buckets::Histograms;
 use crate::histogram::Latency;
+use crate::series::Rates;
 
 /// What became of the connections with targets. All zero for local storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -153,6 +154,9 @@ pub struct Direction {
     pub bytes: u64,
     /// Latencies in nanoseconds.
     pub latency_ns: Latency,
+    /// Rates of the seconds in which a worker was there; of workers only.
+    #[serde(default, skip_serializing_if = "Rates::is_none")]
+    pub each_second: Rates,
 }
 
 /// What one worker did.
