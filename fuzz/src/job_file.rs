@@ -91,7 +91,10 @@ fn name(storage: &Storage) -> Result<String, String> {
             let (size, block) = (size_bytes.unwrap_or(0), block_bytes.unwrap_or(0));
             Ok(format!("file:{direct}:{iopoll}:{sqpoll}:{size}:{block}:{path}"))
         }
-        Storage::Nothing { size_bytes } => Ok(format!("null:{size_bytes}")),
+        Storage::Nothing { size_bytes, .. } => Ok(format!("null:{size_bytes}")),
+        Storage::Memory { .. } | Storage::Stripe { .. } | Storage::Mirror { .. } => {
+            Ok(format!("{storage:?}"))
+        }
         Storage::Uri(uri) => Ok(uri.clone()),
         Storage::Remote(remote) => Ok(format!("{remote:?}")),
     }
@@ -99,7 +102,7 @@ fn name(storage: &Storage) -> Result<String, String> {
 
 fn storage_of(uri: &str) -> Option<Storage> {
     if let Some(size) = uri.strip_prefix("null:") {
-        return Some(Storage::Nothing { size_bytes: size.parse().ok()? });
+        return Some(Storage::Nothing { block_bytes: 512, size_bytes: size.parse().ok()? });
     }
     let mut parts = uri.strip_prefix("file:")?.splitn(6, ':');
     let mut switch = || parts.next()?.parse().ok();
