@@ -7,7 +7,7 @@
 //! numbers are those of the fastest batches: what else the machine does is not ours.
 
 use std::hint::black_box;
-use std::time::{Duration, Immediate};
+use std::time::{Duration, Instant};
 
 use block::{Buf, CopyAhead, Landing, Memories, Memory, Rng};
 
@@ -97,11 +97,11 @@ fn fastest_ns(
 ) -> f64 {
     let mut rng = Rng::new(1, len as u64);
     let (mut times, mut places) = (Vec::new(), [0; BATCH]);
-    let began = Immediate::now();
+    let began = Instant::now();
     while began.elapsed() < time || times.len() < 10 {
         let blocks = (span.max(len as u64) - len as u64) / 512 + 1;
         places.iter_mut().for_each(|place| *place = rng.below(blocks) * 512);
-        let began = Immediate::now();
+        let began = Instant::now();
         // Short ones take less time than the clock.
         let rounds = if span < COLD_BYTES { (16384 / len).clamp(1, 16) } else { 1 };
         for _ in 0..rounds {
