@@ -62,9 +62,27 @@ pub struct Done {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cause(pub u32);
 
+/// What the upper half of a cause says that ends connections.
+const ENDS: u32 = 0xfa18;
+/// The same for those that are reset.
+const RESETS: u32 = 0xfa19;
+
 impl Cause {
     /// Nothing beyond the fault.
     pub const NONE: Cause = Cause(0);
+
+    /// Where the I/O came over a network, its connection ends in place of an answer: closed, or
+    /// with a reset. `number` is the lane's own.
+    pub fn of_end(reset: bool, number: u16) -> Cause {
+        let half = if reset { RESETS } else { ENDS };
+        Cause(half << 16 | u32::from(number))
+    }
+
+    /// Whether a connection is to end, with a reset if `true`, and the lane's number for why.
+    pub fn as_end(self) -> Option<(bool, u16)> {
+        let half = self.0 >> 16;
+        (half == ENDS || half == RESETS).then_some((half == RESETS, self.0 as u16))
+    }
 }
 
 /// Why an I/O failed. Each protocol maps this in one place.

@@ -241,6 +241,12 @@ fn check_station(station: &Station) -> Result<(), ModelError> {
             return Err(ModelError::invalid(place, problem));
         }
     }
+    if let Some(head) = &station.head {
+        if station.servers != Servers::Count(1) {
+            return Err(ModelError::invalid(place, "a head, and not one server"));
+        }
+        head.check(&place)?;
+    }
     let Some(reserve) = &station.reserve else { return Ok(()) };
     if !matches!(station.servers, Servers::Count(_)) {
         return Err(ModelError::invalid(place, "a reserve, but no counted servers"));

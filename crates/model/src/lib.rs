@@ -42,6 +42,7 @@ pub mod usl;
 mod check;
 mod dist;
 mod error;
+mod head;
 mod network;
 mod simulate;
 mod solve;
@@ -49,6 +50,7 @@ mod time;
 
 pub use dist::{Service, Shape};
 pub use error::ModelError;
+pub use head::{Extent, Head};
 pub use network::{
     Class, ClassId, Network, Reserve, Servers, Source, Station, StationId, Step, Visit,
 };

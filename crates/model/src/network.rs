@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Service;
+use crate::{Head, Service};
 
 /// Names a station: its place in [`Network::stations`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +30,9 @@ pub struct Station {
     pub servers: Servers,
     /// Something that requests use up and that the station makes anew, at the cost of its speed.
     pub reserve: Option<Reserve>,
+    /// It is a disk: what a request takes beyond its service depends on where it is. Only requests
+    /// with an [`Extent`](crate::Extent) move it, those of an [`Emulation`](crate::Emulation).
+    pub head: Option<Head>,
 }
 
 /// How much a station does at once.
@@ -164,12 +167,12 @@ impl Servers {
 impl Station {
     /// `count` equal servers behind one queue.
     pub fn servers(name: impl Into<String>, count: u32) -> Station {
-        Station { name: name.into(), servers: Servers::Count(count), reserve: None }
+        Station { name: name.into(), servers: Servers::Count(count), reserve: None, head: None }
     }
 
     /// A pure delay, without a queue.
     pub fn delay(name: impl Into<String>) -> Station {
-        Station { name: name.into(), servers: Servers::Infinite, reserve: None }
+        Station { name: name.into(), servers: Servers::Infinite, reserve: None, head: None }
     }
 }
 

@@ -33,8 +33,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Class, ModelError, Network, Reserve, Servers, Service, Shape, Source, Station, StationId, Step,
-    Visit,
+    Class, Head, ModelError, Network, Reserve, Servers, Service, Shape, Source, Station, StationId,
+    Step, Visit,
 };
 
 /// Longest text that is read, in bytes.
@@ -92,6 +92,7 @@ struct FileStation {
     servers: Option<FileServers>,
     rates: Option<Vec<f64>>,
     reserve: Option<Reserve>,
+    head: Option<Head>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -172,7 +173,7 @@ fn read_station(file: FileStation) -> Result<Station, ModelError> {
             return Err(ModelError::invalid(place, "either `servers` or `rates` is needed"));
         }
     };
-    Ok(Station { name: file.name, servers, reserve: file.reserve })
+    Ok(Station { name: file.name, servers, reserve: file.reserve, head: file.head })
 }
 
 fn read_class(file: FileClass, names: &HashMap<&str, StationId>) -> Result<Class, ModelError> {
@@ -281,7 +282,8 @@ fn write_station(station: &Station) -> FileStation {
         Servers::Rates(rates) => (None, Some(rates.clone())),
     };
     let name = station.name.clone();
-    FileStation { name, servers, rates, reserve: station.reserve.clone() }
+    let (reserve, head) = (station.reserve.clone(), station.head.clone());
+    FileStation { name, servers, rates, reserve, head }
 }
 
 fn write_class(network: &Network, class: &Class) -> FileClass {

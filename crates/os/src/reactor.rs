@@ -79,6 +79,9 @@ pub trait ReactorSocket {
     /// Sends a chain with the next turn and gives back, in its place, the one sent before.
     fn send(&self, chain: &mut Chain);
 
+    /// Has the connection end with a reset when this is dropped, where it would be closed.
+    fn reset_at_end(&self) {}
+
     /// Length of the ring from which chains such as this one should be sent by reference.
     fn lap_bytes(&self, chain: &Chain) -> Option<usize>;
 }
@@ -183,6 +186,10 @@ impl ReactorSocket for Socket {
     #[inline]
     fn send(&self, chain: &mut Chain) {
         Socket::send(self, chain);
+    }
+
+    fn reset_at_end(&self) {
+        Socket::reset_at_end(self);
     }
 
     #[inline]

@@ -87,6 +87,11 @@ impl Socket {
         Some(Chunk { core, bytes: Bytes::Shared { address, id, len } })
     }
 
+    /// Ends the connection with a reset when this is dropped, where it would be closed.
+    pub fn reset_at_end(&self) {
+        self.core.state.borrow_mut().socket(self.index).resets = true;
+    }
+
     /// Takes at most so many bytes, one at least, in one system call from now on: while the owner
     /// works on one part of an answer, the peer can have work that the part before called for.
     /// What the ring receives comes in parts anyway.
@@ -235,6 +240,8 @@ pub(crate) struct SocketState {
     pub(crate) ended: Option<End>,
     /// The owner is gone: the slot is freed when the kernel has nothing of it any more.
     pub(crate) dropped: bool,
+    /// It ends with a reset.
+    resets: bool,
     pub(crate) ready: bool,
 }
 
@@ -261,6 +268,7 @@ impl SocketState {
             parts: Vec::with_capacity(16),
             ended: None,
             dropped: false,
+            resets: false,
             ready: false,
         }
     }
@@ -413,8 +421,11 @@ impl State {
         let socket = self.socket(index);
         let chunks = std::mem::take(&mut socket.chunks);
         let fd = socket.fd.as_raw_fd();
-        // SAFETY: a system call on a descriptor that we own; it wakes the receive and the send.
-        unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+        match socket.resets {
+            true => reset(fd),
+            // SAFETY: a system call on a descriptor that we own; it wakes the receive and the send.
+            false => drop(unsafe { libc::shutdown(fd, libc::SHUT_RDWR) }),
+        }
         chunks.into_iter().for_each(|(id, _)| self.receive.give(id));
         self.free_socket(index);
     }
@@ -425,6 +436,15 @@ impl State {
             self.remove(index);
         }
     }
+}
+
+/// Resets the connection at once, and wakes the receive and the send: Linux disconnects a socket
+/// that is connected to no address, and tells the peer so.
+fn reset(fd: i32) {
+    let nowhere = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
+    let len = size_of::<libc::sockaddr>() as libc::socklen_t;
+    // SAFETY: a system call on a descriptor that we own; it reads `len` bytes of `nowhere`.
+    unsafe { libc::connect(fd, &raw const nowhere, len) };
 }
 
 /// A receive into buffers that the kernel takes when there are data.

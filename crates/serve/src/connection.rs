@@ -101,6 +101,17 @@ impl<S: ReactorSocket> Connection<S> {
         self.end.complete(now, done, &mut self.out);
     }
 
+    /// Ends it without a further word, with a reset if `reset`: for faults that are meant.
+    #[cold]
+    pub(crate) fn break_off(&mut self, now: Nanos, reset: bool) {
+        if reset {
+            self.socket.reset_at_end();
+        }
+        self.say_farewell(now);
+        self.leave();
+        self.why.get_or_insert_with(|| "a fault of the volume ends it".to_owned());
+    }
+
     /// No further word of the peer counts; what was said to it is still sent.
     pub(crate) fn say_farewell(&mut self, now: Nanos) {
         self.farewell.get_or_insert(now + FAREWELL);

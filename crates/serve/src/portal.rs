@@ -326,8 +326,11 @@ impl<R: Reactor> Portal<R> {
             if done.result.is_err() {
                 self.note_fault(unit, &done, now);
             }
-            let connection = self.connections.get(slot);
-            connection.expect("it waits for its I/Os").complete(now, done);
+            let connection = self.connections.get(slot).expect("it waits for its I/Os");
+            if let (Err(_), Some((reset, _))) = (done.result, done.cause.as_end()) {
+                connection.break_off(now, reset);
+            }
+            connection.complete(now, done);
             if slot != last {
                 self.unflushed.push(slot);
                 last = slot;

@@ -21,6 +21,7 @@ mod remote;
 mod striped;
 mod sync;
 mod uri;
+mod watch;
 
 use std::io;
 use std::ops::Range;

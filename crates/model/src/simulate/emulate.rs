@@ -2,7 +2,7 @@
 
 use super::check_stop;
 use super::engine::Engine;
-use crate::{Class, ClassId, ModelError, Network, Picos, Service, Source};
+use crate::{Class, ClassId, Extent, ModelError, Network, Picos, Service, Source};
 use block::Nanos;
 
 /// A network whose requests come from outside, for instance from a lane that holds each answer back
@@ -65,12 +65,27 @@ impl Emulation {
     /// [`ModelError::Invalid`] for a class that the network does not have,
     /// [`ModelError::TooLarge`] when too many are under way.
     pub fn submit(&mut self, now: Nanos, class: ClassId, key: u64) -> Result<(), ModelError> {
+        self.submit_at(now, class, key, None)
+    }
+
+    /// The same for a request that goes to a place of the disks on its way.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit).
+    pub fn submit_at(
+        &mut self,
+        now: Nanos,
+        class: ClassId,
+        key: u64,
+        extent: Option<Extent>,
+    ) -> Result<(), ModelError> {
         if class.0 as usize >= self.engine.lines.len() {
             let problem = format!("there is no class number {}", class.0);
             return Err(ModelError::invalid("emulation", problem));
         }
         let now = self.advance(now);
-        let token = self.engine.begin(now, class.0) as usize;
+        let token = self.engine.begin(now, class.0, extent) as usize;
         if token >= self.keys.len() {
             self.keys.resize(token + 1, 0);
         }

@@ -4,7 +4,7 @@ use super::calendar::{Calendar, Event};
 use super::place::{Balance, NOBODY, Place};
 use super::program::{Op, Program, Timer};
 use crate::check::HELD_MAX;
-use crate::{Class, ClassId, Completion, Network, Picos, Source};
+use crate::{Class, ClassId, Completion, Extent, Network, Picos, Source};
 
 /// Most requests and branches of requests under way: 128 MiB of tokens.
 pub(super) const TOKENS_MAX: usize = 1 << 21;
@@ -82,6 +82,8 @@ pub(super) struct Engine {
     free: Vec<u32>,
     /// Tokens that go on at this instant.
     ready: Vec<u32>,
+    /// Where on a disk each token is going; empty in networks without disks.
+    extents: Vec<Option<Extent>>,
 }
 
 impl Engine {
@@ -118,14 +120,20 @@ impl Engine {
             tokens: Vec::new(),
             free: Vec::new(),
             ready: Vec::new(),
+            extents: Vec::new(),
         }
     }
 
     /// Begins a request of `class` now, which must not be before any event that is over; the
     /// answer is its token.
-    pub fn begin(&mut self, now: Picos, class: u32) -> u32 {
+    pub fn begin(&mut self, now: Picos, class: u32, extent: Option<Extent>) -> u32 {
         self.now = now;
         let token = self.spawn(class, self.lines[class as usize].entry);
+        if extent.is_some() {
+            let count = self.extents.len().max(token as usize + 1);
+            self.extents.resize(count, None);
+            self.extents[token as usize] = extent;
+        }
         self.ready.push(token);
         token
     }
@@ -323,7 +331,13 @@ impl Engine {
         let Token { pc, at, .. } = self.tokens[token as usize];
         let Op::Visit { timer, draws, .. } = &mut self.ops[pc as usize] else { return };
         let span = timer.draw();
-        let span = self.places[at as usize].service(self.now, span, *draws);
+        let place = &mut self.places[at as usize];
+        let mut span = place.service(self.now, span, *draws);
+        if let Some(arm) = place.extra.as_mut().and_then(|extra| extra.arm.as_mut())
+            && let Some(Some(extent)) = self.extents.get(token as usize)
+        {
+            span = Picos(span.0.saturating_add(arm.access(self.now, *extent).0));
+        }
         self.plan(token, span);
     }
 
@@ -345,8 +359,35 @@ impl Engine {
             place.work.end(now);
             return;
         }
-        let next = self.pop(at);
+        let next = match &place.extra {
+            Some(extra) if extra.arm.is_some() => self.pop_by_arm(at),
+            _ => self.pop(at),
+        };
         self.serve(next);
+    }
+
+    /// Takes the one of those that wait at a disk which its arm chooses.
+    fn pop_by_arm(&mut self, at: u32) -> u32 {
+        let place = &mut self.places[at as usize];
+        let Some(arm) = place.extra.as_mut().and_then(|extra| extra.arm.as_mut()) else {
+            return self.pop(at);
+        };
+        let (tokens, extents) = (&self.tokens, &self.extents);
+        let in_line = std::iter::successors(Some(place.first), |token| {
+            Some(tokens[*token as usize].next).filter(|next| *next != NOBODY)
+        });
+        let line: Vec<u32> = in_line.collect();
+        let places = line.iter().map(|token| extents.get(*token as usize).copied().flatten());
+        let chosen = arm.choose(self.now, places);
+        if chosen == 0 {
+            return self.pop(at);
+        }
+        let (token, before) = (line[chosen], line[chosen - 1]);
+        self.tokens[before as usize].next = self.tokens[token as usize].next;
+        if place.last == token {
+            place.last = before;
+        }
+        token
     }
 
     /// Takes the first of those that wait at `at`; somebody does.
@@ -425,6 +466,9 @@ impl Engine {
         };
         if let Some(free) = self.free.pop() {
             self.tokens[free as usize] = token;
+            if let Some(extent) = self.extents.get_mut(free as usize) {
+                *extent = None;
+            }
             return free;
         }
         self.tokens.push(token);

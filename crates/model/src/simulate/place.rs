@@ -1,5 +1,6 @@
 //! A station while it is simulated: who is served, who waits, how fast it is now.
 
+use crate::head::Arm;
 use crate::time::{PER_S, Picos};
 use crate::{Reserve, Servers, Station};
 
@@ -30,6 +31,7 @@ pub(super) struct Place {
 pub(super) struct Extra {
     pub stock: Option<Stock>,
     pub speeds: Option<Speeds>,
+    pub arm: Option<Arm>,
 }
 
 /// A sum of times at which something ended less those at which it began: its duration, when
@@ -62,8 +64,9 @@ impl Place {
             Servers::Rates(rates) => (0, Some(Speeds::new(rates.clone()))),
         };
         let stock = station.reserve.clone().map(Stock::new);
-        let some = stock.is_some() || speeds.is_some();
-        let extra = some.then(|| Box::new(Extra { stock, speeds }));
+        let arm = station.head.clone().map(Arm::new);
+        let some = stock.is_some() || speeds.is_some() || arm.is_some();
+        let extra = some.then(|| Box::new(Extra { stock, speeds, arm }));
         let work = Balance::default();
         Place { servers, busy: 0, present: 0, first: NOBODY, last: NOBODY, work, extra }
     }

@@ -79,7 +79,7 @@ impl<'a> Builder<'a> {
         let rates = speeds.iter().map(|speed| speed / one).collect();
         let servers = Servers::Rates(rates);
         let name = "port engines".to_owned();
-        let at = self.network.add_station(Station { name, servers, reserve: None });
+        let at = self.network.add_station(Station { name, servers, reserve: None, head: None });
         let population = count.saturating_mul(self.bill.work.outstanding);
         let class = Class::closed("ports", population).visit(at, Service::exponential(1.0 / one));
         let class = [cpu, far, added].into_iter().fold(class, through);

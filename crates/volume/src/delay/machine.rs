@@ -1,10 +1,11 @@
 //! A modelled system that lanes share: each I/O that a lane begins is done when the model says so.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use block::{Nanos, Op};
-use model::{Class, ClassId, Emulation, ModelError, Network, Service, StationId, Step};
+use model::{Class, ClassId, Emulation, Extent, ModelError, Network, Service, StationId, Step};
 
 /// Different lengths of each drive and operation that have ways of their own; any further length
 /// takes that of the next power of two.
@@ -30,10 +31,15 @@ pub type Ways = Box<dyn FnMut(Way) -> Result<Vec<Step>, ModelError> + Send>;
 /// by a lock, once for each batch; there is no other way for several cores to share one queue.
 pub struct Machine {
     inside: Mutex<Inside>,
+    /// Most I/Os of a lane in a drive at once.
+    depth: AtomicU32,
+    seed: u64,
 }
 
 struct Inside {
     emulation: Emulation,
+    /// What was replaced and has I/Os under way.
+    ending: Vec<Emulation>,
     ways: Ways,
     known: HashMap<Way, ClassId>,
     /// How many lengths each drive and operation has.
@@ -53,12 +59,10 @@ impl Machine {
     ///
     /// What `model` refuses about the stations.
     pub fn new(stations: Network, ways: Ways, seed: u64) -> Result<Machine, ModelError> {
-        let mut network = Network { classes: Vec::new(), ..stations };
-        // A network has a class; those of I/Os come when they are first seen.
-        network.add_class(Class::closed("none", 1).visit(StationId(0), Service::fixed(1.0)));
-        let emulation = Emulation::new(&network, seed)?;
+        let emulation = emulation(stations, seed)?;
         let inside = Inside {
             emulation,
+            ending: Vec::new(),
             ways,
             known: HashMap::new(),
             lengths: HashMap::new(),
@@ -67,12 +71,40 @@ impl Machine {
             told: Vec::new(),
             keys: Vec::new(),
         };
-        Ok(Machine { inside: Mutex::new(inside) })
+        Ok(Machine { inside: Mutex::new(inside), depth: AtomicU32::new(u32::MAX), seed })
+    }
+
+    /// Lets I/Os go another way from now on. Those under way end as they began.
+    ///
+    /// # Errors
+    ///
+    /// What `model` refuses about the stations; nothing is changed then.
+    pub(super) fn replace(&self, stations: Network, ways: Ways) -> Result<(), ModelError> {
+        let emulation = emulation(stations, self.seed)?;
+        let inside = &mut *self.lock();
+        let mut old = std::mem::replace(&mut inside.emulation, emulation);
+        if old.wake().is_some() {
+            inside.ending.push(old);
+        }
+        inside.ways = ways;
+        inside.known.clear();
+        inside.lengths.clear();
+        Ok(())
+    }
+
+    /// Most I/Os of each lane in its drive from now on.
+    pub(super) fn set_depth(&self, depth: u32) {
+        self.depth.store(depth, Ordering::Relaxed);
+    }
+
+    /// Most I/Os of each lane in its drive.
+    pub(super) fn depth(&self) -> u32 {
+        self.depth.load(Ordering::Relaxed)
     }
 
     /// When something happens next by itself; `None` while nothing is under way.
     pub fn next(&self) -> Option<Nanos> {
-        self.lock().emulation.wake()
+        self.lock().wake()
     }
 
     /// Lets everything happen up to `now`, and appends the numbers of the lanes whose I/Os are due,
@@ -94,17 +126,18 @@ impl Machine {
         inside.mail.len() - 1
     }
 
-    /// Begins I/Os of a lane, each with the number of its slot there.
+    /// Begins I/Os of a lane, each with the number of its slot there and its place on the drive.
     pub(super) fn begin(
         &self,
         now: Nanos,
         lane: usize,
-        ios: impl Iterator<Item = (u32, Way)>,
+        ios: impl Iterator<Item = (u32, Way, Extent)>,
     ) -> Result<(), ModelError> {
         let inside = &mut *self.lock();
-        for (slot, way) in ios {
+        for (slot, way, extent) in ios {
             let class = inside.class(way)?;
-            inside.emulation.submit(now, class, (lane as u64) << 32 | u64::from(slot))?;
+            let key = (lane as u64) << 32 | u64::from(slot);
+            inside.emulation.submit_at(now, class, key, Some(extent))?;
         }
         Ok(())
     }
@@ -119,7 +152,7 @@ impl Machine {
     /// When a lane should look again: a time that has passed, if it has mail.
     pub(super) fn wake(&self, lane: usize) -> Option<Nanos> {
         let inside = &mut *self.lock();
-        if inside.mail[lane].is_empty() { inside.emulation.wake() } else { Some(Nanos(0)) }
+        if inside.mail[lane].is_empty() { inside.wake() } else { Some(Nanos(0)) }
     }
 
     /// How many ways there are.
@@ -135,8 +168,18 @@ impl Machine {
 }
 
 impl Inside {
+    /// When something happens next.
+    fn wake(&mut self) -> Option<Nanos> {
+        let now = self.emulation.wake();
+        self.ending.iter_mut().filter_map(Emulation::wake).chain(now).min()
+    }
+
     fn advance(&mut self, now: Nanos) {
         self.emulation.poll(now, &mut self.keys);
+        if !self.ending.is_empty() {
+            self.ending.iter_mut().for_each(|ending| ending.poll(now, &mut self.keys));
+            self.ending.retain_mut(|ending| ending.wake().is_some());
+        }
         for key in self.keys.drain(..) {
             let lane = (key >> 32) as usize;
             self.mail[lane].push(key as u32);
@@ -161,6 +204,13 @@ impl Inside {
         self.known.insert(way, id);
         Ok(id)
     }
+}
+
+fn emulation(stations: Network, seed: u64) -> Result<Emulation, ModelError> {
+    let mut network = Network { classes: Vec::new(), ..stations };
+    // A network has a class; those of I/Os come when they are first seen.
+    network.add_class(Class::closed("none", 1).visit(StationId(0), Service::fixed(1.0)));
+    Emulation::new(&network, seed)
 }
 
 fn class(way: Way, route: Vec<Step>) -> Class {

@@ -9,28 +9,50 @@ mod profile;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Tag};
+use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
+use model::Extent;
 use os::Core;
 
 pub use machine::{Machine, Way, Ways};
+pub use model::Head;
 pub use profile::{
     Calibration, Cost, HELD_OUT_ERROR_PERCENT_MAX, Infinite, Profile, ProfileError, Scatter, Stage,
     Width,
 };
 
+use self::profile::TEXT_BYTES_MAX;
+use crate::watch::watch;
 use crate::{Ground, Hints, OpenError, Volume, null};
 
 /// After the name of a profile: taken though its fit is not usable.
 const ANYWAY: &str = ",anyway";
 
-/// A volume behind a modelled drive.
+/// A volume behind a modelled drive. The file of a profile may be changed while it is used: I/Os
+/// under way end as they began, later ones go by the new figures.
 pub(crate) struct Delay {
     inner: Arc<dyn Volume>,
-    machine: Arc<Machine>,
-    depth: u32,
+    drive: Arc<Drive>,
     about: String,
+}
+
+/// The drive, which a change of its profile's file reaches.
+struct Drive {
+    machine: Arc<Machine>,
+    /// A profile is taken though its fit is not usable.
+    anyway: bool,
+    changes: Mutex<Changes>,
+}
+
+/// What became of changes of the profile.
+#[derive(Default)]
+struct Changes {
+    count: u64,
+    /// The name of the last one.
+    name: String,
+    /// Why the last one was not taken.
+    refused: Option<String>,
 }
 
 impl Delay {
@@ -40,20 +62,13 @@ impl Delay {
             None => (name, false),
         };
         let profile = Profile::load(file).map_err(OpenError::Profile)?;
+        let refuse = |reason| OpenError::Profile(ProfileError { name: name.to_owned(), reason });
         if let (Err(why), false) = (profile.usable(), anyway) {
-            let reason = format!("{why}; delay:{name}{ANYWAY}(...) takes it as it is");
-            return Err(OpenError::Profile(ProfileError { name: name.to_owned(), reason }));
+            return Err(refuse(format!("{why}; delay:{name}{ANYWAY}(...) takes it as it is")));
         }
-        let ways = profile.clone();
-        let machine = Machine::new(
-            profile.network(1),
-            Box::new(move |way| Ok(ways.route(1, way.drive, way.op, way.len_bytes))),
-            chance(),
-        );
-        let machine = machine.map_err(|error| {
-            OpenError::Profile(ProfileError { name: name.to_owned(), reason: error.to_string() })
-        })?;
-        let depth = profile.queue_depth.unwrap_or(u32::MAX);
+        let machine = Machine::new(profile.network(1), ways(&profile), chance());
+        let machine = Arc::new(machine.map_err(|error| refuse(error.to_string()))?);
+        machine.set_depth(profile.queue_depth.unwrap_or(u32::MAX));
         let about = match profile.scatter_is_known() {
             Some(source) => format!("emulates {}, calibrated by {source}", profile.name),
             None => format!(
@@ -61,13 +76,58 @@ impl Delay {
                 profile.name
             ),
         };
-        Ok(Delay { inner, machine: Arc::new(machine), depth, about })
+        let drive = Arc::new(Drive { machine, anyway, changes: Mutex::default() });
+        if !Profile::is_shipped(file) {
+            watch(file.into(), TEXT_BYTES_MAX, Arc::downgrade(&drive), Drive::change);
+        }
+        Ok(Delay { inner, drive, about })
     }
 
     fn around(&self, inner: Box<dyn Lane>) -> Box<dyn Lane> {
-        let lane = DelayLane::new(self.machine.clone(), 0, self.depth, inner);
+        let lane = DelayLane::new(self.drive.machine.clone(), 0, u32::MAX, inner);
         Box::new(DelayLane { wakes: true, ..lane })
     }
+}
+
+impl Drive {
+    /// Goes on by another profile; one that makes no sense changes nothing.
+    fn change(&self, text: Result<String, String>) {
+        let taken = text.and_then(|text| Profile::parse(&text)).and_then(|profile| {
+            if !self.anyway {
+                profile.usable()?;
+            }
+            let replaced = self.machine.replace(profile.network(1), ways(&profile));
+            replaced.map_err(|error| error.to_string())?;
+            self.machine.set_depth(profile.queue_depth.unwrap_or(u32::MAX));
+            Ok(profile.name)
+        });
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        match taken {
+            Ok(name) => *changes = Changes { count: changes.count + 1, name, refused: None },
+            Err(reason) => changes.refused = Some(reason),
+        }
+    }
+
+    /// What became of changes, in words.
+    fn words(&self) -> Option<String> {
+        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Changes { count, name, refused } = &*changes;
+        let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+        let taken = (*count > 0).then(|| {
+            format!("the profile was changed {times} meanwhile, at last to that of {name}")
+        });
+        let refused = refused.as_ref().map(|reason| {
+            format!("the last change of the profile was not taken: {}", reason.trim_end())
+        });
+        let words: Vec<String> = taken.into_iter().chain(refused).collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+}
+
+/// The ways of I/Os through one drive of a profile.
+fn ways(profile: &Profile) -> Ways {
+    let own = profile.clone();
+    Box::new(move |way| Ok(own.route(1, way.drive, way.op, way.len_bytes)))
 }
 
 impl Volume for Delay {
@@ -112,7 +172,9 @@ impl Volume for Delay {
     }
 
     fn incidents(&self) -> Option<String> {
-        self.inner.incidents()
+        let all: Vec<String> =
+            self.drive.words().into_iter().chain(self.inner.incidents()).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 }
 
@@ -151,7 +213,7 @@ struct DelayLane {
     free: Vec<u32>,
     /// On their way to the inner lane, with what the model is told of each.
     batch: VecDeque<Io>,
-    ways: Vec<(u32, Way)>,
+    ways: Vec<(u32, Way, Extent)>,
     finished: Vec<Done>,
     due: Vec<u32>,
     /// Done and due.
@@ -259,12 +321,16 @@ impl Lane for DelayLane {
         if self.broken.is_some() {
             self.refuse(ios);
         }
-        while self.under_way() < self.depth
+        let depth = self.depth.min(self.machine.depth() as usize);
+        let within = self.inner.geometry().bytes();
+        while self.under_way() < depth
             && let Some(mut io) = ios.pop_front()
         {
             let way = Way { drive: self.drive, op: io.op, len_bytes: io.len };
             let index = self.take_slot(io.tag);
-            self.ways.push((index, way));
+            let bytes = if matches!(io.op, Op::Read | Op::Write) { io.len } else { 0 };
+            let write = io.op == Op::Write;
+            self.ways.push((index, way, Extent { offset: io.offset, bytes, within, write }));
             io.tag = Tag(u64::from(index));
             self.batch.push_back(io);
         }

@@ -27,6 +27,21 @@
 //! reserve = { capacity = 8e9, low = 1e9, high = 2e9, refill_per_s = 50e6, slowdown = 3 }
 //! ```
 //!
+//! A stage with one server may be a disk. What it takes for a read or a write depends then on where
+//! the last one ended, beside what the stage charges anyway, and of several that wait the one comes
+//! first that the head can begin with soonest. The whole volume is the whole disk.
+//!
+//! ```toml
+//! [stage.head]
+//! rpm = 15000
+//! bytes_per_s = 100e6              # under the head
+//! settle_s = 0.2e-3                # to the next track
+//! average_seek_s = 2.9e-3
+//! full_seek_s = 6e-3               # from one end to the other
+//! write_settle_s = 0.4e-3          # more for a seek before a write
+//! ahead_bytes = 8e6                # what an idle head reads on into its buffer
+//! ```
+//!
 //! A stage may lose by the universal scalability law: `contention = 0.02, coherence = 0.0`. The
 //! table `[calibration]` stands in profiles that were fitted to measurements and says to which.
 //! Percentiles mean something with `scatter = true` in it, and nothing without.
@@ -35,26 +50,33 @@ use std::path::Path;
 
 use block::Op;
 use model::usl::Scalability;
-use model::{Class, Network, Reserve, Servers, Service, Shape, Station, StationId, Step, Visit};
+use model::{
+    Class, Head, Network, Reserve, Servers, Service, Shape, Station, StationId, Step, Visit,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::watch::read_short;
+
 /// Longest text that is read, in bytes.
-const TEXT_MAX: u64 = 1 << 16;
+pub(super) const TEXT_BYTES_MAX: u64 = 1 << 16;
 /// Most stages.
 const STAGES_MAX: usize = 16;
 /// Most servers of a stage.
 const SERVERS_MAX: u32 = 4096;
 /// Most I/Os in a drive at once.
 const DEPTH_MAX: u32 = 65_536;
+/// Depth beyond which an arm is taken to gain nothing more.
+const ARM_DEPTH_MAX: u32 = 512;
 /// Longest time that a command or a byte takes: what longer takes is a mistake in units.
 const TIME_S_MAX: f64 = 1000.0;
 /// Least time of an I/O over all stages: without any, a simulation would not get on.
 const TOTAL_S_MIN: f64 = 1e-9;
 
 /// Profiles that come along, by name.
-const SHIPPED: [(&str, &str); 2] = [
+const SHIPPED: [(&str, &str); 3] = [
     ("x25-m", include_str!("../../profiles/x25-m.toml")),
     ("sas-15k", include_str!("../../profiles/sas-15k.toml")),
+    ("disk-15k", include_str!("../../profiles/disk-15k.toml")),
 ];
 
 /// What a drive takes for an I/O.
@@ -131,6 +153,9 @@ pub struct Stage {
     /// does not see it: `plan` is of the fresh drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve: Option<Reserve>,
+    /// It is a disk with an arm. Theory sees accesses at random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Head>,
 }
 
 /// How many I/Os a stage serves at once.
@@ -197,11 +222,16 @@ impl Profile {
         if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
             return Profile::parse(text).map_err(refuse);
         }
-        let text = read_short(Path::new(name)).map_err(|error| {
+        let text = read_short(Path::new(name), TEXT_BYTES_MAX).map_err(|error| {
             let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
             refuse(format!("{error}; name a file, or one of {}", known.join(", ")))
         })?;
         Profile::parse(&text).map_err(refuse)
+    }
+
+    /// Whether it comes along, so that no file of it can change.
+    pub fn is_shipped(name: &str) -> bool {
+        SHIPPED.iter().any(|(shipped, _)| *shipped == name)
     }
 
     /// Whether a fit is good enough to answer with: its own held-out runs say.
@@ -272,7 +302,7 @@ impl Profile {
             }
         }
         for op in [Op::Read, Op::Write] {
-            let total: f64 = self.stages.iter().map(|stage| stage.cost(op).seconds(512)).sum();
+            let total: f64 = self.stages.iter().map(|stage| stage.random_s(op, 512)).sum();
             if total < TOTAL_S_MIN {
                 let word = if op == Op::Read { "read" } else { "write" };
                 return Err(format!("a {word} takes {total} s: {TOTAL_S_MIN} is the least"));
@@ -298,6 +328,7 @@ impl Profile {
                     name,
                     servers: stage.station(),
                     reserve: stage.reserve.clone(),
+                    head: stage.head.clone(),
                 });
             }
         }
@@ -313,7 +344,10 @@ impl Profile {
             let at = if stage.shared { first } else { first + drive };
             first += if stage.shared { 1 } else { drives };
             let len_bytes = if matches!(op, Op::Read | Op::Write) { len_bytes } else { 0 };
-            let mean_s = stage.cost(op).seconds(len_bytes);
+            let moves = stage.head.is_some() && len_bytes > 0;
+            let own_s = stage.cost(op).seconds(len_bytes);
+            // The arm adds its part when it knows where it is.
+            let mean_s = if moves { own_s.max(TOTAL_S_MIN) } else { own_s };
             if mean_s > 0.0 {
                 let service = Service { mean_s, shape: stage.shape.shape() };
                 let draws = stage.draws(op, len_bytes);
@@ -329,7 +363,8 @@ impl Profile {
     }
 
     /// The network of `drives` drives with so many I/Os outstanding on each, `read_share` of them
-    /// reads, all of one length.
+    /// reads, all of one length. A disk serves them at random places, as fast as its arm does with
+    /// so many to choose from.
     pub fn closed(
         &self,
         drives: u32,
@@ -337,11 +372,23 @@ impl Profile {
         read_share: f64,
         len_bytes: u32,
     ) -> Network {
-        let mut network = self.network(drives);
+        let stages = self.stages.iter().map(|stage| stage.still(len_bytes)).collect();
+        let still = Profile { stages, ..self.clone() };
+        let mut network = still.network(drives);
         let inside = self.queue_depth.map_or(outstanding, |depth| depth.min(outstanding));
+        let mut first = 0;
+        for stage in &self.stages {
+            let count = if stage.shared { 1 } else { drives };
+            if let Some(speeds) = stage.speeds(inside, read_share, len_bytes) {
+                for station in &mut network.stations[first..first + count as usize] {
+                    station.servers = Servers::Rates(speeds.clone());
+                }
+            }
+            first += count as usize;
+        }
         for drive in 0..drives {
             let mut class = Class::closed(format!("drive {drive}"), inside);
-            let way = |op| self.route(drives, drive, op, len_bytes);
+            let way = |op| still.route(drives, drive, op, len_bytes);
             class.route = match read_share {
                 1.0 => way(Op::Read),
                 0.0 => way(Op::Write),
@@ -364,6 +411,34 @@ impl Stage {
             Op::Flush => self.flush.unwrap_or(self.write),
             Op::Write | Op::Trim | Op::WriteZeroes => self.write,
         }
+    }
+
+    /// Mean seconds of an I/O of this length, at a random place of a disk.
+    fn random_s(&self, op: Op, len_bytes: u32) -> f64 {
+        let arm_s = match (&self.head, op) {
+            (Some(head), Op::Read | Op::Write) => head.random_s(len_bytes, op == Op::Write),
+            _ => 0.0,
+        };
+        self.cost(op).seconds(len_bytes) + arm_s
+    }
+
+    /// The same stage for I/Os of one length at random places, without an arm.
+    fn still(&self, len_bytes: u32) -> Stage {
+        if self.head.is_none() {
+            return self.clone();
+        }
+        let mean = |op| Cost { each_s: self.random_s(op, len_bytes), per_byte_s: 0.0 };
+        let (read, write, flush) = (mean(Op::Read), mean(Op::Write), Some(self.cost(Op::Flush)));
+        Stage { read, write, flush, head: None, ..self.clone() }
+    }
+
+    /// How much faster a disk is with 1, 2, … `outstanding` I/Os to choose from.
+    fn speeds(&self, outstanding: u32, read_share: f64, len_bytes: u32) -> Option<Vec<f64>> {
+        let head = self.head.as_ref()?;
+        let of = |op| self.cost(op).seconds(len_bytes);
+        let besides_s = read_share * of(Op::Read) + (1.0 - read_share) * of(Op::Write);
+        let depth = outstanding.clamp(1, ARM_DEPTH_MAX);
+        Some(head.speeds(len_bytes, 1.0 - read_share, besides_s, depth))
     }
 
     /// Bytes of its reserve that an I/O uses up: at most all.
@@ -401,6 +476,12 @@ impl Stage {
                 }
             }
         }
+        let is_alone = self.servers == Width::Count(1)
+            && (self.contention, self.coherence) == (0.0, 0.0)
+            && !self.shared;
+        if self.head.is_some() && !is_alone {
+            return Err("head: with servers = 1, not shared, no contention".to_owned());
+        }
         match self.shape {
             Scatter::Erlang(stages) if !(1..=1000).contains(&stages) => {
                 Err(format!("erlang = {stages}: 1 to 1000"))
@@ -425,13 +506,6 @@ impl Scatter {
             Scatter::Erlang(stages) => Shape::Erlang(stages),
         }
     }
-}
-
-fn read_short(path: &Path) -> std::io::Result<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(TEXT_MAX).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 fn is_false(value: &bool) -> bool {

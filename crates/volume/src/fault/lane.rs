@@ -89,7 +89,11 @@ impl FaultLane {
         let slot = Slot { tag, op, offset, begun: now, cuts, sentence };
         let index = self.enter(slot);
         if let Some((number, result)) = sentence.answer {
-            let cause = if result.is_err() { Cause(CAUSE | number) } else { Cause::NONE };
+            let cause = match (result, sentence.ends) {
+                (Ok(()), _) => Cause::NONE,
+                (Err(_), Some(reset)) => Cause::of_end(reset, number as u16),
+                (Err(_), None) => Cause(CAUSE | number),
+            };
             self.settle(now, index, Done { tag: io.tag, result, cause, buf: io.buf });
             return;
         }
@@ -235,7 +239,7 @@ impl Lane for FaultLane {
     }
 
     fn words_of(&self, cause: Cause) -> Option<String> {
-        if cause.0 & 0xffff_0000 != CAUSE {
+        if cause.0 & 0xffff_0000 != CAUSE && cause.as_end().is_none() {
             return self.inner.words_of(cause);
         }
         if cause.0 & 0xffff == POWER {

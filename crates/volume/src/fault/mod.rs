@@ -14,10 +14,7 @@ mod rule;
 mod schedule;
 
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
 use block::{Geometry, Lane, Nanos};
 use os::Core;
@@ -25,11 +22,9 @@ use os::Core;
 use self::cache::Counts;
 use self::lane::FaultLane;
 use self::referee::Referee;
-use self::schedule::Schedule;
+use self::schedule::{Schedule, TEXT_BYTES_MAX};
+use crate::watch::watch;
 use crate::{Ground, Hints, OpenError, Volume};
-
-/// How often a schedule's file is looked at.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// A volume whose I/Os meet faults.
 pub(crate) struct Faulty {
@@ -45,7 +40,10 @@ impl Faulty {
         let about = format!("injects faults by the schedule '{}'", schedule.name);
         let referee = Arc::new(Referee::new(schedule, inner.geometry()).map_err(refuse)?);
         if !Schedule::is_shipped(name) {
-            watch(name.into(), Arc::downgrade(&referee));
+            let take = |referee: &Referee, text: Result<String, String>| {
+                referee.replace(text.and_then(|text| Schedule::parse(&text)));
+            };
+            watch(name.into(), TEXT_BYTES_MAX, Arc::downgrade(&referee), take);
         }
         Ok(Faulty { inner, referee, about })
     }
@@ -53,31 +51,6 @@ impl Faulty {
     fn around(&self, core: &Core, inner: Box<dyn Lane>) -> Box<dyn Lane> {
         Box::new(FaultLane::new(self.referee.clone(), inner, core.pool().clone()))
     }
-}
-
-/// Takes the schedule of a file anew whenever it changes, as long as there is a volume. One that
-/// makes no sense changes nothing. Without a thread, the first one holds for good.
-fn watch(path: PathBuf, referee: Weak<Referee>) {
-    let mut seen = state(&path);
-    let body = move || {
-        while let Some(referee) = referee.upgrade() {
-            let now = state(&path);
-            if now.is_some() && now != seen {
-                seen = now;
-                let text = schedule::read_short(&path).map_err(|error| error.to_string());
-                referee.replace(text.and_then(|text| Schedule::parse(&text)));
-            }
-            drop(referee);
-            std::thread::sleep(LOOK);
-        }
-    };
-    let _ = std::thread::Builder::new().name("faults".to_owned()).spawn(body);
-}
-
-/// What changes with a file: its number, time in nanoseconds and length.
-fn state(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
-    let about = std::fs::metadata(path).ok()?;
-    Some((about.ino(), about.mtime(), about.mtime_nsec(), about.len()))
 }
 
 impl Volume for Faulty {

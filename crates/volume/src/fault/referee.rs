@@ -54,6 +54,8 @@ struct State {
 pub(super) struct Sentence {
     /// Its answer, if it is not done: the number of the fault, and the result.
     pub(super) answer: Option<(u32, Result<(), Fault>)>,
+    /// The connection ends instead of this answer, with a reset if `true`.
+    pub(super) ends: Option<bool>,
     /// It is answered so much later.
     pub(super) add: Nanos,
     /// It takes so many times as long; 0 is once.
@@ -354,6 +356,11 @@ impl Sentence {
             Verb::Error => self.answer_by(index, Err(rule.fault())),
             Verb::BadBlocks => self.answer_by(index, Err(Fault::Medium)),
             Verb::Drop => self.answer_by(index, Ok(())),
+            Verb::Disconnect | Verb::Reset => {
+                let is_first = self.answer_by(index, Err(Fault::Disconnected));
+                self.ends = self.ends.or(is_first.then_some(rule.verb == Verb::Reset));
+                is_first
+            }
             Verb::PowerCut => false,
             Verb::Stale => {
                 self.stale = true;

@@ -27,6 +27,11 @@ pub(super) enum Verb {
     Misdirect,
     /// One bit of the data is wrong: in what a read returns, in what a write stores.
     Flip,
+    /// The I/O is not done, and the connection that it came by ends without an answer. Where there
+    /// is none, it fails.
+    Disconnect,
+    /// The same with a reset.
+    Reset,
     /// A read returns what its blocks held before they were last written, as far as that is known.
     Stale,
     /// Everything under way and everything else fails until the power is back, and what the write
@@ -316,6 +321,8 @@ impl Verb {
             Verb::Tear => "tear",
             Verb::Misdirect => "misdirect",
             Verb::Flip => "flip",
+            Verb::Disconnect => "disconnect",
+            Verb::Reset => "reset",
             Verb::Stale => "stale",
             Verb::PowerCut => "power-cut",
         }
@@ -323,7 +330,12 @@ impl Verb {
 
     fn goes_with(self, op: OpWord) -> bool {
         match self {
-            Verb::Error | Verb::Hang | Verb::Slow | Verb::PowerCut => true,
+            Verb::Error
+            | Verb::Hang
+            | Verb::Slow
+            | Verb::PowerCut
+            | Verb::Disconnect
+            | Verb::Reset => true,
             Verb::BadBlocks | Verb::Stale => op == OpWord::Read,
             Verb::Drop => op != OpWord::Read,
             Verb::Tear => op == OpWord::Write,

@@ -43,9 +43,10 @@ use block::Geometry;
 use serde::Deserialize;
 
 use super::rule::{Rule, Size, Verb};
+use crate::watch::read_short;
 
 /// Longest text that is read, in bytes.
-const TEXT_MAX: u64 = 1 << 16;
+pub(super) const TEXT_BYTES_MAX: u64 = 1 << 16;
 /// Most faults of a schedule.
 const RULES_MAX: usize = 64;
 
@@ -113,7 +114,7 @@ impl Schedule {
         if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
             return Schedule::parse(text);
         }
-        let text = read_short(Path::new(name)).map_err(|error| {
+        let text = read_short(Path::new(name), TEXT_BYTES_MAX).map_err(|error| {
             let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
             format!("{error}; name a file, or one of {}", known.join(", "))
         })?;
@@ -163,12 +164,4 @@ impl Schedule {
         }
         Ok(schedule)
     }
-}
-
-/// The text of a schedule's file.
-pub(super) fn read_short(path: &Path) -> std::io::Result<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(TEXT_MAX).read_to_string(&mut text)?;
-    Ok(text)
 }

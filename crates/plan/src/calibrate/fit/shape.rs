@@ -307,6 +307,7 @@ fn stage(name: &str, servers: Width, (read, write): (Cost, Cost)) -> Stage {
         flush: None,
         shape: Scatter::Exponential,
         reserve: None,
+        head: None,
     }
 }
 

@@ -1,0 +1,231 @@
+//! What a volume may hold after its server died: knows each write and what was said of it.
+//!
+//! A unit of 4 KiB has one write under way at most, so its writes have an order. What it may hold
+//! is the last content that had to be durable, or any that came later.
+
+use std::collections::HashMap;
+use std::io::Result;
+
+use crate::{Nbd, NbdCommand};
+
+/// Bytes of a unit.
+pub const UNIT_BYTES: usize = 4096;
+/// Requests on each connection.
+const WINDOW: usize = 12;
+/// Units of a read.
+const READ_UNITS: usize = 64;
+/// Longest write, in units.
+const UNITS_MAX: u64 = 20;
+
+/// Numbers by chance, the same for the same seed.
+#[derive(Clone, Debug)]
+pub struct Chance(pub u64);
+
+impl Chance {
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ x >> 31) % limit
+    }
+}
+
+/// What a unit may hold: contents by their number, 0 for zeroes, from the one that had to be
+/// durable on.
+#[derive(Clone, Debug)]
+struct Unit {
+    may: Vec<u64>,
+    /// How many contents it had before these.
+    before: u64,
+    under_way: bool,
+}
+
+impl Unit {
+    /// The first `count` contents that it ever had were answered, and the last of them is durable.
+    fn is_durable(&mut self, count: u64) {
+        let gone = count.saturating_sub(self.before + 1);
+        self.before += gone;
+        self.may.drain(..gone as usize);
+    }
+
+    fn count(&self) -> u64 {
+        self.before + self.may.len() as u64
+    }
+}
+
+/// A request under way.
+struct Asked {
+    units: std::ops::Range<usize>,
+    fua: bool,
+    /// For a flush: how many contents of each unit were answered when it was sent.
+    answered: Option<Vec<u64>>,
+}
+
+/// The one who knows.
+pub struct Witness {
+    units: Vec<Unit>,
+    writes: u64,
+    /// Writes that were answered and had to be durable when the server died.
+    pub durable: u64,
+}
+
+impl Witness {
+    /// Of a volume of so many bytes that holds zeroes.
+    pub fn new(bytes: u64) -> Witness {
+        let unit = Unit { may: vec![0], before: 0, under_way: false };
+        Witness { units: vec![unit; bytes as usize / UNIT_BYTES], writes: 0, durable: 0 }
+    }
+
+    /// Writes and flushes on these connections, `answers` requests long, then calls `kill` with
+    /// more under way, and hears what was still said.
+    ///
+    /// # Errors
+    ///
+    /// Those of the sockets before the kill. A request that fails is one: nobody has reason to.
+    pub fn burst(
+        &mut self,
+        ways: &mut [Nbd],
+        chance: &mut Chance,
+        answers: u64,
+        kill: impl FnOnce(),
+    ) -> Result<()> {
+        let mut asked: HashMap<u64, Asked> = HashMap::new();
+        let mut on_way = vec![0_usize; ways.len()];
+        let mut heard = 0;
+        while heard < answers {
+            let way = chance.below(ways.len() as u64) as usize;
+            while on_way[way] < WINDOW {
+                let cookie = (self.writes << 8) | way as u64;
+                let request = self.ask(&mut ways[way], chance, cookie)?;
+                asked.insert(cookie, request);
+                on_way[way] += 1;
+            }
+            let (cookie, done) = ways[way].answer()?;
+            assert!(done, "a request failed before the server died");
+            on_way[way] -= 1;
+            heard += 1;
+            self.hear(asked.remove(&cookie).expect("it was asked"));
+        }
+        std::thread::sleep(std::time::Duration::from_micros(chance.below(3000)));
+        kill();
+        for way in ways {
+            while let Ok((cookie, done)) = way.answer() {
+                let request = asked.remove(&cookie).expect("it was asked");
+                if done {
+                    self.hear(request);
+                }
+            }
+        }
+        self.units.iter_mut().for_each(|unit| unit.under_way = false);
+        Ok(())
+    }
+
+    fn ask(&mut self, way: &mut Nbd, chance: &mut Chance, cookie: u64) -> Result<Asked> {
+        self.writes += 1;
+        if chance.below(12) == 0 {
+            let answered = |unit: &Unit| unit.count() - u64::from(unit.under_way);
+            let answered = Some(self.units.iter().map(answered).collect());
+            way.send(NbdCommand::Flush, false, cookie, (0, 0), &[])?;
+            return Ok(Asked { units: 0..0, fua: false, answered });
+        }
+        // Some places are written again and again.
+        let hot = chance.below(3) == 0;
+        let places = if hot { 64 } else { self.units.len() as u64 };
+        let (first, len) = loop {
+            let first = chance.below(places) as usize;
+            let len = (1 + chance.below(UNITS_MAX)).min(1 + chance.below(UNITS_MAX)) as usize;
+            let len = len.min(self.units.len() - first);
+            if self.units[first..first + len].iter().all(|unit| !unit.under_way) {
+                break (first, len);
+            }
+        };
+        let (fua, zeroes) = (chance.below(4) == 0, chance.below(10) == 0);
+        let content = if zeroes { 0 } else { self.writes };
+        for unit in &mut self.units[first..first + len] {
+            unit.may.push(content);
+            unit.under_way = true;
+        }
+        let place = ((first * UNIT_BYTES) as u64, (len * UNIT_BYTES) as u32);
+        if zeroes {
+            way.send(NbdCommand::WriteZeroes, fua, cookie, place, &[])?;
+        } else {
+            let data: Vec<u8> = (first..first + len).flat_map(|at| stamp(at, content)).collect();
+            way.send(NbdCommand::Write, fua, cookie, place, &data)?;
+        }
+        Ok(Asked { units: first..first + len, fua, answered: None })
+    }
+
+    /// Takes note that a request was answered as done.
+    fn hear(&mut self, asked: Asked) {
+        for unit in &mut self.units[asked.units] {
+            unit.under_way = false;
+            if asked.fua {
+                self.durable += 1;
+                unit.is_durable(unit.count());
+            }
+        }
+        for (unit, count) in self.units.iter_mut().zip(asked.answered.into_iter().flatten()) {
+            self.durable += u64::from(count > unit.before + 1);
+            unit.is_durable(count);
+        }
+    }
+
+    /// Reads everything; what is not as it may be, in words. What was found stands from then on,
+    /// if nothing is wrong and it is flushed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket.
+    pub fn look(&mut self, way: &mut Nbd) -> Result<Vec<String>> {
+        let mut wrong = Vec::new();
+        for first in (0..self.units.len()).step_by(READ_UNITS) {
+            let units = READ_UNITS.min(self.units.len() - first);
+            let place = ((first * UNIT_BYTES) as u64, (units * UNIT_BYTES) as u32);
+            let data = way.read(place.0, place.1)?;
+            for (at, held) in (first..).zip(data.chunks_exact(UNIT_BYTES)) {
+                let unit = &mut self.units[at];
+                let is = |content: &&u64| match content {
+                    0 => held.iter().all(|byte| *byte == 0),
+                    content => held == stamp(at, **content),
+                };
+                match unit.may.iter().rev().find(is) {
+                    Some(content) => unit.may = vec![*content],
+                    None => {
+                        let number = u64::from_le_bytes(held[..8].try_into().expect("eight"));
+                        let may = &unit.may;
+                        wrong.push(format!("unit {at} holds {number:#x}, and may hold {may:x?}"));
+                    }
+                }
+                unit.before = 0;
+            }
+        }
+        Ok(wrong)
+    }
+}
+
+/// What a unit holds after the write of this number: the number, and chance.
+fn stamp(at: usize, content: u64) -> Vec<u8> {
+    let mut chance = Chance(content << 20 ^ at as u64);
+    let rest = (1..UNIT_BYTES / 8).map(|_| chance.below(u64::MAX));
+    [content].into_iter().chain(rest).flat_map(u64::to_le_bytes).collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn only_what_was_answered_before_a_flush_is_durable_by_it() {
+        let mut unit = Unit { may: vec![0], before: 0, under_way: false };
+        unit.may.extend([5, 6, 7]);
+        unit.is_durable(3);
+        assert_eq!((unit.may.clone(), unit.count()), (vec![6, 7], 4));
+        // An older flush that is heard of later takes nothing back.
+        unit.is_durable(2);
+        assert_eq!(unit.may, [6, 7]);
+        unit.is_durable(unit.count());
+        assert_eq!((unit.may.clone(), unit.count()), (vec![7], 4));
+    }
+}
