@@ -26,6 +26,8 @@ pub use stream::{next_status, polite_iscsi, polite_nvme};
 pub use target::{NvmeServer, Serving};
 pub use trace::read_trace;
 
+pub use volume::try_schedule;
+
 use block::{Chain, Piece};
 use proto::Outbox;
 

@@ -186,14 +186,11 @@ impl Witness {
             let data = way.read(place.0, place.1)?;
             for (at, held) in (first..).zip(data.chunks_exact(UNIT_BYTES)) {
                 let unit = &mut self.units[at];
-                let is = |content: &&u64| match content {
-                    0 => held.iter().all(|byte| *byte == 0),
-                    content => held == stamp(at, **content),
-                };
-                match unit.may.iter().rev().find(is) {
-                    Some(content) => unit.may = vec![*content],
-                    None => {
-                        let number = u64::from_le_bytes(held[..8].try_into().expect("eight"));
+                let number = u64::from_le_bytes(held[..8].try_into().expect("eight"));
+                let may = unit.may.contains(&number) && held == stamp(at, number);
+                match may {
+                    true => unit.may = vec![number],
+                    false => {
                         let may = &unit.may;
                         wrong.push(format!("unit {at} holds {number:#x}, and may hold {may:x?}"));
                     }
@@ -205,11 +202,20 @@ impl Witness {
     }
 }
 
-/// What a unit holds after the write of this number: the number, and chance.
+/// What a unit holds after the write of this number: the number, and what no other unit nor number
+/// has; zeroes for 0.
 fn stamp(at: usize, content: u64) -> Vec<u8> {
-    let mut chance = Chance(content << 20 ^ at as u64);
-    let rest = (1..UNIT_BYTES / 8).map(|_| chance.below(u64::MAX));
-    [content].into_iter().chain(rest).flat_map(u64::to_le_bytes).collect()
+    if content == 0 {
+        return vec![0; UNIT_BYTES];
+    }
+    let step = (content << 20 ^ at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(UNIT_BYTES);
+    let mut word = content;
+    while bytes.len() < UNIT_BYTES {
+        bytes.extend_from_slice(&word.to_le_bytes());
+        word = word.wrapping_add(step);
+    }
+    bytes
 }
 
 #[cfg(test)]

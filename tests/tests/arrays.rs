@@ -221,11 +221,8 @@ fn legs_on_other_servers_are_killed_and_come_back_under_load() {
         assert!(warnings.contains(leg), "{warnings}");
     }
     // Who was not in again at the end is taken in by the next one who opens it.
-    let (array, _) = serving(
-        &drumfire,
-        folder.path(),
-        &format!("serve --nbd 127.0.0.1:0 --volume disk={uri}"),
-    );
+    let (array, _) =
+        serving(&drumfire, folder.path(), &format!("serve --nbd 127.0.0.1:0 --volume disk={uri}"));
     let data = |file: &str| {
         let bytes = fs::read(folder.path().join(file)).unwrap();
         bytes[MIB as usize..23 << 20].to_vec()

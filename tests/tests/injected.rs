@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, qemu_img, qemu_io, run, skip};
+use drumfire_tests::{Drumfire, Folder, Nbd, Running, qemu_img, qemu_io, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -145,5 +145,117 @@ fn a_lying_cache_loses_what_a_stranger_has_flushed_and_an_honest_one_does_not() 
         served.running.signal(rustix::process::Signal::TERM);
         let ended = served.running.finish(LIMIT);
         assert!(ended.stderr.contains("struck by the faults of 'test'"), "{ended:?}");
+    }
+}
+
+/// Where a target speaks NBD.
+fn nbd_address(running: &mut Running) -> String {
+    running.await_stdout(LIMIT, |stdout| {
+        let (line, _) = stdout.split_once('\n')?;
+        line.split(' ').find_map(|word| word.strip_prefix("nbd=")).map(str::to_owned)
+    })
+}
+
+#[test]
+fn a_connection_is_closed_or_reset_in_place_of_an_answer() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let faults = folder.path().join("faults.toml");
+    schedule(
+        folder.path(),
+        "verb = 'disconnect'\nop = 'read'\ncount = 1\n[[fault]]\nverb = 'reset'\nop = 'read'\n\
+         count = 1",
+    );
+    let args = format!("--nbd 127.0.0.1:0 --volume disk=fault:{}(ram:4m)", faults.display());
+    let mut served = drumfire.serve_with(&args);
+    let address = nbd_address(&mut served.running);
+    use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
+    for ends in [Some(UnexpectedEof), Some(ConnectionReset), None] {
+        let mut disk = Nbd::connect(&address, "disk").unwrap();
+        // Another connection to the same volume goes on.
+        let mut other = Nbd::connect(&address, "disk").unwrap();
+        assert_eq!(disk.read(0, 4096).map_err(|error| error.kind()).err(), ends);
+        assert!(other.flush().unwrap());
+    }
+    served.running.signal(rustix::process::Signal::TERM);
+    let ended = served.running.finish(LIMIT);
+    let struck = "struck by the faults of 'test': disconnect (fault 1) 1, reset (fault 2) 1";
+    assert!(ended.stderr.contains(struck), "{ended:?}");
+    assert!(ended.stderr.contains("a fault of the volume ends it"), "{ended:?}");
+}
+
+#[test]
+fn strangers_see_lost_connections_and_those_that_connect_again_lose_nothing() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let faults = folder.path().join("faults.toml");
+    let source = folder.file("source.raw", &vec![0x5a; 4 << 20]);
+    for verb in ["disconnect", "reset"] {
+        schedule(folder.path(), &format!("verb = '{verb}'\nchance = 0.1\ncount = 3"));
+        let args = format!("--nbd 127.0.0.1:0 --volume disk=fault:{}(ram:4m)", faults.display());
+        let mut served = drumfire.serve_with(&args);
+        let address = nbd_address(&mut served.running);
+        if let Some(qemu_io) = require("qemu-io") {
+            // It does not connect again: the I/O fails.
+            let failed = (0..40).any(|_| {
+                let mut command = Command::new(&qemu_io);
+                let disk = format!("nbd://{address}/disk");
+                let finished = run(command.args(["-f", "raw", "-c", "read 0 4k", &disk]), LIMIT);
+                let said = format!("{}{}", finished.stdout, finished.stderr);
+                finished.code != Some(0) || said.contains("failed")
+            });
+            assert!(failed, "{verb}: never seen over NBD");
+        }
+        if let Some(qemu_img) = qemu_img() {
+            let uri = served.uri("disk");
+            let copy = format!("convert -n -f raw -O raw {} {uri}", source.display());
+            run(Command::new(&qemu_img).args(copy.split(' ')), LIMIT).ok();
+            let compare = format!("compare -f raw -F raw {} {uri}", source.display());
+            run(Command::new(&qemu_img).args(compare.split(' ')), LIMIT).ok();
+        }
+        served.running.signal(rustix::process::Signal::TERM);
+        let ended = served.running.finish(LIMIT);
+        assert!(ended.stderr.contains(&format!("{verb} (fault 1)")), "{ended:?}");
+    }
+}
+
+#[test]
+fn an_emulated_drive_changes_while_it_is_served() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let write = |each_s: f64, rest: &str| {
+        let text = format!(
+            "name = 'test at {each_s}'\n[[stage]]\nname = 'a'\nservers = 1\nshape = 'fixed'\n\
+             read = {{ each_s = {each_s} }}\nwrite = {{ each_s = {each_s} }}\n{rest}"
+        );
+        std::fs::write(folder.path().join("new.toml"), text).unwrap();
+        std::fs::rename(folder.path().join("new.toml"), folder.path().join("drive.toml")).unwrap();
+    };
+    write(1e-6, "");
+    let drive = folder.path().join("drive.toml");
+    let args = format!("--nbd 127.0.0.1:0 --volume disk=delay:{}(ram:4m)", drive.display());
+    let mut served = drumfire.serve_with(&args);
+    let address = nbd_address(&mut served.running);
+    let mut disk = Nbd::connect(&address, "disk").unwrap();
+    let mut took = || {
+        let begun = std::time::Instant::now();
+        disk.read(0, 4096).unwrap();
+        begun.elapsed()
+    };
+    took();
+    write(0.2, "");
+    // However slow the machine is: never sooner than the drive, once the change was seen.
+    let slow = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        took() >= Duration::from_millis(200)
+    });
+    assert!(slow, "the change was never seen");
+    write(0.2, "servers = 0");
+    std::thread::sleep(Duration::from_millis(300));
+    took();
+    served.running.signal(rustix::process::Signal::TERM);
+    let ended = served.running.finish(LIMIT);
+    for words in ["changed once meanwhile, at last to that of test at 0.2", "was not taken"] {
+        assert!(ended.stderr.contains(words), "{ended:?}");
     }
 }

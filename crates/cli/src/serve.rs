@@ -11,7 +11,7 @@ use anyhow::Result;
 use block::{Nanos, parse_size};
 use report::watch::Served;
 use serde::Deserialize;
-use volume::{Lifetime, Place, Purpose, Uri, Volume};
+use volume::{Lifetime, OpenError, Place, Purpose, Uri, Volume};
 
 use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
@@ -174,6 +174,7 @@ struct Opened<'a> {
 /// would write over what the other wrote.
 fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
     let mut opened: Vec<Opened<'a>> = Vec::new();
+    let mut refused = None;
     for text in texts {
         let (names, lun, uri) = parse(text)?;
         // Before it is opened, for that alone claims a device.
@@ -191,13 +192,25 @@ fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
             );
             return Err(UsageError(message).into());
         }
-        let volume = volume::open(&uri, Purpose::Store)?;
+        let volume = match volume::open(&uri, Purpose::Store) {
+            Ok(volume) => volume,
+            // The others do not suffer by legs that were lost.
+            Err(error @ OpenError::Array(_)) if texts.len() > 1 => {
+                note(format_args!("drumfire: --volume {text} is not served: {error}"));
+                refused = Some(error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         let lifetime = Lifetime::of(&uri, &*volume);
         // It may have been made just now.
         let place = place.or_else(|| Place::of(&uri));
         opened.push(Opened { text, names, lun, volume, lifetime, place });
     }
-    Ok(opened)
+    match refused {
+        Some(error) if opened.is_empty() => Err(error.into()),
+        _ => Ok(opened),
+    }
 }
 
 /// `NAME=URI` or `NAME/LUN=URI`.

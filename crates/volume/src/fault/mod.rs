@@ -16,12 +16,12 @@ mod schedule;
 use std::ops::Range;
 use std::sync::Arc;
 
-use block::{Geometry, Lane, Nanos};
+use block::{Geometry, Io, Lane, Nanos, Op, Tag};
 use os::Core;
 
 use self::cache::Counts;
 use self::lane::FaultLane;
-use self::referee::Referee;
+use self::referee::{Hold, Referee};
 use self::schedule::{Schedule, TEXT_BYTES_MAX};
 use crate::watch::watch;
 use crate::{Ground, Hints, OpenError, Volume};
@@ -51,6 +51,37 @@ impl Faulty {
     fn around(&self, core: &Core, inner: Box<dyn Lane>) -> Box<dyn Lane> {
         Box::new(FaultLane::new(self.referee.clone(), inner, core.pool().clone()))
     }
+}
+
+/// Reads a schedule and holds I/Os at growing times against it: how many it has struck. For those
+/// who feed it with anything.
+///
+/// # Errors
+///
+/// Why the schedule makes no sense.
+pub fn try_schedule(text: &str) -> Result<u64, String> {
+    let geometry = Geometry::new(1 << 20, 512);
+    let referee = Referee::new(Schedule::parse(text)?, geometry)?;
+    let (mut sentences, mut now) = (Vec::new(), Nanos(0));
+    for tag in 0..64_u64 {
+        let op = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes][tag as usize % 5];
+        let (offset, len) = if op == Op::Flush { (0, 0) } else { (tag * 16384, 16384) };
+        let io = Io { tag: Tag(tag), op, fua: tag % 3 == 0, len, offset, buf: None };
+        referee.tick(now);
+        referee.judge(now, [&io].into_iter(), &mut sentences);
+        for sentence in sentences.drain(..) {
+            // What is done goes to the volume, and no answer comes before the I/O.
+            let place = sentence.place.unwrap_or(offset);
+            let len = u64::from(sentence.keep.unwrap_or(len));
+            assert!(place + len <= geometry.bytes(), "beyond the volume");
+            match sentence.due(now, now) {
+                Hold::Until(at) => assert!(at >= now, "answered before it began"),
+                Hold::No | Hold::Forever => {}
+            }
+        }
+        now = Nanos(now.0 * 2 + 1_000_000).min(Nanos(i64::MAX as u64));
+    }
+    Ok(referee.strikes().1.iter().map(|(_, strikes)| strikes).sum())
 }
 
 impl Volume for Faulty {

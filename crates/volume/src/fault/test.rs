@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Buf, Cause, Done, Fault, Io, Nanos, Op, Pool, Tag};
+use block::{Buf, Cause, Done, Fault, Pool};
 
 use super::*;
 
@@ -402,4 +402,36 @@ proptest::proptest! {
     ) {
         let _ = Schedule::parse(&format!("name = 'x'\n[[fault]]\nverb = '{verb}'\n{keys}\n"));
     }
+}
+
+#[test]
+fn a_connection_ends_in_place_of_an_answer() {
+    let (mut lane, referee) = lane(
+        "[[fault]]\nverb = 'disconnect'\nop = 'write'\ncount = 1\n\
+         [[fault]]\nverb = 'reset'\nop = ['write', 'flush']\n",
+    );
+    for (op, end) in [(Op::Write, Some((false, 0))), (Op::Write, Some((true, 1))), (Op::Read, None)]
+    {
+        let done = once(&mut lane, 0, io(1, op, 0, 512, 7));
+        assert_eq!(done.result.is_err(), end.is_some(), "{op:?}");
+        assert_eq!(done.cause.as_end(), end);
+        if let Some((_, number)) = end {
+            let words = format!("injected: fault {} of the schedule 'x'", number + 1);
+            assert_eq!(lane.words_of(done.cause), Some(words));
+        }
+    }
+    assert_eq!(read(&mut lane, 0, 512), [0; 512], "it is not done");
+    assert_eq!(referee.strikes().1, [("disconnect", 1), ("reset", 1)]);
+}
+
+#[test]
+fn shipped_schedules_strike_what_is_tried_on_them() {
+    for name in ["fail-slow", "dying-ssd", "lying-cache", "power-cut", "lost-writes"] {
+        let text =
+            std::fs::read_to_string(format!("{}/faults/{name}.toml", env!("CARGO_MANIFEST_DIR")));
+        assert!(try_schedule(&text.unwrap()).is_ok(), "{name}");
+    }
+    let all = "name = 'x'\n[[fault]]\nverb = 'error'\nafter_s = 1\nfor_s = 2\nevery_s = 3";
+    assert!(try_schedule(all).is_ok_and(|strikes| (10..60).contains(&strikes)));
+    assert!(try_schedule("name = 'x'").is_err());
 }
