@@ -5,6 +5,7 @@
 //! knows a protocol.
 
 mod account;
+mod activity;
 mod budget;
 mod buf;
 mod chain;
@@ -27,6 +28,7 @@ mod size;
 mod time;
 
 pub use account::Account;
+pub use activity::{Activity, Doing, Stretch};
 pub use budget::Budget;
 pub use buf::{Arena, ArenaHold, Buf};
 pub use chain::{Chain, Piece};

@@ -3,7 +3,7 @@
 //! Of a thousand sessions some dozen have news in a turn; to ask each of the others whether it has
 //! some costs more than what it does with them.
 
-use block::Nanos;
+use block::{Doing, Nanos};
 use os::{Core, Token};
 
 use crate::worker::{Order, Worker};
@@ -63,7 +63,7 @@ impl Agenda {
             let late = entry.wake.is_some_and(|wake| wake <= now);
             if all || entry.is_due || late || entry.socket.is_none() {
                 self.entries[index].is_due = false;
-                self.entries[index].wake = worker.step(core.now(), order);
+                self.entries[index].wake = step(core, index, worker, order);
                 let socket = worker.socket();
                 if socket != entry.socket {
                     self.follow(index, socket);
@@ -89,8 +89,32 @@ impl Agenda {
 /// A step of each worker.
 #[inline]
 pub(crate) fn step_all(core: &Core, workers: &mut [Worker], order: Order) -> Option<Nanos> {
-    let steps = workers.iter_mut().map(|worker| worker.step(core.now(), order));
-    steps.fold(None, sooner)
+    let steps = workers.iter_mut().enumerate();
+    steps.map(|(index, worker)| step(core, index, worker, order)).fold(None, sooner)
+}
+
+/// A step of one worker, which is written down if its core is.
+#[inline]
+fn step(core: &Core, index: usize, worker: &mut Worker, order: Order) -> Option<Nanos> {
+    if worker.is_sampled() {
+        return recorded_step(core, index, worker, order);
+    }
+    worker.step(core.now(), order)
+}
+
+/// The same. Halves in which nothing came back or was begun are part of the turn of all workers.
+#[cold]
+fn recorded_step(core: &Core, index: usize, worker: &mut Worker, order: Order) -> Option<Nanos> {
+    let (start, before) = (core.now(), worker.sampled());
+    worker.finish(start);
+    let ended = worker.sampled() > before;
+    let middle = if ended { core.note(Doing::Poll, index as u32, start) } else { start };
+    let before = worker.under_way();
+    let wake = worker.begin_next(middle, order);
+    if worker.under_way() > before {
+        core.note(Doing::Submit, index as u32, middle);
+    }
+    wake
 }
 
 fn sooner(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
-use block::{Lane, Nanos, Pool};
+use block::{Doing, Lane, Nanos, Pool};
 use os::{Core, SharedCompanion, SharedThread, SharedTime, Waker};
 use stats::Interval;
 
+use crate::activity::{Observer, Recording};
 use crate::agenda::{Agenda, step_all};
 use crate::handover::{Command, Handover, Rest};
 use crate::ledger::Ledger;
@@ -73,6 +74,8 @@ pub(crate) struct Seat {
     /// Where each writes down its I/Os, if it does.
     pub(crate) recorders: Vec<Option<Recorder>>,
     pub(crate) handover: Arc<Handover>,
+    /// What it does is written down there, if that is wanted.
+    pub(crate) recording: Option<Recording>,
     /// The thread of another loop on this processor, to run beside it.
     pub(crate) shared: Option<SharedThread>,
     /// How the thread's time is split between the loops.
@@ -157,7 +160,13 @@ fn drive(
     }
     let (id, pollers) = (os::sample::thread_id(), os::poll_threads());
     let _ = news.send(News::Open { thread: seat.thread, id, pollers, waker });
-    run(seat, &core, &mut workers).map_err(|error| format!("io_uring: {error}"))
+    let name = |index: &usize| spec.workers[*index].name.clone();
+    let names = || seat.workers.iter().map(name).collect();
+    let mut observer = seat
+        .recording
+        .clone()
+        .map(|recording| Observer::new(recording, seat.cpu, names(), spec.ramp_seconds));
+    run(seat, &core, &mut workers, &mut observer).map_err(|error| format!("io_uring: {error}"))
 }
 
 /// Opens the ways of all workers of a seat, together: each takes some round trips.
@@ -191,7 +200,12 @@ fn make_worker(
 }
 
 /// The loop of a core: one entry into the kernel, then a step of each worker.
-fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
+fn run(
+    seat: &Seat,
+    core: &Core,
+    workers: &mut [Worker],
+    observer: &mut Option<Observer>,
+) -> std::io::Result<()> {
     let handover = &*seat.handover;
     let mut ready = Vec::with_capacity(1024);
     while handover.commanded() == Command::Wait {
@@ -220,8 +234,18 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         if order == Order::Run && !started {
             started = true;
             workers.iter_mut().for_each(|worker| worker.start(core.now()));
+            observer.iter_mut().for_each(|observer| observer.start(core.now()));
         }
-        let wake = agenda.step(core, workers, order, &ready);
+        let wake = match observer {
+            None => agenda.step(core, workers, order, &ready),
+            Some(observer) => {
+                observer.look(core, workers);
+                let start = core.now();
+                let wake = agenda.step(core, workers, order, &ready);
+                core.note(Doing::Step, 0, start);
+                wake
+            }
+        };
         ready.clear();
         if order == Order::Fill {
             let filling = workers.iter().filter(|worker| worker.filling()).count();
@@ -242,6 +266,7 @@ fn run(seat: &Seat, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> 
         }
         core.turn(wake, &mut ready)?;
     }
+    observer.iter_mut().for_each(|observer| observer.end(core, workers));
     hand_over_last(seat, core, workers);
     drain(handover, core, workers)?;
     workers.iter_mut().for_each(|worker| worker.hand_over_records(core.now(), true));

@@ -5,6 +5,7 @@
 //! [`RunResult`](stats::RunResult). Nothing here knows a protocol or a kind of volume.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod agenda;
 mod ceiling;
 mod content;
@@ -28,6 +29,7 @@ mod sync;
 mod witness;
 mod worker;
 
+pub use crate::activity::Recording;
 pub use crate::ceiling::{SECONDS as CEILING_SECONDS, StandIn, on_stand_ins, stand_ins};
 pub use crate::content::FirstContent;
 pub use crate::engine::Stop;

@@ -22,6 +22,7 @@ use self::crew::Crew;
 pub(crate) use self::crew::ledgers;
 use self::under_way::Run;
 pub(crate) use self::words::{steadiness, unanswered_ios};
+use crate::activity::Recording;
 use crate::engine::Stop;
 use crate::records::{Desk, SharedScribe};
 use crate::run::Prepared;
@@ -47,6 +48,8 @@ pub struct Engine {
     pub stop: Stop,
     /// Writes down the I/Os of workers whose job wants that.
     pub scribe: Option<SharedScribe>,
+    /// Writes down what the cores do.
+    pub recording: Option<Recording>,
 }
 
 /// Why there is no result.
@@ -90,7 +93,7 @@ impl Engine {
         let cached = read_in::read_in(&prepared, &self.stop)?;
         let prepared = Arc::new(prepared);
         let desk = Desk::start(&prepared.spec, self.scribe.as_ref())?;
-        let mut crew = Crew::start(&prepared, desk.as_ref())?;
+        let mut crew = Crew::start(&prepared, desk.as_ref(), self.recording.as_ref())?;
         let mut run = Run::new(&prepared, &crew, self.stop.clone());
         let measured = run.go(&crew, desk.as_ref(), live);
         let waits = (patience(&prepared), run.asked);

@@ -14,8 +14,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{Arena, Buf, Cause, Connection, Done, Fault, Io, Lane, Nanos, Op, Pool, Rng, Tag};
-use stats::{Failed, Interval};
+use stats::{Failed, Interval, SampledIo};
 
+use crate::activity::Sampler;
 use crate::content::Writer;
 use crate::ledger::{Earlier, Finding, Ledger};
 use crate::pacing::Schedule;
@@ -73,6 +74,8 @@ pub(crate) struct Worker {
     ramp: Nanos,
     /// Where each I/O is written down, if it is. Such a worker takes the long way.
     recorder: Option<Box<Recorder>>,
+    /// Takes some of its I/Os, while somebody wants to see them.
+    sampler: Option<Box<Sampler>>,
 }
 
 /// What decides when the next I/O begins, where that is not at once.
@@ -113,7 +116,7 @@ struct Plan {
 }
 
 /// One I/O that may be under way.
-struct Slot {
+pub(crate) struct Slot {
     /// What its latency counts from: in an open loop the planned start.
     start: Nanos,
     op: Op,
@@ -243,6 +246,7 @@ impl Worker {
             control: Control::new(workload, data),
             ramp: Nanos(0),
             recorder: None,
+            sampler: None,
         })
     }
 
@@ -267,26 +271,56 @@ impl Worker {
     /// happens before.
     #[inline]
     pub(crate) fn step(&mut self, now: Nanos, order: Order) -> Option<Nanos> {
+        self.finish(now);
+        self.begin_next(now, order)
+    }
+
+    /// The first half of a step: takes what is finished.
+    #[inline]
+    pub(crate) fn finish(&mut self, now: Nanos) {
         self.lane.poll(now, &mut self.done);
         self.count_outstanding(now);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.take_some(now, &self.done, &self.slots);
+        }
+        if self.plain { self.finish_plain(now) } else { self.finish_planned(now) }
+    }
+
+    /// The second half: starts as much anew, and returns when to come again.
+    #[inline]
+    pub(crate) fn begin_next(&mut self, now: Nanos, order: Order) -> Option<Nanos> {
         if self.turn.is_some() && order == Order::Run {
-            return self.step_in_turn(now);
+            return self.begin_in_turn(now);
         }
         let run = order == Order::Run || order == Order::Fill && self.filling();
         let mut wake = None;
-        if self.plain {
-            self.finish_plain(now);
-            if run && self.trouble.is_none() {
-                self.start_plain(now);
-            }
-        } else {
-            self.finish_planned(now);
-            if self.trouble.is_none() {
-                wake = if run { self.start_planned(now) } else { self.start_backlog(now) };
+        if self.trouble.is_none() {
+            match (self.plain, run) {
+                (true, true) => self.start_plain(now),
+                (true, false) => {}
+                (false, true) => wake = self.start_planned(now),
+                (false, false) => wake = self.start_backlog(now),
             }
         }
         self.lane.submit(now, &mut self.batch);
         sooner(self.lane.wake(), wake)
+    }
+
+    /// Has some of its I/Os taken from now on, or no longer; what took them until now.
+    pub(crate) fn sample(&mut self, sampler: Option<Sampler>) -> Option<Sampler> {
+        let before = std::mem::replace(&mut self.sampler, sampler.map(Box::new));
+        before.map(|sampler| *sampler)
+    }
+
+    /// Whether some are taken.
+    #[inline]
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.sampler.is_some()
+    }
+
+    /// I/Os that ended since some of them are taken.
+    pub(crate) fn sampled(&self) -> u64 {
+        self.sampler.as_ref().map_or(0, |sampler| sampler.seen())
     }
 
     /// The only socket whose events bring it news, beside the time that its last step returned;
@@ -486,6 +520,12 @@ fn lost(lane: &dyn Lane, fault: Fault) -> Option<Trouble> {
 impl Slot {
     fn new(len: u32, buf: Option<Buf>) -> Slot {
         Slot { start: Nanos(0), op: Op::Read, len, offset: 0, issued: Nanos(0), reply: 0, buf }
+    }
+
+    /// Its I/O, which has come back.
+    pub(crate) fn sampled(&self, end: Nanos, failed: bool) -> SampledIo {
+        let (op, offset, len, start) = (self.op, self.offset, self.len, self.start);
+        SampledIo { worker: 0, every: 1, op, offset, len, start, end, failed }
     }
 
     /// Counts its I/O, which ended in a fault. One that was never answered took no less than its

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
-use block::Nanos;
+use block::{Doing, Nanos};
 
 use crate::core::{Core, State};
 use crate::waker::Waker;
@@ -135,6 +135,9 @@ impl Core {
         let awake = end.since(company.counted).since(company.away);
         company.time.add(end.since(start), awake);
         (company.counted, company.away) = (end, Nanos(0));
+        if turned.busy {
+            state.note(Doing::Companion, start, end);
+        }
         Ok(turned.busy)
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use block::{Buf, Nanos, Pool};
+use block::{Buf, Doing, Nanos, Pool};
 use io_uring::squeue;
 
 use crate::aio::Aio;
@@ -18,6 +18,7 @@ use crate::listener::ListenerState;
 use crate::pipe::Pipe;
 use crate::polled::PolledRing;
 use crate::receive::ReceiveBuffers;
+use crate::record::Record;
 use crate::refill::Refill;
 use crate::ring::{Features, OpenRingError, Ring};
 use crate::socket::SocketState;
@@ -81,6 +82,7 @@ impl Core {
             pipe: None,
             company: None,
             guest: None,
+            record: None,
             pool: pool.clone(),
         };
         Ok(Core { state: Rc::new(RefCell::new(state)), clock: Clock::get(), pool })
@@ -90,6 +92,10 @@ impl Core {
     #[inline]
     pub fn now(&self) -> Nanos {
         self.clock.now()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// The buffers of this core.
@@ -111,38 +117,47 @@ impl Core {
     /// `None` waits for news alone; a time that has passed does not wait.
     pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
-        self.turn_companion(&mut state)?;
+        state.timed(Doing::Turn, |state| self.take_turn(state, until))?;
+        for slot in &state.ready {
+            ready.push(Token(*slot));
+        }
+        state.clear_ready();
+        Ok(())
+    }
+
+    /// The same; what has news is in [`State::ready`].
+    #[inline]
+    fn take_turn(&self, state: &mut State, until: Option<Nanos>) -> io::Result<()> {
+        self.turn_companion(state)?;
         state.receive.turn();
         state.refill();
         let ring_first = state.is_turn_of_ring();
         if !ring_first {
-            state.receive_direct();
+            state.receive_direct_timed();
             state.heard_direct = !state.ready.is_empty();
         }
         if !state.heard_direct {
             if state.in_flight > 0 && state.ring().needs_entry() {
-                state.ring().enter()?;
-                self.give_way_to_peer(&mut state);
+                state.timed(Doing::Enter, |state| state.ring().enter())?;
+                self.give_way_to_peer(state);
             }
-            state.reap();
-            state.turn_beside_ring();
-            state.turn_polled();
+            state.timed(Doing::Reap, |state| {
+                state.reap();
+                state.turn_beside_ring();
+                state.turn_polled();
+            });
         }
         if ring_first {
-            state.receive_direct();
+            state.receive_direct_timed();
         }
         state.queued_files = 0;
         if state.ready.is_empty() {
             let now = self.now();
             if until.is_none_or(|until| until > now) {
-                self.wait(&mut state, now, until)?;
+                state.timed(Doing::Wait, |state| self.wait(state, now, until))?;
             }
         }
-        self.end_visit(&mut state);
-        for slot in &state.ready {
-            ready.push(Token(*slot));
-        }
-        state.clear_ready();
+        self.end_visit(state);
         Ok(())
     }
 }
@@ -218,6 +233,8 @@ pub(crate) struct State {
     pub(crate) company: Option<Company>,
     /// Where this core is, if it follows its peers.
     pub(crate) guest: Option<Guest>,
+    /// Where it writes down what it does, if anybody wants to know.
+    pub(crate) record: Option<Box<Record>>,
     /// Where the buffers of a chain go when it is sent, or its socket is gone.
     pub(crate) pool: Pool,
 }
@@ -362,7 +379,7 @@ impl State {
             return Ok(());
         }
         self.queued_files = 0;
-        self.ring().submit()
+        self.timed(Doing::Enter, |state| state.ring().submit())
     }
 
     /// Whether something is under way that no completion of the ring tells of.

@@ -32,6 +32,7 @@ mod polled;
 mod random;
 mod reactor;
 mod receive;
+mod record;
 mod reference;
 mod refill;
 mod ring;

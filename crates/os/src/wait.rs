@@ -2,7 +2,7 @@
 
 use std::io;
 
-use block::Nanos;
+use block::{Doing, Nanos};
 
 use crate::core::{Core, State};
 
@@ -46,7 +46,7 @@ impl Core {
     ) -> io::Result<()> {
         state.patience.worked(start);
         if until.is_none() && state.sleeps_at_once() {
-            state.ring().wait(None)?;
+            state.timed(Doing::Sleep, |state| state.ring().wait(None))?;
             state.patience.waited(self.now());
             state.reap();
             if !state.ready.is_empty() {
@@ -132,7 +132,7 @@ impl Core {
     /// Lets others on this processor go first; the time after it.
     fn give_way(&self, state: &mut State) -> Nanos {
         let from = self.now();
-        std::thread::yield_now();
+        state.timed(Doing::Yield, |_| std::thread::yield_now());
         let now = self.now();
         state.crowd.yielded(from, now);
         state.was_away(now.since(from));
@@ -143,7 +143,7 @@ impl Core {
     fn sleep(&self, state: &mut State, now: Nanos, left: Option<Nanos>) -> io::Result<Nanos> {
         state.choose_place();
         let span = state.sleep_span(left.map(|left| left.since(lead(left))));
-        state.ring().wait(span)?;
+        state.timed(Doing::Sleep, |state| state.ring().wait(span))?;
         let woken = self.now();
         state.slept(woken.since(now), woken);
         state.was_away(woken.since(now));

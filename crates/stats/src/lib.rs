@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activity;
 mod buckets;
 mod collect;
 mod failures;
@@ -23,6 +24,7 @@ pub mod sweep;
 mod timeline;
 pub mod verdict;
 
+pub use crate::activity::{CoreActivity, Counted, SampledIo};
 pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
 pub use crate::failures::{Failed, Failure, Failures, FirstFailure};

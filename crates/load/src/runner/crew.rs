@@ -8,6 +8,7 @@ use os::{Clock, SharedTime, Waker};
 
 use super::under_way::POLL;
 use super::{RunError, ledger_path};
+use crate::activity::Recording;
 use crate::engine::{self, News, Running, Seat, Stop};
 use crate::handover::{Command, Handover, Rest};
 use crate::ledger::Ledger;
@@ -34,7 +35,11 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Starts the threads and waits until all lanes are open.
-    pub(super) fn start(run: &Arc<Prepared>, desk: Option<&Desk>) -> Result<Crew, RunError> {
+    pub(super) fn start(
+        run: &Arc<Prepared>,
+        desk: Option<&Desk>,
+        recording: Option<&Recording>,
+    ) -> Result<Crew, RunError> {
         let spec = &run.spec;
         let seats = seats(spec);
         let count = seats.len();
@@ -71,6 +76,7 @@ impl Crew {
                 ties,
                 recorders,
                 handover,
+                recording: recording.cloned(),
                 shared,
                 shared_time,
             };

@@ -146,12 +146,7 @@ fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
 impl Worker {
     /// The same where the worker's own turn decides when it begins and ends.
     #[inline(never)]
-    pub(super) fn step_in_turn(&mut self, now: Nanos) -> Option<Nanos> {
-        if self.plain {
-            self.finish_plain(now)
-        } else {
-            self.finish_planned(now)
-        }
+    pub(super) fn begin_in_turn(&mut self, now: Nanos) -> Option<Nanos> {
         let wake = if self.trouble.is_none() { self.take_turn(now) } else { None };
         self.lane.submit(now, &mut self.batch);
         sooner(self.lane.wake(), wake)
