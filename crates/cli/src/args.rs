@@ -153,6 +153,10 @@ pub struct Drive {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub watch: crate::watch::Watching,
+    /// Write down what each core does for so long from the beginning of the measured window on,
+    /// for https://ui.perfetto.dev: 2s, or 2s:FILE [default file: trace.json in the run's folder].
+    #[arg(long, value_name = "TIME[:FILE]", value_parser = crate::traced::parse)]
+    pub trace: Option<crate::traced::Traced>,
     /// Afterwards measure for 2.5 s what the generator itself can do, and hold the result against
     /// it (honesty check H10). Without this, that is done for a second where its processors were
     /// busy all the time.
@@ -358,7 +362,7 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 /// A time in seconds, or with a unit as fio has them.
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     let digits = text.trim_end_matches(|last: char| last.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "" | "s" => 1.0,

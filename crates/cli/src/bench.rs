@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use job::spec::{JobSpec, MAKER, Step};
-use load::{Engine, Prepared, RunError, Runner, Stop};
+use load::{Engine, Prepared, Recording, RunError, Runner, Stop};
 use stats::RunResult;
 use stats::live::Live;
 use volume::Uri;
@@ -19,9 +19,10 @@ use crate::exit::{Exit, UsageError};
 use crate::folder::Folder;
 use crate::run::Volumes;
 use crate::simulate::Systems;
+use crate::traced::Traced;
 use crate::watch::Watch;
 use crate::{
-    ceiling, folder, logs, output, placement, race, recheck, show, signal, simulate, thresholds,
+    ceiling, folder, gate, logs, output, placement, race, recheck, show, signal, simulate, thresholds,
 };
 
 /// The setting of a setup that names the processors.
@@ -98,6 +99,8 @@ pub struct Bench {
     pub lost: show::Lost,
     /// Those who look on.
     pub watch: Watch,
+    /// What the cores do is written down.
+    pub traced: Option<Traced>,
     volumes: Volumes,
     systems: Systems,
 }
@@ -111,6 +114,8 @@ pub struct Ready {
     stop: Stop,
     lost: show::Lost,
     watch: Watch,
+    /// What its cores do.
+    recording: Option<Recording>,
     /// Targets that are there for the run.
     server: Option<serve::Server>,
 }
@@ -125,6 +130,7 @@ impl Bench {
             logged: false,
             lost: show::Lost::default(),
             watch: Watch::default(),
+            traced: None,
             volumes,
             systems: Systems::default(),
         }
@@ -155,13 +161,15 @@ impl Bench {
     /// Opens or makes what a step drives.
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
         let (stop, lost, watch) = (self.stop.clone(), self.lost.clone(), self.watch.clone());
-        let engine = || Engine { stop: self.stop.clone(), scribe: None };
+        let recording = self.traced.as_ref().map(Traced::recording);
+        let engine =
+            || Engine { stop: self.stop.clone(), scribe: None, recording: recording.clone() };
         match Maker::of(job)? {
             Maker::Nobody => {
                 let run = self.volumes.prepare(job, step, &self.allowed)?;
                 let scribe = self.logged.then(|| logs::scribe(step, &run.spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { run, runner, stop, lost, watch, server: None })
+                Ok(Ready { run, runner, stop, lost, watch, recording, server: None })
             }
             Maker::Race => {
                 race::check(job)?;
@@ -169,12 +177,13 @@ impl Bench {
                 let (run, server) = made.map_err(|error| Failed(format!("{error:#}")))?;
                 let scribe = self.logged.then(|| logs::scribe(step, &run.spec)).flatten();
                 let runner = Box::new(Engine { scribe, ..engine() });
-                Ok(Ready { run, runner, stop, lost, watch, server: Some(server) })
+                Ok(Ready { run, runner, stop, lost, watch, recording, server: Some(server) })
             }
             Maker::Simulate => {
                 let (run, mut simulator) = simulate::prepare(job, step, &mut self.systems)?;
                 simulator.stop = self.stop.clone();
-                Ok(Ready { run, runner: Box::new(simulator), stop, lost, watch, server: None })
+                let runner = Box::new(simulator);
+                Ok(Ready { run, runner, stop, lost, watch, recording: None, server: None })
             }
         }
     }
@@ -205,6 +214,8 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     let mut bench = Bench::new(allowed, job.steps.iter());
     bench.watch = drive.watch.open()?;
     bench.check(job)?;
+    drive.trace.iter().try_for_each(|traced| traced.check(job))?;
+    bench.traced = drive.trace.clone();
     bench.logged = Maker::of(job)? != Maker::Simulate;
     if bench.logged {
         logs::check(job)?;
@@ -225,6 +236,7 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     }
     let folder = named.map_or_else(|| new(None), Ok)?;
     signal::stop_on_signal(&bench.stop)?;
+    gate::wait();
     let mut results: Vec<RunResult> = Vec::new();
     let mut right = true;
     for (index, ready) in steps.into_iter().enumerate() {
@@ -277,8 +289,12 @@ pub fn one(
     let mut live =
         show::Keeping::new(ready.watch.beside(show::view(drive, color, &lost)?), &folder, &name);
     let again = (!drive.no_ceiling)
-        .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), scribe: None }));
+        .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), ..Engine::default() }));
+    let recording = ready.recording.clone();
     let mut result = ready.run(&mut live)?;
+    if let Some(traced) = &drive.trace {
+        result.warnings.push(traced.warning());
+    }
     if let Some((run, engine)) = again {
         let length = if drive.ceiling { Length::Asked } else { Length::Short };
         if drive.ceiling || ceiling::is_needed(&result, &run) {
@@ -288,5 +304,8 @@ pub fn one(
     live.finished(&result);
     drop(live);
     show::finish(&mut result, &folder, drive, color, &name, print)?;
+    if let (Some(traced), Some(recording)) = (&drive.trace, &recording) {
+        traced.keep(recording, &folder)?;
+    }
     Ok(result)
 }

@@ -20,6 +20,7 @@ mod explain;
 mod fio;
 mod folder;
 mod foreign;
+mod gate;
 mod identity;
 
 mod layout;
@@ -39,6 +40,7 @@ mod signal;
 mod simulate;
 mod sweep;
 mod thresholds;
+mod traced;
 mod typed;
 mod volumes;
 mod watch;

@@ -157,6 +157,10 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         Some(Made::Simulate(simulate)) => &simulate.command.drive,
     };
     show::check(drive)?;
+    if drive.trace.is_some() {
+        let why = "--trace shows one run: give it to run or race, with what the cell says";
+        return Err(UsageError(why.to_owned()).into());
+    }
     let Begun { mut sweep, folder, mut bench, lock } = begin(args, drive)?;
     bench.watch = drive.watch.open()?;
     signal::stop_on_signal(&bench.stop)?;

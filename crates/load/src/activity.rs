@@ -192,7 +192,7 @@ impl Sampler {
                     });
                     self.every *= 2;
                 }
-                // The first of those that make room may be one of every second, too.
+                // This one may be left out by now.
                 if self.seen.is_multiple_of(self.every) {
                     let io = slots[done.tag.0 as usize].sampled(now, done.result.is_err());
                     self.kept.push(io);

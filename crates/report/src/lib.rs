@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod activity;
 mod asked;
 pub mod chart;
 pub mod compare;

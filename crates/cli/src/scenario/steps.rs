@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::file::{Step, Way, fill};
 use crate::bench::Failed;
 use crate::companion;
+use crate::gate::Gate;
 
 /// How often processes and the user are looked after.
 const POLL: Duration = Duration::from_millis(20);
@@ -101,13 +102,21 @@ impl Session {
                 command.args(["--replace", "--out", &format!("client-{client}")]);
             }
             command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
-            clients.push(Client::start(command)?);
+            let many = step.clients > 1 && runs_for_a_time(step);
+            let gate = many.then(|| Gate::before(&mut command)).transpose()?;
+            clients.push(Client::start(command, gate)?);
         }
         let mut told = 0;
+        let mut closed = true;
         while clients.iter_mut().any(Client::is_running) {
             if self.stop.asked() > told {
                 told = self.stop.asked();
                 clients.iter().for_each(Client::interrupt);
+            }
+            let all = clients.iter_mut().all(Client::has_arrived);
+            if closed && (all || told > 0) {
+                clients.iter_mut().flat_map(|client| &mut client.gate).for_each(Gate::open);
+                closed = false;
             }
             std::thread::sleep(POLL);
         }
@@ -147,14 +156,21 @@ struct Client {
     child: Child,
     out: JoinHandle<String>,
     words: JoinHandle<String>,
+    /// Where it waits until others are there.
+    gate: Option<Gate>,
 }
 
 impl Client {
-    fn start(mut command: Command) -> Result<Client> {
+    fn start(mut command: Command, gate: Option<Gate>) -> Result<Client> {
         let mut child = command.spawn().context("cannot start another process of this program")?;
         let out = child.stdout.take().expect("it was asked for");
         let words = child.stderr.take().expect("it was asked for");
-        Ok(Client { child, out: gather(out), words: gather(words) })
+        Ok(Client { child, out: gather(out), words: gather(words), gate })
+    }
+
+    /// Whether nobody has to wait for it to begin.
+    fn has_arrived(&mut self) -> bool {
+        self.gate.as_mut().is_none_or(Gate::has_arrived)
     }
 
     fn is_running(&mut self) -> bool {

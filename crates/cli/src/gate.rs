@@ -1,0 +1,88 @@
+//! Processes that this program starts for itself and that begin at the same time: rates add up only if
+//! they were measured at once, and who comes late where others keep all processors busy comes very late.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+/// Says that standard input is a gate.
+const VARIABLE: &str = "DRUMFIRE_GATE";
+
+/// The way to a process that waits.
+#[derive(Debug)]
+pub struct Gate {
+    stream: UnixStream,
+    arrived: bool,
+}
+
+impl Gate {
+    /// A gate in the place of the standard input of a process to be started.
+    pub fn before(command: &mut Command) -> Result<Gate> {
+        let made = UnixStream::pair().and_then(|(stream, theirs)| {
+            stream.set_nonblocking(true)?;
+            Ok((stream, theirs))
+        });
+        let (stream, theirs) = made.context("cannot make a socket for another process")?;
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).env(VARIABLE, "1");
+        Ok(Gate { stream, arrived: false })
+    }
+
+    /// Whether the process waits there, or has ended.
+    pub fn has_arrived(&mut self) -> bool {
+        let waits = || self.stream.read(&mut [0]);
+        self.arrived |= !waits().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        self.arrived
+    }
+
+    /// Lets it go on.
+    pub fn open(&mut self) {
+        // One that has ended does not care.
+        let _ = self.stream.write_all(b".");
+    }
+}
+
+/// Waits until the process that started this one opens the gate, if there is one.
+pub fn wait() {
+    if std::env::var_os(VARIABLE).is_none() {
+        return;
+    }
+    let stdin = std::io::stdin();
+    // If whoever started it is gone, it ends by itself.
+    let _ = rustix::io::write(&stdin, b".");
+    let _ = rustix::io::read(&stdin, &mut [0_u8; 1]);
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_process_waits_until_the_gate_opens() {
+        let mut command = Command::new("sh");
+        // It writes to its standard input, as `wait` does.
+        command.args(["-c", "test $DRUMFIRE_GATE = 1 && printf . >&0 && read -r _; exit 3"]);
+        let mut gate = Gate::before(&mut command).unwrap();
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        while !gate.has_arrived() {
+            std::thread::yield_now();
+        }
+        assert!(child.try_wait().unwrap().is_none());
+        gate.stream.write_all(b"\n").unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_process_that_has_ended() {
+        let mut command = Command::new("true");
+        let mut gate = Gate::before(&mut command).unwrap();
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        child.wait().unwrap();
+        assert!(gate.has_arrived());
+        gate.open();
+    }
+}

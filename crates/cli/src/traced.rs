@@ -1,0 +1,108 @@
+//! `--trace`: what each core of a run did, as a file for Perfetto.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use load::Recording;
+use load::spec::JobSpec;
+
+use crate::args;
+use crate::bench::Maker;
+use crate::exit::UsageError;
+use crate::{folder, output};
+
+/// The file of a run's folder, if none is named.
+const FILE: &str = "trace.json";
+/// Most seconds: of longer ones the memory holds the end only, anyway.
+const LONGEST_S: f64 = 3600.0;
+
+/// How long the cores are recorded, and where that goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    seconds: f64,
+    file: Option<PathBuf>,
+}
+
+/// `2s`, or `2s:FILE`.
+pub fn parse(text: &str) -> Result<Traced, String> {
+    let (time, file) = match text.split_once(':') {
+        Some((_, "")) => return Err("a file is to be named behind the colon".to_owned()),
+        Some((time, file)) => (time, Some(PathBuf::from(file))),
+        None => (text, None),
+    };
+    let seconds = args::seconds(time)?;
+    if !(seconds > 0.0 && seconds <= LONGEST_S) {
+        return Err(format!("'{time}': more than nothing, and an hour at most"));
+    }
+    Ok(Traced { seconds, file })
+}
+
+impl Traced {
+    /// Refuses what has no cores, or several runs for one file.
+    pub fn check(&self, job: &JobSpec) -> Result<(), UsageError> {
+        if Maker::of(job)? == Maker::Simulate {
+            let why = "--trace shows what cores do: a simulation has none";
+            return Err(UsageError(why.to_owned()));
+        }
+        let Some(file) = &self.file else { return Ok(()) };
+        if job.steps.len() > 1 {
+            let why = "--trace: each step has a file of its own, in its folder: name none";
+            return Err(UsageError(why.to_owned()));
+        }
+        let above = file.parent().filter(|above| !above.as_os_str().is_empty());
+        if file.is_dir() || above.is_some_and(|above| !above.is_dir()) {
+            let why =
+                format!("--trace: {} cannot be a file: its folder is to be there", file.display());
+            return Err(UsageError(why));
+        }
+        Ok(())
+    }
+
+    /// Of one run.
+    pub fn recording(&self) -> Recording {
+        Recording::new(self.seconds)
+    }
+
+    /// What a reader of the result should know.
+    pub fn warning(&self) -> String {
+        let seconds = self.seconds;
+        format!(
+            "what the cores did was written down for {seconds} s (--trace), which costs some of the rate"
+        )
+    }
+
+    /// Writes what was recorded, and says where it is.
+    pub fn keep(&self, recording: &Recording, folder: &Path) -> Result<()> {
+        let cores = recording.take();
+        if cores.is_empty() {
+            output::note("drumfire: --trace: the measured window never began: nothing is kept");
+            return Ok(());
+        }
+        let path = self.file.clone().unwrap_or_else(|| folder.join(FILE));
+        folder::write_file(&path, |out| Ok(report::activity::write(&cores, out)?))?;
+        let left_out: u64 = cores.iter().map(|core| core.left_out).sum();
+        let left_out = match left_out {
+            0 => String::new(),
+            count => format!("; {count} earlier slices had no room"),
+        };
+        let path = path.display();
+        output::note(format_args!("drumfire: {path} is for https://ui.perfetto.dev{left_out}"));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_time_and_a_file_may_be_told() {
+        let traced =
+            |seconds, file: Option<&str>| Traced { seconds, file: file.map(PathBuf::from) };
+        assert_eq!(parse("2s"), Ok(traced(2.0, None)));
+        assert_eq!(parse("500ms:a:b.json"), Ok(traced(0.5, Some("a:b.json"))));
+        for wrong in ["", "0", "-1s", "2x", "2s:", "nan", "2h"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
