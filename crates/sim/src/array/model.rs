@@ -13,6 +13,8 @@ struct Write {
     told: bool,
     /// It was told as done with FUA, or before a flush that was told as done.
     durable: bool,
+    /// It was under way when the last leg lost its cache: it may be gone before it is told.
+    doomed: bool,
 }
 
 /// The writes that a block may still hold.
@@ -24,19 +26,21 @@ pub(super) struct Block {
 impl Block {
     /// One of zeroes, durably.
     pub(super) fn new() -> Block {
-        let (told, durable) = (true, true);
-        Block { writes: vec![Write { value: 0, io: 0, begun: 0, ended: Some(0), told, durable }] }
+        let (told, durable, doomed) = (true, true, false);
+        let zero = Write { value: 0, io: 0, begun: 0, ended: Some(0), told, durable, doomed };
+        Block { writes: vec![zero] }
     }
 
     pub(super) fn begin(&mut self, io: u64, value: u64, time: u64) {
-        let (told, durable) = (false, false);
-        self.writes.push(Write { value, io, begun: time, ended: None, told, durable });
+        let (told, durable, doomed) = (false, false, false);
+        self.writes.push(Write { value, io, begun: time, ended: None, told, durable, doomed });
     }
 
     /// A write was answered.
     pub(super) fn end(&mut self, io: u64, time: u64, good: bool, fua: bool) {
         for write in self.writes.iter_mut().filter(|write| write.io == io) {
-            (write.ended, write.told, write.durable) = (Some(time), good, good && fua);
+            write.ended = Some(time);
+            (write.told, write.durable) = (good && (fua || !write.doomed), good && fua);
         }
     }
 
@@ -47,9 +51,12 @@ impl Block {
         }
     }
 
-    /// The last leg lost what was in its cache.
+    /// The last leg lost what was in its cache: also what it has answered and nobody was told yet.
     pub(super) fn lost(&mut self) {
-        self.writes.iter_mut().for_each(|write| write.told &= write.durable);
+        for write in &mut self.writes {
+            write.told &= write.durable;
+            write.doomed |= write.ended.is_none();
+        }
     }
 
     /// The process died: nothing counts that was not durable.
@@ -121,6 +128,20 @@ mod test {
         block.flushed(12);
         block.crashed(13);
         assert!(block.may_be(20, 14) && block.may_be(30, 14), "the flush was begun too early");
+    }
+
+    #[test]
+    fn what_was_under_way_when_the_last_cache_was_lost_may_be_gone_unless_it_has_fua() {
+        for fua in [false, true] {
+            let mut block = Block::new();
+            block.begin(1, 10, 1);
+            block.lost();
+            block.end(1, 3, true, fua);
+            block.flushed(4);
+            block.crashed(6);
+            assert!(block.may_be(10, 7));
+            assert_eq!(block.may_be(0, 7), !fua);
+        }
     }
 
     #[test]

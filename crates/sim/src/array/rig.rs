@@ -142,7 +142,7 @@ impl Run {
     }
 
     /// What a careful user does: legs that are lost are given up only where one is left that has
-    /// everything; otherwise all are brought back.
+    /// everything, and that no leg has gone on without; otherwise all are brought back.
     fn assemble(&mut self) -> Result<(Assembly, Vec<(usize, Found)>), String> {
         for tries in 0.. {
             let found = self.found();
@@ -154,13 +154,22 @@ impl Run {
             }
             if let Ok(assembly) = assemble("a", &legs, &[], true) {
                 let here = assembly.newest.in_state(State::In) & !assembly.missing;
-                if here & !self.truth == 0 && self.rng.below(2) == 0 {
+                let known = assembly.newest.generation == self.newest();
+                if known && here & !self.truth == 0 && self.rng.below(2) == 0 {
                     return Ok((assembly, found));
                 }
             }
             (0..self.legs).for_each(|leg| self.bring_back(leg));
         }
         unreachable!("the second try ends it")
+    }
+
+    /// The newest generation that stands on any leg, also on one that is lost.
+    fn newest(&self) -> Generation {
+        let world = self.world.borrow();
+        let copies = world.legs.iter().flat_map(|leg| copies_of(LEG_BYTES).map(|at| leg.bytes_at(at)));
+        let blocks = copies.filter_map(|bytes| Superblock::decode(&bytes).ok());
+        blocks.map(|block| block.generation).max_by_key(|one| one.number).unwrap_or_default()
     }
 
     /// Starts a process that opens the array.

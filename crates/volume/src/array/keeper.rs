@@ -24,8 +24,6 @@ const PAGES: usize = 1;
 const COOL: usize = 2;
 const JOIN: usize = 3;
 const COPY: usize = 4;
-/// How soon it looks again at what another job must do first.
-const SOON: Nanos = Nanos(20_000);
 
 /// Keeps an array.
 pub struct Keeper {
@@ -72,12 +70,13 @@ impl Keeper {
         if !shared.is_ready() && self.pages.rounds() > 0 && self.recorder.is_durable() {
             shared.set_ready();
         }
-        if !self.closing {
-            self.join.step(&mut self.port, &mut self.recorder, &mut self.pages);
-        }
         let calm = self.is_calm();
         self.cool.step(&mut self.port, calm, self.closing);
         self.copy();
+        // Behind all that it waits for, which then needs no other step to be seen.
+        if !self.closing {
+            self.join.step(&mut self.port, &mut self.recorder, &mut self.pages);
+        }
         self.port.submit(now);
     }
 
@@ -113,10 +112,7 @@ impl Keeper {
         let recorder = self.recorder.wake(shared.leaving());
         let pages = self.pages.wake(shared.map.is_asked());
         let copies = self.copies.iter().filter_map(Copy::wake).min();
-        let behind = (shared.map.behind() > 0 && self.copies.iter().any(|c| c.region().is_none()))
-            .then_some(self.port.now + SOON);
-        let joins = (!self.join.is_idle()).then_some(self.port.now + SOON);
-        [recorder, pages, copies, behind, joins, self.cool.wake(), self.join.wake()]
+        [recorder, pages, copies, self.cool.wake(), self.join.wake()]
             .into_iter()
             .chain([self.port.wake()])
             .flatten()

@@ -212,7 +212,12 @@ impl Port {
                 false => lane.wake(),
             }
         };
-        self.ways.iter().filter_map(waits).min()
+        // What needed no way to come out is looked for at once.
+        let ended = self.batches.iter().any(|batch| batch.sent && batch.left == 0);
+        let ended = ended.then_some(Nanos(0));
+        let revives = legs(self.shared.in_it()).any(|leg| self.is_broken(leg));
+        let revives = revives.then_some(self.revive_at);
+        self.ways.iter().filter_map(waits).chain(ended).chain(revives).min()
     }
 
     /// Whether all ways have ended in order.
