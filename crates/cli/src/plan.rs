@@ -19,6 +19,8 @@ use crate::exit::{Exit, UsageError, of_file};
 use crate::folder;
 use crate::simulate::{self, System};
 
+mod around;
+mod arriving;
 mod charts;
 mod compared;
 mod page;
@@ -36,6 +38,9 @@ mod verified;
     --adapters 5 --server sr2625urlx --software windows-lsi-iometer\n\
     drumfire plan --goal 1M --size 4k --adapter lsi-9210-8i --year 2010\n\
     drumfire plan --goal 5M --hosts 8 --replicas 2 --down-hosts 1 --capacity 200TB\n\
+    drumfire plan --drive pm9a3-1920 --drives 4 --link ethernet-25 --target nvmet \
+    --target-cores 16\n\
+    drumfire plan --drive x25-m --drives 4 --rate 50K\n\
     drumfire plan intel-ssd --html prediction.html\n\
     drumfire plan --compare iodrive-duo sas-16 --money 20K --html comparison.html\n\
     Exit codes: 0 done, 2 the bill cannot be built, 4 the goal is missed or an error grew."
@@ -68,6 +73,9 @@ pub struct Args {
     /// Most watts of drives and adapters of a search.
     #[arg(long, value_name = "WATTS", requires = "goal", conflicts_with_all = GIVEN)]
     pub power_max: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub around: around::Around,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub sizing: sized::Wanted,
@@ -176,7 +184,8 @@ pub fn main(args: &Args) -> Result<Exit> {
         let drives = args.system.drives.unwrap_or(1);
         return simulate::theory(&profile, drives, &work(&args.system)?, args.json);
     }
-    if let (Some(file), Some(flag)) = (&args.bill, args.system.work()) {
+    let said = args.system.work().or(args.around.given()).or(args.sizing.around());
+    if let (Some(file), Some(flag)) = (&args.bill, said) {
         let file = file.display();
         return Err(UsageError(format!("{flag}: {file} says that; change it there")).into());
     }
@@ -194,8 +203,21 @@ pub fn main(args: &Args) -> Result<Exit> {
                 search";
             Err(UsageError(wants.to_owned()).into())
         }
-        (Some(file), ..) => predicted::predicted(args, goal, &read_bill(file, &catalogue)?),
-        _ => predicted::predicted(args, goal, &bill(&args.system, catalogue)?),
+        (Some(file), ..) => answered(args, goal, &read_bill(file, &catalogue)?),
+        _ => {
+            let mut bill = bill(&args.system, catalogue)?;
+            args.around.put(&mut bill, &args.sizing)?;
+            bill.check().map_err(|(_, reason)| UsageError(reason))?;
+            answered(args, goal, &bill)
+        }
+    }
+}
+
+/// What a bill does with what is under way, or with what arrives.
+fn answered(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
+    match amount("--rate", &args.around.rate, Dimension::RATE, (1e-3, 1e12))? {
+        Some(rate) => arriving::arriving(args, rate, bill),
+        None => predicted::predicted(args, goal, bill),
     }
 }
 

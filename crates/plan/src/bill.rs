@@ -87,6 +87,8 @@ pub struct Group {
     pub tcp_options: u32,
     /// How its drives hold data together.
     pub raid: Raid,
+    /// Whether the adapter takes writes into a memory that keeps them, and sorts them for disks.
+    pub write_cache: bool,
     /// How a drive is seen.
     pub view: View,
     /// Share of the work of all devices of the group that they do one after the other.
@@ -106,6 +108,11 @@ impl Bill {
     pub fn drives(&self) -> u32 {
         let of = self.groups.iter().filter(|group| group.drive.is_some());
         of.fold(0, |sum, group| sum.saturating_add(group.devices()))
+    }
+
+    /// Whether a network leads to its drives.
+    pub fn is_remote(&self) -> bool {
+        self.drives() > 0 && self.groups.iter().any(|group| group.link.is_some())
     }
 
     /// Bytes left for data of all hosts that are not down, after spares, parity and copies; `None`
@@ -174,6 +181,7 @@ impl Group {
             protocol: None,
             tcp_options: 0,
             raid: Raid::None,
+            write_cache: false,
             view: View::Rated,
             contention: 0.0,
             contexts: 1,

@@ -1,6 +1,6 @@
 //! What a system will do: rates, latency, who is busy, who limits, and why.
 
-use model::{Caveat, Method, Solution, solve};
+use model::{Caveat, Class, Method, Solution, solve};
 use serde::Serialize;
 
 use crate::bill::Bill;
@@ -198,6 +198,43 @@ fn caveat(caveat: &Caveat) -> Option<&'static str> {
         Caveat::UnequalService(_) => Some("different times in one queue are taken as their mean"),
         _ => None,
     }
+}
+
+/// What a system does with I/Os that arrive at a rate, whatever is under way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Arriving {
+    /// I/Os that arrive per second, at random.
+    pub rate: f64,
+    /// Mean time from arrival to done, in seconds.
+    pub response_s: f64,
+    /// Mean I/Os under way.
+    pub outstanding: f64,
+    /// How busy everything is, the busiest first.
+    pub uses: Vec<Use>,
+}
+
+/// I/Os arrive at random, spread evenly over the drives. Nobody published such a result that names
+/// all of its parts: the answer has no interval.
+///
+/// # Errors
+///
+/// As [`predict`]; [`ModelError::Overload`] when more arrives than is done.
+pub fn arriving(bill: &Bill, rate: f64) -> Result<Arriving, PlanError> {
+    let mut bill = bill.clone();
+    // What a drive does among its own queue is not what it does with what comes by chance.
+    bill.work.outstanding = 1;
+    let mut system = System::build(&bill, &Tweak::default())?;
+    let each = rate / f64::from(bill.setup.up()) / system.network.classes.len().max(1) as f64;
+    for class in &mut system.network.classes {
+        let route = std::mem::take(&mut class.route);
+        *class = Class { route, ..Class::open(class.name.clone(), each) };
+    }
+    let solution = solve(&system.network, Method::Auto)?;
+    let iops = solution.throughput_per_s();
+    let mut uses: Vec<Use> = system.resources.iter().map(|r| used(r, &solution, iops)).collect();
+    uses.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    let response_s = solution.response_s();
+    Ok(Arriving { rate, response_s, outstanding: rate * response_s, uses })
 }
 
 /// The most I/Os per second that the bill can do, whatever the distributions of its times: the

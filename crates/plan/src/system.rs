@@ -148,6 +148,13 @@ pub enum PlanError {
     Model(#[from] ModelError),
 }
 
+impl PlanError {
+    /// Whether more arrives than is done.
+    pub fn is_overload(&self) -> bool {
+        matches!(self, PlanError::Model(ModelError::Overload { .. }))
+    }
+}
+
 impl System {
     /// Makes the network of a bill.
     ///

@@ -40,7 +40,7 @@ pub struct Wanted {
     #[arg(long, value_name = "N", requires = "growth", conflicts_with_all = super::GIVEN)]
     pub years: Option<f64>,
     /// How the drives of a host hold data together.
-    #[arg(long, value_name = "LEVEL", requires = "goal", conflicts_with_all = super::GIVEN)]
+    #[arg(long, value_name = "LEVEL", conflicts_with_all = ["bill", "compare"])]
     pub raid: Option<Level>,
     /// Drives of a parity set [default: all of a host].
     #[arg(long, value_name = "N", requires = "raid", conflicts_with_all = super::GIVEN)]
@@ -58,10 +58,10 @@ pub struct Wanted {
     #[arg(long, value_name = "N", requires = "hosts", conflicts_with_all = super::GIVEN)]
     pub down_hosts: Option<u32>,
     /// The link of each host's ports, such as ethernet-100: NVMe/TCP.
-    #[arg(long, value_name = "PART", requires = "ports", conflicts_with_all = super::GIVEN)]
+    #[arg(long, value_name = "PART", conflicts_with_all = ["bill", "compare"])]
     pub link: Option<String>,
-    /// Ports of each host.
-    #[arg(long, value_name = "N", requires = "link", conflicts_with_all = super::GIVEN)]
+    /// Ports of each host [default: 1].
+    #[arg(long, value_name = "N", requires = "link", conflicts_with_all = ["bill", "compare"])]
     pub ports: Option<u32>,
     /// Most rack units of the hosts.
     #[arg(long, value_name = "UNITS", requires = "server", conflicts_with_all = super::GIVEN)]
@@ -86,7 +86,8 @@ pub enum Level {
 }
 
 impl Level {
-    fn raid(self) -> Raid {
+    /// The level.
+    pub fn raid(self) -> Raid {
         match self {
             Level::None => Raid::None,
             Level::Mirror => Raid::Mirror,
@@ -97,6 +98,12 @@ impl Level {
 }
 
 impl Wanted {
+    /// The first flag that is given of those that say what is around drives.
+    pub fn around(&self) -> Option<&'static str> {
+        let given = [("--raid", self.raid.is_some()), ("--link", self.link.is_some())];
+        given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
+    }
+
     /// Whether more is asked for than a rate of one server.
     pub fn asked(&self) -> bool {
         let counts = [self.hosts, self.drives_max, self.spares, self.replicas, self.down_drives];
@@ -141,8 +148,9 @@ pub fn sized(
     if !(0.0..=30.0).contains(&years) {
         return Err(UsageError("--years: 0 to 30".to_owned()).into());
     }
-    let ports = match (&flags.link, flags.ports) {
-        (Some(link), Some(ports)) => {
+    let ports = match &flags.link {
+        Some(link) => {
+            let ports = flags.ports.unwrap_or(1);
             let part = bill.catalogue.part(link).map_err(|e| UsageError(format!("--link: {e}")))?;
             if part.class != Class::Link {
                 let class = part.class.word();
@@ -150,7 +158,7 @@ pub fn sized(
             }
             Some((part.id.clone(), within("--ports", ports, 1, 64)?))
         }
-        _ => None,
+        None => None,
     };
     let down = Down {
         drives: within("--down-drives", flags.down_drives.unwrap_or(0), 0, 1000)?,

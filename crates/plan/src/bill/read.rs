@@ -29,6 +29,7 @@ struct RawBill {
     cache_latency_us: Option<f64>,
     target_software: Option<String>,
     target_server: Option<String>,
+    target_cores: Option<u32>,
     width: Option<u32>,
     #[serde(default)]
     spares: u32,
@@ -36,6 +37,8 @@ struct RawBill {
     down_drives: u32,
     #[serde(default)]
     down_hosts: u32,
+    #[serde(default)]
+    sequential: bool,
     group: Vec<Spanned<RawGroup>>,
     #[serde(default)]
     extra: Vec<RawExtra>,
@@ -71,6 +74,8 @@ struct RawGroup {
     tcp_options: u32,
     #[serde(default)]
     raid: Raid,
+    #[serde(default)]
+    write_cache: bool,
     #[serde(default)]
     view: View,
     #[serde(default)]
@@ -136,10 +141,12 @@ impl Bill {
             cache_latency_us: raw.cache_latency_us,
             target_software: raw.target_software.clone(),
             target_server: raw.target_server.clone(),
+            target_cores: raw.target_cores,
             width: raw.width,
             spares: raw.spares,
             down_drives: raw.down_drives,
             down_hosts: raw.down_hosts,
+            sequential: raw.sequential,
         }
         .checked(&catalogue)
         .map_err(|reason| refuse(1, reason))?;
@@ -206,6 +213,9 @@ impl RawGroup {
         {
             return Err(format!("raid {}: {least} drives at least", self.raid.word()));
         }
+        if self.write_cache && (drive.is_none() || adapter.is_none()) {
+            return Err("write_cache is of an adapter with drives: name both".to_owned());
+        }
         if drive.is_none() && self.drives.is_some() {
             return Err("drives without a drive: name one".to_owned());
         }
@@ -226,6 +236,7 @@ impl RawGroup {
             protocol: self.protocol,
             tcp_options: self.tcp_options,
             raid: self.raid,
+            write_cache: self.write_cache,
             view: self.view,
             contention: self.contention,
             contexts: self.contexts,

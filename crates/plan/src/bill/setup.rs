@@ -28,6 +28,8 @@ pub struct Setup {
     pub spares: u32,
     /// What has failed, before it is replaced.
     pub down: Down,
+    /// Whether each I/O begins where the one before ended, so that no head moves.
+    pub sequential: bool,
 }
 
 /// What has failed.
@@ -51,6 +53,7 @@ impl Default for Setup {
             width: None,
             spares: 0,
             down: Down::default(),
+            sequential: false,
         }
     }
 }
@@ -92,8 +95,10 @@ pub struct Cache {
 pub struct Target {
     /// What an I/O costs there.
     pub software: String,
-    /// Whose cores pay for it.
-    pub server: String,
+    /// Whose cores pay for it; `None` where only their number is known.
+    pub server: Option<String>,
+    /// How many cores serve, fewer than the server has or without one.
+    pub cores: Option<u32>,
 }
 
 /// How drives hold data together.
@@ -186,10 +191,12 @@ pub(super) struct RawSetup {
     pub cache_latency_us: Option<f64>,
     pub target_software: Option<String>,
     pub target_server: Option<String>,
+    pub target_cores: Option<u32>,
     pub width: Option<u32>,
     pub spares: u32,
     pub down_drives: u32,
     pub down_hosts: u32,
+    pub sequential: bool,
 }
 
 impl RawSetup {
@@ -231,21 +238,25 @@ impl RawSetup {
                 }
             }
         };
-        let target = match (self.target_software, self.target_server) {
-            (None, None) => None,
-            (Some(software), Some(server)) => Some(Target {
-                software: part(&software, Class::Software)?,
-                server: part(&server, Class::Server)?,
-            }),
+        if self.target_cores.is_some_and(|cores| !(1..=4096).contains(&cores)) {
+            return Err("target_cores: 1 to 4096".to_owned());
+        }
+        let target = match (self.target_software, self.target_server, self.target_cores) {
+            (None, None, None) => None,
+            (Some(software), server, cores) if server.is_some() || cores.is_some() => {
+                let server = server.map(|server| part(&server, Class::Server)).transpose()?;
+                Some(Target { software: part(&software, Class::Software)?, server, cores })
+            }
             _ => {
-                return Err("a target is software on a server: give target_software and \
-                            target_server"
+                return Err("a target is software on cores: give target_software, and \
+                            target_server or target_cores"
                     .to_owned());
             }
         };
         let state = self.state.unwrap_or_default();
         let down = Down { drives: self.down_drives, hosts: self.down_hosts };
         let (jobs, width, spares) = (self.jobs, self.width, self.spares);
-        Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down })
+        let sequential = self.sequential;
+        Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down, sequential })
     }
 }

@@ -78,6 +78,18 @@ pub const QUANTITIES: &[Quantity] = &[
     measured("write_bandwidth", Dimension::BYTE_RATE, BANDWIDTH, "sequential writes"),
     measured("read_latency", Dimension::TIME, LATENCY, "a read alone"),
     measured("write_latency", Dimension::TIME, LATENCY, "a write alone"),
+    measured(
+        "reorder",
+        Dimension::NUMBER,
+        (0.01, 0.5),
+        "a disk with n commands does n to this power as many",
+    ),
+    measured(
+        "cached_write_gain",
+        Dimension::NUMBER,
+        (1.0, 20.0),
+        "writes of a disk behind a write cache over those that come one by one",
+    ),
     measured("mix_factor", Dimension::NUMBER, (0.1, 100.0), "weight of a write among reads"),
     measured("iops", Dimension::RATE, IOPS, "I/Os per second through the whole part"),
     measured("port_iops", Dimension::RATE, IOPS, "I/Os per second through one port"),

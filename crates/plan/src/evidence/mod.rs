@@ -38,7 +38,7 @@ pub enum Class {
     AdapterBound,
     /// Processors, or what all slots of a host share.
     HostBound,
-    /// A network.
+    /// A network, or what is at its far side.
     WireBound,
     /// Several drives of one host.
     Array,
@@ -65,7 +65,7 @@ impl Class {
             Class::DriveAtLimit => "a drive at its limit",
             Class::AdapterBound => "adapter-bound",
             Class::HostBound => "host-bound",
-            Class::WireBound => "wire-bound",
+            Class::WireBound => "over a network",
             Class::Array => "an array",
             Class::Cluster => "a cluster",
         }
@@ -80,10 +80,11 @@ impl Class {
         let busiest = found.bottleneck();
         let idle = busiest.is_none_or(|busiest| busiest.utilisation < BUSY);
         match busiest.map(|busiest| busiest.level) {
+            Some(Level::Processor | Level::Fabric) if !idle => Class::HostBound,
+            _ if bill.is_remote() => Class::WireBound,
             _ if idle && devices == 1 => Class::DriveLowDepth,
             _ if idle => Class::Array,
             Some(Level::Port) => Class::WireBound,
-            Some(Level::Processor | Level::Fabric) => Class::HostBound,
             Some(Level::Adapter | Level::Slot) => Class::AdapterBound,
             _ if devices == 1 => Class::DriveAtLimit,
             _ => Class::Array,

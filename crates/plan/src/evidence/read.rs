@@ -80,6 +80,12 @@ pub struct Row {
     pub protocol: Option<String>,
     /// RAID level.
     pub raid: Option<String>,
+    /// Whether the adapter has a write cache.
+    #[serde(default)]
+    pub write_cache: bool,
+    /// Whether I/Os are one after the other on the medium.
+    #[serde(default)]
+    pub sequential: bool,
     /// The host.
     pub server: Option<String>,
     /// Its software.
@@ -238,6 +244,7 @@ impl Evidence {
         say("jobs", row.jobs.map(|n| n.to_string()));
         say("hosts", row.hosts.map(|n| n.to_string()));
         say("replicas", row.replicas.map(|n| n.to_string()));
+        say("sequential", row.sequential.then(|| "true".to_owned()));
         say("[[group]]\ncount", Some(row.cards().to_string()));
         say("adapter", quoted(&row.adapter));
         say("drive", quoted(&row.drive));
@@ -247,6 +254,7 @@ impl Evidence {
         say("ports", row.ports.map(|n| n.to_string()));
         say("protocol", quoted(&row.protocol));
         say("raid", quoted(&row.raid));
+        say("write_cache", row.write_cache.then(|| "true".to_owned()));
         let source = &self.sources[&row.source];
         let _ = writeln!(text, "[source.here]\ntitle = {:?}\ndate = {:?}", source.url, source.date);
         for given in &row.given {

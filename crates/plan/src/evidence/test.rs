@@ -78,3 +78,74 @@ fn parity_copies_hosts_and_caches_cost_what_they_take() {
     near(iops("cache_hit = 50\ncache_latency_us = 1\n", ""), plain * 2.0);
     assert!(iops("state = 'fresh'\n", "") > plain * 2.0);
 }
+
+fn answer(text: &str) -> (Bill, crate::predict::Prediction) {
+    let bill = Bill::read("b.toml", text, &Catalogue::shipped()).unwrap();
+    let found = predict(&bill, &Tweak::default()).unwrap();
+    (bill, found)
+}
+
+#[test]
+fn disks_choose_and_do_not_seek_in_sequence() {
+    let iops = |more: &str, group: &str| {
+        let text = format!(
+            "name = 'x'\nsize = '4k'\n{more}[[group]]\nadapter = 'any-adapter'\n\
+             drive = 'hdd-7k2'\ndrives = 4\n{group}"
+        );
+        answer(&text).1.iops
+    };
+    let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 0.03, "{a} for {b}");
+    let alone = iops("outstanding = 1\n", "");
+    near(iops("outstanding = 16\n", ""), 4.0 * 87.5 * 2.0);
+    assert!(alone < 4.0 * 87.5 * 1.03, "{alone}");
+    let cached = iops("outstanding = 1\nread = 0\n", "write_cache = true\n");
+    assert!((2.0..4.0).contains(&(cached / alone)), "{cached} for {alone}");
+    assert!(iops("outstanding = 1\nsequential = true\n", "") > alone * 5.0);
+}
+
+#[test]
+fn a_long_read_flows_through_drive_and_slot_at_once() {
+    let text = "name = 'x'\nsize = '1m'\noutstanding = 1\n[[group]]\ndrive = 'any-nvme'\n\
+        [source.me]\ntitle = 'me'\n[[figure]]\npart = 'any-nvme'\nis = 'read_bandwidth'\n\
+        value = 5000\nunit = 'MB/s'\nkind = 'guess'\nsource = 'me'\n[[figure]]\n\
+        part = 'any-nvme'\nis = 'generation'\nvalue = 2\nkind = 'guess'\nsource = 'me'\n\
+        [[figure]]\npart = 'any-nvme'\nis = 'lanes'\nvalue = 1\nkind = 'guess'\nsource = 'me'\n";
+    let (_, found) = answer(text);
+    assert!((380e6..460e6).contains(&found.bytes_per_s), "{}", found.bytes_per_s);
+    let levels: Vec<_> = found.uses.iter().map(|used| used.level).collect();
+    assert!(levels.contains(&Level::Drive) && levels[0] == Level::Slot, "{levels:?}");
+}
+
+#[test]
+fn a_kernel_target_takes_what_it_takes() {
+    let text = |target: &str| {
+        format!(
+            "name = 'x'\nsize = '4k'\noutstanding = 128\n{target}[[group]]\n\
+             drive = 'pm1743'\ncount = 4\n[[group]]\nports = 1\nlink = 'ethernet-100'\n\
+             protocol = 'nvme-tcp'\n"
+        )
+    };
+    let (bill, bare) = answer(&text(""));
+    assert_eq!(Class::of(&bill, &bare), Class::WireBound);
+    assert!(bare.remarks.iter().any(|remark| remark.contains("no target software")));
+    let (_, served) = answer(&text("target_software = 'nvmet'\ntarget_cores = 16\n"));
+    assert!((1.25e6..1.32e6).contains(&served.iops), "{}", served.iops);
+    let wrong = text("target_software = 'nvmet'\n");
+    let error = Bill::read("b.toml", &wrong, &Catalogue::shipped()).unwrap_err().to_string();
+    assert!(error.contains("target_server or target_cores"), "{error}");
+}
+
+#[test]
+fn what_arrives_waits_as_theory_says() {
+    let text = "name = 'x'\nsize = '4k'\noutstanding = 32\n[[group]]\ndrive = 'x25-m'\n";
+    let bill = Bill::read("b.toml", text, &Catalogue::shipped()).unwrap();
+    let (slow, fast) = (
+        crate::predict::arriving(&bill, 1.0).unwrap(),
+        crate::predict::arriving(&bill, 17_500.0).unwrap(),
+    );
+    // 65 us when idle; half busy, its queue adds as much again as its service of 1/35,000 s.
+    assert!((slow.response_s / 65e-6 - 1.0).abs() < 0.01, "{slow:?}");
+    assert!((fast.response_s - slow.response_s - 1.0 / 35e3).abs() < 1e-6, "{fast:?}");
+    assert!((fast.uses[0].utilisation - 0.5).abs() < 0.01);
+    assert!(crate::predict::arriving(&bill, 36_000.0).unwrap_err().is_overload());
+}

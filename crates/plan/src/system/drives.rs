@@ -11,6 +11,8 @@ use crate::wire::{self, Pcie};
 const CHANNELS_MAX: u32 = 2048;
 /// With so many under way for each bank of a drive all of them are busy.
 const FULL: f64 = 4.0;
+/// More commands than this a disk does not choose among.
+const CHOICE_MAX: f64 = 64.0;
 /// A queue that takes longer than this at the rating hides what a lone I/O takes, in seconds.
 const DEEP_S: f64 = 300e-6;
 /// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
@@ -37,6 +39,7 @@ impl Builder<'_> {
         // Nobody waits in a delay, so that one is enough for all drives of the group.
         let delay = (medium.delay_s > 0.0)
             .then(|| self.network.add_station(Station::delay(format!("media of group {index}"))));
+        let hidden = self.hidden(group, drive, &medium);
         let mut daemons = Vec::new();
         let (mut media, mut cards, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for card in 0..group.count {
@@ -44,7 +47,10 @@ impl Builder<'_> {
                 Some(adapter) => self.adapter(adapter, index, card)?,
                 None => None,
             };
-            let slot = self.slot(group, adapter.unwrap_or(drive), index, card);
+            let slot = match hidden {
+                Some(Hidden::Slot(_)) => None,
+                _ => self.slot(group, adapter.unwrap_or(drive), index, card),
+            };
             cards.extend(passes.map(|stop| stop.at));
             slots.extend(slot.map(|stop| stop.at));
             for number in 0..group.drives {
@@ -54,7 +60,9 @@ impl Builder<'_> {
                 }
                 let name = format!("drive {index}.{card}.{number}");
                 let mut class = Class::closed(name.clone(), depth);
-                class = medium.visit(self, class, &name, &mut media);
+                if !matches!(hidden, Some(Hidden::Medium)) {
+                    class = medium.visit(self, class, &name, &mut media);
+                }
                 let stop = delay.map(|at| Stop { at, seconds: medium.delay_s });
                 class = through(class, stop);
                 if daemon_s > 0.0 {
@@ -69,11 +77,20 @@ impl Builder<'_> {
             }
         }
         self.daemons(daemons);
+        let each = 1.0 / f64::from(group.devices());
+        let media = match media.is_empty() {
+            true => Load::PerIo(medium.seconds * each),
+            false => Load::Stations(media),
+        };
         self.told(group, drive, &medium, (media, cards));
-        if !slots.is_empty() {
+        let slots = match hidden {
+            Some(Hidden::Slot(seconds)) => Some(Load::PerIo(seconds * each)),
+            _ => (!slots.is_empty()).then_some(Load::Stations(slots)),
+        };
+        if let Some(load) = slots {
             let name = format!("slots of {}", adapter.unwrap_or(drive).id);
             // Arithmetic of the standard.
-            self.resource(name, Level::Slot, &[], Load::Stations(slots));
+            self.resource(name, Level::Slot, &[], load);
         }
         Ok(())
     }
@@ -100,7 +117,7 @@ impl Builder<'_> {
         group: &Group,
         drive: &Part,
         medium: &Medium,
-        (media, cards): (Vec<StationId>, Vec<StationId>),
+        (media, cards): (Load, Vec<StationId>),
     ) {
         let adapter = group.adapter.as_deref().map(|id| self.part(id));
         let full = format!("{} on each of {}", group.drives, group.count);
@@ -108,7 +125,7 @@ impl Builder<'_> {
             format!("drives, {} x {}", group.devices(), drive.id),
             Level::Drive,
             &[(&drive.id, medium.decides)],
-            Load::Stations(media),
+            media,
         );
         if let Some(adapter) = adapter.filter(|_| !cards.is_empty()) {
             let name = format!("adapters, {} x {} ({full})", group.count, adapter.id);
@@ -177,6 +194,16 @@ impl Builder<'_> {
         (by_rate, self.figure(adapter, "bandwidth").map(|bandwidth| size / bandwidth))
     }
 
+    /// What of a drive in a slot of its own a long I/O does not wait for, as it flows through both.
+    fn hidden(&self, group: &Group, drive: &Part, medium: &Medium) -> Option<Hidden> {
+        let flows = group.adapter.is_none() && group.drives == 1 && group.view == View::Rated;
+        if !flows || self.bill.work.size_bytes < LONG || !self.wanted(Level::Slot) {
+            return None;
+        }
+        let seconds = self.at(Level::Slot, self.slot_seconds(&self.pcie(group, drive)?));
+        Some(if medium.seconds < seconds { Hidden::Medium } else { Hidden::Slot(seconds) })
+    }
+
     /// The slot that a card is in; `None` if its generation or width is not known.
     fn slot(&mut self, group: &Group, card: &Part, index: usize, number: u32) -> Option<Stop> {
         let own = card.id == group.drive.as_deref().unwrap_or_default();
@@ -188,7 +215,7 @@ impl Builder<'_> {
         Some(self.server(format!("slot {index}.{number}"), Level::Slot, seconds))
     }
 
-    fn pcie(&mut self, group: &Group, card: &Part) -> Option<Pcie> {
+    fn pcie(&self, group: &Group, card: &Part) -> Option<Pcie> {
         let server = self.bill.server.as_deref().map(|id| self.part(id));
         let narrowest = |of: &dyn Fn(&Part) -> Option<f64>| {
             let theirs = server.and_then(of).unwrap_or(f64::INFINITY);
@@ -345,15 +372,17 @@ impl Builder<'_> {
         if reads > 0.0 || (writes > 0.0 && before > 0.0) {
             let bandwidth = self.figure(drive, "read_bandwidth").unwrap_or(f64::INFINITY);
             let rate = match LONG <= work.size_bytes && bandwidth.is_finite() {
+                _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
                 true => self.figure(drive, "read_iops").unwrap_or(f64::INFINITY),
                 false => self.read_rate(drive)?,
-            };
+            } * self.chosen(drive);
             let read = (1.0 / rate).max(work.size_bytes / bandwidth);
             seconds += (reads + writes * before * copies) * read;
         }
         if writes > 0.0 {
             let bandwidth = self.figure(drive, "write_bandwidth").unwrap_or(f64::INFINITY);
             let rate = match self.bill.setup.state {
+                _ if self.in_sequence(drive, bandwidth) => f64::INFINITY,
                 State::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
                     self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
                 }
@@ -367,11 +396,30 @@ impl Builder<'_> {
                     None => self.need(drive, "write_bandwidth")? / work.size_bytes.max(4096.0),
                 },
             };
+            let rate = rate * self.gathered(group, drive);
             let weight = if work.read_share > 0.0 { self.mix_factor(drive)? } else { 1.0 };
             let write = (1.0 / rate).max(work.size_bytes / bandwidth);
             seconds += writes * weight * write * after * copies;
         }
         Ok(seconds)
+    }
+
+    /// Whether no head moves: then a disk's rating, which is of random I/Os, says nothing.
+    fn in_sequence(&self, drive: &Part, bandwidth: f64) -> bool {
+        self.bill.setup.sequential && bandwidth.is_finite() && drive.known("reorder").is_some()
+    }
+
+    /// How many times as fast as one after the other a disk is that may choose what is near.
+    fn chosen(&mut self, drive: &Part) -> f64 {
+        let depth = self.figure(drive, "queue_depth").unwrap_or(CHOICE_MAX).min(CHOICE_MAX);
+        let depth = f64::from(self.bill.work.outstanding).min(depth);
+        self.figure(drive, "reorder").map_or(1.0, |power| depth.powf(power))
+    }
+
+    /// The same for writes, which a cache may gather first.
+    fn gathered(&mut self, group: &Group, drive: &Part) -> f64 {
+        let cached = group.write_cache.then(|| self.figure(drive, "cached_write_gain")).flatten();
+        cached.unwrap_or_else(|| self.chosen(drive))
     }
 
     /// How many reads of drives a read takes while some have failed: what they held is read from
@@ -431,6 +479,15 @@ impl Builder<'_> {
         let (reads, writes) = (self.need(drive, "read_iops")?, self.need(drive, "write_iops")?);
         Ok(((1.0 / mixed - 0.7 / reads) / (0.3 / writes)).max(0.1))
     }
+}
+
+/// What a long I/O does not wait for.
+#[derive(Clone, Copy)]
+enum Hidden {
+    /// The medium.
+    Medium,
+    /// The slot, which takes so long.
+    Slot(f64),
 }
 
 /// What the medium of a drive needs for an I/O.

@@ -64,12 +64,14 @@ impl Builder<'_> {
         if !self.wanted(Level::Processor) {
             return Ok(None);
         }
-        let (software, server) = (self.part(&target.software), self.part(&target.server));
+        let (software, given) = (self.part(&target.software), target.cores.map(f64::from));
         if software.known("core_time").is_none() && daemon(software) {
             return Ok(None);
         }
-        let cores = self.need(server, "cores")?;
-        self.cores("processor of the target", software, Some(server), cores).map(Some)
+        let server = target.server.as_deref().map(|server| self.part(server));
+        let theirs = server.map(|server| self.need(server, "cores")).transpose()?;
+        let cores = given.unwrap_or(f64::INFINITY).min(theirs.unwrap_or(f64::INFINITY));
+        self.cores("processor of the target", software, server, cores).map(Some)
     }
 
     /// What the software adds to each I/O that costs no core: wake-ups, interrupts, context

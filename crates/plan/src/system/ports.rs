@@ -163,6 +163,12 @@ impl<'a> Builder<'a> {
         if group.link.is_none() || !self.wanted(Level::Port) {
             return Ok(None);
         }
+        if self.bill.setup.target.is_none() && self.bill.software.is_none() {
+            self.remark(
+                "no target software is named: the far side is taken as infinitely fast, and \
+                 software targets did 40 to 50 % of that",
+            );
+        }
         let (link, seconds) = self.wire(group)?;
         let ports = group.count.saturating_mul(group.ports.max(1));
         let at = self.network.add_station(Station::servers(format!("way to {index}"), ports));

@@ -1,0 +1,95 @@
+//! What is around the drives of flags: parity, caches, ports, targets, and how I/Os come.
+
+use clap::Args as Flags;
+use plan::bill::{Bill, Group, Target};
+use plan::catalogue::Class;
+
+use super::sized::Wanted;
+use crate::exit::UsageError;
+
+/// What is around the drives.
+#[derive(Flags, Debug, Default)]
+#[command(next_help_heading = "Around the drives, with --drive")]
+pub struct Around {
+    /// Threads that issue the I/Os: no more cores than these do work.
+    #[arg(long, alias = "numjobs", value_name = "N", requires = "drive")]
+    pub jobs: Option<u32>,
+    /// Each I/O begins where the one before ended: no head moves.
+    #[arg(long, requires = "drive")]
+    pub sequential: bool,
+    /// The adapter takes writes into a memory that keeps them.
+    #[arg(long, requires_all = ["adapter", "drive"])]
+    pub write_cache: bool,
+    /// Software of the far side of --link, such as nvmet, lio or spdk-iscsi.
+    #[arg(long, value_name = "PART", requires_all = ["drive", "link", "target_cores"])]
+    pub target: Option<String>,
+    /// Cores that serve there.
+    #[arg(long, value_name = "N", requires = "target")]
+    pub target_cores: Option<u32>,
+    /// I/Os that arrive per second at random, whatever is under way: how long one takes then.
+    #[arg(long, value_name = "RATE", conflicts_with_all = ["goal", "compare", "outstanding"])]
+    pub rate: Option<String>,
+}
+
+impl Around {
+    /// The first flag that is given of those that a bill says itself.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--jobs", self.jobs.is_some()),
+            ("--sequential", self.sequential),
+            ("--write-cache", self.write_cache),
+            ("--target", self.target.is_some()),
+        ];
+        given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
+    }
+
+    /// Puts it around the drives of a bill.
+    pub fn put(&self, bill: &mut Bill, wanted: &Wanted) -> Result<(), UsageError> {
+        let usage = |flag: &str, why: String| UsageError(format!("{flag}: {why}"));
+        let of = |flag: &str, name: &str, class: Class, bill: &Bill| {
+            let part = bill.catalogue.part(name).map_err(|error| usage(flag, error.to_string()))?;
+            match part.class == class {
+                true => Ok(part.id.clone()),
+                false => Err(usage(flag, format!("{} is a {}", part.id, part.class.word()))),
+            }
+        };
+        if self.jobs.is_some_and(|jobs| !(1..=65_536).contains(&jobs)) {
+            return Err(usage("--jobs", "1 to 65536".to_owned()));
+        }
+        if self.target_cores.is_some_and(|cores| !(1..=4096).contains(&cores)) {
+            return Err(usage("--target-cores", "1 to 4096".to_owned()));
+        }
+        (bill.setup.jobs, bill.setup.sequential) = (self.jobs, self.sequential);
+        let drives: u32 = bill.groups.iter().map(Group::devices).sum();
+        for group in &mut bill.groups {
+            group.write_cache = self.write_cache;
+            group.raid = wanted.raid.map_or(group.raid, super::sized::Level::raid);
+            if let Some(least) = group.raid.least().filter(|least| *least > drives) {
+                let level = group.raid.word();
+                return Err(usage("--raid", format!("{level}: {least} drives at least")));
+            }
+        }
+        let software = self.target.as_ref().map(|name| of("--target", name, Class::Software, bill));
+        let software = software.transpose()?;
+        if let Some(link) = &wanted.link {
+            let link = of("--link", link, Class::Link, bill)?;
+            let iscsi = software.as_ref().is_some_and(|id| id.contains("iscsi"));
+            let protocol = if iscsi { "iscsi" } else { "nvme-tcp" };
+            bill.groups.push(Group {
+                adapter: None,
+                drive: None,
+                drives: 0,
+                count: 1,
+                ports: wanted.ports.unwrap_or(1),
+                link: Some(link),
+                protocol: Some(protocol.to_owned()),
+                ..Group::of_drives(None, 1, "", 0)
+            });
+        }
+        if let Some(software) = software {
+            let target = Target { software, server: None, cores: self.target_cores };
+            bill.setup.target = Some(target);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! What I/Os that arrive at a rate take.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use block::Rate;
+use plan::bill::Bill;
+use plan::predict::{Arriving, arriving as arrive};
+use serde_json::json;
+
+use super::{Args, blame, percent};
+use crate::exit::{Exit, UsageError};
+use crate::output::print;
+
+/// Says how long an I/O takes where so many arrive.
+pub fn arriving(args: &Args, rate: f64, bill: &Bill) -> Result<Exit> {
+    if args.html.is_some() {
+        return Err(UsageError("--html: --rate has no page".to_owned()).into());
+    }
+    let usage = |error| blame(args.bill.as_deref(), error);
+    // A trickle says what each takes of the busiest part.
+    let trickle = arrive(bill, 1e-3).map_err(usage)?;
+    let most = 1e-3 / trickle.uses.first().map_or(0.0, |busiest| busiest.utilisation);
+    let found = arrive(bill, rate).map_err(|error| match error.is_overload() {
+        true => {
+            let (rate, most) = (Rate(rate), Rate(most));
+            UsageError(format!("--rate: {rate} IOPS arrive where {most} are done: fewer")).into()
+        }
+        false => usage(error),
+    })?;
+    print(&if args.json { document(bill, &found, most)? } else { text(bill, &found, most)? })?;
+    Ok(Exit::Good)
+}
+
+fn document(bill: &Bill, found: &Arriving, most: f64) -> Result<String> {
+    let document = json!({
+        "name": bill.name,
+        "origin": "simulated",
+        "work": { "size_bytes": bill.work.size_bytes, "read_share": bill.work.read_share },
+        "arriving": found,
+        "bound_iops": most,
+        "evidence": null,
+    });
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+fn text(bill: &Bill, found: &Arriving, most: f64) -> Result<String> {
+    let (size, reads) = (bill.work.size_bytes, percent(bill.work.read_share));
+    let mut text = format!(
+        "{}: {size} B, {reads} % reads, {} IOPS arrive at random; predicted\n",
+        bill.name,
+        Rate(found.rate)
+    );
+    writeln!(
+        text,
+        "  response   {:.1} us on average; no published results of such load: no interval",
+        found.response_s * 1e6
+    )?;
+    writeln!(text, "  under way  {:.1} on average", found.outstanding)?;
+    for used in &found.uses {
+        writeln!(text, "  busy       {:>5.1} %  {}", used.utilisation * 100.0, used.name)?;
+    }
+    writeln!(text, "  at most    {} IOPS; near it the response has no bound", Rate(most))?;
+    writeln!(text, "note: arrivals are at random (Poisson); bursts wait longer")?;
+    Ok(text)
+}
