@@ -22,7 +22,8 @@ use crate::simulate::Systems;
 use crate::traced::Traced;
 use crate::watch::Watch;
 use crate::{
-    ceiling, folder, gate, logs, output, placement, race, recheck, show, signal, simulate, thresholds,
+    ceiling, folder, gate, logs, output, placement, race, recheck, show, signal, simulate,
+    thresholds,
 };
 
 /// The setting of a setup that names the processors.

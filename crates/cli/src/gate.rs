@@ -32,7 +32,7 @@ impl Gate {
 
     /// Whether the process waits there, or has ended.
     pub fn has_arrived(&mut self) -> bool {
-        let waits = || self.stream.read(&mut [0]);
+        let mut waits = || self.stream.read(&mut [0]);
         self.arrived |= !waits().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
         self.arrived
     }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use job::spec::JobSpec;
 use load::Recording;
-use load::spec::JobSpec;
 
 use crate::args;
 use crate::bench::Maker;

@@ -160,6 +160,7 @@ fn drive(
     }
     let (id, pollers) = (os::sample::thread_id(), os::poll_threads());
     let _ = news.send(News::Open { thread: seat.thread, id, pollers, waker });
+    let spec = &prepared.spec;
     let name = |index: &usize| spec.workers[*index].name.clone();
     let names = || seat.workers.iter().map(name).collect();
     let mut observer = seat

@@ -167,7 +167,8 @@ impl Run {
     /// The newest generation that stands on any leg, also on one that is lost.
     fn newest(&self) -> Generation {
         let world = self.world.borrow();
-        let copies = world.legs.iter().flat_map(|leg| copies_of(LEG_BYTES).map(|at| leg.bytes_at(at)));
+        let copies =
+            world.legs.iter().flat_map(|leg| copies_of(LEG_BYTES).map(|at| leg.bytes_at(at)));
         let blocks = copies.filter_map(|bytes| Superblock::decode(&bytes).ok());
         blocks.map(|block| block.generation).max_by_key(|one| one.number).unwrap_or_default()
     }
