@@ -6,10 +6,12 @@
 
 mod disk;
 mod model;
+mod pace;
 mod rig;
 mod short;
 mod story;
 
+pub use self::pace::{Clients, Paced, Speed, pace};
 pub use self::short::{all_short, short_count};
 pub use self::story::{Step, Story};
 
@@ -18,10 +20,60 @@ pub use self::story::{Step, Story};
 pub struct Kept {
     /// I/Os of clients that were answered.
     pub ios: u64,
-    /// Times that the array was opened again after a crash.
-    pub crashes: u64,
-    /// Regions that were behind when it was.
-    pub behind: u64,
+    happened: [u64; Happened::ALL.len()],
+}
+
+/// What can happen to an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Happened {
+    Crash,
+    CrashInResync,
+    Torn,
+    Failed,
+    LostCache,
+    FailedInResync,
+    Sick,
+    Unreadable,
+    Full,
+    Returned,
+    Left,
+    Joined,
+    GivenUp,
+    ReadInResync,
+}
+
+impl Happened {
+    const ALL: [(Happened, &'static str); 14] = [
+        (Happened::Crash, "crashes"),
+        (Happened::CrashInResync, "crashes in a resync"),
+        (Happened::Torn, "torn pages"),
+        (Happened::Failed, "legs that die"),
+        (Happened::LostCache, "legs that lose their cache"),
+        (Happened::FailedInResync, "legs that die in a resync"),
+        (Happened::Sick, "legs that fail some writes"),
+        (Happened::Unreadable, "unreadable blocks"),
+        (Happened::Full, "full legs"),
+        (Happened::Returned, "legs that come back"),
+        (Happened::Left, "times that legs were recorded as out"),
+        (Happened::Joined, "times that legs were recorded as in again"),
+        (Happened::GivenUp, "openings without a leg"),
+        (Happened::ReadInResync, "reads in a resync"),
+    ];
+}
+
+impl Kept {
+    fn add(&mut self, what: Happened) {
+        self.add_all(what, 1);
+    }
+
+    fn add_all(&mut self, what: Happened, count: u64) {
+        self.happened[what as usize] += count;
+    }
+
+    /// How often each kind of thing happened.
+    pub fn counts(&self) -> Vec<(&'static str, u64)> {
+        Happened::ALL.iter().map(|(what, word)| (*word, self.happened[*what as usize])).collect()
+    }
 }
 
 /// Runs a story; what went wrong, if anything did.

@@ -40,6 +40,11 @@ pub trait Case: Clone + PartialEq + Display + FromStr<Err = String> + Send {
 
     /// I/Os that were measured in one that holds.
     fn ios(held: &Self::Held) -> u64;
+
+    /// How often each kind of thing happened in one that holds.
+    fn counts(_: &Self::Held) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 impl Case for Plan {

@@ -3,6 +3,7 @@
 //! stories of arrays, and with `--array --short` all of those of up to three operations.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -127,7 +128,7 @@ fn many<C: Case>(Cases { from, count, of }: Cases<'_, C>, threads: u64) -> ExitC
     std::panic::set_hook(Box::new(|_| {}));
     let begin = os::Clock::get().now();
     let (next, ios) = (AtomicU64::new(from), AtomicU64::new(0));
-    let failed = Mutex::new(None);
+    let (failed, counts) = (Mutex::new(None), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -139,7 +140,13 @@ fn many<C: Case>(Cases { from, count, of }: Cases<'_, C>, threads: u64) -> ExitC
                     }
                     let case = of(seed);
                     match run(&case, None) {
-                        Ok(held) => drop(ios.fetch_add(C::ios(&held), Ordering::Relaxed)),
+                        Ok(held) => {
+                            ios.fetch_add(C::ios(&held), Ordering::Relaxed);
+                            let mut counts = counts.lock().unwrap();
+                            for (what, count) in C::counts(&held) {
+                                *counts.entry(what).or_insert(0) += count;
+                            }
+                        }
                         Err(why) => drop(failed.lock().unwrap().get_or_insert((case, why))),
                     }
                 }
@@ -159,6 +166,11 @@ fn many<C: Case>(Cases { from, count, of }: Cases<'_, C>, threads: u64) -> ExitC
         "{count} {} from seed {from} hold: {spent:.0} s, {rate:.0} seeds/s, {ios} I/Os measured",
         C::WORD,
     );
+    let counts = counts.into_inner().unwrap();
+    let counts: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    if !counts.is_empty() {
+        println!("  {}", counts.join(", "));
+    }
     ExitCode::SUCCESS
 }
 

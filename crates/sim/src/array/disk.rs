@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Rng};
-use volume::array::DATA_OFFSET;
+use volume::array::{DATA_OFFSET, MAP_OFFSET, Page, region_bytes};
+
+use super::rig::{ARRAY, BYTES};
 
 /// Bytes of a page, which is written whole or not at all; one with a superblock may be torn.
 pub(super) const PAGE: u64 = 4096;
@@ -41,15 +43,23 @@ pub(super) struct Leg {
     pub(super) sick: bool,
     /// A page that cannot be read until it is written.
     pub(super) bad: Option<u64>,
+    /// It has no room: superblocks, maps and pages that were never written cannot be.
+    pub(super) full: bool,
+    /// A page of it was bad once: what cannot be read is written back, also where all is clean.
+    spoiled: bool,
     /// Ways that were made before this are broken.
     epoch: u32,
     /// It was anything but good, and was not made equal since.
     pub(super) blamed: bool,
+    /// It lost what was in its cache, and has not been recorded as in again since.
+    pub(super) lost: bool,
 }
 
 struct Taken {
     id: u64,
-    way: u64,
+    way: usize,
+    /// That of its way.
+    epoch: u32,
     leg: usize,
     io: Io,
     /// When it came.
@@ -61,8 +71,17 @@ struct Taken {
 pub(super) struct World {
     pub(super) legs: Vec<Leg>,
     taken: Vec<Taken>,
-    answered: BTreeMap<u64, Vec<Done>>,
+    /// By way.
+    answered: Vec<Vec<Done>>,
+    /// How many of those nobody has taken yet.
+    waiting: usize,
     next: u64,
+    /// Legs that are in by the superblocks, and read.
+    pub(super) in_it: u32,
+    /// A write that came to a leg whose map did not say so.
+    pub(super) unmarked: Option<String>,
+    /// Pages that a crash left half written.
+    pub(super) torn: u64,
     /// Events so far.
     pub(super) time: u64,
     pub(super) rng: Rng,
@@ -73,8 +92,35 @@ pub(super) type Shared = Rc<RefCell<World>>;
 impl Leg {
     fn new(bytes: u64) -> Leg {
         let (durable, cache) = (BTreeMap::new(), BTreeMap::new());
-        let (dead, sick, bad) = (false, false, None);
-        Leg { bytes, durable, cache, dead, sick, bad, epoch: 0, blamed: false }
+        let (dead, sick, full, bad, spoiled) = (false, false, false, None, false);
+        Leg { bytes, durable, cache, dead, sick, bad, full, spoiled, epoch: 0, blamed: false, lost: false }
+    }
+
+    /// A page cannot be read until it is written.
+    pub(super) fn spoil(&mut self, page: u64) {
+        (self.bad, self.spoiled, self.blamed) = (Some(page), true, true);
+    }
+
+    /// Whether the map that is durable here says that all of a range may differ.
+    fn is_marked(&self, offset: u64, len: u64) -> bool {
+        let Some(Content::Bytes(bytes)) = self.durable.get(&(MAP_OFFSET / PAGE)) else {
+            return false;
+        };
+        let Some(page) = Page::decode(0, ARRAY, &bytes[..]) else { return false };
+        let region = |at: u64| ((at - DATA_OFFSET) / region_bytes(BYTES)) as usize;
+        (region(offset)..=region(offset + len - 1)).all(|region| page.is_dirty(region))
+    }
+
+    /// Whether there is room for a write.
+    fn has_room(&self, io: &Io) -> bool {
+        let pages = io.offset / PAGE..(io.offset + u64::from(io.len)) / PAGE;
+        let mut data = pages.filter(|page| (DATA_OFFSET / PAGE..self.tail()).contains(page));
+        !self.full || data.next().is_some_and(|page| self.page(page).is_some())
+    }
+
+    /// The page behind the data.
+    fn tail(&self) -> u64 {
+        (self.bytes >> 12) - 256
     }
 
     /// What a page holds now; `None` for zeroes.
@@ -126,7 +172,7 @@ impl Leg {
             self.bad = self.bad.filter(|bad| *bad != page);
             let from = (at * PAGE) as usize;
             let content = match &io.buf {
-                Some(buf) if io.offset < DATA_OFFSET || page >= (self.bytes >> 12) - 256 => {
+                Some(buf) if io.offset < DATA_OFFSET || page >= self.tail() => {
                     let bytes = buf[from..from + PAGE as usize].try_into().expect("a page");
                     Content::Bytes(Box::new(bytes))
                 }
@@ -182,15 +228,19 @@ impl World {
         Rc::new(RefCell::new(World {
             legs: (0..legs).map(|_| Leg::new(bytes)).collect(),
             taken: Vec::new(),
-            answered: BTreeMap::new(),
+            answered: Vec::new(),
+            waiting: 0,
             next: 1,
+            in_it: 0,
+            unmarked: None,
+            torn: 0,
             time: 1,
             rng,
         }))
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.taken.is_empty() && self.answered.values().all(Vec::is_empty)
+        self.taken.is_empty() && self.waiting == 0
     }
 
     /// One of the I/Os that are under way goes on: it is done, or it is answered.
@@ -200,22 +250,39 @@ impl World {
         }
         let index = self.rng.below(self.taken.len() as u64) as usize;
         self.time += 1;
-        let Taken { id, leg, io, at, result, .. } = &mut self.taken[index];
+        let Taken { id, leg, io, at, result, epoch, .. } = &mut self.taken[index];
         let leg = &mut self.legs[*leg];
         let Some(result) = *result else {
-            *result = Some(execute(leg, io, *id, *at, &mut self.rng));
+            *result = Some(match *epoch == leg.epoch {
+                true => execute(leg, io, *id, *at, &mut self.rng),
+                // Its way is gone.
+                false => Err(Fault::Disconnected),
+            });
             // Another step answers it.
             return;
         };
-        let Taken { id, way, io, .. } = self.taken.swap_remove(index);
+        let Taken { id, way, io, epoch, .. } = self.taken.swap_remove(index);
         for versions in leg.cache.values_mut() {
             let own = versions.iter_mut().filter(|version| version.io == id);
             own.for_each(|version| version.answered = self.time);
         }
         // A leg that died does not tell any more what it has done.
-        let result = if leg.dead { Err(Fault::Disconnected) } else { result };
+        let result = if leg.dead || epoch != leg.epoch { Err(Fault::Disconnected) } else { result };
         let done = Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf };
-        self.answered.entry(way).or_default().push(done);
+        self.answered[way].push(done);
+        self.waiting += 1;
+    }
+
+    /// Before data are changed on a leg that is in, its map says so, durably.
+    fn look(&mut self, leg: usize, io: &Io) {
+        let of = &self.legs[leg];
+        let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
+        let data = io.offset >= DATA_OFFSET && io.offset / PAGE < of.tail();
+        let looks = changes && data && self.in_it & 1 << leg != 0 && !of.spoiled;
+        if looks && !of.is_marked(io.offset, io.len.into()) {
+            let at = io.offset - DATA_OFFSET;
+            self.unmarked = Some(format!("leg {leg} is written at {at}, and its map is clean"));
+        }
     }
 
     /// A leg dies; with `power` it loses what it had in its cache.
@@ -226,6 +293,7 @@ impl World {
         if power || rng.below(2) == 0 {
             leg.epoch += 1;
         }
+        leg.lost |= power;
         if power {
             leg.lose(rng);
         }
@@ -234,6 +302,7 @@ impl World {
     /// The process dies: of what was on its way some is done, pages torn, and caches are lost.
     pub(super) fn crash(&mut self) {
         self.answered.clear();
+        self.waiting = 0;
         for Taken { leg, io, result, id, .. } in std::mem::take(&mut self.taken) {
             let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
             let writes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
@@ -241,7 +310,10 @@ impl World {
                 continue;
             }
             match rng.below(3) {
-                0 if io.offset < DATA_OFFSET => tear(leg, &io, rng),
+                0 if io.offset < DATA_OFFSET => {
+                    self.torn += 1;
+                    tear(leg, &io, rng);
+                }
                 _ => leg.write(&io, id, || rng.below(2) == 0),
             }
         }
@@ -270,6 +342,7 @@ fn execute(leg: &mut Leg, io: &mut Io, id: u64, at: u64, rng: &mut Rng) -> Resul
     match io.op {
         _ if leg.dead => return Err(Fault::Disconnected),
         Op::Read if bad => return Err(Fault::Medium),
+        Op::Write if !leg.has_room(io) => return Err(Fault::NoSpace),
         Op::Write if leg.sick && rng.below(3) == 0 => {
             // It may be there all the same.
             if rng.below(2) == 0 {
@@ -286,7 +359,7 @@ fn execute(leg: &mut Leg, io: &mut Io, id: u64, at: u64, rng: &mut Rng) -> Resul
 
 /// A way to a leg.
 pub(super) struct Way {
-    number: u64,
+    number: usize,
     leg: usize,
     epoch: u32,
     world: Shared,
@@ -295,8 +368,8 @@ pub(super) struct Way {
 impl Way {
     pub(super) fn new(world: &Shared, leg: usize) -> Way {
         let mut of = world.borrow_mut();
-        of.next += 1;
-        let (number, epoch) = (of.next, of.legs[leg].epoch);
+        of.answered.push(Vec::new());
+        let (number, epoch) = (of.answered.len() - 1, of.legs[leg].epoch);
         Way { number, leg, epoch, world: Rc::clone(world) }
     }
 }
@@ -307,6 +380,9 @@ impl Lane for Way {
     }
 
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
+        if ios.is_empty() {
+            return;
+        }
         let mut world = self.world.borrow_mut();
         let mine = world.taken.iter().filter(|taken| taken.way == self.number).count();
         // A full one leaves the rest.
@@ -314,13 +390,18 @@ impl Lane for Way {
         for io in ios.drain(..room) {
             world.next += 1;
             world.time += 1;
+            world.look(self.leg, &io);
             let (id, at, way, leg) = (world.next, world.time, self.number, self.leg);
-            world.taken.push(Taken { id, way, leg, io, at, result: None });
+            let epoch = self.epoch;
+            world.taken.push(Taken { id, way, epoch, leg, io, at, result: None });
         }
     }
 
     fn poll(&mut self, _: Nanos, done: &mut Vec<Done>) {
-        if let Some(answered) = self.world.borrow_mut().answered.get_mut(&self.number) {
+        let world = &mut *self.world.borrow_mut();
+        // A process that is gone has left ways that nobody polls.
+        if let Some(answered) = world.answered.get_mut(self.number) {
+            world.waiting -= answered.len();
             done.append(answered);
         }
     }

@@ -10,7 +10,7 @@ use volume::array::{
     page_count, region_bytes,
 };
 
-use super::Kept;
+use super::{Happened, Kept};
 use super::disk::{PAGE, Shared, Way, World};
 use super::model::Block;
 use super::story::{BLOCKS, Step, Story};
@@ -18,13 +18,15 @@ use super::story::{BLOCKS, Step, Story};
 /// Where the blocks are: at the ends of a region, at the beginning of the next, and in another.
 const PLACES: [u64; BLOCKS] = [0, (64 << 10) - PAGE, 64 << 10, (192 << 10) + PAGE];
 /// Bytes of the array: four regions.
-const BYTES: u64 = 256 << 10;
+pub(super) const BYTES: u64 = 256 << 10;
 const LEG_BYTES: u64 = DATA_OFFSET + BYTES + TAIL_BYTES;
-const ARRAY: u128 = 0xa;
+pub(super) const ARRAY: u128 = 0xa;
 /// Time from one event to the next.
 const EVENT: Nanos = Nanos(5_000);
 /// Rounds within which clients are answered, unless they wait for time.
 const ROUNDS: u32 = 4000;
+/// So long after the legs are equal the map is clean.
+const QUIET: Nanos = Nanos::from_secs(12);
 /// Within so long the legs are made equal.
 const MINUTE: Nanos = Nanos::from_secs(60);
 
@@ -61,6 +63,8 @@ struct Run {
     /// Regions that were touched since all were clean, and those that ever were.
     touched: [bool; BLOCKS],
     ever: [bool; BLOCKS],
+    /// I/Os of clients.
+    answered: u64,
     kept: Kept,
 }
 
@@ -69,9 +73,13 @@ pub(super) fn run(story: &Story) -> Result<Kept, String> {
     let mut run = Run::new(story);
     run.open()?;
     for (at, step) in story.steps.iter().enumerate() {
+        run.count(*step);
         run.step(*step).map_err(|why| format!("step {at}, {step}: {why}"))?;
     }
     run.end().map_err(|why| format!("at the end: {why}"))?;
+    run.kept.ios = run.answered;
+    let torn = run.world.borrow().torn;
+    run.kept.add_all(Happened::Torn, torn);
     Ok(run.kept)
 }
 
@@ -119,6 +127,7 @@ impl Run {
             truth: (1 << story.legs) - 1,
             touched: [false; BLOCKS],
             ever: [false; BLOCKS],
+            answered: 0,
             kept: Kept::default(),
         }
     }
@@ -156,6 +165,7 @@ impl Run {
                 let here = assembly.newest.in_state(State::In) & !assembly.missing;
                 let known = assembly.newest.generation == self.newest();
                 if known && here & !self.truth == 0 && self.rng.below(2) == 0 {
+                    self.kept.add(Happened::GivenUp);
                     return Ok((assembly, found));
                 }
             }
@@ -203,7 +213,6 @@ impl Run {
         let lanes = (1..=self.lanes as u16)
             .map(|n| array.lane(n, ways(), source(), pool.clone()))
             .collect();
-        self.kept.behind += array.behind() as u64;
         let behind_at_most = self.touched.iter().filter(|touched| **touched).count();
         if array.behind() > behind_at_most {
             let behind = array.behind();
@@ -211,6 +220,30 @@ impl Run {
         }
         self.process = Some(Process { array, keeper, lanes, pool });
         Ok(())
+    }
+
+    /// Counts what is about to happen.
+    fn count(&mut self, step: Step) {
+        let process = self.process.as_ref().expect("it is open");
+        let resync = process.array.behind() > 0;
+        let happens = match step {
+            Step::Fail(leg) | Step::Lose(leg) if leg < self.legs => {
+                if resync {
+                    self.kept.add(Happened::FailedInResync);
+                }
+                match step {
+                    Step::Lose(_) => Happened::LostCache,
+                    _ => Happened::Failed,
+                }
+            }
+            Step::Sicken(leg) if leg < self.legs => Happened::Sick,
+            Step::Spoil(leg) if leg < self.legs => Happened::Unreadable,
+            Step::Fill(leg) if leg < self.legs => Happened::Full,
+            Step::Return(leg) if leg < self.legs => Happened::Returned,
+            Step::Read(_) if resync => Happened::ReadInResync,
+            _ => return,
+        };
+        self.kept.add(happens);
     }
 
     fn step(&mut self, step: Step) -> Result<(), String> {
@@ -222,7 +255,11 @@ impl Run {
             Step::Trim(block) => self.submit(Op::Trim, false, block..block + 1),
             Step::Read(block) => self.submit(Op::Read, false, block..block + 1),
             Step::Flush => self.submit(Op::Flush, false, 0..0),
-            Step::Fail(leg) | Step::Lose(leg) | Step::Sicken(leg) | Step::Spoil(leg)
+            Step::Fail(leg)
+            | Step::Lose(leg)
+            | Step::Sicken(leg)
+            | Step::Spoil(leg)
+            | Step::Fill(leg)
                 if leg < self.legs =>
             {
                 // Another leg may get all that was ever written.
@@ -235,35 +272,50 @@ impl Run {
                     }
                     Step::Spoil(_) => {
                         let place = PLACES[world.rng.below(BLOCKS as u64) as usize];
-                        world.legs[leg].bad = Some((DATA_OFFSET + place) / PAGE);
-                        world.legs[leg].blamed = true;
+                        world.legs[leg].spoil((DATA_OFFSET + place) / PAGE);
+                    }
+                    Step::Fill(_) => {
+                        (world.legs[leg].full, world.legs[leg].blamed) = (true, true);
                     }
                     _ => world.fail(leg, power),
                 }
-                // Where no leg is left that has everything, something is lost.
-                let good = |leg: usize| self.truth & 1 << leg != 0 && !world.legs[leg].blamed;
-                if power && !(0..self.legs).any(good) {
+                // Where no leg is left that has everything, and one may answer for all that lost
+                // something, that is lost.
+                let keeper = &self.process.as_ref().expect("it is open").keeper;
+                let (truth, recorded) = (self.truth, keeper.recorded());
+                let good = |leg: usize| truth & 1 << leg != 0 && !world.legs[leg].blamed;
+                let lost = |leg: usize| recorded & 1 << leg != 0 && world.legs[leg].lost;
+                if !(0..self.legs).any(good) && (power || (0..self.legs).any(lost)) {
                     self.model.iter_mut().for_each(Block::lost);
                 }
             }
-            Step::Fail(_) | Step::Lose(_) | Step::Sicken(_) | Step::Spoil(_) => {}
+            Step::Fail(_)
+            | Step::Lose(_)
+            | Step::Sicken(_)
+            | Step::Spoil(_)
+            | Step::Fill(_) => {}
             Step::Return(leg) if leg < self.legs => self.bring_back(leg),
             Step::Return(_) => {}
             Step::Crash => self.crash()?,
             Step::Go(events) => (0..events).try_for_each(|_| self.event())?,
             Step::Rest => self.rest()?,
-            Step::Sync => drop(self.sync(MINUTE)?),
+            Step::Sync => drop(self.sync(MINUTE, QUIET)?),
+            Step::Whole => drop(self.sync(MINUTE, Nanos(0))?),
+            Step::Coming => self.coming()?,
         }
         Ok(())
     }
 
     fn bring_back(&mut self, leg: usize) {
         let leg = &mut self.world.borrow_mut().legs[leg];
-        (leg.dead, leg.sick, leg.bad) = (false, false, None);
+        (leg.dead, leg.sick, leg.full, leg.bad) = (false, false, false, None);
     }
 
     fn crash(&mut self) -> Result<(), String> {
-        self.kept.crashes += 1;
+        self.kept.add(Happened::Crash);
+        if self.process.as_ref().is_some_and(|process| process.array.behind() > 0) {
+            self.kept.add(Happened::CrashInResync);
+        }
         // What is not answered never will be.
         self.asked.clear();
         self.world.borrow_mut().crash();
@@ -298,6 +350,7 @@ impl Run {
             }
         }
         let legs = process.array.in_it();
+        self.world.borrow_mut().in_it = process.keeper.recorded() & legs;
         let asked = Asked { op, fua, blocks: blocks.clone(), begun: time, legs };
         self.asked.insert(number, asked);
         let offset = if op == Op::Flush { 0 } else { PLACES[blocks.start] };
@@ -320,15 +373,41 @@ impl Run {
     }
 
     fn keep(&mut self) {
+        self.before();
         let process = self.process.as_mut().expect("it is open");
+        let before = process.keeper.recorded();
         process.keeper.step(self.now);
+        let after = process.keeper.recorded();
+        if before & !after != 0 {
+            self.kept.add(Happened::Left);
+        }
+        if after & !before != 0 {
+            self.kept.add(Happened::Joined);
+            let came = (0..self.legs).filter(|leg| after & !before & 1 << leg != 0);
+            let legs = &mut self.world.borrow_mut().legs;
+            came.for_each(|leg| legs[leg].lost = false);
+        }
+    }
+
+    /// Tells the world who is in before anything is sent.
+    fn before(&mut self) {
+        let process = self.process.as_ref().expect("it is open");
+        let in_it = process.keeper.recorded() & process.array.in_it();
+        self.world.borrow_mut().in_it = in_it;
+    }
+
+    /// What the world has seen that must not be.
+    fn seen(&self) -> Result<(), String> {
+        self.world.borrow_mut().unmarked.take().map_or(Ok(()), Err)
     }
 
     fn poll(&mut self, lane: usize) -> Result<(), String> {
+        self.before();
         let process = self.process.as_mut().expect("it is open");
         let mut done = Vec::new();
         process.lanes[lane].poll(self.now, &mut done);
         process.lanes[lane].submit(self.now, &mut VecDeque::new());
+        self.seen()?;
         done.into_iter().try_for_each(|one| self.check(one))
     }
 
@@ -359,7 +438,7 @@ impl Run {
 
     /// Until the legs are equal and time went by for the map to be clean; false where that was not
     /// reached in time.
-    fn sync(&mut self, limit: Nanos) -> Result<bool, String> {
+    fn sync(&mut self, limit: Nanos, quiet: Nanos) -> Result<bool, String> {
         let end = self.now + limit;
         let mut whole_since = None;
         while self.now < end {
@@ -367,12 +446,15 @@ impl Run {
             let process = self.process.as_ref().expect("it is open");
             if !process.keeper.is_whole() || !self.asked.is_empty() {
                 whole_since = None;
-            } else if self.now >= *whole_since.get_or_insert(self.now) + Nanos::from_secs(12) {
+            } else if self.now >= *whole_since.get_or_insert(self.now) + quiet {
+                if quiet < QUIET {
+                    return Ok(true);
+                }
                 let legs = &mut self.world.borrow_mut().legs;
-                if legs.iter().all(|leg| !leg.dead && !leg.sick) {
+                if legs.iter().all(|leg| !leg.dead && !leg.sick && !leg.full) {
                     self.touched = [false; BLOCKS];
                 }
-                for leg in legs.iter_mut().filter(|leg| !leg.dead && !leg.sick) {
+                for leg in legs.iter_mut().filter(|leg| !leg.dead && !leg.sick && !leg.full) {
                     leg.blamed = leg.bad.is_some();
                 }
                 return Ok(true);
@@ -386,8 +468,25 @@ impl Run {
         Ok(false)
     }
 
+    /// Until something is to be copied, or for a minute.
+    fn coming(&mut self) -> Result<(), String> {
+        let end = self.now + MINUTE;
+        while self.now < end {
+            let busy = self.round()?;
+            let process = self.process.as_ref().expect("it is open");
+            if process.array.behind() > 0 || process.keeper.is_whole() {
+                return Ok(());
+            }
+            if !busy {
+                let wake = process.keeper.wake().unwrap_or(end);
+                self.now = self.now.max(wake.min(self.now + Nanos::from_secs(1)));
+            }
+        }
+        Ok(())
+    }
+
     fn check(&mut self, one: Done) -> Result<(), String> {
-        self.kept.ios += 1;
+        self.answered += 1;
         let number = one.tag.0;
         let asked = self.asked.remove(&number).ok_or("an I/O is answered twice")?;
         let process = self.process.as_ref().expect("it is open");
@@ -439,7 +538,7 @@ impl Run {
         (0..self.legs).for_each(|leg| self.bring_back(leg));
         self.rest()?;
         for after_crash in [false, true] {
-            if !self.sync(Nanos::from_secs(300))? {
+            if !self.sync(Nanos::from_secs(300), QUIET)? {
                 let process = self.process.as_ref().expect("it is open");
                 let words = process.array.words().unwrap_or_default();
                 return Err(format!("the legs are not made equal; {words}"));

@@ -37,6 +37,8 @@ pub enum Step {
     Sicken(usize),
     /// A page of a leg cannot be read.
     Spoil(usize),
+    /// A leg has no room for superblocks, maps and data where it had none.
+    Fill(usize),
     /// A leg is good again.
     Return(usize),
     /// The process dies and is started again.
@@ -45,8 +47,12 @@ pub enum Step {
     Go(u32),
     /// All I/Os of clients are answered.
     Rest,
-    /// Time goes by until the legs are equal, or for a minute.
+    /// Time goes by until the legs are equal and the map is clean, or for a minute.
     Sync,
+    /// Time goes by until a leg is being made equal, or for a minute.
+    Coming,
+    /// Time goes by until the legs are equal, and no longer, or for a minute.
+    Whole,
 }
 
 /// A run of an array.
@@ -65,28 +71,80 @@ pub struct Story {
 }
 
 impl Step {
-    /// One that is often of use.
-    fn draw(rng: &mut Rng, legs: u64) -> Step {
+    /// How often each kind comes in a story. Some stories have none of a kind, and some many: what
+    /// one fault covers up, another story shows.
+    fn weights(rng: &mut Rng) -> [u64; KINDS] {
+        let mut weights = USUAL;
+        // Events stay, so that something happens between the others.
+        for weight in &mut weights[..KINDS - 1] {
+            *weight *= [0, 1, 1, 1, 3][rng.below(5) as usize];
+        }
+        weights
+    }
+
+    fn draw(rng: &mut Rng, weights: &[u64; KINDS], legs: u64) -> Step {
         let block = rng.below(BLOCKS as u64) as usize;
         let leg = rng.below(legs) as usize;
-        match rng.below(40) {
-            0..=5 => Step::Write { block, long: block == 1 && rng.below(2) == 0, fua: false },
-            6..=8 => Step::Write { block, long: block == 1 && rng.below(2) == 0, fua: true },
-            9 => Step::Trim(block),
-            10..=11 => Step::Read(block),
-            12..=14 => Step::Flush,
-            15..=16 => Step::Fail(leg),
-            17 => Step::Lose(leg),
-            18 => Step::Sicken(leg),
-            19 => Step::Spoil(leg),
-            20..=22 => Step::Return(leg),
-            23..=24 => Step::Crash,
-            25..=28 => Step::Sync,
-            29..=31 => Step::Rest,
+        let long = block == 1 && rng.below(2) == 0;
+        let mut at = rng.below(weights.iter().sum());
+        let kind = weights.iter().position(|weight| match at < *weight {
+            true => true,
+            false => {
+                at -= weight;
+                false
+            }
+        });
+        match kind.unwrap_or(KINDS) {
+            0 => Step::Write { block, long, fua: false },
+            1 => Step::Write { block, long, fua: true },
+            2 => Step::Trim(block),
+            3 => Step::Read(block),
+            4 => Step::Flush,
+            5 => Step::Fail(leg),
+            6 => Step::Lose(leg),
+            7 => Step::Sicken(leg),
+            8 => Step::Spoil(leg),
+            9 => Step::Fill(leg),
+            10 => Step::Return(leg),
+            11 => Step::Crash,
+            12 => Step::Sync,
+            13 => Step::Rest,
+            14 => Step::Coming,
+            15 => Step::Whole,
             _ => Step::Go(1 + rng.below(40) as u32),
         }
     }
+
+    /// A leg goes, misses something, comes back, and meets trouble on its way in or just after.
+    fn back(rng: &mut Rng, legs: u64) -> Vec<Step> {
+        let (leg, other) = (rng.below(legs) as usize, rng.below(legs) as usize);
+        let (block, fua) = (rng.below(BLOCKS as u64) as usize, rng.below(2) == 0);
+        let then = [Step::Coming, Step::Coming, Step::Whole][rng.below(3) as usize];
+        let trouble = [
+            Step::Read(block),
+            Step::Crash,
+            Step::Lose(other),
+            Step::Fail(other),
+            Step::Write { block, long: false, fua },
+        ];
+        vec![
+            Step::Fail(leg),
+            Step::Write { block, long: false, fua },
+            Step::Rest,
+            Step::Return(leg),
+            then,
+            Step::Go(rng.below(30) as u32),
+            trouble[rng.below(5) as usize],
+            Step::Go(rng.below(30) as u32),
+        ]
+    }
 }
+
+/// Kinds of steps that are drawn.
+const KINDS: usize = 17;
+/// Write, FUA, trim, read, flush, fail, lose, sick, bad, full, return, crash, sync, rest, coming,
+/// whole, go.
+const USUAL: [u64; KINDS] = [6, 3, 1, 3, 3, 2, 1, 1, 1, 1, 3, 2, 3, 3, 2, 2, 8];
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,11 +160,14 @@ impl fmt::Display for Step {
             Step::Lose(leg) => write!(f, "lose{leg}"),
             Step::Sicken(leg) => write!(f, "sick{leg}"),
             Step::Spoil(leg) => write!(f, "bad{leg}"),
+            Step::Fill(leg) => write!(f, "full{leg}"),
             Step::Return(leg) => write!(f, "return{leg}"),
             Step::Crash => f.write_str("crash"),
             Step::Go(events) => write!(f, "go{events}"),
             Step::Rest => f.write_str("rest"),
             Step::Sync => f.write_str("sync"),
+            Step::Coming => f.write_str("coming"),
+            Step::Whole => f.write_str("whole"),
         }
     }
 }
@@ -135,6 +196,9 @@ impl FromStr for Step {
             "go" => Step::Go(number),
             "rest" => Step::Rest,
             "sync" => Step::Sync,
+            "coming" => Step::Coming,
+            "whole" => Step::Whole,
+            "full" => Step::Fill(leg),
             other => return Err(format!("no step is called '{other}'")),
         })
     }
@@ -185,7 +249,14 @@ impl Case for Story {
         let legs = [2, 2, 2, 3, 3, 1, 4][rng.below(7) as usize];
         let (spares, lanes) = (u64::from(rng.below(4) == 0), 1 + rng.below(3));
         let count = 3 + rng.below(40);
-        let steps = (0..count).map(|_| Step::draw(&mut rng, legs + spares)).collect();
+        let weights = Step::weights(&mut rng);
+        let mut steps: Vec<Step> =
+            (0..count).map(|_| Step::draw(&mut rng, &weights, legs + spares)).collect();
+        if rng.below(3) == 0 {
+            let at = rng.below(count + 1) as usize;
+            let back = Step::back(&mut rng, legs);
+            steps.splice(at..at, back);
+        }
         let (legs, spares, lanes) = (legs as usize, spares as usize, lanes as usize);
         Story { seed, legs, spares, lanes, steps }
     }
@@ -238,5 +309,9 @@ impl Case for Story {
 
     fn ios(held: &Kept) -> u64 {
         held.ios
+    }
+
+    fn counts(held: &Kept) -> Vec<(&'static str, u64)> {
+        held.counts()
     }
 }

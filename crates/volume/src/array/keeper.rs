@@ -7,7 +7,7 @@ use std::sync::Arc;
 use block::{Lane, Nanos, Pool, Rng};
 
 use super::cool::Cool;
-use super::copy::{Copy, next_behind};
+use super::copy::{Copy, Pace, next_behind};
 use super::join::Join;
 use super::pages::Pages;
 use super::port::Port;
@@ -16,8 +16,8 @@ use super::shared::Shared;
 use super::superblock::{State, Superblock};
 use crate::mirror::Ways;
 
-/// Regions that are copied at a time.
-const COPIES: usize = 4;
+/// Windows that are copied at a time while clients have no I/Os.
+const COPIES: usize = 8;
 /// Numbers of the jobs; those of the copies follow.
 const RECORD: usize = 0;
 const PAGES: usize = 1;
@@ -34,6 +34,7 @@ pub struct Keeper {
     cool: Cool,
     join: Join,
     copies: Vec<Copy>,
+    pace: Pace,
     /// The region after the one that was begun to be copied last.
     next: usize,
     closing: bool,
@@ -56,6 +57,7 @@ impl Keeper {
             cool: Cool::new(COOL),
             join: Join::new(JOIN),
             copies: (0..COPIES).map(|slot| Copy::new(COPY + slot)).collect(),
+            pace: Pace::default(),
             next: 0,
             closing: false,
         }
@@ -93,15 +95,23 @@ impl Keeper {
             return;
         }
         for slot in 0..self.copies.len() {
-            if self.copies[slot].region().is_none() && self.closing {
-                continue;
-            }
-            let taken: Vec<Option<usize>> = self.copies.iter().map(Copy::region).collect();
-            let found = next_behind(&self.port, self.next, &taken);
-            let begins = self.copies[slot].region().is_none() && found.is_some();
-            self.copies[slot].step(&mut self.port, self.bytes, || found);
-            if begins && let Some(region) = found {
-                self.next = region + 1;
+            // One that has come to an end goes on with others at once.
+            loop {
+                let idle = self.copies[slot].regions().is_none();
+                if idle && (self.closing || self.port.shared.map.behind() == 0) {
+                    break;
+                }
+                let mut found = None;
+                if idle {
+                    let taken: Vec<_> = self.copies.iter().map(Copy::regions).collect();
+                    found = next_behind(&self.port, self.next, &taken);
+                    self.next = found.as_ref().map_or(self.next, |regions| regions.end);
+                }
+                let ends = idle && found.is_none();
+                self.copies[slot].step(&mut self.port, &mut self.pace, self.bytes, found);
+                if ends || self.copies[slot].regions().is_some() {
+                    break;
+                }
             }
         }
     }
@@ -111,7 +121,7 @@ impl Keeper {
         let shared = &self.port.shared;
         let recorder = self.recorder.wake(shared.leaving());
         let pages = self.pages.wake(shared.map.is_asked());
-        let copies = self.copies.iter().filter_map(Copy::wake).min();
+        let copies = self.copies.iter().filter_map(|copy| copy.wake(&self.pace)).min();
         [recorder, pages, copies, self.cool.wake(), self.join.wake()]
             .into_iter()
             .chain([self.port.wake()])
@@ -125,7 +135,7 @@ impl Keeper {
         self.closing = true;
         self.step(now);
         let still = self.recorder.is_durable() && self.cool.is_idle() && self.pages.is_idle();
-        let copies = self.copies.iter().all(|copy| copy.region().is_none());
+        let copies = self.copies.iter().all(|copy| copy.regions().is_none());
         still && copies && !self.port.shared.map.is_asked() && self.port.close()
     }
 

@@ -340,7 +340,7 @@ impl Page {
     }
 
     /// Whether the legs may differ in a region of the page.
-    pub(crate) fn is_dirty(&self, at: usize) -> bool {
+    pub fn is_dirty(&self, at: usize) -> bool {
         self.bits(at) & 2 != 0
     }
 }

@@ -175,7 +175,10 @@ impl Port {
         for leg in legs(self.shared.in_it()).filter(|leg| self.is_broken(*leg)).collect::<Vec<_>>()
         {
             self.revive_at = self.now + REVIVE;
-            self.renew(leg);
+            if self.renew(leg) && self.shared.writers_now() & !(1 << leg) != 0 {
+                // It may have lost what it held in its cache and was copied to others already.
+                self.shared.map.joined();
+            }
         }
     }
 
