@@ -167,7 +167,8 @@ fn many<C: Case>(Cases { from, count, of }: Cases<'_, C>, threads: u64) -> ExitC
         C::WORD,
     );
     let counts = counts.into_inner().unwrap();
-    let counts: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    let counts: Vec<String> =
+        counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
     if !counts.is_empty() {
         println!("  {}", counts.join(", "));
     }

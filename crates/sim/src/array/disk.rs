@@ -93,7 +93,19 @@ impl Leg {
     fn new(bytes: u64) -> Leg {
         let (durable, cache) = (BTreeMap::new(), BTreeMap::new());
         let (dead, sick, full, bad, spoiled) = (false, false, false, None, false);
-        Leg { bytes, durable, cache, dead, sick, bad, full, spoiled, epoch: 0, blamed: false, lost: false }
+        Leg {
+            bytes,
+            durable,
+            cache,
+            dead,
+            sick,
+            bad,
+            full,
+            spoiled,
+            epoch: 0,
+            blamed: false,
+            lost: false,
+        }
     }
 
     /// A page cannot be read until it is written.

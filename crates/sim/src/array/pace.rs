@@ -157,9 +157,8 @@ impl Run {
                     self.pool.give(buf);
                 }
             }
-            let mut ios: VecDeque<Io> = (0..std::mem::take(&mut waiting))
-                .filter_map(|_| Some(self.io(clients?)))
-                .collect();
+            let mut ios: VecDeque<Io> =
+                (0..std::mem::take(&mut waiting)).filter_map(|_| Some(self.io(clients?))).collect();
             self.lane.submit(now, &mut ios);
             let wake = [self.keeper.wake(), self.lane.wake()].into_iter().flatten().min();
             // Time stands still only while something is due.

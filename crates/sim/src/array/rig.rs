@@ -10,10 +10,10 @@ use volume::array::{
     page_count, region_bytes,
 };
 
-use super::{Happened, Kept};
 use super::disk::{PAGE, Shared, Way, World};
 use super::model::Block;
 use super::story::{BLOCKS, Step, Story};
+use super::{Happened, Kept};
 
 /// Where the blocks are: at the ends of a region, at the beginning of the next, and in another.
 const PLACES: [u64; BLOCKS] = [0, (64 << 10) - PAGE, 64 << 10, (192 << 10) + PAGE];
@@ -289,11 +289,7 @@ impl Run {
                     self.model.iter_mut().for_each(Block::lost);
                 }
             }
-            Step::Fail(_)
-            | Step::Lose(_)
-            | Step::Sicken(_)
-            | Step::Spoil(_)
-            | Step::Fill(_) => {}
+            Step::Fail(_) | Step::Lose(_) | Step::Sicken(_) | Step::Spoil(_) | Step::Fill(_) => {}
             Step::Return(leg) if leg < self.legs => self.bring_back(leg),
             Step::Return(_) => {}
             Step::Crash => self.crash()?,
