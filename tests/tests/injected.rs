@@ -259,3 +259,31 @@ fn an_emulated_drive_changes_while_it_is_served() {
         assert!(ended.stderr.contains(words), "{ended:?}");
     }
 }
+
+#[test]
+fn data_of_writes_are_not_asked_for_and_the_write_goes_on_when_they_are() {
+    let (Some(qemu_img), Some(drumfire)) = (qemu_img(), Drumfire::find()) else { return };
+    let folder = Folder::new();
+    let faults = folder.path().join("faults.toml");
+    let source = folder.file("source.raw", &vec![0x5a; 4 << 20]);
+    let quiet = "verb = 'error'\nchance = 0";
+    schedule(folder.path(), quiet);
+    let served = drumfire.serve(&[&format!("disk=fault:{}(ram:4m)", faults.display())]);
+    let (uri, nvme_uri) = (served.uri("disk"), served.nvme_uri("disk"));
+    let image = |args: String| run(Command::new(&qemu_img).args(args.split(' ')), LIMIT);
+    image(format!("convert -n -f raw -O raw {} {uri}", source.display())).ok();
+    schedule(folder.path(), "verb = 'withhold'");
+    std::thread::sleep(Duration::from_millis(300));
+    // Reads go their way.
+    image(format!("compare -f raw -F raw {} {uri}", source.display())).ok();
+    let copy = format!("convert -n -f raw -O raw {} {uri}", source.display());
+    let mut stranger = Running::start(Command::new(&qemu_img).args(copy.split(' ')));
+    let args =
+        format!("run {nvme_uri} --size 64k --read 0 --outstanding 4 --verify --seconds 1 --ramp 0");
+    let mut own = Running::start(&mut drumfire.command(folder.path(), &args));
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(stranger.alive() && own.alive(), "they were asked for data");
+    schedule(folder.path(), quiet);
+    stranger.finish(LIMIT).ok();
+    own.finish(LIMIT).ok();
+}

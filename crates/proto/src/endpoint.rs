@@ -87,6 +87,10 @@ pub trait Target: Endpoint {
         false
     }
 
+    /// The data of writes to these units are not to be asked for until told otherwise: commands wait
+    /// for it as for a buffer. For faults that are meant.
+    fn withhold(&mut self, _units: &[UnitId]) {}
+
     /// Whether the peer has yet to say who it is: such connections are few and short-lived.
     fn half_open(&self) -> bool {
         false

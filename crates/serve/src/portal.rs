@@ -241,6 +241,9 @@ impl<R: Reactor> Portal<R> {
     /// returns how many bytes came and how many are to go.
     fn serve_connection(&mut self, slot: usize, token: Token, now: Nanos) -> usize {
         let Some(connection) = self.connections.get(slot) else { return 0 };
+        if let Some(withheld) = self.units.withheld(now) {
+            connection.end.withhold(&withheld);
+        }
         let mut moved_bytes = 0;
         let share = self.shared.limits.share_bytes;
         let share = if planted(Plant::ServeWhole) { usize::MAX } else { share };
@@ -370,11 +373,15 @@ impl<R: Reactor> Portal<R> {
     #[cold]
     fn feed(&mut self, now: Nanos) {
         self.feed_at = now + FEEDING;
+        let withheld = self.units.withheld(now);
         for _ in 0..self.hungry.len() {
             let Some(slot) = self.hungry.pop_front() else { return };
             // It may be another connection now, which is as well.
             let Some(connection) = self.connections.get(slot) else { continue };
             connection.is_hungry = false;
+            if let Some(withheld) = &withheld {
+                connection.end.withhold(withheld);
+            }
             connection.end.drained(&mut connection.out);
             // Those that wait again are put on the list in the order in which they were.
             self.unflushed.push(slot);

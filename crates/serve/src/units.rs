@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{Cause, Done, Fault, Io, Lane, Nanos, Plant, planted};
-use volume::Volume;
+use proto::UnitId;
+use volume::{Gate, Volume};
 
 /// How long a volume has to let a core in.
 const OPENING: Nanos = Nanos::from_secs(20);
@@ -26,11 +27,20 @@ pub trait LaneSource<R> {
     ///
     /// Why there can be none, in words for the user.
     fn begin(&self, unit: usize, core: &R) -> Result<Box<dyn Lane>, String>;
+
+    /// What says whether writes to a unit are asked for their data; none where they always are.
+    fn gate(&self, _unit: usize) -> Option<Arc<dyn Gate>> {
+        None
+    }
 }
 
 impl LaneSource<os::Core> for Vec<Arc<dyn Volume>> {
     fn begin(&self, unit: usize, core: &os::Core) -> Result<Box<dyn Lane>, String> {
         self[unit].begin_lane(core).map_err(|error| error.to_string())
+    }
+
+    fn gate(&self, unit: usize) -> Option<Arc<dyn Gate>> {
+        self[unit].gate()
     }
 }
 
@@ -38,6 +48,7 @@ impl LaneSource<os::Core> for Vec<Arc<dyn Volume>> {
 pub(crate) struct Units<R> {
     source: Box<dyn LaneSource<R>>,
     units: Vec<Unit>,
+    gates: Vec<(UnitId, Arc<dyn Gate>)>,
     /// Units with I/Os under way, in the order in which they are polled next.
     busy: VecDeque<usize>,
     /// What is finished, until the caller has taken it.
@@ -76,13 +87,25 @@ enum Way {
 impl<R> Units<R> {
     pub(crate) fn new(count: usize, source: Box<dyn LaneSource<R>>) -> Units<R> {
         let unit = |_| Unit { pause: FIRST_PAUSE, ..Unit::default() };
+        let gate = |unit: usize| Some((UnitId(unit as u32), source.gate(unit)?));
         Units {
+            gates: (0..count).filter_map(gate).collect(),
             source,
             units: (0..count).map(unit).collect(),
             busy: VecDeque::with_capacity(64),
             done: Vec::with_capacity(1024),
             troubles: Vec::new(),
         }
+    }
+
+    /// Units whose writes are not to be asked for their data now; `None` where none ever is.
+    #[inline]
+    pub(crate) fn withheld(&self, now: Nanos) -> Option<Vec<UnitId>> {
+        if self.gates.is_empty() {
+            return None;
+        }
+        let shut = self.gates.iter().filter(|(_, gate)| gate.is_shut(now));
+        Some(shut.map(|(unit, _)| *unit).collect())
     }
 
     /// Takes an I/O for a unit, which goes there when that is [driven](Self::drive) next.

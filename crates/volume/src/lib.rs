@@ -40,6 +40,12 @@ pub use crate::lifetime::{Lifetime, Place};
 pub use crate::many::{await_open, open_all};
 pub use crate::uri::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri, UriError};
 
+/// Says whether writes to a volume are to be asked for their data.
+pub trait Gate: Send + Sync {
+    /// Whether none is at this time.
+    fn is_shut(&self, now: Nanos) -> bool;
+}
+
 /// Something that stores.
 pub trait Volume: Send + Sync {
     /// Its shape.
@@ -54,6 +60,11 @@ pub trait Volume: Send + Sync {
     /// together.
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         self.lane(core)
+    }
+
+    /// What makes targets withhold their requests for the data of writes; most volumes have none.
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        None
     }
 
     /// The same, with what the kernel is told of it where it is a file or device that goes through

@@ -24,7 +24,7 @@ use self::lane::FaultLane;
 use self::referee::{Hold, Referee};
 use self::schedule::{Schedule, TEXT_BYTES_MAX};
 use crate::watch::watch;
-use crate::{Ground, Hints, OpenError, Volume};
+use crate::{Gate, Ground, Hints, OpenError, Volume};
 
 /// A volume whose I/Os meet faults.
 pub(crate) struct Faulty {
@@ -99,6 +99,10 @@ impl Volume for Faulty {
 
     fn hinted_lane(&self, core: &Core, hints: Hints) -> Result<Box<dyn Lane>, OpenError> {
         Ok(self.around(core, self.inner.hinted_lane(core, hints)?))
+    }
+
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        Some(self.referee.clone())
     }
 
     fn read_in(&self, part: Range<u64>, goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {

@@ -10,6 +10,7 @@ use super::cache::Cache;
 use super::history::History;
 use super::rule::{Rule, Verb};
 use super::schedule::Schedule;
+use crate::Gate;
 
 /// Most healed blocks that are remembered; a volume with more bad ones than this has them healed
 /// for the time being.
@@ -236,6 +237,24 @@ impl Referee {
     }
 }
 
+impl Gate for Referee {
+    /// Counts for each fault how often it has shut the gate.
+    fn is_shut(&self, now: Nanos) -> bool {
+        let inside = &mut *self.lock();
+        let since = now.since(*inside.began.get_or_insert(now));
+        let mut is_shut = false;
+        for (rule, state) in inside.schedule.rules.iter().zip(&mut inside.states) {
+            let begun = rule.windows(since).0;
+            let counts = rule.count.is_none_or(|count| begun <= count);
+            if rule.verb == Verb::Withhold && counts && rule.window(since).is_some() {
+                state.strikes = state.strikes.max(begun);
+                is_shut = true;
+            }
+        }
+        is_shut
+    }
+}
+
 impl Inside {
     fn new(schedule: Schedule) -> Inside {
         let states = schedule.rules.iter().map(|_| State::default()).collect();
@@ -273,7 +292,7 @@ impl Inside {
         sentence: &mut Sentence,
     ) {
         let (rule, state) = (&self.schedule.rules[index], &mut self.states[index]);
-        if rule.verb == Verb::PowerCut {
+        if matches!(rule.verb, Verb::PowerCut | Verb::Withhold) {
             return;
         }
         if rule.verb == Verb::BadBlocks {
@@ -361,7 +380,7 @@ impl Sentence {
                 self.ends = self.ends.or(is_first.then_some(rule.verb == Verb::Reset));
                 is_first
             }
-            Verb::PowerCut => false,
+            Verb::PowerCut | Verb::Withhold => false,
             Verb::Stale => {
                 self.stale = true;
                 true

@@ -32,6 +32,8 @@ pub(super) enum Verb {
     Disconnect,
     /// The same with a reset.
     Reset,
+    /// A target does not ask for the data of writes: no R2T, while the fault lasts.
+    Withhold,
     /// A read returns what its blocks held before they were last written, as far as that is known.
     Stale,
     /// Everything under way and everything else fails until the power is back, and what the write
@@ -201,6 +203,9 @@ impl Rule {
                 "survives and torn go with verb = \"power-cut\", not with \"{word}\""
             ));
         }
+        if self.verb == Verb::Withhold && (self.range.is_some() || self.chance.is_some()) {
+            return Err("withhold strikes all writes: no range, no chance".to_owned());
+        }
         match self.named().into_iter().flatten().find(|op| !self.verb.goes_with(*op)) {
             Some(op) => Err(format!("{word} does nothing to a {}", op.op().word())),
             None if self.named().is_some_and(|named| named.is_empty()) => {
@@ -323,6 +328,7 @@ impl Verb {
             Verb::Flip => "flip",
             Verb::Disconnect => "disconnect",
             Verb::Reset => "reset",
+            Verb::Withhold => "withhold",
             Verb::Stale => "stale",
             Verb::PowerCut => "power-cut",
         }
@@ -338,7 +344,7 @@ impl Verb {
             | Verb::Reset => true,
             Verb::BadBlocks | Verb::Stale => op == OpWord::Read,
             Verb::Drop => op != OpWord::Read,
-            Verb::Tear => op == OpWord::Write,
+            Verb::Tear | Verb::Withhold => op == OpWord::Write,
             Verb::Misdirect | Verb::Flip => matches!(op, OpWord::Read | OpWord::Write),
         }
     }

@@ -435,3 +435,20 @@ fn shipped_schedules_strike_what_is_tried_on_them() {
     assert!(try_schedule(all).is_ok_and(|strikes| (10..60).contains(&strikes)));
     assert!(try_schedule("name = 'x'").is_err());
 }
+
+#[test]
+fn data_are_not_asked_for_while_the_gate_is_shut() {
+    let fault = "[[fault]]\nverb = 'withhold'\nafter_s = 1\nfor_s = 2\nevery_s = 10\ncount = 2\n";
+    let (mut lane, referee) = lane(fault);
+    // Its time begins with whoever comes first.
+    let shut = [0, 999, 1_000, 2_999, 3_000, 11_500, 13_500, 21_500];
+    let shut = shut.map(|now| referee.is_shut(Nanos((5_000 + now) * MS)));
+    assert_eq!(shut, [false, false, true, true, false, true, false, false]);
+    assert_eq!(referee.strikes().1, [("withhold", 2)]);
+    assert_eq!(once(&mut lane, 6_000 * MS, io(1, Op::Write, 0, 512, 7)).result, Ok(()));
+    let says = |more: &str| {
+        Schedule::parse(&format!("name = 'x'\n[[fault]]\nverb = 'withhold'\n{more}")).unwrap_err()
+    };
+    assert!(says("chance = 0.5").contains("no chance"));
+    assert!(says("op = 'read'").contains("withhold does nothing to a read"));
+}

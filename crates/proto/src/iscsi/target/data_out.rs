@@ -180,6 +180,9 @@ impl IscsiTarget {
         if task.received >= task.flow.len {
             return;
         }
+        if self.withheld.contains(&task.unit) {
+            return self.starve(slot);
+        }
         if task.buf.is_none() {
             let len = (task.chunk_end() - task.asked) as usize;
             // What is collected is needed as a whole; a block is not cut.

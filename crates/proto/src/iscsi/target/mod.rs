@@ -23,7 +23,7 @@ use std::sync::Arc;
 use block::{Done, Landing, Memories, Memory, Nanos, Pool};
 
 use crate::scsi::Unit;
-use crate::{Ending, Endpoint, Notice, Outbox, Request, Target, Violation};
+use crate::{Ending, Endpoint, Notice, Outbox, Request, Target, UnitId, Violation};
 
 use super::directory::{Directory, TargetEntry};
 use super::frame::{DataEnd, Frame, Next};
@@ -121,6 +121,8 @@ pub struct IscsiTarget {
     unsolicited: Vec<u16>,
     /// Slots that wait for a buffer or for room in the outbox.
     starving: VecDeque<u16>,
+    /// Units whose writes are not asked for their data.
+    withheld: Vec<UnitId>,
     /// Parts of reads that came back before their predecessors.
     held: Vec<Done>,
     attentions: Attentions,
@@ -204,6 +206,7 @@ impl IscsiTarget {
             reading_bytes: 0,
             unsolicited: Vec::new(),
             starving: VecDeque::new(),
+            withheld: Vec::new(),
             held: Vec::new(),
             attentions: Attentions::default(),
             waiting: Vec::new(),
@@ -433,6 +436,11 @@ impl Target for IscsiTarget {
 
     fn drained(&mut self, out: &mut Outbox) {
         self.feed(out);
+    }
+
+    fn withhold(&mut self, units: &[UnitId]) {
+        self.withheld.clear();
+        self.withheld.extend_from_slice(units);
     }
 
     fn starves(&self) -> bool {

@@ -161,6 +161,9 @@ impl NvmeTarget {
         if command.flying >= IOS_PER_COMMAND {
             return;
         }
+        if self.withheld.contains(&command.unit) {
+            return self.starve(slot);
+        }
         debug_assert!(command.buf.is_none() && command.moved == command.asked);
         let mut len = (command.chunk_end() - command.asked) as usize;
         if command.state == State::Comparing && out.is_short(len) {

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use block::{Done, Landing, Memories, Nanos, Pool};
 
-use crate::{Ending, Endpoint, Outbox, Request, Target};
+use crate::{Ending, Endpoint, Outbox, Request, Target, UnitId};
 
 use super::controllers::{Controllers, Membership};
 use super::directory::{Portal, Subsystem, Subsystems};
@@ -120,6 +120,8 @@ pub struct NvmeTarget {
     memories: Memories,
     /// Slots that wait for a buffer or for room in the outbox.
     starving: VecDeque<u16>,
+    /// Units whose writes are not asked for their data.
+    withheld: Vec<UnitId>,
     /// Parts of reads that came back before their predecessors.
     held: Vec<Done>,
     /// Bytes of reads that are with volumes, or came back too early.
@@ -201,6 +203,7 @@ impl NvmeTarget {
             requests: VecDeque::new(),
             memories: Memories::new(),
             starving: VecDeque::new(),
+            withheld: Vec::new(),
             held: Vec::new(),
             reading_bytes: 0,
             alive: Alive::new(&config, now),
@@ -406,6 +409,11 @@ impl Target for NvmeTarget {
 
     fn drained(&mut self, out: &mut Outbox) {
         self.feed(out);
+    }
+
+    fn withhold(&mut self, units: &[UnitId]) {
+        self.withheld.clear();
+        self.withheld.extend_from_slice(units);
     }
 
     fn starves(&self) -> bool {
