@@ -201,3 +201,41 @@ fn a_full_disk_leaves_no_half_of_a_profile_or_a_page() {
     assert_eq!(kept.unwrap(), b"before");
     assert_eq!(left.len(), 2, "{left:?}");
 }
+
+#[test]
+fn a_fit_that_is_not_usable_is_refused_by_all() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let slow =
+        KNOWN.replace("80e-6", "900e-6").replace("8e-6", "150e-6").replace("'known'", "'slow'");
+    std::fs::write(folder.path().join("known.toml"), KNOWN).unwrap();
+    std::fs::write(folder.path().join("slow.toml"), slow).unwrap();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    // Runs of two drives in turn, which no drive explains.
+    let mut runs = String::new();
+    for (at, outstanding) in [1, 2, 4, 8, 16, 32, 64, 128].iter().enumerate() {
+        let (of, out) = (["known", "slow"][at % 2], format!("run-{outstanding}"));
+        run(&format!(
+            "simulate {of}.toml --outstanding {outstanding} --seconds 0.3 --ramp 0.1 --out {out}"
+        ))
+        .ok();
+        runs += &format!(" {out}");
+    }
+    let fitted = run(&format!("calibrate{runs} --out off.toml"));
+    assert_eq!(fitted.code, Some(4), "{fitted:?}");
+    assert!(folder.path().join("off.toml").exists(), "it is written all the same");
+    for (refused, taken) in [
+        ("plan off.toml", "plan off.toml --anyway"),
+        ("simulate off.toml --seconds 0.1", "simulate off.toml --seconds 0.1 --anyway"),
+        (
+            "run delay:off.toml(ram:64m) --seconds 0.2 --ramp 0",
+            "run delay:off.toml,anyway(ram:64m) --seconds 0.2 --ramp 0",
+        ),
+    ] {
+        let done = run(refused);
+        assert_eq!(done.code, Some(2), "{refused}: {done:?}");
+        assert!(done.stderr.contains("not usable"), "{refused}: {done:?}");
+        let done = run(taken);
+        assert!(done.code != Some(2) && !done.stderr.contains("not usable"), "{taken}: {done:?}");
+    }
+}

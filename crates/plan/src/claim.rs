@@ -319,8 +319,15 @@ fn amounts(text: &ClaimText) -> Result<Vec<(&'static str, Dimension, Amount)>, C
 }
 
 fn link<'a>(name: &str, catalogue: &'a Catalogue) -> Result<(&'a Part, u32), ClaimError> {
-    let (id, lanes) = match name.rsplit_once(" x") {
-        Some((id, lanes)) => (id, lanes.trim().parse().ok().filter(|n| (1..=64).contains(n))),
+    // As 'pcie-2 x8', 'pcie-5x16' or 'PCIe 3.0 x4'.
+    let split = name.rsplit_once('x').filter(|(id, lanes)| {
+        let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+        id.ends_with([' ', '0', '1', '2', '3', '4', '5', '6']) && digits(lanes.trim())
+    });
+    let (id, lanes) = match split {
+        Some((id, lanes)) => {
+            (id.trim_end(), lanes.trim().parse().ok().filter(|n| (1..=64).contains(n)))
+        }
         None => (name, Some(1)),
     };
     let lanes = lanes.ok_or_else(|| wrong("link", "write lanes as in 'pcie-2 x8'"))?;

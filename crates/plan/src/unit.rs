@@ -114,8 +114,27 @@ const UNITS: &[Unit] = &[
     unit("U", Dimension::HEIGHT, 1.0),
 ];
 
+/// What people write for a unit.
+const SPELLED: &[(&str, &str)] = &[
+    ("iops", "IOPS"),
+    ("io/s", "IOPS"),
+    ("MBps", "MB/s"),
+    ("GBps", "GB/s"),
+    ("Mbps", "Mb/s"),
+    ("Gbps", "Gb/s"),
+    ("kB/sec", "kB/s"),
+    ("MB/sec", "MB/s"),
+    ("GB/sec", "GB/s"),
+    ("Gbit/sec", "Gbit/s"),
+    ("sec", "s"),
+    ("msec", "ms"),
+    ("usec", "us"),
+];
+
 /// The unit of this name.
 pub fn unit_named(name: &str) -> Option<Unit> {
+    let spelled = SPELLED.iter().find(|(other, _)| *other == name);
+    let name = spelled.map_or(name, |(_, name)| name);
     UNITS.iter().find(|unit| unit.name == name).copied()
 }
 
@@ -149,7 +168,10 @@ pub struct Amount {
 
 /// A text that is no amount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no amount: write a number and a unit, such as 4 GB/s, 0.88 ms, 35K, over 2.2M")]
+#[error(
+    "'{0}' is no amount: write a number and a unit, such as 4 GB/s, 0.88 ms, 35K, over 2.2M; of a \
+         range its upper end, 1.5M in place of 1,5M"
+)]
 pub struct AmountError(pub String);
 
 impl Amount {
@@ -165,8 +187,13 @@ impl Amount {
         let money = rest.strip_prefix('$');
         let rest = money.unwrap_or(rest);
         let (digits, rest) = number(rest);
+        if !thousands(digits) {
+            return Err(error());
+        }
         let plain: String = digits.chars().filter(|c| *c != ',' && *c != '_').collect();
         let value: f64 = plain.parse().map_err(|_| error())?;
+        let (power, rest) = exponent(rest);
+        let value = value * power;
         let (prefix, unit) = suffix(rest.trim()).ok_or_else(error)?;
         let unit = match (money, unit.name) {
             (Some(_), "") => unit_named("USD").unwrap_or(unit),
@@ -179,7 +206,7 @@ impl Amount {
             return Err(error());
         }
         let exact = unit.name.is_empty() && prefix == 1.0 && !plain.contains('.');
-        let half = if exact { 0.0 } else { half_digit(&plain) * factor };
+        let half = if exact { 0.0 } else { half_digit(&plain) * power * factor };
         Ok(Amount { value, half, hedge, dimension: unit.dimension, unit: unit.name })
     }
 
@@ -226,10 +253,36 @@ pub(crate) fn number(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
+/// Whether each comma has three digits behind it: 1,500 is a number, and 1,5 may be two.
+fn thousands(digits: &str) -> bool {
+    let whole = digits.split('.').next().unwrap_or_default();
+    let mut groups = whole.split(',');
+    let first = groups.next().unwrap_or_default();
+    let grouped = !whole.contains(',') || (1..=3).contains(&first.len());
+    grouped && groups.all(|group| group.len() == 3) && !digits[whole.len()..].contains(',')
+}
+
+/// A power of ten behind a number, as in 1e6, and the rest.
+fn exponent(text: &str) -> (f64, &str) {
+    let Some(behind) = text.strip_prefix(['e', 'E']) else { return (1.0, text) };
+    let end = behind.find(|c: char| !(c.is_ascii_digit() || c == '-' || c == '+'));
+    let (power, rest) = behind.split_at(end.unwrap_or(behind.len()));
+    match power.parse::<i32>() {
+        Ok(power) if power.abs() <= 30 => (10f64.powi(power), rest),
+        _ => (1.0, text),
+    }
+}
+
 /// A decimal prefix and a unit; a unit's own prefix goes before.
 pub(crate) fn suffix(text: &str) -> Option<(f64, Unit)> {
     if let Some(unit) = unit_named(text) {
         return Some((1.0, unit));
+    }
+    let words = [("thousand", 1e3), ("million", 1e6), ("billion", 1e9)];
+    if let Some((prefix, rest)) = words.iter().find_map(|(w, p)| Some((*p, text.strip_prefix(w)?)))
+    {
+        let unit = unit_named(rest.trim_start())?;
+        return ["", "IOPS", "USD"].contains(&unit.name).then_some((prefix, unit));
     }
     let (prefix, rest) = match text.chars().next()? {
         'k' | 'K' => (1e3, &text[1..]),
@@ -283,6 +336,14 @@ mod test {
         assert!((value - 360.331e6).abs() < 1e-3 && (half - 500.0).abs() < 1e-6);
         let (value, half, ..) = read("0.88 ms");
         assert!((value - 0.88e-3).abs() < 1e-12 && (half - 5e-6).abs() < 1e-12);
+        assert_eq!(read("2.5 million"), (2.5e6, 0.05e6, Hedge::Plain, ""));
+        assert_eq!(read("1e6").0, 1e6);
+        assert_eq!(read("9.8Gbps").0, 9.8e9);
+        assert_eq!(read("1.6 GB/sec").3, "GB/s");
+        assert_eq!(read("1,500,000 iops").0, 1.5e6);
+        for wrong in ["1,5M", "1.500.000", "1234,567", "1.5,000", "100k-120k", "1e", "2 millions"] {
+            assert!(Amount::parse(wrong).is_err(), "{wrong}");
+        }
         for wrong in ["", "GB/s", "4 QB/s", "1e400", "-3", "nan", "5 MGB", "$5 ms", "1.2.3"] {
             assert!(Amount::parse(wrong).is_err(), "{wrong}");
         }
