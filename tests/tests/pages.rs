@@ -195,6 +195,15 @@ fn others_need_a_token_and_a_server_is_watched_too() {
 
 /// The page at an address as a browser has it after a while, with its script run.
 fn browsed(folder: &Path, address: &str) -> Option<String> {
+    let mut command = browser(folder)?;
+    command.args(["--timeout=6000", "--dump-dom"]).arg(address);
+    let said = drumfire_tests::run(&mut command, LIMIT);
+    assert!(!said.stderr.contains("CONSOLE"), "{}", said.stderr);
+    Some(said.stdout)
+}
+
+/// A browser without a window that fetches nothing of its own.
+fn browser(folder: &Path) -> Option<Command> {
     let chromium = require("chromium")?;
     let mut command = Command::new(chromium);
     command.args([
@@ -207,13 +216,37 @@ fn browsed(folder: &Path, address: &str) -> Option<String> {
         "--disable-component-update",
         "--disable-sync",
         "--enable-logging=stderr",
-        "--timeout=6000",
-        "--dump-dom",
     ]);
-    command.arg(format!("--user-data-dir={}", folder.join("browser").display())).arg(address);
-    let said = drumfire_tests::run(&mut command, LIMIT);
+    command.arg(format!("--user-data-dir={}", folder.join("browser").display()));
+    Some(command)
+}
+
+#[test]
+fn a_page_is_printed_and_fits_a_telephone() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    drumfire.run(folder.path(), &format!("{RUN} --out r"), LIMIT).ok();
+    let html = drumfire.run(folder.path(), "report r --as html", LIMIT).ok().stdout;
+    let file = folder.file("r.html", html.as_bytes());
+    let Some(mut command) = browser(folder.path()) else { return };
+    let printed = folder.path().join("r.pdf");
+    command.arg(format!("--print-to-pdf={}", printed.display())).arg("--no-pdf-header-footer");
+    let said = drumfire_tests::run(command.arg(&file), LIMIT);
     assert!(!said.stderr.contains("CONSOLE"), "{}", said.stderr);
-    Some(said.stdout)
+    assert!(std::fs::read(&printed).unwrap().starts_with(b"%PDF"));
+    // The page in a frame that is 400 pixels wide says how wide it wants to be.
+    let framed = "<script>onload=()=>{const d=f.contentDocument.documentElement;\
+                  document.title=`wide ${d.scrollWidth} of ${d.clientWidth}`}</script>\
+                  <iframe id=f src=r.html style=\"width:400px;height:900px;border:0\"></iframe>";
+    let frame = folder.file("frame.html", framed.as_bytes());
+    let mut command = browser(folder.path()).unwrap();
+    command.args(["--allow-file-access-from-files", "--timeout=6000", "--dump-dom"]);
+    let said = drumfire_tests::run(command.arg(&frame), LIMIT);
+    let (_, widths) = said.stdout.split_once("<title>wide ").unwrap_or_else(|| panic!("{said:?}"));
+    let (wants, has) = widths.split_once(" of ").unwrap();
+    let has = has.split_once('<').unwrap().0;
+    let number = |text: &str| text.parse::<u32>().unwrap();
+    assert!(number(wants) <= number(has), "it wants {wants} pixels of {has}");
 }
 
 #[test]
