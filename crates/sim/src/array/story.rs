@@ -138,6 +138,26 @@ impl Step {
             Step::Go(rng.below(30) as u32),
         ]
     }
+
+    /// Something is durable, all legs but one go, and that one must have it after a crash.
+    fn last(rng: &mut Rng, legs: u64) -> Vec<Step> {
+        let stays = rng.below(legs);
+        let (block, other) = (rng.below(BLOCKS as u64) as usize, rng.below(BLOCKS as u64) as usize);
+        let mut steps = Vec::new();
+        if rng.below(2) == 0 {
+            // The one that stays came late, and has been given what it missed.
+            let stays = stays as usize;
+            steps.extend([Step::Fail(stays), Step::Write { block, long: false, fua: true }]);
+            steps.extend([Step::Rest, Step::Return(stays), Step::Whole]);
+        } else {
+            steps.extend([Step::Write { block, long: false, fua: false }, Step::Rest]);
+            steps.extend([Step::Flush, Step::Rest]);
+        }
+        steps.extend((0..legs).filter(|leg| *leg != stays).map(|leg| Step::Fail(leg as usize)));
+        steps.extend([Step::Write { block: other, long: false, fua: false }, Step::Rest]);
+        steps.push(Step::Crash);
+        steps
+    }
 }
 
 /// Kinds of steps that are drawn.
@@ -252,11 +272,13 @@ impl Case for Story {
         let weights = Step::weights(&mut rng);
         let mut steps: Vec<Step> =
             (0..count).map(|_| Step::draw(&mut rng, &weights, legs + spares)).collect();
-        if rng.below(3) == 0 {
-            let at = rng.below(count + 1) as usize;
-            let back = Step::back(&mut rng, legs);
-            steps.splice(at..at, back);
-        }
+        let at = rng.below(count + 1) as usize;
+        let known = match rng.below(8) {
+            0 | 1 => Step::back(&mut rng, legs),
+            2 => Step::last(&mut rng, legs),
+            _ => Vec::new(),
+        };
+        steps.splice(at..at, known);
         let (legs, spares, lanes) = (legs as usize, spares as usize, lanes as usize);
         Story { seed, legs, spares, lanes, steps }
     }

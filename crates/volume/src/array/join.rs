@@ -108,7 +108,7 @@ impl Join {
                 self.phase = Phase::Copying;
             }
             Phase::Recording if recorder.is_durable() => self.give_up(port),
-            Phase::Copying if port.shared.map.behind() == 0 => self.flush(port),
+            Phase::Copying if port.shared.map.behind() == 0 => self.flush(port, pages),
             Phase::Flushing => {
                 let Some((_, bad)) = port.verdict(self.job) else { return };
                 for leg in legs(bad) {
@@ -139,8 +139,14 @@ impl Join {
     /// Finds a leg to be taken in, where one is missing.
     fn begin(&mut self, port: &mut Port, recorder: &Recorder) {
         let block = recorder.block();
-        if !recorder.is_durable() || recorder.is_complete() {
-            self.short_since = self.short_since.filter(|_| !recorder.is_complete());
+        if recorder.is_complete() {
+            return self.short_since = None;
+        }
+        if !recorder.is_durable() {
+            // Looked at again behind that, and not all the time.
+            if port.now >= self.retry_at {
+                self.retry_at = port.now + PAUSE;
+            }
             return;
         }
         let since = *self.short_since.get_or_insert_with(|| {
@@ -270,11 +276,13 @@ impl Join {
     }
 
     /// What was copied is made durable.
-    fn flush(&mut self, port: &mut Port) {
+    fn flush(&mut self, port: &mut Port, pages: &mut Pages) {
         self.phase = Phase::Flushing;
-        let to = if planted(Plant::JoinUnflushed) { 0 } else { port.shared.writers_now() };
+        if planted(Plant::JoinUnflushed) {
+            return self.phase = Phase::Mapping { rounds: pages.write_all() };
+        }
         let (op, offset, len, fua) = (Op::Flush, 0, 0, false);
-        for leg in legs(to | u32::from(to == 0)) {
+        for leg in legs(port.shared.writers_now()) {
             port.send(self.job, leg, Deed { op, offset, len, fua, buf: None });
         }
     }
