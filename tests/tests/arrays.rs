@@ -96,7 +96,6 @@ fn what_makes_no_array_is_refused_in_one_line_and_left_as_it_is() {
     for (legs, code, words) in [
         (vec!["a", "c"], 2, "file:c is a leg of another array, two"),
         (vec!["b", "copy-of-b"], 2, "is a copy of"),
-        (vec!["a", "a"], 2, "are the same data"),
         (vec!["a", "short"], 2, "8388608 bytes"),
         (vec!["a", "broken"], 2, "file:broken is no leg of an array"),
         (vec!["a", "nonsense"], 1, "file:nonsense"),
@@ -157,10 +156,6 @@ fn one_damaged_superblock_is_replaced_and_legs_may_be_named_in_any_order() {
 fn legs_of_different_sizes_make_an_array_of_the_smallest() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    let args = "volume create mirror disk --leg file:a?size=24m --leg file:b?size=12345k \
-                --leg ram:1g";
-    let refused = drumfire.run(folder.path(), args, LIMIT);
-    assert!(refused.code.is_some_and(|code| code > 0), "memory is no leg: {refused:?}");
     let args = "volume create mirror disk --leg file:a?size=24m --leg file:b?size=12345k";
     let uri = drumfire.run(folder.path(), args, LIMIT).ok().stdout;
     let args = format!(
@@ -216,6 +211,8 @@ fn legs_on_other_servers_are_killed_and_come_back_under_load() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let result = finished.json();
     assert_eq!(result["totals"]["errors"], 0, "{result}");
+    // Workers go on, though counters of a new connection begin at nought.
+    assert!(!finished.stderr.contains("panicked"), "{finished:?}");
     let warnings = result["warnings"].to_string();
     for leg in ["leg 2", "leg 3", "leg 4"] {
         assert!(warnings.contains(leg), "{warnings}");

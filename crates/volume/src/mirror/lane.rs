@@ -62,6 +62,21 @@ struct Way {
     joined: u32,
     /// When a new way may be made to the last leg.
     renew_at: Nanos,
+    /// What became of the connections of earlier ways: counters only grow.
+    before: Connection,
+}
+
+impl Way {
+    /// Takes another lane in place of the one before.
+    fn renew(&mut self, now: Nanos, lane: Option<Box<dyn Lane>>) {
+        self.before = self.connection(now);
+        self.lane = lane;
+    }
+
+    fn connection(&self, now: Nanos) -> Connection {
+        let present = self.lane.as_ref().map(|lane| lane.connection(now));
+        self.before + present.unwrap_or_default()
+    }
 }
 
 /// How soon a lane looks again whether what it waits for has been made durable.
@@ -93,6 +108,7 @@ impl<R: Rules> MirrorLane<R> {
             under_way: 0,
             joined: legs.joined(leg),
             renew_at: Nanos(0),
+            before: Connection::default(),
         };
         MirrorLane {
             number,
@@ -420,7 +436,7 @@ impl<R: Rules> MirrorLane<R> {
                 if let Some(Err(why)) = &way {
                     self.legs.leave(leg, &|| why.clone());
                 }
-                self.ways[leg].lane = way.and_then(Result::ok);
+                self.ways[leg].renew(self.now, way.and_then(Result::ok));
                 self.ways[leg].joined = joined;
             }
             self.look_for_broken(leg, joined);
@@ -440,7 +456,7 @@ impl<R: Rules> MirrorLane<R> {
             && self.now >= way.renew_at
         {
             way.renew_at = self.now + RENEW;
-            way.lane = source(leg).ok();
+            way.renew(self.now, source(leg).ok());
         }
     }
 
@@ -576,7 +592,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
     }
 
     fn connection(&self, now: Nanos) -> Connection {
-        let each = self.lanes().map(|lane| lane.connection(now));
+        let each = self.ways.iter().map(|way| way.connection(now));
         each.fold(Connection::default(), |sum, one| sum + one)
     }
 
