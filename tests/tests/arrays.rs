@@ -159,7 +159,8 @@ fn legs_of_different_sizes_make_an_array_of_the_smallest() {
     let args = "volume create mirror disk --leg file:a?size=24m --leg file:b?size=12345k";
     let uri = drumfire.run(folder.path(), args, LIMIT).ok().stdout;
     let args = format!(
-        "run {} --destroy --size 64k --read 50 --outstanding 8 --verify --seconds 2 --ramp 0 --json",
+        "run {} --destroy --size 64k --read 50 --outstanding 8 --verify --seconds 2 --ramp 0 \
+         --json",
         uri.trim()
     );
     let result = drumfire.run(folder.path(), &args, LIMIT).ok().json();

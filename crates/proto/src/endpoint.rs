@@ -87,7 +87,7 @@ pub trait Target: Endpoint {
         false
     }
 
-    /// The data of writes to these units are not to be asked for until told otherwise: commands wait
+    /// The data of writes to these units are not to be asked for until told so: commands wait
     /// for it as for a buffer. For faults that are meant.
     fn withhold(&mut self, _units: &[UnitId]) {}
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Gives `take` the text of a file whenever that changes, as long as there is somebody who uses
-/// it; of a longer text the first `bytes_max`. Without a thread, what was read first holds for good.
+/// it; of a longer text the first `bytes_max`. Without a thread, what was read first holds.
 pub(crate) fn watch<T: Send + Sync + 'static>(
     path: PathBuf,
     bytes_max: u64,

@@ -186,7 +186,7 @@ fn whole(network: &Network, parts: &[Part], found: &[Simulated]) -> Simulated {
     };
     for (part, one) in parts.iter().zip(found) {
         for (own, at) in part.classes.iter().enumerate() {
-            all.solution.classes[*at] = one.solution.classes[own].clone();
+            all.solution.classes[*at] = one.solution.classes[own];
             all.requests[*at] = one.requests[own];
             all.throughput_per_s[*at] = one.throughput_per_s[own];
             all.response_s[*at] = one.response_s[own];

@@ -359,7 +359,7 @@ fn a_disk_is_the_same_emulated_simulated_and_in_theory_at_any_depth() {
         }
         rates.push(found[0].0);
     }
-    // 2.9 ms, half a turn, 4 KiB and the controller: 201 a second, and more with more to choose from.
+    // 2.9 ms, half a turn, 4 KiB and the controller: 201 a second, more with more to choose from.
     assert!((rates[0] - 201.0).abs() < 4.0, "{rates:?}");
     assert!(rates[5] > 2.2 * rates[0] && rates[7] > rates[5], "{rates:?}");
 }
