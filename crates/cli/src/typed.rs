@@ -106,7 +106,7 @@ mod test {
     }
 
     /// Value names of options that take no number.
-    const WORDS: [&str; 30] = [
+    const WORDS: [&str; 31] = [
         "ADDRESS:PORT",
         "ARRIVALS",
         "BILL.toml",
@@ -127,6 +127,7 @@ mod test {
         "PROTOCOL",
         "REPEAT_AS",
         "TEXT",
+        "TIME[:FILE]",
         "WHAT",
         "WORD",
         "WORD=VALUE,…",
