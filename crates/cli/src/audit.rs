@@ -221,8 +221,8 @@ fn documents(args: &Args, catalogue: &plan::catalogue::Catalogue) -> Result<Exit
         }
         let name = file.display().to_string();
         if name.contains(' ') && !file.exists() {
-            let why = "no such file; a claim goes in flags, as --iops 1M --size 4k --link 10gbe, or \
-                       --equation '4 * 550 MB/s = 2.2 GB/s'";
+            let why = "no such file; a claim goes in flags, as --iops 1M --size 4k --link \
+                       10gbe, or --equation '4 * 550 MB/s = 2.2 GB/s'";
             return Err(UsageError(format!("{name}: {why}")).into());
         }
         let text = read_text(file).map_err(|error| of_file(&name, error))?;

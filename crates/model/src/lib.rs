@@ -54,6 +54,6 @@ pub use head::{Extent, Head};
 pub use network::{
     Class, ClassId, Network, Reserve, Servers, Source, Station, StationId, Step, Visit,
 };
-pub use simulate::{Completion, Emulation, Estimate, Run, Simulated, simulate, simulate_apart};
+pub use simulate::{Apart, Completion, Emulation, Estimate, Run, Simulated, simulate};
 pub use solve::{Caveat, ClassResult, Method, Solution, StationResult, solve};
 pub use time::Picos;

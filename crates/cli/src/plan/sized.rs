@@ -148,18 +148,9 @@ pub fn sized(
     if !(0.0..=30.0).contains(&years) {
         return Err(UsageError("--years: 0 to 30".to_owned()).into());
     }
-    let ports = match &flags.link {
-        Some(link) => {
-            let ports = flags.ports.unwrap_or(1);
-            let part = bill.catalogue.part(link).map_err(|e| UsageError(format!("--link: {e}")))?;
-            if part.class != Class::Link {
-                let class = part.class.word();
-                return Err(UsageError(format!("--link: {} is a {class}", part.id)).into());
-            }
-            Some((part.id.clone(), within("--ports", ports, 1, 64)?))
-        }
-        None => None,
-    };
+    let link = flags.link.as_ref().map(|name| link(name, &bill)).transpose()?;
+    let ports = within("--ports", flags.ports.unwrap_or(1), 1, 64)?;
+    let ports = link.map(|link| (link, ports));
     let down = Down {
         drives: within("--down-drives", flags.down_drives.unwrap_or(0), 0, 1000)?,
         hosts: within("--down-hosts", flags.down_hosts.unwrap_or(0), 0, 15)?,
@@ -199,6 +190,15 @@ pub fn sized(
         false => listing(&need, &found)?,
     })?;
     Ok(if found.found.is_empty() { Exit::Missed } else { Exit::Good })
+}
+
+/// The link of a flag.
+fn link(name: &str, bill: &Bill) -> Result<String, UsageError> {
+    let part = bill.catalogue.part(name).map_err(|e| UsageError(format!("--link: {e}")))?;
+    match part.class {
+        Class::Link => Ok(part.id.clone()),
+        other => Err(UsageError(format!("--link: {} is a {}", part.id, other.word()))),
+    }
 }
 
 fn listing(need: &Need, sizing: &Sizing) -> Result<String> {

@@ -1,9 +1,7 @@
-//! What shares no station is simulated by itself, on as many cores as there are.
+//! What shares no station is simulated by itself, on as many cores as the caller has.
 //!
 //! A part has its own time, its own chance and its own count of requests, so that it does not
 //! matter which thread runs it, or when: one thread or many, the same bits.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{REQUESTS_MIN, Run, Simulated, simulate};
 use crate::{
@@ -11,52 +9,62 @@ use crate::{
 };
 
 /// Classes and stations that belong together, by their places in the whole, in order.
+#[derive(Debug)]
 struct Part {
     classes: Vec<usize>,
     stations: Vec<usize>,
 }
 
-/// Runs the parts of `network` that share no station on so many threads. Each counts as many of
-/// the requests as it has of all that are under way. Same network, run and seed: same bits,
-/// whatever the number of threads. `solution.stations[..].residence_s` is empty: a thousand
-/// classes at ten thousand stations would be most of the memory.
-///
-/// # Errors
-///
-/// As [`simulate`].
-pub fn simulate_apart(
-    network: &Network,
+/// A network in parts that share no station.
+#[derive(Debug)]
+pub struct Apart<'a> {
+    network: &'a Network,
+    parts: Vec<Part>,
     run: Run,
-    threads: usize,
-) -> Result<Simulated, ModelError> {
-    network.check()?;
-    let parts = parts(network);
-    let weights: Vec<f64> = parts.iter().map(|part| weight(network, part)).collect();
-    let all: f64 = weights.iter().sum();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(part) = parts.get(at) else { return done };
-            let share = |requests: u64| (requests as f64 * weights[at] / all).ceil() as u64;
-            let own = Run {
-                // A seed of its own: parts that are alike are not the same.
-                seed: run.seed.wrapping_add((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-                warmup: share(run.warmup),
-                requests: share(run.requests).max(REQUESTS_MIN),
-            };
-            done.push((at, simulate(&only(network, part), own, |_| ())));
-        }
-    };
-    let mut found: Vec<(usize, Result<Simulated, ModelError>)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
-    });
-    found.sort_by_key(|(at, _)| *at);
-    let found: Vec<Simulated> =
-        found.into_iter().map(|(_, one)| one).collect::<Result<_, ModelError>>()?;
-    Ok(whole(network, &parts, &found))
+}
+
+impl<'a> Apart<'a> {
+    /// Takes a network apart for a run. Each part counts as many of its requests as it has of all
+    /// that are under way.
+    ///
+    /// # Errors
+    ///
+    /// What [`Network::check`] says.
+    pub fn new(network: &'a Network, run: Run) -> Result<Apart<'a>, ModelError> {
+        network.check()?;
+        Ok(Apart { network, parts: parts(network), run })
+    }
+
+    /// How many parts there are.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Runs one part, of [`Apart::parts`]: on any thread, in any order, to the same bits.
+    ///
+    /// # Errors
+    ///
+    /// As [`simulate`].
+    pub fn run(&self, at: usize) -> Result<Simulated, ModelError> {
+        let Apart { network, parts, run } = self;
+        let all: f64 = parts.iter().map(|part| weight(network, part)).sum();
+        let own = weight(network, &parts[at]);
+        let share = |requests: u64| (requests as f64 * own / all).ceil() as u64;
+        let own = Run {
+            // A seed of its own: parts that are alike are not the same.
+            seed: run.seed.wrapping_add((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            warmup: share(run.warmup),
+            requests: share(run.requests).max(REQUESTS_MIN),
+        };
+        simulate(&only(network, &parts[at]), own, |_| ())
+    }
+
+    /// What was found of all parts, in their order, in the places of the whole. What a request
+    /// stays at each station is left out: a thousand classes at four thousand stations would be
+    /// most of the memory.
+    pub fn whole(&self, found: &[Simulated]) -> Simulated {
+        whole(self.network, &self.parts, found)
+    }
 }
 
 /// Requests that a part has under way; an open class counts as one.
@@ -223,15 +231,37 @@ mod test {
         network
     }
 
+    /// On so many threads.
+    fn simulate_apart(network: &Network, run: Run, threads: usize) -> Simulated {
+        let apart = Apart::new(network, run);
+        let mine = |first: usize| -> Vec<(usize, Simulated)> {
+            let mine = (first..apart.parts()).step_by(threads);
+            mine.map(|at| (at, apart.run(at).unwrap())).collect()
+        };
+        let mut found: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads)
+                .map(|first| {
+                    scope.spawn({
+                        let mine = &mine;
+                        move || mine(first)
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        found.sort_by_key(|(at, _)| *at);
+        apart.whole(&found.into_iter().map(|(_, one)| one).collect::<Vec<_>>())
+    }
+
     #[test]
     fn one_thread_and_many_give_the_same_bits() {
         let network = fabric(7, 40);
         let run = Run { seed: 3, warmup: 700, requests: 7_000 };
-        let one = simulate_apart(&network, run, 1).unwrap();
+        let one = simulate_apart(&network, run, 1);
         for threads in [2, 5] {
-            assert_eq!(simulate_apart(&network, run, threads).unwrap(), one, "{threads}");
+            assert_eq!(simulate_apart(&network, run, threads), one, "{threads}");
         }
-        let other = simulate_apart(&network, Run { seed: 4, ..run }, 2).unwrap();
+        let other = simulate_apart(&network, Run { seed: 4, ..run }, 2);
         assert_ne!(other, one, "the seed decides");
         assert_eq!(one.requests.len(), 7);
         // Appliances that are alike have their own chance.
@@ -243,7 +273,7 @@ mod test {
         let network = fabric(4, 30);
         let run = Run { seed: 1, warmup: 4_000, requests: 400_000 };
         let (apart, theory) =
-            (simulate_apart(&network, run, 2).unwrap(), solve(&network, Method::Auto).unwrap());
+            (simulate_apart(&network, run, 2), solve(&network, Method::Auto).unwrap());
         let (found, means) = (apart.solution.throughput_per_s(), theory.throughput_per_s());
         assert!((found / means - 1.0).abs() < 0.01, "{found} for {means}");
         // What shares a station is one part: the answer is that of one run.
@@ -254,7 +284,7 @@ mod test {
             shared.add_class(Class::closed(name, 2).visit(disk, Service::exponential(1e-3)));
         }
         let run = Run { seed: 1, warmup: 0, requests: 1_000 };
-        let apart = simulate_apart(&shared, run, 2).unwrap();
+        let apart = simulate_apart(&shared, run, 2);
         let whole = simulate(&shared, run, |_| ()).unwrap();
         assert_eq!(apart.throughput_per_s, whole.throughput_per_s);
         assert_eq!(apart.solution.stations[unused.0 as usize].throughput_per_s, 0.0);

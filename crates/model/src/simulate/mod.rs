@@ -11,7 +11,7 @@ mod program;
 use crate::check::POPULATION_MAX;
 use crate::solve::{ClassResult, StationResult};
 use crate::{ClassId, ModelError, Network, Picos, Servers, Solution, Source};
-pub use apart::simulate_apart;
+pub use apart::Apart;
 pub use emulate::Emulation;
 use engine::{Engine, Stop, TOKENS_MAX};
 pub use estimate::Estimate;

@@ -197,13 +197,10 @@ impl RawGroup {
         if self.tcp_options > 40 {
             return Err(format!("tcp_options {}: 0 to 40 bytes", self.tcp_options));
         }
-        if drive.is_some()
-            && self.link.is_none()
-            && (self.protocol.is_some() || self.ports.is_some())
-        {
-            return Err(
-                "ports that lead to drives: name their link, such as ethernet-100".to_owned()
-            );
+        let leads = self.protocol.is_some() || self.ports.is_some();
+        if drive.is_some() && self.link.is_none() && leads {
+            let why = "ports that lead to drives: name their link, such as ethernet-100";
+            return Err(why.to_owned());
         }
         if self.raid != Raid::None && drive.is_none() {
             return Err("raid is of drives: name one".to_owned());

@@ -87,12 +87,15 @@ impl Builder<'_> {
             Some(Hidden::Slot(seconds)) => Some(Load::PerIo(seconds * each)),
             _ => (!slots.is_empty()).then_some(Load::Stations(slots)),
         };
-        if let Some(load) = slots {
-            let name = format!("slots of {}", adapter.unwrap_or(drive).id);
-            // Arithmetic of the standard.
-            self.resource(name, Level::Slot, &[], load);
-        }
+        self.slots_told(adapter.unwrap_or(drive), slots);
         Ok(())
+    }
+
+    /// Slots as a resource: arithmetic of the standard.
+    fn slots_told(&mut self, card: &Part, load: Option<Load>) {
+        if let Some(load) = load {
+            self.resource(format!("slots of {}", card.id), Level::Slot, &[], load);
+        }
     }
 
     /// The daemons that serve the drives, as one resource.
