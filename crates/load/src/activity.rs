@@ -1,8 +1,8 @@
 //! What the cores of a run do, written down for a while from the beginning of the measured window.
 //!
 //! Each core has an [`Observer`], asked once a turn, which has the core and its workers write
-//! down what they do only while that is wanted. Its memory is taken before the run and does not grow:
-//! of stretches the latest are kept, of I/Os every n-th.
+//! down what they do only while that is wanted. Its memory is taken before the run and does not
+//! grow: of stretches the latest are kept, of I/Os every n-th.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -105,7 +105,7 @@ impl Observer {
     }
 
     /// Begins, counts and ends when it is time to.
-    pub(crate) fn look(&mut self, core: &Core, workers: &mut [Worker]) {
+    pub(crate) fn look(&mut self, core: &Core, workers: &mut [Worker]) -> Nanos {
         let now = core.now();
         match &self.state {
             State::Begins(at, ..) if now >= *at => self.begin(now, core, workers),
@@ -113,6 +113,7 @@ impl Observer {
             State::Records(..) if now >= self.count_at => self.count(now, workers),
             _ => {}
         }
+        now
     }
 
     fn begin(&mut self, now: Nanos, core: &Core, workers: &mut [Worker]) {

@@ -237,16 +237,9 @@ fn run(
             workers.iter_mut().for_each(|worker| worker.start(core.now()));
             observer.iter_mut().for_each(|observer| observer.start(core.now()));
         }
-        let wake = match observer {
-            None => agenda.step(core, workers, order, &ready),
-            Some(observer) => {
-                observer.look(core, workers);
-                let start = core.now();
-                let wake = agenda.step(core, workers, order, &ready);
-                core.note(Doing::Step, 0, start);
-                wake
-            }
-        };
+        let start = observer.as_mut().map(|observer| observer.look(core, workers));
+        let wake = agenda.step(core, workers, order, &ready);
+        start.into_iter().for_each(|start| core.note(Doing::Step, 0, start));
         ready.clear();
         if order == Order::Fill {
             let filling = workers.iter().filter(|worker| worker.filling()).count();

@@ -175,6 +175,15 @@ pub(crate) struct Identity {
     pub(crate) data: bool,
 }
 
+/// Fills buffers with what is written, or has the system give their memory now, not in the first
+/// I/Os.
+fn fill(bufs: &mut [Buf], writer: Option<&mut Writer>) {
+    match writer {
+        Some(writer) => bufs.iter_mut().for_each(|buf| writer.fill(buf)),
+        None => bufs.iter_mut().flat_map(|buf| buf.chunks_mut(4096)).for_each(|page| page[0] = 0),
+    }
+}
+
 impl Worker {
     /// A worker with buffers of its own, as many as it keeps I/Os under way, unless its lane lends
     /// all that it moves. All workers of a volume that is verified share its ledger.
@@ -197,12 +206,8 @@ impl Worker {
         let writes = workload.writes() || ledger.is_some();
         let needed = if lends && !writes { 0 } else { outstanding as usize };
         let mut bufs = Arena::cut(needed, size as usize)?;
-        for buf in bufs.iter_mut().filter(|_| data) {
-            match workload.writes() {
-                true => writer.fill(buf),
-                // The system gives the memory now, not in the first I/Os.
-                false => buf.chunks_mut(4096).for_each(|page| page[0] = 0),
-            }
+        if data {
+            fill(&mut bufs, workload.writes().then_some(&mut writer));
         }
         let mut bufs = bufs.into_iter();
         let slots: Vec<Slot> = (0..outstanding).map(|_| Slot::new(size, bufs.next())).collect();

@@ -10,6 +10,7 @@ mod lane;
 mod legs;
 mod rules;
 mod task;
+mod turn;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};

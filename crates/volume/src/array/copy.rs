@@ -1,5 +1,5 @@
-//! The keeper's jobs that make legs equal: each copies some regions that lie beside each other, from
-//! the leg that is read there to all others, in windows that it claims as a writer does.
+//! The keeper's jobs that make legs equal: each copies some regions that lie beside each other,
+//! from the leg that is read there to all others, in windows that it claims as a writer does.
 //!
 //! While clients have no I/Os, all jobs copy at once, so that each leg always has something to do.
 //! While they have, one window is copied at a time, and after it the legs are left to the clients
