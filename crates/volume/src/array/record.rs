@@ -174,6 +174,10 @@ impl Recorder {
             self.retry_at = port.now + PAUSE;
         } else if bad & in_it == 0 {
             self.publish(port, bad);
+        } else if bad & shared.in_it() != 0 {
+            // The last leg that is read stays in, and is waited for.
+            self.failed = true;
+            self.retry_at = port.now + PAUSE;
         }
         // Otherwise the next step begins one without those that failed.
     }
