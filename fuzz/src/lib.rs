@@ -4,6 +4,7 @@
 //! is bounded, and when the connection is gone every buffer is back in its pool.
 #![forbid(unsafe_code)]
 
+mod array_file;
 mod cut;
 mod initiator;
 mod job_file;
@@ -15,6 +16,7 @@ mod stream;
 mod target;
 mod trace;
 
+pub use array_file::{read_map, read_superblock};
 pub use cut::Cut;
 pub use initiator::Asking;
 pub use job_file::{read_fio, read_icf};

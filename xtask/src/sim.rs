@@ -1,8 +1,8 @@
 //! Whole servers in virtual time, and runs whose truth is known: `cargo xtask sim`.
 //!
 //! Worlds of many seeds, one world by the line that a failure prints, or mistakes that are planted
-//! to see whether they are found; with `--rig` situations in place of worlds. The simulator itself
-//! is the package `drumfire-sim`.
+//! to see whether they are found; with `--rig` situations in place of worlds, with `--array` stories
+//! of arrays. The simulator itself is the package `drumfire-sim`.
 
 use std::process::Command;
 use std::time::Duration;
@@ -25,19 +25,28 @@ const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 pub fn main(args: &[String]) -> Result<bool> {
     if args.iter().any(|arg| arg == "--help") {
         bail!(
-            "sim takes --rig, --seeds N, --from S, --threads N, --plants, --plant NAME, or a world"
+            "sim takes --rig, --array, --short, --seeds N, --from S, --threads N, --plants, --plant NAME, or a world"
         );
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     Ok(run(&args, LONG)?.success())
 }
 
-/// Worlds and situations of many seeds hold, and each planted mistake is found.
+/// Worlds, situations and stories of many seeds hold, and each planted mistake is found.
 pub fn test() -> Result<Tally> {
     let mut tally = Tally::default();
     let many = &["--seeds", SEEDS][..];
     let plants = &["--plants", "--seeds", PLANT_SEEDS][..];
-    let jobs = [many, plants, &[&["--rig"], many].concat(), &["--rig", "--plants"]];
+    let array = |rest: &[&'static str]| [&["--array"], rest].concat();
+    let jobs = [
+        many,
+        plants,
+        &[&["--rig"], many].concat(),
+        &["--rig", "--plants"],
+        &array(many),
+        &array(plants),
+        &array(&["--short"]),
+    ];
     for args in jobs {
         let outcome = run(args, LIMIT)?;
         match outcome.success() {

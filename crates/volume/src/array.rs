@@ -106,6 +106,7 @@ impl Array {
         ways: (Vec<Option<Box<dyn Lane>>>, Ways),
     ) -> Keeper {
         let (shared, block) = (Arc::clone(&self.shared), assembly.newest.clone());
+        let places = (places, assembly.stands.clone());
         Keeper::new(shared, block, places, pool, rng, ways)
     }
 

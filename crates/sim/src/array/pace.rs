@@ -197,7 +197,8 @@ fn assembly(legs: usize, bytes: u64) -> Assembly {
         members: (0..legs).map(member).collect(),
         history: Vec::new(),
     };
-    Assembly { newest, places: (0..legs).map(Some).collect(), missing: 0, notes: Vec::new() }
+    let (places, stands) = ((0..legs).map(Some).collect(), vec![newest.generation; legs]);
+    Assembly { newest, places, stands, missing: 0, notes: Vec::new() }
 }
 
 #[cfg(test)]

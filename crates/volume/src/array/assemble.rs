@@ -5,7 +5,7 @@ use block::{Plant, planted};
 
 use super::error::{ArrayError, history};
 use super::superblock::{
-    DATA_OFFSET, Damage, State, Superblock, TAIL_BYTES, data_bytes, second_copy,
+    DATA_OFFSET, Damage, Generation, State, Superblock, TAIL_BYTES, data_bytes, second_copy,
 };
 
 /// A leg that was looked at.
@@ -28,6 +28,8 @@ pub struct Assembly {
     pub newest: Superblock,
     /// For each member the place among those that were found.
     pub places: Vec<Option<usize>>,
+    /// For each member the generation that stands on it, or is likely to where it is not here.
+    pub stands: Vec<Generation>,
     /// Members that were in and are not here.
     pub missing: u32,
     /// What is to be told of it, a line each.
@@ -59,12 +61,14 @@ pub fn assemble(
     all_of_one(array, found, &blocks)?;
     let newest = newest(array, found, &blocks)?.clone();
     let mut places = vec![None; newest.members.len()];
+    let mut stands = vec![newest.generation; newest.members.len()];
     for (place, (leg, block)) in found.iter().zip(&blocks).enumerate() {
         let Some(number) = newest.number_of(block.leg) else {
             return Err(ArrayError::Removed { array: array.to_owned(), leg: leg.name.clone() });
         };
         fits(array, leg, &newest)?;
         places[number] = Some(place);
+        stands[number] = block.generation;
     }
     let missing = (0..places.len())
         .filter(|number| places[*number].is_none())
@@ -84,7 +88,7 @@ pub fn assemble(
             notes.push(format!("leg {} ({name}) is behind, and is made equal", number + 1));
         }
     }
-    Ok(Assembly { newest, places, missing, notes })
+    Ok(Assembly { newest, places, stands, missing, notes })
 }
 
 /// What a leg says of itself: the newer of its copies.
@@ -219,7 +223,7 @@ impl State {
 #[cfg(test)]
 mod test {
     use super::super::superblock::test::{example, id};
-    use super::super::superblock::{Generation, Member};
+    use super::super::superblock::Member;
     use super::*;
 
     fn found(name: &str, block: &Superblock, leg: u128) -> Found {

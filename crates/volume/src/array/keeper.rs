@@ -13,7 +13,7 @@ use super::pages::Pages;
 use super::port::Port;
 use super::record::Recorder;
 use super::shared::Shared;
-use super::superblock::{State, Superblock};
+use super::superblock::{Generation, State, Superblock};
 use crate::mirror::Ways;
 
 /// Windows that are copied at a time while clients have no I/Os.
@@ -44,7 +44,7 @@ impl Keeper {
     pub(super) fn new(
         shared: Arc<Shared>,
         block: Superblock,
-        places: Vec<[u64; 2]>,
+        places: (Vec<[u64; 2]>, Vec<Generation>),
         pool: Pool,
         rng: Rng,
         (lanes, source): (Vec<Option<Box<dyn Lane>>>, Ways),

@@ -6,7 +6,7 @@
 use block::{Nanos, Op, Plant, Rng, planted};
 
 use super::port::{Deed, Job, Port, legs};
-use super::superblock::{State, Superblock};
+use super::superblock::{Generation, State, Superblock};
 use crate::mirror::Rules;
 
 /// How soon another attempt is made where no leg takes a superblock.
@@ -19,6 +19,8 @@ pub(super) struct Recorder {
     /// It stands on all legs that are in.
     durable: bool,
     places: Vec<[u64; 2]>,
+    /// For each leg the last generation that surely stands on it.
+    stands: Vec<Generation>,
     phase: Phase,
     wish: Option<(usize, State)>,
     retry_at: Nanos,
@@ -35,11 +37,12 @@ enum Phase {
 }
 
 impl Recorder {
-    /// Begins with a generation of its own. `places` are where each leg's superblocks stand.
+    /// Begins with a generation of its own. `places` are where each leg's superblocks stand, and
+    /// `stands` which.
     pub(super) fn new(
         job: Job,
         mut block: Superblock,
-        places: Vec<[u64; 2]>,
+        (places, stands): (Vec<[u64; 2]>, Vec<Generation>),
         rng: Rng,
     ) -> Recorder {
         // A leg that was being made equal when the process died begins anew.
@@ -48,7 +51,7 @@ impl Recorder {
         }
         let (phase, wish, retry_at) = (Phase::Idle, None, Nanos(0));
         let (durable, failed) = (false, false);
-        Recorder { job, block, durable, places, phase, wish, retry_at, failed, rng }
+        Recorder { job, block, durable, places, stands, phase, wish, retry_at, failed, rng }
     }
 
     /// What the superblocks say, or will say soon.
@@ -110,13 +113,10 @@ impl Recorder {
             return;
         }
         self.durable = false;
-        let (left, members) = (self.block.generation, self.block.members.clone());
+        let members = self.block.members.clone();
         for leg in legs(leaving & active) {
             let member = &mut self.block.members[leg];
-            if member.state == State::In {
-                member.left = left;
-            }
-            member.state = State::Out;
+            (member.left, member.state) = (self.stands[leg], State::Out);
         }
         if let Some((leg, state)) = self.wish.take()
             && leaving & 1 << leg == 0
@@ -162,6 +162,7 @@ impl Recorder {
     }
 
     fn written(&mut self, port: &mut Port, good: u32, bad: u32) {
+        legs(good).for_each(|leg| self.stands[leg] = self.block.generation);
         let shared = port.shared.clone();
         let (in_it, syncing) =
             (self.block.in_state(State::In), self.block.in_state(State::Syncing));

@@ -213,8 +213,8 @@ impl Shared {
 }
 
 impl Rules for Shared {
+    /// Asked for by each poll, too, so it says nothing of I/Os.
     fn writers(&self) -> u32 {
-        self.note_busy();
         self.writers.load(ORDER)
     }
 
@@ -241,6 +241,7 @@ impl Rules for Shared {
     }
 
     fn opens(&self, offset: u64, len: u64) -> Opened {
+        self.note_busy();
         let fails = self.map_failed.load(ORDER) || self.failed.load(ORDER);
         if !self.ready.load(ORDER) {
             return if fails { Opened::Fails } else { Opened::Wait };

@@ -127,7 +127,19 @@ impl Superblock {
     /// Goes on to a new generation, and remembers the present one.
     pub fn advance(&mut self, tag: u64) {
         self.history.insert(0, self.generation);
-        self.history.truncate(HISTORY_MAX);
+        if self.history.len() > HISTORY_MAX {
+            // Those that may stand on a leg that is away stay, however long it is away: without
+            // them it would look as if it had gone on alone.
+            let may_stand = |past: &Generation| {
+                let near = |member: &Member| {
+                    let left = member.left.number;
+                    (left.saturating_sub(1)..left + 3).contains(&past.number)
+                };
+                self.members.iter().any(|member| member.state != State::In && near(member))
+            };
+            let drop = self.history.iter().rposition(|past| !may_stand(past));
+            self.history.remove(drop.unwrap_or(HISTORY_MAX));
+        }
         self.generation = Generation { number: self.generation.number + 1, tag };
     }
 
@@ -366,6 +378,27 @@ pub(super) mod test {
     }
 
     #[test]
+    fn whatever_stands_behind_a_right_checksum_is_refused_or_comes_back_the_same() {
+        let (mut rng, mut taken) = (block::Rng::new(1, 1), 0);
+        for _ in 0..20_000 {
+            let mut bytes = example().encode(11);
+            for _ in 0..=rng.below(4) {
+                // Where it says something, mostly.
+                let at = 12 + rng.below(if rng.below(4) == 0 { 4084 } else { 300 }) as usize;
+                bytes[at] = rng.next_u64() as u8 >> rng.below(8);
+            }
+            bytes[CRC_AT..CRC_AT + 4].fill(0);
+            let crc = crc32c(&bytes);
+            bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+            if let Ok(block) = Superblock::decode(&bytes) {
+                taken += 1;
+                assert_eq!(Superblock::decode(&block.encode(block.leg)), Ok(block));
+            }
+        }
+        assert!(taken > 1000, "{taken}");
+    }
+
+    #[test]
     fn the_history_is_what_was_and_not_what_another_leg_did_alone() {
         let now = example();
         let other = |generation, state| {
@@ -379,6 +412,22 @@ pub(super) mod test {
         let alone = Generation { number: 8, tag: 1 };
         assert!(!now.knows(&other(alone, State::Out)));
         assert!(now.knows(&other(alone, State::In)), "it told nobody without us");
+    }
+
+    #[test]
+    fn what_may_stand_on_a_leg_that_is_away_stays_in_the_history() {
+        let mut now = example();
+        for tag in 0..1000 {
+            now.advance(tag);
+        }
+        assert_eq!((now.history.len(), now.generation.number), (HISTORY_MAX, 1009));
+        let held = |number| now.history.iter().any(|past| past.number == number);
+        assert!(!held(7) && !held(8), "nobody may have these");
+        let mut now = example();
+        now.members[1].left = id(8);
+        (0..1000).for_each(|tag| now.advance(tag));
+        let held = |number| now.history.iter().any(|past| past.number == number);
+        assert!(held(7) && held(8) && held(9) && held(10) && !held(11) && held(1008));
     }
 
     #[test]

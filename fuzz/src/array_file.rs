@@ -1,0 +1,98 @@
+//! Superblocks and maps of arrays as no array writes them.
+
+use block::{Geometry, Rng};
+use proto::crc32c::crc32c;
+use volume::array::{
+    Array, Assembly, DATA_OFFSET, Found, PAGE_BYTES, Page, SUPERBLOCK_BYTES, State, Superblock,
+    assemble, page_count, region_bytes, second_copy,
+};
+
+/// Bytes of a leg that is looked at.
+const LEG_BYTES: u64 = 8 << 20;
+/// Where both have their checksum.
+const CRC_AT: usize = 8;
+
+/// Reads a superblock as it is and with its checksum made right: it is refused, or means something
+/// that can be written again; and a leg with it makes an array, or one line says why not.
+pub fn read_superblock(input: &[u8]) {
+    for bytes in [input.to_vec(), sealed(input, SUPERBLOCK_BYTES)] {
+        let block = Superblock::decode(&bytes).ok();
+        if let Some(block) = &block {
+            assert_eq!(Superblock::decode(&block.encode(block.leg)).as_ref(), Ok(block));
+            assert_eq!(block.region_bytes, region_bytes(block.bytes));
+            assert!(block.number_of(block.leg).is_some() && !block.members.is_empty());
+        }
+        let name = block.as_ref().map_or("a", |block| block.name.as_str());
+        let copies = [Some(bytes), None];
+        let leg = Found { name: "leg".to_owned(), bytes: LEG_BYTES, block_bytes: 512, copies };
+        for degraded in [false, true] {
+            match assemble(name, std::slice::from_ref(&leg), &[], degraded) {
+                Ok(assembly) => fits(&assembly),
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+}
+
+/// What is opened lies on its leg.
+fn fits(Assembly { newest, places, missing, .. }: &Assembly) {
+    assert!(DATA_OFFSET + newest.bytes <= second_copy(LEG_BYTES), "{newest:?}");
+    assert_eq!(places.len(), newest.members.len());
+    assert!(newest.in_state(State::In) & !missing != 0);
+}
+
+/// Reads a page of a map: it is refused, or exactly what it says may differ is behind.
+pub fn read_map(input: &[u8]) {
+    const BYTES: u64 = 64 << 20;
+    let mut bytes = sealed(input, PAGE_BYTES);
+    let as_it_is = Page::decode(0, 1, input);
+    assert!(as_it_is.is_none() || input.len() >= PAGE_BYTES);
+    // What makes it this array's, most of the time.
+    if Rng::new(input.len() as u64, 1).below(4) > 0 {
+        let good = volume::array::blank_pages(1, BYTES).swap_remove(0);
+        bytes[..8].copy_from_slice(&good[..8]);
+        bytes[12..32].copy_from_slice(&good[12..32]);
+        bytes = sealed(&bytes, PAGE_BYTES);
+    }
+    let Some(page) = Page::decode(0, 1, &bytes) else { return };
+    assert_eq!(page_count(BYTES), 1);
+    let regions = (BYTES / region_bytes(BYTES)) as usize;
+    let dirty = (0..regions).filter(|region| page.is_dirty(*region)).count();
+    let array = Array::new(&assembly(BYTES), vec![String::new()], &[vec![Some(page)]], {
+        Geometry::new(BYTES, 512)
+    });
+    assert_eq!(array.behind(), dirty);
+}
+
+fn assembly(bytes: u64) -> Assembly {
+    let member = volume::array::Member {
+        uuid: 1,
+        state: State::In,
+        empty: false,
+        left: volume::array::Generation::default(),
+    };
+    let newest = Superblock {
+        array: 1,
+        name: "a".to_owned(),
+        leg: 1,
+        generation: volume::array::Generation { number: 1, tag: 1 },
+        bytes,
+        block_bytes: 512,
+        region_bytes: region_bytes(bytes),
+        copies: 1,
+        members: vec![member],
+        history: Vec::new(),
+    };
+    let stands = vec![newest.generation];
+    Assembly { newest, places: vec![Some(0)], stands, missing: 0, notes: Vec::new() }
+}
+
+/// So many bytes, with the right checksum.
+fn sealed(input: &[u8], len: usize) -> Vec<u8> {
+    let mut bytes = input[..input.len().min(len)].to_vec();
+    bytes.resize(len, 0);
+    bytes[CRC_AT..CRC_AT + 4].fill(0);
+    let crc = crc32c(&bytes);
+    bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
