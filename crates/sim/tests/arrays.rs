@@ -119,7 +119,9 @@ fn a_last_leg_that_goes_as_another_is_recorded_as_in_is_waited_for() {
 /// Its superblock was left out of the history after 64 generations, as if it had gone on alone.
 #[test]
 fn a_leg_that_was_away_while_others_came_and_went_a_hundred_times_is_taken_in_again() {
-    holds("seed=158629 legs=4 spares=1 lanes=1 steps=sick1,full0,sick2,full3,sync,sync,crash,sync,sync,sync");
+    holds(
+        "seed=158629 legs=4 spares=1 lanes=1 steps=sick1,full0,sick2,full3,sync,sync,crash,sync,sync,sync",
+    );
 }
 
 #[test]

@@ -222,8 +222,8 @@ impl State {
 
 #[cfg(test)]
 mod test {
-    use super::super::superblock::test::{example, id};
     use super::super::superblock::Member;
+    use super::super::superblock::test::{example, id};
     use super::*;
 
     fn found(name: &str, block: &Superblock, leg: u128) -> Found {
