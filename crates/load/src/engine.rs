@@ -239,7 +239,9 @@ fn run(
         }
         let start = observer.as_mut().map(|observer| observer.look(core, workers));
         let wake = agenda.step(core, workers, order, &ready);
-        start.into_iter().for_each(|start| core.note(Doing::Step, 0, start));
+        if let Some(start) = start {
+            core.note(Doing::Step, 0, start);
+        }
         ready.clear();
         if order == Order::Fill {
             let filling = workers.iter().filter(|worker| worker.filling()).count();

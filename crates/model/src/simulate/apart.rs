@@ -233,7 +233,7 @@ mod test {
 
     /// On so many threads.
     fn simulate_apart(network: &Network, run: Run, threads: usize) -> Simulated {
-        let apart = Apart::new(network, run);
+        let apart = Apart::new(network, run).unwrap();
         let mine = |first: usize| -> Vec<(usize, Simulated)> {
             let mine = (first..apart.parts()).step_by(threads);
             mine.map(|at| (at, apart.run(at).unwrap())).collect()

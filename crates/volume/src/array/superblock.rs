@@ -384,7 +384,8 @@ pub(super) mod test {
             let mut bytes = example().encode(11);
             for _ in 0..=rng.below(4) {
                 // Where it says something, mostly.
-                let at = 12 + rng.below(if rng.below(4) == 0 { 4084 } else { 300 }) as usize;
+                let reach = if rng.below(4) == 0 { 4084 } else { 300 };
+                let at = 12 + rng.below(reach) as usize;
                 bytes[at] = rng.next_u64() as u8 >> rng.below(8);
             }
             bytes[CRC_AT..CRC_AT + 4].fill(0);
