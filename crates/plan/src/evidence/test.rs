@@ -27,6 +27,13 @@ fn each_row_is_asked_from_the_others() {
     assert_eq!(before, after);
 }
 
+/// Whether there is one left, which is taken.
+fn counts_down(left: &mut usize) -> bool {
+    let had = *left > 0;
+    *left = left.saturating_sub(1);
+    had
+}
+
 #[test]
 fn a_class_without_rows_learns_nothing_and_a_small_one_says_so() {
     let all = samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap();
@@ -40,9 +47,7 @@ fn a_class_without_rows_learns_nothing_and_a_small_one_says_so() {
     let mut left = 5;
     let some: Vec<Sample> = all
         .iter()
-        .filter(|s| {
-            s.class != Class::WireBound || std::mem::replace(&mut left, left.max(1) - 1) > 0
-        })
+        .filter(|s| s.class != Class::WireBound || counts_down(&mut left))
         .cloned()
         .collect();
     let wire = learn(&some, Class::WireBound, |_| true).unwrap();
