@@ -99,7 +99,7 @@ fn answer(text: &str) -> (Bill, crate::predict::Prediction) {
 }
 
 #[test]
-fn disks_choose_and_do_not_seek_in_sequence() {
+fn disks_choose_what_is_near() {
     let iops = |more: &str, group: &str| {
         let text = format!(
             "name = 'x'\nsize = '4k'\n{more}[[group]]\nadapter = 'any-adapter'\n\
@@ -113,7 +113,6 @@ fn disks_choose_and_do_not_seek_in_sequence() {
     assert!(alone < 4.0 * 87.5 * 1.03, "{alone}");
     let cached = iops("outstanding = 1\nread = 0\n", "write_cache = true\n");
     assert!((2.0..4.0).contains(&(cached / alone)), "{cached} for {alone}");
-    assert!(iops("outstanding = 1\nsequential = true\n", "") > alone * 5.0);
 }
 
 #[test]
