@@ -1,8 +1,8 @@
 //! Whole servers in virtual time, and runs whose truth is known: `cargo xtask sim`.
 //!
 //! Worlds of many seeds, one world by the line that a failure prints, or mistakes that are planted
-//! to see whether they are found; with `--rig` situations in place of worlds, with `--array` stories
-//! of arrays. The simulator itself is the package `drumfire-sim`.
+//! to see whether they are found; with `--rig` situations in place of worlds, with `--array`
+//! stories of arrays. The simulator itself is the package `drumfire-sim`.
 
 use std::process::Command;
 use std::time::Duration;
@@ -25,7 +25,8 @@ const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 pub fn main(args: &[String]) -> Result<bool> {
     if args.iter().any(|arg| arg == "--help") {
         bail!(
-            "sim takes --rig, --array, --short, --seeds N, --from S, --threads N, --plants, --plant NAME, or a world"
+            "sim takes --rig, --array, --short, --seeds N, --from S, --threads N, --plants, \
+             --plant NAME, or a world"
         );
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();

@@ -1,6 +1,6 @@
 //! Processes that this program starts for itself and that begin at the same time: rates add up only
-//! if they were measured at once, and who comes late where others keep all processors busy comes very
-//! late.
+//! if they were measured at once, and who comes late where others keep all processors busy comes
+//! very late.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;

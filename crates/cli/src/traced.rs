@@ -67,8 +67,8 @@ impl Traced {
     pub fn warning(&self) -> String {
         let seconds = self.seconds;
         format!(
-            "what the cores did was written down for {seconds} s (--trace), which costs some of the \
-             rate"
+            "what the cores did was written down for {seconds} s (--trace), which costs some of \
+             the rate"
         )
     }
 

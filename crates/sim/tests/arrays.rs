@@ -85,11 +85,13 @@ fn a_leg_that_failed_for_a_long_time_is_taken_in_again() {
 #[test]
 fn what_was_told_when_the_last_cache_is_lost_may_be_gone() {
     holds(
-        "seed=5435 legs=3 spares=0 lanes=1 steps=go16,write0,go10,fail2,sync,sick1,write0,go14,lose0",
+        "seed=5435 legs=3 spares=0 lanes=1 steps=go16,write0,go10,fail2,sync,sick1,write0,go14,\
+         lose0",
     );
     holds("seed=8314 legs=2 spares=1 lanes=1 steps=sick0,sync,write1,go12,go20,lose1");
     holds(
-        "seed=5507 legs=3 spares=0 lanes=1 steps=write-long1,fail2,flush,write0,flush,write1,sync,lose1,fail0",
+        "seed=5507 legs=3 spares=0 lanes=1 steps=write-long1,fail2,flush,write0,flush,write1,\
+         sync,lose1,fail0",
     );
 }
 
@@ -120,7 +122,8 @@ fn a_last_leg_that_goes_as_another_is_recorded_as_in_is_waited_for() {
 #[test]
 fn a_leg_that_was_away_while_others_came_and_went_a_hundred_times_is_taken_in_again() {
     holds(
-        "seed=158629 legs=4 spares=1 lanes=1 steps=sick1,full0,sick2,full3,sync,sync,crash,sync,sync,sync",
+        "seed=158629 legs=4 spares=1 lanes=1 steps=sick1,full0,sick2,full3,sync,sync,crash,sync,\
+         sync,sync",
     );
 }
 
@@ -145,7 +148,8 @@ fn a_resync_may_be_cut_ten_times() {
         for seed in 0..40 {
             let cuts = format!("coming,go{},{cut},", seed % 20).repeat(10);
             holds(&format!(
-                "seed={seed} legs=2 spares=0 lanes=1 steps=fua0,fua3,rest,sync,fail1,fua0,fua-long1,\
+                "seed={seed} legs=2 spares=0 lanes=1 steps=fua0,fua3,rest,sync,fail1,fua0,\
+                 fua-long1,\
                  fua3,rest,return1,{cuts}read0,read1,read2,read3,whole"
             ));
         }
