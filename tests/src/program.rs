@@ -201,9 +201,18 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Collected {
     let reader = thread::spawn(move || {
         let Some(mut pipe) = pipe else { return };
         let mut bytes = [0; 4096];
-        while let Ok(len @ 1..) = pipe.read(&mut bytes) {
-            let part = String::from_utf8_lossy(&bytes[..len]);
+        // The beginning of a letter whose rest comes with the next read.
+        let mut cut = 0;
+        while let Ok(len @ 1..) = pipe.read(&mut bytes[cut..]) {
+            let all = cut + len;
+            let whole = match std::str::from_utf8(&bytes[..all]) {
+                Err(error) if error.error_len().is_none() => error.valid_up_to(),
+                _ => all,
+            };
+            let part = String::from_utf8_lossy(&bytes[..whole]);
             kept.lock().expect("readers do not panic").push_str(&part);
+            bytes.copy_within(whole..all, 0);
+            cut = all - whole;
         }
     });
     Collected { text, reader }
