@@ -58,6 +58,8 @@ pub enum Command {
     Plan(Box<crate::plan::Args>),
     /// Run a system of parts, or a profile, event by event in virtual time.
     Simulate(Box<crate::simulate::Args>),
+    /// Predict how many transactions a database commits on drives.
+    Database(crate::database::Args),
     /// Do the systems of the founding documents again, as a model and on this machine.
     Scenario(crate::scenario::Args),
     /// Fit a profile of a drive to the results of sweeps.

@@ -13,6 +13,7 @@ mod catalogue;
 mod ceiling;
 mod companion;
 mod compare;
+mod database;
 mod discover;
 mod doctor;
 mod exit;
@@ -90,6 +91,7 @@ fn run(args: Args) -> anyhow::Result<exit::Exit> {
         Command::Catalogue(args) => catalogue::main(&args),
         Command::Audit(args) => audit::main(&args),
         Command::Scenario(of) => scenario::main(&of),
+        Command::Database(of) => database::main(&of),
         Command::Simulate(of) => simulate::main(&of, args.color),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Plan(args) => plan::main(&args),

@@ -15,6 +15,7 @@ pub mod chance;
 pub mod claim;
 pub mod compare;
 pub mod cost;
+pub mod database;
 pub mod evidence;
 pub mod expression;
 pub mod predict;

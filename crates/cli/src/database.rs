@@ -1,0 +1,123 @@
+//! `drumfire database FILE DRIVE…`: what a database commits a second on drives, in virtual time.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args as Flags;
+use job::formats::read_text;
+use plan::database::{Database, Forecast, Watch};
+use plan::simulate::kind;
+use volume::delay::Profile;
+
+use crate::exit::{Exit, UsageError, of_file};
+use crate::simulate::{self, System};
+use crate::args::seconds;
+use crate::output;
+
+/// `drumfire database`.
+#[derive(Flags, Clone, Debug)]
+#[command(after_help = "Example: drumfire database pgbench.toml x25-m disk-15k\n\
+    docs/database.md shows what the file holds, and how to get it from a database that runs.")]
+pub struct Args {
+    /// What a transaction of the database takes from host and drive.
+    #[arg(value_name = "DATABASE.toml")]
+    pub file: PathBuf,
+    /// Profiles of drives: files, or those that come along.
+    #[arg(value_name = "PROFILE", required = true)]
+    pub drives: Vec<String>,
+    /// Clients, in place of those of the file.
+    #[arg(long, value_name = "N")]
+    pub clients: Option<u32>,
+    /// Seconds of virtual time that count.
+    #[arg(long, default_value = "60", value_parser = seconds)]
+    pub seconds: f64,
+    /// Seconds before them.
+    #[arg(long, default_value = "20", value_name = "SECONDS", value_parser = seconds)]
+    pub ramp: f64,
+    /// Decides every random choice.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Take a profile whose fit is not usable.
+    #[arg(long)]
+    pub anyway: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Prints a row for each drive.
+pub fn main(args: &Args) -> Result<Exit> {
+    let mut database = read(&args.file)?;
+    database.clients = args.clients.unwrap_or(database.clients);
+    let watch = Watch { warmup_s: args.ramp, seconds: args.seconds, seed: args.seed };
+    let mut rows = Vec::new();
+    for name in &args.drives {
+        let System::Profile(drive) = simulate::read(name, &[])? else {
+            let why = format!("{name} is a bill of material: name the profile of a drive");
+            return Err(UsageError(why).into());
+        };
+        simulate::usable(&drive, args.anyway)?;
+        let found = database
+            .on(&drive, watch)
+            .map_err(|error| UsageError(format!("{}: {error}", drive.name)))?;
+        rows.push((drive, found));
+    }
+    let text = if args.json { document(&database, &rows, args)? } else { table(&database, &rows) };
+    output::print(&text)?;
+    Ok(Exit::Good)
+}
+
+fn read(file: &Path) -> Result<Database> {
+    let name = file.display().to_string();
+    let text = read_text(file).map_err(|error| of_file(&name, error))?;
+    Ok(Database::parse(&text).map_err(|why| UsageError(format!("{name}: {why}")))?)
+}
+
+fn document(database: &Database, rows: &[(Profile, Forecast)], args: &Args) -> Result<String> {
+    let drives: Vec<_> = rows
+        .iter()
+        .map(|(drive, found)| {
+            serde_json::json!({ "drive": drive.name, "kind": kind(drive), "forecast": found })
+        })
+        .collect();
+    let document = serde_json::json!({
+        "origin": "simulated",
+        "database": database,
+        "ramp_seconds": args.ramp,
+        "seconds": args.seconds,
+        "seed": args.seed,
+        "drives": drives,
+    });
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+fn table(database: &Database, rows: &[(Profile, Forecast)]) -> String {
+    let name = rows.iter().map(|(drive, _)| drive.name.len()).max().unwrap_or(0).max("drive".len());
+    let mut text = format!(
+        "{}: {} clients; simulated\n{:name$}  {:>9}  {:>7}  {:>9}  {:>9}  {:>9}  {:>6}  {:>9}\n",
+        database.name,
+        database.clients,
+        "drive",
+        "commits/s",
+        "a flush",
+        "commit ms",
+        "p99 ms",
+        "max ms",
+        "cores",
+        "restart s",
+    );
+    for (drive, found) in rows {
+        let restart = found.recovery_s.map_or("-".to_owned(), |seconds| format!("{seconds:.1}"));
+        text += &format!(
+            "{:name$}  {:>9.0}  {:>7.1}  {:>9.2}  {:>9.2}  {:>9.1}  {:>5.0}%  {restart:>9}\n",
+            drive.name,
+            found.tps,
+            found.group,
+            found.commit.mean_s * 1e3,
+            found.commit.p99_s * 1e3,
+            found.transaction.max_s * 1e3,
+            found.cpu_share * 100.0,
+        );
+    }
+    text + "commit ms, p99 ms: of the commit alone; max ms: the longest transaction\n"
+}

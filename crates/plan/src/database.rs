@@ -1,0 +1,212 @@
+//! A database on a drive: what its transactions take from the host and from the drive, and how many
+//! it commits a second on a drive that was never measured with it.
+//!
+//! The description is taken from the database on any one drive, memory best of all, with the
+//! counters of the block device and of the database ([`Database`]). The drive is a
+//! [`Profile`](volume::delay::Profile). Both meet in virtual time: clients read pages one after
+//! another, one write of the log and one flush commit everybody who waits, pages are written behind
+//! their backs, checkpoints catch up.
+
+mod world;
+
+#[cfg(test)]
+mod test;
+
+use serde::{Deserialize, Serialize};
+use volume::delay::Profile;
+
+use crate::simulate::SimulateError;
+
+/// A database, as a drive sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// What it is called.
+    pub name: String,
+    /// Clients, each with one transaction at a time; 1 to 10,000.
+    pub clients: u32,
+    /// Cores of the host, 1 to 1024.
+    pub cores: u32,
+    /// Bytes of the data files, where pages are read and written at random.
+    pub data_bytes: f64,
+    /// Bytes of the drive.
+    pub drive_bytes: f64,
+    /// Bytes of a page.
+    #[serde(default = "page")]
+    pub page_bytes: u32,
+    /// What a transaction does.
+    pub transaction: Transaction,
+    /// What is written behind the backs of the clients.
+    pub writeback: Writeback,
+    /// What a restart after a crash does; without it none is predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+}
+
+/// What a transaction takes, on average.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transaction {
+    /// Seconds of a core: of database, client, kernel and what stands between.
+    pub cpu_s: f64,
+    /// Pages that are in no cache and read one after another.
+    pub reads: f64,
+    /// Bytes of log.
+    pub log_bytes: f64,
+    /// Pages written behind its back.
+    pub writes: f64,
+    /// Rows of which each transaction locks one until it is committed; 0 for none.
+    #[serde(default)]
+    pub hot_rows: u32,
+}
+
+/// How pages reach the drive that no client waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Writeback {
+    /// Writes in flight between checkpoints.
+    pub depth: u32,
+    /// Writes in flight when a checkpoint waits for them.
+    pub sync_depth: u32,
+    /// Pages that may wait; clients wait beyond it.
+    pub pages_max: u32,
+    /// Seconds from one checkpoint to the next.
+    pub checkpoint_s: f64,
+    /// Flushes at its end, one after the other, one for each file.
+    pub files: u32,
+}
+
+/// What a restart after a crash does, for each byte of log since the last checkpoint began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recovery {
+    /// Seconds of a core for a byte of log.
+    pub cpu_s_per_byte: f64,
+    /// Reads for a byte of log, log and pages, one after another.
+    pub reads_per_byte: f64,
+    /// Bytes of such a read.
+    pub read_bytes: u32,
+    /// Writes for a byte of log.
+    pub writes_per_byte: f64,
+    /// Bytes of such a write.
+    pub write_bytes: u32,
+    /// Flushes for a byte of log.
+    pub flushes_per_byte: f64,
+    /// Seconds before it begins and after it has ended, whatever the log.
+    pub fixed_s: f64,
+}
+
+/// How long it is watched, in seconds of virtual time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watch {
+    /// Before anything counts.
+    pub warmup_s: f64,
+    /// That count.
+    pub seconds: f64,
+    /// Seed of all chance.
+    pub seed: u64,
+}
+
+/// What the database does on the drive.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Forecast {
+    /// Transactions committed a second.
+    pub tps: f64,
+    /// Time of a transaction.
+    pub transaction: Times,
+    /// Time of its commit alone.
+    pub commit: Times,
+    /// Transactions that one flush commits.
+    pub group: f64,
+    /// Share of its cores that are busy.
+    pub cpu_share: f64,
+    /// Most pages that waited to be written.
+    pub backlog_pages: u32,
+    /// Seconds of a restart after a crash at the end, if that is described.
+    pub recovery_s: Option<f64>,
+}
+
+/// Times, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// Mean.
+    pub mean_s: f64,
+    /// Median.
+    pub p50_s: f64,
+    /// 99th percentile.
+    pub p99_s: f64,
+    /// The longest.
+    pub max_s: f64,
+}
+
+impl Database {
+    /// Reads a description.
+    ///
+    /// # Errors
+    ///
+    /// The reason, with line or key.
+    pub fn parse(text: &str) -> Result<Database, String> {
+        let database: Database = toml::from_str(text).map_err(|error| error.to_string())?;
+        database.check()?;
+        Ok(database)
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    ///
+    /// Key and range.
+    pub fn check(&self) -> Result<(), String> {
+        let of = |key: &str, value: f64, low: f64, high: f64| match (low..=high).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("{key} = {value}: {low} to {high}")),
+        };
+        let Database { transaction: own, writeback: behind, .. } = self;
+        of("clients", self.clients.into(), 1.0, 10_000.0)?;
+        of("cores", self.cores.into(), 1.0, 1024.0)?;
+        of("page_bytes", self.page_bytes.into(), 512.0, 1_048_576.0)?;
+        of("data_bytes", self.data_bytes, self.page_bytes.into(), 1e18)?;
+        of("drive_bytes", self.drive_bytes, self.data_bytes, 1e18)?;
+        of("transaction.cpu_s", own.cpu_s, 1e-7, 100.0)?;
+        of("transaction.reads", own.reads, 0.0, 10_000.0)?;
+        of("transaction.log_bytes", own.log_bytes, 1.0, 1e8)?;
+        of("transaction.writes", own.writes, 0.0, 10_000.0)?;
+        of("transaction.hot_rows", own.hot_rows.into(), 0.0, 1e6)?;
+        of("writeback.depth", behind.depth.into(), 1.0, 4096.0)?;
+        of("writeback.sync_depth", behind.sync_depth.into(), 1.0, 4096.0)?;
+        of("writeback.pages_max", behind.pages_max.into(), 1.0, 1e9)?;
+        of("writeback.checkpoint_s", behind.checkpoint_s, 1e-3, 1e6)?;
+        of("writeback.files", behind.files.into(), 0.0, 1e5)?;
+        let Some(after) = &self.recovery else { return Ok(()) };
+        of("recovery.cpu_s_per_byte", after.cpu_s_per_byte, 0.0, 1.0)?;
+        of("recovery.reads_per_byte", after.reads_per_byte, 0.0, 1.0)?;
+        of("recovery.writes_per_byte", after.writes_per_byte, 0.0, 1.0)?;
+        of("recovery.flushes_per_byte", after.flushes_per_byte, 0.0, 1.0)?;
+        of("recovery.read_bytes", after.read_bytes.into(), 512.0, 16_777_216.0)?;
+        of("recovery.write_bytes", after.write_bytes.into(), 512.0, 16_777_216.0)?;
+        of("recovery.fixed_s", after.fixed_s, 0.0, 1e5)
+    }
+
+    /// What it does on a drive of this profile, event by event.
+    ///
+    /// # Errors
+    ///
+    /// [`SimulateError::Access`] for a description that makes no sense or a watch without a commit,
+    /// [`SimulateError::Model`] for what the drive refuses.
+    pub fn on(&self, drive: &Profile, watch: Watch) -> Result<Forecast, SimulateError> {
+        self.check().map_err(SimulateError::Access)?;
+        let mut forecast = world::run(self, drive, watch)?;
+        if let Some(after) = &self.recovery {
+            let log_s = (watch.warmup_s + watch.seconds) % self.writeback.checkpoint_s;
+            // The checkpoint that was under way at the crash did not end: redo starts at the one before.
+            let span_s = (log_s + self.writeback.checkpoint_s).min(watch.warmup_s + watch.seconds);
+            let log_bytes = span_s * forecast.tps * self.transaction.log_bytes;
+            forecast.recovery_s = Some(world::restart(self, after, drive, log_bytes, watch.seed)?);
+        }
+        Ok(forecast)
+    }
+}
+
+fn page() -> u32 {
+    8192
+}
