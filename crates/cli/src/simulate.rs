@@ -9,11 +9,11 @@ use clap::Args as Flags;
 use job::formats::read_text;
 use job::spec::{JobSpec, MADE, MAKER, Step};
 use load::Prepared;
+use model::device::Profile;
 use plan::bill::{Bill, Work, shipped, shipped_names};
 use plan::catalogue::Catalogue;
 use plan::simulate::{SimulateError, Simulator};
 use plan::system::PlanError;
-use volume::delay::Profile;
 use volume::{Purpose, Uri};
 
 use crate::args::{Color, Drive, Run};
@@ -249,12 +249,16 @@ pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
 /// A system by its text, or one that comes along.
 fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<System> {
     let Some(text) = text.or_else(|| shipped(name)) else {
-        let profile = Profile::load(name).map_err(|why| match catalogue.part(name) {
+        let profile = Profile::shipped(name).ok_or_else(|| match catalogue.part(name) {
             Ok(_) => UsageError(format!(
                 "{name} is a part of the catalogue, of which no profile is known: drumfire plan \
                  --drive {name} predicts it, and drumfire calibrate makes a profile of runs"
             )),
-            Err(_) => UsageError(format!("{why}, or of the bills {}", shipped_names())),
+            Err(_) => UsageError(format!(
+                "profile {name}: no such file; name a file, or one of {}, or of the bills {}",
+                model::device::shipped_names().collect::<Vec<_>>().join(", "),
+                shipped_names()
+            )),
         })?;
         return Ok(System::Profile(profile));
     };

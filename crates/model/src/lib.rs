@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod device;
 pub mod fit;
 pub mod laws;
 pub mod profile;

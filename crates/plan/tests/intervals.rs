@@ -4,10 +4,10 @@
 //! `DRUMFIRE_DRIVES=200 cargo test --release -p drumfire-plan --test intervals -- --nocapture`.
 
 use block::Rng;
+use model::device::Profile;
 use model::{Method, solve};
 use plan::calibrate::{Point, calibrate};
 use stats::{Origin, RunResult};
-use volume::delay::Profile;
 
 /// Drives that are made unless more are asked for.
 const DRIVES: u64 = 5;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use job::spec::{Access, Group, JobSpec, RunSpec, WorkerSpec, Workload};
 use job::sweep::Sweep;
 use load::{Prepared, Runner};
+use model::device::Profile;
 use plan::simulate::Simulator;
 use stats::live::{About, Action, Live, Snapshot};
 use stats::sweep::{Found, Search, SweepPlan};
 use stats::{Origin, RunResult};
 use volume::Purpose;
-use volume::delay::Profile;
 
 /// Known to the last digit, so its percentiles count.
 const KNOWN: &str = "name = 'known'\n[calibration]\nsource = 'a law'\nfitted = 1\nheld_out = 1\n\

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::device::{Calibration, Profile, Scatter, Width};
 use model::fit::{Fit, least_squares};
 use model::{Method, ModelError, solve};
-use volume::delay::{Calibration, Profile, Scatter, Width};
 
 use super::{CalibrateError, Calibrated, Fitted, POINTS_MAX, POINTS_MIN, Point, Row};
 use crate::catalogue::{Kind, Part};

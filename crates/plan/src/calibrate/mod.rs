@@ -14,8 +14,8 @@
 mod fit;
 mod point;
 
+use model::device::Profile;
 use serde::Serialize;
-use volume::delay::Profile;
 
 use crate::catalogue::Kind;
 use crate::verify::Tag;

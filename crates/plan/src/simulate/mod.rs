@@ -12,10 +12,11 @@ use std::sync::Arc;
 use block::{Geometry, Lane, Nanos, Op, Rng};
 use job::spec::{Access, RunSpec, WorkerSpec};
 use load::{Prepared, RunError, Runner, Simulation, Stop, Storage};
+use model::device::{Machine, Profile, Way, Width};
 use model::{ModelError, StationId, Step};
 use stats::live::{About, Action, Live, Snapshot};
 use stats::{Check, Class, Cpu, Direction, Latency, RunResult, Verdict};
-use volume::delay::{Machine, Profile, Way, Width, simulated};
+use volume::delay::simulated;
 
 pub use theory::{Theory, theory};
 

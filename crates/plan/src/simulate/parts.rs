@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use block::Op;
 use job::spec::Access;
+use model::device::{Machine, Way};
 use model::{ModelError, Network, Servers, Source, Station, StationId, Step};
-use volume::delay::{Machine, Way};
 
 use super::{Cores, Drive, for_each_stop};
 use crate::bill::{Bill, Work};

@@ -136,7 +136,7 @@ fn a_mix_of_lengths_takes_the_time_of_its_parts() {
 
 #[test]
 fn without_calibration_there_are_no_percentiles_and_the_same_seed_gives_the_same_bits() {
-    let profile = Profile::load("x25-m").unwrap();
+    let profile = Profile::shipped("x25-m").unwrap();
     let mut workload = workload(4096, 70.0, 32);
     workload.pacing = Pacing::Ios { per_second: 8000.0, arrivals: Arrivals::Poisson };
     let one = run(Simulator::of_profile(&profile, 2).unwrap(), &workload, 0.5);
@@ -151,7 +151,7 @@ fn without_calibration_there_are_no_percentiles_and_the_same_seed_gives_the_same
     assert!(why.verdict == Verdict::Unknown && why.evidence.contains("not calibrated"));
     assert!(one.warnings.is_empty(), "said once: {:?}", one.warnings);
     let calibrated = Profile {
-        calibration: Some(volume::delay::Calibration {
+        calibration: Some(model::device::Calibration {
             source: "runs of a test".to_owned(),
             fitted: 1,
             fit_error_percent: 0.0,
@@ -169,7 +169,7 @@ fn without_calibration_there_are_no_percentiles_and_the_same_seed_gives_the_same
 
 #[test]
 fn a_profile_does_what_theory_says() {
-    let profile = Profile::load("x25-m").unwrap();
+    let profile = Profile::shipped("x25-m").unwrap();
     for (read_percent, outstanding) in [(100.0, 1), (100.0, 8), (0.0, 4)] {
         let workload = workload(4096, read_percent, outstanding);
         let found = run(Simulator::of_profile(&profile, 2).unwrap(), &workload, 0.8);
@@ -195,5 +195,5 @@ fn what_no_figure_tells_is_refused() {
     assert!(refused(text, &access).contains("trims"));
     let text = text.replace("x25-m", "p3700-800");
     assert!(refused(&text, &Access::new(4096, 50.0, 100.0)).contains("read_iops of p3700-800"));
-    assert!(Simulator::of_profile(&Profile::load("x25-m").unwrap(), 0).is_err());
+    assert!(Simulator::of_profile(&Profile::shipped("x25-m").unwrap(), 0).is_err());
 }

@@ -1,8 +1,8 @@
 //! What queueing theory says about drives of a profile.
 
+use model::device::Profile;
 use model::{Method, ModelError, Servers, solve};
 use serde::Serialize;
-use volume::delay::Profile;
 
 use crate::bill::{DEVICES_MAX, Work};
 

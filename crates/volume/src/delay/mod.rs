@@ -3,7 +3,6 @@
 //! The same [`DelayLane`] over a volume that keeps nothing, in virtual time, is the simulated
 //! drive.
 
-mod machine;
 mod profile;
 
 use std::collections::VecDeque;
@@ -13,16 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag};
 use model::Extent;
+use model::device::{Machine, Profile, Way, Ways};
 use os::Core;
 
-pub use machine::{Machine, Way, Ways};
-pub use model::Head;
-pub use profile::{
-    Calibration, Cost, HELD_OUT_ERROR_PERCENT_MAX, Infinite, Profile, ProfileError, Scatter, Stage,
-    Width,
-};
-
-use self::profile::TEXT_BYTES_MAX;
+pub use self::profile::ProfileError;
+use self::profile::{TEXT_BYTES_MAX, load};
 use crate::watch::watch;
 use crate::{Ground, Hints, OpenError, Volume, null};
 
@@ -61,7 +55,7 @@ impl Delay {
             Some(file) => (file, true),
             None => (name, false),
         };
-        let profile = Profile::load(file).map_err(OpenError::Profile)?;
+        let profile = load(file).map_err(OpenError::Profile)?;
         let refuse = |reason| OpenError::Profile(ProfileError { name: name.to_owned(), reason });
         if let (Err(why), false) = (profile.usable(), anyway) {
             return Err(refuse(format!("{why}; delay:{name}{ANYWAY}(...) takes it as it is")));
@@ -77,7 +71,7 @@ impl Delay {
             ),
         };
         let drive = Arc::new(Drive { machine, anyway, changes: Mutex::default() });
-        if !Profile::is_shipped(file) {
+        if !profile::is_file(file) {
             watch(file.into(), TEXT_BYTES_MAX, Arc::downgrade(&drive), Drive::change);
         }
         Ok(Delay { inner, drive, about })

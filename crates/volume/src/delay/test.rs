@@ -247,7 +247,7 @@ fn a_flush_has_a_price_of_its_own_and_worn_flash_is_slow() {
 fn an_emulated_drive_is_the_simulated_one_at_any_depth() {
     let wide = Profile::parse(&FIXED.replace("servers = 2", "servers = 48")).unwrap();
     let wide = Profile { queue_depth: None, ..wide };
-    let shipped = ["x25-m", "sas-15k"].map(|name| Profile::load(name).unwrap());
+    let shipped = ["x25-m", "sas-15k"].map(|name| Profile::shipped(name).unwrap());
     for profile in shipped.into_iter().chain([wide]) {
         let ops = [Op::Read, Op::Write].into_iter().cycle();
         for (outstanding, op) in [1, 4, 16, 64, 256].into_iter().zip(ops) {
@@ -330,7 +330,7 @@ fn disk(
 
 #[test]
 fn a_disk_is_the_same_emulated_simulated_and_in_theory_at_any_depth() {
-    let profile = Profile::load("disk-15k").unwrap();
+    let profile = Profile::shipped("disk-15k").unwrap();
     let mut rates = Vec::new();
     for (outstanding, op) in [
         (1, Op::Read),
@@ -366,7 +366,7 @@ fn a_disk_is_the_same_emulated_simulated_and_in_theory_at_any_depth() {
 
 #[test]
 fn a_stream_is_as_fast_as_the_medium() {
-    let profile = Profile::load("disk-15k").unwrap();
+    let profile = Profile::shipped("disk-15k").unwrap();
     for outstanding in [1, 2, 32] {
         for is_simulated in [false, true] {
             let (rate, _) = disk(&profile, Op::Read, outstanding, is_simulated, |made| made * 4096);

@@ -1,7 +1,7 @@
 //! Which parameters a fit has, by what was swept and by what the catalogue knows.
 
+use model::device::{Cost, Infinite, Profile, Scatter, Stage, Width};
 use model::fit::{Fit, Parameter};
-use volume::delay::{Cost, Infinite, Profile, Scatter, Stage, Width};
 
 use super::super::{CalibrateError, Fitted, Point, Prior};
 use super::cores::{Cores, cores};

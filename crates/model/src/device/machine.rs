@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use block::{Nanos, Op};
-use model::{Class, ClassId, Emulation, Extent, ModelError, Network, Service, StationId, Step};
+
+use crate::{Class, ClassId, Emulation, Extent, ModelError, Network, Service, StationId, Step};
 
 /// Different lengths of each drive and operation that have ways of their own; any further length
 /// takes that of the next power of two.
@@ -79,7 +80,7 @@ impl Machine {
     /// # Errors
     ///
     /// What `model` refuses about the stations; nothing is changed then.
-    pub(super) fn replace(&self, stations: Network, ways: Ways) -> Result<(), ModelError> {
+    pub fn replace(&self, stations: Network, ways: Ways) -> Result<(), ModelError> {
         let emulation = emulation(stations, self.seed)?;
         let inside = &mut *self.lock();
         let mut old = std::mem::replace(&mut inside.emulation, emulation);
@@ -93,12 +94,12 @@ impl Machine {
     }
 
     /// Most I/Os of each lane in its drive from now on.
-    pub(super) fn set_depth(&self, depth: u32) {
+    pub fn set_depth(&self, depth: u32) {
         self.depth.store(depth, Ordering::Relaxed);
     }
 
     /// Most I/Os of each lane in its drive.
-    pub(super) fn depth(&self) -> u32 {
+    pub fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed)
     }
 
@@ -119,7 +120,7 @@ impl Machine {
     }
 
     /// The number of a new lane.
-    pub(super) fn join(&self) -> usize {
+    pub fn join(&self) -> usize {
         let inside = &mut *self.lock();
         inside.mail.push(Vec::new());
         inside.told.push(false);
@@ -127,7 +128,7 @@ impl Machine {
     }
 
     /// Begins I/Os of a lane, each with the number of its slot there and its place on the drive.
-    pub(super) fn begin(
+    pub fn begin(
         &self,
         now: Nanos,
         lane: usize,
@@ -143,21 +144,20 @@ impl Machine {
     }
 
     /// Appends the slots of a lane whose I/Os are due.
-    pub(super) fn due(&self, now: Nanos, lane: usize, slots: &mut Vec<u32>) {
+    pub fn due(&self, now: Nanos, lane: usize, slots: &mut Vec<u32>) {
         let inside = &mut *self.lock();
         inside.advance(now);
         slots.append(&mut inside.mail[lane]);
     }
 
     /// When a lane should look again: a time that has passed, if it has mail.
-    pub(super) fn wake(&self, lane: usize) -> Option<Nanos> {
+    pub fn wake(&self, lane: usize) -> Option<Nanos> {
         let inside = &mut *self.lock();
         if inside.mail[lane].is_empty() { inside.wake() } else { Some(Nanos(0)) }
     }
 
     /// How many ways there are.
-    #[cfg(test)]
-    pub(super) fn ways(&self) -> usize {
+    pub fn ways(&self) -> usize {
         self.lock().known.len()
     }
 
