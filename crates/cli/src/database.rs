@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args as Flags;
 use job::formats::read_text;
+use model::device::Profile;
 use plan::database::{Database, Forecast, Watch};
 use plan::simulate::kind;
-use volume::delay::Profile;
 
-use crate::exit::{Exit, UsageError, of_file};
-use crate::simulate::{self, System};
 use crate::args::seconds;
+use crate::exit::{Exit, UsageError, of_file};
 use crate::output;
+use crate::simulate::{self, System};
 
 /// `drumfire database`.
 #[derive(Flags, Clone, Debug)]

@@ -3,17 +3,19 @@
 //!
 //! The description is taken from the database on any one drive, memory best of all, with the
 //! counters of the block device and of the database ([`Database`]). The drive is a
-//! [`Profile`](volume::delay::Profile). Both meet in virtual time: clients read pages one after
+//! [`Profile`](model::device::Profile). Both meet in virtual time: clients read pages one after
 //! another, one write of the log and one flush commit everybody who waits, pages are written behind
 //! their backs, checkpoints catch up.
 
+mod machine;
+mod restart;
 mod world;
 
 #[cfg(test)]
 mod test;
 
+use model::device::Profile;
 use serde::{Deserialize, Serialize};
-use volume::delay::Profile;
 
 use crate::simulate::SimulateError;
 
@@ -70,8 +72,11 @@ pub struct Writeback {
     pub sync_depth: u32,
     /// Pages that may wait; clients wait beyond it.
     pub pages_max: u32,
-    /// Seconds from one checkpoint to the next.
+    /// Seconds from the beginning of a checkpoint to that of the next.
     pub checkpoint_s: f64,
+    /// Bytes of log after which the next one begins earlier; without it, none do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_log_bytes: Option<f64>,
     /// Flushes at its end, one after the other, one for each file.
     pub files: u32,
 }
@@ -82,17 +87,19 @@ pub struct Writeback {
 pub struct Recovery {
     /// Seconds of a core for a byte of log.
     pub cpu_s_per_byte: f64,
-    /// Reads for a byte of log, log and pages, one after another.
+    /// Reads for a byte of log, of log and pages.
     pub reads_per_byte: f64,
     /// Bytes of such a read.
     pub read_bytes: u32,
+    /// Reads in flight.
+    pub read_depth: u32,
     /// Writes for a byte of log.
     pub writes_per_byte: f64,
     /// Bytes of such a write.
     pub write_bytes: u32,
-    /// Flushes for a byte of log.
-    pub flushes_per_byte: f64,
-    /// Seconds before it begins and after it has ended, whatever the log.
+    /// Flushes, one after another, whatever the log.
+    pub flushes: u32,
+    /// Seconds that it takes besides, whatever the log and the drive.
     pub fixed_s: f64,
 }
 
@@ -122,6 +129,8 @@ pub struct Forecast {
     pub cpu_share: f64,
     /// Most pages that waited to be written.
     pub backlog_pages: u32,
+    /// Bytes of log that a restart at the end reads.
+    pub redo_bytes: f64,
     /// Seconds of a restart after a crash at the end, if that is described.
     pub recovery_s: Option<f64>,
 }
@@ -176,12 +185,15 @@ impl Database {
         of("writeback.sync_depth", behind.sync_depth.into(), 1.0, 4096.0)?;
         of("writeback.pages_max", behind.pages_max.into(), 1.0, 1e9)?;
         of("writeback.checkpoint_s", behind.checkpoint_s, 1e-3, 1e6)?;
+        let log = behind.checkpoint_log_bytes.unwrap_or(1.0);
+        of("writeback.checkpoint_log_bytes", log, 1.0, 1e15)?;
         of("writeback.files", behind.files.into(), 0.0, 1e5)?;
         let Some(after) = &self.recovery else { return Ok(()) };
         of("recovery.cpu_s_per_byte", after.cpu_s_per_byte, 0.0, 1.0)?;
         of("recovery.reads_per_byte", after.reads_per_byte, 0.0, 1.0)?;
         of("recovery.writes_per_byte", after.writes_per_byte, 0.0, 1.0)?;
-        of("recovery.flushes_per_byte", after.flushes_per_byte, 0.0, 1.0)?;
+        of("recovery.read_depth", after.read_depth.into(), 1.0, 4096.0)?;
+        of("recovery.flushes", after.flushes.into(), 0.0, 1e6)?;
         of("recovery.read_bytes", after.read_bytes.into(), 512.0, 16_777_216.0)?;
         of("recovery.write_bytes", after.write_bytes.into(), 512.0, 16_777_216.0)?;
         of("recovery.fixed_s", after.fixed_s, 0.0, 1e5)
@@ -197,11 +209,8 @@ impl Database {
         self.check().map_err(SimulateError::Access)?;
         let mut forecast = world::run(self, drive, watch)?;
         if let Some(after) = &self.recovery {
-            let log_s = (watch.warmup_s + watch.seconds) % self.writeback.checkpoint_s;
-            // The checkpoint that was under way at the crash did not end: redo starts at the one before.
-            let span_s = (log_s + self.writeback.checkpoint_s).min(watch.warmup_s + watch.seconds);
-            let log_bytes = span_s * forecast.tps * self.transaction.log_bytes;
-            forecast.recovery_s = Some(world::restart(self, after, drive, log_bytes, watch.seed)?);
+            let redo = forecast.redo_bytes;
+            forecast.recovery_s = Some(restart::run(self, after, drive, redo, watch.seed)?);
         }
         Ok(forecast)
     }

@@ -1,121 +1,19 @@
 //! The database in virtual time.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use block::{Nanos, Op, Rng};
-use model::{Class, ClassId, Emulation, Extent, ModelError, Service, Station};
-use volume::delay::Profile;
+use model::device::Profile;
+use model::{Extent, ModelError};
 
-use super::{Database, Forecast, Recovery, Times, Watch};
+use super::machine::{Machine, Task};
+use super::{Database, Forecast, Times, Watch, Writeback};
 use crate::simulate::SimulateError;
 
 /// Share of the drive, from its end, that the log goes round in.
 const LOG_SHARE: f64 = 0.1;
-
-/// What is in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Task {
-    /// A slice of a core for a client.
-    Slice(u32),
-    /// A page for a client.
-    Read(u32),
-    /// The log of all who wait for their commit.
-    Log,
-    /// What makes it durable.
-    Flush,
-    /// A page that nobody waits for.
-    Behind,
-    /// A file at the end of a checkpoint.
-    Sync,
-}
-
-/// A drive with a queue in front and the cores of its host, in virtual time.
-struct Machine<'a> {
-    drive: &'a Profile,
-    emulation: Emulation,
-    classes: HashMap<(Op, u32), ClassId>,
-    slice: ClassId,
-    tasks: BTreeMap<u64, Task>,
-    next: u64,
-    /// I/Os beyond the queue depth of the drive.
-    waiting: VecDeque<(Task, Op, Extent)>,
-    inside: usize,
-    depth: usize,
-    now: Nanos,
-}
-
-impl<'a> Machine<'a> {
-    fn new(drive: &'a Profile, cores: u32, slice_s: f64, seed: u64) -> Result<Self, ModelError> {
-        let mut network = drive.network(1);
-        let station = network.add_station(Station::servers("cores of the host", cores));
-        let slice = Class::closed("a slice", 1).visit(station, Service::exponential(slice_s));
-        let slice = network.add_class(slice);
-        let depth = drive.queue_depth.map_or(usize::MAX, |depth| depth as usize);
-        Ok(Machine {
-            drive,
-            emulation: Emulation::new(&network, seed)?,
-            classes: HashMap::new(),
-            slice,
-            tasks: BTreeMap::new(),
-            next: 0,
-            waiting: VecDeque::new(),
-            inside: 0,
-            depth,
-            now: Nanos(0),
-        })
-    }
-
-    fn work(&mut self, task: Task) -> Result<(), ModelError> {
-        let key = self.key(task);
-        self.emulation.submit(self.now, self.slice, key)
-    }
-
-    fn io(&mut self, task: Task, op: Op, extent: Extent) -> Result<(), ModelError> {
-        self.waiting.push_back((task, op, extent));
-        self.begin()
-    }
-
-    fn begin(&mut self) -> Result<(), ModelError> {
-        while self.inside < self.depth {
-            let Some((task, op, extent)) = self.waiting.pop_front() else { return Ok(()) };
-            let class = match self.classes.get(&(op, extent.bytes)) {
-                Some(class) => *class,
-                None => {
-                    let mut class = Class::closed(format!("{op:?} of {}", extent.bytes), 1);
-                    class.route = self.drive.route(1, 0, op, extent.bytes);
-                    let id = self.emulation.add_class(class)?;
-                    self.classes.insert((op, extent.bytes), id);
-                    id
-                }
-            };
-            self.inside += 1;
-            let key = self.key(task);
-            self.emulation.submit_at(self.now, class, key, Some(extent))?;
-        }
-        Ok(())
-    }
-
-    fn key(&mut self, task: Task) -> u64 {
-        self.next += 1;
-        self.tasks.insert(self.next, task);
-        self.next
-    }
-
-    /// Goes on to what happens next, at `until` at the latest. False where nothing is in flight.
-    fn step(&mut self, until: Nanos, ended: &mut Vec<Task>) -> Result<bool, ModelError> {
-        let Some(next) = self.emulation.wake() else { return Ok(false) };
-        self.now = next.clamp(self.now, until);
-        let mut keys = Vec::new();
-        self.emulation.poll(self.now, &mut keys);
-        for key in keys {
-            let task = self.tasks.remove(&key).expect("each key is given back once");
-            self.inside -= usize::from(!matches!(task, Task::Slice(_)));
-            ended.push(task);
-        }
-        self.begin()?;
-        Ok(true)
-    }
-}
+/// Share of the time to the next checkpoint that one takes.
+const SPREAD: f64 = 0.9;
 
 /// A client and its transaction.
 #[derive(Clone, Debug, Default)]
@@ -124,6 +22,7 @@ struct Client {
     asked: Nanos,
     reads_left: u32,
     row: Option<u32>,
+    durable: bool,
 }
 
 struct World<'a> {
@@ -144,11 +43,42 @@ struct World<'a> {
     /// Pages that a checkpoint waits for; then files.
     owed: f64,
     files_left: u32,
-    checkpoint_at: Nanos,
+    checkpoints: Checkpoints,
     /// Who waits until fewer pages wait.
     held: Vec<u32>,
     counts_from: Nanos,
     books: Books,
+}
+
+/// When checkpoints began, and where the log was then.
+#[derive(Default)]
+struct Checkpoints {
+    /// Bytes of log so far.
+    written: f64,
+    last: (Nanos, f64),
+    before: f64,
+}
+
+impl Checkpoints {
+    /// How much of the way from the last checkpoint to the next is gone.
+    fn share(&self, rules: &Writeback, now: Nanos) -> f64 {
+        let time = seconds(self.last.0, now) / rules.checkpoint_s;
+        let log =
+            rules.checkpoint_log_bytes.map_or(0.0, |bytes| (self.written - self.last.1) / bytes);
+        time.max(log)
+    }
+
+    fn begin(&mut self, now: Nanos) {
+        self.before = self.last.1;
+        self.last = (now, self.written);
+    }
+
+    /// Bytes of log since the last checkpoint that was complete: a database takes most of the time
+    /// until the next one for it.
+    fn redo(&self, rules: &Writeback, now: Nanos, ended: bool) -> f64 {
+        let complete = ended && self.share(rules, now) >= SPREAD;
+        self.written - if complete { self.last.1 } else { self.before }
+    }
 }
 
 #[derive(Default)]
@@ -166,7 +96,8 @@ pub(super) fn run(
     drive: &Profile,
     watch: Watch,
 ) -> Result<Forecast, SimulateError> {
-    let slices = spec.transaction.reads + 2.0;
+    // One before each read and the row, one before the commit, one after it.
+    let slices = spec.transaction.reads + 3.0;
     let slice_s = spec.transaction.cpu_s / slices;
     let rows = spec.transaction.hot_rows as usize;
     let mut world = World {
@@ -183,7 +114,7 @@ pub(super) fn run(
         behind: 0,
         owed: 0.0,
         files_left: 0,
-        checkpoint_at: Nanos(nanos(spec.writeback.checkpoint_s)),
+        checkpoints: Checkpoints::default(),
         held: Vec::new(),
         counts_from: Nanos(nanos(watch.warmup_s)),
         books: Books::default(),
@@ -200,7 +131,10 @@ pub(super) fn run(
         }
         world.write_behind()?;
     }
-    world.books.forecast(slice_s / f64::from(spec.cores), watch.seconds)
+    let ended = world.owed == 0.0 && world.files_left == 0;
+    let redo_bytes = world.checkpoints.redo(&spec.writeback, world.machine.now, ended);
+    let forecast = world.books.forecast(slice_s / f64::from(spec.cores), watch.seconds)?;
+    Ok(Forecast { redo_bytes, ..forecast })
 }
 
 impl World<'_> {
@@ -211,8 +145,7 @@ impl World<'_> {
         }
         let reads_left = self.some(self.spec.transaction.reads);
         let now = self.machine.now;
-        self.clients[client as usize] =
-            Client { began: now, reads_left, ..Client::default() };
+        self.clients[client as usize] = Client { began: now, reads_left, ..Client::default() };
         self.machine.work(Task::Slice(client))
     }
 
@@ -234,12 +167,15 @@ impl World<'_> {
         }
     }
 
-    /// A client had its slice of a core: it reads, takes its row, or commits.
+    /// A client had its slice of a core: it reads, takes its row, commits, or is done.
     fn worked(&mut self, client: u32) -> Result<(), ModelError> {
         if self.machine.now >= self.counts_from {
             self.books.slices += 1;
         }
         let own = &mut self.clients[client as usize];
+        if own.durable {
+            return self.done(client);
+        }
         if own.reads_left > 0 {
             own.reads_left -= 1;
             let extent = self.page(false);
@@ -258,6 +194,7 @@ impl World<'_> {
         }
         own.asked = self.machine.now;
         self.log_bytes += self.spec.transaction.log_bytes;
+        self.checkpoints.written += self.spec.transaction.log_bytes;
         self.joining.push(client);
         self.write_log()
     }
@@ -285,37 +222,39 @@ impl World<'_> {
     }
 
     fn committed(&mut self) -> Result<(), ModelError> {
-        let now = self.machine.now;
-        let counts = now >= self.counts_from;
-        self.books.flushes += u64::from(counts);
+        self.books.flushes += u64::from(self.machine.now >= self.counts_from);
         for client in std::mem::take(&mut self.committing) {
-            let own = self.clients[client as usize].clone();
-            if counts {
-                self.books.transactions.push(seconds(own.began, now));
-                self.books.commits.push(seconds(own.asked, now));
-            }
-            self.dirty += self.spec.transaction.writes;
-            if let Some(queue) = own.row.and_then(|row| self.rows.get_mut(row as usize)) {
-                queue.pop_front();
-                let next = queue.front().copied();
-                next.map_or(Ok(()), |next| self.machine.work(Task::Slice(next)))?;
-            }
-            self.start(client)?;
+            self.clients[client as usize].durable = true;
+            self.machine.work(Task::Slice(client))?;
         }
         self.write_log()
+    }
+
+    /// A client has heard of its commit: its row is free, and the next transaction begins.
+    fn done(&mut self, client: u32) -> Result<(), ModelError> {
+        let now = self.machine.now;
+        let own = self.clients[client as usize].clone();
+        if now >= self.counts_from {
+            self.books.transactions.push(seconds(own.began, now));
+            self.books.commits.push(seconds(own.asked, now));
+        }
+        self.dirty += self.spec.transaction.writes;
+        if let Some(queue) = own.row.and_then(|row| self.rows.get_mut(row as usize)) {
+            queue.pop_front();
+            let next = queue.front().copied();
+            next.map_or(Ok(()), |next| self.machine.work(Task::Slice(next)))?;
+        }
+        self.start(client)
     }
 
     /// Pages go as far as their depth allows; checkpoints begin when it is their time.
     fn write_behind(&mut self) -> Result<(), ModelError> {
         let rules = &self.spec.writeback;
-        if self.machine.now >= self.checkpoint_at {
-            let later = self.checkpoint_at.0 + nanos(rules.checkpoint_s);
-            self.checkpoint_at = Nanos(later);
-            if self.files_left == 0 {
-                self.owed = self.dirty.floor() + f64::from(self.behind);
-                self.files_left = rules.files;
-                self.sync_files()?;
-            }
+        if self.files_left == 0 && self.checkpoints.share(rules, self.machine.now) >= 1.0 {
+            self.checkpoints.begin(self.machine.now);
+            self.owed = self.dirty.floor() + f64::from(self.behind);
+            self.files_left = rules.files;
+            self.sync_files()?;
         }
         let depth = if self.owed > 0.0 { rules.sync_depth } else { rules.depth };
         while self.dirty >= 1.0 && self.behind < depth {
@@ -335,9 +274,7 @@ impl World<'_> {
 
     /// The next file of a checkpoint whose pages are all written.
     fn sync_files(&mut self) -> Result<(), ModelError> {
-        let one = self.machine.tasks.values().any(|task| *task == Task::Sync);
-        let waits = self.machine.waiting.iter().any(|(task, ..)| *task == Task::Sync);
-        if self.files_left == 0 || self.owed > 0.0 || one || waits {
+        if self.files_left == 0 || self.owed > 0.0 || self.machine.has(Task::Sync) {
             return Ok(());
         }
         self.flush(Task::Sync)
@@ -375,78 +312,10 @@ impl Books {
             group: count / self.flushes.max(1) as f64,
             cpu_share: (self.slices as f64 * slice_share_s / seconds).min(1.0),
             backlog_pages: self.backlog as u32,
+            redo_bytes: 0.0,
             recovery_s: None,
         })
     }
-}
-
-/// Seconds of a restart with so many bytes of log.
-pub(super) fn restart(
-    spec: &Database,
-    after: &Recovery,
-    drive: &Profile,
-    log_bytes: f64,
-    seed: u64,
-) -> Result<f64, SimulateError> {
-    let reads = (after.reads_per_byte * log_bytes).ceil();
-    let cpu_s = after.cpu_s_per_byte * log_bytes;
-    let mut machine = Machine::new(drive, 1, (cpu_s / reads.max(1.0)).max(1e-9), seed)?;
-    let mut rng = Rng::new(seed, 2);
-    let within = spec.drive_bytes as u64;
-    let mut place = |bytes: u32, write: bool| {
-        let rooms = (spec.data_bytes / f64::from(bytes)).floor().max(1.0) as u64;
-        Extent { offset: rng.below(rooms) * u64::from(bytes), bytes, within, write }
-    };
-    let each = |per_byte: f64| per_byte * log_bytes / reads.max(1.0);
-    let (mut dirty, mut flushes, mut behind) = (0.0, 0.0, 0);
-    let mut ended = Vec::new();
-    let until = Nanos(u64::MAX);
-    for _ in 0..reads as u64 {
-        let extent = place(after.read_bytes, false);
-        machine.io(Task::Read(0), Op::Read, extent)?;
-        let mut waits = 1;
-        while waits > 0 {
-            machine.step(until, &mut ended)?;
-            for task in ended.drain(..) {
-                match task {
-                    Task::Read(_) => machine.work(Task::Slice(0))?,
-                    Task::Behind => behind -= 1,
-                    _ => waits -= 1,
-                }
-            }
-        }
-        dirty += each(after.writes_per_byte);
-        flushes += each(after.flushes_per_byte);
-        while dirty >= 1.0 && behind < spec.writeback.depth {
-            dirty -= 1.0;
-            behind += 1;
-            machine.io(Task::Behind, Op::Write, place(after.write_bytes, true))?;
-        }
-        while flushes >= 1.0 {
-            flushes -= 1.0;
-            machine.io(Task::Flush, Op::Flush, place(0x200, true))?;
-            let mut flushed = false;
-            while !flushed {
-                machine.step(until, &mut ended)?;
-                for task in ended.drain(..) {
-                    behind -= u32::from(task == Task::Behind);
-                    flushed |= task == Task::Flush;
-                }
-            }
-        }
-    }
-    loop {
-        while dirty >= 1.0 && behind < spec.writeback.sync_depth {
-            dirty -= 1.0;
-            behind += 1;
-            machine.io(Task::Behind, Op::Write, place(after.write_bytes, true))?;
-        }
-        if !machine.step(until, &mut ended)? {
-            break;
-        }
-        behind -= ended.drain(..).filter(|task| *task == Task::Behind).count() as u32;
-    }
-    Ok(after.fixed_s + machine.now.0 as f64 / 1e9)
 }
 
 fn times(all: &mut [f64]) -> Times {
