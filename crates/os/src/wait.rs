@@ -20,6 +20,8 @@ const REST: Nanos = Nanos(1_000_000);
 /// Before a time that it was asked for, a core spins: sleeps end late by a timer's and a virtual
 /// processor's slack.
 const PRECISION: Nanos = Nanos(100_000);
+/// The same beside others who compute: the processor is awake then, and what it spins they lack.
+const CROWDED_PRECISION: Nanos = Nanos(20_000);
 /// A sleep with so much left ends by a [`LONG_LEAD`] before the time, and the wait with it, so that
 /// the owner of the core goes through its loop once: no cache holds that any more. First I/Os after
 /// 100 ms took 10 µs less so.
@@ -91,7 +93,8 @@ impl Core {
             }
             now = self.now();
             // Beside who computes, sleeping is quicker than giving way.
-            let keeps = still || few && state.crowd.is_there(now) || guest;
+            let crowded = few && state.crowd.is_there(now);
+            let keeps = still || crowded || guest;
             if !keeps {
                 now = self.give_way(state);
             }
@@ -100,14 +103,15 @@ impl Core {
             }
             let wake = until.into_iter().chain(state.companion_wake()).min();
             let left = wake.map(|wake| wake.since(now));
-            let soon = left.is_some_and(|left| left <= PRECISION);
+            let precision = if crowded { CROWDED_PRECISION } else { PRECISION };
+            let soon = left.is_some_and(|left| left <= precision);
             let waited = keeps || now.since(start) > state.patience.spin();
             if waited && !soon && !state.must_look() {
                 state.watch_direct()?;
                 if !state.lay_down_companion()? {
                     continue;
                 }
-                now = self.sleep(state, now, left)?;
+                now = self.sleep(state, now, left, precision)?;
                 if !state.ready.is_empty() || left.is_some_and(|left| left >= LONG) {
                     return Ok(now);
                 }
@@ -140,9 +144,15 @@ impl Core {
     }
 
     /// Sleeps until something comes, or for so long and no more; the time after it.
-    fn sleep(&self, state: &mut State, now: Nanos, left: Option<Nanos>) -> io::Result<Nanos> {
+    fn sleep(
+        &self,
+        state: &mut State,
+        now: Nanos,
+        left: Option<Nanos>,
+        precision: Nanos,
+    ) -> io::Result<Nanos> {
         state.choose_place();
-        let span = state.sleep_span(left.map(|left| left.since(lead(left))));
+        let span = state.sleep_span(left.map(|left| left.since(lead(left, precision))));
         state.timed(Doing::Sleep, |state| state.ring().wait(span))?;
         let woken = self.now();
         state.slept(woken.since(now), woken);
@@ -163,8 +173,8 @@ impl Core {
 }
 
 /// How long before the end of a wait its sleep ends, of one that lasts so long yet.
-fn lead(left: Nanos) -> Nanos {
-    if left >= LONG { LONG_LEAD } else { Nanos(PRECISION.0 / 2) }
+fn lead(left: Nanos, precision: Nanos) -> Nanos {
+    if left >= LONG { LONG_LEAD } else { Nanos(precision.0 / 2) }
 }
 
 /// How long a core may spin: as long as it worked since it last slept and has not spun yet. So a
